@@ -108,6 +108,9 @@ fn right_inputs_are_taken() {
     assert!(decode::<raidshmem_core::message::ToPe>(&one("control")).is_ok());
     assert!(decode::<Vec<(u32, raidshmem_core::message::Up)>>(&one("membership")).is_ok());
     assert!(raidshmem_core::store::coverage::Coverage::parse(&layout, &one("manifest")).is_ok());
+    let plan = String::from_utf8(one("plan")).expect("text");
+    let plan = raidshmem_core::store::advice::Advice::parse(&plan).expect("a plan");
+    assert_eq!((plan.objects.len(), plan.places.len()), (2, 2));
     let report = String::from_utf8(one("report")).expect("text");
     assert!(raidshmem_report::record::Record::read(&report).is_ok());
     assert!(raidshmem_core::heap::Heap::decode(&one("heap")).is_ok());

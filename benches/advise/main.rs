@@ -30,8 +30,9 @@ const PROGRAMS: &[(&str, &[&str], u32)] = &[
     ("cannon", &["-DSTRIDE=64"], 6),
     ("mandelbrot", &["-DROUNDS=4", "-DDEEPEST=20"], 7),
 ];
-/// Examples of this repository, with what they are built with.
+/// A long program, and examples of this repository.
 const EXAMPLES: &[&str] = &[
+    "benches/advise/plasma.c",
     "examples/c/isort.c",
     "examples/c/matmul.c",
     "examples/c/transpose.c",

@@ -22,6 +22,7 @@ use raidshmem_core::placement::Domains;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::secret::Secret;
 use raidshmem_core::settings::{Bind, Device, Fabric, Settings};
+use raidshmem_core::store::advice::{Advice, whole_pages};
 use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::private::{self, Saved};
@@ -48,6 +49,31 @@ const REPORT: &str = r#"{"raidshmem_report":1,"job":{"raidshmem":"0","program":"
 {"time":2.4,"event":"resumed","checkpoint":1,"took":0.3},{"time":3.0,"event":"said","line":"j"}],
 "left_out":0,"at_end":[{"pe":1,"memory":5,"scrubbed":[9,1,1]}]}"#;
 
+/// What two checkpoints of a program leave out.
+const PLAN: &str = r#"build = "0badf00d"
+
+[[object]]
+name = "table"
+at = "main.c:5"
+address = 16480
+bytes = 8192
+
+[[object]]
+name = "grid"
+at = "it's \"q\".c:14"
+code = [[4400, 4421], [4500, 4501]]
+
+[[place]]
+at = "main.c:16"
+code = [[5000, 5016], [5016, 5032]]
+dead = [0, 1]
+
+[[place]]
+at = "main.c:20"
+code = [[5032, 5040]]
+dead = []
+"#;
+
 pub use archive::archive;
 
 /// A parser under test.
@@ -65,6 +91,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("manifest", manifest),
     ("membership", membership),
     ("noise", noise),
+    ("plan", plan),
     ("report", report),
     ("rules", rules),
     ("settings", settings),
@@ -294,6 +321,31 @@ pub fn manifest(bytes: &[u8]) {
     }
 }
 
+/// A plan of what checkpoints leave out.
+pub fn plan(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let plan = match Advice::parse(&text) {
+        Ok(plan) => plan,
+        Err(error) => return one_line(&error.to_string()),
+    };
+    assert_eq!(Advice::parse(&plan.text()).as_ref(), Ok(&plan), "{}", plan.text());
+    let blocks: Vec<_> =
+        (0..plan.objects.len()).map(|at| (at * 9000..at * 9000 + 8500, at)).collect();
+    let find = |range: &Range<u64>| Some(range.start as usize % 5000..range.end as usize % 9000);
+    for place in 0..=plan.places.len() {
+        let out = plan.left_out(place, &blocks, find);
+        assert!(out.windows(2).all(|pair| pair[0].end < pair[1].start), "ranges overlap");
+        let none = plan.places.get(place).is_none_or(|place| place.dead.is_empty());
+        assert!(!none || out.is_empty(), "what is not dead is left out");
+        let pages = whole_pages(out);
+        assert!(pages.iter().all(|range| range.start % 4096 == 0 && range.end % 4096 == 0));
+    }
+    for code in plan.places.iter().flat_map(|place| &place.code) {
+        assert!(plan.place(code.end).is_some(), "its last byte is code of a place");
+        assert_eq!(plan.place(0), None);
+    }
+}
+
 /// The state of an allocator.
 pub fn heap(bytes: &[u8]) {
     let Ok(mut heap) = Heap::decode(bytes) else { return };
@@ -459,6 +511,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     BTreeMap::from([
         ("archive", archive::examples()),
         ("report", text(&[REPORT])),
+        ("plan", text(&[PLAN, "build = \"1\"\n"])),
         ("args", text(&["-n\x004", "-n\x008\0--nodes\x004\0--spares\x001\0--kill\x001@3:copy"])),
         ("control", control_examples(&job, &welcome)),
         ("cgroup", text(&GROUPS)),

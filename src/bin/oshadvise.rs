@@ -13,6 +13,7 @@ use raidshmem::usage;
 use raidshmem_advise::advise::{Scope, study};
 use raidshmem_advise::leave::Leave;
 use raidshmem_advise::report::Report;
+use raidshmem_advise::sizes::Given;
 use raidshmem_advise::{html, json, text};
 
 /// What was wrong with the use, or with what was given.
@@ -36,6 +37,9 @@ struct Args {
     /// must: to compare.
     #[arg(long, conflicts_with = "plan")]
     within: bool,
+    /// The value of a variable, or of shmem_n_pes, for the bytes that are printed. May be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = value)]
+    set: Vec<(String, u64)>,
     /// Write the report as JSON; - is standard output, without text.
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
@@ -67,7 +71,7 @@ fn main() {
     let modules: Result<Vec<_>, _> = args.files.iter().map(module).collect();
     let modules = modules.unwrap_or_else(|error| refuse(&error.to_string()));
     let scope = if args.within { Scope::Function } else { Scope::Program };
-    let found = study(modules, &advise::routines(), scope);
+    let found = study(modules, &advise::routines(), scope, &given(&args));
     let (report, leave) = found.unwrap_or_else(|error| refuse(&error.to_string()));
     let plan = plan(&args, &leave);
     if !outputs(&args, &report, plan) {
@@ -76,6 +80,23 @@ fn main() {
     if report.warnings() > 0 {
         exit(STATUS_WARNINGS);
     }
+}
+
+fn value(text: &str) -> Result<(String, u64), String> {
+    let expected = || "expected NAME=VALUE, a variable and a whole number".to_owned();
+    let (name, value) =
+        text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(expected)?;
+    Ok((name.to_owned(), value.parse().map_err(|_| expected())?))
+}
+
+fn given(args: &Args) -> Given {
+    let mut given = Given::new();
+    for (name, value) in &args.set {
+        if given.insert(name.clone(), *value).is_some_and(|before| before != *value) {
+            refuse(&format!("--set {name}: expected one value of each variable"));
+        }
+    }
+    given
 }
 
 /// The plan, if one is asked for.

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use raidshmem::advise;
 use serde_json::Value;
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+pub(crate) const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// Lines of the program whose analysis is timed, and how long it may take.
 const LINES: usize = 10_000;
 const LONGEST: Duration = Duration::from_secs(10);
 
-fn is_there() -> bool {
+pub(crate) fn is_there() -> bool {
     let there = advise::clang(None).is_ok();
     if !there {
         let thread = std::thread::current();
@@ -25,20 +25,20 @@ fn is_there() -> bool {
 }
 
 /// A folder for a test, which goes with it.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("advise-{name}"));
         fs::create_dir_all(&folder).expect("a folder below target");
         Self(folder)
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.0.join(name), text).expect("a file of the test");
     }
 
-    fn run(&self, args: &[&str]) -> Output {
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oshadvise"));
         command.args(args).current_dir(&self.0).output().expect("oshadvise runs")
     }
@@ -50,11 +50,11 @@ impl Drop for Folder {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("text")
 }
 
-fn json(output: &Output) -> Value {
+pub(crate) fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
 }
@@ -92,7 +92,7 @@ fn three_mistakes_mended_are_no_warnings() {
     let program: String =
         of_the_book("c").lines().map(|l| format!("{}\n", l.get(4..).unwrap_or(""))).collect();
     let program = program
-        .replace("for (int step = 0; step", "static int step;\n    for (; step")
+        .replace("int step = 0;", "static int step;")
         .replace("shmemx_ft_exclude(grid, sizeof grid);", "")
         .replace("100 * sizeof *history);", "800);\n    shmemx_ft_protect(\"h\", history, 800);");
     folder.write("mended.c", &program);

@@ -13,6 +13,7 @@ mod clang;
 mod machine;
 mod print;
 mod program;
+mod restarts;
 
 use machine::{Name, Seen, Told, run};
 use print::{name, text};

@@ -12,6 +12,7 @@ mod build;
 mod locks;
 mod plan;
 mod porting;
+mod restarts;
 
 use build::{C, CXX, build};
 use support::{Job, Outcome};

@@ -18,16 +18,21 @@ use crate::points::{OUTSIDE, Object};
 use crate::program::{Program, Site};
 use crate::reach::{self, Before};
 use crate::report::{Finding, Item, Level, Point, Report, bytes};
+use crate::restarts::{self, elsewhere};
 use crate::routines::{Sync, plain};
+use crate::sizes::{Given, sizes, stranger};
 use crate::steps::Steps;
 use crate::uses::Uses;
 
 /// Why a program cannot be analysed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Not all of it was given.
     #[error("no function main in these files: expected all files of one program")]
     NoMain,
+    /// A value is given for what is not there.
+    #[error("--set {0}: expected the name of a variable of these files, or shmem_n_pes")]
+    NoVariable(String),
 }
 
 /// `SHMEM_TEAM_WORLD`.
@@ -52,7 +57,7 @@ struct Facts<'m, 'p> {
 ///
 /// If there is no `main`.
 pub fn advise(modules: Vec<Module>, routines: &Routines) -> Result<Report, Error> {
-    study(modules, routines, Scope::Program).map(|found| found.0)
+    study(modules, routines, Scope::Program, &Given::new()).map(|found| found.0)
 }
 
 /// How far an analysis looks.
@@ -64,21 +69,26 @@ pub enum Scope {
     Function,
 }
 
-/// As [`advise`], with what checkpoints may leave out.
+/// As [`advise`], with what checkpoints may leave out. Values that are `given` of variables have a
+/// part in the bytes that are told, and in nothing else.
 ///
 /// # Errors
 ///
-/// If there is no `main`.
+/// If there is no `main`, or no variable for which a value is given.
 pub fn study(
     modules: Vec<Module>,
     routines: &Routines,
     scope: Scope,
+    given: &Given,
 ) -> Result<(Report, Leave), Error> {
     let program = Program::link(modules);
     if !program.functions.iter().any(|function| function.name == "main") {
         return Err(Error::NoMain);
     }
     let memory = Memory::new(Objects::new(&program, routines));
+    if let Some(name) = stranger(&memory, given) {
+        return Err(Error::NoVariable(name.to_owned()));
+    }
     let steps = Steps::new(&memory);
     let uses = Uses::new(&steps);
     let mut always = Bits::with_capacity(memory.objects.all.len());
@@ -99,7 +109,7 @@ pub fn study(
         live: liveness.after(&memory, &steps),
         before: reach::before(&memory, &steps),
         cycles: Cycles::new(&memory, &steps),
-        names: Names::new(&memory),
+        names: Names::new(&memory, sizes(&memory, given)),
         kept: steps.all().flat_map(|(_, step)| step.effect.kept.iter().copied()).collect(),
         memory: &memory,
         steps: &steps,
@@ -144,6 +154,7 @@ impl Facts<'_, '_> {
         report.points.sort_by(|a, b| a.place.cmp(&b.place));
         rank(&mut report.points);
         self.skipped(&mut report.findings);
+        self.elsewhere(&mut report.findings);
         report.findings.sort();
         report.findings.dedup();
         report.unknown = self.unknown();
@@ -282,6 +293,44 @@ impl Facts<'_, '_> {
                 rule: "skipped-checkpoint",
                 message,
                 related: branch,
+            });
+        }
+    }
+
+    /// Restarts that come out elsewhere than the checkpoint: one line for each call.
+    fn elsewhere(&self, findings: &mut Vec<Finding>) {
+        let program = self.memory.objects.program;
+        let mut told = BTreeSet::new();
+        for found in elsewhere(self.memory, self.steps) {
+            let [call, work, from] =
+                [found.call, found.work, found.from].map(|site| program.inst(site).place.clone());
+            if !told.insert(call.clone()) {
+                continue;
+            }
+            let who = match found.kind {
+                restarts::Kind::Substitute => "a substitute",
+                _ => "the program",
+            };
+            let message = match found.kind {
+                restarts::Kind::Count => format!(
+                    "after a restart in this call the program comes to line {} with another number \
+                     of checkpoint calls than a substitute, which restarts in line {}: call it at \
+                     one place, or after every restart again",
+                    work.line, from.line
+                ),
+                _ => format!(
+                    "after a restart in this call {who} does not come to line {}, where it goes on \
+                     after the checkpoint in line {}: let memory that checkpoints hold decide what \
+                     comes next, after a restart and after a checkpoint alike",
+                    work.line, from.line
+                ),
+            };
+            findings.push(Finding {
+                place: call,
+                level: Level::Warning,
+                rule: "restart-elsewhere",
+                message,
+                related: Some(work),
             });
         }
     }

@@ -89,25 +89,12 @@ impl<'m, 'p> Differ<'m, 'p> {
     /// they call; only the outermost ones.
     #[must_use]
     pub fn skipped(&self, wanted: impl Fn(&Step) -> bool) -> Vec<Site> {
-        let leads = self.leading(&wanted);
+        let leads = self.steps.leading(&wanted);
         let calls = self.steps.all().filter(|(site, step)| {
             self.blocks[site.function].contains(site.block)
                 && (wanted(step) || step.effect.callees.iter().any(|callee| leads[*callee]))
         });
         calls.map(|found| found.0).collect()
-    }
-
-    /// Functions that may come to such a call.
-    fn leading(&self, wanted: &impl Fn(&Step) -> bool) -> Vec<bool> {
-        let mut leads = vec![false; self.functions.len()];
-        for group in &self.steps.groups {
-            let mut steps = group.iter().flat_map(|at| self.steps.of(*at));
-            let any = steps.any(|step| {
-                wanted(step) || step.effect.callees.iter().any(|callee| leads[*callee])
-            });
-            group.iter().for_each(|function| leads[*function] = any);
-        }
-        leads
     }
 
     fn differs(&self, function: usize, operand: &Operand) -> bool {

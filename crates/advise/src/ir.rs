@@ -110,10 +110,24 @@ pub enum Exact {
     Same(Operand),
     /// A sum.
     Add(Operand, Operand),
+    /// A difference.
+    Minus(Operand, Operand),
     /// A product.
     Times(Operand, Operand),
+    /// A quotient.
+    Over(Operand, Operand),
+    /// The operand in a smaller width, if it fits.
+    Cut(Operand),
     /// True if the first is less.
     Less(Operand, Operand),
+    /// True if both are equal.
+    Equal(Operand, Operand),
+    /// True if they are not.
+    Unlike(Operand, Operand),
+    /// The lowest bit.
+    Bit(Operand),
+    /// One bit: that of the block that control came from.
+    Joined(Vec<(usize, Operand)>),
     /// An address, and so many bytes times each index behind it.
     Element(Operand, Vec<(u64, Operand)>),
 }

@@ -21,8 +21,11 @@
 //! reach     which allocations there may be, and which contexts are not quiet
 //! control   which blocks a branch decides about
 //! differ    which values differ from PE to PE, and which calls some PEs may not come to
+//! ways      the ways of control between checkpoints, call by call
+//! restarts  where a program goes on after a restart, and whether it may
 //! uses      which line reads an object next
 //! report    what is told of a program
+//! sizes     bytes of allocations that follow from values of variables, for people
 //! names     what memory is called
 //! leave     what checkpoints may leave out
 //! text      a report for a terminal
@@ -58,8 +61,11 @@ mod program;
 mod reach;
 pub mod read;
 pub mod report;
+mod restarts;
 pub mod routines;
 mod shape;
+pub mod sizes;
 mod steps;
 pub mod text;
 mod uses;
+mod ways;

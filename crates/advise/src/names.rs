@@ -1,6 +1,6 @@
 //! What memory is called when people are told of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::memory::Memory;
 use crate::objects::Kind;
@@ -16,12 +16,14 @@ pub struct Names<'m, 'p> {
     memory: &'m Memory<'p>,
     /// By object: variables that may point to it, static ones first.
     pointers: Vec<Vec<Object>>,
+    /// Bytes beyond those that are constant.
+    sizes: BTreeMap<Object, u64>,
 }
 
 impl<'m, 'p> Names<'m, 'p> {
     /// Looks at all variables.
     #[must_use]
-    pub fn new(memory: &'m Memory<'p>) -> Self {
+    pub fn new(memory: &'m Memory<'p>, sizes: BTreeMap<Object, u64>) -> Self {
         let mut pointers = vec![Vec::new(); memory.objects.all.len()];
         let is_static = |object: &Object| {
             matches!(memory.objects.all[*object].kind, Kind::Static(_) | Kind::Thread(_))
@@ -35,7 +37,7 @@ impl<'m, 'p> Names<'m, 'p> {
                 pointers[*target].push(variable);
             }
         }
-        Self { memory, pointers }
+        Self { memory, pointers, sizes }
     }
 
     /// How an object is told of.
@@ -56,7 +58,7 @@ impl<'m, 'p> Names<'m, 'p> {
             name: self.name(object),
             storage: storage.to_owned(),
             place: known.place.clone(),
-            bytes: known.bytes,
+            bytes: known.bytes.or_else(|| self.sizes.get(&object).copied()),
         }
     }
 

@@ -237,17 +237,23 @@ impl<'a> Objects<'a> {
     }
 }
 
+/// The numbers whose product is the bytes that a call asks for.
+#[must_use]
+pub fn asked<'o>(name: &str, args: &'o [Operand]) -> Option<Vec<&'o Operand>> {
+    let at: &[usize] = match plain(name) {
+        "calloc" | "shmem_calloc" => &[0, 1],
+        "shmem_align" | "shmemalign" | "aligned_alloc" | "memalign" => &[1],
+        "realloc" | "shmem_realloc" | "shrealloc" => &[1],
+        "strdup" | "strndup" => return None,
+        _ => &[0],
+    };
+    at.iter().map(|at| args.get(*at)).collect()
+}
+
 /// The bytes that a call asks for, if they are constant.
 fn size(name: &str, args: &[Operand]) -> Option<u64> {
-    let number = |at: usize| match args.get(at) {
-        Some(Operand::Number(number)) => u64::try_from(*number).ok(),
+    asked(name, args)?.into_iter().try_fold(1, |all: u64, factor| match factor {
+        Operand::Number(number) => all.checked_mul(u64::try_from(*number).ok()?),
         _ => None,
-    };
-    match plain(name) {
-        "calloc" | "shmem_calloc" => number(0)?.checked_mul(number(1)?),
-        "shmem_align" | "shmemalign" | "aligned_alloc" | "memalign" => number(1),
-        "realloc" | "shmem_realloc" | "shrealloc" => number(1),
-        "strdup" | "strndup" => None,
-        _ => number(0),
-    }
+    })
 }

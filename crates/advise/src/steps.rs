@@ -112,6 +112,20 @@ impl Steps {
         self.shared = shared;
     }
 
+    /// Functions that may come to a step that is `wanted`.
+    #[must_use]
+    pub fn leading(&self, wanted: &impl Fn(&Step) -> bool) -> Vec<bool> {
+        let mut leads = vec![false; self.blocks.len()];
+        for group in &self.groups {
+            let mut steps = group.iter().flat_map(|at| self.of(*at));
+            let any = steps.any(|step| {
+                wanted(step) || step.effect.callees.iter().any(|callee| leads[*callee])
+            });
+            group.iter().for_each(|function| leads[*function] = any);
+        }
+        leads
+    }
+
     /// What a function and those that it calls may do, gathered by `what`.
     pub fn transitive(&self, what: impl Fn(&Step) -> Vec<usize>) -> Vec<Bits> {
         let objects = self.escaped.len();

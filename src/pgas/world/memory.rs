@@ -180,7 +180,8 @@ impl Memory {
     /// Where a variable lies that has these addresses, counted from where the executable begins.
     fn find(&self, range: &Range<u64>) -> Option<Range<usize>> {
         let len = (range.end - range.start) as usize;
-        let at = self.segments.offset_of(caller::executable()? + range.start as usize, len)?;
+        let at = caller::executable()?.checked_add(usize::try_from(range.start).ok()?)?;
+        let at = self.segments.offset_of(at, len)?;
         Some(at..at + len)
     }
 

@@ -23,14 +23,24 @@ fn known<'a>(tokens: &[Token<'a>], locals: &mut Locals<'a>, shapes: &Shapes<'a>)
     match *word {
         _ if vector => None,
         "add" => two(Exact::Add),
+        "sub" => two(Exact::Minus),
         "mul" => two(Exact::Times),
+        "sdiv" | "udiv" => two(Exact::Over),
         "icmp" => match rest.first()? {
             Token::Word("slt" | "ult") => two(Exact::Less),
+            Token::Word("eq") => two(Exact::Equal),
+            Token::Word("ne") => two(Exact::Unlike),
             _ => None,
         },
-        "sext" | "zext" => {
+        "xor" if rest.last() == Some(&Token::Word("true")) => two(Exact::Unlike),
+        "trunc" | "sext" | "zext" => {
             let at = rest.iter().position(|token| *token == Token::Word("to"))?;
-            Some(Exact::Same(locals.operand(&rest[..at])))
+            let of = locals.operand(&rest[..at]);
+            Some(match (*word, rest.get(at + 1)) {
+                ("trunc", Some(Token::Word("i1"))) => Exact::Bit(of),
+                ("trunc", _) => Exact::Cut(of),
+                _ => Exact::Same(of),
+            })
         }
         "getelementptr" => {
             let [of, pointer, indices @ ..] = &arguments[..] else { return None };
@@ -48,6 +58,18 @@ fn known<'a>(tokens: &[Token<'a>], locals: &mut Locals<'a>, shapes: &Shapes<'a>)
         }
         _ => None,
     }
+}
+
+/// The values of `phi i1 [VALUE, %BLOCK], ..`, each with the name of its block.
+pub fn joined<'a>(tokens: &[Token<'a>], locals: &mut Locals<'a>) -> Vec<(&'a str, Operand)> {
+    let [Token::Word("phi"), Token::Word("i1"), rest @ ..] = tokens else { return Vec::new() };
+    let pair = |part: &&[Token<'a>]| match part {
+        [Token::Mark('['), value @ .., Token::Mark(','), Token::Local(block), Token::Mark(']')] => {
+            Some((*block, locals.operand(value)))
+        }
+        _ => None,
+    };
+    parts(rest).iter().filter_map(pair).collect()
 }
 
 /// What `[N x TYPE]` is made of.

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::context::{Context, Error};
-use super::exact::exact;
+use super::exact::{exact, joined};
 use super::instruction::instruction;
 use super::operand::Locals;
-use crate::ir::{Block, Callee, Function, Inst, Op};
+use crate::ir::{Block, Callee, Exact, Function, Inst, Op, Operand};
 use crate::lex::{Line, Token, closing, parts, tokens};
 
 /// A block whose successors still have names.
@@ -14,6 +14,8 @@ use crate::lex::{Line, Token, closing, parts, tokens};
 struct Draft<'a> {
     block: Block,
     labels: Vec<(usize, &'a str)>,
+    /// By instruction: values by block.
+    joined: Vec<(usize, Vec<(&'a str, Operand)>)>,
 }
 
 /// Reads `define .. @name(PARAMETERS) ..` and the lines of its body.
@@ -44,7 +46,13 @@ pub(super) fn function<'a>(
         }
     }
     read.locals = locals.count();
-    for Draft { mut block, labels } in drafts {
+    for Draft { mut block, labels, joined } in drafts {
+        for (at, values) in joined {
+            // The entry alone may have no label.
+            let number = |name| numbers.get(name).copied().unwrap_or_default();
+            let values = values.into_iter().map(|(name, of)| (number(name), of));
+            block.insts[at].exact = Exact::Joined(values.collect());
+        }
         for (line, label) in labels {
             let found = numbers.get(label).copied();
             let missing = || Error::NoBlock { line, label: label.escape_debug().to_string() };
@@ -148,6 +156,10 @@ fn inst<'a>(
     }
     let place = location(tokens).map(|node| context.debug.place(node)).unwrap_or_default();
     let exact = exact(own, locals, &context.shapes);
+    let values = joined(own, locals);
+    if !values.is_empty() {
+        draft.joined.push((draft.block.insts.len(), values));
+    }
     draft.block.insts.push(Inst { result, op: found.op, exact, place });
     draft.labels.extend(found.labels.into_iter().map(|label| (line.number, label)));
     Ok(())

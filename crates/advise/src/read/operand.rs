@@ -28,6 +28,8 @@ impl<'a> Locals<'a> {
         match tokens.last() {
             Some(Token::Local(name)) => Operand::Local(self.number(name)),
             Some(Token::Global(name)) => Operand::Global((*name).to_owned()),
+            Some(Token::Word("true")) => Operand::Number(1),
+            Some(Token::Word("false")) => Operand::Number(0),
             Some(Token::Word(word)) => word.parse().map_or(Operand::Nothing, Operand::Number),
             _ => handle(tokens).map_or_else(|| into(tokens), Operand::Number),
         }

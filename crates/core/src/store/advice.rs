@@ -111,7 +111,6 @@ impl Advice {
     /// As a file.
     #[must_use]
     pub fn text(&self) -> String {
-        let quoted = |text: &str| format!("\"{}\"", text.escape_default());
         let ranges = |of: &[Range<u64>]| {
             let pairs = of.iter().map(|range| format!("[{}, {}]", range.start, range.end));
             format!("[{}]", pairs.collect::<Vec<_>>().join(", "))
@@ -169,6 +168,16 @@ impl Advice {
         let blocks = blocks.map(|(range, _)| range.clone());
         joined(variables.chain(blocks).collect())
     }
+}
+
+/// A text as TOML has it.
+fn quoted(text: &str) -> String {
+    let escaped = text.chars().map(|c| match c {
+        '"' | '\\' => format!("\\{c}"),
+        c if c.is_control() => format!("\\u{:04X}", u32::from(c)),
+        c => c.to_string(),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
 }
 
 /// True if code holds the call that returns to `address`.
@@ -317,6 +326,10 @@ mod tests {
     fn a_plan_reads_back() {
         assert_eq!(Advice::parse(&sample().text()), Ok(sample()));
         assert_eq!(Advice::parse("build = \"1\"").unwrap().places, []);
+        let at = "it's \u{e9}\u{7f}\n\\\u{1}.c:1".to_owned();
+        let named =
+            Advice { places: vec![Advised { at, ..sample().places[1].clone() }], ..sample() };
+        assert_eq!(Advice::parse(&named.text()), Ok(named));
     }
 
     #[test]

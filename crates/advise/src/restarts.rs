@@ -1,0 +1,276 @@
+//! Where a program goes on after a restart, and whether it does again what a checkpoint was before.
+//!
+//! After a loss memory is that of the last checkpoint. Each PE comes out of the call in which it
+//! learned of the loss: survivors of the one that made this checkpoint, or of the next; a
+//! substitute of the first that it comes to from the top of `main`. So what a program may do first
+//! after a checkpoint must be among what it may do first after a restart in any of these calls:
+//!
+//! ```text
+//! checkpoint X -> work -> checkpoint Y    a restart in X, and one in Y, must come to the work
+//! start -> checkpoint F                   a restart in F must come to it, for every X
+//! ```
+//!
+//! A checkpoint that is called on the way saves the same memory again, or is passed over: a
+//! substitute may call it once where the others do not. What is done only after a restart, such as a barrier or a message, does not count.
+//!
+//! Invariant: only what no way leads to is told; which way is taken is left to the program's
+//! memory. Left out: `twice` returns of `setjmp`, and restarts without a checkpoint that fails but
+//! those of a substitute.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::memory::Memory;
+use crate::program::Site;
+use crate::steps::Steps;
+use crate::ways::{Event, Go, Spot, State, TooMany, Ways};
+
+/// `SHMEM_FT_SUCCESS` and `SHMEM_FT_FAILURE`.
+const SUCCESS: i64 = 0;
+const FAILURE: i64 = 1;
+
+/// A restart that does not come to where a checkpoint went on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Elsewhere {
+    /// The call in which the loss is learned of: of a function, if that calls the checkpoint for
+    /// several.
+    pub call: Site,
+    /// What it does not come to.
+    pub work: Site,
+    /// The call that made the checkpoint.
+    pub from: Site,
+    /// What is wrong.
+    pub kind: Kind,
+}
+
+/// What is wrong with a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// It does not come to the work.
+    Program,
+    /// The restart of a substitute does not come to the work.
+    Substitute,
+    /// A substitute that learns of the loss in `from` calls the checkpoint more or less often on
+    /// its way to the work.
+    Count,
+}
+
+type Works = BTreeMap<Spot, Vec<State>>;
+
+struct Restarts<'m, 'p> {
+    ways: Ways<'m, 'p>,
+    /// What is done without a loss.
+    normal: BTreeSet<Spot>,
+    calls: BTreeSet<Spot>,
+    found: BTreeSet<(Spot, Spot, Spot, Kind)>,
+}
+
+/// Restarts that come out elsewhere; none where there are too many ways to say.
+#[must_use]
+pub fn elsewhere(memory: &Memory<'_>, steps: &Steps) -> Vec<Elsewhere> {
+    let Some(ways) = Ways::new(memory, steps) else { return Vec::new() };
+    let mut restarts =
+        Restarts { ways, normal: BTreeSet::new(), calls: BTreeSet::new(), found: BTreeSet::new() };
+    if restarts.look().is_err() {
+        return Vec::new();
+    }
+    let told = restarts.found.iter().map(|(call, work, from, kind)| {
+        let (call, from) = (restarts.named(*call), restarts.named(*from));
+        Elsewhere { call, work: work.1, from, kind: *kind }
+    });
+    told.collect()
+}
+
+impl Restarts<'_, '_> {
+    fn look(&mut self) -> Result<(), TooMany> {
+        let calls = self.calls()?;
+        let mut all = Vec::new();
+        for call in &calls {
+            let works = self.works(vec![self.ways.after(call, Some(SUCCESS))])?;
+            self.compare(call, call, works.keys())?;
+            for (work, states) in &works {
+                for next in self.next(states)? {
+                    self.compare(&next, call, std::iter::once(work))?;
+                }
+            }
+            all.push((call, works));
+        }
+        for (first, restarts) in self.first()? {
+            let after = match restarts {
+                true => Some(self.works(vec![self.ways.after(&first, None)])?),
+                false => self.restarted(&first)?,
+            };
+            let Some(comes) = after else { continue };
+            let before = self.passed(self.ways.after(&first, Some(SUCCESS)))?;
+            let own = self.ways.spot(&first);
+            for (call, works) in &all {
+                let spot = self.ways.spot(call);
+                if spot == own || before.contains(&spot) {
+                    self.tell(&first, call, works.keys(), &comes, Kind::Substitute);
+                    self.count(&first, call, &comes)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The innermost call that tells this checkpoint from others.
+    fn named(&self, spot: Spot) -> Site {
+        let chain = self.ways.chain(spot);
+        let alone = |to: &usize| {
+            let same = |other: Spot| self.ways.chain(other).get(..=*to) == Some(&chain[..=*to]);
+            !self.calls.iter().any(|other| *other != spot && same(*other))
+        };
+        chain[(0..chain.len()).find(alone).unwrap_or_default()]
+    }
+
+    /// Checkpoints that a program makes without a loss; and what it does.
+    fn calls(&mut self) -> Result<Vec<State>, TooMany> {
+        let (mut calls, mut normal) = (Vec::new(), BTreeSet::new());
+        let start = vec![self.ways.start()];
+        self.ways.follow(start, &mut |event, spot, state| match event {
+            Event::Checkpoint => {
+                calls.push(state.clone());
+                Go::With(SUCCESS)
+            }
+            Event::Restart => Go::Stop,
+            Event::Asks => Go::On,
+            Event::Work | Event::End => {
+                normal.insert(spot);
+                Go::On
+            }
+        })?;
+        self.normal = normal;
+        self.calls = calls.iter().map(|state| self.ways.spot(state)).collect();
+        Ok(calls)
+    }
+
+    /// Where a substitute may learn of the loss: a checkpoint, or (true) a restart without one.
+    fn first(&mut self) -> Result<Vec<(State, bool)>, TooMany> {
+        let mut found = Vec::new();
+        let start = vec![self.ways.start()];
+        self.ways.follow(start, &mut |event, _, state| match event {
+            Event::Checkpoint | Event::Restart => {
+                found.push((state.clone(), event == Event::Restart));
+                Go::Stop
+            }
+            Event::Asks => Go::With(0),
+            Event::Work | Event::End => Go::On,
+        })?;
+        Ok(found)
+    }
+
+    /// Checkpoints that may be made after this.
+    fn passed(&mut self, from: State) -> Result<BTreeSet<Spot>, TooMany> {
+        let mut found = BTreeSet::new();
+        self.ways.follow(vec![from], &mut |event, spot, _| match event {
+            Event::Checkpoint => {
+                found.insert(spot);
+                Go::With(SUCCESS)
+            }
+            Event::Restart => Go::Stop,
+            Event::Asks | Event::Work | Event::End => Go::On,
+        })?;
+        Ok(found)
+    }
+
+    /// What may be done first from here, checkpoints passed over; the end of the program too.
+    fn works(&mut self, from: Vec<State>) -> Result<Works, TooMany> {
+        let mut works = Works::new();
+        let normal = &self.normal;
+        let from = from.iter().map(State::uncounted).collect();
+        self.ways.follow(from, &mut |event, spot, state| match event {
+            Event::Checkpoint => Go::Counted(SUCCESS),
+            Event::Restart => Go::Stop,
+            Event::Asks => Go::On,
+            Event::Work | Event::End if !normal.contains(&spot) => Go::On,
+            Event::Work | Event::End => {
+                works.entry(spot).or_default().push(state.clone());
+                Go::Stop
+            }
+        })?;
+        Ok(works)
+    }
+
+    /// Checkpoints that come next after work.
+    fn next(&mut self, works: &[State]) -> Result<Vec<State>, TooMany> {
+        let mut found = Vec::new();
+        let from = works.iter().map(State::uncounted).collect();
+        self.ways.follow(from, &mut |event, _, state| match event {
+            Event::Checkpoint => {
+                found.push(state.clone());
+                Go::Stop
+            }
+            Event::Restart => Go::Stop,
+            Event::Asks | Event::Work | Event::End => Go::On,
+        })?;
+        Ok(found)
+    }
+
+    /// What may be done first after a restart in this call; None if it does not lead to one.
+    fn restarted(&mut self, call: &State) -> Result<Option<Works>, TooMany> {
+        let mut restarts = Vec::new();
+        let from = vec![self.ways.after(call, Some(FAILURE))];
+        let normal = &self.normal;
+        self.ways.follow(from, &mut |event, spot, state| match event {
+            Event::Restart => {
+                restarts.push(state.clone());
+                Go::Stop
+            }
+            Event::Checkpoint => Go::Stop,
+            // The program does not look at what the call has returned.
+            Event::Work | Event::End if normal.contains(&spot) => Go::Stop,
+            Event::Asks | Event::Work | Event::End => Go::On,
+        })?;
+        if restarts.is_empty() {
+            return Ok(None);
+        }
+        let after = restarts.iter().map(|state| self.ways.after(state, None)).collect();
+        self.works(after).map(Some)
+    }
+
+    fn compare<'w>(
+        &mut self,
+        call: &State,
+        from: &State,
+        wanted: impl Iterator<Item = &'w Spot>,
+    ) -> Result<(), TooMany> {
+        if let Some(comes) = self.restarted(call)? {
+            self.tell(call, from, wanted, &comes, Kind::Program);
+        }
+        Ok(())
+    }
+
+    /// Calls on the way to the same work: of a substitute that learned of the loss in `first`, and
+    /// of others that did in `call`. They meet one by one; but if the others come to none, a first
+    /// call of the substitute is passed over.
+    fn count(&mut self, first: &State, call: &State, own: &Works) -> Result<(), TooMany> {
+        let Some(others) = self.restarted(call)? else { return Ok(()) };
+        let fits = |own: u8, other: u8| own == other || (own, other) == (1, 0);
+        let (first, call) = (self.ways.spot(first), self.ways.spot(call));
+        for (work, states) in &others {
+            let pairs = own
+                .get(work)
+                .into_iter()
+                .flatten()
+                .flat_map(|own| states.iter().map(move |other| (own.calls, other.calls)));
+            let mut pairs = pairs.peekable();
+            if pairs.peek().is_some() && !pairs.any(|(own, other)| fits(own, other)) {
+                self.found.insert((call, *work, first, Kind::Count));
+            }
+        }
+        Ok(())
+    }
+
+    fn tell<'w>(
+        &mut self,
+        call: &State,
+        from: &State,
+        wanted: impl Iterator<Item = &'w Spot>,
+        comes: &Works,
+        kind: Kind,
+    ) {
+        let (call, from) = (self.ways.spot(call), self.ways.spot(from));
+        let missed = wanted.filter(|work| !comes.contains_key(work));
+        self.found.extend(missed.map(|work| (call, *work, from, kind)));
+    }
+}

@@ -1,0 +1,82 @@
+//! The forms of `tests/c/restarts.c`, run with a loss at every checkpoint: those whose restarts
+//! come out alike end with the same sums, and each of the others goes wrong at some loss. What
+//! `oshadvise` tells of them, `tests/advise/restarts.rs` says.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::support::{Job, Outcome};
+
+const PES: usize = 3;
+const STEPS: [&str; 4] = ["after", "encode", "copied", "before"];
+const RIGHT: std::ops::RangeInclusive<u32> = 1..=7;
+const WRONG: std::ops::RangeInclusive<u32> = 20..=27;
+
+fn built(form: u32) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/restarts.c");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("restarts-{form}"));
+    let output = Command::new(env!("CARGO_BIN_EXE_oshcc"))
+        .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"])
+        .arg(format!("-DFORM={form}"))
+        .arg("-o")
+        .args([&program, &source])
+        .output()
+        .expect("oshcc runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
+fn run(program: &Path, rule: Option<&str>) -> Outcome {
+    let job = Job::new(PES).mode("raid5").args(&["--verbose"]).env("SHMEM_FT_STALL", "1");
+    let job = match rule {
+        Some(rule) => job.kill(&[rule]),
+        None => job,
+    };
+    job.program(program, &[]).run()
+}
+
+fn printed(outcome: &Outcome) -> Vec<&str> {
+    let mut lines: Vec<&str> = outcome.out.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// A PE and a step for each checkpoint; a loss before the first is agreed ends any job.
+fn rules(undisturbed: &Outcome) -> Vec<String> {
+    let line = undisturbed.err.lines().find(|line| line.contains(" checkpoints took "));
+    let count = line.and_then(|line| line.strip_prefix("oshrun: ")?.split(' ').next());
+    let last: usize = count.and_then(|count| count.parse().ok()).expect("it says how many");
+    let rule = |number: usize, step: usize| format!("1@{number}:{}", STEPS[step]);
+    let others = (2..=last).flat_map(|number| (0..STEPS.len()).map(move |at| rule(number, at)));
+    std::iter::once(rule(1, 0)).chain(others).collect()
+}
+
+#[test]
+fn a_program_whose_restarts_come_out_alike_ends_with_the_same_sums() {
+    for form in RIGHT {
+        let program = built(form);
+        let undisturbed = run(&program, None);
+        undisturbed.status(0);
+        for rule in rules(&undisturbed) {
+            let outcome = run(&program, Some(&rule));
+            outcome.status(0);
+            let same = printed(&outcome) == printed(&undisturbed);
+            outcome.check(same, &format!("form {form}, {rule}: {:?}", printed(&undisturbed)));
+        }
+    }
+}
+
+#[test]
+fn a_program_with_a_restart_that_comes_out_elsewhere_goes_wrong_at_some_loss() {
+    for form in WRONG {
+        let program = built(form);
+        let undisturbed = run(&program, None);
+        undisturbed.status(0);
+        let mut all = rules(&undisturbed).into_iter();
+        let wrong = all.any(|rule| {
+            let outcome = run(&program, Some(&rule));
+            printed(&outcome) != printed(&undisturbed)
+        });
+        assert!(wrong, "form {form} is right whatever is lost");
+    }
+}
