@@ -62,6 +62,10 @@
  * shmemx_ft_get         shmem_getmem that says whether the bytes may be used, and so the typed and
  *                       strided forms
  * shmemx_ft_failed      the members of a team that are lost, in memory from malloc
+ * shmemx_ft_get_checkpoint  bytes of a PE as of its last checkpoint, decoded from parity if it is
+ *                       lost, and the number of that checkpoint
+ * shmemx_ft_put2        shmem_putmem to a PE and then to its shadow, complete at both: one of both
+ *                       copies is whole at any time, whoever dies
  * shmemx_ft_agree       collective among those that live: the bits that all have, the same on all;
  *                       FAILURE while somebody has not acknowledged a loss (shmem_restart_pes)
  * shmemx_ft_shrink      the same: a team of those that live
@@ -133,6 +137,8 @@ int shmemx_ft_uint32_iget(uint32_t *dest, const uint32_t *source, ptrdiff_t dst,
 int shmemx_ft_uint64_iget(uint64_t *dest, const uint64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
 int shmemx_ft_size_iget(size_t *dest, const size_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
 int shmemx_ft_ptrdiff_iget(ptrdiff_t *dest, const ptrdiff_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_get_checkpoint(void *dest, const void *source, size_t nbytes, int pe, uint64_t *number);
+int shmemx_ft_put2(void *dest, const void *source, size_t nbytes, int pe, int shadow);
 int shmemx_ft_agree(shmem_team_t team, int *value);
 int shmemx_ft_shrink(shmem_team_t team, shmem_team_t *living);
 int shmemx_ft_failed(shmem_team_t team, int **pes, size_t *n);

@@ -4,6 +4,8 @@
 //! everybody back to the last agreed checkpoint; `algo_init` tells an original from a substitute.
 //! Source: thesis, section 4.3.3.
 
+use std::ops::Range;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 use raidshmem_core::inject::Point;
@@ -20,7 +22,8 @@ use tracing::info;
 
 pub use crate::pgas::Name;
 use crate::pgas::{World, complain, world};
-use crate::port;
+use crate::port::{self, Among};
+use crate::recovery::degraded;
 use crate::scrub;
 
 /// Return value: done, or nothing to report.
@@ -57,6 +60,7 @@ pub(crate) fn save_all() -> i32 {
     world.members.point(Point::Before, number);
     let result = match world.store.protection() {
         None => pass(world, number),
+        Some(protection) if world.goes_on() => save_among(world, protection, number),
         Some(protection) => {
             let site = site::here();
             world.show_call(&site, number);
@@ -93,10 +97,11 @@ pub fn should_stop() -> bool {
     !world.is_alone() && world.stops("shmemx_ft_should_stop")
 }
 
-/// By default each call saves, and so it does in mode `none`, where nothing is kept.
+/// By default each call saves, and so it does in mode `none`, where nothing is kept, and where
+/// nobody goes back.
 fn is_due(call: &'static str) -> bool {
     let world = world();
-    world.store.protection().is_none() || world.saves_now(call)
+    world.goes_on() || world.store.protection().is_none() || world.saves_now(call)
 }
 
 /// A checkpoint in mode `none`: the PEs meet and pass every step, but nothing is kept.
@@ -116,6 +121,65 @@ fn pass(world: &World, number: CheckpointNumber) -> i32 {
     world.store.set_agreed(number);
     steps([Copy, Copied, After]);
     SUCCESS
+}
+
+/// A checkpoint in a job that goes on with fewer, for degraded reads. The group of a lost PE makes
+/// none any more, so there is a last one.
+fn save_among(
+    world: &'static World,
+    protection: &'static Protection,
+    number: CheckpointNumber,
+) -> i32 {
+    let begun = world.agree_all(Call::Checkpoint.name(), (u64::MAX, 0));
+    if begun.has_news() {
+        return FAILURE;
+    }
+    if begun.lost > 0 {
+        let last = world.store.agreed();
+        let kept =
+            if last == CheckpointNumber::START { "none".to_owned() } else { last.to_string() };
+        return refuse(
+            world,
+            format!(
+                "checkpoint refused: a PE was lost, and its group protects nothing new without it; \
+                 the last one stays: {kept}"
+            ),
+        );
+    }
+    let site = site::here();
+    world.show_call(&site, number);
+    world.choose(&site);
+    let (end, refusal) = port::run_among(world, protection);
+    if matches!(end, Among::Saved | Among::SavedWithLoss) {
+        world.store.set_agreed(number);
+        world.begin_anew();
+        world.memory.note_saved();
+    }
+    match (end, refusal) {
+        (Among::Saved, _) => {
+            *lock(&world.store.refused) = Refused::default();
+            scrub::start(world, protection);
+            SUCCESS
+        }
+        (Among::Refused, Some(refusal)) => refuse(world, format!("checkpoint refused: {refusal}")),
+        _ => FAILURE,
+    }
+}
+
+/// Hands out bytes of a PE's segment as of its last checkpoint, also of a lost one, piece by piece;
+/// the number of that, 0 if there is none. False if they cannot be had.
+pub fn get_checkpoint(
+    pe: Pe,
+    range: Range<usize>,
+    give: impl FnMut(&[u8]),
+) -> (CheckpointNumber, bool) {
+    let world = world();
+    world.adopt();
+    let _turn = world.store.lock.lock();
+    let number = world.store.agreed();
+    let protection = world.store.protection().filter(|_| number != CheckpointNumber::START);
+    let Some(protection) = protection else { return (CheckpointNumber::START, false) };
+    (number, degraded::read(world, protection, pe, range, give))
 }
 
 fn save(world: &'static World, protection: &'static Protection, number: CheckpointNumber) -> i32 {
@@ -189,6 +253,7 @@ pub fn restart_pes() {
     let _turn = world.store.lock.lock();
     if world.goes_on() {
         world.adopt();
+        lock(&world.store.refused).restart();
         return world.fewer.acknowledge();
     }
     if world.interrupted() {
@@ -212,11 +277,12 @@ pub fn restart_pes() {
     }
 }
 
-/// True if what was just read from PE `pe` may not be used: it is lost, or, where PEs go back, any
+/// True if what was just read from PE `pe` may be used: it is not lost, and, where PEs go back, no
 /// loss is known.
-pub fn get_failed(pe: Pe) -> bool {
+pub fn may_use(pe: Pe) -> bool {
+    fence(Ordering::Acquire); // the bytes are read before the look at the view
     let world = world();
-    if world.goes_on() { world.is_lost_now(pe.at()) } else { world.interrupted() }
+    if world.goes_on() { !world.is_lost_now(pe.at()) } else { !world.interrupted() }
 }
 
 /// Which of some PEs are lost, of those that were not replaced.

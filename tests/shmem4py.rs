@@ -205,14 +205,22 @@ fn package() -> PathBuf {
     folder.join("installed")
 }
 
-/// A program of the package under `oshrun` with these options: its status and what it printed.
+/// A program of the package under `oshrun` with these settings and options: its status and what it
+/// printed.
 fn program(installed: &Path, options: &[&str], words: &[&str]) -> (bool, String, String) {
     let mut command = Command::new(OSHRUN);
     let foreign = std::env::vars_os().map(|(name, _)| name);
     for name in foreign.filter(|name| name.to_string_lossy().starts_with("SHMEM_")) {
         command.env_remove(name);
     }
-    command.env_remove("LD_LIBRARY_PATH").args(options).arg(in_venv("python")).args(words);
+    command.env_remove("LD_LIBRARY_PATH");
+    for option in options {
+        match option.split_once('=').filter(|(name, _)| name.starts_with("SHMEM_")) {
+            Some((name, value)) => command.env(name, value),
+            None => command.arg(option),
+        };
+    }
+    command.arg(in_venv("python")).args(words);
     let path = format!("{}:{}", source().join("src").display(), installed.display());
     command.env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1");
     let output = command.stdin(Stdio::null()).current_dir(Path::new(ROOT).join("python")).output();
@@ -254,6 +262,18 @@ fn programs_in_python_survive_losses_with_the_same_bytes() {
     let mut lines: Vec<&str> = printed.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["PE 0: ok", "PE 1: ok", "PE 2: ok", "PE 3: ok"]);
+}
+
+#[test]
+fn programs_in_python_go_on_with_fewer() {
+    build();
+    let settings = ["SHMEM_FT_SUBSTITUTE=shrink", "SHMEM_FT_ROLLBACK=none"];
+    let options = [&settings[..], &["--timeout", "120", "-n", "4"]].concat();
+    let (well, printed, said) = program(&package(), &options, &["tests/fewer.py"]);
+    assert!(well && said.contains("PE 1 was lost, and the others went on"), "{printed}{said}");
+    let mut lines: Vec<&str> = printed.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["PE 0: ok", "PE 2: ok", "PE 3: ok"]);
 }
 
 #[test]

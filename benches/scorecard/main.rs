@@ -12,6 +12,7 @@
 //! Left out: verdicts. The exit status is 0 when every figure could be measured, met or not.
 
 mod codec;
+mod fewer;
 mod figure;
 mod guests;
 mod jacobi;
@@ -40,7 +41,7 @@ use figure::Figure;
 use programs::{Bench, Trouble};
 
 const USAGE: &str = "usage: scorecard [--quick] [--record] [--guests] [--only SECTION] [--out FILE]\
-    \n       SECTION is codec, small, store, jacobi, network or guests";
+    \n       SECTION is codec, small, store, jacobi, fewer, network or guests";
 
 struct Options {
     quick: bool,
@@ -69,11 +70,12 @@ fn options(words: impl Iterator<Item = String>) -> Result<Options, String> {
 }
 
 type Section = fn(&Bench) -> Result<Vec<Figure>, Trouble>;
-const SECTIONS: [(&str, Section); 6] = [
+const SECTIONS: [(&str, Section); 7] = [
     ("codec", codec::figures),
     ("small", small::figures),
     ("store", store::figures),
     ("jacobi", jacobi::figures),
+    ("fewer", fewer::figures),
     ("network", network::figures),
     ("guests", guests::figures),
 ];

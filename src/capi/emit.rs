@@ -227,6 +227,10 @@ const FT_NOTES: &str = r#"
  * shmemx_ft_get         shmem_getmem that says whether the bytes may be used, and so the typed and
  *                       strided forms
  * shmemx_ft_failed      the members of a team that are lost, in memory from malloc
+ * shmemx_ft_get_checkpoint  bytes of a PE as of its last checkpoint, decoded from parity if it is
+ *                       lost, and the number of that checkpoint
+ * shmemx_ft_put2        shmem_putmem to a PE and then to its shadow, complete at both: one of both
+ *                       copies is whole at any time, whoever dies
  * shmemx_ft_agree       collective among those that live: the bits that all have, the same on all;
  *                       FAILURE while somebody has not acknowledged a loss (shmem_restart_pes)
  * shmemx_ft_shrink      the same: a team of those that live

@@ -7,19 +7,21 @@
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use raidshmem_sys::caller;
 
-use super::claims::{read_at, text};
+use super::claims::{read_at, text, write_all};
 use super::strided;
 use crate::faults::{self, Name};
 use crate::openshmem::check::{self, misuse};
-use crate::openshmem::group::Group;
+use crate::openshmem::group::{Group, SyncPoint};
 use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
 use crate::openshmem::memory::elements::get_elements;
+use crate::openshmem::memory::place::SegmentRange;
 use crate::openshmem::memory::rma;
 use crate::openshmem::memory::strides::Strided;
+use crate::openshmem::memory::twice;
 use crate::openshmem::split;
 use crate::openshmem::team::{Team, members, to_world};
 use crate::pgas;
@@ -144,21 +146,37 @@ macro_rules! knows_its_place {
 
 knows_its_place! { "shmemx_ft_register" "pshmemx_ft_register" }
 
-/// Ends the job by name unless it goes on with fewer.
-fn require(call: &str) {
-    if !pgas::world().goes_on() {
-        misuse(call, "expected SHMEM_FT_ROLLBACK=none, with which nobody goes back after a loss");
-    }
-}
-
 /// The status of a get from a PE.
 fn got(call: &'static str, pe: c_int) -> c_int {
-    fence(Ordering::Acquire); // the bytes are read before the look at the view
-    c_int::from(faults::get_failed(check::pe(call, pgas::world(), pe)))
+    c_int::from(!faults::may_use(check::pe(call, pgas::world(), pe)))
+}
+
+fn get_checkpoint(
+    call: &'static str,
+    (dest, source, nbytes): (Out<u8>, SymIn<u8>, usize),
+    pe: c_int,
+    number: Out<u64>,
+) -> c_int {
+    check::goes_on(call);
+    if number.addr() == 0 || dest.addr() == 0 && nbytes != 0 {
+        misuse(call, if number.addr() == 0 { "number is NULL" } else { "dest is NULL" });
+    }
+    let owner = check::pe(call, pgas::world(), pe);
+    let at = match nbytes {
+        0 => 0,
+        _ => SegmentRange::new(call, "source", source.as_sym(), nbytes, pe).offset(),
+    };
+    let mut to = dest;
+    let (of, got) = faults::get_checkpoint(owner, at..at + nbytes, |bytes| {
+        write_all(to, bytes);
+        to = to.element(bytes.len());
+    });
+    number.write(of.0);
+    c_int::from(!got)
 }
 
 fn agree(call: &'static str, team: Team, value: Out<c_int>) -> c_int {
-    require(call);
+    check::goes_on(call);
     if value.addr() == 0 {
         misuse(call, "value is NULL");
     }
@@ -247,12 +265,20 @@ family! { EXTENSION: "Fault tolerance: extensions";
         strided::get(NAME, dest.erase(), source.erase(), shape, pe.into());
         got(NAME, pe)
     }
+    ONE "shmemx_ft_get_checkpoint" "" [header "ft"]
+    (dest: Out<u8>, source: SymIn<u8>, nbytes: usize, pe: c_int, number: Out<u64>) -> c_int {
+        get_checkpoint(NAME, (dest, source, nbytes), pe, number)
+    }
+    ONE "shmemx_ft_put2" "" [header "ft"]
+    (dest: Sym<u8>, source: In<u8>, nbytes: usize, pe: c_int, shadow: c_int) -> c_int {
+        c_int::from(!twice::put(NAME, dest, source, nbytes, [pe.into(), shadow.into()]))
+    }
     ONE "shmemx_ft_agree" "" [header "ft"] (team: Team, value: Out<c_int>) -> c_int {
         agree(NAME, team, value)
     }
     ONE "shmemx_ft_shrink" "" [header "ft"] (team: Team, living: Out<Team>) -> c_int {
-        require(NAME);
-        let made = split::shrink(NAME, team);
+        check::goes_on(NAME);
+        let made = split::shrink(NAME, (team, SyncPoint::Collective));
         living.write(made.unwrap_or(Team::INVALID));
         c_int::from(made.is_none())
     }
@@ -261,7 +287,7 @@ family! { EXTENSION: "Fault tolerance: extensions";
         failed(NAME, team, (pes, n))
     }
     ONE "shmemx_ft_on_fault" "" [header "ft"] (f: Handler, arg: Out<c_void>) {
-        require(NAME);
+        check::goes_on(NAME);
         let arg = SendPtr(arg.pointer());
         faults::on_fault(move |pe, status| arg.hand(f, pe, status));
     }

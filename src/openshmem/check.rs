@@ -24,6 +24,13 @@ pub fn misuse(call: &str, what: impl Display) -> ! {
     pgas::global_exit(STATUS_MISUSE)
 }
 
+/// Ends the job unless it goes on with fewer after a loss: `call` is for such jobs.
+pub fn goes_on(call: &str) {
+    if !pgas::world().goes_on() {
+        misuse(call, "expected SHMEM_FT_ROLLBACK=none, with which nobody goes back after a loss");
+    }
+}
+
 /// The number of a PE, checked.
 #[inline]
 pub fn pe(call: &'static str, world: &World, pe: i32) -> Pe {

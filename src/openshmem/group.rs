@@ -103,6 +103,10 @@ pub enum SyncPoint {
     Split,
     /// A team ends.
     Destroy,
+    /// Those that live of a team become one.
+    Shrink,
+    /// The safe API, all outside of exchanges: an agreement.
+    Agree,
 }
 
 /// Which slots of a team are in use: the set of a collective, and its round.
@@ -115,7 +119,7 @@ pub struct SlotIndex {
 }
 
 /// Gates that lie behind the first words.
-const MORE_GATES: usize = SyncPoint::Destroy as usize;
+const MORE_GATES: usize = SyncPoint::Agree as usize;
 
 /// Rounds of a meeting of all PEs.
 fn rounds_of_all() -> usize {
@@ -215,9 +219,7 @@ impl Group {
     pub fn members(&self) -> pgas::Members {
         let offset = match self.words {
             Words::Set(words) => Word::own(self.call, "pSync", words).place().offset(),
-            Words::Team(words) => {
-                words + self.number as usize % pgas::RECORDS * pgas::RECORD_WORDS * 8
-            }
+            Words::Team(words) => words,
         };
         pgas::Members {
             waiting: self.waiting(),
@@ -232,6 +234,13 @@ impl Group {
     /// The PEs that live come to one decision, in such a job.
     pub fn agree(&self, with: (u64, u64)) -> Decision {
         pgas::world().agree(&self.members(), with)
+    }
+
+    /// It ends: its words are another team's when this returns, if it is one.
+    pub fn leave(&self) {
+        if pgas::world().goes_on() {
+            pgas::world().give_back(&self.members());
+        }
     }
 
     /// A number for a team that its last agreement makes: the same on all, and no other's.

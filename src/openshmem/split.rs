@@ -93,8 +93,9 @@ fn free_slots(group: &Group) -> Result<(u64, u64), Unsplit> {
 /// many teams as there can be.
 ///
 /// All agree on the view in which they live: who is lost in a later one is a lost member.
-pub fn shrink(call: &'static str, parent: Team) -> Option<Team> {
-    let group = Group::of_team(call, parent);
+/// They meet at `gate`.
+pub fn shrink(call: &'static str, (parent, gate): (Team, SyncPoint)) -> Option<Team> {
+    let group = Group::of_team(call, parent).through(gate);
     let (world, members) = (pgas::world(), group.members());
     order::complete();
     loop {
@@ -124,7 +125,8 @@ pub fn row_and_column(index: usize, size: usize, xrange: usize) -> [(isize, isiz
 }
 
 /// Frees the slot of a team that came from a split. Harmless for the members that still have it
-/// only if none of them uses it any more.
+/// only if none of them uses it any more. In a job that goes on with fewer it waits for those that
+/// are in a call of the team yet, which this PE has left.
 pub fn destroy(call: &'static str, team: Team) {
     if team == Team::INVALID {
         return;
@@ -133,6 +135,7 @@ pub fn destroy(call: &'static str, team: Team) {
         misuse(call, "expected a team from a split, once");
     }
     context::take_all_of(call, pgas::world(), team);
+    Group::of_team(call, team).leave();
     team::empty(team);
 }
 

@@ -27,7 +27,7 @@ use raidshmem_core::rounds::{Counter, rounds};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_segment::words::{Barrier, BarrierCounter, ROUNDS, Words};
 
-use super::fewer::{Members, RECORD_WORDS, WORLD};
+use super::fewer::{Members, WORLD};
 use super::world::nodes::Nodes;
 use super::{Fault, World};
 
@@ -66,7 +66,7 @@ impl World {
             waiting: self.waiting_for_all(call),
             team: WORLD,
             gate: 0,
-            offset: self.segments.layout().team(0) + WORLD as usize * RECORD_WORDS * 8,
+            offset: self.segments.layout().team(0),
             pes: (0..self.n_pes()).collect(),
             index: self.me().at(),
         };

@@ -5,6 +5,7 @@
 //! adopt    connections to the lost are cut, their memory is taken away, calls go on in the view
 //! tell     threads that want to be called of a loss are, each by itself, in its next call
 //! agree    a record in the own segment, which the other members read (`core/agree.rs`)
+//! return   a team ends: another may have the place of its records when nobody reads them any more
 //! ```
 //!
 //! Where an engine lies in between, a member posts to each of the others that its record is another
@@ -20,8 +21,8 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use raidshmem_core::agree::{Agreement, Decision, Proposal, Record, WORDS, Which};
-use raidshmem_core::layout::{MAILBOX_ENTRY, TEAM_WORDS};
+use raidshmem_core::agree::{Agreement, Decision, Proposal, Record, WORDS, Which, is_past};
+use raidshmem_core::layout::MAILBOX_ENTRY;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::view::State;
 use raidshmem_fabric::{Ask, Read};
@@ -35,12 +36,6 @@ use super::world::fewer::{Heard, Row, Told};
 
 /// The team of all PEs, in agreements.
 pub const WORLD: u64 = 1;
-/// Words of a record.
-pub const RECORD_WORDS: usize = WORDS;
-/// Records for which the words of a team have room; those of other ways of meeting lie there too,
-/// and are not used in such a job. A team has one of them by its number, so that one that has its
-/// words after another most likely leaves alone what some member may still have to read.
-pub const RECORDS: usize = TEAM_WORDS / WORDS;
 
 /// Members that come to agreements, and what they come together for.
 #[derive(Debug, Clone)]
@@ -51,7 +46,7 @@ pub struct Members {
     pub team: u64,
     /// What they come together for.
     pub gate: u8,
-    /// Where the record of each is in its segment.
+    /// Where the record of each is in its segment, in the place of words for other ways of meeting.
     pub offset: usize,
     /// The PEs.
     pub pes: Vec<usize>,
@@ -170,6 +165,38 @@ impl World {
         decision
     }
 
+    /// The members come to no agreement any more; waits until no other one reads a record of this
+    /// PE, so that its place may be another team's.
+    pub(crate) fn give_back(&self, of: &Members) {
+        let row = of.row();
+        let (next, _) = self.fewer.next(row);
+        let last = Which { team: of.team, number: next - 1, gate: of.gate };
+        let mut past = vec![last.number == 0; of.pes.len()];
+        past[of.index] = true;
+        let mut heard = Heard::of(of.pes.len());
+        self.wait_raw(|| of.waiting, || self.are_past(of, last, (&mut past, &mut heard)));
+        self.fewer.forget(row);
+    }
+
+    /// One look at those that may still read records of agreement `last`; true if nobody does.
+    fn are_past(
+        &self,
+        of: &Members,
+        last: Which,
+        (past, heard): (&mut [bool], &mut Heard),
+    ) -> bool {
+        let living = self.living(of, self.adopt());
+        let awaited = (0..past.len()).filter(|&member| living[member] && !past[member]);
+        let shown = self.records(of, awaited, heard);
+        for (member, shown) in shown {
+            match shown {
+                Some(shown) => past[member] = is_past(last, &shown),
+                None => heard.forget_one(member), // it may tell another team of the next
+            }
+        }
+        living.iter().zip(past).all(|(lives, past)| !lives || *past)
+    }
+
     /// Which of the members live in `view`.
     pub fn living(&self, of: &Members, view: ViewNumber) -> Vec<bool> {
         of.pes.iter().map(|&pe| !self.fewer.was_lost(pe, view)).collect()
@@ -184,11 +211,7 @@ impl World {
             heard.forget(); // what was of another view is of this one now
         }
         loop {
-            let is_far = |member: &usize| self.segments.is_far(Pe::of(of.pes[*member]));
-            let (far, near): (Vec<usize>, Vec<usize>) = own.awaited().partition(is_far);
-            let near = near.into_iter().map(|member| (member, self.record_of(of, member)));
-            let shown: Vec<_> = near.chain(self.far_records(of, &far, heard)).collect();
-            for (member, shown) in shown {
+            for (member, shown) in self.records(of, own.awaited(), heard) {
                 shown.iter().for_each(|shown| own.observe(member, shown));
             }
             if !own.advance() {
@@ -224,6 +247,19 @@ impl World {
         let offset = entry + mailbox::place(self.members.incarnation()) + mailbox::NEWS;
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Add);
         Ask { pe, word, change: Change { how, operand: 1 } }
+    }
+
+    /// What some members show; of those that are far, where there are news.
+    fn records(
+        &self,
+        of: &Members,
+        members: impl Iterator<Item = usize>,
+        heard: &mut Heard,
+    ) -> Vec<(usize, Option<Record>)> {
+        let is_far = |member: &usize| self.segments.is_far(Pe::of(of.pes[*member]));
+        let (far, near): (Vec<usize>, Vec<usize>) = members.partition(is_far);
+        let near = near.into_iter().map(|member| (member, self.record_of(of, member)));
+        near.chain(self.far_records(of, &far, heard)).collect()
     }
 
     fn record_of(&self, of: &Members, member: usize) -> Option<Record> {

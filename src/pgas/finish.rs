@@ -139,7 +139,8 @@ impl World {
             let joined = self.members.joined();
             self.members.say(&PeMessage::Finalizing { joined, cut });
             let finished = || self.members.all_have_come();
-            let lost = || self.store.protection().is_some() && self.members.view_number() != joined;
+            let goes_back = !self.goes_on() && self.store.protection().is_some();
+            let lost = || goes_back && self.members.view_number() != joined;
             let waiting = || Waiting { call: "shmem_finalize", whom: Whom::Finalize };
             self.wait_raw(waiting, || finished() || lost());
             if finished() {

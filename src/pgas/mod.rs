@@ -36,7 +36,7 @@ mod wait;
 mod world;
 
 pub use complain::complain;
-pub use fewer::{Members, RECORD_WORDS, RECORDS, WORLD};
+pub use fewer::{Members, WORLD};
 pub use lifecycle::{
     end_at_any_exit, ended, finalize, global_exit, init, initialized, try_world, world, world_for,
 };

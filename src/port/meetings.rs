@@ -50,7 +50,7 @@ impl Memory<'_> {
     /// what all bring.
     pub(super) fn arrive(&self, driver: &Driver) -> Progress {
         let (world, at) = (self.world, driver.at());
-        if at == At::BarrierQ && world.members.faulted() {
+        if at == At::BarrierQ && self.faulted() {
             return Progress::Out(Outcome::Changed);
         }
         if at == At::MeetSettling {
@@ -77,7 +77,11 @@ impl Memory<'_> {
             self.take(at, all);
             return Progress::Done;
         }
-        let gone = if at == At::BarrierQ { self.faulted() } else { self.changed() };
+        let gone = match at {
+            At::BarrierQ if self.world.goes_on() => self.changed() || !self.view.whole(),
+            At::BarrierQ => self.faulted(),
+            _ => self.changed(),
+        };
         if gone { Progress::Out(Outcome::Changed) } else { Progress::Wait }
     }
 

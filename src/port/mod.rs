@@ -61,6 +61,39 @@ pub fn run(world: &World, protection: &Protection, call: Call) -> (At, Option<Re
     (driver.at(), memory.refusal)
 }
 
+/// Goes through a checkpoint in a job that goes on with fewer: to an end, or to where a loss broke
+/// it off, which is the same place on all that live, since they agree at every barrier.
+pub fn run_among(world: &World, protection: &Protection) -> (Among, Option<Refusal>) {
+    let mut driver = Driver::new(Call::Checkpoint, world.store.agreed());
+    let mut memory = Memory::new(world, protection);
+    while !driver.at().is_end() {
+        match driver.step(&mut memory) {
+            Step::Again => {}
+            Step::Wait => memory.wait(&driver),
+            // All have written it; the lost PE's part can be decoded.
+            Step::Left(At::BarrierB, Outcome::Changed) => return (Among::SavedWithLoss, None),
+            Step::Left(_, Outcome::Changed) => return (Among::Lost, None),
+            Step::Left(from, _) if driver.at() == At::Unrecoverable => memory.abort(from),
+            Step::Left(..) => {}
+        }
+    }
+    let saved = if driver.at() == At::Refused { Among::Refused } else { Among::Saved };
+    (saved, memory.refusal)
+}
+
+/// How a checkpoint ended in a job that goes on with fewer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Among {
+    /// All PEs have it.
+    Saved,
+    /// All that live have it, and one was lost after its part was protected.
+    SavedWithLoss,
+    /// A PE was lost before.
+    Lost,
+    /// It was refused on every PE.
+    Refused,
+}
+
 /// The memory of a PE in one call, and that of its peers.
 struct Memory<'a> {
     world: &'a World,
@@ -117,6 +150,8 @@ impl Port for Memory<'_> {
             Op::Void(part) => self.record(part, number).void(),
             Op::Seal(part) => self.record(part, number).seal(world.job(), number, self.len),
             Op::Arrive => return self.arrive(driver),
+            // Whether all have met is agreed on.
+            Op::Await if self.agrees_on(driver.at()) => return Progress::Wait,
             Op::Await => return self.all_came(driver),
             Op::ShowVote => world.store.recovery.show(),
             Op::Adopt => {
@@ -151,7 +186,7 @@ impl Port for Memory<'_> {
 
     fn standing(&mut self) -> Standing {
         let world = self.world;
-        match (world.members.is_new(), world.members.faulted()) {
+        match (world.members.is_new(), self.faulted()) {
             (true, _) => Standing::New,
             (_, true) => Standing::Faulted,
             _ if world.is_late() => Standing::Late,
@@ -195,7 +230,8 @@ impl Port for Memory<'_> {
     }
 
     fn faulted(&self) -> bool {
-        self.world.members.faulted()
+        // Where nobody goes back, the barriers find out what all know of.
+        !self.world.goes_on() && self.world.members.faulted()
     }
 
     fn changed(&self) -> bool {
@@ -258,7 +294,15 @@ impl<'a> Memory<'a> {
         let (world, call) = (self.world, driver.call().name());
         let op = driver.op().expect("an operation waits");
         let mut over = Progress::Wait;
-        if op == Op::Await && !is_in_tree(driver.at()) {
+        if op == Op::Await && self.agrees_on(driver.at()) {
+            let mut met = Progress::Wait;
+            let waiting = || world.waiting_for_all(call);
+            world.wait_raw(waiting, || {
+                met = self.all_came(driver);
+                met != Progress::Wait
+            });
+            over = self.agreed_to(met, call);
+        } else if op == Op::Await && !is_in_tree(driver.at()) {
             over = match world.barrier_of(Barrier::Protocol, call) {
                 Ok(()) => Progress::Done,
                 Err(Fault) => Progress::Out(Outcome::Changed),
@@ -273,6 +317,21 @@ impl<'a> Memory<'a> {
             );
         }
         self.over = Some(over);
+    }
+
+    /// True at the one meeting of a checkpoint in the tree, where nobody goes back.
+    fn agrees_on(&self, at: At) -> bool {
+        at == At::BarrierQ && self.world.goes_on()
+    }
+
+    /// Whether all that live have met in the tree, and none is lost: they agree on it.
+    fn agreed_to(&self, over: Progress, call: &'static str) -> Progress {
+        let met = u64::from(over == Progress::Done);
+        let decision = self.world.agree_all(call, (met, 0));
+        match decision.value == 1 && decision.lost == 0 {
+            true => Progress::Done,
+            false => Progress::Out(Outcome::Changed),
+        }
     }
 
     /// Whether the reference has said where it goes on from the restart.

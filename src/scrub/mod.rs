@@ -120,7 +120,8 @@ impl Scrub {
         match whole {
             _ if turns % 2 == 1
                 || world.store.lock.sequence() != turns
-                || world.members.faulted() =>
+                || world.members.faulted()
+                || world.fewer.has_lost() =>
             {
                 Seen::Nothing
             }

@@ -54,7 +54,8 @@ pub fn repair(
     number: CheckpointNumber,
 ) -> Option<Option<Vec<Pe>>> {
     let _turn = world.store.lock.try_lock()?;
-    if world.members.faulted() || world.store.agreed() != number {
+    let misses = world.members.faulted() || world.fewer.has_lost();
+    if misses || world.store.agreed() != number {
         return None;
     }
     let repaired = put_right(world, protection, spot, number);

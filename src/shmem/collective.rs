@@ -10,7 +10,7 @@
 use super::atomic::{Bits, Number, Word};
 use super::{Fault, Peers, SymSlice, Symmetric};
 use crate::openshmem::bits::Zero;
-use crate::openshmem::collective::{exchange, movement, reduce};
+use crate::openshmem::collective::{movement, reduce};
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::strides::Strided;
 use crate::openshmem::number::{Bitwise, Number as Arithmetic, Ordered};
@@ -64,7 +64,7 @@ impl Peers<'_> {
     /// ```
     pub fn gather<T: Word>(&self, value: T) -> Result<Vec<T>, Fault> {
         let all =
-            exchange::gather(&self.group("Peers::gather"), value.bits()).map_err(Fault::of)?;
+            movement::gather(&self.group("Peers::gather"), value.bits()).map_err(Fault::of)?;
         Ok(all.into_iter().map(T::of).collect())
     }
 

@@ -1,7 +1,8 @@
-//! Why calls of this API fail.
+//! Why calls of this API fail, and how PEs are lost.
 
 #![forbid(unsafe_code)]
 
+use crate::faults;
 use crate::pgas;
 
 /// A PE was lost: what was done since the last checkpoint will be undone by the restart.
@@ -37,4 +38,19 @@ pub enum Error {
     /// The checkpoint was refused on every PE; the last one stays good.
     #[error("{0}")]
     Refused(String),
+}
+
+/// How a PE was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// Its process died; the memory may have been adopted.
+    Process,
+    /// Its node is gone, and its memory with it.
+    Node,
+}
+
+impl Loss {
+    pub(super) fn of(status: i32) -> Loss {
+        if status == faults::NODE_FAILED { Loss::Node } else { Loss::Process }
+    }
 }

@@ -4,9 +4,12 @@
 
 use std::ops::ControlFlow;
 
+pub use super::error::Loss;
+pub use super::fewer::{Agreed, agree, failed, get_checkpoint, on_fault, shrink};
 use super::root::{self, Progress};
 use super::{Error, Fault, Protected, Shmem, SymSlice, Symmetric};
 use crate::faults;
+use crate::openshmem::check::misuse;
 
 /// Saves the symmetric heap of all PEs as the next checkpoint. Collective. With `SHMEM_FT_INTERVAL`
 /// a call that comes too early saves nothing, and reports losses all the same.
@@ -68,23 +71,17 @@ pub fn should_stop(shmem: &mut Shmem) -> bool {
     faults::should_stop()
 }
 
-/// How a PE was lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Loss {
-    /// Its process died; the memory may have been adopted.
-    Process,
-    /// Its node is gone, and its memory with it.
-    Node,
-}
-
-/// The PEs lost since this PE last saw the job whole.
+/// The PEs lost since this PE last saw the job whole; where nobody goes back, those that are not
+/// acknowledged.
 pub fn query_fault(_shmem: &Shmem) -> Vec<(usize, Loss)> {
-    let loss = |status| if status == faults::NODE_FAILED { Loss::Node } else { Loss::Process };
-    faults::query_fault().into_iter().map(|(pe, status)| (pe.at(), loss(status))).collect()
+    faults::query_fault().into_iter().map(|(pe, status)| (pe.at(), Loss::of(status))).collect()
 }
 
 /// Brings every PE, substitutes among them, back to the last checkpoint. Collective. Does nothing
 /// without a fault; does not return if the loss is more than the parity covers.
+///
+/// With `SHMEM_FT_ROLLBACK=none` it is local: it acknowledges the losses that [`query_fault`] named
+/// last, and leaves memory alone.
 pub fn restart_pes(shmem: &mut Shmem) {
     let _alone = shmem;
     faults::restart_pes();
@@ -164,6 +161,8 @@ pub fn last_error(_shmem: &Shmem) -> Option<String> {
 /// the end: the state returned is one that every PE has reached. A checkpoint that is refused is
 /// passed over: the work goes on, and a loss takes it back to the last one ([`last_error`]).
 ///
+/// With `SHMEM_FT_ROLLBACK=none`, where nobody goes back, the job ends with a line that says so.
+///
 /// # Errors
 /// What `begin` or `step` fail with, but for faults.
 ///
@@ -187,6 +186,9 @@ pub fn run<S: Symmetric>(
     mut begin: impl FnMut(&mut Shmem) -> Result<S, Error>,
     mut step: impl FnMut(&mut Shmem, &mut S) -> Result<ControlFlow<()>, Error>,
 ) -> Result<S, Error> {
+    if super::fewer::applies() {
+        misuse("ft::run", "SHMEM_FT_ROLLBACK=none: expected global, since the loop goes back");
+    }
     loop {
         match confirmed(shmem) {
             Ok(()) => {}

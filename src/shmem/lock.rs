@@ -74,7 +74,9 @@ impl Peers<'_> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn try_lock(&self, lock: SymRef<Lock>) -> Option<Guard<'_>> {
-        let held = self.queue("Peers::try_lock", lock).try_set() && !self.faulted();
+        let held = self.queue("Peers::try_lock", lock).try_set();
+        // Where somebody goes back, so does the lock.
+        let held = held && (self.world().goes_on() || !self.faulted());
         held.then(|| Guard { peers: self, lock })
     }
 }

@@ -24,6 +24,9 @@
 //! ([`SymSlice`], [`SymRef`]), which are plain data themselves: [`ft::run`] keeps the handle of the
 //! program's state where a substitute finds it. Statics of a Rust program are not symmetric.
 //!
+//! In a job that goes on with fewer (`fewer.rs`) the gates are agreements of those that live, and
+//! nobody goes back: an exchange that met a loss ends with an error on all of them alike.
+//!
 //! What an expert should know:
 //!
 //! - soundness rests on every PE of the job running a program written to this API; a C program in
@@ -41,6 +44,7 @@ mod atomic;
 mod collective;
 mod context;
 mod error;
+mod fewer;
 pub mod ft;
 mod handle;
 mod lock;

@@ -19,7 +19,7 @@ use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::{Out, Sym, SymIn};
 use crate::openshmem::memory::{atomic, rma};
 use crate::openshmem::order;
-use crate::openshmem::team::index_in;
+use crate::openshmem::team::{index_of, to_world};
 use crate::pgas::World;
 use crate::pgas::stream::{Id, Target};
 
@@ -79,8 +79,12 @@ impl<'a> Peers<'a> {
         self.team.members().2
     }
 
-    /// True between a death and the restart: what is done now will be undone.
+    /// True between a death and the restart: what is done now will be undone. With
+    /// `SHMEM_FT_ROLLBACK=none` nothing is undone, and the restart is the acknowledgement.
     pub fn faulted(&self) -> bool {
+        if self.world.goes_on() {
+            return self.world.interrupted();
+        }
         self.world.members.faulted()
     }
 
@@ -97,12 +101,12 @@ impl<'a> Peers<'a> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn of(&self, team: Team) -> Peers<'_> {
-        let ((start, stride, size), mine) = (team.members(), self.team.members());
-        let inside = |index: usize| {
-            let pe = usize::try_from(start + stride * index.cast_signed());
-            pe.is_ok_and(|pe| index_in(mine.0, mine.1, mine.2, pe).is_some())
+        let (_, _, size) = team.members();
+        let inside = |pe: i32| {
+            let pe = to_world(team.number(), pe);
+            pe.is_some_and(|pe| index_of(self.team.number(), pe) >= 0)
         };
-        assert!((0..size).all(inside), "{team:?} has PEs that are not in this exchange");
+        assert!((0..size as i32).all(inside), "{team:?} has PEs that are not in this exchange");
         team.group("Peers::of"); // panics for a PE that is not a member
         Peers { team, ..self.through(self.stream, false) }
     }
@@ -115,7 +119,13 @@ impl<'a> Peers<'a> {
     pub(super) fn pe(&self, pe: usize) -> Target {
         let (start, stride, size) = self.team.members();
         assert!(pe < size, "PE {pe}: expected 0..={}", size - 1);
-        let pe = (start + stride * pe.cast_signed()) as i32;
+        let pe = match self.world.goes_on() {
+            false => (start + stride * pe.cast_signed()) as i32,
+            true => {
+                let in_world = to_world(self.team.number(), pe as i32);
+                in_world.expect("a PE of a team is one of the world") as i32
+            }
+        };
         Target { pe, stream: self.stream, later: self.later }
     }
 

@@ -2,10 +2,13 @@
 
 #![forbid(unsafe_code)]
 
+use super::fewer;
 use super::{Error, Fault, Shmem, Team, TeamConfig};
-use crate::openshmem::group::{MASK_AT, SyncPoint};
+use crate::openshmem::group::{Group, MASK_AT, SyncPoint};
 use crate::openshmem::split::{self, Part, Unsplit};
 use crate::openshmem::team;
+
+const DIFFER: &str = "the arguments differ from PE to PE";
 
 impl Shmem {
     /// The team of all PEs, in the order of their numbers.
@@ -77,9 +80,9 @@ impl Shmem {
     /// assert_eq!(shmem.translate_pe(all, shmem.n_pes(), all), None);
     /// ```
     pub fn translate_pe(&self, from: Team, pe: usize, to: Team) -> Option<usize> {
-        let ((start, stride, size), _) = (from.members(), to.members());
-        let in_world = (pe < size).then(|| start + stride * pe.cast_signed())?;
-        let index = team::index_of(to.number(), usize::try_from(in_world).ok()?);
+        let _teams = (from.members(), to.members());
+        let in_world = team::to_world(from.number(), i32::try_from(pe).ok()?)?;
+        let index = team::index_of(to.number(), in_world);
         usize::try_from(index).ok()
     }
 
@@ -173,7 +176,8 @@ impl Shmem {
     /// Ends a team that was split off. Collective over it: its members meet, then it is gone.
     ///
     /// # Errors
-    /// [`Fault`] if a PE was lost: then the team is as it was in the checkpoint.
+    /// [`Fault`] if a PE was lost: then the team is as it was in the checkpoint. With
+    /// `SHMEM_FT_ROLLBACK=none` there is none: the living end it.
     ///
     /// # Panics
     /// If this PE is not a member, or it is the team of all or of those that share memory.
@@ -190,8 +194,12 @@ impl Shmem {
         let given = team == self.team_world() || team == self.team_shared();
         assert!(!given, "{team:?} cannot be destroyed: expected a team from a split");
         let group = team.group("destroy").through(SyncPoint::Destroy);
-        self.healthy()?;
-        group.meet().map_err(Fault::of)?;
+        if self.world.goes_on() {
+            group.agree((u64::MAX, 0)); // also if a member is lost
+        } else {
+            self.healthy()?;
+            group.meet().map_err(Fault::of)?;
+        }
         split::destroy("destroy", team.number());
         Ok(())
     }
@@ -200,6 +208,9 @@ impl Shmem {
 /// All members say the same words, or none goes on.
 fn agree(team: Team, words: &[u64]) -> Result<(), Error> {
     let group = team.group("split").through(SyncPoint::Split);
+    if fewer::applies() {
+        return agree_among(&group, words);
+    }
     if crate::pgas::world().members.faulted() {
         return Err(Error::Fault(Fault::new()));
     }
@@ -208,7 +219,17 @@ fn agree(team: Team, words: &[u64]) -> Result<(), Error> {
         let said = group.all_gather(MASK_AT, word).map_err(Fault::of)?;
         equal &= said.iter().all(|other| *other == word);
     }
-    if equal { Ok(()) } else { Err(Error::NoTeam("the arguments differ from PE to PE")) }
+    if equal { Ok(()) } else { Err(Error::NoTeam(DIFFER)) }
+}
+
+/// The same among those that live.
+fn agree_among(group: &Group, words: &[u64]) -> Result<(), Error> {
+    let same: Result<Vec<bool>, Fault> =
+        words.iter().map(|&word| fewer::same(group, word)).collect();
+    match same?.into_iter().all(|same| same) {
+        true => Ok(()),
+        false => Err(Error::NoTeam(DIFFER)),
+    }
 }
 
 impl From<Unsplit> for Error {

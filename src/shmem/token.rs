@@ -9,7 +9,6 @@ use raidshmem_core::page::PAGE;
 use super::root;
 use super::{Error, Fault, Peers, SymRef, SymSlice, Symmetric, Team};
 use crate::openshmem;
-use crate::openshmem::check::misuse;
 use crate::openshmem::group::SyncPoint;
 use crate::pgas::{self, World};
 
@@ -37,10 +36,6 @@ impl Shmem {
         assert!(!pgas::initialized(), "Shmem::init is called once in a process");
         openshmem::start(0);
         let world = pgas::world();
-        if world.goes_on() {
-            let allowed = "expected global, or a program in C, C++ or Python";
-            misuse("Shmem::init", format_args!("SHMEM_FT_ROLLBACK=none: {allowed}"));
-        }
         let block = world.memory.alloc(root::ROOT_BYTES, PAGE);
         let heap = world.segments.own().base().wrapping_add(world.segments.layout().heap);
         assert_eq!(block, heap, "the first allocation");
@@ -176,7 +171,9 @@ impl Shmem {
     /// updates and waiting, and all end together; then everything is complete everywhere.
     ///
     /// # Errors
-    /// [`Fault`] if a PE was lost.
+    /// [`Fault`] if a PE was lost. With `SHMEM_FT_ROLLBACK=none` it is the same on all that live,
+    /// and in an exchange of a team with a lost member `body` is not called:
+    /// [`shrink`](super::ft::shrink) the team first.
     ///
     /// A panic of `body` ends this PE, because others may be writing its memory.
     ///
@@ -214,6 +211,9 @@ impl Shmem {
         body: impl FnOnce(&Peers) -> R,
     ) -> Result<R, Fault> {
         let group = team.group("exchange");
+        if self.world.goes_on() {
+            return self.exchange_among((team, group), body);
+        }
         let pass = |gate| group.through(gate).meet().map_err(Fault::of);
         let lost = |fault| {
             self.world.quiet_all(); // nothing of this PE is under way any more
@@ -248,7 +248,9 @@ impl Shmem {
         if self.world.is_alone() {
             return self.world.barrier("barrier_all").map_err(Fault::of);
         }
-        self.healthy()?;
+        if !self.world.goes_on() {
+            self.healthy()?;
+        }
         Team::WORLD.group("barrier_all").through(SyncPoint::Barrier).meet().map_err(Fault::of)
     }
 
@@ -277,7 +279,7 @@ impl Drop for Shmem {
 }
 
 /// Ends this process when it is dropped: with the status of a panic, which has said its line.
-struct EndOnPanic;
+pub(super) struct EndOnPanic;
 
 impl Drop for EndOnPanic {
     fn drop(&mut self) {

@@ -1,7 +1,8 @@
 /*
  * fewer: what calls do in a job that goes on with fewer, one thing at a time; see tests/process.
  *
- *     fewer waits | checkpoints | handlers | exit STATUS | all | hold | nodes PES_OF_A_NODE
+ *     fewer waits | checkpoints | handlers | exit STATUS | all | hold | one-copy
+ *     fewer nodes PES_OF_A_NODE
  *     fewer lock home | holder | tested | cleared
  */
 #include "test.h"
@@ -157,6 +158,8 @@ int main(int argc, char **argv) {
         lock(argv[2]);
     else if (!strcmp(what, "nodes"))
         nodes(atoi(argv[2]));
+    else if (!strcmp(what, "one-copy"))
+        shmemx_ft_put2(&word, pair, sizeof word, 1, 1);
     else if (!strcmp(what, "all"))
         raise(SIGKILL);
     else

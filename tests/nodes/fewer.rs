@@ -5,7 +5,7 @@ use raidshmem_core::settings::Fabric;
 use rustix::process::Signal;
 
 use super::net::{Net, agent};
-use super::support::{Job, has_ucx, processes, program};
+use super::support::{Job, example, has_ucx, processes, program};
 
 fn with_fewer(job: Job) -> Job {
     over(job, "ucx")
@@ -27,6 +27,38 @@ fn a_task_farm_over_eight_hosts_that_loses_three_pes_ends_right() {
     outcome.status(0).says("PEs 0,1,5 were lost, and the others went on to the end");
     let end = "300 tasks done, 5 PEs at the end";
     outcome.check(outcome.out.contains(end), "the right end was expected");
+}
+
+/// Eight hosts lose three in turn without spares; what comes out on the five is right, and work is
+/// lost that was in the middle of being done.
+#[test]
+fn farms_over_eight_hosts_that_lose_three_pes_lose_what_was_begun() {
+    if !has_ucx() {
+        return;
+    }
+    let net = Net::new(8);
+    for (program, words, all, end) in [
+        (program("tiles"), ["6", "1@0", "4@1", "6@2", ""], 36, "tiles: 36 tiles, 0 cells wrong"),
+        (example("contract"), ["16", "5", "1@1", "4@2", "6@3"], 80, "0 wrong"),
+    ] {
+        let words = words.iter().copied().filter(|word| !word.is_empty()).collect::<Vec<_>>();
+        let outcome = with_fewer(net.job(&[1; 8])).program(&program, &words).run();
+        outcome.says("PEs 1,4,6 were lost, and the others went on to the end");
+        outcome.loses_what_was_begun(all, &format!("{end}, 5 PEs at the end"));
+    }
+}
+
+#[test]
+fn a_death_in_an_update_of_two_copies_leaves_one_whole() {
+    if !has_ucx() {
+        return;
+    }
+    for seed in 0..4u32 {
+        let job = with_fewer(Job::new(6)).args(&["--nodes", "6"]);
+        let outcome = job.program(&program("twice"), &[&seed.to_string(), "20000000"]).run();
+        outcome.status(0);
+        outcome.check(outcome.out.contains("4 writers died, "), "all writers died");
+    }
 }
 
 /// Whole hosts, killed from outside: the agent, and so its PE and its memory.
@@ -79,4 +111,14 @@ fn what_was_not_tried_is_refused() {
     outcome
         .status(2)
         .says("SHMEM_FT_ROLLBACK=none over verbs: expected SHMEM_FT_FABRIC=shm or ucx");
+}
+
+#[test]
+fn checkpoints_for_degraded_reads_are_of_one_machine() {
+    if !has_ucx() {
+        return;
+    }
+    let job = over(Job::new(4), "ucx").args(&["--nodes", "2"]).mode("raid5");
+    let outcome = job.program(&program("farm"), &["1"]).run();
+    outcome.status(2).says("SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE=raid5 over ucx");
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
-use super::support::{Job, Outcome, processes, program};
+use super::support::{Job, Outcome, example, processes, program};
 
 mod walk;
 
@@ -69,6 +69,128 @@ fn the_living_get_the_same_whenever_one_dies() {
         let outcome = run(6, "sweep", &[&seed.to_string(), &latest]);
         outcome.status(0);
         prints(&outcome, " is left, with ");
+    }
+}
+
+/// A team that ended may still have a member in its last call, and that member reads the words.
+#[test]
+fn a_team_has_the_words_of_another_once_nobody_reads_them() {
+    let outcome = run(3, "reuse", &["stopped", "100"]);
+    outcome.status(0);
+    prints(&outcome, "stopped: as it should be");
+}
+
+/// Numbers of teams differ in every way; their words do not get in the way of each other.
+#[test]
+fn a_collect_is_right_in_teams_of_any_number() {
+    let outcome = run(3, "reuse", &["collect", "120"]);
+    outcome.status(0);
+    prints(&outcome, "collect: as it should be");
+}
+
+#[test]
+fn a_product_of_matrices_loses_the_tasks_that_were_begun() {
+    for (losses, left) in [
+        (&[][..], 8),
+        (&["0@0"], 7),
+        (&["1@0", "4@1", "6@2"], 5),
+        (&["1@0", "4@0", "6@0"], 5),
+        (&["0@0", "1@1", "2@2", "3@3", "4@4", "5@5", "6@6"], 1),
+    ] {
+        let outcome = run(8, "tiles", &[&["8"], losses].concat());
+        let end = format!("tiles: 64 tiles, 0 cells wrong, {left} PEs at the end");
+        outcome.loses_what_was_begun(64, &end);
+    }
+}
+
+/// In safe Rust: the amplitudes of coupled cluster, of which each iteration needs the last one.
+#[test]
+fn a_contraction_loses_the_tasks_that_were_begun() {
+    let mut digests = Vec::new();
+    for (losses, left) in
+        [(&[][..], 8), (&["0@2"], 7), (&["1@1", "4@2", "6@3"], 5), (&["1@1", "4@1", "6@1"], 5)]
+    {
+        let words = [&["24", "6"], losses].concat();
+        let outcome = job(8).program(&example("contract"), &words).run();
+        let end = format!("0 wrong, {left} PEs at the end");
+        outcome.loses_what_was_begun(24 * 6, &end);
+        let digest = outcome.out.split("digest ").nth(1).map(|rest| rest[..16].to_owned());
+        digests.push(digest.expect("a digest"));
+    }
+    assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
+}
+
+#[test]
+fn a_death_in_an_update_of_two_copies_leaves_one_whole() {
+    let mut torn = 0;
+    for seed in 0..8u32 {
+        let outcome = run(6, "twice", &[&seed.to_string(), "4000000"]);
+        outcome.status(0);
+        prints(&outcome, "4 writers died, ");
+        let words: Vec<&str> = outcome.out.split(' ').collect();
+        torn += words.get(3).and_then(|word| word.parse().ok()).unwrap_or(0);
+    }
+    assert!(torn > 0, "no writer died in the midst of a copy");
+}
+
+#[test]
+fn two_copies_are_kept_on_two_pes() {
+    let outcome = run(3, "fewer", &["one-copy"]);
+    outcome.status(2);
+    outcome.check(outcome.err.contains("shmemx_ft_put2: shadow 1: expected another PE"), "a line");
+}
+
+/// A job that keeps checkpoints for degraded reads.
+fn kept(pes: usize, mode: &str) -> Job {
+    job(pes).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "8M")
+}
+
+#[test]
+fn the_last_checkpoint_of_a_lost_pe_is_read_from_parity() {
+    let rs = || kept(6, "rs").env("SHMEM_FT_PARITY", "2");
+    for (job, lost) in [
+        (kept(5, "raid5"), &["1"][..]),
+        (kept(4, "raid4"), &["0"]),
+        (kept(4, "raid5").env("SHMEM_FT_SNAPSHOTS", "2"), &["3"]),
+        (kept(4, "raid5").args(&["--nodes", "4"]), &["2"]),
+        (rs(), &["1", "4"]),
+        (rs(), &["0", "5"]),
+    ] {
+        let outcome = job.program(&program("degraded"), &[&["read"], lost].concat()).run();
+        outcome.status(0);
+        prints(&outcome, "read: as it should be");
+    }
+}
+
+#[test]
+fn more_than_the_parity_covers_is_a_status() {
+    let words = ["fallen", "1", "2"];
+    let outcome = kept(4, "raid5").program(&program("degraded"), &words).run();
+    outcome.status(0);
+    prints(&outcome, "fallen: as it should be");
+}
+
+/// A death at every step of a checkpoint: what is read of all PEs, the lost one too, is of the one
+/// before or of this one, and the same on all.
+#[test]
+fn a_death_in_a_checkpoint_leaves_one_that_can_be_read_of_all() {
+    for (point, number) in [
+        ("before", 2),
+        ("quiesce", 2),
+        ("encode", 2),
+        ("encoded", 2),
+        ("copy", 3),
+        ("copied", 3),
+        ("after", 3),
+    ] {
+        for snapshots in ["1", "2"] {
+            let job = kept(4, "raid5").env("SHMEM_FT_SNAPSHOTS", snapshots);
+            let job = job.kill(&[&format!("1@3:{point}")]);
+            let outcome = job.program(&program("degraded"), &["point"]).run();
+            outcome.status(0);
+            let read = outcome.out.matches(&format!("has read checkpoint {number}")).count();
+            outcome.check(read == 3, &format!("all have checkpoint {number} at {point}"));
+        }
     }
 }
 
@@ -156,6 +278,8 @@ fn what_does_not_go_together_is_one_line() {
     };
     refused(job(2).env("SHMEM_FT_SUBSTITUTE", "spawn"), "SHMEM_FT_ROLLBACK=none with");
     refused(job(2).env("SHMEM_FT_ROLLBACK", "global"), "SHMEM_FT_SUBSTITUTE=shrink with");
-    refused(job(2).mode("raid5"), "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE=raid5");
+    refused(job(2).mode("double"), "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE=double");
+    let store = job(2).mode("raid5").env("SHMEM_FT_STORE", "/tmp");
+    refused(store, "SHMEM_FT_STORE with SHMEM_FT_ROLLBACK=none");
     refused(job(2).args(&["--spares", "1"]), "--spares 1 with SHMEM_FT_SUBSTITUTE=shrink");
 }

@@ -76,6 +76,14 @@ fn programs_in_cxx() {
     }
 }
 
+#[test]
+fn a_program_in_cxx_goes_on_with_fewer() {
+    let job = Job::new(4).env("SHMEM_FT_SUBSTITUTE", "shrink").env("SHMEM_FT_ROLLBACK", "none");
+    let outcome = job.program(&build(CXX, "fewer"), &[]).run();
+    ok(&outcome, "fewer");
+    outcome.says("PE 1 was lost, and the others went on to the end");
+}
+
 /// Started without `oshrun` a program is one PE.
 #[test]
 fn without_the_launcher_a_program_is_one_pe() {

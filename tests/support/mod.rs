@@ -20,6 +20,7 @@
 
 mod build;
 pub mod cgroup;
+mod farm;
 pub mod image;
 pub mod jacobi;
 pub mod namespaces;

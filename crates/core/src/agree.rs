@@ -15,6 +15,10 @@
 //! is that of all others. A member that finds another one done takes its decision; a member is at
 //! most one agreement ahead, and its record has the decision before.
 //!
+//! A team ends after its last agreement, and another may have the place of its records then. Each
+//! member waits until it has seen that all others that live need no record any more ([`is_past`]).
+//! Nobody has to do more for that than it does to come to the decision.
+//!
 //! Invariants: decisions of one agreement are equal on all members that come to one, the dead among
 //! them. A member that lives in the view of the decision has its proposal in it; of a lost one it
 //! is in it for all or for none.
@@ -171,6 +175,19 @@ enum Seen {
     Nothing,
     Proposed(Proposal, Option<Decision>),
     Locked(Decision),
+}
+
+/// True if a member of which `shown` was read needs no record of `last` or one before: it holds the
+/// decision, or has its place for another team already, for which it had to see this of all.
+///
+/// For a member that has come to the decision itself: then all have shown a record of it.
+pub fn is_past(last: Which, shown: &Record) -> bool {
+    if breaks(Mutant::PlaceTakenEarly) {
+        return true;
+    }
+    let of_another = shown.which.team != last.team;
+    let (own, theirs) = (last.number, shown.which.number);
+    of_another || theirs > own || theirs == own && shown.phase == Phase::Done
 }
 
 /// One member in one agreement.

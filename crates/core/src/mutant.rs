@@ -143,6 +143,8 @@ rules! {
     DoneUnlocked = "done-unlocked", explorer, "agree::explore::one_value_for_all";
     /// What was locked in a view does not bind in the next.
     LockForgotten = "lock-forgotten", explorer, "agree::explore::one_value_for_all";
+    /// A team has the place of another's records while a member still has to read them.
+    PlaceTakenEarly = "place-taken-early", explorer, "agree::explore::one_value_for_all";
     /// A PE posts up the tree without those below it.
     ChildrenNotAwaited = "children-not-awaited", explorer, "tree::explore::nobody_goes_on";
     /// Words of two posts are taken for one.

@@ -128,10 +128,13 @@ pub enum SettingError {
     /// Nobody takes the place of the lost, but all are to go back.
     #[error("SHMEM_FT_SUBSTITUTE=shrink with SHMEM_FT_ROLLBACK=global: expected none")]
     ShrinkGlobal,
-    /// Checkpoints in a job that goes on with fewer.
+    /// Checkpoints on disk of a job that goes back to none.
+    #[error("SHMEM_FT_STORE with SHMEM_FT_ROLLBACK=none: expected global, since nobody goes back")]
+    StoredInVain,
+    /// Copies that a lost PE takes with it, in a job that goes on with fewer.
     #[error(
-        "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE={}: expected none, since nobody goes \
-         back to a checkpoint",
+        "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE={}: expected none, raid4, raid5 or rs, \
+         from whose parity a lost PE's last checkpoint can be read",
         mode.name()
     )]
     KeptInVain {
@@ -187,7 +190,10 @@ impl Draft {
             return Err(SettingError::Store(mode));
         }
         match (settings.substitute, settings.rollback) {
-            (Substitute::Shrink, Rollback::None) if mode.protects() => {
+            (Substitute::Shrink, Rollback::None) if settings.store.is_some() => {
+                return Err(SettingError::StoredInVain);
+            }
+            (Substitute::Shrink, Rollback::None) if mode.protects() && mode.slots() < 2 => {
                 return Err(SettingError::KeptInVain { mode });
             }
             (Substitute::Shrink, Rollback::Global) => return Err(SettingError::ShrinkGlobal),

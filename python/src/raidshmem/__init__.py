@@ -13,22 +13,25 @@ import ctypes
 import json
 import os
 import types
-from typing import Any, Callable, Mapping, Optional, Union
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from shmem4py import shmem  # begins with shmem_init
+from shmem4py.api import ffi
 
 __version__ = "0.1.0"
 __all__ = [
-    "Lost", "Refused", "algo_init", "array", "checkpoint_all", "checkpoint_number", "empty",
-    "exclude", "faulted", "free", "get", "include", "last_error", "need_checkpoint", "protect",
-    "query_fault", "restart_pes", "run", "should_stop", "zeros",
+    "Agreed", "Lost", "Refused", "acknowledge", "agree", "algo_init", "array", "checkpoint_all",
+    "checkpoint_number", "empty", "exclude", "failed", "faulted", "free", "get", "get_checkpoint",
+    "include", "last_error", "need_checkpoint", "on_fault", "protect", "put2", "query_fault",
+    "restart_pes", "run", "should_stop", "shrink", "zeros",
 ]  # fmt: skip
 
 _SONAME = "libraidshmem.so.0"
 _SUCCESS = 0
 _LOSSES = {1: "process", 2: "node"}
+_HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
 
 
 class Lost(Exception):
@@ -70,6 +73,13 @@ def _load() -> ctypes.CDLL:
         ("shmemx_ft_need_checkpoint", number, []),
         ("shmemx_ft_should_stop", number, []),
         ("shmemx_ft_get", number, [address, address, size, number]),
+        ("shmemx_ft_get_checkpoint", number,
+         [address, address, size, number, ctypes.POINTER(ctypes.c_uint64)]),
+        ("shmemx_ft_put2", number, [address, address, size, number, number]),
+        ("shmemx_ft_agree", number, [address, ctypes.POINTER(number)]),
+        ("shmemx_ft_shrink", number, [address, ctypes.POINTER(address)]),
+        ("shmemx_ft_failed", number, [address, integers, ctypes.POINTER(size)]),
+        ("shmemx_ft_on_fault", None, [_HANDLER, address]),
         ("shmemx_ft_faulted", number, []),
     ]:
         function = getattr(library, name)
@@ -171,6 +181,91 @@ def get(dest: NDArray[Any], source: NDArray[Any], pe: int) -> bool:
     if dest.nbytes != source.nbytes:
         raise ValueError(f"dest has {dest.nbytes} bytes, source has {source.nbytes}")
     return _lib.shmemx_ft_get(_address(dest), _address(source), dest.nbytes, pe) == _SUCCESS
+
+
+def get_checkpoint(dest: NDArray[Any], source: NDArray[Any], pe: int) -> Optional[int]:
+    """Reads what a PE had at the last checkpoint, and returns its number; None if that cannot be.
+
+    Of a lost PE it is decoded from parity. Only where nobody goes back, in a mode with parity.
+    """
+    if dest.nbytes != source.nbytes:
+        raise ValueError(f"dest has {dest.nbytes} bytes, source has {source.nbytes}")
+    number, to, of = ctypes.c_uint64(), _address(dest), _address(source)
+    status = _lib.shmemx_ft_get_checkpoint(to, of, dest.nbytes, pe, ctypes.byref(number))
+    return number.value if status == _SUCCESS else None
+
+
+def put2(dest: NDArray[Any], source: NDArray[Any], pe: int, shadow: int) -> bool:
+    """Puts `source` to `dest` of a PE, and then of its shadow; complete at both on return.
+
+    One of both copies is whole at any time, whoever dies. False if one of the two is lost.
+    """
+    if dest.nbytes != source.nbytes:
+        raise ValueError(f"dest has {dest.nbytes} bytes, source has {source.nbytes}")
+    to, of = _address(dest), _address(source)
+    return _lib.shmemx_ft_put2(to, of, dest.nbytes, pe, shadow) == _SUCCESS
+
+
+# ---- going on with fewer: SHMEM_FT_SUBSTITUTE=shrink, SHMEM_FT_ROLLBACK=none ---------------------
+
+
+class Agreed(NamedTuple):
+    """What all living members of a team came to."""
+
+    value: int
+    """The bits that all have."""
+    acknowledged: bool
+    """Every living member has acknowledged every loss in the team."""
+
+
+def agree(team: shmem.Team, value: int) -> Agreed:
+    """The bits that all living members have, of 32, the same on all. Collective."""
+    bits = ctypes.c_int(ctypes.c_int32(value & 0xFFFFFFFF).value)
+    status = _lib.shmemx_ft_agree(_handle(team), ctypes.byref(bits))
+    return Agreed(bits.value & 0xFFFFFFFF, status == _SUCCESS)
+
+
+def shrink(team: shmem.Team) -> shmem.Team:
+    """A team of the members that live, in the order of their numbers. Collective."""
+    made = ctypes.c_void_p()
+    if _lib.shmemx_ft_shrink(_handle(team), ctypes.byref(made)) != _SUCCESS:
+        raise RuntimeError("shrink: a PE is in as many teams as there can be")
+    return shmem.Team(ffi.cast("shmem_team_t", made.value or 0))
+
+
+def failed(team: shmem.Team) -> list[int]:
+    """The members of a team that are lost and were not replaced, by their numbers in it."""
+    pes, count = ctypes.POINTER(ctypes.c_int)(), ctypes.c_size_t()
+    status = _lib.shmemx_ft_failed(_handle(team), ctypes.byref(pes), ctypes.byref(count))
+    if status != _SUCCESS:
+        raise MemoryError("no memory for the list of PEs")
+    numbers = [pes[i] for i in range(count.value)]
+    _libc.free(ctypes.cast(pes, ctypes.c_void_p))
+    return numbers
+
+
+def on_fault(handler: Callable[[int, str], None]) -> None:
+    """Calls `handler` with each PE that is lost, and how, in a later call of this thread.
+
+    It may ask (`query_fault`, `failed`), and makes no call that concerns other PEs.
+    """
+    called = _HANDLER(lambda pe, status, _: handler(pe, _LOSSES[status]))
+    _handlers.append(called)  # the library calls it from now on
+    _lib.shmemx_ft_on_fault(called, None)
+
+
+def acknowledge() -> dict[int, str]:
+    """Acknowledges the losses that are known, and returns them. Local, and leaves memory alone."""
+    lost = query_fault()
+    _lib.shmem_restart_pes((ctypes.c_int * len(lost))(*lost), len(lost))
+    return lost
+
+
+def _handle(team: shmem.Team) -> int:
+    return int(ffi.cast("uintptr_t", team.ob_team))
+
+
+_handlers: list[Any] = []
 
 
 def _check(status: int, call: str, what: str) -> None:

@@ -17,8 +17,8 @@
 
 use std::ops::Range;
 
-use raidshmem_core::schedule::reduction;
-
+use super::exchange::with_room;
+use super::merge;
 use crate::openshmem::bits::Zero;
 use crate::openshmem::group::{COUNT_AT, Group};
 use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
@@ -156,25 +156,10 @@ fn numbers<R>(
     })
 }
 
-/// Elements of some members as one, in pieces; `combine` is given the elements of each.
-fn pieces<T: Copy + Zero>(
-    group: &Group,
-    (source, count): (SymIn<T>, usize),
-    living: &[usize],
-    mut combine: impl FnMut(&mut [T], &[Vec<T>]),
-) -> Vec<T> {
-    let mut all = vec![T::zero(); count];
-    for (nth, into) in all.chunks_mut(PIECE).enumerate() {
-        let read = |&index: &usize| {
-            let mut theirs = vec![T::zero(); into.len()];
-            let from = source.element(nth * PIECE);
-            rma::fetch(group.call, &mut theirs, from, group.pe(index));
-            theirs
-        };
-        let theirs: Vec<Vec<T>> = living.iter().map(read).collect();
-        combine(into, &theirs);
-    }
-    all
+/// The number of each member; an error if one is lost.
+pub fn gather(group: &Group, number: u64) -> Result<Vec<u64>, Fault> {
+    let (got, status) = numbers(group, number, |_, numbers| numbers.to_vec());
+    status.map(|()| got)
 }
 
 /// The elements of all that live, reduced one by one.
@@ -185,19 +170,18 @@ pub fn reduce<T: Copy + Zero>(
     op: impl Fn(T, T) -> T,
 ) -> Result<(), Fault> {
     let (got, status) = among(group, |living| {
-        pieces(group, (source, count), living, |into, theirs| {
-            let mut stack: Vec<Vec<T>> = Vec::new();
-            for (index, theirs) in theirs.iter().enumerate() {
-                let mut upper = theirs.clone();
-                for _ in 0..reduction::merges(index, living.len()) {
-                    let mut lower = stack.pop().expect("the tree merges what it has");
-                    lower.iter_mut().zip(&upper).for_each(|(a, b)| *a = op(*a, *b));
-                    upper = lower;
-                }
-                stack.push(upper);
+        let mut all = vec![T::zero(); count];
+        with_room(merge::room(living.len(), PIECE.min(count)), |room| {
+            for (nth, piece) in all.chunks_mut(PIECE).enumerate() {
+                let (operands, from) = ((living.len(), piece.len()), source.element(nth * PIECE));
+                let read = |index: usize, into: &mut [T]| {
+                    rma::fetch(group.call, into, from, group.pe(living[index]));
+                };
+                let room = &mut room[..merge::room(living.len(), piece.len())];
+                piece.copy_from_slice(merge::all(operands, room, read, &op));
             }
-            into.copy_from_slice(&stack[0]);
-        })
+        });
+        all
     });
     rma::send(group.call, dest, &got, group.pe(group.index));
     status
@@ -213,13 +197,20 @@ pub fn scan<T: Copy + Zero>(
     let (got, status) = among(group, |living| {
         let before = |&index: &usize| index < group.index || inclusive && index == group.index;
         let below: Vec<usize> = living.iter().copied().filter(before).collect();
-        pieces(group, (source, count), &below, |into, theirs| {
-            let Some((first, rest)) = theirs.split_first() else { return };
-            into.copy_from_slice(first);
-            for theirs in rest {
-                into.iter_mut().zip(theirs).for_each(|(a, b)| *a = op(*a, *b));
+        let mut sums = vec![T::zero(); count];
+        let mut theirs = vec![T::zero(); PIECE.min(count)];
+        for (nth, sums) in sums.chunks_mut(PIECE).enumerate() {
+            let from = source.element(nth * PIECE);
+            for (place, &index) in below.iter().enumerate() {
+                let theirs = &mut theirs[..sums.len()];
+                let into = if place == 0 { &mut *sums } else { &mut *theirs };
+                rma::fetch(group.call, into, from, group.pe(index));
+                if place > 0 {
+                    sums.iter_mut().zip(&*theirs).for_each(|(a, b)| *a = op(*a, *b));
+                }
             }
-        })
+        }
+        sums
     });
     rma::send(group.call, dest, &got, group.pe(group.index));
     status

@@ -29,6 +29,14 @@ fn read(
     rma::get(group.call, dest, source, bytes, group.pe(index));
 }
 
+/// The numbers of all PEs, by index, from the number of each.
+pub fn gather(group: &Group, number: u64) -> Result<Vec<u64>, Fault> {
+    match living::applies() {
+        true => living::gather(group, number),
+        false => exchange::gather(group, number),
+    }
+}
+
 /// Refuses a destination that is not symmetric, before any PE waits for this one.
 pub fn check(group: &Group, dest: Sym<u8>, bytes: usize) {
     if bytes > 0 {

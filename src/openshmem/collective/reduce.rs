@@ -20,6 +20,7 @@ use raidshmem_core::schedule::{self, Nodes, reduction};
 
 use super::exchange::{Actors, with_room};
 use super::living;
+use super::merge;
 use super::movement::{check, check_source};
 use super::relay::Relay;
 use crate::openshmem::bits::Zero;
@@ -61,20 +62,13 @@ impl<F: Fn(usize) -> i32> Sharers<F> {
         give: impl Fn(usize, &[T]),
     ) {
         let longest = self.pieces(count).next().map_or(0, |piece| piece.len());
-        with_room((1 + reduction::depth(self.size)) * longest, |room| {
+        with_room(merge::room(self.size, longest), |room| {
             for piece in self.pieces(count) {
-                let (theirs, stack) = room.split_at_mut(piece.len());
-                let mut top = 0;
-                for index in 0..self.size {
-                    let (below, rest) = stack.split_at_mut(top);
-                    let (merges, pe) = (reduction::merges(index, self.size), (self.pe)(index));
-                    // What is not combined at once is read to where it stays.
-                    let into = if merges == 0 { &mut rest[..piece.len()] } else { &mut *theirs };
-                    rma::fetch(self.call, into, source.element(piece.start), pe);
-                    top =
-                        if merges == 0 { top + into.len() } else { merge(below, into, merges, op) };
-                }
-                give(piece.start, &stack[..top]);
+                let read = |index: usize, into: &mut [T]| {
+                    rma::fetch(self.call, into, source.element(piece.start), (self.pe)(index));
+                };
+                let room = &mut room[..merge::room(self.size, piece.len())];
+                give(piece.start, merge::all((self.size, piece.len()), room, read, op));
             }
         });
     }
@@ -105,24 +99,6 @@ impl<F: Fn(usize) -> i32> Sharers<F> {
             }
         });
     }
-}
-
-/// Combines `upper` with the topmost of a stack of partial results, that with the one below, and so
-/// on; how high the stack is then.
-fn merge<T: Copy>(
-    mut stack: &mut [T],
-    upper: &[T],
-    merges: usize,
-    op: &impl Fn(T, T) -> T,
-) -> usize {
-    let len = upper.len();
-    let mut upper = upper;
-    for _ in 0..merges {
-        let (below, lower) = stack.split_at_mut(stack.len() - len);
-        lower.iter_mut().zip(upper).for_each(|(a, b)| *a = op(*a, *b));
-        (stack, upper) = (below, lower);
-    }
-    stack.len() + len
 }
 
 /// Refuses what is not symmetric, before any PE waits for this one.

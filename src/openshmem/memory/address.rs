@@ -70,6 +70,11 @@ impl<T> Out<T> {
         }
     }
 
+    /// The place of element `index`.
+    pub fn element(self, index: usize) -> Out<T> {
+        Out(self.0.wrapping_add(index))
+    }
+
     /// The pointer itself, for calls that keep it.
     #[inline]
     pub fn pointer(self) -> *mut T {

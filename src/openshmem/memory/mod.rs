@@ -6,6 +6,7 @@
 //! place      where that is on a PE         checked
 //! rma        copies                        elements: single words, by a shorter way
 //! word       what PEs poll and change      atomic: as the specification's calls do
+//! twice      two copies, one of them always whole
 //! slots      the work area of collectives
 //! ```
 //!
@@ -18,4 +19,5 @@ pub mod place;
 pub mod rma;
 pub mod slots;
 pub mod strides;
+pub mod twice;
 pub mod word;

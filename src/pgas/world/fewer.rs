@@ -37,6 +37,11 @@ impl Heard {
         self.0[member].replace(news) != Some(news)
     }
 
+    /// The record of a member is to be read again.
+    pub(in crate::pgas) fn forget_one(&mut self, member: usize) {
+        self.0[member] = None;
+    }
+
     /// All records are to be read again.
     pub(in crate::pgas) fn forget(&mut self) {
         self.0.fill(None);
@@ -139,6 +144,11 @@ impl Fewer {
         lock(&self.adopting)
     }
 
+    /// True if somebody is known to be lost.
+    pub fn has_lost(&self) -> bool {
+        self.newest.load(Ordering::Relaxed) != 0
+    }
+
     // ---- acknowledgement ------------------------------------------------------------------------
 
     /// True if a loss is known that the program has not acknowledged.
@@ -232,5 +242,10 @@ impl Fewer {
     /// An agreement of a row is over.
     pub(in crate::pgas) fn over(&self, row: Row, number: u64, decision: Decision) {
         lock(&self.rows).insert(row, (number, decision));
+    }
+
+    /// There is no agreement of a row any more.
+    pub(in crate::pgas) fn forget(&self, row: Row) {
+        lock(&self.rows).remove(&row);
     }
 }

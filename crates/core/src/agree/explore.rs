@@ -4,10 +4,13 @@
 //! A member reads one record at a time, so what it knows of two others may be of different times.
 //! Members die at any moment, also after they have decided; the view that shows it comes later, and
 //! each living member adopts the newest one when it likes.
+//!
+//! After the last agreement each shows a record of another team in the same place, as soon as it
+//! may.
 
 use std::collections::HashSet;
 
-use super::{Agreement, Decision, Phase, Proposal, Record, Which};
+use super::{Agreement, Decision, Phase, Proposal, Record, Which, is_past};
 
 /// A member: the agreement that it is in, and what it has come to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -15,6 +18,16 @@ struct Member {
     lives: bool,
     now: Option<Agreement>,
     decided: Vec<Decision>,
+    /// Those that it has seen to be past the last agreement.
+    past: Vec<bool>,
+    /// What it shows in the place since the team has ended.
+    after: Option<Record>,
+}
+
+/// A record of the team that has the place next.
+fn of_the_next_team() -> Record {
+    let (which, view) = (Which { team: 2, number: 1, gate: 0 }, (1, vec![true; 2]));
+    Agreement::begin((which, 0), Proposal::default(), Decision::default(), view).record
 }
 
 /// All members, and the newest view: who lives in each.
@@ -40,7 +53,8 @@ fn proposal(member: usize, number: usize) -> Proposal {
 
 impl Run {
     fn first(size: Size) -> Run {
-        let member = Member { lives: true, now: None, decided: Vec::new() };
+        let past = vec![false; size.members];
+        let member = Member { lives: true, now: None, decided: Vec::new(), past, after: None };
         let members = vec![member; size.members];
         Run { members, views: vec![vec![true; size.members]], deaths: 0 }
     }
@@ -50,7 +64,34 @@ impl Run {
     }
 
     fn record(&self, member: usize) -> Option<&Record> {
-        self.members[member].now.as_ref().map(Agreement::record)
+        let member = &self.members[member];
+        member.after.as_ref().or_else(|| member.now.as_ref().map(Agreement::record))
+    }
+
+    /// A member that has come to the last decision looks whether another is past it, and ends the
+    /// team when it has seen that of all that live.
+    fn ends(&self, me: usize, size: Size, next: &mut Vec<Run>) {
+        let member = &self.members[me];
+        let Some(now) = &member.now else { return };
+        if member.decided.len() < size.agreements || member.after.is_some() {
+            return;
+        }
+        let (_, living) = self.view();
+        let mut all = true;
+        for other in (0..size.members).filter(|&other| other != me && living[other]) {
+            let shown = self.record(other);
+            if !member.past[other] && shown.is_some_and(|shown| is_past(now.record.which, shown)) {
+                let mut run = self.clone();
+                run.members[me].past[other] = true;
+                next.push(run);
+            }
+            all &= member.past[other];
+        }
+        if all {
+            let mut run = self.clone();
+            run.members[me].after = Some(of_the_next_team());
+            next.push(run);
+        }
     }
 
     /// What a member may do next, without its death.
@@ -59,6 +100,7 @@ impl Run {
         if !member.lives {
             return;
         }
+        self.ends(me, size, next);
         let mut with = |change: &dyn Fn(&mut Member)| {
             let mut run = self.clone();
             change(&mut run.members[me]);
@@ -144,9 +186,9 @@ impl Run {
 
 impl Run {
     /// Nobody can do anything, in a view that shows who lives: then nobody waits.
-    fn check_end(&self, size: Size) -> Result<(), String> {
+    fn check_end(&self) -> Result<(), String> {
         let shown = self.view().1.iter().zip(&self.members).all(|(shown, m)| *shown == m.lives);
-        let waits = |member: &Member| member.lives && member.decided.len() < size.agreements;
+        let waits = |member: &Member| member.lives && member.after.is_none();
         match shown && self.members.iter().any(waits) {
             true => Err(format!("somebody waits for ever: {self:?}")),
             false => Ok(()),
@@ -174,7 +216,7 @@ impl Run {
                 next = fatal;
             }
             if next.is_empty() {
-                return run.check_end(size).map(|()| run.deaths);
+                return run.check_end().map(|()| run.deaths);
             }
             run = next.swap_remove(choose(next.len()));
             run.note();
@@ -193,7 +235,7 @@ fn explore(size: Size) -> Result<usize, String> {
         let stuck = next.is_empty();
         run.deaths(size, &mut next);
         if stuck {
-            run.check_end(size)?;
+            run.check_end()?;
         }
         for run in next {
             run.check(size).map_err(|error| format!("{error}: {run:?}"))?;

@@ -188,9 +188,9 @@ fn who_does_not_go_back_goes_on_with_fewer() {
         "SHMEM_FT_SUBSTITUTE=shrink with SHMEM_FT_ROLLBACK=global: expected none"
     );
     assert_eq!(
-        refused("shrink", "none", "raid5"),
-        "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE=raid5: expected none, since nobody \
-         goes back to a checkpoint"
+        refused("shrink", "none", "double"),
+        "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE=double: expected none, raid4, raid5 or \
+         rs, from whose parity a lost PE's last checkpoint can be read"
     );
 }
 

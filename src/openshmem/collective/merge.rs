@@ -1,0 +1,75 @@
+//! One PE combines the operands of all in the tree of reductions (`core/schedule/reduction.rs`): it
+//! has them one after another, and a stack of partial results.
+//!
+//! Invariant: the bits of the result depend on the operands and their number alone.
+//!
+//! Left out: what is read from whom, and where the result goes.
+
+use raidshmem_core::schedule::reduction;
+
+/// Elements of room that it takes to combine `operands` of `len` elements.
+pub fn room(operands: usize, len: usize) -> usize {
+    (1 + reduction::depth(operands)) * len
+}
+
+/// Combines `operands` of `len` elements each; `read` is given the number of one and where it is to
+/// be. The result lies in `room`.
+pub fn all<'a, T: Copy>(
+    (operands, len): (usize, usize),
+    room: &'a mut [T],
+    mut read: impl FnMut(usize, &mut [T]),
+    op: &impl Fn(T, T) -> T,
+) -> &'a [T] {
+    let (theirs, stack) = room.split_at_mut(len);
+    let mut top = 0;
+    for number in 0..operands {
+        let (below, rest) = stack.split_at_mut(top);
+        let merges = reduction::merges(number, operands);
+        // What is not combined at once is read to where it stays.
+        let into = if merges == 0 { &mut rest[..len] } else { &mut *theirs };
+        read(number, into);
+        top = if merges == 0 { top + len } else { merge(below, into, merges, op) };
+    }
+    &stack[..top]
+}
+
+/// Combines `upper` with the topmost of a stack of partial results, that with the one below, and so
+/// on; how high the stack is then.
+fn merge<T: Copy>(
+    mut stack: &mut [T],
+    upper: &[T],
+    merges: usize,
+    op: &impl Fn(T, T) -> T,
+) -> usize {
+    let len = upper.len();
+    let mut upper = upper;
+    for _ in 0..merges {
+        let (below, lower) = stack.split_at_mut(stack.len() - len);
+        lower.iter_mut().zip(upper).for_each(|(a, b)| *a = op(*a, *b));
+        (stack, upper) = (below, lower);
+    }
+    stack.len() + len
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Operand `n` is the pair of `n` and `n + 1`; pairs that are neighbours become one.
+    #[test]
+    fn every_operand_is_in_the_result_once_and_in_order() {
+        for operands in 1..=40 {
+            let (len, zero) = (3, (0u32, 0u32));
+            let mut rooms = vec![zero; room(operands, len)];
+            let read = |number: usize, into: &mut [(u32, u32)]| {
+                into.fill((number as u32, number as u32 + 1));
+            };
+            let join = |a: (u32, u32), b: (u32, u32)| {
+                assert_eq!(a.1, b.0, "neighbours, of {operands}");
+                (a.0, b.1)
+            };
+            let result = all((operands, len), &mut rooms, read, &join);
+            assert_eq!(result, vec![(0, operands as u32); len]);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Going on with fewer: exchanges among those that live, and what they agree on.
+//!
+//! Who lives comes to both gates of an exchange, whatever it knows of losses. At each gate all come
+//! to one decision, so an exchange begins on all of them or on none, and ends alike on all.
+//!
+//! Soundness: passing a gate proves that every member that lives came to it. One that is lost in
+//! the view of the decision has ended, and this PE has cut its connection before it goes on, so
+//! nothing of it arrives any more. A handler of a loss is given no token, and its panic ends the
+//! process, which is then in no call that it left halfway.
+
+use raidshmem_core::quantity::Pe;
+
+use super::error::Loss;
+use super::token::EndOnPanic;
+use super::{Error, Fault, Peers, Shmem, SymRef, SymSlice, Symmetric, Team};
+use crate::faults;
+use crate::openshmem::check;
+use crate::openshmem::group::{Group, SyncPoint};
+use crate::openshmem::memory::address::In;
+use crate::openshmem::memory::twice;
+use crate::openshmem::split::{self, Unsplit};
+use crate::openshmem::team;
+use crate::pgas;
+
+/// What all living members of a team came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Agreed {
+    /// The bits that all have.
+    pub value: u64,
+    /// Every living member has acknowledged ([`restart_pes`](super::ft::restart_pes)) every loss in
+    /// the team.
+    pub acknowledged: bool,
+}
+
+/// Comes to one value with all living members of a team, whoever dies meanwhile: the bits that all
+/// of them have. Of a member that dies it is in it for all or for none. Collective over the team,
+/// outside of exchanges. Only with `SHMEM_FT_ROLLBACK=none`.
+///
+/// # Panics
+/// If this PE is not a member.
+///
+/// ```no_run
+/// let mut shmem = raidshmem::Shmem::init();
+/// let (world, mine) = (shmem.team_world(), 0b110 | shmem.my_pe() as u64);
+/// let agreed = raidshmem::ft::agree(&mut shmem, world, mine);
+/// assert_eq!(agreed.value & 0b110, 0b110);
+/// ```
+pub fn agree(shmem: &mut Shmem, team: Team, value: u64) -> Agreed {
+    let _alone = shmem;
+    check::goes_on("ft::agree");
+    let decision = team.group("ft::agree").through(SyncPoint::Agree).agree((value, 0));
+    Agreed { value: decision.value, acknowledged: !decision.has_news() }
+}
+
+/// Makes a team of the members of a team that live, in the order of their numbers; its exchanges
+/// are those of an undisturbed team until another PE is lost. Collective over the living. Only with
+/// `SHMEM_FT_ROLLBACK=none`.
+///
+/// # Errors
+/// [`Error::NoTeam`] if some PE is in 62 such teams already.
+///
+/// # Panics
+/// If this PE is not a member.
+///
+/// ```no_run
+/// let mut shmem = raidshmem::Shmem::init();
+/// let mut team = shmem.team_world();
+/// while shmem.exchange_in(team, |peers| { /* work */ }).is_err() {
+///     team = raidshmem::ft::shrink(&mut shmem, team)?; // and do it again
+/// }
+/// # Ok::<(), raidshmem::Error>(())
+/// ```
+pub fn shrink(shmem: &mut Shmem, team: Team) -> Result<Team, Error> {
+    let _alone = shmem;
+    check::goes_on("ft::shrink");
+    team.group("ft::shrink"); // panics for a PE that is not a member
+    let made = split::shrink("ft::shrink", (team.number(), SyncPoint::Shrink));
+    made.and_then(Team::of).ok_or_else(|| Unsplit::Full.into())
+}
+
+/// The members of a team that are lost, by their numbers in it, ascending. A PE that a substitute
+/// has replaced is not lost. Local: another member may know of a loss sooner or later.
+///
+/// # Panics
+/// If there is no such team.
+///
+/// ```
+/// let shmem = raidshmem::Shmem::init();
+/// assert!(raidshmem::ft::failed(&shmem, shmem.team_world()).is_empty());
+/// ```
+pub fn failed(_shmem: &Shmem, team: Team) -> Vec<usize> {
+    let (_, _, size) = team.members();
+    let pes = (0..size as i32).filter_map(|pe| team::to_world(team.number(), pe));
+    let lost = faults::failed(pes).into_iter().enumerate();
+    lost.filter_map(|(pe, lost)| lost.then_some(pe)).collect()
+}
+
+/// From now on `handler` is called of each loss that was not acknowledged before: once, by this
+/// thread, in its next call that concerns other PEs. Only with `SHMEM_FT_ROLLBACK=none`.
+///
+/// A panic of `handler` ends this PE, since it may be in the middle of any call.
+///
+/// ```no_run
+/// let mut shmem = raidshmem::Shmem::init();
+/// raidshmem::ft::on_fault(&mut shmem, |pe, how| eprintln!("PE {pe} is lost: {how:?}"));
+/// ```
+pub fn on_fault(shmem: &mut Shmem, handler: impl Fn(usize, Loss) + Send + 'static) {
+    let _alone = shmem;
+    check::goes_on("ft::on_fault");
+    faults::on_fault(move |pe, status| {
+        let bomb = EndOnPanic;
+        handler(pe, Loss::of(status));
+        std::mem::forget(bomb);
+    });
+}
+
+/// Copies what PE `pe` (of all PEs) had in the last checkpoint to private memory, decoded from
+/// parity if it is lost; the number of that checkpoint. What is read is of one checkpoint as long
+/// as the number is the same. Only with `SHMEM_FT_ROLLBACK=none` and a mode with parity.
+///
+/// `None` if there is no checkpoint, if it does not hold all of the elements, or if more was lost
+/// than its parity covers; then `to` holds anything. No other PE has to call it.
+///
+/// # Panics
+/// If the lengths differ, there is no such PE, or the handle names no symmetric memory.
+///
+/// ```no_run
+/// let mut shmem = raidshmem::Shmem::init();
+/// let cells = shmem.alloc::<f64>(8)?;
+/// let mut theirs = [0.0; 8];
+/// let number = raidshmem::ft::get_checkpoint(&mut shmem, 1, cells, &mut theirs);
+/// println!("{theirs:?} in checkpoint {number:?}");
+/// # Ok::<(), raidshmem::Error>(())
+/// ```
+pub fn get_checkpoint<T: Symmetric>(
+    shmem: &mut Shmem,
+    pe: usize,
+    from: SymSlice<T>,
+    to: &mut [T],
+) -> Option<u64> {
+    check::goes_on("ft::get_checkpoint");
+    let (n, elements) = (shmem.n_pes(), from.len());
+    assert!(pe < n, "PE {pe}: expected 0..={}", n - 1);
+    assert!(elements == to.len(), "get of {elements} elements to {}", to.len());
+    let (at, mut done) = (from.checked(shmem.world), 0);
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(to);
+    let give = |piece: &[u8]| {
+        bytes[done..done + piece.len()].copy_from_slice(piece);
+        done += piece.len();
+    };
+    let (number, got) = faults::get_checkpoint(Pe::of(pe), at..at + from.bytes(), give);
+    got.then_some(number.0)
+}
+
+impl Shmem {
+    /// An exchange among those that live.
+    pub(super) fn exchange_among<R>(
+        &mut self,
+        (team, group): (Team, Group),
+        body: impl FnOnce(&Peers) -> R,
+    ) -> Result<R, Fault> {
+        let pass = |gate| group.through(gate).meet().map_err(Fault::of);
+        pass(SyncPoint::Open)?;
+        let bomb = EndOnPanic;
+        let result = body(&Peers::new(self.world, team));
+        std::mem::forget(bomb);
+        self.world.quiet_all(); // of contexts too
+        pass(SyncPoint::Close)?;
+        Ok(result)
+    }
+}
+
+impl Peers<'_> {
+    /// [`Peers::get`], and whether its elements may be used.
+    ///
+    /// # Errors
+    /// [`Fault`] if the PE is lost, or, where PEs go back, if any is; the elements are zeroes.
+    ///
+    /// # Panics
+    /// If the lengths differ or there is no such PE.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let cells = shmem.alloc_from(&[1.5f64, 2.5])?;
+    /// let mut there = [0.0; 2];
+    /// shmem.exchange(|peers| peers.try_get(0, cells, &mut there))??;
+    /// assert_eq!(there, [1.5, 2.5]);
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn try_get<T: Symmetric>(
+        &self,
+        pe: usize,
+        from: SymSlice<T>,
+        to: &mut [T],
+    ) -> Result<(), Fault> {
+        self.get(pe, from, to);
+        if faults::may_use(Pe(self.pe(pe).pe as u32)) { Ok(()) } else { Err(Fault::new()) }
+    }
+
+    /// Copies private memory of this PE to elements of `pe`, and then to the same ones of `shadow`;
+    /// both copies are complete when it returns. Whoever dies meanwhile, this PE too, one of both
+    /// is whole: that of `shadow` until the first is complete, that of `pe` from then on. An
+    /// element that is updated in the same way afterwards says that both are new.
+    ///
+    /// # Errors
+    /// [`Fault`] if one of the two is lost, or, where PEs go back, if any is. The other one has the
+    /// elements then.
+    ///
+    /// # Panics
+    /// If the lengths differ or there is no such PE. If both are one PE, the job ends with a line.
+    ///
+    /// ```no_run
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let cells = shmem.alloc::<u64>(2)?;
+    /// shmem.exchange(|peers| peers.put2([0, 1], cells, &[3, 4]))??;
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn put2<T: Symmetric>(
+        &self,
+        [pe, shadow]: [usize; 2],
+        to: SymSlice<T>,
+        from: &[T],
+    ) -> Result<(), Fault> {
+        assert!(from.len() == to.len(), "put2 of {} elements to {}", from.len(), to.len());
+        let (both, dest) = ([pe, shadow].map(|pe| self.pe(pe)), self.at(to));
+        let source = In::of(bytemuck::cast_slice::<T, u8>(from));
+        match twice::put("Peers::put2", dest, source, to.bytes(), both) {
+            true => Ok(()),
+            false => Err(Fault::new()),
+        }
+    }
+
+    /// [`Peers::read`], and whether the value may be used.
+    ///
+    /// # Errors
+    /// As [`Peers::try_get`].
+    pub fn try_read<T: Symmetric>(&self, pe: usize, from: SymRef<T>) -> Result<T, Fault> {
+        let mut value = [T::zeroed()];
+        self.try_get(pe, from.as_slice(), &mut value)?;
+        Ok(value[0])
+    }
+}
+
+/// All members bring the same word.
+pub(super) fn same(group: &Group, word: u64) -> Result<bool, Fault> {
+    let ones = group.agree((word, 0));
+    let zeroes = group.agree((!word, 0));
+    group.whole(&ones).and_then(|()| group.whole(&zeroes)).map_err(Fault::of)?;
+    Ok(ones.value | zeroes.value == u64::MAX)
+}
+
+/// True in such a job.
+pub(super) fn applies() -> bool {
+    pgas::world().goes_on()
+}

@@ -1,0 +1,153 @@
+/*
+ * degraded: a lost PE's last checkpoint is read from parity, while nobody has taken its place.
+ *
+ *     degraded read LOST ..        these PEs die after the second of two checkpoints
+ *     degraded point               a PE is killed from outside at a point of the third one
+ *     degraded fallen LOST ..      more than the parity covers
+ *     degraded rate MIB            what the read of a whole PE takes; prints the bandwidth
+ */
+#include "test.h"
+
+#include <signal.h>
+#include <time.h>
+
+enum { STATICS = 700 };
+
+static long still[STATICS];
+static long *cells, *outside;
+static size_t count = 300001; /* not whole tiles */
+
+static long value(int pe, int round, size_t i) {
+    return (long)mixed(mixed((uint64_t)pe + 1, (uint64_t)round + 1), i);
+}
+
+static void fill(int round) {
+    for (size_t i = 0; i < count; i++)
+        cells[i] = value(shmem_my_pe(), round, i);
+    for (int i = 0; i < STATICS; i++)
+        still[i] = value(shmem_my_pe(), round, (size_t)i + 7);
+}
+
+/* All of a PE is of that round, at one go and in odd pieces. */
+static void compare(int pe, int round, uint64_t wanted) {
+    uint64_t number = 0;
+    long *got = malloc(count * sizeof *got), some[STATICS];
+    CHECK(shmemx_ft_get_checkpoint(got, cells, count * sizeof *got, pe, &number) == 0);
+    CHECK(number == wanted);
+    for (size_t i = 0; i < count; i++)
+        CHECK(got[i] == value(pe, round, i));
+    for (size_t at = 0; at + 5 < count; at += 8191 * 3) {
+        CHECK(shmemx_ft_get_checkpoint(some, cells + at, 5 * sizeof *some, pe, &number) == 0);
+        CHECK(!memcmp(some, got + at, 5 * sizeof *some) && number == wanted);
+    }
+    CHECK(shmemx_ft_get_checkpoint(some, still, sizeof some, pe, &number) == 0);
+    for (int i = 0; i < STATICS; i++)
+        CHECK(some[i] == value(pe, round, (size_t)i + 7));
+    CHECK(shmemx_ft_get_checkpoint(some, outside, sizeof *some, pe, &number) == 1);
+    CHECK(shmemx_ft_get_checkpoint(some, cells, 0, pe, &number) == 0 && number == wanted);
+    free(got);
+}
+
+/* Nothing new is protected any more, and the call says so once. */
+static void refused(void) {
+    CHECK(shmem_checkpoint_all() == SHMEM_FT_FAILURE);
+    CHECK(strstr(shmemx_ft_last_error(), "the last one stays"));
+    shmem_restart_pes(NULL, 0);
+    CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS); /* passed over */
+}
+
+/* The loss is known to all, and acknowledged. */
+static void acknowledge(int losses) {
+    int *pes = NULL;
+    size_t n = 0;
+    for (int known = 0; !known;) {
+        CHECK(shmemx_ft_failed(SHMEM_TEAM_WORLD, &pes, &n) == 0);
+        free(pes);
+        known = (int)n == losses;
+        shmemx_ft_agree(SHMEM_TEAM_WORLD, &known);
+    }
+    int status = shmem_checkpoint_all();
+    CHECK(status == SHMEM_FT_FAILURE);
+    shmem_restart_pes(NULL, 0);
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void rate(int lost) {
+    size_t bytes = count * sizeof *cells;
+    char *got = malloc(bytes);
+    uint64_t number = 0;
+    double best = 1e9;
+    memset(got, 1, bytes);
+    shmem_barrier_all();
+    for (int turn = 0; turn < 5 && shmem_my_pe() == 0; turn++) {
+        double begun = seconds();
+        CHECK(shmemx_ft_get_checkpoint(got, cells, bytes, lost, &number) == 0);
+        double took = seconds() - begun;
+        best = took < best ? took : best;
+    }
+    if (shmem_my_pe() == 0)
+        printf("degraded read: %zu bytes, %.0f MB/s\n", bytes, 1e-6 * (double)bytes / best);
+    shmem_barrier_all();
+    free(got);
+}
+
+int main(int argc, char **argv) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    shmem_init();
+    const char *what = argc > 1 ? argv[1] : "";
+    int me = shmem_my_pe(), losses = !strcmp(what, "rate") ? 1 : argc - 2, mine = 0;
+    if (!strcmp(what, "rate"))
+        count = (size_t)atol(argv[2]) * (1 << 20) / sizeof *cells;
+    cells = shmem_malloc(count * sizeof *cells);
+    outside = shmem_malloc(4096);
+    CHECK(shmemx_ft_exclude(outside, 4096) == 0);
+    uint64_t number = 5;
+    CHECK(shmemx_ft_get_checkpoint(&number, cells, 8, 0, &number) == 1 && number == 0);
+    for (int round = 0; round < 2; round++) {
+        fill(round);
+        CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS);
+    }
+    compare((me + 1) % shmem_n_pes(), 1, 2); /* of one that lives */
+    shmem_barrier_all();
+    fill(2);
+    if (!strcmp(what, "point")) {
+        int status = shmem_checkpoint_all(); /* in which PE 1 dies, or after which */
+        int saved = shmemx_ft_checkpoint_number() == 3, all = saved | !saved << 1;
+        shmemx_ft_agree(SHMEM_TEAM_WORLD, &all);
+        CHECK(all != 0 && (saved || status == SHMEM_FT_FAILURE));
+        if (status == SHMEM_FT_SUCCESS)
+            acknowledge(1);
+        else
+            shmem_restart_pes(NULL, 0);
+        for (int pe = 0; pe < shmem_n_pes(); pe++)
+            compare(pe, saved ? 2 : 1, saved ? 3 : 2);
+        printf("PE %d has read checkpoint %d\n", me, saved ? 3 : 2);
+        refused();
+        shmem_finalize();
+        return 0;
+    }
+    for (int i = 2; i < argc && strcmp(what, "rate"); i++)
+        mine |= atoi(argv[i]) == me;
+    if (!strcmp(what, "rate"))
+        mine = me == 1;
+    if (mine)
+        raise(SIGKILL);
+    acknowledge(losses);
+    if (!strcmp(what, "rate"))
+        rate(1);
+    else if (!strcmp(what, "fallen")) {
+        CHECK(shmemx_ft_get_checkpoint(&number, cells, 8, atoi(argv[2]), &number) == 1);
+        compare(me, 1, 2);
+    } else
+        for (int pe = 0; pe < shmem_n_pes(); pe++)
+            compare(pe, 1, 2);
+    printf("%s: as it should be\n", what);
+    refused();
+    shmem_finalize();
+    return 0;
+}

@@ -1,0 +1,25 @@
+//! The farms of tasks of `examples/` as tests: a loss costs the tasks that were begun.
+
+use super::Outcome;
+
+/// Tasks that were completed, by PEs that lived to the end and by those that were lost.
+fn tasks(outcome: &Outcome) -> u64 {
+    let number = |line: &str| match line.split(' ').collect::<Vec<_>>()[..] {
+        ["PE", _, "did", tasks, "tasks"] | ["PE", _, "dies", "after", tasks, "tasks"] => {
+            tasks.parse::<u64>().ok()
+        }
+        _ => None,
+    };
+    outcome.out.lines().filter_map(number).sum()
+}
+
+impl Outcome {
+    /// Fails the test unless the job came to that end and no task was done twice, but for those
+    /// that a PE died in.
+    #[track_caller]
+    pub fn loses_what_was_begun(&self, all: u64, end: &str) {
+        self.status(0).check(self.out.contains(end), &format!("`{end}` was expected"));
+        let done = tasks(self);
+        self.check(done == all, &format!("{done} tasks were completed, of {all}"));
+    }
+}
