@@ -1,6 +1,6 @@
 /*
- * cannon: the product of two matrices by a variant of Cannon's algorithm on bands: each PE has a band
- * of rows of both, multiplies with the band of B that it holds, and passes that on. 13 safe points,
+ * cannon: the product of two matrices by a variant of Cannon's algorithm on bands: each PE has a
+ * band of rows of both, multiplies with the band of B that it holds, and passes that on. 13 safe points,
  * all in main.
  */
 #include "point.h"

@@ -51,7 +51,7 @@ enum {
     SORT_EVERY = 4
 };
 
-/* ---- what a step begins with ------------------------------------------------------------------ */
+/* ---- what a step begins with ----------------------------------------------------------------- */
 
 static int step;
 
@@ -74,7 +74,7 @@ struct record {
 static struct record history[RECORDS];
 static double track[TRACED][STEPS + 1][2];
 
-/* ---- what a step makes anew -------------------------------------------------------------------- */
+/* ---- what a step makes anew ------------------------------------------------------------------ */
 
 static double density[ROWS + 2][COLUMNS];
 static double edge_in[2][COLUMNS];
@@ -115,7 +115,7 @@ static long counts[4], counts_all[4];
 
 static int me, pes;
 
-/* ---- small things ------------------------------------------------------------------------------ */
+/* ---- small things ---------------------------------------------------------------------------- */
 
 static uint64_t mixed(uint64_t x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -166,7 +166,7 @@ static double sum_of_all(double own) {
     return sums_all[0];
 }
 
-/* ---- the beginning ----------------------------------------------------------------------------- */
+/* ---- the beginning --------------------------------------------------------------------------- */
 
 static void begin_particles(void) {
     for (int i = 0; i < FIRST; i++) {
@@ -194,7 +194,7 @@ static void begin_cells(void) {
         }
 }
 
-/* ---- edges of neighbours ----------------------------------------------------------------------- */
+/* ---- edges of neighbours --------------------------------------------------------------------- */
 
 /* Rows 0 and last + 1 of a band become the rows of the neighbours that lie there. */
 static void exchange(double *band, int last, int columns) {
@@ -230,7 +230,7 @@ static int left_of(int x, int columns) {
     return x > 0 ? x - 1 : columns - 1;
 }
 
-/* ---- deposit: particles to charge -------------------------------------------------------------- */
+/* ---- deposit: particles to charge ------------------------------------------------------------ */
 
 struct weights {
     int x0, x1, y0;
@@ -305,7 +305,7 @@ static void deposit(void) {
     neutralise();
 }
 
-/* ---- multigrid: a first guess of the potential ------------------------------------------------- */
+/* ---- multigrid: a first guess of the potential ----------------------------------------------- */
 
 /* One sweep over a band with a red and a black half, of -laplace(left) = right. */
 static void sweep(double *left, const double *right, int rows, int columns, double spacing) {
@@ -399,7 +399,7 @@ static void cycle(void) {
         sweep(&potential[0][0], &density[0][0], ROWS, COLUMNS, 1);
 }
 
-/* ---- conjugate gradients: the potential --------------------------------------------------------- */
+/* ---- conjugate gradients: the potential ------------------------------------------------------ */
 
 static double dot_residual(void) {
     double own = 0;
@@ -465,7 +465,7 @@ static void solve(void) {
     }
 }
 
-/* ---- the field ---------------------------------------------------------------------------------- */
+/* ---- the field ------------------------------------------------------------------------------- */
 
 /* Takes the roughness of single cells out of the potential, for the gradient alone. */
 static void smooth_potential(void) {
@@ -488,13 +488,13 @@ static void find_field(void) {
     ground_walls(&smoothed[0][0], ROWS, COLUMNS);
     for (int y = 0; y < ROWS; y++)
         for (int x = 0; x < COLUMNS; x++) {
-            field_x[y][x] =
-                0.5 * (smoothed[y + 1][left_of(x, COLUMNS)] - smoothed[y + 1][right_of(x, COLUMNS)]);
+            field_x[y][x] = 0.5 * (smoothed[y + 1][left_of(x, COLUMNS)] -
+                                   smoothed[y + 1][right_of(x, COLUMNS)]);
             field_y[y][x] = 0.5 * (smoothed[y][x] - smoothed[y + 2][x]);
         }
 }
 
-/* ---- push: particles in the field --------------------------------------------------------------- */
+/* ---- push: particles in the field ------------------------------------------------------------ */
 
 static void pull(int i) {
     int row = (int)limited(py[i], 0, ROWS - 1), column = (int)limited(px[i], 0, COLUMNS - 1);
@@ -542,7 +542,7 @@ static void push(void) {
     }
 }
 
-/* ---- particles that leave the band -------------------------------------------------------------- */
+/* ---- particles that leave the band ----------------------------------------------------------- */
 
 static void pack(int i, int way) {
     if (leaving_count[way] == PASSING)
@@ -607,7 +607,7 @@ static void pass_on(void) {
             unpack(&arrived[way][i]);
 }
 
-/* ---- sort: particles by cell -------------------------------------------------------------------- */
+/* ---- sort: particles by cell ----------------------------------------------------------------- */
 
 static int cell_of(int i) {
     int row = (int)limited(py[i], 0, ROWS - 1), column = (int)limited(px[i], 0, COLUMNS - 1);
@@ -651,7 +651,7 @@ static void sort_by_cell(void) {
     permute_numbers();
 }
 
-/* ---- heat ---------------------------------------------------------------------------------------- */
+/* ---- heat ------------------------------------------------------------------------------------ */
 
 static void take_up(void) {
     for (int y = 0; y < ROWS; y++)
@@ -679,7 +679,7 @@ static void warm(void) {
         spread();
 }
 
-/* ---- reactions ----------------------------------------------------------------------------------- */
+/* ---- reactions ------------------------------------------------------------------------------- */
 
 /* The rate of the reaction by heat. */
 static void make_rates(void) {
@@ -713,7 +713,7 @@ static void react(void) {
             react_in(y, x);
 }
 
-/* ---- the spectrum: energies of all particles in order --------------------------------------------- */
+/* ---- the spectrum: energies of all particles in order ---------------------------------------- */
 
 static int by_size(const void *one, const void *other) {
     double a = *(const double *)one, b = *(const double *)other;
@@ -802,7 +802,7 @@ static void spectrum(struct record *into) {
     find_quantiles(into);
 }
 
-/* ---- traced particles ------------------------------------------------------------------------------ */
+/* ---- traced particles ------------------------------------------------------------------------ */
 
 /* PE 0 has the tracks; whoever has a traced particle puts its place there. */
 static void trace(void) {
@@ -816,7 +816,7 @@ static void trace(void) {
     shmem_barrier_all();
 }
 
-/* ---- moments ----------------------------------------------------------------------------------------- */
+/* ---- moments --------------------------------------------------------------------------------- */
 
 static double field_energy(void) {
     double own = 0;
@@ -886,7 +886,7 @@ static double spread_of_charge(void) {
     return entropy;
 }
 
-/* ---- waves: the potential along the columns, by frequency --------------------------------------------- */
+/* ---- waves: the potential along the columns, by frequency ------------------------------------ */
 
 enum { WAVES = 8 };
 static double wave[2 * WAVES], wave_all[2 * WAVES];
@@ -920,7 +920,7 @@ static double strongest_wave(void) {
     return most;
 }
 
-/* ---- how the particles lie: pairs that are near each other ---------------------------------------------- */
+/* ---- how the particles lie: pairs that are near each other ----------------------------------- */
 
 enum { NEAR = 16 };
 static double pairs[NEAR], pairs_all[NEAR];
@@ -953,7 +953,7 @@ static double order(void) {
     return all;
 }
 
-/* ---- where it burns: the flame's edge by rows ------------------------------------------------------------ */
+/* ---- where it burns: the flame's edge by rows ------------------------------------------------ */
 
 static double flame[ROWS], flames[ROWS * PES];
 
@@ -985,7 +985,7 @@ static double bend_of_flame(void) {
     return bend / (ROWS * pes);
 }
 
-/* ---- what a step is worth beside its moments: figures of merit ------------------------------------------- */
+/* ---- what a step is worth beside its moments: figures of merit ------------------------------- */
 
 struct merit {
     double entropy, wave, order, bend;
@@ -1002,7 +1002,7 @@ static void judge(void) {
     merits[step] = now;
 }
 
-/* ---- a step --------------------------------------------------------------------------------------------- */
+/* ---- a step ---------------------------------------------------------------------------------- */
 
 static void work(void) {
     struct record *into = &history[step % RECORDS];
@@ -1023,7 +1023,7 @@ static void work(void) {
     trace();
 }
 
-/* ---- what all of it comes to ------------------------------------------------------------------------------ */
+/* ---- what all of it comes to ----------------------------------------------------------------- */
 
 static uint64_t bits(double x) {
     uint64_t word;
@@ -1072,7 +1072,7 @@ static void tell(void) {
                last->quantile[QUANTILES / 2]);
 }
 
-/* ---- the program -------------------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 static int saved(void) {
     int *lost, *status;

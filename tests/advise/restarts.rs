@@ -59,7 +59,8 @@ fn a_restart_that_comes_out_elsewhere_is_told_of_and_no_other() {
     assert!(lines.len() == 1 && lines[0].contains(&format!("line {}, ", line(23, "x +="))));
 }
 
-const SIZES: &str = "#include <shmem.h>\n#include <stdlib.h>\nstatic int rows;\nstatic long *last;\n\
+const SIZES: &str = "#include <shmem.h>\n#include <stdlib.h>\nstatic int rows;\n\
+    static long *last;\n\
     static long *block(size_t cells) { return shmem_malloc(cells * sizeof(long)); }\n\
     int main(int argc, char **argv) {\n    shmem_init();\n    int n = atoi(argv[argc - 1]);\n\
     \x20   size_t half = (size_t)n / 2 - 1;\n    rows = n;\n\

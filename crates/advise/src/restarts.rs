@@ -11,10 +11,11 @@
 //! ```
 //!
 //! A checkpoint that is called on the way saves the same memory again, or is passed over: a
-//! substitute may call it once where the others do not. What is done only after a restart, such as a barrier or a message, does not count.
+//! substitute may call it once where the others do not. What is done only after a
+//! restart, such as a barrier or a message, does not count.
 //!
 //! Invariant: only what no way leads to is told; which way is taken is left to the program's
-//! memory. Left out: `twice` returns of `setjmp`, and restarts without a checkpoint that fails but
+//! memory. Left out: second returns of `setjmp`, and restarts without a checkpoint that fails but
 //! those of a substitute.
 
 use std::collections::{BTreeMap, BTreeSet};
