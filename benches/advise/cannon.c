@@ -1,7 +1,7 @@
 /*
  * cannon: the product of two matrices by a variant of Cannon's algorithm on bands: each PE has a
- * band of rows of both, multiplies with the band of B that it holds, and passes that on. 13 safe points,
- * all in main.
+ * band of rows of both, multiplies with the band of B that it holds, and passes that on. 13 safe
+ * points, all in main.
  */
 #include "point.h"
 
