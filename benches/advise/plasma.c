@@ -132,8 +132,9 @@ static double square(double x) {
     return x * x;
 }
 
+/* Low, too, if it is no number: after a loss sums may be anything until the restart. */
 static double limited(double x, double low, double high) {
-    return x < low ? low : x > high ? high : x;
+    return x > low ? x < high ? x : high : low;
 }
 
 static int above(void) {
@@ -144,7 +145,10 @@ static int below(void) {
     return me < pes - 1 ? me + 1 : -1;
 }
 
+/* From a loss to the restart the program computes nonsense, which is thrown away. */
 static void fail(const char *what) {
+    if (shmemx_ft_faulted())
+        return;
     fprintf(stderr, "plasma: PE %d: %s\n", me, what);
     shmem_global_exit(1);
 }
@@ -545,8 +549,10 @@ static void push(void) {
 /* ---- particles that leave the band ----------------------------------------------------------- */
 
 static void pack(int i, int way) {
-    if (leaving_count[way] == PASSING)
+    if (leaving_count[way] == PASSING) {
         fail("more particles leave than there is room for");
+        return;
+    }
     struct parcel *to = &leaving[way][leaving_count[way]++];
     to->x = px[i];
     to->y = way == 0 ? py[i] + ROWS : py[i] - ROWS;
@@ -557,8 +563,10 @@ static void pack(int i, int way) {
 }
 
 static void unpack(const struct parcel *from) {
-    if (particles == MOST)
+    if (particles == MOST) {
         fail("more particles arrive than there is room for");
+        return;
+    }
     px[particles] = from->x;
     py[particles] = limited(from->y, 0, ROWS - 1e-9);
     vx[particles] = from->vx;
@@ -764,12 +772,16 @@ static void send_buckets(void) {
         offered[pe] = received_count; /* now: where it begins */
         received_count += here;
     }
-    if (received_count > MOST * 2)
+    if (received_count > MOST * 2) {
         fail("the buckets are too unlike");
+        received_count = 0;
+    }
     shmem_barrier_all();
     shmem_long_alltoall(SHMEM_TEAM_WORLD, offer, offered, 1);
     for (int pe = 0; pe < pes; pe++)
-        shmem_double_put(received + offer[pe], energies + bucket_at[pe], bucket_count[pe], pe);
+        if (offer[pe] + bucket_count[pe] <= MOST * 2)
+            shmem_double_put(received + offer[pe], energies + bucket_at[pe], bucket_count[pe],
+                             pe);
     shmem_barrier_all();
 }
 
