@@ -3,7 +3,7 @@
 use super::fields::{Draft, Settings};
 use super::kind::{Kind, Value};
 
-/// One setting: a row of [`table`].
+/// One setting: a row of the table.
 pub struct Entry {
     /// The environment variable.
     pub name: &'static str,
