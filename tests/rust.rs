@@ -66,3 +66,21 @@ fn teams_are_there_again_after_a_loss() {
         outcome.says("all PEs resume from checkpoint");
     }
 }
+
+/// In safe Rust: the amplitudes of coupled cluster, of which each iteration needs the last one.
+#[test]
+fn a_contraction_loses_the_tasks_that_were_begun() {
+    let mut digests = Vec::new();
+    for (losses, left) in
+        [(&[][..], 8), (&["0@2"], 7), (&["1@1", "4@2", "6@3"], 5), (&["1@1", "4@1", "6@1"], 5)]
+    {
+        let words = [&["24", "6"], losses].concat();
+        let job = Job::new(8).env("SHMEM_FT_SUBSTITUTE", "shrink").env("SHMEM_FT_ROLLBACK", "none");
+        let outcome = job.program(&example("contract"), &words).run();
+        let end = format!("0 wrong, {left} PEs at the end");
+        outcome.loses_what_was_begun(24 * 6, &end);
+        let digest = outcome.out.split("digest ").nth(1).map(|rest| rest[..16].to_owned());
+        digests.push(digest.expect("a digest"));
+    }
+    assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
+}

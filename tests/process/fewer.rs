@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
-use super::support::{Job, Outcome, example, processes, program};
+use super::support::{Job, Outcome, processes, program};
 
 mod walk;
 
@@ -101,23 +101,6 @@ fn a_product_of_matrices_loses_the_tasks_that_were_begun() {
         let end = format!("tiles: 64 tiles, 0 cells wrong, {left} PEs at the end");
         outcome.loses_what_was_begun(64, &end);
     }
-}
-
-/// In safe Rust: the amplitudes of coupled cluster, of which each iteration needs the last one.
-#[test]
-fn a_contraction_loses_the_tasks_that_were_begun() {
-    let mut digests = Vec::new();
-    for (losses, left) in
-        [(&[][..], 8), (&["0@2"], 7), (&["1@1", "4@2", "6@3"], 5), (&["1@1", "4@1", "6@1"], 5)]
-    {
-        let words = [&["24", "6"], losses].concat();
-        let outcome = job(8).program(&example("contract"), &words).run();
-        let end = format!("0 wrong, {left} PEs at the end");
-        outcome.loses_what_was_begun(24 * 6, &end);
-        let digest = outcome.out.split("digest ").nth(1).map(|rest| rest[..16].to_owned());
-        digests.push(digest.expect("a digest"));
-    }
-    assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
 }
 
 #[test]
