@@ -9,10 +9,9 @@
  */
 #include "test.h"
 
+#include "kill_later.h"
+
 #include <pthread.h>
-#include <signal.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { MOST = 64, WORDS = 700, OLD = -1 };
 enum { OUT, IN, UNKNOWN }; /* whether the victim's part is in, as far as one PE can see */
@@ -23,20 +22,6 @@ static int me, n, lost_before[MOST], victim, root;
 
 static long value(int pe, int round, int word) {
     return 1 + pe + 100L * round + 100000L * word;
-}
-
-static long nanoseconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000L + now.tv_nsec;
-}
-
-static void *kill_later(void *delay) {
-    long end = nanoseconds() + *(long *)delay;
-    while (nanoseconds() < end)
-        ;
-    kill(getpid(), SIGKILL);
-    return NULL;
 }
 
 /* Whether a row of words is new, of `pe`, or all old. */

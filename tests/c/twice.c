@@ -8,28 +8,13 @@
  */
 #include "test.h"
 
+#include "kill_later.h"
+
 #include <pthread.h>
-#include <signal.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { WORDS = 1 << 15, HOME = 0, SHADOW = 2 };
 
 static long copy[WORDS], own[WORDS], mark, least, most, marks[2];
-
-static long nanoseconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000L + now.tv_nsec;
-}
-
-static void *kill_later(void *delay) {
-    long end = nanoseconds() + *(long *)delay;
-    while (nanoseconds() < end)
-        ;
-    kill(getpid(), SIGKILL);
-    return NULL;
-}
 
 static void update(long number) {
     for (int i = 0; i < WORDS; i++)

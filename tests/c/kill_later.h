@@ -1,0 +1,24 @@
+/* A process that kills itself at a moment that has nothing to do with what it does. */
+#ifndef RAIDSHMEM_KILL_LATER_H
+#define RAIDSHMEM_KILL_LATER_H
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+static inline long nanoseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000L + now.tv_nsec;
+}
+
+/* A thread's body: kills the process after so many nanoseconds. */
+static inline void *kill_later(void *delay) {
+    long end = nanoseconds() + *(long *)delay;
+    while (nanoseconds() < end)
+        ;
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+#endif
