@@ -22,7 +22,7 @@ FILL    := sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LI
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
 .PHONY: build demo test test-all test-nodes sanitize soak mutants scorecard scorecard-quick scaling
-.PHONY: advise install deb book clean help
+.PHONY: evaluation advise install deb book paper clean help
 
 build:
 	@.ci/setup build
@@ -129,6 +129,16 @@ book:
 	PATH="$$PATH:$(TARGET)/tools/bin" mdbook build --dest-dir '$(TARGET)/book'
 	@echo 'book: $(TARGET)/book/index.html'
 
+# The paper as PDF and HTML, in target/paper; Typst is installed in an environment of its own.
+TYPST := 0.15.2
+PAPER := $(TARGET)/tools/typst-$(TYPST)
+paper:
+	@.ci/setup paper
+	@[ -e '$(PAPER)/ready' ] || { rm -rf '$(PAPER)' && python3 -m venv '$(PAPER)' && \
+	    '$(PAPER)/bin/pip' install --quiet --disable-pip-version-check typst==$(TYPST) && \
+	    touch '$(PAPER)/ready'; }
+	@'$(PAPER)/bin/python' whitepaper/build.py '$(TARGET)/paper'
+
 clean:
 	$(CARGO) clean
 
@@ -148,4 +158,5 @@ help:
 	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it)'
 	@echo 'make deb       Debian packages in target/deb'
 	@echo 'make book      the documents as a book (mdBook): target/book/index.html'
+	@echo 'make paper     the paper as PDF and HTML: target/paper'
 	@echo 'make clean     remove what was built'
