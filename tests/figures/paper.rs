@@ -345,16 +345,23 @@ fn evaluation() -> String {
     let Some(path) = newest("evaluation-", "context.json") else { return "none".to_owned() };
     let folder = path.trim_end_matches("/context.json");
     let of = json(&path);
-    let tables = ["checkpoint", "recovery", "memory", "jacobi", "model", "interval"];
+    let tables = ["checkpoint", "recovery", "memory", "jacobi", "interval"];
     let tables = tables.map(|name| {
         format!("  {name}: {},\n", table(&page(&format!("{folder}/{name}.csv"))))
     });
-    let (rounds, seed) = (&of["rounds"], &of["seed"]);
+    let best = &of["interval"];
     format!(
-        "(\n  machine: {}, rounds: {rounds}, seed: {seed}, full: {}, sweeps: {},\n{})",
+        "(\n  machine: {}, rounds: {}, seed: {}, full: {}, sweeps: {}, halo: {},\n  best: (mtbf: {}, \
+         best: {:.3}, measured: {:.3}),\n{})",
         context(&of["context"]),
+        of["rounds"],
+        of["seed"],
         of["full"],
         of["sweeps"],
+        of["halo"],
+        best["mtbf"],
+        best["best"].as_f64().expect("an interval"),
+        best["measured"].as_f64().expect("an interval"),
         tables.concat()
     )
 }
