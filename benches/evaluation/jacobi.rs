@@ -62,10 +62,10 @@ struct Asked<'a> {
 impl Study<'_> {
     pub fn new(bench: &Bench, size: Size, seed: u64) -> Result<Study<'_>, Trouble> {
         let program = bench.compile("benches/evaluation/jacobi.c")?;
-        let (mibs, pes, sweeps, long): (_, &[usize], _, _) = match size {
-            Size::Tiny => (&[4] as &[usize], &[4], 512, (4096, 16)),
-            Size::Quick => (&[64] as &[usize], &[2, 4, 8], 512, (3072, 16)),
-            Size::Full => (&[64, 2048] as &[usize], &[2, 4, 8, 16], 4096, (8192, 16)),
+        let (mibs, pes, sweeps, long): (&[usize], &[usize], _, _) = match size {
+            Size::Tiny => (&[4], &[4], 512, (4096, 16)),
+            Size::Quick => (&[64], &[2, 4, 8], 512, (3072, 16)),
+            Size::Full => (&[64, 2048], &[2, 4, 8, 16], 4096, (8192, 16)),
         };
         let (sums, predicted) = (Vec::new(), Predicted::default());
         let halo = 256;
