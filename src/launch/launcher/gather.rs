@@ -19,6 +19,7 @@ use raidshmem_sys::socket::{Channel, ChannelError};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::error::LaunchError;
+use super::input;
 use super::listener::{Accepted, Listener, own_address};
 use super::signals::Signals;
 use crate::control::link::{Link, timespec};
@@ -105,9 +106,22 @@ impl Node {
 /// Every node, and the listener if there is one.
 pub type Gathered = (BTreeMap<u32, Node>, Option<Listener>);
 
+/// Starts the agents of a job, and makes its groups for what their hosts say they share.
+pub fn all(ready: &mut Ready, signals: &Signals) -> Result<Gathered, LaunchError> {
+    let system = |what| move |error| LaunchError::System { what, error };
+    let Some(hosts) = &ready.cluster else {
+        let input = input::open(ready.programs.stdin).map_err(system("standard input"))?;
+        let input = input.as_ref().map(AsFd::as_fd);
+        return local(ready.shape.nodes, input, ready.live).map_err(system("agent"));
+    };
+    let gathered = cluster(hosts, signals)?;
+    ready.protected = protected(ready, &gathered.0)?;
+    Ok(gathered)
+}
+
 /// Starts `count` agents on this machine, with that standard input, or the own one. If `carried`,
 /// what is printed there goes to the own terminal by this process only.
-pub fn local(count: u32, stdin: Option<BorrowedFd>, carried: bool) -> std::io::Result<Gathered> {
+fn local(count: u32, stdin: Option<BorrowedFd>, carried: bool) -> std::io::Result<Gathered> {
     let start = |node| {
         let (mine, theirs) = Channel::pair().map_err(std::io::Error::other)?;
         let mut command = Command::new("/proc/self/exe");
@@ -129,7 +143,7 @@ pub fn local(count: u32, stdin: Option<BorrowedFd>, carried: bool) -> std::io::R
 
 /// Starts an agent on every host of `cluster`. The status of a signal that came meanwhile is an
 /// error too.
-pub fn cluster(cluster: &Cluster, signals: &Signals) -> Result<Gathered, LaunchError> {
+fn cluster(cluster: &Cluster, signals: &Signals) -> Result<Gathered, LaunchError> {
     let mut gathering = Gathering::start(cluster)?;
     match gathering.wait(signals) {
         Ok(()) => {
@@ -147,7 +161,7 @@ pub fn cluster(cluster: &Cluster, signals: &Signals) -> Result<Gathered, LaunchE
 
 /// The protection of a job on other hosts, now that they have said what they share. What the user
 /// says in a file stays.
-pub fn protected(ready: &Ready, nodes: &BTreeMap<u32, Node>) -> Result<Protected, LaunchError> {
+fn protected(ready: &Ready, nodes: &BTreeMap<u32, Node>) -> Result<Protected, LaunchError> {
     let said = |node: &Node| node.remote.as_ref()?.enclosure.clone();
     let enclosures: Vec<Enclosure> = nodes.values().filter_map(said).collect();
     let names = ready.cluster.iter().flat_map(|cluster| cluster.names.clone()).collect::<Vec<_>>();

@@ -8,7 +8,7 @@
 //! and collected by it.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ use tracing::info;
 use super::cli::ready::Ready;
 use super::handshake::ALL_DEAD;
 use super::heartbeats::Heartbeats;
-use super::lines::{Writer, news, show};
+use super::lines::{Writer, show};
 use super::worker::Worker;
 use crate::control::link::timespec;
 use crate::trace;
@@ -129,21 +129,10 @@ pub fn run(mut ready: Ready) -> Result<i32, LaunchError> {
     process::raise_open_files();
     let signals = Signals::catch(ready.stop_signal).map_err(system("signals"))?;
     let lines = Writer::begin().map_err(system("thread for lines"))?;
-    let (mut nodes, listener) = match &ready.cluster {
-        None => {
-            let input = input::open(ready.programs.stdin).map_err(system("standard input"))?;
-            let input = input.as_ref().map(AsFd::as_fd);
-            gather::local(ready.shape.nodes, input, ready.live).map_err(system("agent"))?
-        }
-        Some(cluster) => {
-            let gathered = gather::cluster(cluster, &signals)?;
-            ready.protected = gather::protected(&ready, &gathered.0)?;
-            gathered
-        }
-    };
+    let (mut nodes, listener) = gather::all(&mut ready, &signals)?;
     let ready = &ready;
     let (shape, settings) = (&ready.shape, &ready.settings);
-    say_what_is_survived(ready);
+    placement::say_what_is_survived(ready);
     let job = job_of(ready, job_id().map_err(system("random number of the job"))?);
     let timing = Timing { period: settings.period(), limit: settings.node_timeout };
     let (net, heartbeats) = listener.as_ref().map(listen_to_heartbeats).transpose()?.unzip();
@@ -195,14 +184,6 @@ pub fn run(mut ready: Ready) -> Result<i32, LaunchError> {
     launcher.telling.end(status, limit, launcher.signals.fds());
     lines.finish(limit, launcher.signals.fds());
     Ok(status)
-}
-
-/// Says what the job survives, where that is less than it should be, or reports are wanted.
-fn say_what_is_survived(ready: &Ready) {
-    let worth = ready.protected.fragile || ready.settings.report;
-    if let Some(survives) = ready.protected.survives.as_ref().filter(|_| worth) {
-        news(&format!("{}: {survives}", ready.settings.backup_mode.name()));
-    }
 }
 
 /// The secret and the port that agents send heartbeats with, and the socket that receives them.

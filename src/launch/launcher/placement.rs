@@ -61,6 +61,14 @@ impl PlacementReport {
     }
 }
 
+/// Says what the job survives, where that is less than it should be, or reports are wanted.
+pub fn say_what_is_survived(ready: &Ready) {
+    let worth = ready.protected.fragile || ready.settings.report;
+    if let Some(survives) = ready.protected.survives.as_ref().filter(|_| worth) {
+        lines::news(&format!("{}: {survives}", ready.settings.backup_mode.name()));
+    }
+}
+
 /// Which kinds of failure domain there are, and who says so.
 fn sources(domains: &Domains) -> String {
     let by = |source| match source {

@@ -1,8 +1,8 @@
 //! Failure domains that nobody named: what machines say of themselves.
 //!
 //! Hosts whose firmware reports the same chassis or board fail together, as blades of one enclosure
-//! do. Agents that share a machine fail with the package, or the NUMA node, that their PEs are bound
-//! to.
+//! do. Agents that share a machine fail with the package, or the NUMA node, that their PEs are
+//! bound to.
 //!
 //! Invariants: a kind that is found has two domains at least, and one of them has two nodes at
 //! least; no two kinds divide the nodes in the same way; a kind lies inside the one before it or
@@ -44,7 +44,8 @@ const PLACEHOLDERS: &[&str] = &[
 ];
 
 /// The enclosure that a host is in, as its firmware tells it (DMI, types 2 and 3; hwloc reports the
-/// same as `DMIChassisSerial` and `DMIBoardSerial`). None where it may not be read, or says nothing.
+/// same as `DMIChassisSerial` and `DMIBoardSerial`). None where that may not be read, or is no
+/// number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enclosure {
     /// Serial number of the chassis.
@@ -58,7 +59,7 @@ pub fn serial(text: &str) -> Option<String> {
     let text: String = text.trim().chars().filter(|c| !c.is_control()).take(SERIAL_MAX).collect();
     let lower = text.to_ascii_lowercase();
     let first = text.chars().next()?;
-    let same = text.chars().all(|c| c == first); // 0000000, ......, XXXX
+    let same = text.chars().all(|c| c == first); // 0000000 or ......
     let counted = "0123456789".contains(&text) || "1234567890".contains(&text);
     (!same && !counted && !PLACEHOLDERS.contains(&lower.as_str())).then_some(text)
 }
