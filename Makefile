@@ -137,15 +137,10 @@ book:
 	PATH="$$PATH:$(TARGET)/tools/bin" mdbook build --dest-dir '$(TARGET)/book'
 	@echo 'book: $(TARGET)/book/index.html'
 
-# The paper as PDF and HTML, in target/paper; Typst is installed in an environment of its own.
-TYPST := 0.15.2
-PAPER := $(TARGET)/tools/typst-$(TYPST)
+# The paper as PDF and HTML, in target/paper; Typst is installed below target.
 paper:
 	@.ci/setup paper
-	@[ -e '$(PAPER)/ready' ] || { rm -rf '$(PAPER)' && python3 -m venv '$(PAPER)' && \
-	    '$(PAPER)/bin/pip' install --quiet --disable-pip-version-check typst==$(TYPST) && \
-	    touch '$(PAPER)/ready'; }
-	@'$(PAPER)/bin/python' whitepaper/build.py '$(TARGET)/paper'
+	@'$(TARGET)/tools/typst/bin/python' whitepaper/build.py '$(TARGET)/paper'
 
 clean:
 	$(CARGO) clean

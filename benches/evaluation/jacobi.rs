@@ -173,8 +173,7 @@ impl Study<'_> {
         for multiple in MULTIPLES {
             let interval = (1e3 * multiple * self.predicted.best).round().max(1.0) / 1e3;
             let began = monotonic();
-            let list: Vec<String> =
-                deaths.iter().map(|(pe, at)| format!("{pe}:{at:.4}")).collect();
+            let list: Vec<String> = deaths.iter().map(|(pe, at)| format!("{pe}:{at:.4}")).collect();
             let settings = [
                 ("SHMEM_FT_INTERVAL", interval.to_string()),
                 ("EVALUATION_BEGAN", format!("{began:.6}")),

@@ -153,16 +153,31 @@ fn draw(folder: &Path, tables: &Tables) -> Result<(), Trouble> {
     let middle = store::MIDDLE.to_string();
     let lines = [
         ("checkpoint", "mib", "pes=4", "checkpoint_ms", log(heap, "ms of a checkpoint")),
-        ("checkpoint", "pes", &format!("mib={middle}"), "checkpoint_ms",
-            log(pes, "ms of a checkpoint")),
+        (
+            "checkpoint",
+            "pes",
+            &format!("mib={middle}"),
+            "checkpoint_ms",
+            log(pes, "ms of a checkpoint"),
+        ),
         ("recovery", "mib", "pes=4", "recovery_ms", log(heap, "ms of a recovery")),
         ("recovery", "pes", &format!("mib={middle}"), "recovery_ms", log(pes, "ms of a recovery")),
         ("jacobi", "pes", "faults=0", "seconds", log(pes, "seconds without a fault")),
         ("jacobi", "pes", "mode=raid5", "seconds", log(pes, "seconds in raid5")),
-        ("jacobi", "pes", "mode=raid5", "overhead_percent",
-            Axes { across: pes, up: "overhead in raid5, %", logarithmic: false }),
-        ("interval", "interval_s", "", "stretch",
-            log("seconds between checkpoints", "time over time without losses")),
+        (
+            "jacobi",
+            "pes",
+            "mode=raid5",
+            "overhead_percent",
+            Axes { across: pes, up: "overhead in raid5, %", logarithmic: false },
+        ),
+        (
+            "interval",
+            "interval_s",
+            "",
+            "stretch",
+            log("seconds between checkpoints", "time over time without losses"),
+        ),
     ];
     for (name, across, only, up, axes) in lines {
         let series = tables.series(name, across, only, up);

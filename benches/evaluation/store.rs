@@ -150,6 +150,9 @@ fn millis_of_recovery(line: &str) -> Option<f64> {
 pub fn check() {
     let line = "oshrun: all PEs resume from checkpoint 2 (PE 1 adopted) after 12.3 ms";
     assert_eq!(millis_of_recovery(line), Some(12.3));
-    assert_eq!(millis_of_recovery("oshrun: all PEs resume from checkpoint 2 after 1.5 s"), Some(1500.0));
+    assert_eq!(
+        millis_of_recovery("oshrun: all PEs resume from checkpoint 2 after 1.5 s"),
+        Some(1500.0)
+    );
     assert_eq!(millis_of_recovery("oshrun: 2 checkpoints took 1.5 s"), None);
 }

@@ -144,5 +144,8 @@ pub fn check() {
     let csv = Tables::csv(&tables.0["t"]);
     assert_eq!(csv, "mode,pes,ms,s\na,4,2,\na,2,5,\nb,4,12350,0.5\n");
     let series = tables.series("t", "pes", "mode=a", "ms");
-    assert_eq!((series.len(), series[0].points.as_slice()), (1, [(2.0, 5.0), (4.0, 2.0)].as_slice()));
+    assert_eq!(
+        (series.len(), series[0].points.as_slice()),
+        (1, [(2.0, 5.0), (4.0, 2.0)].as_slice())
+    );
 }

@@ -323,8 +323,10 @@ fn risks() -> String {
 
 /// A chance as a reader can picture it: in percent, or as one in so many.
 fn odds(chance: f64) -> String {
-    const DIGITS: [char; 10] = ['\u{2070}', '\u{b9}', '\u{b2}', '\u{b3}', '\u{2074}', '\u{2075}',
-        '\u{2076}', '\u{2077}', '\u{2078}', '\u{2079}'];
+    const DIGITS: [char; 10] = [
+        '\u{2070}', '\u{b9}', '\u{b2}', '\u{b3}', '\u{2074}', '\u{2075}', '\u{2076}', '\u{2077}',
+        '\u{2078}', '\u{2079}',
+    ];
     let many = 1.0 / chance;
     if chance > 0.999 {
         "more than 99.9 %".to_owned()
@@ -346,9 +348,8 @@ fn evaluation() -> String {
     let folder = path.trim_end_matches("/context.json");
     let of = json(&path);
     let tables = ["checkpoint", "recovery", "memory", "jacobi", "interval"];
-    let tables = tables.map(|name| {
-        format!("  {name}: {},\n", table(&page(&format!("{folder}/{name}.csv"))))
-    });
+    let tables = tables
+        .map(|name| format!("  {name}: {},\n", table(&page(&format!("{folder}/{name}.csv")))));
     let best = &of["interval"];
     format!(
         "(\n  machine: {}, rounds: {}, seed: {}, full: {}, sweeps: {}, halo: {},\n  best: (mtbf: {}, \
@@ -406,9 +407,8 @@ pub fn own_numbers(text: &str) -> Vec<String> {
             comment if published || comment.starts_with("//") => {}
             _ => {
                 let plain = outside(&outside(line, '"'), '$');
-                let trimmed = |word: &str| {
-                    word.trim_matches(|c: char| "(),;:.[]".contains(c)).to_owned()
-                };
+                let trimmed =
+                    |word: &str| word.trim_matches(|c: char| "(),;:.[]".contains(c)).to_owned();
                 let words: Vec<String> =
                     plain.split([' ', '~']).filter(|w| !w.is_empty()).map(trimmed).collect();
                 let number = |word: &String| word.parse::<f64>().is_ok();
