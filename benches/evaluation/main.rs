@@ -125,6 +125,10 @@ fn evaluate(options: Options) -> Result<(), Trouble> {
     }
     eprintln!("evaluation: {rounds} rounds in {:.0} s", begun.elapsed().as_secs_f64());
     let folder = bench.target().join("evaluation");
+    if folder.exists() {
+        // What is there is of an earlier run.
+        std::fs::remove_dir_all(&folder).map_err(|e| Trouble::new(format!("{folder:?}: {e}")))?;
+    }
     std::fs::create_dir_all(&folder).map_err(|e| Trouble::new(format!("{folder:?}: {e}")))?;
     let setting = Setting {
         context: record::Context::new(options.size != Size::Full, load),
@@ -137,7 +141,7 @@ fn evaluate(options: Options) -> Result<(), Trouble> {
         interval: jacobi.predicted(&tables),
     };
     tables.write(&folder)?;
-    draw(&folder, &tables)?;
+    draw(&folder, &tables, jacobi.mib())?;
     let text = serde_json::to_string_pretty(&setting).map_err(Trouble::new)? + "\n";
     let path = folder.join("context.json");
     std::fs::write(&path, text).map_err(|e| Trouble::new(format!("{}: {e}", path.display())))?;
@@ -145,45 +149,30 @@ fn evaluate(options: Options) -> Result<(), Trouble> {
     if options.record { keep(&bench, &setting.context, &folder) } else { Ok(()) }
 }
 
-/// The plots of the thesis, by the same names.
-fn draw(folder: &Path, tables: &Tables) -> Result<(), Trouble> {
+/// The plots of the thesis, and of what is beyond it.
+fn draw(folder: &Path, tables: &Tables, mib: usize) -> Result<(), Trouble> {
     use chart::Axes;
-    let (heap, pes) = ("MiB saved by each of 4 PEs", "PEs");
     let log = |across, up| Axes { across, up, logarithmic: true };
-    let middle = store::MIDDLE.to_string();
-    let lines = [
-        ("checkpoint", "mib", "pes=4", "checkpoint_ms", log(heap, "ms of a checkpoint")),
-        (
-            "checkpoint",
-            "pes",
-            &format!("mib={middle}"),
-            "checkpoint_ms",
-            log(pes, "ms of a checkpoint"),
-        ),
-        ("recovery", "mib", "pes=4", "recovery_ms", log(heap, "ms of a recovery")),
-        ("recovery", "pes", &format!("mib={middle}"), "recovery_ms", log(pes, "ms of a recovery")),
-        ("jacobi", "pes", "faults=0", "seconds", log(pes, "seconds without a fault")),
-        ("jacobi", "pes", "mode=raid5", "seconds", log(pes, "seconds in raid5")),
-        (
-            "jacobi",
-            "pes",
-            "mode=raid5",
-            "overhead_percent",
-            Axes { across: pes, up: "overhead in raid5, %", logarithmic: false },
-        ),
-        (
-            "interval",
-            "interval_s",
-            "",
-            "stretch",
-            log("seconds between checkpoints", "time over time without losses"),
-        ),
+    let (heap, middle) = ("MiB saved by each of 4 PEs", format!("mib={}", store::MIDDLE));
+    let (none, faults) = (format!("faults=0 mib={mib}"), format!("mode=raid5 mib={mib}"));
+    let (checkpoint, recovery) = ("ms of a checkpoint", "ms of a recovery");
+    let lost = Axes { across: "PEs", up: "overhead in raid5, %", logarithmic: false };
+    let between = log("seconds from checkpoint to checkpoint", "time over that without losses");
+    let plots = [
+        ("checkpoint-heap", "mib", "pes=4", "checkpoint_ms", log(heap, checkpoint)),
+        ("checkpoint-pes", "pes", middle.as_str(), "checkpoint_ms", log("PEs", checkpoint)),
+        ("recovery-heap", "mib", "pes=4", "recovery_ms", log(heap, recovery)),
+        ("recovery-pes", "pes", middle.as_str(), "recovery_ms", log("PEs", recovery)),
+        ("jacobi-modes", "pes", none.as_str(), "seconds", log("PEs", "seconds without a fault")),
+        ("jacobi-faults", "pes", faults.as_str(), "seconds", log("PEs", "seconds in raid5")),
+        ("jacobi-overhead", "pes", faults.as_str(), "overhead_percent", lost),
+        ("interval", "interval_s", "", "stretch predicted", between),
     ];
-    for (name, across, only, up, axes) in lines {
-        let series = tables.series(name, across, only, up);
-        let only = only.split('=').next().unwrap_or_default();
-        let path = folder.join(format!("{name}-{across}-{only}-{up}.svg").replace("--", "-"));
-        chart::draw(&path, &axes, &series)?;
+    for (name, across, only, up, axes) in plots {
+        let table = name.split('-').next().unwrap_or_default();
+        let series = up.split(' ').flat_map(|up| tables.series(table, across, only, up));
+        let path = folder.join(format!("{name}.svg"));
+        chart::draw(&path, &axes, &series.collect::<Vec<_>>())?;
     }
     Ok(())
 }

@@ -49,28 +49,30 @@ impl Tables {
         row.values.iter().find(|(name, _)| *name == value).map(|(_, all)| median(all))
     }
 
-    /// Lines for a chart: `up` against the key `across`, where the key of `only` (`pes=4`) has that
-    /// value; one line for each combination of the other keys.
+    /// Lines for a chart: `up` against the key `across`, of rows that have all of `only`
+    /// (`mib=64 pes=4`); one line for each combination of the other keys.
     pub fn series(&self, table: &str, across: &str, only: &str, up: &str) -> Vec<Series> {
-        let fixed = only.split_once('=');
+        let fixed: Vec<(&str, &str)> =
+            only.split(' ').filter_map(|pair| pair.split_once('=')).collect();
         let mut lines: Vec<Series> = Vec::new();
         for row in self.0.get(table).into_iter().flatten() {
             let key = |name: &str| row.keys.iter().find(|(k, _)| *k == name).map(|(_, v)| v);
             let x = key(across).and_then(|text| text.parse::<f64>().ok());
             let y = row.values.iter().find(|(name, _)| *name == up).map(|(_, all)| median(all));
             let (Some(x), Some(y)) = (x, y) else { continue };
-            if fixed.is_some_and(|(name, of)| key(name).is_none_or(|value| value != of)) {
+            if fixed.iter().any(|(name, of)| key(name).is_none_or(|value| value != of)) {
                 continue;
             }
-            let others = row.keys.iter().filter(|(name, _)| {
-                *name != across && fixed.is_none_or(|(fixed, _)| *name != fixed) && *name != "mib"
-            });
+            let is_fixed = |name: &str| fixed.iter().any(|(fixed, _)| *fixed == name);
+            let others = row.keys.iter().filter(|(k, _)| *k != across && !is_fixed(k));
             let name = others.map(|(k, v)| match *k {
                 "faults" => format!("{v} faults"),
                 "pes" => format!("{v} PEs"),
+                "mib" => format!("{v} MiB"),
                 _ => v.clone(),
             });
             let name = name.collect::<Vec<_>>().join(", ");
+            let name = if name.is_empty() { up.to_owned() } else { name };
             match lines.iter_mut().find(|line| line.name == name) {
                 Some(line) => line.points.push((x, y)),
                 None => lines.push(Series { name, points: vec![(x, y)] }),
