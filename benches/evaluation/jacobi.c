@@ -3,11 +3,13 @@
  *
  * PE 0 prints a line for each call that saved, failed or restarted, with seconds of the monotonic
  * clock: `checkpoint BEGUN ENDED`, `fault BEGUN ENDED`, `restart BEGUN ENDED`. A call that passed
- * because no checkpoint was due prints nothing.
+ * because no checkpoint was due prints nothing. All PEs meet before the clock is read, so that none
+ * waits for another's computing in what is timed.
  *
  * EVALUATION_BEGAN is such a second, and EVALUATION_DEATHS a list of PE:SECONDS after it. A process
  * arms a timer of the kernel that sends SIGKILL at the next of its PE; the one after is its
- * substitute's.
+ * substitute's. Once all sweeps are done nobody dies any more: what is left is to end, which is not
+ * what is timed.
  */
 #define _GNU_SOURCE
 
@@ -33,6 +35,12 @@ static void tell(const char *what, double begun) {
     }
 }
 
+/* The example's; it gives `sweeps` its value. */
+static long swept, sweeps;
+
+/* Where a process keeps its timer: no checkpoint holds the environment. */
+#define TIMER "EVALUATION_TIMER"
+
 static void arm(void) {
     const char *began = getenv("EVALUATION_BEGAN"), *deaths = getenv("EVALUATION_DEATHS");
     if (!began || !deaths)
@@ -57,14 +65,29 @@ static void arm(void) {
         perror("evaluation: no timer");
         exit(1);
     }
+    char text[32];
+    snprintf(text, sizeof text, "%lx", (unsigned long)timer);
+    setenv(TIMER, text, 1);
 }
 
-/* Statics go back to the checkpoint, and this one is set in all of them: once in a process. */
-static int armed;
+static void disarm(void) {
+    const char *text = getenv(TIMER);
+    if (text)
+        timer_delete((timer_t)strtoul(text, NULL, 16));
+    unsetenv(TIMER);
+}
+
+/* Statics go back to the checkpoint, and this one is set in all of them: it is 0 in the first call
+ * of a process, by which a substitute joins the others and before which it must not meet them. */
+static int called;
 
 static int timed_checkpoint(void) {
-    if (!armed)
-        armed = 1, arm();
+    if (called)
+        shmem_barrier_all();
+    else
+        called = 1, arm();
+    if (swept > 0 && swept == sweeps)
+        disarm();
     uint64_t number = shmemx_ft_checkpoint_number();
     double begun = clock_now();
     int status = shmem_checkpoint_all();
