@@ -98,7 +98,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes of a checkpoint are a value: they lead to processors of the binding, or numbers.
+        /// Any bytes of a checkpoint are a value: they lead to processors of the binding, or none.
         #[test]
         fn any_bytes_lead_to_processors(kind in 0u64..4, word in any::<u64>(), at in 0..WORDS) {
             let mut bits = [0; WORDS];
