@@ -148,6 +148,9 @@ fn whatever_is_killed_at_whatever_checkpoint_under_its_plan_the_result_is_the_sa
         planned.check(printed(&planned) == printed(&undisturbed), "the same without a loss");
         let (before, after) = (saved(&undisturbed), saved(&planned));
         planned.check(!of.saves || before != after, "a checkpoint that holds less");
+        let text = std::fs::read_to_string(&plan).expect("a plan");
+        let empty = !text.contains("[[object]]");
+        planned.check(!empty || before == after, "what leaves nothing out costs nothing");
         let last = checkpoints(&undisturbed);
         let kills: Vec<usize> = match all {
             // A loss before the first is agreed ends a job.
