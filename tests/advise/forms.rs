@@ -1,6 +1,6 @@
 //! Forms of C by which a program reads memory though no line says so: what they may read is live.
 //!
-//! Each form marks memory, meets, and reads the mark in its own way before all of it is overwritten.
+//! Each form marks memory, meets, and reads the mark in its own way before it is overwritten.
 //! The same program without that way is told of as dead, so that the form alone makes the
 //! difference. `tests/programs/plan.rs` runs some of them with losses under their plan.
 //!
@@ -103,7 +103,8 @@ const FORMS: &[Form] = &[
     Form(
         "pointer in a file",
         "static int mark; static int *p = &mark, *q; static FILE *f;",
-        "f = tmpfile(); fwrite(&p, sizeof p, 1, f); rewind(f); fread(&q, sizeof q, 1, f); mark = 7;",
+        "f = tmpfile(); fwrite(&p, sizeof p, 1, f); rewind(f); fread(&q, sizeof q, 1, f); \
+         mark = 7;",
         "see(*q); mark = 0;",
         "mark = 0;",
     ),

@@ -31,8 +31,8 @@ const fn planned(source: &'static str) -> Planned {
 
 const SMALL: &[&str] = &["-DSAVE", "-DPES=4", "-DEDGE=64"];
 
-/// Every example that has a checkpoint, the programs that the adviser is measured by, and forms of C
-/// that are easily missed.
+/// Every example that has a checkpoint, the programs that the adviser is measured by, and forms of
+/// C that are easily missed.
 const PROGRAMS: &[Planned] = &[
     Planned { source: "benches/advise/mandelbrot.c", options: SMALL, saves: true },
     Planned { source: "benches/advise/cannon.c", options: SMALL, saves: true },
