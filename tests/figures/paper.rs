@@ -351,18 +351,22 @@ fn evaluation() -> String {
     let tables = tables
         .map(|name| format!("  {name}: {},\n", table(&page(&format!("{folder}/{name}.csv")))));
     let best = &of["interval"];
+    let seconds = |key: &str| best[key].as_f64().expect("seconds");
+    let intervals = format!(
+        "(mtbf: {}, best: {:.3}, measured: {:.3})",
+        seconds("mtbf"),
+        seconds("best"),
+        seconds("measured")
+    );
     format!(
-        "(\n  machine: {}, rounds: {}, seed: {}, full: {}, sweeps: {}, halo: {},\n  best: (mtbf: {}, \
-         best: {:.3}, measured: {:.3}),\n{})",
+        "(\n  machine: {}, rounds: {}, seed: {}, full: {}, sweeps: {}, halo: {},\n  best: {},\n{})",
         context(&of["context"]),
         of["rounds"],
         of["seed"],
         of["full"],
         of["sweeps"],
         of["halo"],
-        best["mtbf"],
-        best["best"].as_f64().expect("an interval"),
-        best["measured"].as_f64().expect("an interval"),
+        intervals,
         tables.concat()
     )
 }
