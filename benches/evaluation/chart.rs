@@ -85,7 +85,11 @@ where
     Y: Ranged<ValueType = f64> + plotters::coord::ranged1d::ValueFormatter<f64>,
 {
     let mut mesh = chart.configure_mesh();
-    mesh.x_desc(axes.across).y_desc(axes.up).x_label_formatter(&shown).y_label_formatter(&shown);
+    mesh.light_line_style(WHITE)
+        .x_desc(axes.across)
+        .y_desc(axes.up)
+        .x_label_formatter(&shown)
+        .y_label_formatter(&shown);
     mesh.draw().map_err(Trouble::new)?;
     for (one, ink) in series.iter().zip(INKS.iter().cycle()) {
         let dots = one.points.iter().map(|&point| Circle::new(point, 4, ink.filled()));

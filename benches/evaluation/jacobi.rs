@@ -206,7 +206,7 @@ impl Study<'_> {
                 "interval",
                 &keys,
                 &[
-                    ("stretch", run.total / none),
+                    ("measured", run.total / none),
                     ("predicted", self.stretch(interval)),
                     ("recoveries", run.faults() as f64),
                 ],
@@ -227,7 +227,7 @@ impl Study<'_> {
 
     /// The prediction of the interval, and what the runs say of it.
     pub fn predicted(&self, tables: &Tables) -> Predicted {
-        let measured = tables.series("interval", "interval_s", "", "stretch");
+        let measured = tables.series("interval", "interval_s", "", "measured");
         let points = measured.iter().flat_map(|line| line.points.iter());
         let best = points.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0.0, |point| point.0);
         Predicted { measured: best, ..self.predicted }

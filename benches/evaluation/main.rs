@@ -166,7 +166,7 @@ fn draw(folder: &Path, tables: &Tables, mib: usize) -> Result<(), Trouble> {
         ("jacobi-modes", "pes", none.as_str(), "seconds", log("PEs", "seconds without a fault")),
         ("jacobi-faults", "pes", faults.as_str(), "seconds", log("PEs", "seconds in raid5")),
         ("jacobi-overhead", "pes", faults.as_str(), "overhead_percent", lost),
-        ("interval", "interval_s", "", "stretch predicted", between),
+        ("interval", "interval_s", "", "measured predicted", between),
     ];
     for (name, across, only, up, axes) in plots {
         let table = name.split('-').next().unwrap_or_default();
