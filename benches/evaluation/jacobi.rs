@@ -65,9 +65,9 @@ impl Study<'_> {
     pub fn new(bench: &Bench, size: Size, seed: u64) -> Result<Study<'_>, Trouble> {
         let program = bench.compile("benches/evaluation/jacobi.c")?;
         let (mibs, pes, sweeps, long): (&[usize], &[usize], _, _) = match size {
-            Size::Tiny => (&[4], &[4], 512, (4096, 4)),
-            Size::Quick => (&[64], &[2, 4, 8], 512, (3072, 4)),
-            Size::Full => (&[64, 2048], &[2, 4, 8, 16], 4096, (8192, 4)),
+            Size::Tiny => (&[4], &[4], 512, (1024, 8)),
+            Size::Quick => (&[64], &[2, 4, 8], 512, (3072, 8)),
+            Size::Full => (&[64, 2048], &[2, 4, 8, 16], 4096, (8192, 8)),
         };
         let (sums, predicted) = (Vec::new(), Predicted::default());
         let (halo, patience) = (256, if size == Size::Full { "1800" } else { "90" });
