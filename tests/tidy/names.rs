@@ -57,10 +57,10 @@ fn bare(file: &File) -> Vec<String> {
             let (before, after) = (&code[..at], &code[at + name.len()..]);
             // A parameter, or the first of several in a tuple.
             let kind = match before.ends_with('(') {
-                true => after.split_once("): (").map(|(_, kind)| kind).filter(|_| {
-                    let names = after.split(')').next().unwrap_or_default();
-                    names.starts_with(", ") && !names.contains(':')
-                }),
+                true => after
+                    .split_once(')')
+                    .filter(|(names, _)| names.starts_with(", "))
+                    .and_then(|(_, kind)| kind.strip_prefix(": (")),
                 false => None,
             };
             let kind = kind.or_else(|| after.strip_prefix(": ")).unwrap_or_default();
@@ -108,7 +108,8 @@ fn bare_numbers_are_found() {
     ] {
         assert_eq!(bare(&snippet(code)).len(), 1, "{code}");
     }
-    for code in ["fn f(pe: Pe) {}", "fn f(pes: usize) {}", "f(pe, tile)", "// pe: usize"] {
+    let tuples = "for (pe, now) in a {}\nfn f((a, b): (usize, u32)) {}";
+    for code in [tuples, "fn f(pe: Pe) {}", "fn f(pes: usize) {}", "f(pe, tile)", "// pe: usize"] {
         assert_eq!(bare(&snippet(code)), [""; 0], "{code}");
     }
 }
