@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use raidshmem_core::settings::BackupMode;
-use raidshmem_core::sizing::{Candidate, Site, choose, risk};
+use raidshmem_core::sizing::{Candidate, SizingInput, choose, risk};
 use serde_json::Value;
 
 use super::{page, rounded};
@@ -243,8 +243,8 @@ fn searched() -> String {
 /// A node is lost once in so many years, on average.
 const YEARS: f64 = 5.0;
 /// A job on `nodes` nodes of one PE, as `oshinfo plan` would be asked.
-fn site(nodes: usize) -> Site {
-    Site {
+fn site(nodes: usize) -> SizingInput {
+    SizingInput {
         live: 64e9,
         pes: nodes,
         nodes,
