@@ -14,6 +14,7 @@ const ONCE: &[&str] = &[
 
 /// Where a PE or a tile may be a bare number: a file or a folder, and why.
 const BARE: &[(&str, &str)] = &[
+    ("codec/src/stripe.rs", "the bytes of one"),
     ("crates/archive/src/part.rs", "a tile of a file, not of memory"),
     ("src/disk/", "the same"),
     ("src/shmem/", "the interface for programs, which count in `usize`"),
@@ -56,13 +57,9 @@ fn bare(file: &File) -> Vec<String> {
         for at in words(code, name) {
             let (before, after) = (&code[..at], &code[at + name.len()..]);
             // A parameter, or the first of several in a tuple.
-            let kind = match before.ends_with('(') {
-                true => after.split_once("): (").map(|(_, kind)| kind).filter(|_| {
-                    let names = after.split(')').next().unwrap_or_default();
-                    names.starts_with(", ") && !names.contains(':')
-                }),
-                false => None,
-            };
+            let names = after.split(')').next().unwrap_or_default();
+            let tuple = before.ends_with('(') && names.starts_with(", ") && !names.contains(':');
+            let kind = after[names.len()..].strip_prefix("): (").filter(|_| tuple);
             let kind = kind.or_else(|| after.strip_prefix(": ")).unwrap_or_default();
             let kind = kind.trim_start_matches('&').trim_start_matches("Option<");
             let kind = kind.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
