@@ -19,6 +19,7 @@
 #![allow(dead_code)] // every test binary uses its own part of this
 
 mod build;
+mod built;
 pub mod cgroup;
 mod farm;
 pub mod image;
@@ -41,6 +42,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once};
 use std::time::{Duration, Instant};
 
 pub use build::*;
+pub use built::library;
 pub use skip::*;
 
 /// After this a run has hung. Runs take well below a second on an idle machine.
