@@ -3,7 +3,8 @@
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-use super::support::{Job, Outcome, another_build, library, program};
+use super::support::built::library;
+use super::support::{Job, Outcome, another_build, program};
 
 /// Lines of the launcher and the library, without that at the start on what is survived.
 fn said(outcome: &Outcome) -> Vec<&str> {

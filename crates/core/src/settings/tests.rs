@@ -1,5 +1,7 @@
 //! Tests of the settings table: every row's bounds, messages, defaults and round trip.
 
+use std::time::Duration;
+
 use super::*;
 
 fn env(vars: &[(&str, &str)]) -> Result<Settings, SettingError> {
