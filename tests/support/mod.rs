@@ -42,7 +42,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once};
 use std::time::{Duration, Instant};
 
 pub use build::*;
-pub use built::library;
 pub use skip::*;
 
 /// After this a run has hung. Runs take well below a second on an idle machine.
