@@ -50,7 +50,9 @@ const BOUND: Duration = Duration::from_secs(14 * 60);
 pub enum Size {
     /// Seconds: to see that all of it runs.
     Tiny,
+    /// A quarter of an hour.
     Quick,
+    /// The whole matrix.
     Full,
 }
 
