@@ -12,7 +12,7 @@ use super::kind::{Kind, Value};
 use super::units::{KIB, TIB, show_rate, show_size, show_time};
 use super::values::{
     BackupMode, Bind, Collectives, Device, Fabric, Interval, Pages, Placement, Rollback,
-    Substitute, Trace,
+    StoreLayout, Substitute, Trace,
 };
 use crate::inject;
 
@@ -183,11 +183,7 @@ static TABLE: &[Entry] = &[
         default: "auto",
         doc: "Pages of the memory of PEs: auto has huge ones for heaps of 32 MiB and more and for \
               what checkpoints keep of them, where they can be had; oshinfo says whether.",
-        store: |draft, value| {
-            if let Value::Choice(at) = value {
-                draft.settings.pages = [Pages::Auto, Pages::Small][at]
-            }
-        },
+        store: choice!(pages, [Pages::Auto, Pages::Small]),
         show: |s| Some(s.pages.name().to_owned()),
     },
     Entry {
@@ -384,8 +380,7 @@ static TABLE: &[Entry] = &[
         name: "SHMEM_FT_STORE",
         kind: Kind::Folder,
         default: "none",
-        doc: "Folder, seen by all nodes, to which checkpoints are written while the program runs; \
-              oshrun --resume begins from there.",
+        doc: "Folder to which checkpoints are written; oshrun --resume begins from there.",
         store: |draft, value| {
             if let Value::File(path) = value {
                 draft.settings.store = Some(path)
@@ -413,6 +408,15 @@ static TABLE: &[Entry] = &[
         doc: "Checkpoints that stay there: older ones are deleted after one was written.",
         store: number!(draft, n, draft.settings.store_keep = n as usize),
         show: |s| Some(s.store_keep.to_string()),
+    },
+    Entry {
+        name: "SHMEM_FT_STORE_LAYOUT",
+        kind: Kind::Choice(&StoreLayout::NAMES),
+        default: "shared",
+        doc: "shared: all nodes see that folder. local: each node has its own disk there; parity \
+              is written too, so that a job resumes though nodes lost their disks.",
+        store: choice!(store_layout, [StoreLayout::Shared, StoreLayout::Local]),
+        show: |s| Some(s.store_layout.name().to_owned()),
     },
     Entry {
         name: "SHMEM_FT_STORE_MEMORY",
