@@ -102,9 +102,9 @@ fn candidates(hosts: &[Vec<Held>]) -> Vec<Candidate> {
             entry.1 = Manifest::decode(bytes).ok().filter(is_its);
         }
     }
-    let whole = found.into_values().filter_map(|(set, manifest)| {
-        manifest.map(|manifest| Candidate { set, manifest })
-    });
+    let whole = found
+        .into_values()
+        .filter_map(|(set, manifest)| manifest.map(|manifest| Candidate { set, manifest }));
     let mut all: Vec<Candidate> = whole.collect();
     all.sort_by_key(|it| Reverse((it.set, it.manifest.seconds)));
     all

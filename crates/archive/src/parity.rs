@@ -118,8 +118,11 @@ mod tests {
     #[test]
     fn a_head_that_says_what_cannot_be_is_refused() {
         type Change = fn(&mut ParityHead);
-        let changes: [Change; 3] =
-            [|head| head.pe = Pe(4), |head| head.heap_len = HEAP_MAX + 1, |head| head.line = 1 << 62];
+        let changes: [Change; 3] = [
+            |head| head.pe = Pe(4),
+            |head| head.heap_len = HEAP_MAX + 1,
+            |head| head.line = 1 << 62,
+        ];
         for change in changes {
             let mut head = head();
             change(&mut head);

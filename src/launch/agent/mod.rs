@@ -152,11 +152,13 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         up = link; // the supervisor has said all it had to say
         joined = Some((socket, launcher));
     }
+    first = storing::answer_lists(&mut up, first)?;
     let (job, node, program, place, timing, stop_signal) = match first {
         Some((Down::Configure { job, node, program, place, heartbeat, stop_signal }, _)) => {
             (*job, node, program, place, heartbeat, stop_signal)
         }
         Some((Down::Refused { why }, _)) => return Err(JoinError::Refused(why)),
+        Some((Down::Shutdown, _)) => return Ok(()),
         Some(_) => return Err(ChannelError::Malformed(0).into()),
         None => return Err(JoinError::NoOrders),
     };
@@ -306,7 +308,7 @@ impl Agent {
     fn execute(&mut self, message: Down, mut fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
         match message {
             Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } => Ok(()),
-            Down::Beat(_) | Down::Ask { .. } | Down::Ring { .. } => Ok(()),
+            Down::List { .. } | Down::Beat(_) | Down::Ask { .. } | Down::Ring { .. } => Ok(()),
             Down::Abort | Down::Shutdown | Down::Die => Ok(()),
             Down::MakeMemory { pe, memory } => {
                 self.make_memory(pe, memory);

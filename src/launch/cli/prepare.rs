@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::args::Args;
 use super::environment::{self, Variables};
 use super::hosts::{self, Host, HostsError};
-use super::ready::{Cluster, Programs, Ready};
+use super::ready::{Cluster, Programs, Ready, local_names};
 use super::refused::{FILE_MAX, Refused};
 use super::resume;
 use super::starter::Means;
@@ -76,7 +76,8 @@ impl Args {
         };
         let pes = shape.node_of.len();
         let settings = environment::settings(&self, &environment, &exported)?;
-        let (settings, resume, begun) = resume::settle(self.resume.as_deref(), pes, settings)?;
+        let begin = resume::settle(self.resume.as_deref(), pes, settings)?;
+        let resume::Begin { settings, resume, disks, notes: begun } = begin;
         let together = shape.node_of.windows(2).all(|pair| pair[0] == pair[1]);
         let one_machine = cluster.is_none() || together;
         let more = || exported.iter().map(|(name, value)| (OsStr::new(name), OsStr::new(value)));
@@ -89,7 +90,7 @@ impl Args {
             &settings,
             match &cluster {
                 Some((cluster, _)) => cluster.names.clone(),
-                None => (0..shape.nodes).map(|node| format!("node{node}")).collect(),
+                None => local_names(shape.nodes),
             },
         )?;
         let protection = Protection::new(&settings, &places, &domains)?;
@@ -120,11 +121,13 @@ impl Args {
             fragile: protection.as_ref().is_some_and(|p| !p.survives_domains()),
             cluster: cluster.map(|(cluster, _)| cluster),
             shape,
-            groups: protection.iter().flat_map(members).collect(),
+            groups: protection.as_ref().map(members).unwrap_or_default(),
             site: Site { group_of, domains, parity: settings.parity },
             settings,
             heap_len,
             resume,
+            disks,
+            starts: None,
             report_placement: self.report_placement,
             program,
         })
@@ -302,7 +305,10 @@ fn heap_len(settings: &Settings, shape: &Shape, elsewhere: bool) -> Result<u64, 
 }
 
 /// The failure domains of nodes with these names.
-fn read_domains(settings: &Settings, names: Vec<String>) -> Result<Domains, Refused> {
+///
+/// # Errors
+/// The file cannot be read, or is none of these nodes.
+pub fn read_domains(settings: &Settings, names: Vec<String>) -> Result<Domains, Refused> {
     let Some(path) = &settings.domains else { return Ok(Domains::of_hosts(names)) };
     let no_file = |error| Refused::NoFile { path: path.clone(), error };
     let text = read(Path::new(path)).map_err(no_file)?;
@@ -360,9 +366,8 @@ fn output(path: &Path) -> Result<PathBuf, Refused> {
 }
 
 /// PEs of each group, in the order of their places.
-fn members(protection: &Protection) -> impl Iterator<Item = Vec<Pe>> {
-    let groups = protection.plan.groups.iter();
-    groups.map(|group| group.members.clone())
+pub fn members(protection: &Protection) -> Vec<Vec<Pe>> {
+    protection.plan.groups.iter().map(|group| group.members.clone()).collect()
 }
 
 /// Opens what reads the job's events; what cannot be opened is refused.
@@ -398,7 +403,7 @@ fn readers(
 }
 
 /// The group of each PE.
-fn groups_of(protection: Option<&Protection>, pes: usize) -> Vec<usize> {
+pub fn groups_of(protection: Option<&Protection>, pes: usize) -> Vec<usize> {
     match protection {
         Some(protection) => protection.plan.of.iter().map(|of| of.group).collect(),
         None => vec![0; pes],

@@ -66,6 +66,14 @@ pub enum LaunchError {
         /// The build of this program.
         ours: String,
     },
+    /// No set on the disks of the nodes fits.
+    #[error("--resume {}: {why}", .given.escape_debug())]
+    Resume {
+        /// What was given.
+        given: String,
+        /// What does not fit.
+        why: String,
+    },
     /// A signal came before the job was started.
     #[error("stopped by {} before the job was started", name(*.0))]
     Signal(i32),
@@ -75,7 +83,7 @@ impl LaunchError {
     /// Exit status of the launcher.
     pub fn status(&self) -> i32 {
         match self {
-            LaunchError::Build { .. } | LaunchError::NoAddress => 2,
+            LaunchError::Build { .. } | LaunchError::NoAddress | LaunchError::Resume { .. } => 2,
             LaunchError::Signal(signal) => 128 + signal,
             _ => 1,
         }

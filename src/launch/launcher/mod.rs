@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use raidshmem_core::detector::{Observation, Timing};
 use raidshmem_core::ended::Ended;
 use raidshmem_core::layout::Layout;
-use raidshmem_core::membership::{Action, Event, Membership};
+use raidshmem_core::membership::{Action, Event, Membership, Shape};
 use raidshmem_core::message::{Down, Party, PeMessage, ProcId, Up};
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::secret::Secret;
@@ -41,6 +41,7 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 /// How long PEs have to say the verdict one of them said.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
+mod choosing;
 mod chronicle;
 mod decisions;
 mod detection;
@@ -123,30 +124,33 @@ struct Launcher {
 /// Runs a job to its end and returns its exit status.
 pub fn run(mut ready: Ready) -> Result<i32, LaunchError> {
     let readers = std::mem::take(&mut ready.readers);
-    let ready = &ready;
-    let (shape, settings) = (&ready.shape, &ready.settings);
     let system = |what| move |error| LaunchError::System { what, error };
     trace::begin_own();
     process::adopt_orphans().map_err(system("adopting orphans"))?;
     process::raise_open_files();
     let signals = Signals::catch(ready.stop_signal).map_err(system("signals"))?;
     let lines = Writer::begin().map_err(system("thread for lines"))?;
-    let job = job_of(ready, job_id().map_err(system("random number of the job"))?);
     let (mut nodes, listener) = match &ready.cluster {
         None => {
             let input = input::open(ready.programs.stdin).map_err(system("standard input"))?;
             let input = input.as_ref().map(AsFd::as_fd);
-            gather::local(shape.nodes, input, ready.live).map_err(system("agent"))?
+            gather::local(ready.shape.nodes, input, ready.live).map_err(system("agent"))?
         }
         Some(cluster) => gather::cluster(cluster, &signals)?,
     };
+    choosing::find_set(&mut ready, &mut nodes, &signals)?;
+    let ready = &ready;
+    let (shape, settings) = (&ready.shape, &ready.settings);
+    let job = job_of(ready, job_id().map_err(system("random number of the job"))?);
     let timing = Timing { period: settings.period(), limit: settings.node_timeout };
     let (net, heartbeats) = listener.as_ref().map(listen_to_heartbeats).transpose()?.unzip();
     let heartbeat = heartbeat_settings(settings, net);
     configure(&mut nodes, ready, &job, &heartbeat)?;
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
     let detection = Detection::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
-    let (mut machine, first) = Membership::new(shape, settings, ready.site.clone());
+    let starts = ready.starts.clone().unwrap_or_else(|| shape.node_of.clone());
+    let begun = Shape { node_of: starts, ..shape.clone() };
+    let (mut machine, first) = Membership::new(&begun, settings, ready.site.clone());
     ready.resume.iter().for_each(|resume| machine.resume_from(resume.number));
     if ready.cluster.is_some() {
         machine.let_nodes_be_asked();
@@ -359,6 +363,7 @@ impl Launcher {
                 Event::MemoryMade { pe, memory }
             }
             Up::Disk(outcome) => return self.heard_of_disk(node, outcome),
+            Up::Held(_) => return, // that was before
             Up::Bound(bound) => {
                 fds.pop().into_iter().for_each(|file| self.share(node, Arc::new(file)));
                 self.placement = self.placement.take().and_then(|report| report.hear(bound));
