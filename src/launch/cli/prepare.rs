@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::args::Args;
 use super::environment::{self, Variables};
 use super::hosts::{self, Host, HostsError};
+use super::protected::Protected;
 use super::ready::{Cluster, Programs, Ready, local_names};
 use super::refused::{FILE_MAX, Refused};
 use super::resume;
@@ -25,15 +26,11 @@ use crate::launch::probe::probe;
 use crate::launch::readers::{Endpoint, Readers, Sink};
 use crate::pgas::boot::default_heap;
 use raidshmem_core::membership::Shape;
-use raidshmem_core::placement::groups::Grouping;
-use raidshmem_core::placement::substitute::Site;
-use raidshmem_core::placement::{Domains, file};
-use raidshmem_core::quantity::Pe;
-use raidshmem_core::settings::{Fabric, Rollback, Settings};
+use raidshmem_core::placement::{Domains, Kind, bindings, file, found};
+use raidshmem_core::settings::{Bind, Fabric, Rollback, Settings};
 use raidshmem_core::signals::number;
-use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::PES_MAX;
-use raidshmem_sys::memory;
+use raidshmem_sys::{machine, memory};
 
 /// What is said of a view that cannot be shown.
 const NOWHERE: &str = "--live: standard error is no terminal to draw on; no view is shown";
@@ -85,16 +82,8 @@ impl Args {
             fabric::choose(settings.fabric, one_machine, |fabric| probe(fabric, more()))?.0;
         check_fewer(&settings, &shape)?;
         check_rules(&settings, pes, shape.nodes as usize)?;
-        let places: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
-        let domains = read_domains(
-            &settings,
-            match &cluster {
-                Some((cluster, _)) => cluster.names.clone(),
-                None => local_names(shape.nodes),
-            },
-        )?;
-        let protection = Protection::new(&settings, &places, &domains)?;
-        let group_of = groups_of(protection.as_ref(), pes);
+        let domains = domains(&settings, &shape, cluster.as_ref().map(|(cluster, _)| cluster))?;
+        let protected = Protected::new(&settings, &shape.node_of, domains)?;
         let heap_len = heap_len(&settings, &shape, cluster.is_some())?;
         let (timeout, stop_signal) = (self.timeout()?, self.stop_signal()?);
         let programs = self.programs(exported, cluster.is_some())?;
@@ -102,7 +91,7 @@ impl Args {
         notes.extend(environment::strange(&environment));
         let live = self.live(&environment)?;
         notes.extend((self.live && !live).then(|| NOWHERE.to_owned()));
-        notes.extend(protection.as_ref().and_then(|found| bent(&settings, &found.plan)));
+        notes.extend(protected.bent.clone());
         let mut program = self.program;
         let folder = programs.folder.as_deref();
         program[0] = resolve(Path::new(&program[0]), folder)?.into_os_string();
@@ -117,12 +106,9 @@ impl Args {
             quiet: self.quiet,
             live,
             notes,
-            survives: protection.as_ref().map(Protection::to_string),
-            fragile: protection.as_ref().is_some_and(|p| !p.survives_domains()),
             cluster: cluster.map(|(cluster, _)| cluster),
             shape,
-            groups: protection.as_ref().map(members).unwrap_or_default(),
-            site: Site { group_of, domains, parity: settings.parity },
+            protected,
             settings,
             heap_len,
             resume,
@@ -304,15 +290,42 @@ fn heap_len(settings: &Settings, shape: &Shape, elsewhere: bool) -> Result<u64, 
     Ok(heap_len)
 }
 
-/// The failure domains of nodes with these names.
+/// The failure domains of the nodes: those of the user's file, or what this machine says of agents
+/// that share it. Other hosts say theirs when their agents are there.
+fn domains(
+    settings: &Settings,
+    shape: &Shape,
+    cluster: Option<&Cluster>,
+) -> Result<Domains, Refused> {
+    let names = match cluster {
+        Some(cluster) => cluster.names.clone(),
+        None => local_names(shape.nodes),
+    };
+    let Some(path) = &settings.domains else {
+        let protects = settings.backup_mode.protects() && settings.bind != Bind::None;
+        let shared = cluster.is_none() && shape.nodes > 2 && protects;
+        let kinds = if shared { kinds_here(settings, shape, &names) } else { Vec::new() };
+        return Ok(Domains::of_hosts(names).with_kinds(kinds));
+    };
+    domains_of_file(path, names)
+}
+
+/// The failure domains of nodes with these names, as the user's file says.
 ///
 /// # Errors
-/// The file cannot be read, or is none of these nodes.
-pub fn read_domains(settings: &Settings, names: Vec<String>) -> Result<Domains, Refused> {
-    let Some(path) = &settings.domains else { return Ok(Domains::of_hosts(names)) };
-    let no_file = |error| Refused::NoFile { path: path.clone(), error };
+/// It cannot be read, or is not of these nodes.
+pub fn domains_of_file(path: &str, names: Vec<String>) -> Result<Domains, Refused> {
+    let no_file = |error| Refused::NoFile { path: path.to_owned(), error };
     let text = read(Path::new(path)).map_err(no_file)?;
     Ok(file::parse(path, &text, names)?)
+}
+
+/// What the agents' bindings on this machine make of its packages and NUMA nodes.
+fn kinds_here(settings: &Settings, shape: &Shape, names: &[String]) -> Vec<Kind> {
+    let machine = machine::discover();
+    let node_of: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
+    let bindings = bindings::bindings(&machine, node_of.len(), settings.bind);
+    found::of_machine(&machine, &bindings, &node_of, names)
 }
 
 fn listen_address(text: &str) -> Result<SocketAddr, Refused> {
@@ -365,11 +378,6 @@ fn output(path: &Path) -> Result<PathBuf, Refused> {
     std::fs::create_dir_all(path).and_then(|()| std::path::absolute(path)).map_err(refuse)
 }
 
-/// PEs of each group, in the order of their places.
-pub fn members(protection: &Protection) -> Vec<Vec<Pe>> {
-    protection.plan.groups.iter().map(|group| group.members.clone()).collect()
-}
-
 /// Opens what reads the job's events; what cannot be opened is refused.
 fn readers(
     report: Option<&Path>,
@@ -400,22 +408,6 @@ fn readers(
     });
     let (report, events) = (report.transpose()?, events.transpose()?);
     Ok(Readers { report, events, metrics: metrics.transpose()? })
-}
-
-/// The group of each PE.
-pub fn groups_of(protection: Option<&Protection>, pes: usize) -> Vec<usize> {
-    match protection {
-        Some(protection) => protection.plan.of.iter().map(|of| of.group).collect(),
-        None => vec![0; pes],
-    }
-}
-
-/// What becomes of a group size that the number of PEs does not divide into.
-fn bent(settings: &Settings, plan: &Grouping) -> Option<String> {
-    let asked = settings.group_size?;
-    let (sizes, pes) = (plan.sizes(), plan.of.len());
-    ((sizes.least, sizes.most) != (asked, asked))
-        .then(|| format!("groups of {asked} were asked for; {pes} PEs make groups of {sizes}"))
 }
 
 fn resolve(program: &Path, folder: Option<&Path>) -> Result<PathBuf, Refused> {

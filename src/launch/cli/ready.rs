@@ -10,11 +10,10 @@ use std::time::Duration;
 use raidshmem_core::disk::Resume;
 use raidshmem_core::membership::Shape;
 use raidshmem_core::placement::Domains;
-use raidshmem_core::placement::substitute::Site;
-use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::Settings;
 use raidshmem_core::store::protection::Protection;
 
+use super::protected::Protected;
 use super::starter::Means;
 use crate::launch::readers::Readers;
 
@@ -27,12 +26,8 @@ pub struct Ready {
     pub cluster: Option<Cluster>,
     /// Settings in force.
     pub settings: Settings,
-    /// Groups, and what the nodes are called and fail together with.
-    pub site: Site,
-    /// What is survived, in words; None in mode `none`.
-    pub survives: Option<String>,
-    /// True if the loss of some failure domain is not survived though losses are to be.
-    pub fragile: bool,
+    /// Who protects whom.
+    pub protected: Protected,
     /// Bytes of each symmetric heap.
     pub heap_len: u64,
     /// The checkpoint on disk that it begins from.
@@ -57,24 +52,14 @@ pub struct Ready {
     pub live: bool,
     /// Lines for the start.
     pub notes: Vec<String>,
-    /// PEs of each parity group, in the order of their places.
-    pub groups: Vec<Vec<Pe>>,
     /// What reads the job's events, beside people.
     pub readers: Readers,
 }
 
 impl Ready {
-    /// What the nodes are called, from the first on.
-    pub fn names(&self) -> Vec<String> {
-        match &self.cluster {
-            Some(cluster) => cluster.names.clone(),
-            None => local_names(self.shape.nodes),
-        }
-    }
-
     /// How the PEs are protected; None in mode `none`.
     pub fn protection(&self) -> Option<Protection> {
-        self.protection_in(&self.site.domains)
+        self.protection_in(&self.protected.site.domains)
     }
 
     /// The same if the nodes lie in these failure domains.

@@ -9,16 +9,12 @@ use std::time::{Duration, Instant};
 use raidshmem_archive::choose::{Chosen, Wanted, choose};
 use raidshmem_core::disk::{Folders, Held, Resume};
 use raidshmem_core::message::{Down, Up};
-use raidshmem_core::placement::Domains;
-use raidshmem_core::placement::substitute::Site;
-use raidshmem_core::store::protection::Protection;
 use rustix::event::{PollFd, poll};
 
 use super::error::LaunchError;
 use super::gather::{self, Node};
 use super::signals::Signals;
 use crate::control::link::{Link, timespec};
-use crate::launch::cli::prepare::{groups_of, members, read_domains};
 use crate::launch::cli::ready::{Disks, Ready};
 use crate::launch::lines::news;
 
@@ -37,8 +33,8 @@ pub(super) fn find_set(
     let Some(disks) = ready.disks.take() else { return Ok(()) };
     let found = ask(&disks, nodes, signals).and_then(|hosts| {
         let protect = |host_of: &[usize]| {
-            let domains = domains(ready, host_of)?;
-            ready.protection_in(&domains)
+            let protected = gather::protected_on(ready, nodes, host_of).ok()?;
+            ready.protection_in(&protected.site.domains)
         };
         let wanted = Wanted { set: disks.set, home: &ready.shape.node_of, protect: &protect };
         let given = disks.given.clone();
@@ -47,8 +43,7 @@ pub(super) fn find_set(
     match found {
         Ok(chosen) => {
             tell(&chosen);
-            adopt(ready, nodes, chosen);
-            Ok(())
+            adopt(ready, nodes, chosen)
         }
         Err(error) => {
             for link in nodes.values_mut().filter_map(|node| node.link.as_mut()) {
@@ -106,20 +101,6 @@ fn answer(
     }
 }
 
-/// The failure domains if these hosts are the nodes.
-fn domains(ready: &Ready, host_of: &[usize]) -> Option<Domains> {
-    read_domains(&ready.settings, renamed(ready, host_of)).ok()
-}
-
-/// The names of the nodes then.
-fn renamed(ready: &Ready, host_of: &[usize]) -> Vec<String> {
-    let names = ready.names();
-    match &ready.cluster {
-        Some(_) => host_of.iter().map(|&host| names[host].clone()).collect(),
-        None => names,
-    }
-}
-
 fn tell(chosen: &Chosen) {
     chosen.passed.iter().for_each(|why| news(&format!("{why}; it is passed over")));
     let Chosen { set, manifest, lost, .. } = chosen;
@@ -134,30 +115,29 @@ fn tell(chosen: &Chosen) {
 }
 
 /// Makes hosts, nodes and the job fit the set.
-fn adopt(ready: &mut Ready, nodes: &mut BTreeMap<u32, Node>, chosen: Chosen) {
+fn adopt(
+    ready: &mut Ready,
+    nodes: &mut BTreeMap<u32, Node>,
+    chosen: Chosen,
+) -> Result<(), LaunchError> {
     let Chosen { manifest, host_of, node_of, folders, parity, .. } = chosen;
-    let names = renamed(ready, &host_of);
+    ready.protected = gather::protected_on(ready, nodes, &host_of)?;
+    if let Some(cluster) = &mut ready.cluster {
+        let names = host_of.iter().map(|&host| cluster.names[host].clone());
+        cluster.names = names.collect();
+    }
     let mut hosts = std::mem::take(nodes);
     for (node, &host) in (0..).zip(&host_of) {
         let Some(mut entry) = hosts.remove(&(host as u32)) else { continue };
         entry.name = match &ready.cluster {
-            Some(_) => format!("node {node} ({})", names[node as usize]),
+            Some(cluster) => format!("node {node} ({})", cluster.names[node as usize]),
             None => format!("node {node}"),
         };
         nodes.insert(node, entry);
-    }
-    if let Some(domains) = domains(ready, &host_of) {
-        let protection = ready.protection_in(&domains);
-        ready.groups = protection.as_ref().map(members).unwrap_or_default();
-        ready.survives = protection.as_ref().map(Protection::to_string);
-        let group_of = groups_of(protection.as_ref(), node_of.len());
-        ready.site = Site { group_of, domains, parity: ready.site.parity };
-    }
-    if let Some(cluster) = &mut ready.cluster {
-        cluster.names = names;
     }
     ready.heap_len = manifest.heap_len;
     ready.starts = (node_of != ready.shape.node_of).then_some(node_of);
     let folders = Folders::Local { of: folders, parity };
     ready.resume = Some(Resume { job: manifest.job, number: manifest.number, folders });
+    Ok(())
 }

@@ -3,7 +3,10 @@
 use std::net::SocketAddr;
 
 use raidshmem_core::signals::name;
+use raidshmem_core::store::protection::ProtectionError;
 use raidshmem_sys::socket::ChannelError;
+
+use crate::launch::cli::refused::Refused;
 
 /// Why a job could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +22,9 @@ pub enum LaunchError {
     /// The control connection failed.
     #[error("{0}")]
     Channel(#[from] ChannelError),
+    /// The groups cannot be made.
+    #[error("{0}")]
+    Protection(#[from] ProtectionError),
     /// No route tells under which address the hosts reach this machine.
     #[error("no host has an address that can be looked up; give --listen ADDRESS")]
     NoAddress,
@@ -66,6 +72,9 @@ pub enum LaunchError {
         /// The build of this program.
         ours: String,
     },
+    /// The file of failure domains does not fit the hosts in their new order.
+    #[error("{0}")]
+    Domains(#[from] Box<Refused>),
     /// No set on the disks of the nodes fits.
     #[error("--resume {}: {why}", .given.escape_debug())]
     Resume {
@@ -83,7 +92,8 @@ impl LaunchError {
     /// Exit status of the launcher.
     pub fn status(&self) -> i32 {
         match self {
-            LaunchError::Build { .. } | LaunchError::NoAddress | LaunchError::Resume { .. } => 2,
+            LaunchError::Build { .. } | LaunchError::NoAddress => 2,
+            LaunchError::Resume { .. } | LaunchError::Domains(_) => 2,
             LaunchError::Signal(signal) => 128 + signal,
             _ => 1,
         }

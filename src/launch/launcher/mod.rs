@@ -8,7 +8,7 @@
 //! and collected by it.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -130,17 +130,11 @@ pub fn run(mut ready: Ready) -> Result<i32, LaunchError> {
     process::raise_open_files();
     let signals = Signals::catch(ready.stop_signal).map_err(system("signals"))?;
     let lines = Writer::begin().map_err(system("thread for lines"))?;
-    let (mut nodes, listener) = match &ready.cluster {
-        None => {
-            let input = input::open(ready.programs.stdin).map_err(system("standard input"))?;
-            let input = input.as_ref().map(AsFd::as_fd);
-            gather::local(ready.shape.nodes, input, ready.live).map_err(system("agent"))?
-        }
-        Some(cluster) => gather::cluster(cluster, &signals)?,
-    };
+    let (mut nodes, listener) = gather::all(&mut ready, &signals)?;
     choosing::find_set(&mut ready, &mut nodes, &signals)?;
     let ready = &ready;
     let (shape, settings) = (&ready.shape, &ready.settings);
+    placement::say_what_is_survived(ready);
     let job = job_of(ready, job_id().map_err(system("random number of the job"))?);
     let timing = Timing { period: settings.period(), limit: settings.node_timeout };
     let (net, heartbeats) = listener.as_ref().map(listen_to_heartbeats).transpose()?.unzip();
@@ -150,7 +144,7 @@ pub fn run(mut ready: Ready) -> Result<i32, LaunchError> {
     let detection = Detection::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
     let starts = ready.starts.clone().unwrap_or_else(|| shape.node_of.clone());
     let begun = Shape { node_of: starts, ..shape.clone() };
-    let (mut machine, first) = Membership::new(&begun, settings, ready.site.clone());
+    let (mut machine, first) = Membership::new(&begun, settings, ready.protected.site.clone());
     ready.resume.iter().for_each(|resume| machine.resume_from(resume.number));
     if ready.cluster.is_some() {
         machine.let_nodes_be_asked();

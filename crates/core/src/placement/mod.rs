@@ -2,6 +2,7 @@
 //!
 //! A *failure domain* is what dies together: a process, a node, and what the user names above the
 //! node (a rack, a switch, a power feed). [`domains`] holds them, [`mod@file`] reads the user's,
+//! [`found`] works out what machines say of themselves,
 //! [`groups`] decides which PEs protect each other, [`substitute`] where a lost PE goes on, and
 //! [`bindings`] on which processors each runs.
 //!
@@ -16,10 +17,11 @@ mod coloring;
 mod crossing;
 pub mod domains;
 pub mod file;
+pub mod found;
 pub mod groups;
 pub mod substitute;
 pub mod table;
 #[cfg(test)]
 mod tests;
 
-pub use domains::{Domains, Kind};
+pub use domains::{Domains, Kind, Source};
