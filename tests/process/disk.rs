@@ -210,6 +210,24 @@ fn a_disk_that_is_full_or_cannot_be_written_to_is_a_warning() {
     }
 }
 
+#[test]
+fn a_disk_that_vanishes_is_a_warning() {
+    for layout in ["shared", "local"] {
+        let store = Store::new();
+        let gone = store.0.with_extension("gone");
+        let job = store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_STORE_LAYOUT", layout);
+        let mut run = jacobi::job(job, LONG).start();
+        run.wait_for("set-1,");
+        fs::rename(&store.0, &gone).expect("it goes");
+        fs::write(&store.0, "").expect("something else stands there");
+        let outcome = run.finish();
+        outcome.right_sum(LONG).says("is not on disk: node ");
+        outcome.check(outcome.count("is not on disk: ") == 1, "one line was expected");
+        fs::remove_file(&store.0).expect("removed");
+        fs::remove_dir_all(&gone).expect("removed");
+    }
+}
+
 /// Some 32 KiB at 64 KiB a second: a busy machine can only take longer.
 #[test]
 fn a_node_writes_no_faster_than_its_rate() {
