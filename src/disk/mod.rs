@@ -1,6 +1,7 @@
 //! Checkpoints in files: writing those that memory holds, and filling memory from them.
 //!
 //! ```text
+//! step       a process may be killed before any step that changes files
 //! source     reading the store of a PE without its help
 //! variables  what lies where in the statics of a program
 //! files      opening the files of a set
@@ -25,6 +26,7 @@ pub mod held;
 pub mod load;
 pub mod sets;
 mod source;
+mod step;
 pub mod variables;
 pub mod write;
 

@@ -26,6 +26,7 @@ use raidshmem_sys::{lock, process};
 use rustix::fs::{FlockOperation, flock};
 
 use super::files::{Owner, PeFile, PeHead, SetError, format_at, io_at, name, open};
+use super::step::step;
 
 /// The file that makes a folder a set.
 const MANIFEST: &str = "manifest";
@@ -212,6 +213,7 @@ pub fn list(folder: &Path) -> Result<Vec<Set>, SetError> {
 
 /// Has what was written to a file or folder reach the disk.
 pub fn sync(path: &Path) -> Result<(), SetError> {
+    step();
     File::open(path).and_then(|file| file.sync_all()).map_err(io_at(path))
 }
 
@@ -249,8 +251,11 @@ pub fn commit(folder: &Path, part: &Path, bytes: &[u8], least: u64) -> Result<u6
     }
     let path = part.join(MANIFEST);
     let write = || {
+        step();
         let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        step();
         file.write_all(bytes)?;
+        step();
         file.sync_all()
     };
     write().map_err(io_at(&path))?;
@@ -258,6 +263,7 @@ pub fn commit(folder: &Path, part: &Path, bytes: &[u8], least: u64) -> Result<u6
     let mut number = next(folder).max(least);
     loop {
         let set = folder.join(format!("set-{number}"));
+        step();
         match fs::rename(part, &set) {
             Ok(()) => break,
             Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => number += 1,
@@ -274,7 +280,9 @@ pub fn commit(folder: &Path, part: &Path, bytes: &[u8], least: u64) -> Result<u6
 /// What the system says.
 pub fn delete(set: &Set) -> Result<(), SetError> {
     let manifest = set.folder.join(MANIFEST);
+    step();
     fs::remove_file(&manifest).map_err(io_at(&manifest))?;
+    step();
     fs::remove_dir_all(&set.folder).map_err(io_at(&set.folder))
 }
 
@@ -290,6 +298,7 @@ pub fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
         let name = entry.file_name().into_string().unwrap_or_default();
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_folder && is_left_behind(&name, &entry.path()) {
+            step();
             fs::remove_dir_all(entry.path()).map_err(io_at(&entry.path()))?;
         }
     }

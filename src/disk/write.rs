@@ -29,6 +29,7 @@ use super::files::{self, SetError};
 use super::heap_at;
 use super::sets;
 use super::source::{Owner, Source};
+use super::step::step;
 
 /// How soon a writer that is held back sees that it is to stop.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -111,6 +112,7 @@ fn refused(error: &SetError) -> Failure {
 /// The files are not all on disk.
 pub fn write(order: &Order, stop: &AtomicU64) -> Result<Files, Failure> {
     let folder = sets::part_folder(&order.folder, order.job, order.number);
+    step();
     let make = fs::create_dir_all(&folder);
     make.map_err(|error| Failure::Refused(format!("{}: {error}", folder.display())))?;
     let _held = sets::hold(&folder).map_err(|error| refused(&error))?;
@@ -325,6 +327,7 @@ impl<'a> Output<'a> {
     fn begin(&mut self, pe: Pe, begin: Begin) -> Result<(), Failure> {
         self.end()?;
         let path = self.folder.join(files::name(begin.content(), pe));
+        step();
         let made = OpenOptions::new().write(true).create_new(true).open(&path);
         let file = made.map_err(|error| failed(&path, &error))?;
         let data_at = data_at(begin.encode().len());
@@ -350,6 +353,7 @@ fn failed(path: &Path, error: &std::io::Error) -> Failure {
 impl Open {
     fn tile(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let at = self.data_at + (self.tile * TILE) as u64;
+        step();
         self.file.write_all_at(bytes, at).map_err(|error| failed(&self.path, &error))?;
         if let Some(sum) = self.begin.sums().get_mut(self.tile) {
             *sum = crc32(bytes);
@@ -361,9 +365,16 @@ impl Open {
     /// The head comes last: before that the file is none.
     fn end(self) -> Result<Entry, Failure> {
         let head = self.begin.encode();
-        let written = self.file.write_all_at(&head, 0).and_then(|()| self.file.sync_all());
+        step();
+        let written = self.file.write_all_at(&head, 0).and_then(|()| {
+            step();
+            self.file.sync_all()
+        });
         written.map_err(|error| failed(&self.path, &error))?;
         let sum = head.last_chunk::<4>().map_or(0, |sum| u32::from_le_bytes(*sum));
         Ok(Entry { len: self.data_at + self.begin.data_len(), sum })
     }
 }
+
+#[cfg(test)]
+mod tests;

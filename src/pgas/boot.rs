@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use raidshmem_core::layout::{Layout, STATICS_MAX};
-use raidshmem_core::message::{Job, Past, PeMessage, Report, ToPe, Welcome};
+use raidshmem_core::message::{Job, Past, PeMessage, ToPe, Welcome};
 use raidshmem_core::placement::Domains;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::settings::{Bind, Fabric, Pages, Rollback, SettingError, Settings, Trace};
@@ -335,8 +335,7 @@ fn resume(
     let error = match load(resume, &target) {
         Ok(lost) => {
             for error in lost {
-                let line = format!("PE {pe}: {error}; it counts as lost");
-                say(PeMessage::Report(Report::Note(line)));
+                complain(&format!("PE {pe}: {error}; it counts as lost"));
             }
             return;
         }

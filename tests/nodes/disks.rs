@@ -81,7 +81,8 @@ impl Disks {
 
     fn resume(&self, hosts: &[usize]) -> Outcome {
         let seen = self.seen();
-        let job = self.job(hosts).args(&["--resume", seen.to_str().expect("a plain name")]);
+        let words = ["--verbose", "--resume", seen.to_str().expect("a plain name")];
+        let job = self.job(hosts).args(&words);
         jacobi::job(job, LONG).run()
     }
 }
@@ -106,7 +107,8 @@ fn hosts_in_another_order_are_the_nodes_whose_files_they_have() {
     outcome.check(!outcome.err.contains("rebuilt"), "nothing was lost");
     // One of them has been replaced, and the others are in yet another order.
     let outcome = disks.resume(&[1, 4, 3, 0]);
-    outcome.right_sum(LONG).says("PE 2 is rebuilt from the parity there").says("PE 2 rebuilt from");
+    outcome.right_sum(LONG).says("PE 2 is rebuilt from the parity there");
+    outcome.says(" rebuilt from PEs ");
     // It has written nothing: the one that was replaced is still the only one with its files.
     disks.resume(&[3, 2, 1, 0]).right_sum(LONG);
 }
@@ -120,7 +122,8 @@ fn a_disk_that_was_wiped_is_made_up_for_and_two_are_not() {
     disks.fill(&[0, 1, 2, 3]);
     disks.wipe(1);
     let outcome = disks.resume(&[0, 1, 2, 3]);
-    outcome.right_sum(LONG).says("PE 1 is rebuilt from the parity there").says("PE 1 rebuilt from");
+    outcome.right_sum(LONG).says("PE 1 is rebuilt from the parity there");
+    outcome.says(" rebuilt from PEs ");
     disks.wipe(3);
     let outcome = disks.resume(&[1, 0, 2, 3]);
     outcome.status(2).says("unrecoverable: group 0 lost PEs 1,3, parity 1");

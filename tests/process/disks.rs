@@ -30,7 +30,7 @@ impl Disks {
     }
 
     fn resume_at(&self, given: &str, mode: &str, words: &[&str]) -> Outcome {
-        let job = Job::new(4).mode(mode).args(&["--resume", given]).args(words);
+        let job = Job::new(4).mode(mode).args(&["--verbose", "--resume", given]).args(words);
         jacobi::job(self.local(job), LONG).run()
     }
 
@@ -72,6 +72,14 @@ impl Disks {
     }
 }
 
+/// Fails unless the job says what that PE was rebuilt from.
+#[track_caller]
+fn is_rebuilt(outcome: &Outcome, pe: usize) {
+    let of_pe = format!("PE {pe}: ");
+    let rebuilt = |line: &str| line.contains(&of_pe) && line.contains(" rebuilt from PE");
+    outcome.check(outcome.err.lines().any(rebuilt), &format!("PE {pe} was to be rebuilt"));
+}
+
 #[test]
 fn a_job_goes_on_though_as_many_disks_as_parities_are_wiped() {
     for (mode, wiped) in [("raid5", &[2][..]), ("rs", &[0, 3]), ("raid4", &[3]), ("double", &[1])] {
@@ -79,8 +87,7 @@ fn a_job_goes_on_though_as_many_disks_as_parities_are_wiped() {
         wiped.iter().for_each(|&node| disks.wipe(node));
         let outcome = disks.resume(mode);
         outcome.right_sum(LONG).says("rebuilt from the parity there").says("all PEs resume from");
-        let rebuilt = wiped.iter().all(|pe| outcome.err.contains(&format!("PE {pe} rebuilt from")));
-        outcome.check(rebuilt, "the PEs of those disks are rebuilt");
+        wiped.iter().for_each(|&pe| is_rebuilt(&outcome, pe));
     }
 }
 
@@ -107,11 +114,11 @@ fn a_damaged_file_counts_as_lost() {
     disks.damage(1, set, "pe-1");
     let outcome = resume();
     outcome.right_sum(LONG).says("pe-1: damaged: the checksum of tile").says("counts as lost");
-    outcome.says("PE 1 rebuilt from");
+    is_rebuilt(&outcome, 1);
     // A second one is too much: all come to that once they have read.
     disks.damage(2, set, "pe-2");
     let outcome = resume();
-    outcome.status(3).says("unrecoverable: group 0 lost PEs 1,2, parity 1");
+    outcome.status(3).says("unrecoverable: group 0 lost PE 1, parity 1; not usable on PE 2");
 }
 
 #[test]
@@ -166,6 +173,24 @@ fn a_set_that_one_node_has_committed_is_whole() {
     let outcome = disks.resume_at(&given, "raid5", &["--nodes", "4"]);
     outcome.right_sum(LONG).says(&format!("begins from set {set}"));
     outcome.check(!outcome.err.contains("rebuilt"), "nothing was lost");
+}
+
+/// A PE whose node was lost writes on another node's disk from then on, and begins there.
+#[test]
+fn a_pe_that_moved_begins_where_its_file_is() {
+    let disks = Disks(Store::new());
+    let words = ["--nodes", "4", "--kill-node", "3@3"];
+    let job = disks.local(disks.0.job("raid5", &words));
+    let mut run = jacobi::job(job, LONG).with_orphans().start();
+    run.wait_for("all PEs resume from");
+    for _ in 0..2 {
+        run.wait_for("is on disk");
+    }
+    run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
+    run.finish().status(137);
+    let outcome = disks.resume("raid5");
+    outcome.right_sum(LONG).says("oshrun: begins from set ");
+    outcome.check(!outcome.err.contains("rebuilt"), "its file is on another disk");
 }
 
 #[test]
