@@ -20,6 +20,7 @@ use raidshmem_sys::lock;
 use raidshmem_sys::site;
 use tracing::info;
 
+use crate::affinity;
 pub use crate::pgas::Name;
 use crate::pgas::{World, complain, world};
 use crate::port::{self, Among};
@@ -55,6 +56,7 @@ pub(crate) fn save_all() -> i32 {
         world.checkpoint_alone();
         return SUCCESS;
     }
+    affinity::note();
     let number = world.store.agreed().next();
     info!("checkpoint {number} begins");
     world.members.point(Point::Before, number);
@@ -238,7 +240,7 @@ pub fn query_fault() -> Vec<(Pe, i32)> {
         world.fewer.ask(world.adopt());
     }
     let lost = world.members.lost().into_iter();
-    let lost = lost.filter(|&(pe, _)| !world.fewer.is_acknowledged(pe.at()));
+    let lost = lost.filter(|&(pe, _)| !world.fewer.is_acknowledged(pe));
     lost.map(|(pe, with_node)| (pe, status(with_node))).collect()
 }
 
@@ -266,6 +268,7 @@ pub fn restart_pes() {
             // In mode none the launcher ends the job.
             None => world.wait_raw(|| Waiting::anyone(Call::Restart.name()), || false),
         }
+        affinity::restored(world);
         let losses = world.timing.restarted();
         info!("restarted from checkpoint {} after loss {losses} of the job", world.store.agreed());
     } else if lock(&world.store.refused).restart() && world.me() == Pe(0) {
@@ -282,20 +285,20 @@ pub fn restart_pes() {
 pub fn may_use(pe: Pe) -> bool {
     fence(Ordering::Acquire); // the bytes are read before the look at the view
     let world = world();
-    if world.goes_on() { !world.is_lost_now(pe.at()) } else { !world.interrupted() }
+    if world.goes_on() { !world.is_lost_now(pe) } else { !world.interrupted() }
 }
 
 /// Which of some PEs are lost, of those that were not replaced.
-pub fn failed(pes: impl Iterator<Item = usize>) -> Vec<bool> {
+pub fn failed(pes: impl Iterator<Item = Pe>) -> Vec<bool> {
     let world = world();
     let view = world.members.view();
-    pes.map(|pe| view.pes[pe].state != State::Alive).collect()
+    pes.map(|pe| view.pes[pe.at()].state != State::Alive).collect()
 }
 
 /// From now on `handler` is called with the number and the status of each PE that is lost and was
 /// not acknowledged before, once and by this thread, in its next call that concerns other PEs. It
 /// may make local calls only.
-pub fn on_fault(handler: impl Fn(usize, i32) + Send + 'static) {
+pub fn on_fault(handler: impl Fn(Pe, i32) + Send + 'static) {
     world().on_loss(Box::new(move |pe, with_node| {
         handler(pe, if with_node { NODE_FAILED } else { PE_FAILED });
     }));

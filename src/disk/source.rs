@@ -1,8 +1,8 @@
 //! Reading the store of a PE without its help.
 //!
-//! Invariant: bytes of a snapshot or slot are believed only if its record spoke of that checkpoint before
-//! and after they were read (its owner voids the record before it writes there), and only if their
-//! stamp holds.
+//! Invariant: bytes of a snapshot or slot are believed only if its record spoke of that checkpoint
+//! before and after they were read (its owner voids the record before it writes there), and only if
+//! their stamp holds.
 
 #![forbid(unsafe_code)]
 

@@ -36,7 +36,7 @@ use super::world::far::{EngineEvents, Far};
 use super::world::fewer::Fewer;
 use super::world::finish::Finish;
 use super::world::members::Membership;
-use super::world::memory::Memory;
+use super::world::memory::PeMemory;
 use super::world::pace::Pace;
 use super::world::recovery_state::RecoveryState;
 use super::world::segments::Segments;
@@ -254,7 +254,7 @@ fn build(
     // It lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
-        memory: Memory::new(segments),
+        memory: PeMemory::new(segments),
         comm: Communication::new(far, n_pes),
         store: Store::new(protection, RecoveryState::new(own, vote), pool),
         members: Membership::new(welcome, page, channel, rules),

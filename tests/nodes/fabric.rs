@@ -75,23 +75,24 @@ fn substitutes_on_another_host_are_bound_as_they_were() {
         return;
     }
     let net = Net::new(4);
-    let bound = |faults: &[&str]| {
+    let bound = |name: &str, words: &[&str], faults: &[&str]| {
         let job = over_ucx(&net, &[2, 1, 1, 0]).args(&["--verbose", "--spares", "2"]).mode("rs");
         let job = job.env("SHMEM_FT_SUBSTITUTE", "spare").args(faults);
-        let outcome = job.program(&program("moved"), &[]).run();
+        let outcome = job.program(&program(name), words).run();
         outcome.status(0);
-        let lines = outcome.out.lines().filter(|line| line.starts_with("moved "));
-        let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+        let lines = outcome.out.lines().filter(|line| line.starts_with(name));
+        let where_to = |line: &str| line.split(" near ").next().map(str::to_owned);
+        let mut lines: Vec<String> = lines.filter_map(where_to).collect();
         lines.sort_unstable();
         (lines, outcome)
     };
-    let (before, _) = bound(&[]);
-    let (after, outcome) = bound(&["--kill-node", "0@2"]);
-    outcome.says("node 0").says("was lost");
-    assert_eq!(before.len(), 4);
-    let processors = raidshmem_sys::machine::discover().processors.len();
-    outcome.check(processors < 2 || before[0][7..] != before[1][7..], "each has its own");
-    assert_eq!(after, before, "{outcome}");
+    for (name, words, lines) in [("moved", &[][..], 4), ("affinity", &["once"], 12)] {
+        let (before, _) = bound(name, words, &[]);
+        let (after, outcome) = bound(name, words, &["--kill-node", "0@2"]);
+        outcome.says("node 0").says("was lost");
+        outcome.check(before.len() == lines, "a line for each PE and thread");
+        assert_eq!(after, before, "{outcome}");
+    }
 }
 
 /// What other hosts put arrives through the target's own process: its page tables show it.

@@ -144,8 +144,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     trace::begin_own();
     process::raise_open_files();
     let mut up = Link::pair(channel);
-    let mut first = up.receive::<Down>(ORDERS)?;
-    let mut joined = None;
+    let (mut first, mut joined) = (up.receive::<Down>(ORDERS)?, None);
     if let Some((Down::Join { launcher, node, secret }, _)) = first {
         let (mut link, socket) = join::join(launcher, node, &secret)?;
         first = link.receive::<Down>(ORDERS)?;
@@ -165,8 +164,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     if !job.is_sound() || program.is_empty() {
         return Err(ChannelError::Malformed(0).into());
     }
-    let ties = joined.zip(timing.net.as_ref());
-    let ties = ties.map(|((socket, mut launcher), (key, port))| {
+    let ties = joined.zip(timing.net.as_ref()).map(|((socket, mut launcher), (key, port))| {
         launcher.set_port(*port);
         Ties { net: Heartbeats::new(socket, Party::Node(node), key), launcher }
     });

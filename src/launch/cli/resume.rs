@@ -13,7 +13,7 @@ use super::refused::Refused;
 use crate::disk::sets::{self, Set};
 
 /// A set to begin from.
-struct Found {
+struct FoundSet {
     resume: Resume,
     heap_len: u64,
     /// Lines for the start.
@@ -58,7 +58,7 @@ pub fn settle(given: Option<&str>, pes: usize, mut settings: Settings) -> Result
         let disks = Some(Disks { given: given.to_owned(), folder, set });
         return Ok(Begin { settings, resume, disks, notes });
     }
-    let Found { resume, heap_len, notes } = find(given, pes)?;
+    let FoundSet { resume, heap_len, notes } = find(given, pes)?;
     settings.symmetric_size = Some(heap_len);
     Ok(Begin { settings, resume: Some(resume), disks, notes })
 }
@@ -77,7 +77,7 @@ pub fn make_store(settings: &Settings) -> Result<(), Refused> {
 }
 
 /// The set that `--resume` names, for a job of `pes` PEs.
-fn find(given: &str, pes: usize) -> Result<Found, Refused> {
+fn find(given: &str, pes: usize) -> Result<FoundSet, Refused> {
     let refused = |why: String| Refused::Resume { got: given.to_owned(), why };
     let (folder, number) = split(given);
     let sets = sets::list(&folder).map_err(|error| refused(error.to_string()))?;
@@ -116,7 +116,7 @@ fn find(given: &str, pes: usize) -> Result<Found, Refused> {
     let folder = std::path::absolute(&set.folder).unwrap_or_else(|_| set.folder.clone());
     let folders = Folders::Shared(folder.display().to_string());
     let resume = Resume { job: manifest.job, number: manifest.number, folders };
-    Ok(Found { resume, heap_len: manifest.heap_len, notes })
+    Ok(FoundSet { resume, heap_len: manifest.heap_len, notes })
 }
 
 /// `DIR@7` is set 7 of `DIR`, unless there is a folder of that name.

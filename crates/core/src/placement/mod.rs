@@ -4,7 +4,7 @@
 //! node (a rack, a switch, a power feed). [`domains`] holds them, [`mod@file`] reads the user's,
 //! [`found`] works out what machines say of themselves,
 //! [`groups`] decides which PEs protect each other, [`substitute`] where a lost PE goes on, and
-//! [`bindings`] on which processors each runs.
+//! [`bindings`] on which processors each runs, and [`threads`] what its threads get back.
 //!
 //! All of it is a function of words that every process of a job is given, so all come to the same
 //! answer.
@@ -23,5 +23,6 @@ pub mod substitute;
 pub mod table;
 #[cfg(test)]
 mod tests;
+pub mod threads;
 
 pub use domains::{Domains, Kind, Source};

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::delta::{Delta, Track};
-use super::entry::Entry;
+use super::entry::Setting;
 use super::kind::{Kind, Value};
 use super::units::{KIB, TIB, show_rate, show_size, show_time};
 use super::values::{
@@ -17,7 +17,7 @@ use super::values::{
 use crate::inject;
 
 /// Every setting, in the order of the documentation.
-pub fn table() -> &'static [Entry] {
+pub fn table() -> &'static [Setting] {
     TABLE
 }
 
@@ -62,20 +62,16 @@ macro_rules! switch {
     };
 }
 
-static TABLE: &[Entry] = &[
-    Entry {
+static TABLE: &[Setting] = &[
+    Setting {
         name: "SHMEM_FT_BACKUP_MODE",
         kind: Kind::Choice(&BackupMode::NAMES),
         default: "none",
         doc: "How checkpoints are protected.",
-        store: |draft, value| {
-            if let Value::Choice(at) = value {
-                draft.settings.backup_mode = BackupMode::ALL[at]
-            }
-        },
+        store: choice!(backup_mode, BackupMode::ALL),
         show: |s| Some(s.backup_mode.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_GROUP_SIZE",
         kind: Kind::Count { min: 2, max: 64 },
         default: "chosen from the number of PEs",
@@ -83,7 +79,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.group_size = Some(n as usize)),
         show: |s| s.group_size.map(|n| n.to_string()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_PARITY",
         kind: Kind::Count { min: 1, max: 16 },
         default: "1, with rs 2",
@@ -92,7 +88,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.parity = Some(n as usize)),
         show: |s| Some(s.parity.to_string()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_SNAPSHOTS",
         kind: Kind::Count { min: 1, max: 2 },
         default: "1",
@@ -102,7 +98,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.snapshots = n as usize),
         show: |s| Some(s.snapshots.to_string()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_INTERVAL",
         kind: Kind::Interval { max: 86_400_000 },
         default: "0",
@@ -117,7 +113,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| Some(s.interval.show()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_MTBF",
         kind: Kind::Seconds { min: 1000, max: 315_360_000_000 },
         default: "what is seen",
@@ -126,7 +122,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.mtbf = Some(Duration::from_millis(n))),
         show: |s| s.mtbf.map(show_time),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_SUBSTITUTE",
         kind: Kind::Choice(&Substitute::NAMES),
         default: "spawn",
@@ -135,7 +131,7 @@ static TABLE: &[Entry] = &[
         store: choice!(substitute, Substitute::ALL),
         show: |s| Some(s.substitute.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_ROLLBACK",
         kind: Kind::Choice(&Rollback::NAMES),
         default: "global",
@@ -143,7 +139,7 @@ static TABLE: &[Entry] = &[
         store: choice!(rollback, Rollback::ALL),
         show: |s| Some(s.rollback.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_PLACEMENT",
         kind: Kind::Choice(&Placement::NAMES),
         default: "spread",
@@ -152,7 +148,7 @@ static TABLE: &[Entry] = &[
         store: choice!(placement, [Placement::Spread, Placement::Strict]),
         show: |s| Some(s.placement.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_DOMAINS",
         kind: Kind::File,
         default: "none",
@@ -164,20 +160,25 @@ static TABLE: &[Entry] = &[
         },
         show: |s| s.domains.clone(),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_BIND",
         kind: Kind::Choice(&Bind::NAMES),
         default: "auto",
         doc: "What PEs are bound to: auto gives each its share of the cores and the memory near \
               them, if there are enough threads for all; core gives each one core, or one thread.",
-        store: |draft, value| {
-            if let Value::Choice(at) = value {
-                draft.settings.bind = [Bind::Auto, Bind::Core, Bind::None][at]
-            }
-        },
+        store: choice!(bind, [Bind::Auto, Bind::Core, Bind::None]),
         show: |s| Some(s.bind.name().to_owned()),
     },
-    Entry {
+    Setting {
+        name: "SHMEM_FT_AFFINITY",
+        kind: Kind::Switch,
+        default: "1",
+        doc: "Threads of a substitute get the processors that those of the lost PE had at the last \
+              checkpoint, matched by the order of their creation; 0 leaves them where they start.",
+        store: switch!(affinity),
+        show: |s| show_switch(s.affinity),
+    },
+    Setting {
         name: "SHMEM_FT_PAGES",
         kind: Kind::Choice(&Pages::NAMES),
         default: "auto",
@@ -186,20 +187,16 @@ static TABLE: &[Entry] = &[
         store: choice!(pages, [Pages::Auto, Pages::Small]),
         show: |s| Some(s.pages.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_DELTA",
         kind: Kind::Choice(&Delta::NAMES),
         default: "auto",
         doc: "Whether a checkpoint looks for what changed since the last and leaves the rest as it \
               is; auto does so while less than a quarter of the blocks (64 KiB) change.",
-        store: |draft, value| {
-            if let Value::Choice(at) = value {
-                draft.settings.delta = [Delta::Auto, Delta::On, Delta::Off][at]
-            }
-        },
+        store: choice!(delta, [Delta::Auto, Delta::On, Delta::Off]),
         show: |s| Some(s.delta.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_TRACK",
         kind: Kind::Choice(&Track::NAMES),
         default: "auto",
@@ -214,7 +211,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| Some(s.track.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_THREADS",
         kind: Kind::Share { max: 64 },
         default: "auto",
@@ -223,7 +220,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.threads = n as usize),
         show: |s| Some(if s.threads == 0 { "auto".to_owned() } else { s.threads.to_string() }),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_FABRIC",
         kind: Kind::Choice(&Fabric::NAMES),
         default: "auto",
@@ -236,7 +233,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| Some(s.fabric.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_DEVICE",
         kind: Kind::Device,
         default: "the first with an active port",
@@ -248,7 +245,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| s.device.as_ref().map(Device::to_string),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_COLLECTIVES",
         kind: Kind::Choice(&Collectives::NAMES),
         default: "auto",
@@ -262,7 +259,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| Some(s.collectives.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_ADOPT",
         kind: Kind::Switch,
         default: "1",
@@ -271,7 +268,7 @@ static TABLE: &[Entry] = &[
         store: switch!(adopt),
         show: |s| show_switch(s.adopt),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_MAX_RESTARTS",
         kind: Kind::Count { min: 0, max: 1_000_000 },
         default: "3",
@@ -279,7 +276,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.max_restarts = n as u32),
         show: |s| Some(s.max_restarts.to_string()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_MEMORY_LIMIT",
         kind: Kind::Size { min: 64 * KIB, max: 64 * TIB },
         default: "what is free on each machine",
@@ -288,7 +285,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.memory_limit = Some(n)),
         show: |s| s.memory_limit.map(show_size),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_HEARTBEAT",
         kind: Kind::Seconds { min: 10, max: 60_000 },
         default: "a tenth of SHMEM_FT_NODE_TIMEOUT",
@@ -296,7 +293,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.heartbeat = Some(Duration::from_millis(n))),
         show: |s| s.heartbeat.map(show_time),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_NODE_TIMEOUT",
         kind: Kind::Seconds { min: 100, max: 3_600_000 },
         default: "10",
@@ -305,7 +302,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.node_timeout = Duration::from_millis(n)),
         show: |s| Some(show_time(s.node_timeout)),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_PE_TIMEOUT",
         kind: Kind::Seconds { min: 100, max: 86_400_000 },
         default: "none",
@@ -313,7 +310,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.pe_timeout = Some(Duration::from_millis(n))),
         show: |s| s.pe_timeout.map(show_time),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_STALL",
         kind: Kind::Seconds { min: 0, max: 86_400_000 },
         default: "60",
@@ -322,7 +319,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.stall = Duration::from_millis(n)),
         show: |s| Some(show_time(s.stall)),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_TRACE",
         kind: Kind::Choice(&Trace::NAMES),
         default: "info",
@@ -336,7 +333,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| Some(s.trace.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_CHECKSUM",
         kind: Kind::Switch,
         default: "1",
@@ -345,7 +342,7 @@ static TABLE: &[Entry] = &[
         store: switch!(checksum),
         show: |s| show_switch(s.checksum),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_PLAN",
         kind: Kind::File,
         default: "none",
@@ -358,7 +355,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| s.plan.clone(),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_AUDIT",
         kind: Kind::Switch,
         default: "0",
@@ -367,7 +364,7 @@ static TABLE: &[Entry] = &[
         store: switch!(audit),
         show: |s| show_switch(s.audit),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_SCRUB",
         kind: Kind::Rate { max: TIB },
         default: "16M",
@@ -376,7 +373,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.scrub = n),
         show: |s| Some(show_rate(s.scrub)),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_STORE",
         kind: Kind::Folder,
         default: "none",
@@ -388,7 +385,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| s.store.clone(),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_STORE_EVERY",
         kind: Kind::Every { max: 1_000_000_000 },
         default: "10",
@@ -401,7 +398,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| Some(s.store_every.show()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_STORE_KEEP",
         kind: Kind::Count { min: 1, max: 1_000_000 },
         default: "2",
@@ -409,7 +406,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.store_keep = n as usize),
         show: |s| Some(s.store_keep.to_string()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_STORE_LAYOUT",
         kind: Kind::Choice(&StoreLayout::NAMES),
         default: "shared",
@@ -418,7 +415,7 @@ static TABLE: &[Entry] = &[
         store: choice!(store_layout, [StoreLayout::Shared, StoreLayout::Local]),
         show: |s| Some(s.store_layout.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_STORE_MEMORY",
         kind: Kind::Size { min: 64 * KIB, max: 64 * TIB },
         default: "256M",
@@ -427,7 +424,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.store_memory = n),
         show: |s| Some(show_size(s.store_memory)),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_STORE_RATE",
         kind: Kind::Rate { max: TIB },
         default: "off",
@@ -435,7 +432,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.store_rate = n),
         show: |s| Some(show_rate(s.store_rate)),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_INJECT",
         kind: Kind::Rules,
         default: "none",
@@ -448,7 +445,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| (!s.inject.is_empty()).then(|| inject::list(&s.inject)),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_REPORT",
         kind: Kind::Switch,
         default: "0",
@@ -457,7 +454,7 @@ static TABLE: &[Entry] = &[
         store: switch!(report),
         show: |s| show_switch(s.report),
     },
-    Entry {
+    Setting {
         name: "SHMEM_SYMMETRIC_SIZE",
         kind: Kind::Size { min: 64 * KIB, max: 64 * TIB },
         default: "chosen by the library",
@@ -465,7 +462,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.symmetric_size = Some(n)),
         show: |s| s.symmetric_size.map(show_size),
     },
-    Entry {
+    Setting {
         name: "SHMEM_INFO",
         kind: Kind::Flag,
         default: "off",
@@ -473,7 +470,7 @@ static TABLE: &[Entry] = &[
         store: switch!(info),
         show: |s| show_flag(s.info),
     },
-    Entry {
+    Setting {
         name: "SHMEM_VERSION",
         kind: Kind::Flag,
         default: "off",
@@ -481,7 +478,7 @@ static TABLE: &[Entry] = &[
         store: switch!(version),
         show: |s| show_flag(s.version),
     },
-    Entry {
+    Setting {
         name: "SHMEM_DEBUG",
         kind: Kind::Flag,
         default: "off",
@@ -489,7 +486,7 @@ static TABLE: &[Entry] = &[
         store: switch!(debug),
         show: |s| show_flag(s.debug),
     },
-    Entry {
+    Setting {
         name: "SHMEM_CHECK",
         kind: Kind::Switch,
         default: "1",
