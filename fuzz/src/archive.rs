@@ -1,9 +1,13 @@
 //! Files of a checkpoint on disk.
 
-use raidshmem_archive::manifest::Manifest;
+use raidshmem_archive::choose::{Wanted, choose};
+use raidshmem_archive::code::Code;
+use raidshmem_archive::manifest::{Manifest, Parity};
+use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::{Area, Extent, Head, Object, Region};
 use raidshmem_archive::program;
-use raidshmem_core::disk::Entry;
+use raidshmem_archive::tiles::data_at;
+use raidshmem_core::disk::{Content, Entry, Held};
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
@@ -14,15 +18,38 @@ pub fn archive(bytes: &[u8]) {
         let len = Head::len_of(bytes).expect("it was read");
         assert_eq!(head.encode(), bytes[..len]);
         assert_eq!(head.sums.len() as u64, head.data_len().div_ceil(TILE as u64));
-        assert!(head.allocator().is_ok() && Head::data_at(len) >= len as u64);
+        assert!(head.allocator().is_ok() && data_at(len) >= len as u64);
+    }
+    if let Ok(head) = ParityHead::decode(bytes) {
+        assert_eq!(head.encode(), bytes[..ParityHead::len_of(bytes).expect("it was read")]);
     }
     if let Ok(manifest) = Manifest::decode(bytes) {
         assert_eq!(manifest.encode(), bytes);
+        chosen(&manifest, bytes);
     }
     assert!(!program::read(bytes).build.is_empty());
 }
 
-/// A head and a manifest.
+/// A job begins from the one disk that has all that the manifest names.
+fn chosen(manifest: &Manifest, bytes: &[u8]) {
+    let files = |entries: &[Entry], content| {
+        let of = |(pe, entry): (Pe, &Entry)| (content, pe, *entry);
+        Pe::all(entries.len()).zip(entries).map(of).collect::<Vec<_>>()
+    };
+    let held = Held {
+        folder: "set".into(),
+        job: manifest.job,
+        number: manifest.number,
+        set: Some((1, bytes.to_vec())),
+        files: files(&manifest.entries, Content::Data),
+    };
+    let home = vec![0; manifest.entries.len()];
+    let wanted = Wanted { set: None, home: &home, protect: &|_| None };
+    let chosen = choose(&[vec![held]], &wanted).expect("all is there");
+    assert!(chosen.lost.is_empty() && chosen.host_of == [0] && !chosen.parity);
+}
+
+/// Heads and manifests.
 pub fn examples() -> Vec<Vec<u8>> {
     let extent = |area, offset, len| Extent { area, offset, len };
     let head = Head {
@@ -38,7 +65,17 @@ pub fn examples() -> Vec<Vec<u8>> {
         extents: vec![extent(Area::Heap, 0, 4096), extent(Area::Statics, 8, 100)],
         regions: vec![Region { name: "step".into(), len: 8 }],
         objects: vec![Object { name: "x".into(), file: "a.c".into(), offset: 8, len: 8 }],
+        begin: Vec::new(),
         sums: vec![5],
+    };
+    let parity = ParityHead {
+        job: 7,
+        number: CheckpointNumber(3),
+        pe: Pe(1),
+        n_pes: 2,
+        heap_len: 1 << 20,
+        line: 8296,
+        sums: vec![6],
     };
     let manifest = Manifest {
         job: 7,
@@ -48,6 +85,10 @@ pub fn examples() -> Vec<Vec<u8>> {
         mode: "raid5".into(),
         program: "jacobi".into(),
         entries: vec![Entry { len: 9000, sum: 1 }; 2],
+        parity: None,
     };
-    vec![head.encode(), manifest.encode()]
+    let code = Code { scheme: "raid5".into(), parity: 1, groups: vec![vec![Pe(1), Pe(0)]] };
+    let entries = manifest.entries.clone();
+    let local = Manifest { parity: Some(Parity { code, entries }), ..manifest.clone() };
+    vec![head.encode(), manifest.encode(), parity.encode(), local.encode()]
 }

@@ -11,7 +11,8 @@ use raidshmem_archive::manifest::Manifest;
 use raidshmem_report::words::bytes;
 use serde_json::json;
 
-use super::sets::{self, Set, SetError};
+use super::files::SetError;
+use super::sets::{self, Set};
 
 /// Lists the checkpoints in a folder of SHMEM_FT_STORE, the newest first.
 #[derive(Debug, Parser)]
@@ -58,16 +59,30 @@ pub enum NoAnswer {
 pub fn answer(words: impl Iterator<Item = String>) -> Result<Answer, NoAnswer> {
     let words = Words::try_parse_from(std::iter::once("oshinfo store".to_owned()).chain(words))?;
     let folder = words.folder.as_path();
-    let gone = words.prune.map(|keep| sets::prune(folder, keep)).transpose()?.unwrap_or_default();
+    let gone = words.prune.map(|keep| prune(folder, keep)).transpose()?.unwrap_or_default();
     let look = |set: &Set| if words.verify { set.verify() } else { set.manifest() };
     let sets: Vec<(Set, Result<Manifest, SetError>)> =
-        sets::list(folder)?.into_iter().map(|set| (set.clone(), look(&set))).collect();
+        sets::everywhere(folder)?.into_iter().map(|set| (set.clone(), look(&set))).collect();
     let well = sets.iter().all(|(_, looked)| looked.is_ok());
     let text = match words.json {
         true => format!("{:#}\n", in_json(folder, &sets, &gone)),
         false => in_words(folder, &sets, &gone, words.verify),
     };
     Ok(Answer { text, well })
+}
+
+/// Deletes old sets there and in the folders of nodes; the numbers of those that are gone.
+fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
+    let mut gone = sets::prune(folder, keep)?;
+    for (_, node) in sets::node_folders(folder)? {
+        gone.extend(sets::prune(&node, keep)?);
+    }
+    Ok(gone)
+}
+
+/// Of which node, if of one.
+fn of_node(set: &Set) -> String {
+    set.node.map_or_else(String::new, |node| format!(" of node {node}"))
 }
 
 fn when(manifest: &Manifest) -> String {
@@ -85,11 +100,12 @@ fn in_words(
     for number in gone {
         let _ = writeln!(text, "set {number} deleted");
     }
-    for (Set { number, .. }, looked) in sets {
+    for (set, looked) in sets {
+        let (number, node) = (set.number, of_node(set));
         let _ = match looked {
             Ok(manifest) => writeln!(
                 text,
-                "set {number}  checkpoint {}  {}  {} PEs  {}{}  {}",
+                "set {number}{node}  checkpoint {}  {}  {} PEs  {}{}  {}",
                 manifest.number,
                 when(manifest),
                 manifest.entries.len(),
@@ -97,7 +113,7 @@ fn in_words(
                 if verify { "  whole" } else { "" },
                 manifest.program.escape_debug()
             ),
-            Err(error) => writeln!(text, "set {number}  not whole: {error}"),
+            Err(error) => writeln!(text, "set {number}{node}  not whole: {error}"),
         };
     }
     if sets.is_empty() {
@@ -111,10 +127,11 @@ fn in_json(
     sets: &[(Set, Result<Manifest, SetError>)],
     gone: &[u64],
 ) -> serde_json::Value {
-    let set = |(Set { number, folder }, looked): &(Set, Result<Manifest, SetError>)| match looked {
+    let set = |(set, looked): &(Set, Result<Manifest, SetError>)| match looked {
         Ok(manifest) => json!({
-            "set": number,
-            "folder": folder.display().to_string(),
+            "set": set.number,
+            "node": set.node,
+            "folder": set.folder.display().to_string(),
             "checkpoint": manifest.number,
             "written": when(manifest),
             "pes": manifest.entries.len(),
@@ -124,8 +141,9 @@ fn in_json(
             "program": manifest.program,
         }),
         Err(error) => json!({
-            "set": number,
-            "folder": folder.display().to_string(),
+            "set": set.number,
+            "node": set.node,
+            "folder": set.folder.display().to_string(),
             "error": error.to_string(),
         }),
     };

@@ -1,22 +1,26 @@
 //! The memory of a PE from its file: its snapshot becomes that of the checkpoint, as if the process
 //! had died right after it. The recovery does the rest.
 //!
+//! Where each node has its own disk, the parity that the PE keeps is filled in too, and a file that
+//! is missing or does not hold leaves its part of the memory void: the recovery makes up for it, or
+//! says that it cannot.
+//!
 //! Invariant: the record of the snapshot is sealed after the last tile held; so a process that dies
 //! here leaves memory that does not count.
 
 #![forbid(unsafe_code)]
 
-use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
+use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::{Area, Extent, Head};
 use raidshmem_archive::program;
-use raidshmem_core::disk::Resume;
+use raidshmem_core::disk::{Folders, Resume};
 use raidshmem_core::layout::{Layout, STAMP, TILE};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::page::PAGE;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::private::{self, Saved};
@@ -27,8 +31,8 @@ use raidshmem_sys::lock;
 use raidshmem_sys::memory::Part;
 use raidshmem_sys::pool::WorkerPool;
 
+use super::files::{Owner, PeFile, PeHead, SetError};
 use super::heap_at;
-use super::sets::{self, SetError, Tiles};
 
 /// Tiles that are read at a time.
 const BATCH: usize = 256;
@@ -45,6 +49,9 @@ pub enum LoadError {
         .0.display()
     )]
     Build(PathBuf),
+    /// The file is in no folder of the node.
+    #[error("--resume: no disk here has {0}")]
+    Nowhere(&'static str),
     /// Its memory does not fit into that of this job.
     #[error("--resume: {}: {why}", .path.display())]
     Misfit {
@@ -75,75 +82,170 @@ pub struct LoadTarget<'a> {
     pub protection: &'a Protection,
     /// What its tiles are sealed with.
     pub stamp: Stamp,
+    /// The node of the process.
+    pub node: u32,
+    /// How many PEs there are.
+    pub n_pes: u32,
     /// Who reads, checks and seals.
     pub pool: &'a WorkerPool,
 }
 
-/// Fills the memory from the set, unless it holds that checkpoint already.
+/// Fills the memory from the set, unless it holds that checkpoint already. Why data or parity was
+/// left out that others may make up for.
 ///
 /// # Errors
 /// What does not fit, in words.
-pub fn load(resume: &Resume, target: &LoadTarget) -> Result<(), LoadError> {
+pub fn load(resume: &Resume, target: &LoadTarget) -> Result<Vec<LoadError>, LoadError> {
     let LoadTarget { header, protection, stamp, .. } = *target;
     let (number, job) = (resume.number, stamp.job);
-    let record = &header.snapshots[protection.snapshot_of(number)];
+    let (snapshot, slot) = (protection.snapshot_of(number), protection.slot_of(number));
+    let record = &header.snapshots[snapshot];
     if record.holds(job, number).is_some() {
-        return Ok(()); // a process before this one did it
+        return Ok(Vec::new()); // a process before this one did it
     }
     record.void();
-    let folder = Path::new(&resume.folder);
-    let manifest = sets::read_manifest(folder)?;
-    let pe = stamp.pe;
-    let (file, head, data_at) = sets::open_part(folder, &manifest, pe)?;
-    let path = folder.join(sets::part_name(pe));
-    let input = Input { file, path, head, data_at };
-    input.fits(target, number)?;
-    let (coverage, begin) = input.line(target)?;
-    input.fill(target, protection.snapshot_of(number), begin, coverage.len())?;
-    record.seal(job, number, coverage.len());
-    // Parity is not on disk: what the slot holds does not hold, and is computed anew.
-    header.slots[protection.slot_of(number)].seal(job, number, coverage.len());
+    header.slots[slot].void();
+    let (mut left_out, is_local) = (Vec::new(), matches!(resume.folders, Folders::Local { .. }));
+    let mut or_left_out = |tried: Result<usize, LoadError>| match tried {
+        Ok(len) => Ok(Some(len)),
+        Err(error) if is_local && error.is_loss() => {
+            left_out.push(error);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    };
+    let data = or_left_out(load_data(resume, target, snapshot))?;
+    let parity = match resume.folders {
+        Folders::Local { parity: true, .. } => or_left_out(load_parity(resume, target, data))?,
+        _ => None,
+    };
+    // A slot without its parity is sealed too: it does not hold, and is computed anew.
+    if let Some(len) = parity.or(data) {
+        header.slots[slot].seal(job, number, len);
+    }
     header.decision.store(0, Ordering::SeqCst);
-    header.phase.store(Phase::Agreed(number).pack(), Ordering::SeqCst);
-    Ok(())
+    if let Some(len) = data {
+        record.seal(job, number, len);
+        header.phase.store(Phase::Agreed(number).pack(), Ordering::SeqCst);
+    }
+    Ok(left_out)
+}
+
+impl LoadError {
+    /// The file is lost, and not one that does not fit.
+    fn is_loss(&self) -> bool {
+        matches!(self, LoadError::Set(_) | LoadError::Nowhere(_))
+    }
+}
+
+/// The file of the PE, in whichever folder of its node it is.
+fn find<H: PeHead>(
+    resume: &Resume,
+    target: &LoadTarget,
+    what: &'static str,
+) -> Result<PeFile<H>, LoadError> {
+    let LoadTarget { layout, stamp, n_pes, .. } = *target;
+    let mut found = Err(LoadError::Nowhere(what));
+    for folder in resume.folders.at(target.node) {
+        let file = match PeFile::<H>::open(Path::new(folder), stamp.pe) {
+            Ok(file) => file,
+            Err(error) => {
+                found = Err(error.into());
+                continue;
+            }
+        };
+        let Owner { job, number, pe, n_pes: of, heap_len } = H::owner(&file.head);
+        let heap_fits = heap_len.next_multiple_of(PAGE as u64) == layout.heap_len as u64;
+        if heap_fits && (job, number, pe, of) == (resume.job, resume.number, stamp.pe, n_pes) {
+            return Ok(file);
+        }
+        let why = "it belongs to another set";
+        found = Err(SetError::Strange { path: file.path, why }.into());
+    }
+    found
+}
+
+/// Makes a snapshot that of the PE's file; its bytes.
+fn load_data(resume: &Resume, target: &LoadTarget, place: usize) -> Result<usize, LoadError> {
+    let input = Input { file: find::<Head>(resume, target, "the file of this PE")? };
+    input.fits(target)?;
+    let (coverage, begin) = input.line(target)?;
+    input.fill(target, place, begin, coverage.len())?;
+    Ok(coverage.len())
+}
+
+/// Makes the slot of the checkpoint what the PE's parity file holds; the bytes of the snapshots
+/// that it is of, which must be `data`.
+fn load_parity(
+    resume: &Resume,
+    target: &LoadTarget,
+    data: Option<usize>,
+) -> Result<usize, LoadError> {
+    let LoadTarget { part, layout, protection, stamp, pool, .. } = *target;
+    let file = find::<ParityHead>(resume, target, "the parity of this PE")?;
+    let (shape, place) = protection.place(stamp.pe);
+    let line = file.head.line as usize;
+    let strange = |why| SetError::Strange { path: file.path.clone(), why };
+    if line > layout.region_len || data.is_some_and(|data| data != line) {
+        return Err(strange("it is of data of another length").into());
+    }
+    let tiles = shape.layout.parities_of(place).len() * shape.chunk_len(line) / TILE;
+    if file.head.sums.len() != tiles {
+        return Err(strange("it is of another group").into());
+    }
+    let region = layout.slots[protection.slot_of(resume.number)];
+    let bad = Mutex::new(None);
+    let copy = |tile: usize, room: &mut Vec<u8>| {
+        let done = file.tile(tile, room).map_err(LoadError::from).and_then(|()| {
+            part.write_at(region + tile * TILE, room).map_err(memory)?;
+            let at = layout.stamps(region) + tile * STAMP;
+            part.write_at(at, &stamp.seal(room)).map_err(memory)
+        });
+        if let Err(error) = done {
+            lock(&bad).get_or_insert(error);
+        }
+    };
+    pool.numbers(0..tiles, Vec::new, copy);
+    match bad.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => Ok(line),
+    }
+}
+
+fn memory(error: rustix::io::Errno) -> LoadError {
+    LoadError::System { what: "memory of the PE", error: error.into() }
 }
 
 /// The file of a PE.
 struct Input {
-    file: File,
-    path: PathBuf,
-    head: Head,
-    data_at: u64,
+    file: PeFile<Head>,
 }
 
 impl Input {
     fn misfit(&self, why: &'static str) -> LoadError {
-        LoadError::Misfit { path: self.path.clone(), why }
+        LoadError::Misfit { path: self.file.path.clone(), why }
     }
 
-    fn fits(&self, target: &LoadTarget, number: CheckpointNumber) -> Result<(), LoadError> {
+    fn fits(&self, target: &LoadTarget) -> Result<(), LoadError> {
         let own = std::fs::read("/proc/self/exe");
         let own = own.map_err(|error| LoadError::System { what: "this program", error })?;
         match () {
-            () if program::read(&own).build != self.head.build => {
-                Err(LoadError::Build(self.path.clone()))
+            () if program::read(&own).build != self.file.head.build => {
+                Err(LoadError::Build(self.file.path.clone()))
             }
-            () if self.head.heap_at != heap_at(target.layout) => {
+            () if self.file.head.heap_at != heap_at(target.layout) => {
                 Err(self.misfit("its symmetric heap began at another address"))
             }
-            () if self.head.number != number => Err(self.misfit("it is of another checkpoint")),
             () => Ok(()),
         }
     }
 
     /// The bytes of these tiles, if they hold.
     fn tiles(&self, range: Range<usize>, pool: &WorkerPool) -> Result<Vec<u8>, LoadError> {
-        let tiles =
-            Tiles { file: &self.file, path: &self.path, head: &self.head, at: self.data_at };
         let rooms: Vec<Mutex<Vec<u8>>> = range.clone().map(|_| Mutex::default()).collect();
         let bad = Mutex::new(None);
         let read = |tile: usize, (): &mut ()| {
-            if let Err(error) = tiles.read(tile, &mut lock(&rooms[tile - range.start])) {
+            if let Err(error) = self.file.tile(tile, &mut lock(&rooms[tile - range.start])) {
                 lock(&bad).get_or_insert(error);
             }
         };
@@ -166,7 +268,10 @@ impl Input {
     /// What the memory covers, and the manifest that it begins with.
     fn line(&self, target: &LoadTarget) -> Result<(Coverage, Vec<u8>), LoadError> {
         let LoadTarget { layout, pool, .. } = *target;
-        let head = &self.head;
+        let head = &self.file.head;
+        if !head.begin.is_empty() {
+            return self.given_line(layout);
+        }
         let from: u64 = head.extents.iter().map(|extent| extent.len).sum();
         let contents = self.bytes(from..head.data_len(), pool)?;
         let mut rest = contents.as_slice();
@@ -176,23 +281,36 @@ impl Input {
             Saved { name: &region.name, contents }
         });
         let private = private::encode(saved.collect::<Vec<_>>().into_iter());
-        let place = |extent: &Extent| {
-            let from = match extent.area {
-                Area::Heap => layout.heap,
-                Area::Statics => layout.statics,
-            };
-            from + extent.offset as usize..from + (extent.offset + extent.len) as usize
-        };
+        let place = |extent: &Extent| place(layout, extent);
         let is_static = |extent: &&Extent| extent.area == Area::Statics;
         let statics: Vec<Range<usize>> = head.extents.iter().filter(is_static).map(place).collect();
         let excluded: Vec<Range<usize>> = head.excluded.iter().map(place).collect();
         let heap = head.allocator();
-        let heap = heap.map_err(|error| SetError::Format { path: self.path.clone(), error })?;
+        let heap =
+            heap.map_err(|error| SetError::Format { path: self.file.path.clone(), error })?;
         let built = Coverage::build(layout, &statics, &heap, &excluded, &private);
         let (coverage, begin) = built.map_err(|_| self.misfit("its manifest does not fit"))?;
+        self.of_its_extents(layout, coverage, begin)
+    }
+
+    /// The same where the file has what the memory begins with.
+    fn given_line(&self, layout: &Layout) -> Result<(Coverage, Vec<u8>), LoadError> {
+        let begin = &self.file.head.begin;
+        let parsed = Coverage::parse(layout, begin);
+        let parsed = parsed.map_err(|_| self.misfit("its manifest does not fit"))?;
+        self.of_its_extents(layout, parsed.coverage, begin.clone())
+    }
+
+    /// The line that begins so, if the rest are the extents of the file.
+    fn of_its_extents(
+        &self,
+        layout: &Layout,
+        coverage: Coverage,
+        begin: Vec<u8>,
+    ) -> Result<(Coverage, Vec<u8>), LoadError> {
         let covered = coverage.pieces(begin.len()..coverage.len());
         let covered = covered.map(|piece| piece.at..piece.at + piece.len);
-        match covered.eq(head.extents.iter().map(place)) {
+        match covered.eq(self.file.head.extents.iter().map(|extent| place(layout, extent))) {
             true => Ok((coverage, begin)),
             false => Err(self.misfit("its extents are not those of its heap")),
         }
@@ -230,8 +348,7 @@ impl Input {
             };
             target.pool.numbers(0..whole, || (), write);
             if let Some(error) = lock(&bad).take() {
-                let what = "memory of the PE";
-                return Err(LoadError::System { what, error: error.into() });
+                return Err(memory(error));
             }
             if next == files {
                 return Ok(());
@@ -240,4 +357,13 @@ impl Input {
             line.drain(..whole * TILE);
         }
     }
+}
+
+/// Where an extent lies in the segment.
+fn place(layout: &Layout, extent: &Extent) -> Range<usize> {
+    let from = match extent.area {
+        Area::Heap => layout.heap,
+        Area::Statics => layout.statics,
+    };
+    from + extent.offset as usize..from + (extent.offset + extent.len) as usize
 }

@@ -1,9 +1,12 @@
 //! Checkpoints in files: writing those that memory holds, and filling memory from them.
 //!
 //! ```text
+//! step       a process may be killed before any step that changes files
 //! source     reading the store of a PE without its help
 //! variables  what lies where in the statics of a program
+//! files      opening the files of a set
 //! sets       the folders: which sets there are, making one, deleting old ones
+//! held       what the disk of this host has, where each node has its own
 //! write      the files of the PEs of a node
 //! load       the memory of a PE from its file
 //! answer     what `oshinfo store` says of a folder
@@ -18,9 +21,12 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod files;
+pub mod held;
 pub mod load;
 pub mod sets;
 mod source;
+mod step;
 pub mod variables;
 pub mod write;
 

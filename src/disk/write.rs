@@ -15,17 +15,21 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use raidshmem_archive::pace;
+use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::{Area, Extent, Head, Object, Region};
+use raidshmem_archive::tiles::data_at;
 use raidshmem_codec::crc::crc32;
-use raidshmem_core::disk::{Entry, Failure, How};
+use raidshmem_core::disk::{Content, Entry, Failure, Files, How, Share};
 use raidshmem_core::layout::{Layout, TILE};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::coverage::{Coverage, Manifest};
 use raidshmem_sys::memory::Part;
 
+use super::files::{self, SetError};
 use super::heap_at;
-use super::sets::{self, SetError};
+use super::sets;
 use super::source::{Owner, Source};
+use super::step::step;
 
 /// How soon a writer that is held back sees that it is to stop.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -44,6 +48,8 @@ pub struct Order {
     pub folder: PathBuf,
     /// The PEs of this node, with their memory.
     pub pes: Vec<(Pe, Part)>,
+    /// The parity that they keep, where it is written too.
+    pub parity: Vec<Share>,
     /// How they are written.
     pub how: How,
     /// Which build the program is.
@@ -55,9 +61,45 @@ pub struct Order {
 /// A piece of what is read.
 enum Piece {
     /// A file begins; its checksums are still missing.
-    Head(Pe, Box<Head>),
+    Begin(Pe, Begin),
     /// A tile of it.
     Tile(Vec<u8>),
+}
+
+/// What a file begins with.
+enum Begin {
+    Data(Box<Head>),
+    Parity(ParityHead),
+}
+
+impl Begin {
+    fn content(&self) -> Content {
+        match self {
+            Begin::Data(_) => Content::Data,
+            Begin::Parity(_) => Content::Parity,
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            Begin::Data(head) => head.encode(),
+            Begin::Parity(head) => head.encode(),
+        }
+    }
+
+    fn sums(&mut self) -> &mut [u32] {
+        match self {
+            Begin::Data(head) => &mut head.sums,
+            Begin::Parity(head) => &mut head.sums,
+        }
+    }
+
+    fn data_len(&self) -> u64 {
+        match self {
+            Begin::Data(head) => head.data_len(),
+            Begin::Parity(head) => head.data_len(),
+        }
+    }
 }
 
 fn refused(error: &SetError) -> Failure {
@@ -68,23 +110,25 @@ fn refused(error: &SetError) -> Failure {
 ///
 /// # Errors
 /// The files are not all on disk.
-pub fn write(order: &Order, stop: &AtomicU64) -> Result<Vec<(Pe, Entry)>, Failure> {
+pub fn write(order: &Order, stop: &AtomicU64) -> Result<Files, Failure> {
     let folder = sets::part_folder(&order.folder, order.job, order.number);
+    step();
     let make = fs::create_dir_all(&folder);
     make.map_err(|error| Failure::Refused(format!("{}: {error}", folder.display())))?;
     let _held = sets::hold(&folder).map_err(|error| refused(&error))?;
     let room = (order.how.memory / TILE as u64).clamp(1, 1 << 20) as usize;
     let (pieces, queue) = sync_channel(room);
-    let written = std::thread::scope(|scope| {
+    let mut written = std::thread::scope(|scope| {
         let reading = std::thread::Builder::new().name("store-read".into());
         let reader = reading.spawn_scoped(scope, || read(order, pieces, stop));
         let reader = reader.map_err(|error| Failure::Refused(format!("a thread: {error}")))?;
-        let written = Files::new(&folder, order, stop).take(queue);
+        let written = Output::new(&folder, order, stop).take(queue);
         // What was not read is the cause of what was not written.
         reader.join().unwrap_or(Err(Failure::Refused("its thread ended".into())))?;
         written
     })?;
     sets::sync(&folder).map_err(|error| refused(&error))?;
+    written.next = sets::next(&order.folder);
     Ok(written)
 }
 
@@ -99,6 +143,7 @@ fn read(order: &Order, pieces: SyncSender<Piece>, stop: &AtomicU64) -> Result<()
     order.pes.iter().try_for_each(|(pe, part)| read_pe(order, *pe, part, &pieces, stop))
 }
 
+/// The file of a PE, and its parity file.
 fn read_pe(
     order: &Order,
     pe: Pe,
@@ -108,7 +153,40 @@ fn read_pe(
 ) -> Result<(), Failure> {
     let layout = Layout::new(order.heap_len as usize, order.n_pes as usize);
     let owner = Owner { job: order.job, pe, checksum: order.how.checksum };
-    let source = Source::of(part.clone(), layout, owner, order.number)?;
+    let of = |share| Source::of(part.clone(), layout, owner, order.number, share);
+    read_data(order, (pe, &layout), &of(None)?, pieces, stop)?;
+    let share = order.parity.iter().find(|share| share.pe == pe);
+    share.map_or(Ok(()), |&share| read_parity(order, pe, &of(Some(share))?, pieces, stop))
+}
+
+fn read_parity(
+    order: &Order,
+    pe: Pe,
+    source: &Source,
+    pieces: &SyncSender<Piece>,
+    stop: &AtomicU64,
+) -> Result<(), Failure> {
+    let (line, sums) = (source.line as u64, vec![0; source.tiles()]);
+    let Order { job, number, n_pes, heap_len, .. } = *order;
+    let head = ParityHead { job, number, pe, n_pes, heap_len, line, sums };
+    let mut sent = pieces.send(Piece::Begin(pe, Begin::Parity(head)));
+    for tile in 0..source.tiles() {
+        go_on(order, stop)?;
+        if sent.is_err() {
+            break;
+        }
+        sent = pieces.send(Piece::Tile(source.tile(tile)?));
+    }
+    Ok(())
+}
+
+fn read_data(
+    order: &Order,
+    (pe, layout): (Pe, &Layout),
+    source: &Source,
+    pieces: &SyncSender<Piece>,
+    stop: &AtomicU64,
+) -> Result<(), Failure> {
     let mut line = source.tile(0)?;
     // The manifest says how long it is in its second word.
     let word = line.get(8..16).map(|at| u64::from_le_bytes(at.try_into().expect("eight bytes")));
@@ -118,11 +196,12 @@ fn read_pe(
         line.extend(source.tile(next)?);
         next += 1;
     }
-    let manifest = Coverage::parse(&layout, &line)
+    let manifest = Coverage::parse(layout, &line)
         .map_err(|error| Failure::Refused(format!("the memory of PE {pe}: {error}")))?;
-    let head = head(order, &layout, pe, &manifest);
+    let begin = if order.parity.is_empty() { &[] } else { &line[..described] };
+    let head = Head { begin: begin.to_vec(), ..head(order, layout, pe, &manifest) };
     let private: Vec<u8> = manifest.private.iter().flat_map(|it| it.contents).copied().collect();
-    if pieces.send(Piece::Head(pe, Box::new(head))).is_err() {
+    if pieces.send(Piece::Begin(pe, Begin::Data(Box::new(head)))).is_err() {
         return Ok(());
     }
     let mut rest = line.split_off(described);
@@ -179,6 +258,7 @@ fn head(order: &Order, layout: &Layout, pe: Pe, manifest: &Manifest) -> Head {
         extents,
         regions: manifest.private.iter().map(region).collect(),
         objects: if has_statics { order.objects.clone() } else { Vec::new() },
+        begin: Vec::new(),
         sums: Vec::new(),
     };
     head.sums = vec![0; head.data_len().div_ceil(TILE as u64) as usize];
@@ -186,12 +266,12 @@ fn head(order: &Order, layout: &Layout, pe: Pe, manifest: &Manifest) -> Head {
 }
 
 /// The files that are written one after another.
-struct Files<'a> {
+struct Output<'a> {
     folder: &'a Path,
     order: &'a Order,
     stop: &'a AtomicU64,
     open: Option<Open>,
-    done: Vec<(Pe, Entry)>,
+    done: Files,
     begun: Instant,
     /// Bytes that were written since.
     bytes: u64,
@@ -202,21 +282,21 @@ struct Open {
     file: File,
     path: PathBuf,
     pe: Pe,
-    head: Box<Head>,
+    begin: Begin,
     data_at: u64,
     tile: usize,
 }
 
-impl<'a> Files<'a> {
-    fn new(folder: &'a Path, order: &'a Order, stop: &'a AtomicU64) -> Files<'a> {
-        let (open, done, begun) = (None, Vec::new(), Instant::now());
-        Files { folder, order, stop, open, done, begun, bytes: 0 }
+impl<'a> Output<'a> {
+    fn new(folder: &'a Path, order: &'a Order, stop: &'a AtomicU64) -> Output<'a> {
+        let (open, done, begun) = (None, Files::default(), Instant::now());
+        Output { folder, order, stop, open, done, begun, bytes: 0 }
     }
 
-    fn take(mut self, queue: Receiver<Piece>) -> Result<Vec<(Pe, Entry)>, Failure> {
+    fn take(mut self, queue: Receiver<Piece>) -> Result<Files, Failure> {
         for piece in queue {
             match piece {
-                Piece::Head(pe, head) => self.begin(pe, head)?,
+                Piece::Begin(pe, begin) => self.begin(pe, begin)?,
                 Piece::Tile(bytes) => self.tile(&bytes)?,
             }
         }
@@ -244,19 +324,24 @@ impl<'a> Files<'a> {
         }
     }
 
-    fn begin(&mut self, pe: Pe, head: Box<Head>) -> Result<(), Failure> {
+    fn begin(&mut self, pe: Pe, begin: Begin) -> Result<(), Failure> {
         self.end()?;
-        let path = self.folder.join(sets::part_name(pe));
+        let path = self.folder.join(files::name(begin.content(), pe));
+        step();
         let made = OpenOptions::new().write(true).create_new(true).open(&path);
         let file = made.map_err(|error| failed(&path, &error))?;
-        let data_at = Head::data_at(head.encode().len());
-        self.open = Some(Open { file, path, pe, head, data_at, tile: 0 });
+        let data_at = data_at(begin.encode().len());
+        self.open = Some(Open { file, path, pe, begin, data_at, tile: 0 });
         Ok(())
     }
 
     fn end(&mut self) -> Result<(), Failure> {
         let Some(open) = self.open.take() else { return Ok(()) };
-        self.done.push((open.pe, open.end()?));
+        let done = match open.begin.content() {
+            Content::Data => &mut self.done.data,
+            Content::Parity => &mut self.done.parity,
+        };
+        done.push((open.pe, open.end()?));
         Ok(())
     }
 }
@@ -268,8 +353,9 @@ fn failed(path: &Path, error: &std::io::Error) -> Failure {
 impl Open {
     fn tile(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let at = self.data_at + (self.tile * TILE) as u64;
+        step();
         self.file.write_all_at(bytes, at).map_err(|error| failed(&self.path, &error))?;
-        if let Some(sum) = self.head.sums.get_mut(self.tile) {
+        if let Some(sum) = self.begin.sums().get_mut(self.tile) {
             *sum = crc32(bytes);
         }
         self.tile += 1;
@@ -278,10 +364,17 @@ impl Open {
 
     /// The head comes last: before that the file is none.
     fn end(self) -> Result<Entry, Failure> {
-        let head = self.head.encode();
-        let written = self.file.write_all_at(&head, 0).and_then(|()| self.file.sync_all());
+        let head = self.begin.encode();
+        step();
+        let written = self.file.write_all_at(&head, 0).and_then(|()| {
+            step();
+            self.file.sync_all()
+        });
         written.map_err(|error| failed(&self.path, &error))?;
         let sum = head.last_chunk::<4>().map_or(0, |sum| u32::from_le_bytes(*sum));
-        Ok(Entry { len: self.data_at + self.head.data_len(), sum })
+        Ok(Entry { len: self.data_at + self.begin.data_len(), sum })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -240,7 +240,8 @@ fn build(
     let heir_of_memory = heir(&settings, &job, &welcome);
     let pool = pool_of(&settings, &job, &welcome, oversubscribed);
     if welcome.from_disk {
-        resume((&job, &protection, channel.as_deref()), (own, &part), &heir_of_memory, &pool);
+        let place = (own, &part, welcome.node);
+        resume((&job, &protection, channel.as_deref()), place, &heir_of_memory, &pool);
     }
     let vote = first_vote(own, protection.as_ref(), &heir_of_memory);
     segments.set_statics(map_statics(&part, layout)?); // overwrites what was inherited
@@ -321,20 +322,27 @@ fn take_over(own: &Segment, job: u64, me: Pe) {
 /// job ends with a line that says why.
 fn resume(
     (job, protection, channel): (&Job, &Option<Protection>, Option<&Channel>),
-    (own, part): (&'static Segment, &Part),
+    (own, part, node): (&'static Segment, &Part, u32),
     heir: &Heir,
     pool: &WorkerPool,
 ) {
     let (Some(resume), Some(protection)) = (&job.resume, protection) else { return };
+    let n_pes = job.n_pes;
     let Heir { job, pe, incarnation, checksum, .. } = *heir;
     let stamp = Stamp { number: resume.number, job, pe, incarnation, whole: checksum };
     let (layout, header) = (own.layout(), own.header());
-    let target = LoadTarget { part, layout, header, protection, stamp, pool };
-    let Err(error) = load(resume, &target) else { return };
-    if let Some(channel) = channel {
-        let _ =
-            channel.send(&PeMessage::GlobalExit { status: 2, words: Some(error.to_string()) }, &[]);
-    }
+    let target = LoadTarget { part, layout, header, protection, stamp, node, n_pes, pool };
+    let say = |message: PeMessage| channel.map(|channel| channel.send(&message, &[]));
+    let error = match load(resume, &target) {
+        Ok(lost) => {
+            for error in lost {
+                complain(&format!("PE {pe}: {error}; it counts as lost"));
+            }
+            return;
+        }
+        Err(error) => error,
+    };
+    say(PeMessage::GlobalExit { status: 2, words: Some(error.to_string()) });
     loop {
         std::thread::park(); // the launcher ends every PE
     }

@@ -8,6 +8,7 @@
 //! - [`input`]: the standard input, read on another host
 //! - [`losses`]: a link down, a partition, a killed agent, a node that comes back
 //! - [`data`]: the same under a program whose PEs reach each other through the network
+//! - [`disks`]: checkpoints on the disk of each host, and jobs that begin from them
 //! - [`together`]: collectives, whichever way they go, and losses amid them
 //! - [`scrub`]: damage repaired from PEs of other hosts
 //! - [`rooms`]: hosts with different room for checkpoints
@@ -25,6 +26,7 @@ mod support;
 
 mod daemons;
 mod data;
+mod disks;
 mod fabric;
 mod fewer;
 mod input;

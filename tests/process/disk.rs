@@ -14,16 +14,16 @@ use super::support::processes::signal;
 use super::support::{Job, Outcome, program, skip};
 
 /// Some 510 checkpoints of half a MiB a PE: several sets are written, on a busy machine too.
-const LONG: &[&str] = &["--bytes", "2M", "--sweeps", "8192", "--halo", "16"];
+pub(super) const LONG: &[&str] = &["--bytes", "2M", "--sweeps", "8192", "--halo", "16"];
 
 /// A job comes to no checkpoint, since PE 0 is stopped before the first.
 const STANDS: &str = "stop:0@1:before";
 
 /// A folder for sets, which goes with its value.
-struct Store(PathBuf);
+pub(super) struct Store(pub(super) PathBuf);
 
 impl Store {
-    fn new() -> Store {
+    pub(super) fn new() -> Store {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("store-{}-{number}", std::process::id());
@@ -32,11 +32,11 @@ impl Store {
         Store(folder)
     }
 
-    fn text(&self) -> &str {
+    pub(super) fn text(&self) -> &str {
         self.0.to_str().expect("a plain name")
     }
 
-    fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).expect("the folder is there").flatten();
         let mut names: Vec<String> =
             entries.map(|entry| entry.file_name().into_string().expect("a plain name")).collect();
@@ -52,7 +52,7 @@ impl Store {
     }
 
     /// A job that writes every checkpoint here.
-    fn job(&self, mode: &str, words: &[&str]) -> Job {
+    pub(super) fn job(&self, mode: &str, words: &[&str]) -> Job {
         let job = Job::new(4).mode(mode).args(&["--verbose"]).args(words);
         job.env("SHMEM_FT_STORE", self.text()).env("SHMEM_FT_STORE_EVERY", "1")
     }
@@ -70,7 +70,7 @@ impl Store {
         run.finish().status(137);
     }
 
-    fn oshinfo(&self, words: &[&str]) -> Output {
+    pub(super) fn oshinfo(&self, words: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oshinfo"));
         command.arg("store").args(words).arg(&self.0).output().expect("oshinfo runs")
     }
@@ -134,7 +134,7 @@ fn killed_and_resumed_until_it_is_through() {
 
 /// Fails unless the job was refused with that status and one line that says this.
 #[track_caller]
-fn refused(outcome: &Outcome, text: &str) {
+pub(super) fn refused(outcome: &Outcome, text: &str) {
     outcome.status(2).says(text);
     outcome.check(outcome.count(text) == 1 && sum(&outcome.out).is_none(), "one line was expected");
 }
@@ -207,6 +207,24 @@ fn a_disk_that_is_full_or_cannot_be_written_to_is_a_warning() {
         outcome.check(outcome.count("is not on disk: ") == 1, "one line was expected");
         // The first checkpoint, of an empty heap, may have room.
         outcome.check(outcome.count(" is on disk: ") <= 1, "no set of data was expected");
+    }
+}
+
+#[test]
+fn a_disk_that_vanishes_is_a_warning() {
+    for layout in ["shared", "local"] {
+        let store = Store::new();
+        let gone = store.0.with_extension("gone");
+        let job = store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_STORE_LAYOUT", layout);
+        let mut run = jacobi::job(job, LONG).start();
+        run.wait_for("set-1,");
+        fs::rename(&store.0, &gone).expect("it goes");
+        fs::write(&store.0, "").expect("something else stands there");
+        let outcome = run.finish();
+        outcome.right_sum(LONG).says("is not on disk: node ");
+        outcome.check(outcome.count("is not on disk: ") == 1, "one line was expected");
+        fs::remove_file(&store.0).expect("removed");
+        fs::remove_dir_all(&gone).expect("removed");
     }
 }
 

@@ -9,6 +9,7 @@
 //! - [`pool`]: several threads of a PE in checkpoints and recoveries
 //! - [`delta`]: checkpoints that save what changed only
 //! - [`disk`]: checkpoints on disk, and jobs that begin from them
+//! - [`disks`]: the same where each node has its own disk
 //! - [`exits`]: how a job ends when its programs end
 //! - [`fewer`]: jobs that go on without the lost
 //! - [`input`]: bad input
@@ -52,6 +53,7 @@ mod calls;
 mod corrupt;
 mod delta;
 mod disk;
+mod disks;
 mod dump;
 mod exits;
 mod fewer;

@@ -18,6 +18,9 @@ const END: usize = 4;
 /// Largest frame in bytes: a head of a file of some terabytes.
 const LARGEST: usize = 1 << 30;
 
+/// The version of all files of a set.
+pub const VERSION: u32 = 2;
+
 /// Which file a frame begins, and its version.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {

@@ -1,9 +1,10 @@
 //! Checkpoints in files: bytes in, values out.
 //!
-//! A *set* is a folder with the file of each PE ([`part`]) and a manifest ([`manifest`]) that names
-//! them. `docs/format.md` has both byte by byte. [`program`] says which build of a program a
-//! process runs, and where its variables are; [`schedule`] which checkpoint becomes a set, and
-//! when it is whole.
+//! A *set* has the file of each PE ([`part`]) and a manifest ([`manifest`]) that names them. It is
+//! one folder, or one on the disk of each node: then it also has the parity that each PE keeps
+//! ([`parity`]), and [`choose`] says from which disks a job can begin. `docs/format.md` has the
+//! files byte by byte. [`program`] says which build of a program a process runs, and where its
+//! variables are; [`schedule`] which checkpoint becomes a set, and when it is whole.
 //!
 //! Invariants: nothing here reads a file or a clock; no bytes make it panic, or allocate more than
 //! a few times their own length; what is read is written as the same bytes again.
@@ -16,7 +17,9 @@
 //! ```text
 //! error                       why bytes are refused
 //! bytes                       numbers, and the frame round what a file begins with
-//! part  manifest              the file of a PE; what says that a set is whole
+//! tiles  code                 what follows that; how parity is computed
+//! part  parity  manifest      the files of a PE; what says that a set is whole
+//! choose                      from which disks a job can begin
 //! program  schedule  pace     which program; which checkpoint, and when; how fast (beside)
 //! ```
 
@@ -25,9 +28,13 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 mod bytes;
+pub mod choose;
+pub mod code;
 pub mod error;
 pub mod manifest;
 pub mod pace;
+pub mod parity;
 pub mod part;
 pub mod program;
 pub mod schedule;
+pub mod tiles;

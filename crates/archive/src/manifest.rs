@@ -4,16 +4,17 @@
 //! It names the file of each PE by its length and by the checksum of its head, so that a file of
 //! another set is not taken for one of this.
 
-use raidshmem_core::disk::Entry;
+use raidshmem_core::disk::{Content, Entry};
 use raidshmem_core::message::HEAP_MAX;
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::view::PES_MAX;
 
-use crate::bytes::{self, Kind, Writer};
+use crate::bytes::{self, Kind, Reader, VERSION, Writer};
+use crate::code::Code;
 use crate::error::FormatError;
 
 /// What a manifest begins with, and its version.
-const KIND: Kind = Kind { magic: *b"RAIDSETM", version: 1, name: "manifest" };
+const KIND: Kind = Kind { magic: *b"RAIDSETM", version: VERSION, name: "manifest" };
 
 /// What a set is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,17 @@ pub struct Manifest {
     pub program: String,
     /// The file of each PE.
     pub entries: Vec<Entry>,
+    /// The parity of a set whose files lie on the disks of their nodes; None of one in one folder.
+    pub parity: Option<Parity>,
+}
+
+/// The parity of a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parity {
+    /// How it is computed, and over what.
+    pub code: Code,
+    /// The parity file of each PE.
+    pub entries: Vec<Entry>,
 }
 
 impl Manifest {
@@ -44,10 +56,11 @@ impl Manifest {
         out.u64(self.seconds);
         out.run(self.mode.as_bytes());
         out.run(self.program.as_bytes());
-        out.count(self.entries.len());
-        for Entry { len, sum } in &self.entries {
-            out.u64(*len);
-            out.u32(*sum);
+        write(&self.entries, &mut out);
+        out.u8(u8::from(self.parity.is_some()));
+        if let Some(Parity { code, entries }) = &self.parity {
+            code.write(&mut out);
+            write(entries, &mut out);
         }
         out.finish()
     }
@@ -65,12 +78,24 @@ impl Manifest {
             seconds: body.u64()?,
             mode: body.text()?,
             program: body.text()?,
-            entries: body.list(12, |body| Ok(Entry { len: body.u64()?, sum: body.u32()? }))?,
+            entries: body.list(12, read)?,
+            parity: match body.u8()? {
+                0 => None,
+                1 => Some(Parity { code: Code::read(&mut body)?, entries: body.list(12, read)? }),
+                _ => return Err(FormatError::Impossible("where its files lie")),
+            },
         };
         body.end()?;
         let pes = (1..=PES_MAX).contains(&manifest.entries.len());
         if bytes.len() != bytes::frame_len(KIND, bytes)? {
             return Err(FormatError::Impossible("a manifest that goes on after its end"));
+        }
+        let fits = |parity: &Parity| {
+            let pes = manifest.entries.len();
+            parity.entries.len() == pes && parity.code.is_of(pes)
+        };
+        if !manifest.parity.as_ref().is_none_or(fits) {
+            return Err(FormatError::Impossible("its parity"));
         }
         match pes && manifest.number.0 > 0 && manifest.heap_len <= HEAP_MAX {
             true => Ok(manifest),
@@ -80,8 +105,30 @@ impl Manifest {
 
     /// Bytes of all files that it names.
     pub fn bytes(&self) -> u64 {
-        self.entries.iter().fold(0, |sum, entry| sum.saturating_add(entry.len))
+        let parity = self.parity.iter().flat_map(|parity| &parity.entries);
+        self.entries.iter().chain(parity).fold(0, |sum, entry| sum.saturating_add(entry.len))
     }
+
+    /// The file of a PE.
+    pub fn entry(&self, content: Content, pe: Pe) -> Option<Entry> {
+        let entries = match content {
+            Content::Data => &self.entries,
+            Content::Parity => &self.parity.as_ref()?.entries,
+        };
+        entries.get(pe.at()).copied()
+    }
+}
+
+fn write(entries: &[Entry], out: &mut Writer) {
+    out.count(entries.len());
+    for Entry { len, sum } in entries {
+        out.u64(*len);
+        out.u32(*sum);
+    }
+}
+
+fn read(body: &mut Reader<'_>) -> Result<Entry, FormatError> {
+    Ok(Entry { len: body.u64()?, sum: body.u32()? })
 }
 
 #[cfg(test)]
@@ -96,15 +143,31 @@ mod tests {
             seconds: 1_700_000_000,
             mode: "raid5".into(),
             program: "jacobi 512".into(),
-            entries: (1..5).map(|nth| Entry { len: 70_000 * nth, sum: nth as u32 }).collect(),
+            entries: entries(),
+            parity: None,
         }
+    }
+
+    fn entries() -> Vec<Entry> {
+        (1..5).map(|nth| Entry { len: 70_000 * nth, sum: nth as u32 }).collect()
+    }
+
+    fn with_parity() -> Manifest {
+        let groups = vec![vec![Pe(0), Pe(3)], vec![Pe(2), Pe(1)]];
+        let code = Code { scheme: "raid5".into(), parity: 1, groups };
+        Manifest { parity: Some(Parity { code, entries: entries() }), ..manifest() }
     }
 
     #[test]
     fn a_manifest_is_read_back_as_it_was_written_and_nothing_else_is_taken() {
-        let mut bytes = manifest().encode();
-        assert_eq!(Manifest::decode(&bytes), Ok(manifest()));
+        assert_eq!(manifest().bytes() * 2, with_parity().bytes());
         assert_eq!(manifest().bytes(), 700_000);
+        [manifest(), with_parity()].iter().for_each(is_read_back);
+    }
+
+    fn is_read_back(manifest: &Manifest) {
+        let mut bytes = manifest.encode();
+        assert_eq!(Manifest::decode(&bytes).as_ref(), Ok(manifest));
         for cut in 0..bytes.len() {
             let refused = Manifest::decode(&bytes[..cut]);
             assert!(matches!(refused, Err(FormatError::Short { .. })), "{cut}");
@@ -121,13 +184,21 @@ mod tests {
     #[test]
     fn a_manifest_that_says_what_cannot_be_is_refused() {
         type Change = fn(&mut Manifest);
-        let changes: [Change; 3] = [
+        fn code(manifest: &mut Manifest) -> &mut Code {
+            &mut manifest.parity.as_mut().expect("it has one").code
+        }
+        let changes: [Change; 8] = [
             |manifest| manifest.number = CheckpointNumber::START,
             |manifest| manifest.heap_len = u64::MAX,
             |manifest| manifest.entries.clear(),
+            |manifest| manifest.parity.as_mut().expect("it has one").entries.truncate(3),
+            |manifest| code(manifest).groups[0].push(Pe(1)),
+            |manifest| code(manifest).groups[0][1] = Pe(9),
+            |manifest| code(manifest).groups[1].truncate(1),
+            |manifest| code(manifest).parity = 2,
         ];
         for change in changes {
-            let mut manifest = manifest();
+            let mut manifest = with_parity();
             change(&mut manifest);
             let refused = Manifest::decode(&manifest.encode());
             assert!(matches!(refused, Err(FormatError::Impossible(_))), "{refused:?}");

@@ -9,23 +9,19 @@
 //! checksums as the bytes make tiles.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 
-use raidshmem_codec::crc::crc32;
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::{STATICS_MAX, TILE};
 use raidshmem_core::message::HEAP_MAX;
 use raidshmem_core::page::PAGE;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 
-use crate::bytes::{self, Kind, Reader, Writer};
+use crate::bytes::{self, Kind, Reader, VERSION, Writer};
 use crate::error::FormatError;
+use crate::tiles::Tiles;
 
 /// What a file of a PE begins with, and its version.
-const KIND: Kind = Kind { magic: *b"RAIDPART", version: 1, name: "file of a PE" };
-
-/// Bytes with which the length of a head is known.
-pub const BEGIN: usize = bytes::BEGIN;
+const KIND: Kind = Kind { magic: *b"RAIDPART", version: VERSION, name: "file of a PE" };
 
 /// Which part of a PE's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +92,9 @@ pub struct Head {
     pub regions: Vec<Region>,
     /// The variables that lie in the statics.
     pub objects: Vec<Object>,
+    /// What the checkpoint in memory begins with, before the extents: parity is computed over both.
+    /// Empty in a set without parity.
+    pub begin: Vec<u8>,
     /// The checksum of each tile.
     pub sums: Vec<u32>,
 }
@@ -107,35 +106,17 @@ impl Head {
         extents.chain(self.regions.iter().map(|region| region.len)).sum()
     }
 
+    /// The tiles of those.
+    pub fn tiles(&self) -> Tiles<'_> {
+        Tiles { sums: &self.sums, len: self.data_len() }
+    }
+
     /// Bytes of a head whose frame begins with `bytes`, at least [`BEGIN`] of them.
     ///
     /// # Errors
     /// They do not begin a file of a PE.
     pub fn len_of(bytes: &[u8]) -> Result<usize, FormatError> {
         bytes::frame_len(KIND, bytes)
-    }
-
-    /// Where the first tile begins in a file with a head of `len` bytes.
-    pub fn data_at(len: usize) -> u64 {
-        len.next_multiple_of(PAGE) as u64
-    }
-
-    /// Where a tile lies among the bytes that are saved.
-    pub fn tile(&self, tile: usize) -> Range<u64> {
-        let (at, len) = ((tile * TILE) as u64, self.data_len());
-        at.min(len)..(at + TILE as u64).min(len)
-    }
-
-    /// Whether the bytes of a tile are those that were saved.
-    ///
-    /// # Errors
-    /// They are not.
-    pub fn check(&self, tile: usize, bytes: &[u8]) -> Result<(), FormatError> {
-        let whole = self.tile(tile).count() == bytes.len();
-        match self.sums.get(tile) {
-            Some(&sum) if whole && crc32(bytes) == sum => Ok(()),
-            _ => Err(FormatError::Tile(tile)),
-        }
     }
 
     /// The allocator.
@@ -177,6 +158,7 @@ impl Head {
             out.u64(*offset);
             out.u64(*len);
         }
+        out.run(&self.begin);
         out.count(self.sums.len());
         self.sums.iter().for_each(|&sum| out.u32(sum));
         out.finish()
@@ -204,6 +186,7 @@ impl Head {
                 let (name, file) = (body.text()?, body.text()?);
                 Ok(Object { name, file, offset: body.u64()?, len: body.u64()? })
             })?,
+            begin: body.run()?.to_vec(),
             sums: body.list(4, Reader::u32)?,
         };
         body.end()?;

@@ -1,30 +1,34 @@
 //! Which checkpoint becomes a set, and when it is whole: what the launcher decides, pure.
 //!
 //! ```text
-//! checkpoint due -> every node writes the files of its PEs -> all have -> one commits -> a set
-//!                                     |                          |            |
-//!                                     +------ not done, or a PE was lost -----+-> dropped
+//! checkpoint due -> every node writes the files of its PEs -> all have -> commit -> a set
+//!                                     |                          |          |
+//!                                     +------ not done, or a PE was lost ---+-> dropped
 //! ```
 //!
+//! One node commits in the folder of all; if each has its own disk, each commits there. Such a set
+//! is there as soon as one has: a node that does not come to it has its files nevertheless.
+//!
 //! Invariants: one set at a time; a commit is ordered only after every node has said that its files
-//! are on disk; a set that is dropped is dropped on every node that was told of it.
+//! are on disk; a set that is dropped is dropped on every node that was told of it, and none is
+//! dropped that some node may have committed on its own disk.
 
 #![allow(missing_docs)] // the sentence of each order speaks of its fields
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use raidshmem_core::disk::{Entry, Failure};
+use raidshmem_core::disk::{Entry, Failure, Files};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
-use raidshmem_core::settings::Every;
+use raidshmem_core::settings::{Every, StoreLayout};
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
     /// That node writes the files of these PEs.
     Write { node: u32, number: CheckpointNumber, pes: Vec<Pe> },
-    /// That node makes the files of all a set.
-    Commit { node: u32, number: CheckpointNumber, entries: Vec<Entry> },
+    /// That node makes the files of all, or its own, a set with this number or a higher one.
+    Commit { node: u32, number: CheckpointNumber, data: Vec<Entry>, parity: Vec<Entry>, set: u64 },
     /// That node takes back what it wrote.
     Drop { node: u32, number: CheckpointNumber },
     /// The set is there; the job is to stop if it is the `last`.
@@ -39,8 +43,14 @@ struct Writing {
     number: CheckpointNumber,
     begun: Duration,
     nodes: BTreeSet<u32>,
+    /// Those that still have to write.
     waiting: BTreeSet<u32>,
-    entries: BTreeMap<Pe, Entry>,
+    /// Those that still have to commit, once that was ordered.
+    committing: Option<BTreeSet<u32>>,
+    data: BTreeMap<Pe, Entry>,
+    parity: BTreeMap<Pe, Entry>,
+    /// The number of the set, as far as it is known.
+    set: u64,
     n_pes: usize,
 }
 
@@ -48,6 +58,8 @@ struct Writing {
 #[derive(Debug)]
 pub struct Schedule {
     every: Every,
+    /// Each node has its own disk, and writes parity too.
+    is_local: bool,
     last: Option<(CheckpointNumber, Duration)>,
     writing: Option<Writing>,
     /// Sets in a row that the next checkpoint overtook.
@@ -60,8 +72,9 @@ pub struct Schedule {
 
 impl Schedule {
     /// Nothing is written yet.
-    pub fn new(every: Every) -> Schedule {
-        Schedule { every, last: None, writing: None, overtaken: 0, stop: None, warned: false }
+    pub fn new(every: Every, layout: StoreLayout) -> Schedule {
+        let (is_local, last, writing) = (layout == StoreLayout::Local, None, None);
+        Schedule { every, is_local, last, writing, overtaken: 0, stop: None, warned: false }
     }
 
     /// The job is to stop: the next checkpoint after `agreed` is due, and its set the last. False
@@ -109,8 +122,11 @@ impl Schedule {
             Order::Write { node, number, pes }
         };
         let orders = nodes.iter().map(order).collect();
-        let entries = BTreeMap::new();
-        self.writing = Some(Writing { number, begun: now, nodes, waiting, entries, n_pes });
+        let (data, parity) = Default::default();
+        let (begun, committing, set) = (now, None, 1);
+        let writing =
+            Writing { number, begun, nodes, waiting, committing, data, parity, set, n_pes };
+        self.writing = Some(writing);
         orders
     }
 
@@ -119,8 +135,9 @@ impl Schedule {
         &mut self,
         node: u32,
         number: CheckpointNumber,
-        files: Result<Vec<(Pe, Entry)>, Failure>,
+        files: Result<Files, Failure>,
     ) -> Vec<Order> {
+        let is_local = self.is_local;
         let Some(writing) = self.writing.as_mut().filter(|it| it.number == number) else {
             return Vec::new(); // it was dropped
         };
@@ -131,19 +148,29 @@ impl Schedule {
         if !writing.waiting.remove(&node) {
             return Vec::new();
         }
-        writing.entries.extend(files);
+        writing.data.extend(files.data);
+        writing.parity.extend(files.parity);
+        writing.set = writing.set.max(files.next);
         if !writing.waiting.is_empty() {
             return Vec::new();
         }
-        let entries: Vec<Entry> = writing.entries.values().copied().collect();
-        let first = writing.nodes.first().copied();
-        match first.filter(|_| entries.len() == writing.n_pes) {
-            Some(node) => vec![Order::Commit { node, number, entries }],
-            None => self.failed(node, Failure::Refused("the file of a PE is missing".into())),
+        let all = |entries: &BTreeMap<Pe, Entry>| entries.values().copied().collect::<Vec<Entry>>();
+        let (data, parity, set) = (all(&writing.data), all(&writing.parity), writing.set);
+        let expected = if is_local { writing.n_pes } else { 0 };
+        if data.len() != writing.n_pes || parity.len() != expected {
+            return self.failed(node, Failure::Refused("the file of a PE is missing".into()));
         }
+        let most = if is_local { usize::MAX } else { 1 };
+        let nodes: BTreeSet<u32> = writing.nodes.iter().copied().take(most).collect();
+        writing.committing = Some(nodes.clone());
+        let order = |node| {
+            let (data, parity) = (data.clone(), parity.clone());
+            Order::Commit { node, number, data, parity, set }
+        };
+        nodes.into_iter().map(order).collect()
     }
 
-    /// The node that was to commit has, or has not.
+    /// A node that was to commit has, or has not.
     pub fn committed(
         &mut self,
         node: u32,
@@ -151,15 +178,30 @@ impl Schedule {
         result: Result<u64, Failure>,
         now: Duration,
     ) -> Vec<Order> {
-        let is_it = |it: &&mut Writing| it.number == number && it.waiting.is_empty();
-        let Some(writing) = self.writing.as_mut().filter(is_it) else {
+        let is_local = self.is_local;
+        let writing = self.writing.as_mut().filter(|it| it.number == number);
+        let Some((writing, committing)) = writing.and_then(|it| {
+            let committing = it.committing.take()?;
+            Some((it, committing))
+        }) else {
             return Vec::new();
         };
         let set = match result {
             Ok(set) => set,
+            Err(failure) if is_local => {
+                self.writing = None; // others may have committed: nothing is taken back
+                return self.told(number, node, failure).into_iter().collect();
+            }
             Err(failure) => return self.failed(node, failure),
         };
-        let bytes = writing.entries.values().map(|entry| entry.len).sum();
+        writing.set = writing.set.max(set);
+        let left: BTreeSet<u32> = committing.into_iter().filter(|&other| other != node).collect();
+        if !left.is_empty() {
+            writing.committing = Some(left);
+            return Vec::new();
+        }
+        let files = writing.data.values().chain(writing.parity.values());
+        let (bytes, set) = (files.map(|entry| entry.len).sum(), writing.set);
         let took = now.saturating_sub(writing.begun);
         let last = self.stop.is_some_and(|agreed| number > agreed);
         (self.writing, self.overtaken, self.warned) = (None, 0, false);
@@ -172,7 +214,9 @@ impl Schedule {
     }
 
     fn give_up(&mut self) -> Vec<Order> {
-        let writing = self.writing.take();
+        let is_local = self.is_local;
+        // On disks of their own some may have committed, and the others do.
+        let writing = self.writing.take().filter(|it| !is_local || it.committing.is_none());
         let dropped = |it: Writing| {
             let number = it.number;
             it.nodes.into_iter().map(move |node| Order::Drop { node, number })
@@ -183,12 +227,18 @@ impl Schedule {
     fn failed(&mut self, node: u32, failure: Failure) -> Vec<Order> {
         let number = self.writing.as_ref().map_or(CheckpointNumber::START, |it| it.number);
         let mut orders = self.give_up();
+        orders.extend(self.told(number, node, failure));
+        orders
+    }
+
+    /// The line on that, unless it was told already or is none of interest.
+    fn told(&mut self, number: CheckpointNumber, node: u32, failure: Failure) -> Option<Order> {
         let words = match failure {
-            Failure::Stopped => return orders,
+            Failure::Stopped => return None,
             Failure::Overtaken => {
                 self.overtaken += 1;
                 if self.overtaken != 2 {
-                    return orders;
+                    return None;
                 }
                 "the next checkpoint came before it was read, twice in a row; a larger \
                  SHMEM_FT_STORE_MEMORY, SHMEM_FT_STORE_RATE or SHMEM_FT_INTERVAL helps"
@@ -196,10 +246,8 @@ impl Schedule {
             }
             Failure::Refused(why) => format!("node {node}: {why}"),
         };
-        if !std::mem::replace(&mut self.warned, true) {
-            orders.push(Order::Warn(format!("checkpoint {number} is not on disk: {words}")));
-        }
-        orders
+        let is_new = !std::mem::replace(&mut self.warned, true);
+        is_new.then(|| Order::Warn(format!("checkpoint {number} is not on disk: {words}")))
     }
 }
 
@@ -215,13 +263,18 @@ mod tests {
         Entry { len, sum: 1 }
     }
 
-    fn files(pes: &[u32]) -> Result<Vec<(Pe, Entry)>, Failure> {
-        Ok(pes.iter().map(|&pe| (Pe(pe), entry(10 + u64::from(pe)))).collect())
+    fn schedule(every: Every) -> Schedule {
+        Schedule::new(every, StoreLayout::Shared)
+    }
+
+    fn files(pes: &[u32]) -> Result<Files, Failure> {
+        let data = pes.iter().map(|&pe| (Pe(pe), entry(10 + u64::from(pe)))).collect();
+        Ok(Files { data, parity: Vec::new(), next: 4 })
     }
 
     #[test]
     fn a_commit_comes_after_every_node_has_written() {
-        let mut plan = Schedule::new(Every::Checkpoints(2));
+        let mut plan = schedule(Every::Checkpoints(2));
         assert_eq!(plan.checkpoint(N(1), &NODES, SECOND), []);
         let write = |node, pes: &[u32]| {
             let pes = pes.iter().copied().map(Pe).collect();
@@ -233,18 +286,51 @@ mod tests {
         assert_eq!(plan.written(2, N(2), files(&[2])), []);
         assert_eq!(plan.written(2, N(2), files(&[2])), [], "said twice");
         assert_eq!(plan.committed(0, N(2), Ok(1), SECOND), [], "not ordered yet");
-        let entries = vec![entry(10), entry(11), entry(12)];
-        let commit = Order::Commit { node: 0, number: N(2), entries };
+        let (data, parity) = (vec![entry(10), entry(11), entry(12)], Vec::new());
+        let commit = Order::Commit { node: 0, number: N(2), data, parity, set: 4 };
         assert_eq!(plan.written(0, N(2), files(&[0, 1])), [commit]);
-        let stored = Order::Stored { number: N(2), set: 1, bytes: 33, took: SECOND, last: false };
-        assert_eq!(plan.committed(0, N(2), Ok(1), SECOND * 2), [stored]);
+        let stored = Order::Stored { number: N(2), set: 4, bytes: 33, took: SECOND, last: false };
+        assert_eq!(plan.committed(0, N(2), Ok(4), SECOND * 2), [stored]);
         assert_eq!(plan.checkpoint(N(3), &NODES, SECOND), []);
         assert_eq!(plan.checkpoint(N(5), &NODES, SECOND).len(), 2, "4 was missed");
     }
 
+    /// On disks of their own all commit, and what one of them may have committed stays.
+    #[test]
+    fn every_node_commits_on_its_own_disk_after_all_have_written() {
+        let local = |pes: &[u32], next| {
+            let files = files(pes).expect("they are written");
+            Ok(Files { parity: files.data.clone(), next, ..files })
+        };
+        let mut plan = Schedule::new(Every::Checkpoints(1), StoreLayout::Local);
+        plan.checkpoint(N(1), &NODES, SECOND);
+        assert_eq!(plan.written(0, N(1), local(&[0, 1], 3)), []);
+        let data = vec![entry(10), entry(11), entry(12)];
+        let commit = |node| {
+            let (data, parity) = (data.clone(), data.clone());
+            Order::Commit { node, number: N(1), data, parity, set: 7 }
+        };
+        assert_eq!(plan.written(2, N(1), local(&[2], 7)), [commit(0), commit(2)]);
+        assert_eq!(plan.committed(2, N(1), Ok(7), SECOND * 2), []);
+        let stored = Order::Stored { number: N(1), set: 8, bytes: 66, took: SECOND, last: false };
+        assert_eq!(plan.committed(0, N(1), Ok(8), SECOND * 2), [stored]);
+        plan.checkpoint(N(2), &NODES, SECOND);
+        plan.written(0, N(2), local(&[0, 1], 9));
+        assert_eq!(plan.written(2, N(2), local(&[2], 9)).len(), 2);
+        let orders = plan.committed(2, N(2), Err(Failure::Refused("gone".into())), SECOND);
+        let words = "checkpoint 2 is not on disk: node 2: gone".to_owned();
+        assert_eq!(orders, [Order::Warn(words)], "nothing is dropped");
+        assert_eq!(plan.interrupted(), []);
+        assert_eq!(plan.committed(0, N(2), Ok(9), SECOND), []);
+        plan.checkpoint(N(3), &NODES, SECOND);
+        plan.written(0, N(3), local(&[0, 1], 9));
+        let orders = plan.written(2, N(3), files(&[2]));
+        assert_eq!(orders.len(), 2, "parity is missing, and was told of before: {orders:?}");
+    }
+
     #[test]
     fn by_time_the_first_set_comes_after_that_time() {
-        let mut plan = Schedule::new(Every::Time(SECOND * 10));
+        let mut plan = schedule(Every::Time(SECOND * 10));
         assert_eq!(plan.checkpoint(N(1), &NODES, SECOND * 9), []);
         assert_eq!(plan.checkpoint(N(2), &NODES, SECOND * 10).len(), 2);
         plan.interrupted();
@@ -254,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_loss_drops_the_set_without_a_word_and_a_disk_with_one() {
-        let mut plan = Schedule::new(Every::Checkpoints(1));
+        let mut plan = schedule(Every::Checkpoints(1));
         plan.resumed(N(7));
         assert_eq!(plan.checkpoint(N(7), &NODES, SECOND), [], "it is there");
         plan.checkpoint(N(8), &NODES, SECOND);
@@ -273,7 +359,7 @@ mod tests {
 
     #[test]
     fn the_second_set_in_a_row_that_is_overtaken_is_told() {
-        let mut plan = Schedule::new(Every::Checkpoints(1));
+        let mut plan = schedule(Every::Checkpoints(1));
         let mut warned = Vec::new();
         for number in 1..5 {
             plan.checkpoint(N(number), &NODES, SECOND);
@@ -285,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_job_that_is_to_stop_does_so_with_the_next_set() {
-        let mut plan = Schedule::new(Every::Checkpoints(100));
+        let mut plan = schedule(Every::Checkpoints(100));
         let nodes = [0];
         let ends = |plan: &mut Schedule, number| {
             assert_eq!(plan.checkpoint(N(number), &nodes, SECOND).len(), 1, "{number} is due");
@@ -298,7 +384,7 @@ mod tests {
         assert_eq!(plan.checkpoint(N(120), &nodes, SECOND), []);
         assert!(ends(&mut plan, 121));
         // A set that was under way is older than the word.
-        let mut plan = Schedule::new(Every::Checkpoints(100));
+        let mut plan = schedule(Every::Checkpoints(100));
         plan.checkpoint(N(100), &nodes, SECOND);
         plan.stop(N(100));
         plan.written(0, N(100), files(&[0]));

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::layout::TILE;
 use crate::quantity::{CheckpointNumber, Pe};
 
 /// The file of a PE, as a manifest knows it.
@@ -28,6 +29,56 @@ pub enum Failure {
     Refused(String),
 }
 
+/// What a file of a PE holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Content {
+    /// Its own data.
+    Data,
+    /// The parity over others' data that it keeps.
+    Parity,
+}
+
+/// How much parity a PE keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    pub pe: Pe,
+    /// Chunks that each member of its group cuts its data into.
+    pub chunks: u32,
+    /// Chunks of parity that it keeps.
+    pub held: u32,
+}
+
+impl Share {
+    /// Tiles of that parity over snapshots of `len` bytes.
+    pub fn tiles(&self, len: usize) -> usize {
+        let chunk = len.div_ceil(self.chunks.max(1) as usize).div_ceil(TILE);
+        chunk.saturating_mul(self.held as usize)
+    }
+}
+
+/// The files that a node has written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Files {
+    pub data: Vec<(Pe, Entry)>,
+    pub parity: Vec<(Pe, Entry)>,
+    /// The lowest number that a set there may get.
+    pub next: u64,
+}
+
+/// The files of one checkpoint in one folder of a node's disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    pub folder: String,
+    /// The job that wrote it.
+    pub job: u64,
+    pub number: CheckpointNumber,
+    /// Its manifest and its number as a set, if it has become one; an empty manifest is that of
+    /// another folder of that checkpoint, told before.
+    pub set: Option<(u64, Vec<u8>)>,
+    /// The files whose heads hold.
+    pub files: Vec<(Content, Pe, Entry)>,
+}
+
 /// How files are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct How {
@@ -42,10 +93,11 @@ pub struct How {
 /// What an agent is to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Task {
-    /// Write the files of these PEs to a folder below `folder`.
-    Write { number: CheckpointNumber, folder: String, pes: Vec<Pe>, how: How },
-    /// Every file is written: make them a set by this manifest, and keep so many sets.
-    Commit { number: CheckpointNumber, folder: String, manifest: Vec<u8>, keep: u64 },
+    /// Write the files of these PEs, and the parity that they keep, to a folder below `folder`.
+    Write { number: CheckpointNumber, folder: String, pes: Vec<Pe>, parity: Vec<Share>, how: How },
+    /// Every file is written: make them a set by this manifest, with `set` as its number or a
+    /// higher one, and keep so many sets.
+    Commit { number: CheckpointNumber, folder: String, manifest: Vec<u8>, set: u64, keep: u64 },
     /// Take back what was written of this checkpoint.
     Drop { number: CheckpointNumber, folder: String },
 }
@@ -54,7 +106,7 @@ pub enum Task {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// The files are on disk, or not.
-    Written { number: CheckpointNumber, files: Result<Vec<(Pe, Entry)>, Failure> },
+    Written { number: CheckpointNumber, files: Result<Files, Failure> },
     /// The set is there and has this number, or is not.
     Committed { number: CheckpointNumber, set: Result<u64, Failure> },
 }
@@ -62,8 +114,30 @@ pub enum Outcome {
 /// The set that a job begins from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume {
-    /// The folder of the set.
-    pub folder: String,
+    /// The job that wrote it.
+    pub job: u64,
     /// Its checkpoint.
     pub number: CheckpointNumber,
+    /// Where its files are.
+    pub folders: Folders,
+}
+
+/// Where the files of a set are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Folders {
+    /// All in one folder.
+    Shared(String),
+    /// In folders of each node. What is missing or damaged counts as lost; `parity`, if it fits
+    /// this job, makes up for it.
+    Local { of: Vec<Vec<String>>, parity: bool },
+}
+
+impl Folders {
+    /// Where the files are for PEs on `node`.
+    pub fn at(&self, node: u32) -> &[String] {
+        match self {
+            Folders::Shared(folder) => std::slice::from_ref(folder),
+            Folders::Local { of, .. } => of.get(node as usize).map_or(&[], Vec::as_slice),
+        }
+    }
 }

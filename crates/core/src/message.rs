@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{Outcome, Resume, Task};
+use crate::disk::{Held, Outcome, Resume, Task};
 use crate::ended::Ended;
 use crate::placement::Domains;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
@@ -300,6 +300,8 @@ pub enum Down {
         heartbeat: HeartbeatSettings,
         stop_signal: Option<i32>,
     },
+    /// Before that: say what the disk here has of checkpoints below `folder`.
+    List { folder: String },
     /// A heartbeat of the launcher.
     Beat(Beat),
     /// The nodes that watch each other, and where they hear heartbeats.
@@ -351,6 +353,8 @@ pub enum Up {
     /// First message: where this node's PEs will run. Its memory file comes along where other nodes
     /// may map it.
     Bound(Vec<Bound>),
+    /// What the disk here has, before all else.
+    Held(Vec<Held>),
     /// The memory asked for is there.
     Memory { pe: Pe, memory: u32 },
     /// A process was started; its pidfd comes along.

@@ -39,7 +39,7 @@ pub use table::table;
 pub use text::{in_force, markdown};
 pub use values::{
     BackupMode, Bind, Collectives, Device, Every, Fabric, Interval, Pages, Placement, Rollback,
-    Substitute, Trace,
+    StoreLayout, Substitute, Trace,
 };
 
 /// Why the environment was refused. Every message is one line that says what is allowed.

@@ -4,6 +4,7 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use raidshmem_archive::part::{Area, Extent};
+use raidshmem_archive::tiles::data_at;
 use raidshmem_codec::crc::crc32;
 use raidshmem_core::disk::Entry;
 use raidshmem_core::heap::Heap;
@@ -68,10 +69,11 @@ fn file(number: u64, pe: u32) -> (Vec<u8>, usize) {
         extents: vec![Extent { area: Area::Heap, offset: 0, len: LEN as u64 }],
         regions: Vec::new(),
         objects: Vec::new(),
+        begin: Vec::new(),
         sums: data.chunks(TILE).map(crc32).collect(),
     };
     let mut bytes = head.encode();
-    let at = Head::data_at(bytes.len()) as usize;
+    let at = data_at(bytes.len()) as usize;
     bytes.resize(at, 0);
     bytes.extend(data);
     (bytes, at)
@@ -87,7 +89,8 @@ fn manifest(number: u64) -> Vec<u8> {
     let entries = (0..PES).map(|pe| entry(&file(number, pe).0)).collect();
     let (mode, program) = ("raid5".into(), "jacobi".into());
     let number = CheckpointNumber(number);
-    Manifest { job: JOB, number, heap_len: 1 << 20, seconds: 1, mode, program, entries }.encode()
+    let (job, heap_len, seconds, parity) = (JOB, 1 << 20, 1, None);
+    Manifest { job, number, heap_len, seconds, mode, program, entries, parity }.encode()
 }
 
 /// The steps in which checkpoint `number` becomes a set.
@@ -98,7 +101,7 @@ fn steps(folder: &Path, number: u64) -> Vec<Box<dyn Fn() + '_>> {
     steps.push(Box::new(move || fs::create_dir_all(&made).expect("a folder")));
     for pe in 0..PES {
         let (bytes, at) = file(number, pe);
-        let path = part.join(part_name(Pe(pe)));
+        let path = part.join(name(Content::Data, Pe(pe)));
         // Tile after tile, the head last, as they are written.
         let cuts = (0..LEN).step_by(TILE).map(|from| at + from..(at + from + TILE).min(at + LEN));
         for range in cuts.chain(std::iter::once(0..at)) {

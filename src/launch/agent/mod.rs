@@ -147,27 +147,27 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     trace::begin_own();
     process::raise_open_files();
     let mut up = Link::pair(channel);
-    let mut first = up.receive::<Down>(ORDERS)?;
-    let mut joined = None;
+    let (mut first, mut joined) = (up.receive::<Down>(ORDERS)?, None);
     if let Some((Down::Join { launcher, node, secret }, _)) = first {
         let (mut link, socket) = join::join(launcher, node, &secret)?;
         first = link.receive::<Down>(ORDERS)?;
         up = link; // the supervisor has said all it had to say
         joined = Some((socket, launcher));
     }
+    first = storing::answer_lists(&mut up, first)?;
     let (job, node, program, place, timing, stop_signal) = match first {
         Some((Down::Configure { job, node, program, place, heartbeat, stop_signal }, _)) => {
             (*job, node, program, place, heartbeat, stop_signal)
         }
         Some((Down::Refused { why }, _)) => return Err(JoinError::Refused(why)),
+        Some((Down::Shutdown, _)) => return Ok(()),
         Some(_) => return Err(ChannelError::Malformed(0).into()),
         None => return Err(JoinError::NoOrders),
     };
     if !job.is_sound() || program.is_empty() {
         return Err(ChannelError::Malformed(0).into());
     }
-    let ties = joined.zip(timing.net.as_ref());
-    let ties = ties.map(|((socket, mut launcher), (key, port))| {
+    let ties = joined.zip(timing.net.as_ref()).map(|((socket, mut launcher), (key, port))| {
         launcher.set_port(*port);
         Ties { net: Heartbeats::new(socket, Party::Node(node), key), launcher }
     });
@@ -309,7 +309,7 @@ impl Agent {
     fn execute(&mut self, message: Down, mut fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
         match message {
             Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } => Ok(()),
-            Down::Beat(_) | Down::Ask { .. } | Down::Ring { .. } => Ok(()),
+            Down::List { .. } | Down::Beat(_) | Down::Ask { .. } | Down::Ring { .. } => Ok(()),
             Down::Abort | Down::Shutdown | Down::Die => Ok(()),
             Down::MakeMemory { pe, memory } => {
                 self.make_memory(pe, memory);

@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,16 +13,30 @@ use std::time::{Duration, Instant};
 use raidshmem_archive::part::Object;
 use raidshmem_archive::program;
 use raidshmem_core::disk::{Failure, Outcome, Task};
-use raidshmem_core::message::Up;
+use raidshmem_core::message::{Down, Up};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_sys::socket::ChannelError;
 
-use super::{Agent, Local};
-use crate::disk::{sets, variables, write};
+use super::{Agent, Local, ORDERS};
+use crate::control::link::Link;
+use crate::disk::{held, sets, variables, write};
 use crate::launch::worker::Worker;
 
 /// How long what is being written may take to stop when the agent ends.
 const LAST_FILES: Duration = Duration::from_secs(5);
+
+/// Says what the disk here has as often as that is asked for; what comes after it, if `first` came
+/// first.
+pub(super) fn answer_lists(
+    up: &mut Link,
+    mut first: Option<(Down, Vec<OwnedFd>)>,
+) -> Result<Option<(Down, Vec<OwnedFd>)>, ChannelError> {
+    while let Some((Down::List { folder }, _)) = &first {
+        up.send(&Up::Held(held::list(Path::new(folder))), &[])?;
+        first = up.receive(ORDERS)?;
+    }
+    Ok(first)
+}
 
 impl Agent {
     pub(super) fn disk(&mut self, task: Task) -> Result<(), ChannelError> {
@@ -33,7 +48,7 @@ impl Agent {
         }
         let job = self.job.id;
         match task {
-            Task::Write { number, folder, pes, how } => {
+            Task::Write { number, folder, pes, parity, how } => {
                 self.disk.open = Some((number, folder.clone()));
                 let program = self.program();
                 let mut order = write::Order {
@@ -43,6 +58,7 @@ impl Agent {
                     number,
                     folder: folder.into(),
                     pes: pes.into_iter().map(|pe| (pe, self.part(pe))).collect(),
+                    parity,
                     how,
                     build: Vec::new(),
                     objects: Vec::new(),
@@ -54,16 +70,19 @@ impl Agent {
                     Some(Outcome::Written { number, files })
                 });
             }
-            Task::Commit { number, folder, manifest, keep } => self.begin(move || {
-                let folder = Path::new(&folder);
-                let part = sets::part_folder(folder, job, number);
-                let set = sets::commit(folder, &part, &manifest).and_then(|set| {
-                    sets::prune(folder, usize::try_from(keep).unwrap_or(usize::MAX))?;
-                    Ok(set)
+            Task::Commit { number, folder, manifest, set, keep } => {
+                self.disk.open = None; // another node may commit: it is not taken back
+                self.begin(move || {
+                    let folder = Path::new(&folder);
+                    let part = sets::part_folder(folder, job, number);
+                    let set = sets::commit(folder, &part, &manifest, set).and_then(|set| {
+                        sets::prune(folder, usize::try_from(keep).unwrap_or(usize::MAX))?;
+                        Ok(set)
+                    });
+                    let set = set.map_err(|error| Failure::Refused(error.to_string()));
+                    Some(Outcome::Committed { number, set })
                 });
-                let set = set.map_err(|error| Failure::Refused(error.to_string()));
-                Some(Outcome::Committed { number, set })
-            }),
+            }
             Task::Drop { number, folder } => {
                 self.disk.stop.store(number.0, Ordering::SeqCst);
                 self.begin(move || {

@@ -4,7 +4,7 @@ pub mod args;
 pub mod environment;
 mod foreign;
 pub mod hosts;
-mod prepare;
+pub mod prepare;
 pub mod protected;
 pub mod ready;
 pub mod refused;

@@ -17,7 +17,7 @@ use super::args::Args;
 use super::environment::{self, Variables};
 use super::hosts::{self, Host, HostsError};
 use super::protected::Protected;
-use super::ready::{Cluster, Programs, Ready};
+use super::ready::{Cluster, Programs, Ready, local_names};
 use super::refused::{FILE_MAX, Refused};
 use super::resume;
 use super::starter::Means;
@@ -73,7 +73,8 @@ impl Args {
         };
         let pes = shape.node_of.len();
         let settings = environment::settings(&self, &environment, &exported)?;
-        let (settings, resume, begun) = resume::settle(self.resume.as_deref(), pes, settings)?;
+        let begin = resume::settle(self.resume.as_deref(), pes, settings)?;
+        let resume::Begin { settings, resume, disks, notes: begun } = begin;
         let together = shape.node_of.windows(2).all(|pair| pair[0] == pair[1]);
         let one_machine = cluster.is_none() || together;
         let more = || exported.iter().map(|(name, value)| (OsStr::new(name), OsStr::new(value)));
@@ -111,6 +112,8 @@ impl Args {
             settings,
             heap_len,
             resume,
+            disks,
+            starts: None,
             report_placement: self.report_placement,
             program,
         })
@@ -296,7 +299,7 @@ fn domains(
 ) -> Result<Domains, Refused> {
     let names = match cluster {
         Some(cluster) => cluster.names.clone(),
-        None => (0..shape.nodes).map(|node| format!("node{node}")).collect(),
+        None => local_names(shape.nodes),
     };
     let Some(path) = &settings.domains else {
         let protects = settings.backup_mode.protects() && settings.bind != Bind::None;
@@ -304,7 +307,15 @@ fn domains(
         let kinds = if shared { kinds_here(settings, shape, &names) } else { Vec::new() };
         return Ok(Domains::of_hosts(names).with_kinds(kinds));
     };
-    let no_file = |error| Refused::NoFile { path: path.clone(), error };
+    domains_of_file(path, names)
+}
+
+/// The failure domains of nodes with these names, as the user's file says.
+///
+/// # Errors
+/// It cannot be read, or is not of these nodes.
+pub fn domains_of_file(path: &str, names: Vec<String>) -> Result<Domains, Refused> {
+    let no_file = |error| Refused::NoFile { path: path.to_owned(), error };
     let text = read(Path::new(path)).map_err(no_file)?;
     Ok(file::parse(path, &text, names)?)
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use raidshmem_core::disk::Resume;
 use raidshmem_core::membership::Shape;
+use raidshmem_core::placement::Domains;
 use raidshmem_core::settings::Settings;
+use raidshmem_core::store::protection::Protection;
 
 use super::protected::Protected;
 use super::starter::Means;
@@ -30,6 +32,10 @@ pub struct Ready {
     pub heap_len: u64,
     /// The checkpoint on disk that it begins from.
     pub resume: Option<Resume>,
+    /// That has to be found on the disks of the nodes first.
+    pub disks: Option<Disks>,
+    /// Where PEs begin that do not begin on their nodes; None if all do.
+    pub starts: Option<Vec<u32>>,
     /// Whether the placement is to be printed.
     pub report_placement: bool,
     /// Program with its path resolved, and arguments.
@@ -48,6 +54,35 @@ pub struct Ready {
     pub notes: Vec<String>,
     /// What reads the job's events, beside people.
     pub readers: Readers,
+}
+
+impl Ready {
+    /// How the PEs are protected; None in mode `none`.
+    pub fn protection(&self) -> Option<Protection> {
+        self.protection_in(&self.protected.site.domains)
+    }
+
+    /// The same if the nodes lie in these failure domains.
+    pub fn protection_in(&self, domains: &Domains) -> Option<Protection> {
+        let places: Vec<usize> = self.shape.node_of.iter().map(|&node| node as usize).collect();
+        Protection::new(&self.settings, &places, domains).ok().flatten()
+    }
+}
+
+/// What nodes of one machine are called.
+pub fn local_names(nodes: u32) -> Vec<String> {
+    (0..nodes).map(|node| format!("node{node}")).collect()
+}
+
+/// A set on the disks of the nodes.
+#[derive(Debug, Clone)]
+pub struct Disks {
+    /// What `--resume` says.
+    pub given: String,
+    /// The folder on each node.
+    pub folder: String,
+    /// Which set; None for the newest.
+    pub set: Option<u64>,
 }
 
 /// What programs get, and what becomes of what they print.

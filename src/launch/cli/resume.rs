@@ -5,13 +5,12 @@
 
 use std::path::{Path, PathBuf};
 
-use raidshmem_archive::manifest::Manifest;
-use raidshmem_core::disk::Resume;
-use raidshmem_core::quantity::Pe;
-use raidshmem_core::settings::Settings;
+use raidshmem_core::disk::{Folders, Resume};
+use raidshmem_core::settings::{Settings, StoreLayout};
 
+use super::ready::Disks;
 use super::refused::Refused;
-use crate::disk::sets::{self, Set, SetError};
+use crate::disk::sets::{self, Set};
 
 /// A set to begin from.
 struct FoundSet {
@@ -21,33 +20,56 @@ struct FoundSet {
     notes: Vec<String>,
 }
 
-/// The settings with what follows from a set that is to be begun from, that set, and lines for the
-/// start.
+/// What a job begins with.
+pub struct Begin {
+    /// Its settings, with what follows from the set.
+    pub settings: Settings,
+    /// The set.
+    pub resume: Option<Resume>,
+    /// That has to be found first.
+    pub disks: Option<Disks>,
+    /// Lines for the start.
+    pub notes: Vec<String>,
+}
+
+/// What a job of `pes` PEs begins with, if `--resume` says this. On disks of the nodes only their
+/// agents can look.
 ///
 /// # Errors
 /// The set does not fit.
-pub fn settle(
-    given: Option<&str>,
-    pes: usize,
-    mut settings: Settings,
-) -> Result<(Settings, Option<Resume>, Vec<String>), Refused> {
+pub fn settle(given: Option<&str>, pes: usize, mut settings: Settings) -> Result<Begin, Refused> {
     if let Some(store) = &mut settings.store {
         let path = std::path::absolute(&*store);
         let path = path.map_err(|error| Refused::Store { path: store.clone(), error })?;
         *store = path.display().to_string(); // programs may run elsewhere
     }
-    let Some(given) = given else { return Ok((settings, None, Vec::new())) };
-    let FoundSet { resume, heap_len, notes } = find(given, pes, &settings)?;
+    let (resume, disks, notes) = (None, None, Vec::new());
+    let Some(given) = given else { return Ok(Begin { settings, resume, disks, notes }) };
+    let refused = |why: String| Refused::Resume { got: given.to_owned(), why };
+    if !settings.backup_mode.keeps_snapshot() {
+        let mode = settings.backup_mode.name();
+        let why = format!("expected --mode double, raid4, raid5 or rs, not {mode}");
+        return Err(refused(why));
+    }
+    if settings.store_layout == StoreLayout::Local {
+        let (folder, set) = split(given);
+        let folder = std::path::absolute(&folder).map_err(|error| refused(error.to_string()))?;
+        let folder = folder.display().to_string();
+        let disks = Some(Disks { given: given.to_owned(), folder, set });
+        return Ok(Begin { settings, resume, disks, notes });
+    }
+    let FoundSet { resume, heap_len, notes } = find(given, pes)?;
     settings.symmetric_size = Some(heap_len);
-    Ok((settings, Some(resume), notes))
+    Ok(Begin { settings, resume: Some(resume), disks, notes })
 }
 
-/// Makes the folder of `SHMEM_FT_STORE`.
+/// Makes the folder of `SHMEM_FT_STORE`; on disks of the nodes their agents do.
 ///
 /// # Errors
 /// It cannot be made.
 pub fn make_store(settings: &Settings) -> Result<(), Refused> {
-    let made = settings.store.as_ref().map(|path| (path, std::fs::create_dir_all(path)));
+    let here = settings.store.as_ref().filter(|_| settings.store_layout == StoreLayout::Shared);
+    let made = here.map(|path| (path, std::fs::create_dir_all(path)));
     match made {
         Some((path, Err(error))) => Err(Refused::Store { path: path.clone(), error }),
         _ => Ok(()),
@@ -55,13 +77,8 @@ pub fn make_store(settings: &Settings) -> Result<(), Refused> {
 }
 
 /// The set that `--resume` names, for a job of `pes` PEs.
-fn find(given: &str, pes: usize, settings: &Settings) -> Result<FoundSet, Refused> {
+fn find(given: &str, pes: usize) -> Result<FoundSet, Refused> {
     let refused = |why: String| Refused::Resume { got: given.to_owned(), why };
-    if !settings.backup_mode.keeps_snapshot() {
-        let mode = settings.backup_mode.name();
-        let why = format!("expected --mode double, raid4, raid5 or rs, not {mode}");
-        return Err(refused(why));
-    }
     let (folder, number) = split(given);
     let sets = sets::list(&folder).map_err(|error| refused(error.to_string()))?;
     let mut notes = Vec::new();
@@ -69,10 +86,10 @@ fn find(given: &str, pes: usize, settings: &Settings) -> Result<FoundSet, Refuse
         Some(number) => {
             let set = sets.iter().find(|set| set.number == number);
             let set = set.ok_or_else(|| refused(format!("expected {}", numbers(&sets))))?;
-            (set, look(set).map_err(|error| refused(error.to_string()))?)
+            (set, set.look().map_err(|error| refused(error.to_string()))?)
         }
         None => {
-            let mut whole = sets.iter().filter_map(|set| match look(set) {
+            let mut whole = sets.iter().filter_map(|set| match set.look() {
                 Ok(manifest) => Some((set, manifest)),
                 Err(error) => {
                     notes.push(format!("set {} is passed over: {error}", set.number));
@@ -97,7 +114,8 @@ fn find(given: &str, pes: usize, settings: &Settings) -> Result<FoundSet, Refuse
         set.number, manifest.number, manifest.program
     ));
     let folder = std::path::absolute(&set.folder).unwrap_or_else(|_| set.folder.clone());
-    let resume = Resume { folder: folder.display().to_string(), number: manifest.number };
+    let folders = Folders::Shared(folder.display().to_string());
+    let resume = Resume { job: manifest.job, number: manifest.number, folders };
     Ok(FoundSet { resume, heap_len: manifest.heap_len, notes })
 }
 
@@ -114,14 +132,4 @@ fn split(given: &str) -> (PathBuf, Option<u64>) {
 fn numbers(sets: &[Set]) -> String {
     let numbers: Vec<String> = sets.iter().map(|set| format!("@{}", set.number)).collect();
     if numbers.is_empty() { "a folder with sets".to_owned() } else { numbers.join(" or ") }
-}
-
-/// The manifest of a set whose files begin as they should. Their tiles are checked when they are
-/// read.
-fn look(set: &Set) -> Result<Manifest, SetError> {
-    let manifest = set.manifest()?;
-    for pe in Pe::all(manifest.entries.len()) {
-        sets::open_part(&set.folder, &manifest, pe)?;
-    }
-    Ok(manifest)
 }

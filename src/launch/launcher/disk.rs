@@ -6,13 +6,16 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use raidshmem_archive::manifest::Manifest;
+use raidshmem_archive::code::Code;
+use raidshmem_archive::manifest::{Manifest, Parity};
 use raidshmem_archive::schedule::{Order, Schedule};
-use raidshmem_core::disk::{Entry, How, Task};
+use raidshmem_core::disk::{Entry, How, Share, Task};
 use raidshmem_core::message::Job;
 use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::settings::StoreLayout;
 
 use super::job::title;
+use crate::disk::sets::node_folder;
 use crate::launch::cli::ready::Ready;
 
 /// What is written, and how.
@@ -23,6 +26,9 @@ pub(super) struct Disk {
     pub(super) folder: String,
     keep: u64,
     how: How,
+    /// How parity is computed and how much each PE keeps, where that is written too: each node has
+    /// its own disk.
+    parity: Option<(Code, Vec<Share>)>,
     /// A line for each set.
     pub(super) verbose: bool,
     job: u64,
@@ -36,7 +42,9 @@ impl Disk {
     pub(super) fn new(ready: &Ready, job: &Job) -> Option<Disk> {
         let settings = &ready.settings;
         let folder = settings.store.clone()?;
-        let mut schedule = Schedule::new(settings.store_every);
+        let layout = settings.store_layout;
+        let mut schedule = Schedule::new(settings.store_every, layout);
+        let protection = ready.protection().filter(|_| layout == StoreLayout::Local);
         ready.resume.iter().for_each(|resume| schedule.resumed(resume.number));
         Some(Disk {
             schedule,
@@ -48,6 +56,7 @@ impl Disk {
                 rate: settings.store_rate,
                 checksum: settings.checksum,
             },
+            parity: protection.map(|it| (Code::of(&it), Code::shares(&it))),
             verbose: settings.report,
             job: job.id,
             heap_len: job.heap_len,
@@ -56,7 +65,13 @@ impl Disk {
         })
     }
 
-    fn manifest(&self, number: CheckpointNumber, entries: Vec<Entry>) -> Manifest {
+    fn manifest(
+        &self,
+        number: CheckpointNumber,
+        entries: Vec<Entry>,
+        parity: Vec<Entry>,
+    ) -> Manifest {
+        let code = self.parity.as_ref().map(|(code, _)| code.clone());
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Manifest {
             job: self.job,
@@ -66,25 +81,47 @@ impl Disk {
             mode: self.mode.to_owned(),
             program: self.program.clone(),
             entries,
+            parity: code.map(|code| Parity { code, entries: parity }),
+        }
+    }
+
+    /// The folder of a node.
+    fn folder_of(&self, node: u32) -> String {
+        match &self.parity {
+            Some(_) => node_folder(self.folder.as_ref(), node).display().to_string(),
+            None => self.folder.clone(),
         }
     }
 
     /// What an order is for an agent, or itself if it is for people.
     pub(super) fn task(&self, order: Order) -> Result<(u32, Task), Order> {
-        let folder = self.folder.clone();
         match order {
             Order::Write { node, number, pes } => {
                 // A job that is to stop computes for nothing from then on.
                 let rate = if self.schedule.is_stopping() { 0 } else { self.how.rate };
-                Ok((node, Task::Write { number, folder, pes, how: How { rate, ..self.how } }))
+                let (how, folder) = (How { rate, ..self.how }, self.folder_of(node));
+                let shares = self.parity.iter().flat_map(|(_, shares)| shares);
+                let parity = shares.filter(|share| pes.contains(&share.pe)).copied().collect();
+                Ok((node, Task::Write { number, folder, pes, parity, how }))
             }
-            Order::Commit { node, number, entries } => {
-                let manifest = self.manifest(number, entries).encode();
-                let keep = self.keep;
-                Ok((node, Task::Commit { number, folder, manifest, keep }))
+            Order::Commit { node, number, data, parity, set } => {
+                let manifest = self.manifest(number, data, parity).encode();
+                let (keep, folder) = (self.keep, self.folder_of(node));
+                Ok((node, Task::Commit { number, folder, manifest, set, keep }))
             }
-            Order::Drop { node, number } => Ok((node, Task::Drop { number, folder })),
+            Order::Drop { node, number } => {
+                Ok((node, Task::Drop { number, folder: self.folder_of(node) }))
+            }
             Order::Stored { .. } | Order::Warn(_) => Err(order),
+        }
+    }
+
+    /// Where people find that set.
+    pub(super) fn place_of(&self, set: u64) -> String {
+        let folder = &self.folder;
+        match &self.parity {
+            Some(_) => format!("{folder}/node-*/set-{set}"),
+            None => format!("{folder}/set-{set}"),
         }
     }
 }

@@ -6,6 +6,8 @@ use raidshmem_core::signals::name;
 use raidshmem_core::store::protection::ProtectionError;
 use raidshmem_sys::socket::ChannelError;
 
+use crate::launch::cli::refused::Refused;
+
 /// Why a job could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
@@ -70,6 +72,17 @@ pub enum LaunchError {
         /// The build of this program.
         ours: &'static str,
     },
+    /// The file of failure domains does not fit the hosts in their new order.
+    #[error("{0}")]
+    Domains(#[from] Box<Refused>),
+    /// No set on the disks of the nodes fits.
+    #[error("--resume {}: {why}", .given.escape_debug())]
+    Resume {
+        /// What was given.
+        given: String,
+        /// What does not fit.
+        why: String,
+    },
     /// A signal came before the job was started.
     #[error("stopped by {} before the job was started", name(*.0))]
     Signal(i32),
@@ -80,6 +93,7 @@ impl LaunchError {
     pub fn status(&self) -> i32 {
         match self {
             LaunchError::Build { .. } | LaunchError::NoAddress => 2,
+            LaunchError::Resume { .. } | LaunchError::Domains(_) => 2,
             LaunchError::Signal(signal) => 128 + signal,
             _ => 1,
         }

@@ -24,6 +24,7 @@ use super::listener::{Accepted, Listener, own_address};
 use super::signals::Signals;
 use crate::control::link::{Link, timespec};
 use crate::control::{BUILD, is_same_build};
+use crate::launch::cli::prepare::domains_of_file;
 use crate::launch::cli::protected::Protected;
 use crate::launch::cli::ready::{Cluster, Ready};
 use crate::launch::cli::starter::agent_words;
@@ -163,14 +164,31 @@ fn cluster(cluster: &Cluster, signals: &Signals) -> Result<Gathered, LaunchError
 /// The protection of a job on other hosts, now that they have said what they share. What the user
 /// says in a file stays.
 fn protected(ready: &Ready, nodes: &BTreeMap<u32, Node>) -> Result<Protected, LaunchError> {
-    let said = |node: &Node| node.remote.as_ref()?.enclosure.clone();
-    let enclosures: Vec<Enclosure> = nodes.values().filter_map(said).collect();
-    let names = ready.cluster.iter().flat_map(|cluster| cluster.names.clone()).collect::<Vec<_>>();
-    let kinds = found::of_hosts(&names, &enclosures);
-    if ready.settings.domains.is_some() || kinds.is_empty() {
-        return Ok(ready.protected.clone());
+    let as_they_are: Vec<usize> = (0..nodes.len()).collect();
+    match ready.settings.domains {
+        Some(_) => Ok(ready.protected.clone()),
+        None => protected_on(ready, nodes, &as_they_are),
     }
-    let domains = Domains::of_hosts(names).with_kinds(kinds);
+}
+
+/// The protection of a job if the hosts `host_of` are its nodes.
+pub fn protected_on(
+    ready: &Ready,
+    nodes: &BTreeMap<u32, Node>,
+    host_of: &[usize],
+) -> Result<Protected, LaunchError> {
+    let Some(cluster) = &ready.cluster else { return Ok(ready.protected.clone()) };
+    let names: Vec<String> = host_of.iter().map(|&host| cluster.names[host].clone()).collect();
+    let domains = match &ready.settings.domains {
+        Some(path) => domains_of_file(path, names).map_err(Box::new)?,
+        None => {
+            let said =
+                |&host: &usize| nodes.get(&(host as u32))?.remote.as_ref()?.enclosure.clone();
+            let enclosures: Vec<Enclosure> = host_of.iter().filter_map(said).collect();
+            let kinds = found::of_hosts(&names, &enclosures);
+            Domains::of_hosts(names).with_kinds(kinds)
+        }
+    };
     Ok(Protected::new(&ready.settings, &ready.shape.node_of, domains)?)
 }
 

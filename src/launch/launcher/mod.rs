@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use raidshmem_core::detector::{Observation, Timing};
 use raidshmem_core::ended::Ended;
 use raidshmem_core::layout::Layout;
-use raidshmem_core::membership::{Action, Event, Membership};
+use raidshmem_core::membership::{Action, Event, Membership, Shape};
 use raidshmem_core::message::{Down, Party, PeMessage, ProcId, Up};
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::secret::Secret;
@@ -41,6 +41,7 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 /// How long PEs have to say the verdict one of them said.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
+mod choosing;
 mod chronicle;
 mod decisions;
 mod detection;
@@ -130,6 +131,7 @@ pub fn run(mut ready: Ready) -> Result<i32, LaunchError> {
     let signals = Signals::catch(ready.stop_signal).map_err(system("signals"))?;
     let lines = Writer::begin().map_err(system("thread for lines"))?;
     let (mut nodes, listener) = gather::all(&mut ready, &signals)?;
+    choosing::find_set(&mut ready, &mut nodes, &signals)?;
     let ready = &ready;
     let (shape, settings) = (&ready.shape, &ready.settings);
     placement::say_what_is_survived(ready);
@@ -140,7 +142,9 @@ pub fn run(mut ready: Ready) -> Result<i32, LaunchError> {
     configure(&mut nodes, ready, &job, &heartbeat)?;
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
     let detection = Detection::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
-    let (mut machine, first) = Membership::new(shape, settings, ready.protected.site.clone());
+    let starts = ready.starts.clone().unwrap_or_else(|| shape.node_of.clone());
+    let begun = Shape { node_of: starts, ..shape.clone() };
+    let (mut machine, first) = Membership::new(&begun, settings, ready.protected.site.clone());
     ready.resume.iter().for_each(|resume| machine.resume_from(resume.number));
     if ready.cluster.is_some() {
         machine.let_nodes_be_asked();
@@ -353,6 +357,7 @@ impl Launcher {
                 Event::MemoryMade { pe, memory }
             }
             Up::Disk(outcome) => return self.heard_of_disk(node, outcome),
+            Up::Held(_) => return, // that was before
             Up::Bound(bound) => {
                 fds.pop().into_iter().for_each(|file| self.share(node, Arc::new(file)));
                 self.placement = self.placement.take().and_then(|report| report.hear(bound));

@@ -96,10 +96,11 @@ impl Launcher {
                 Err(Order::Warn(line)) => self.telling.error(&line),
                 Err(Order::Stored { number, set, bytes: len, took, last }) => {
                     let (len, took) = (bytes(len), time(took));
-                    let line = format!(
-                        "checkpoint {number} is on disk: {folder}/set-{set}, {len} in {took}"
-                    );
+                    let place = self.disk.as_ref().map(|disk| disk.place_of(set));
+                    let place = place.unwrap_or_default();
                     if verbose {
+                        let line =
+                            format!("checkpoint {number} is on disk: {place}, {len} in {took}");
                         self.telling.news(&line);
                     }
                     if last {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::delta::{Delta, Track};
 use super::values::{
     BackupMode, Bind, Collectives, Device, Every, Fabric, Interval, Pages, Placement, Rollback,
-    Substitute, Trace,
+    StoreLayout, Substitute, Trace,
 };
 use crate::inject::Rule;
 
@@ -79,6 +79,8 @@ pub struct Settings {
     pub store_every: Every,
     /// `SHMEM_FT_STORE_KEEP`: sets that stay there.
     pub store_keep: usize,
+    /// `SHMEM_FT_STORE_LAYOUT`: where the files of a set lie.
+    pub store_layout: StoreLayout,
     /// `SHMEM_FT_STORE_MEMORY`: bytes that a node reads ahead of its disk.
     pub store_memory: u64,
     /// `SHMEM_FT_STORE_RATE`: bytes a second that a node writes there; 0: as many as it can.
@@ -135,6 +137,7 @@ impl Default for Settings {
             store: None,
             store_every: Every::Checkpoints(10),
             store_keep: 2,
+            store_layout: StoreLayout::Shared,
             store_memory: 256 << 20,
             store_rate: 0,
             inject: Vec::new(),

@@ -41,6 +41,7 @@ pub(super) const REASONS: &[(&str, &str)] = &[
     ("SHMEM_FT_STORE", "the whole job may be lost, or is to go on later"),
     ("SHMEM_FT_STORE_EVERY", "the disk is slower or faster than the checkpoints come"),
     ("SHMEM_FT_STORE_KEEP", "room on the disk, against the choice of where to begin again"),
+    ("SHMEM_FT_STORE_LAYOUT", "nodes have disks of their own, and share no file system"),
     ("SHMEM_FT_STORE_MEMORY", "the disk is slow and checkpoints are large, or memory is short"),
     ("SHMEM_FT_STORE_RATE", "others need the disk or the network to it"),
     ("SHMEM_FT_INJECT", "to test that a program survives"),

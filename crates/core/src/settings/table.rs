@@ -12,7 +12,7 @@ use super::kind::{Kind, Value};
 use super::units::{KIB, TIB, show_rate, show_size, show_time};
 use super::values::{
     BackupMode, Bind, Collectives, Device, Fabric, Interval, Pages, Placement, Rollback,
-    Substitute, Trace,
+    StoreLayout, Substitute, Trace,
 };
 use crate::inject;
 
@@ -68,11 +68,7 @@ static TABLE: &[Setting] = &[
         kind: Kind::Choice(&BackupMode::NAMES),
         default: "none",
         doc: "How checkpoints are protected.",
-        store: |draft, value| {
-            if let Value::Choice(at) = value {
-                draft.settings.backup_mode = BackupMode::ALL[at]
-            }
-        },
+        store: choice!(backup_mode, BackupMode::ALL),
         show: |s| Some(s.backup_mode.name().to_owned()),
     },
     Setting {
@@ -197,11 +193,7 @@ static TABLE: &[Setting] = &[
         default: "auto",
         doc: "Whether a checkpoint looks for what changed since the last and leaves the rest as it \
               is; auto does so while less than a quarter of the blocks (64 KiB) change.",
-        store: |draft, value| {
-            if let Value::Choice(at) = value {
-                draft.settings.delta = [Delta::Auto, Delta::On, Delta::Off][at]
-            }
-        },
+        store: choice!(delta, [Delta::Auto, Delta::On, Delta::Off]),
         show: |s| Some(s.delta.name().to_owned()),
     },
     Setting {
@@ -377,8 +369,7 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_STORE",
         kind: Kind::Folder,
         default: "none",
-        doc: "Folder, seen by all nodes, to which checkpoints are written while the program runs; \
-              oshrun --resume begins from there.",
+        doc: "Folder to which checkpoints are written; oshrun --resume begins from there.",
         store: |draft, value| {
             if let Value::File(path) = value {
                 draft.settings.store = Some(path)
@@ -406,6 +397,15 @@ static TABLE: &[Setting] = &[
         doc: "Checkpoints that stay there: older ones are deleted after one was written.",
         store: number!(draft, n, draft.settings.store_keep = n as usize),
         show: |s| Some(s.store_keep.to_string()),
+    },
+    Setting {
+        name: "SHMEM_FT_STORE_LAYOUT",
+        kind: Kind::Choice(&StoreLayout::NAMES),
+        default: "shared",
+        doc: "shared: all nodes see that folder. local: each node has its own disk there; parity \
+              is written too, so that a job resumes though nodes lost their disks.",
+        store: choice!(store_layout, [StoreLayout::Shared, StoreLayout::Local]),
+        show: |s| Some(s.store_layout.name().to_owned()),
     },
     Setting {
         name: "SHMEM_FT_STORE_MEMORY",

@@ -95,6 +95,25 @@ impl Every {
     }
 }
 
+/// Where the files of a checkpoint on disk lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StoreLayout {
+    /// All in one folder that every node sees.
+    #[default]
+    Shared,
+    /// Those of each node on its own disk, with the parity that it holds.
+    Local,
+}
+
+impl StoreLayout {
+    pub(super) const NAMES: [&'static str; 2] = ["shared", "local"];
+
+    /// The name as `SHMEM_FT_STORE_LAYOUT` spells it.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
 /// What takes the place of a dead PE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Substitute {

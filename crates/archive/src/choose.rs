@@ -1,0 +1,233 @@
+//! From which disks a job can begin: given what the disk of each host lists, which set is taken,
+//! which host serves which node, and what is lost.
+//!
+//! ```text
+//! host A: PE 2, parity of 2      node 0 = host B      PE 0 there
+//! host B: PE 0, parity of 0  ->  node 1 = host C      PE 1 lost: rebuilt from the parity
+//! host C: nothing                node 2 = host A      PE 2 there
+//! ```
+//!
+//! A set is there if any host has its manifest, because that comes into place after all files are
+//! on all disks. It is taken if the recovery can make up for the files that are not listed
+//! ([`raidshmem_core::plan`]).
+//!
+//! Invariants: every host is one node; as many PEs as can be begin on their home node; a PE whose
+//! file is on any disk is not lost.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use raidshmem_core::disk::{Content, Held};
+use raidshmem_core::plan::{self, Finding, bits};
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::store::protection::Protection;
+
+use crate::code::Code;
+use crate::manifest::Manifest;
+
+/// The job that is to begin.
+pub struct Wanted<'a> {
+    /// The set; None for the newest.
+    pub set: Option<u64>,
+    /// The node of each PE, if all nodes are there.
+    pub home: &'a [u32],
+    /// How the job is protected if these hosts are its nodes.
+    pub protect: &'a dyn Fn(&[usize]) -> Option<Protection>,
+}
+
+/// What it begins from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// The number of the set.
+    pub set: u64,
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// The host that is each node.
+    pub host_of: Vec<usize>,
+    /// The node on which each PE begins.
+    pub node_of: Vec<u32>,
+    /// The folders that are read on each node.
+    pub folders: Vec<Vec<String>>,
+    /// The parity of the set is that of the job.
+    pub parity: bool,
+    /// The PEs whose data is on no disk.
+    pub lost: Vec<Pe>,
+    /// Why newer sets were passed over.
+    pub passed: Vec<String>,
+}
+
+/// A set of which there is a manifest.
+struct Candidate {
+    set: u64,
+    manifest: Manifest,
+}
+
+/// Which folder of a host has a file, by what it holds and whose it is.
+type Files<'a> = BTreeMap<(Content, Pe), &'a str>;
+
+/// Chooses the newest set that is whole enough, or the one that is wanted.
+///
+/// # Errors
+/// In words, what does not fit.
+pub fn choose(hosts: &[Vec<Held>], wanted: &Wanted) -> Result<Chosen, String> {
+    let all = candidates(hosts);
+    let named = |it: &&Candidate| wanted.set.is_none_or(|set| it.set == set);
+    let mut passed = Vec::new();
+    for candidate in all.iter().filter(named) {
+        match fit(hosts, wanted, candidate) {
+            Ok(chosen) => return Ok(Chosen { passed, ..chosen }),
+            Err(why) => passed.push(format!("set {}: {why}", candidate.set)),
+        }
+    }
+    match (passed.into_iter().next(), wanted.set) {
+        (Some(why), Some(_)) => Err(why),
+        (Some(why), None) => Err(format!("there is no whole checkpoint; {why}")),
+        (None, Some(_)) if !all.is_empty() => {
+            let numbers: Vec<String> = all.iter().map(|it| format!("@{}", it.set)).collect();
+            Err(format!("expected {}", numbers.join(" or ")))
+        }
+        (None, _) => Err("there is no checkpoint on the disk of any node".to_owned()),
+    }
+}
+
+/// The sets of which there is a manifest, the newest first.
+fn candidates(hosts: &[Vec<Held>]) -> Vec<Candidate> {
+    let mut found: BTreeMap<(u64, CheckpointNumber), (u64, Option<Manifest>)> = BTreeMap::new();
+    for held in hosts.iter().flatten() {
+        let Some((set, bytes)) = &held.set else { continue };
+        let entry = found.entry((held.job, held.number)).or_default();
+        entry.0 = entry.0.max(*set);
+        if entry.1.is_none() {
+            let is_its = |it: &Manifest| (it.job, it.number) == (held.job, held.number);
+            entry.1 = Manifest::decode(bytes).ok().filter(is_its);
+        }
+    }
+    let whole = found
+        .into_values()
+        .filter_map(|(set, manifest)| manifest.map(|manifest| Candidate { set, manifest }));
+    let mut all: Vec<Candidate> = whole.collect();
+    all.sort_by_key(|it| Reverse((it.set, it.manifest.seconds)));
+    all
+}
+
+/// What the job begins from if it is this set.
+fn fit(hosts: &[Vec<Held>], wanted: &Wanted, candidate: &Candidate) -> Result<Chosen, String> {
+    let Candidate { set, manifest } = candidate;
+    let (saved, pes) = (manifest.entries.len(), wanted.home.len());
+    if saved != pes {
+        return Err(format!("it is of {saved} PEs; expected -n {saved}"));
+    }
+    let files: Vec<Files> = hosts.iter().map(|host| files(host, manifest)).collect();
+    let has = |host: usize, content, pe| files[host].contains_key(&(content, pe));
+    let host_of = assign(hosts.len(), |node, host| {
+        let homes = Pe::all(pes).filter(|pe| wanted.home[pe.at()] as usize == node);
+        homes.filter(|&pe| has(host, Content::Data, pe)).count()
+    });
+    let mut folders = vec![BTreeSet::new(); hosts.len()];
+    let (mut node_of, mut lost, mut bare) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for pe in Pe::all(pes) {
+        let home = wanted.home[pe.at()] as usize;
+        let with = |&node: &usize| has(host_of[node], Content::Data, pe);
+        let found = std::iter::once(home).chain(0..hosts.len()).find(with);
+        let node = found.unwrap_or(home);
+        node_of.push(node as u32);
+        let of_host = &files[host_of[node]];
+        let of_pe = |content| of_host.get(&(content, pe)).map(|&folder| folder.to_owned());
+        folders[node].extend([Content::Data, Content::Parity].into_iter().filter_map(of_pe));
+        lost.extend(found.is_none().then_some(pe));
+        bare.extend((!of_host.contains_key(&(Content::Parity, pe))).then_some(pe));
+    }
+    let protection = (wanted.protect)(&host_of);
+    let code = manifest.parity.as_ref().map(|parity| &parity.code);
+    let protection = protection.filter(|it| code == Some(&Code::of(it)));
+    match &protection {
+        Some(protection) => made_up_for(protection, &lost, &bare)?,
+        None if lost.is_empty() => {}
+        None => {
+            let lost: Vec<String> = lost.iter().map(Pe::to_string).collect();
+            let lost = lost.join(",");
+            return Err(format!("no disk has PEs {lost}, and its parity is of other groups"));
+        }
+    }
+    let folders = folders.into_iter().map(|all| all.into_iter().collect()).collect();
+    let (set, manifest, parity) = (*set, manifest.clone(), protection.is_some());
+    Ok(Chosen { set, manifest, host_of, node_of, folders, parity, lost, passed: Vec::new() })
+}
+
+/// The files of a host that are those of the set.
+fn files<'a>(host: &'a [Held], manifest: &Manifest) -> Files<'a> {
+    let of_set = |held: &&Held| (held.job, held.number) == (manifest.job, manifest.number);
+    let all = host.iter().filter(of_set).flat_map(|held| {
+        let is_its = |&&(content, pe, entry): &&_| manifest.entry(content, pe) == Some(entry);
+        let place = |&(content, pe, _): &_| ((content, pe), held.folder.as_str());
+        held.files.iter().filter(is_its).map(place)
+    });
+    all.collect()
+}
+
+/// The host that is each of `nodes` nodes, so that as many as can be have something of their own
+/// there (`has` says how much a host has for a node); a node keeps its number where it can.
+fn assign(nodes: usize, has: impl Fn(usize, usize) -> usize) -> Vec<usize> {
+    let wants: Vec<Vec<usize>> = (0..nodes)
+        .map(|node| {
+            let mut hosts: Vec<usize> = (0..nodes).filter(|&host| has(node, host) > 0).collect();
+            hosts.sort_by_key(|&host| (Reverse(has(node, host)), host != node, host));
+            hosts
+        })
+        .collect();
+    let mut node_at: Vec<Option<usize>> = vec![None; nodes];
+    for node in 0..nodes {
+        settle(node, &wants, &mut node_at, &mut vec![false; nodes]);
+    }
+    let mut host_of: Vec<Option<usize>> = vec![None; nodes];
+    for (host, node) in node_at.iter().enumerate() {
+        node.iter().for_each(|&node| host_of[node] = Some(host));
+    }
+    let is_free = |host: &usize| node_at[*host].is_none();
+    let mut free: BTreeSet<usize> = (0..nodes).filter(is_free).collect();
+    // First those that stay what they are.
+    for (node, host) in host_of.iter_mut().enumerate().filter(|(_, host)| host.is_none()) {
+        *host = free.take(&node);
+    }
+    let host = |host: Option<usize>| host.or_else(|| free.pop_first()).expect("a host each");
+    host_of.into_iter().map(host).collect()
+}
+
+/// Gives the node one of the hosts that it wants, if nodes that have one can be moved on so that
+/// all keep one.
+fn settle(
+    node: usize,
+    wants: &[Vec<usize>],
+    node_at: &mut [Option<usize>],
+    tried: &mut [bool],
+) -> bool {
+    for &host in &wants[node] {
+        if std::mem::replace(&mut tried[host], true) {
+            continue;
+        }
+        if node_at[host].is_none_or(|other| settle(other, wants, node_at, tried)) {
+            node_at[host] = Some(node);
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether the recovery can make up for the data of `lost` and the parity that the `bare` keep.
+fn made_up_for(protection: &Protection, lost: &[Pe], bare: &BTreeSet<Pe>) -> Result<(), String> {
+    for (group, shape) in protection.shapes.iter().enumerate() {
+        let finding = |(place, pe): (usize, &Pe)| {
+            let parities = bits(shape.layout.parities_of(place).len());
+            let data = if lost.contains(pe) { bits(shape.layout.chunks()) } else { 0 };
+            let parity = if bare.contains(pe) { parities } else { 0 };
+            Finding { snapshot: data, parity, empty: lost.contains(pe) && bare.contains(pe) }
+        };
+        let findings: Vec<Finding> = shape.members.iter().enumerate().map(finding).collect();
+        plan::check(group, &shape.layout, &shape.members, &findings, true)
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

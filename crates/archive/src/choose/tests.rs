@@ -1,0 +1,174 @@
+//! Every way in which three hosts can hold the files of three PEs, and what each is good for.
+
+use raidshmem_core::disk::Entry;
+use raidshmem_core::placement::Domains;
+use raidshmem_core::settings::{BackupMode, Settings};
+
+use super::*;
+use crate::manifest::Parity;
+
+const HOMES: [u32; 3] = [0, 1, 2];
+const N: CheckpointNumber = CheckpointNumber(40);
+
+fn protection(mode: BackupMode, parity: usize, pes: usize) -> Protection {
+    let settings = Settings { backup_mode: mode, parity, ..Settings::default() };
+    let nodes: Vec<usize> = (0..pes).collect();
+    let made = Protection::new(&settings, &nodes, &Domains::default());
+    made.expect("they can be grouped").expect("there is parity")
+}
+
+fn raid5(_: &[usize]) -> Option<Protection> {
+    Some(protection(BackupMode::Raid5, 1, 3))
+}
+
+fn entry(content: Content, pe: usize) -> Entry {
+    Entry { len: 100 + pe as u64, sum: content as u32 }
+}
+
+fn manifest(job: u64, protection: &Protection) -> Manifest {
+    let pes = protection.plan.of.len();
+    let entries = |content| (0..pes).map(|pe| entry(content, pe)).collect::<Vec<Entry>>();
+    let (code, seconds, heap_len) = (Code::of(protection), 1, 1 << 20);
+    let parity = Some(Parity { code, entries: entries(Content::Parity) });
+    let (mode, program, entries) = ("raid5".into(), "p".into(), entries(Content::Data));
+    Manifest { job, number: N, heap_len, seconds, mode, program, entries, parity }
+}
+
+/// A folder with the files of these PEs.
+fn held(manifest: &Manifest, set: Option<u64>, pes: &[usize]) -> Held {
+    let of = |content| move |&pe: &usize| (content, Pe::of(pe), entry(content, pe));
+    let (data, parity) = (pes.iter().map(of(Content::Data)), pes.iter().map(of(Content::Parity)));
+    let (job, number) = (manifest.job, manifest.number);
+    let folder = format!("{job}-{pes:?}");
+    let set = set.map(|set| (set, manifest.encode()));
+    Held { folder, job, number, set, files: data.chain(parity).collect() }
+}
+
+fn newest(hosts: &[Vec<Held>]) -> Result<Chosen, String> {
+    choose(hosts, &Wanted { set: None, home: &HOMES, protect: &raid5 })
+}
+
+/// The most PEs that can be at home, by trying every order of the hosts.
+fn most_at_home(holds: &[Vec<usize>]) -> usize {
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    let at_home = |order: &[usize; 3]| (0..3).filter(|&pe| holds[order[pe]].contains(&pe)).count();
+    orders.iter().map(at_home).max().expect("six orders")
+}
+
+#[test]
+fn whatever_the_disks_hold_as_few_as_can_be_are_lost_and_as_many_at_home() {
+    let manifest = manifest(7, &protection(BackupMode::Raid5, 1, 3));
+    for pattern in 0u32..1 << 9 {
+        let holds: Vec<Vec<usize>> = (0..3)
+            .map(|host| (0..3).filter(|pe| pattern >> (3 * host + pe) & 1 == 1).collect())
+            .collect();
+        let of_host = |pes: &Vec<usize>| match pes[..] {
+            [] => Vec::new(),
+            _ => vec![held(&manifest, Some(5), pes)],
+        };
+        let hosts: Vec<Vec<Held>> = holds.iter().map(of_host).collect();
+        let lost: Vec<Pe> =
+            Pe::all(3).filter(|pe| !holds.iter().flatten().any(|it| *it == pe.at())).collect();
+        let chosen = newest(&hosts);
+        if lost.len() > 1 {
+            assert!(chosen.is_err(), "{holds:?}");
+            continue;
+        }
+        let chosen = chosen.unwrap_or_else(|why| panic!("{holds:?}: {why}"));
+        assert_eq!((&chosen.lost, chosen.set, chosen.parity), (&lost, 5, true), "{holds:?}");
+        let mut all = chosen.host_of.clone();
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2], "{holds:?}");
+        let at_home = |pe: &Pe| {
+            let node = chosen.node_of[pe.at()];
+            assert!(lost.contains(pe) || holds[chosen.host_of[node as usize]].contains(&pe.at()));
+            node == HOMES[pe.at()] && !lost.contains(pe)
+        };
+        assert_eq!(Pe::all(3).filter(at_home).count(), most_at_home(&holds), "{holds:?}");
+    }
+}
+
+#[test]
+fn any_order_of_the_hosts_is_taken_and_that_which_is_stays() {
+    let manifest = manifest(7, &protection(BackupMode::Raid5, 1, 3));
+    let host = |pe: usize| vec![held(&manifest, Some(5), &[pe])];
+    let host_of = |hosts: &[Vec<Held>]| newest(hosts).expect("it is whole").host_of;
+    assert_eq!(host_of(&[host(2), host(0), host(1)]), [1, 2, 0]);
+    assert_eq!(host_of(&[host(0), Vec::new(), host(2)]), [0, 1, 2]);
+    assert_eq!(host_of(&[host(2), Vec::new(), host(0)]), [2, 1, 0]);
+    // A disk that all see.
+    let all: Vec<Held> = (0..3).flat_map(host).collect();
+    let chosen = newest(&[all.clone(), all.clone(), all]).expect("it is whole");
+    assert_eq!((chosen.host_of, chosen.node_of), (vec![0, 1, 2], HOMES.to_vec()));
+    assert_eq!(chosen.folders, [["7-[0]"], ["7-[1]"], ["7-[2]"]]);
+}
+
+#[test]
+fn a_set_is_there_if_one_has_its_manifest_and_else_it_is_none() {
+    let manifest = manifest(7, &protection(BackupMode::Raid5, 1, 3));
+    let hosts = |sets: [Option<u64>; 3]| -> Vec<Vec<Held>> {
+        (0..3).map(|pe| vec![held(&manifest, sets[pe], &[pe])]).collect()
+    };
+    let chosen = newest(&hosts([None, Some(9), None])).expect("one is enough");
+    assert_eq!((chosen.set, chosen.lost.len()), (9, 0));
+    let none = "there is no checkpoint on the disk of any node";
+    assert_eq!(newest(&hosts([None; 3])).unwrap_err(), none);
+}
+
+#[test]
+fn the_newest_set_that_is_whole_enough_is_taken_or_the_one_that_is_named() {
+    let of = protection(BackupMode::Raid5, 1, 3);
+    let (old, new) = (manifest(7, &of), manifest(8, &of));
+    let host = |pe: usize| vec![held(&old, Some(5), &[pe])];
+    let mut hosts = vec![host(0), host(1), host(2)];
+    hosts[1].push(held(&new, Some(6), &[1]));
+    let chosen = newest(&hosts).expect("the older one is whole");
+    assert_eq!((chosen.set, chosen.manifest.job), (5, 7));
+    let why = "set 6: unrecoverable: group 0 lost PEs 0,2, parity 1";
+    assert_eq!(chosen.passed, [why]);
+    let named = |set| {
+        choose(&hosts, &Wanted { set: Some(set), home: &HOMES, protect: &raid5 })
+            .map(|it| it.manifest.job)
+    };
+    assert_eq!(named(5), Ok(7));
+    assert_eq!(named(6), Err(why.to_owned()));
+    assert_eq!(named(4), Err("expected @6 or @5".to_owned()));
+}
+
+#[test]
+fn what_does_not_fit_is_said() {
+    let manifest = manifest(7, &protection(BackupMode::Raid5, 1, 3));
+    let hosts: Vec<Vec<Held>> = (0..3).map(|pe| vec![held(&manifest, Some(5), &[pe])]).collect();
+    let of = |home: &[u32], protect: &dyn Fn(&[usize]) -> Option<Protection>, hosts: &[_]| {
+        choose(hosts, &Wanted { set: Some(5), home, protect })
+    };
+    let two = of(&[0, 1], &raid5, &hosts).unwrap_err();
+    assert_eq!(two, "set 5: it is of 3 PEs; expected -n 3");
+    // Another mode needs all data, and no parity.
+    let rs = |_: &[usize]| Some(protection(BackupMode::Rs, 2, 3));
+    let chosen = of(&HOMES, &rs, &hosts).expect("all data is there");
+    assert!(!chosen.parity && chosen.lost.is_empty());
+    let without: Vec<Vec<Held>> = vec![hosts[0].clone(), Vec::new(), hosts[2].clone()];
+    let why = of(&HOMES, &rs, &without).unwrap_err();
+    assert_eq!(why, "set 5: no disk has PEs 1, and its parity is of other groups");
+    // A parity file that is missing is a loss too.
+    let mut bare = without;
+    bare[0][0].files.retain(|&(content, ..)| content == Content::Data);
+    let why = of(&HOMES, &raid5, &bare).unwrap_err();
+    assert!(why.contains("unrecoverable: group 0 lost"), "{why}");
+    // A file of another set of that checkpoint is none.
+    let mut other = hosts;
+    other[1][0].files[0].2.sum ^= 64;
+    assert_eq!(of(&HOMES, &raid5, &other).expect("it is made up for").lost, [Pe(1)]);
+}
+
+/// A PE that went to another node before the set was written begins where its file is.
+#[test]
+fn a_pe_begins_where_its_file_is() {
+    let manifest = manifest(7, &protection(BackupMode::Raid5, 1, 3));
+    let hosts =
+        [vec![held(&manifest, Some(5), &[0, 2])], vec![held(&manifest, Some(5), &[1])], Vec::new()];
+    let chosen = newest(&hosts).expect("all is there");
+    assert_eq!((chosen.node_of, chosen.lost), (vec![0, 1, 0], Vec::new()));
+    assert_eq!(chosen.folders, [vec!["7-[0, 2]".to_owned()], vec!["7-[1]".to_owned()], vec![]]);
+}

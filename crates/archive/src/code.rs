@@ -1,0 +1,69 @@
+//! How the parity of a set is computed, as its manifest says it.
+//!
+//! Invariant of one that was read: every PE is in exactly one group, and each group has more
+//! members than parities.
+
+use raidshmem_core::disk::Share;
+use raidshmem_core::quantity::Pe;
+use raidshmem_core::settings::BackupMode;
+use raidshmem_core::store::protection::Protection;
+
+use crate::bytes::{Reader, Writer};
+use crate::error::FormatError;
+
+/// Which parity lies in which file: `docs/format.md` has the schemes and the arithmetic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Code {
+    /// `mirror`, `raid4`, `raid5` or `rs`.
+    pub scheme: String,
+    /// Parities of each stripe.
+    pub parity: u32,
+    /// The PEs of each group, in the order of their places.
+    pub groups: Vec<Vec<Pe>>,
+}
+
+impl Code {
+    /// That of a job.
+    pub fn of(protection: &Protection) -> Code {
+        let scheme = match protection.mode {
+            BackupMode::Double => "mirror",
+            mode => mode.name(),
+        };
+        let groups = protection.shapes.iter().map(|shape| shape.members.clone()).collect();
+        Code { scheme: scheme.to_owned(), parity: protection.plan.parity as u32, groups }
+    }
+
+    /// How much of it each PE keeps, in their order.
+    pub fn shares(protection: &Protection) -> Vec<Share> {
+        let share = |pe: Pe| {
+            let (shape, place) = protection.place(pe);
+            let (chunks, held) = (shape.layout.chunks(), shape.layout.parities_of(place).len());
+            Share { pe, chunks: chunks as u32, held: held as u32 }
+        };
+        Pe::all(protection.plan.of.len()).map(share).collect()
+    }
+
+    pub(crate) fn write(&self, out: &mut Writer) {
+        out.run(self.scheme.as_bytes());
+        out.u32(self.parity);
+        out.count(self.groups.len());
+        for group in &self.groups {
+            out.count(group.len());
+            group.iter().for_each(|pe| out.u32(pe.0));
+        }
+    }
+
+    pub(crate) fn read(body: &mut Reader<'_>) -> Result<Code, FormatError> {
+        let (scheme, parity) = (body.text()?, body.u32()?);
+        let groups = body.list(8, |body| body.list(4, |body| Ok(Pe(body.u32()?))))?;
+        Ok(Code { scheme, parity, groups })
+    }
+
+    /// True if it can be that of so many PEs.
+    pub(crate) fn is_of(&self, pes: usize) -> bool {
+        let mut all: Vec<Pe> = self.groups.iter().flatten().copied().collect();
+        all.sort_unstable();
+        let room = |group: &Vec<Pe>| group.len() > self.parity as usize;
+        self.parity > 0 && self.groups.iter().all(room) && all.into_iter().eq(Pe::all(pes))
+    }
+}

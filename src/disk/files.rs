@@ -1,0 +1,227 @@
+//! The files of a set: opening one, its head, and its tiles.
+//!
+//! Invariant: nothing is read through a link, or from a file of another user.
+
+#![forbid(unsafe_code)]
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use raidshmem_archive::error::FormatError;
+use raidshmem_archive::manifest::Manifest;
+use raidshmem_archive::parity::ParityHead;
+use raidshmem_archive::part::Head;
+use raidshmem_archive::tiles::{BEGIN, Tiles, data_at};
+use raidshmem_core::disk::{Content, Entry};
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
+
+/// Why a file or folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SetError {
+    /// What the system says.
+    #[error("{}: {error}", .path.display())]
+    Io {
+        /// Of which file or folder.
+        path: PathBuf,
+        /// What it says.
+        error: io::Error,
+    },
+    /// It is no file of a set, or damaged.
+    #[error("{}: {error}", .path.display())]
+    Format {
+        /// Which file.
+        path: PathBuf,
+        /// What does not fit.
+        error: FormatError,
+    },
+    /// It is not what it should be.
+    #[error("{}: {why}", .path.display())]
+    Strange {
+        /// Which file or folder.
+        path: PathBuf,
+        /// Why.
+        why: &'static str,
+    },
+}
+
+/// What the system says, of that file or folder.
+pub fn io_at(path: &Path) -> impl Fn(io::Error) -> SetError {
+    move |error| SetError::Io { path: path.to_owned(), error }
+}
+
+/// What does not fit, of that file.
+pub fn format_at(path: &Path) -> impl Fn(FormatError) -> SetError {
+    move |error| SetError::Format { path: path.to_owned(), error }
+}
+
+/// Opens a file of a set: a plain file of this user, or of root.
+///
+/// # Errors
+/// It is something else, or cannot be opened.
+pub fn open(path: &Path) -> Result<File, SetError> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io_at(path))?;
+    let meta = file.metadata().map_err(io_at(path))?;
+    let strange = |why| SetError::Strange { path: path.to_owned(), why };
+    match () {
+        () if !meta.is_file() => Err(strange("expected a plain file")),
+        () if !is_ours(meta.uid()) => Err(strange("it belongs to another user")),
+        () => Ok(file),
+    }
+}
+
+fn is_ours(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
+}
+
+/// Fills `bytes` from a file.
+fn read_exact(file: &File, path: &Path, at: u64, bytes: &mut [u8]) -> Result<(), SetError> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, at).map_err(io_at(path))
+}
+
+/// The name of the file of a PE.
+pub fn name(content: Content, pe: Pe) -> String {
+    match content {
+        Content::Data => format!("pe-{pe}"),
+        Content::Parity => format!("parity-{pe}"),
+    }
+}
+
+/// Whose file it is, and of which checkpoint of which job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// The job that wrote it.
+    pub job: u64,
+    /// The checkpoint.
+    pub number: CheckpointNumber,
+    /// The PE.
+    pub pe: Pe,
+    /// How many there are.
+    pub n_pes: u32,
+    /// Bytes of the symmetric heap.
+    pub heap_len: u64,
+}
+
+impl Owner {
+    /// A PE of the job that wrote the set.
+    pub fn of(manifest: &Manifest, pe: Pe) -> Owner {
+        let Manifest { job, number, heap_len, .. } = *manifest;
+        Owner { job, number, pe, n_pes: manifest.entries.len() as u32, heap_len }
+    }
+}
+
+/// A head of a file of a PE.
+pub trait PeHead: Sized {
+    /// What such a file holds.
+    const CONTENT: Content;
+    /// Bytes of a head that begins so.
+    ///
+    /// # Errors
+    /// They begin none.
+    fn len_of(bytes: &[u8]) -> Result<usize, FormatError>;
+    /// The head.
+    ///
+    /// # Errors
+    /// They are none.
+    fn decode(bytes: &[u8]) -> Result<Self, FormatError>;
+    /// Whose it is.
+    fn owner(&self) -> Owner;
+    /// What follows it.
+    fn tiles(&self) -> Tiles<'_>;
+}
+
+macro_rules! heads {
+    ($($head:ident: $content:ident),*) => { $(
+        impl PeHead for $head {
+            const CONTENT: Content = Content::$content;
+            fn len_of(bytes: &[u8]) -> Result<usize, FormatError> {
+                $head::len_of(bytes)
+            }
+            fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+                $head::decode(bytes)
+            }
+            fn owner(&self) -> Owner {
+                let $head { job, number, pe, n_pes, heap_len, .. } = *self;
+                Owner { job, number, pe, n_pes, heap_len }
+            }
+            fn tiles(&self) -> Tiles<'_> {
+                $head::tiles(self)
+            }
+        }
+    )* };
+}
+heads!(Head: Data, ParityHead: Parity);
+
+/// A file of a PE whose head holds.
+#[derive(Debug)]
+pub struct PeFile<H> {
+    file: File,
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it begins with.
+    pub head: H,
+    /// Where its first tile begins.
+    at: u64,
+    /// As a manifest knows it.
+    pub entry: Entry,
+}
+
+impl<H: PeHead> PeFile<H> {
+    /// The file of a PE in a folder.
+    ///
+    /// # Errors
+    /// It is not there, or not whole as far as its head says.
+    pub fn open(folder: &Path, pe: Pe) -> Result<PeFile<H>, SetError> {
+        let path = folder.join(name(H::CONTENT, pe));
+        let file = open(&path)?;
+        let len = file.metadata().map_err(io_at(&path))?.len();
+        let short = |expected| format_at(&path)(FormatError::Short { expected, found: len });
+        let mut begin = [0; BEGIN];
+        read_exact(&file, &path, 0, &mut begin)?;
+        let head_len = H::len_of(&begin).map_err(format_at(&path))?;
+        if head_len as u64 > len {
+            return Err(short(head_len as u64));
+        }
+        let mut bytes = vec![0; head_len];
+        read_exact(&file, &path, 0, &mut bytes)?;
+        let head = H::decode(&bytes).map_err(format_at(&path))?;
+        let sum = bytes.last_chunk().copied().map_or(0, u32::from_le_bytes);
+        let at = data_at(head_len);
+        let end = at + head.tiles().len;
+        match len.cmp(&end) {
+            std::cmp::Ordering::Less => Err(short(end)),
+            std::cmp::Ordering::Greater => {
+                Err(SetError::Strange { path, why: "longer than its head says" })
+            }
+            std::cmp::Ordering::Equal => {
+                Ok(PeFile { file, path, head, at, entry: Entry { len, sum } })
+            }
+        }
+    }
+
+    /// The same; it must be the file that a set has of its owner.
+    ///
+    /// # Errors
+    /// As above, or it is of another set.
+    pub fn open_of(folder: &Path, owner: Owner) -> Result<PeFile<H>, SetError> {
+        let opened = PeFile::open(folder, owner.pe)?;
+        let why = "it belongs to another set";
+        match H::owner(&opened.head) == owner {
+            true => Ok(opened),
+            false => Err(SetError::Strange { path: opened.path, why }),
+        }
+    }
+
+    /// Makes `into` the bytes of a tile, which hold.
+    ///
+    /// # Errors
+    /// They cannot be read, or do not hold.
+    pub fn tile(&self, tile: usize, into: &mut Vec<u8>) -> Result<(), SetError> {
+        let range = self.head.tiles().range(tile);
+        into.resize((range.end - range.start) as usize, 0);
+        read_exact(&self.file, &self.path, self.at + range.start, into)?;
+        self.head.tiles().check(tile, into).map_err(format_at(&self.path))
+    }
+}

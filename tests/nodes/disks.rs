@@ -1,0 +1,133 @@
+//! Checkpoints on the disks of hosts, each of which sees its own only: a job begins again on hosts
+//! in any order, with a disk that is empty, and refuses where too much is gone.
+//!
+//! A folder that is mounted over the same place on each host stands for its disk.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::net::Net;
+use super::support::jacobi;
+use super::support::{Job, Outcome, has_ucx};
+
+/// Long enough that two sets are on disk before its end.
+const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
+
+/// Hosts, and a disk for each.
+struct Disks {
+    net: Net,
+    folder: PathBuf,
+}
+
+impl Disks {
+    fn new(hosts: usize) -> Disks {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("disks-{}-{number}", std::process::id());
+        let disks = Disks { net: Net::new(hosts), folder: Path::new(TMPDIR).join(name) };
+        fs::create_dir_all(disks.seen()).expect("a place for a disk");
+        (0..hosts).for_each(|host| fs::create_dir_all(disks.disk(host)).expect("a disk"));
+        let (own, seen) = (disks.folder.display(), disks.seen());
+        let text = format!(
+            "#!/bin/sh\nhost=$1\nshift\nexec ip netns exec \"$host\" sh -c 'mount --bind \"$0\" {} \
+             && exec \"$@\"' {own}/\"$host\" \"$@\"\n",
+            seen.display()
+        );
+        fs::write(disks.script(), text).expect("a script");
+        fs::set_permissions(disks.script(), PermissionsExt::from_mode(0o755)).expect("it may run");
+        disks
+    }
+
+    fn script(&self) -> PathBuf {
+        self.folder.join("agent")
+    }
+
+    /// Where a host sees its disk.
+    fn seen(&self) -> PathBuf {
+        self.folder.join("seen")
+    }
+
+    fn disk(&self, host: usize) -> PathBuf {
+        self.folder.join(self.net.host(host))
+    }
+
+    fn wipe(&self, host: usize) {
+        fs::remove_dir_all(self.disk(host)).expect("its disk is wiped");
+        fs::create_dir_all(self.disk(host)).expect("an empty disk");
+    }
+
+    /// A job of a PE on each of these hosts.
+    fn job(&self, hosts: &[usize]) -> Job {
+        let hosts: Vec<String> =
+            hosts.iter().map(|&host| format!("{}:1", self.net.host(host))).collect();
+        let agent = format!("{} {{host}}", self.script().display());
+        let job = self.net.oshrun(&["--hosts", &hosts.join(","), "--launch-agent", &agent]);
+        let job = job.args(&["--fabric", "ucx"]).mode("raid5").with_orphans();
+        job.env("SHMEM_FT_STORE_LAYOUT", "local")
+    }
+
+    /// Has a job write sets, and kills it with all hosts.
+    fn fill(&self, hosts: &[usize]) {
+        let seen = self.seen();
+        let job = self.job(hosts).args(&["--verbose"]).env("SHMEM_FT_STORE_EVERY", "1");
+        let job = job.env("SHMEM_FT_STORE", seen.to_str().expect("a plain name"));
+        let mut run = jacobi::job(job, LONG).start();
+        run.wait_for("set-2,");
+        self.net.kill_all();
+        run.finish().status(137);
+    }
+
+    fn resume(&self, hosts: &[usize]) -> Outcome {
+        let seen = self.seen();
+        let words = ["--verbose", "--resume", seen.to_str().expect("a plain name")];
+        let job = self.job(hosts).args(&words);
+        jacobi::job(job, LONG).run()
+    }
+}
+
+impl Drop for Disks {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+const TMPDIR: &str = env!("CARGO_TARGET_TMPDIR");
+
+#[test]
+fn hosts_in_another_order_are_the_nodes_whose_files_they_have() {
+    if !has_ucx() {
+        return;
+    }
+    let disks = Disks::new(5);
+    disks.fill(&[0, 1, 2, 3]);
+    let outcome = disks.resume(&[2, 0, 3, 1]);
+    outcome.right_sum(LONG).says("begins from set ");
+    outcome.check(!outcome.err.contains("rebuilt"), "nothing was lost");
+    // One of them has been replaced, and the others are in yet another order.
+    let outcome = disks.resume(&[1, 4, 3, 0]);
+    outcome.right_sum(LONG).says("PE 2 is rebuilt from the parity there");
+    outcome.says(" rebuilt from PEs ");
+    // It has written nothing: the one that was replaced is still the only one with its files.
+    disks.resume(&[3, 2, 1, 0]).right_sum(LONG);
+}
+
+#[test]
+fn a_disk_that_was_wiped_is_made_up_for_and_two_are_not() {
+    if !has_ucx() {
+        return;
+    }
+    let disks = Disks::new(4);
+    disks.fill(&[0, 1, 2, 3]);
+    disks.wipe(1);
+    let outcome = disks.resume(&[0, 1, 2, 3]);
+    outcome.right_sum(LONG).says("PE 1 is rebuilt from the parity there");
+    outcome.says(" rebuilt from PEs ");
+    disks.wipe(3);
+    let outcome = disks.resume(&[1, 0, 2, 3]);
+    outcome.status(2).says("unrecoverable: group 0 lost PEs 1,3, parity 1");
+    let lines = outcome.err.lines().filter(|line| line.starts_with("oshrun: ")).count();
+    outcome.check(lines == 1, "one line was expected");
+    outcome.check(jacobi::sum(&outcome.out).is_none(), "no sum was expected");
+}

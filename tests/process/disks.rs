@@ -1,0 +1,237 @@
+//! Checkpoints on the disks of their nodes: a job begins again though some are wiped, and says what
+//! is missing where too many are. A folder for each node stands for its disk.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+
+use super::disk::{LONG, Store, refused};
+use super::support::processes::signal;
+use super::support::{Job, Outcome, jacobi};
+
+/// Four nodes with a PE each, and a disk each.
+struct Disks(Store);
+
+impl Disks {
+    /// Has a job write two sets at least, and kills all of it.
+    fn fill(mode: &str) -> Disks {
+        let disks = Disks(Store::new());
+        let job = disks.local(disks.0.job(mode, &["--nodes", "4"]));
+        let mut run = jacobi::job(job, LONG).with_orphans().start();
+        run.wait_for("set-2,");
+        run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
+        run.finish().status(137);
+        disks
+    }
+
+    fn local(&self, job: Job) -> Job {
+        job.env("SHMEM_FT_STORE_LAYOUT", "local")
+    }
+
+    fn resume_at(&self, given: &str, mode: &str, words: &[&str]) -> Outcome {
+        let job = Job::new(4).mode(mode).args(&["--verbose", "--resume", given]).args(words);
+        jacobi::job(self.local(job), LONG).run()
+    }
+
+    fn resume(&self, mode: &str) -> Outcome {
+        self.resume_at(self.0.text(), mode, &["--nodes", "4"])
+    }
+
+    fn node(&self, node: usize) -> PathBuf {
+        self.0.0.join(format!("node-{node}"))
+    }
+
+    fn wipe(&self, node: usize) {
+        fs::remove_dir_all(self.node(node)).expect("its disk is wiped");
+    }
+
+    /// The sets of a node, the newest first.
+    fn sets(&self, node: usize) -> Vec<u64> {
+        let entries = fs::read_dir(self.node(node)).expect("a disk").flatten();
+        let number = |name: String| name.strip_prefix("set-")?.parse().ok();
+        let names = entries.map(|entry| entry.file_name().into_string().expect("a plain name"));
+        let mut sets: Vec<u64> = names.filter_map(number).collect();
+        sets.sort_unstable_by_key(|&set| std::cmp::Reverse(set));
+        sets
+    }
+
+    /// A set that every node has, and the newest of those.
+    fn common(&self) -> u64 {
+        let all: Vec<Vec<u64>> = (0..4).map(|node| self.sets(node)).collect();
+        let everywhere = |set: &&u64| all.iter().all(|sets| sets.contains(set));
+        *all[0].iter().find(everywhere).expect("a set that all have")
+    }
+
+    /// Begins a file of a set with another byte in its last tile.
+    fn damage(&self, node: usize, set: u64, name: &str) {
+        let file = self.node(node).join(format!("set-{set}")).join(name);
+        let mut bytes = fs::read(&file).expect("a file");
+        *bytes.last_mut().expect("bytes") ^= 1;
+        fs::write(&file, bytes).expect("written");
+    }
+}
+
+/// Fails unless the job says what that PE was rebuilt from.
+#[track_caller]
+fn is_rebuilt(outcome: &Outcome, pe: usize) {
+    let of_pe = format!("PE {pe}: ");
+    let rebuilt = |line: &str| line.contains(&of_pe) && line.contains(" rebuilt from PE");
+    outcome.check(outcome.err.lines().any(rebuilt), &format!("PE {pe} was to be rebuilt"));
+}
+
+#[test]
+fn a_job_goes_on_though_as_many_disks_as_parities_are_wiped() {
+    for (mode, wiped) in [("raid5", &[2][..]), ("rs", &[0, 3]), ("raid4", &[3]), ("double", &[1])] {
+        let disks = Disks::fill(mode);
+        wiped.iter().for_each(|&node| disks.wipe(node));
+        let outcome = disks.resume(mode);
+        outcome.right_sum(LONG).says("rebuilt from the parity there").says("all PEs resume from");
+        wiped.iter().for_each(|&pe| is_rebuilt(&outcome, pe));
+    }
+}
+
+#[test]
+fn with_all_disks_nothing_is_rebuilt_and_nodes_and_mode_may_be_others() {
+    let disks = Disks::fill("raid5");
+    let whole = disks.resume("raid5");
+    whole.right_sum(LONG).says("oshrun: begins from set ");
+    whole.check(!whole.err.contains("rebuilt"), "nothing was lost");
+    for (mode, words) in [("rs", "4"), ("raid5", "2"), ("double", "1")] {
+        let outcome = disks.resume_at(disks.0.text(), mode, &["--nodes", words]);
+        outcome.right_sum(LONG).says("oshrun: begins from set ");
+    }
+}
+
+#[test]
+fn a_damaged_file_counts_as_lost() {
+    let disks = Disks::fill("raid5");
+    let set = disks.common();
+    let given = format!("{}@{set}", disks.0.text());
+    let resume = || disks.resume_at(&given, "raid5", &["--nodes", "4"]);
+    disks.damage(1, set, "parity-1");
+    resume().right_sum(LONG).says("parity-1: damaged: the checksum of tile");
+    disks.damage(1, set, "pe-1");
+    let outcome = resume();
+    outcome.right_sum(LONG).says("pe-1: damaged: the checksum of tile").says("counts as lost");
+    is_rebuilt(&outcome, 1);
+    // A second one is too much: all come to that once they have read.
+    disks.damage(2, set, "pe-2");
+    let outcome = resume();
+    outcome.status(3).says("unrecoverable: group 0 lost PE 1, parity 1; not usable on PE 2");
+}
+
+#[test]
+fn more_wiped_disks_than_parities_are_refused_with_one_line() {
+    let disks = Disks::fill("raid5");
+    disks.wipe(1);
+    disks.wipe(2);
+    let outcome = disks.resume("raid5");
+    refused(&outcome, "unrecoverable: group 0 lost PEs 1,2, parity 1");
+    outcome.says("there is no whole checkpoint; set ");
+    // Another mode has no use for the parity.
+    disks.wipe(3);
+    refused(&disks.resume("rs"), "no disk has PEs 1,2,3, and its parity is of other groups");
+    disks.wipe(0);
+    refused(&disks.resume("raid5"), "there is no checkpoint on the disk of any node");
+    let three = Job::new(3).mode("raid5").args(&["--resume", disks.0.text(), "--nodes", "3"]);
+    refused(&jacobi::job(disks.local(three), LONG).run(), "there is no checkpoint on the disk");
+}
+
+/// What is missing in the newest set is in the one before.
+#[test]
+fn the_set_before_is_taken_where_too_much_of_the_newest_is_gone() {
+    let disks = Disks::fill("raid5");
+    let newest = (0..4).filter_map(|node| disks.sets(node).first().copied()).max();
+    let newest = newest.expect("a set");
+    for node in 1..4 {
+        for name in [format!("set-{newest}")] {
+            let _ = fs::remove_dir_all(disks.node(node).join(name));
+        }
+        let entries = fs::read_dir(disks.node(node)).expect("a disk").flatten();
+        for part in entries.filter(|it| it.path().extension().is_some_and(|end| end == "part")) {
+            fs::remove_dir_all(part.path()).expect("removed");
+        }
+    }
+    let outcome = disks.resume("raid5");
+    outcome.right_sum(LONG).says(&format!("set {newest}: unrecoverable: group 0 lost PEs 1,2,3"));
+    outcome.says("it is passed over").says("oshrun: begins from set ");
+}
+
+/// The launcher orders all to commit: one that has is enough, though the others were killed before.
+#[test]
+fn a_set_that_one_node_has_committed_is_whole() {
+    let disks = Disks::fill("raid5");
+    let set = disks.common();
+    for node in 1..4 {
+        let folder = disks.node(node);
+        let set = folder.join(format!("set-{set}"));
+        fs::remove_file(set.join("manifest")).expect("it has one");
+        fs::rename(&set, folder.join(format!("{:016x}-1.part", 7))).expect("renamed");
+    }
+    let given = format!("{}@{set}", disks.0.text());
+    let outcome = disks.resume_at(&given, "raid5", &["--nodes", "4"]);
+    outcome.right_sum(LONG).says(&format!("begins from set {set}"));
+    outcome.check(!outcome.err.contains("rebuilt"), "nothing was lost");
+}
+
+/// A PE whose node was lost writes on another node's disk from then on, and begins there.
+#[test]
+fn a_pe_that_moved_begins_where_its_file_is() {
+    let disks = Disks(Store::new());
+    let words = ["--nodes", "4", "--kill-node", "3@3"];
+    let job = disks.local(disks.0.job("raid5", &words));
+    let mut run = jacobi::job(job, LONG).with_orphans().start();
+    run.wait_for("all PEs resume from");
+    for _ in 0..2 {
+        run.wait_for("is on disk");
+    }
+    run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
+    run.finish().status(137);
+    let outcome = disks.resume("raid5");
+    outcome.right_sum(LONG).says("oshrun: begins from set ");
+    outcome.check(!outcome.err.contains("rebuilt"), "its file is on another disk");
+}
+
+#[test]
+fn killed_and_resumed_on_their_own_disks_until_it_is_through() {
+    let disks = Disks::fill("raid5");
+    for more in 1..4 {
+        disks.wipe(more);
+        let newest = (0..4).filter(|&node| disks.node(node).exists());
+        let newest = newest.filter_map(|node| disks.sets(node).first().copied()).max();
+        let words = ["--nodes", "4", "--resume", disks.0.text()];
+        let job = disks.local(disks.0.job("raid5", &words));
+        let mut run = jacobi::job(job, LONG).with_orphans().start();
+        let next = format!("set-{},", newest.expect("a set") + 2);
+        if run.line_or_end(&next).is_none() {
+            run.finish().right_sum(LONG); // it was through before
+            return;
+        }
+        run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
+        run.finish().status(137);
+    }
+    disks.resume("raid5").right_sum(LONG);
+}
+
+#[test]
+fn sets_of_nodes_are_listed_checked_and_deleted() {
+    let disks = Disks::fill("raid5");
+    let set = disks.common();
+    let text = |words: &[&str]| {
+        let output = disks.0.oshinfo(words);
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (status, listed) = text(&["--verify"]);
+    assert_eq!(status, Some(0), "{listed}");
+    for node in 0..4 {
+        assert!(listed.contains(&format!("set {set} of node {node}  checkpoint ")), "{listed}");
+    }
+    disks.damage(3, set, "parity-3");
+    let (status, listed) = text(&["--verify"]);
+    assert_eq!(status, Some(1), "{listed}");
+    assert!(listed.contains(&format!("set {set} of node 3  not whole: ")), "{listed}");
+    let (status, _) = text(&["--prune", "1"]);
+    assert_eq!(status, Some(0));
+    assert!((0..4).all(|node| disks.sets(node).len() == 1));
+}
