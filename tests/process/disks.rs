@@ -145,9 +145,7 @@ fn the_set_before_is_taken_where_too_much_of_the_newest_is_gone() {
     let newest = (0..4).filter_map(|node| disks.sets(node).first().copied()).max();
     let newest = newest.expect("a set");
     for node in 1..4 {
-        for name in [format!("set-{newest}")] {
-            let _ = fs::remove_dir_all(disks.node(node).join(name));
-        }
+        let _ = fs::remove_dir_all(disks.node(node).join(format!("set-{newest}")));
         let entries = fs::read_dir(disks.node(node)).expect("a disk").flatten();
         for part in entries.filter(|it| it.path().extension().is_some_and(|end| end == "part")) {
             fs::remove_dir_all(part.path()).expect("removed");

@@ -1,9 +1,8 @@
 //! The messages of the control connections. Pure data; others carry them.
 //!
 //! Two conversations: launcher with agent, agent with PE. An agent passes on what a PE says about
-//! itself as `Up::Said`, so the launcher sees one stream a node. On another host a node supervisor
-//! starts the agent and tells it, as a launcher would, whom to join; the agent then says `Hello`
-//! first.
+//! itself as `Up::Said`, so the launcher sees one stream a node. On another host a supervisor
+//! starts the agent and tells it, as a launcher would, whom to join; that says `Hello` first.
 
 #![allow(missing_docs)] // the sentence of each variant speaks of its fields
 
@@ -21,7 +20,7 @@ use crate::settings::{Bind, Device, Fabric, Pages};
 pub use crate::step::RecoveryStep;
 use crate::view::{PES_MAX, View};
 
-/// Largest symmetric heap of a PE in bytes, as the settings bound it.
+/// Largest symmetric heap of a PE in bytes.
 pub const HEAP_MAX: u64 = 64 << 40;
 
 /// Number of a process in the job; never reused.
@@ -490,8 +489,7 @@ pub enum Report {
     Resumed { number: CheckpointNumber, micros: u64 },
     /// PE `pe` went back to checkpoint `number`, and others are in `shmem_finalize`.
     Alone { pe: Pe, number: CheckpointNumber, micros: u64 },
-    /// The scrub found a damaged `part` of the store: made whole again from the tiles of PEs `from`
-    /// (none for a record), or not.
+    /// The scrub found a damaged `part` of the store, and repaired it from PEs `from`, or not.
     Damaged { pe: Pe, number: CheckpointNumber, part: String, from: Option<Vec<Pe>> },
     /// What the scrub of one PE has seen by `shmem_finalize`.
     Scrubbed { pe: Pe, counts: Scrubbed },

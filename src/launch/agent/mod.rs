@@ -48,6 +48,7 @@ mod giving;
 mod heartbeat;
 mod input;
 mod join;
+mod lists;
 mod looks;
 mod meet;
 mod orders;
@@ -154,7 +155,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         up = link; // the supervisor has said all it had to say
         joined = Some((socket, launcher));
     }
-    first = storing::answer_lists(&mut up, first)?;
+    first = lists::answer(&mut up, first, ORDERS)?;
     let (job, node, program, place, timing, stop_signal) = match first {
         Some((Down::Configure { job, node, program, place, heartbeat, stop_signal }, _)) => {
             (*job, node, program, place, heartbeat, stop_signal)

@@ -4,7 +4,6 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,30 +12,16 @@ use std::time::{Duration, Instant};
 use raidshmem_archive::part::Object;
 use raidshmem_archive::program;
 use raidshmem_core::disk::{Failure, Outcome, Task};
-use raidshmem_core::message::{Down, Up};
+use raidshmem_core::message::Up;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_sys::socket::ChannelError;
 
-use super::{Agent, Local, ORDERS};
-use crate::control::link::Link;
-use crate::disk::{held, sets, variables, write};
+use super::{Agent, Local};
+use crate::disk::{sets, variables, write};
 use crate::launch::worker::Worker;
 
 /// How long what is being written may take to stop when the agent ends.
 const LAST_FILES: Duration = Duration::from_secs(5);
-
-/// Says what the disk here has as often as that is asked for; what comes after it, if `first` came
-/// first.
-pub(super) fn answer_lists(
-    up: &mut Link,
-    mut first: Option<(Down, Vec<OwnedFd>)>,
-) -> Result<Option<(Down, Vec<OwnedFd>)>, ChannelError> {
-    while let Some((Down::List { folder }, _)) = &first {
-        up.send(&Up::Held(held::list(Path::new(folder))), &[])?;
-        first = up.receive(ORDERS)?;
-    }
-    Ok(first)
-}
 
 impl Agent {
     pub(super) fn disk(&mut self, task: Task) -> Result<(), ChannelError> {
