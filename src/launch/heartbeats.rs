@@ -8,7 +8,7 @@
 //! number is not higher than all before it of that sender is dropped, so one that was recorded says
 //! nothing; nothing in a datagram is believed before its seal held.
 //!
-//! Left out: anything that must arrive; heartbeats are sent again.
+//! Left out: messages that must arrive. A lost heartbeat is followed by the next.
 
 #![forbid(unsafe_code)]
 

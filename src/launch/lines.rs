@@ -37,7 +37,7 @@ static FRAME: Mutex<Option<Option<Frame>>> = Mutex::new(None);
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 fn write(text: &str) {
-    // Nobody may be reading any more.
+    // There may be no reader any more.
     let _ = live::above(|| std::io::stderr().write_all(text.as_bytes()));
 }
 

@@ -64,7 +64,7 @@ impl Gate {
         }
     }
 
-    /// Lets what waits, and what follows, through to standard error.
+    /// Passes what waits, and what follows, on to standard error.
     pub fn open(&self) {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.open = true;

@@ -1,5 +1,5 @@
-//! Queries of a job that runs: a process that connects says in a word what it wants to know, and
-//! is sent a text.
+//! Queries of a running job: a process connects, sends one word that says what it wants to know,
+//! and receives a text.
 //!
 //! The launcher of each job listens at a socket that is named by its process id and has no place
 //! in a file system. A process of the same user (or of root) is heard. No process of the job but
@@ -27,9 +27,9 @@ use raidshmem_sys::process;
 
 /// How long the launcher of a job may take to answer.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How long who asked may take to read.
+/// How long a caller may take to read the answer.
 const READING: Duration = Duration::from_secs(10);
-/// How long who connected may take to say what to know.
+/// How long a caller may take to send its question.
 const ASKING: Duration = Duration::from_secs(1);
 /// Connections that have asked nothing yet, at most.
 const CALLERS: usize = 16;
@@ -85,7 +85,7 @@ fn address(job: u32) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("{NAME}{job}"))
 }
 
-/// Somebody who has not said yet what to know.
+/// A caller that has not sent its question yet.
 #[derive(Debug)]
 struct Caller {
     stream: UnixStream,
@@ -111,7 +111,7 @@ impl Caller {
     }
 }
 
-/// Where this launcher is asked.
+/// The socket at which this launcher is asked.
 #[derive(Debug)]
 pub struct QuerySocket {
     listener: UnixListener,
@@ -135,7 +135,7 @@ impl QuerySocket {
         std::iter::once(PollFd::new(&self.listener, PollFlags::IN)).chain(callers)
     }
 
-    /// When somebody is not waited for any more.
+    /// When the launcher gives up waiting for a caller.
     pub fn deadline(&self) -> Option<Instant> {
         self.callers.iter().map(|caller| caller.until).min()
     }

@@ -100,7 +100,7 @@ impl Endpoint {
         Some(TcpListener::bind(address).map(Endpoint::Port))
     }
 
-    /// How people write it.
+    /// As users write it.
     pub fn name(&self) -> String {
         match self {
             Endpoint::Port(listener) => match listener.local_addr() {

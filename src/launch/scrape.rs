@@ -1,4 +1,4 @@
-//! Serves metrics (`--metrics`): as much of HTTP as that takes.
+//! Serves metrics (`--metrics`) over the part of HTTP that this needs.
 //!
 //! Invariants: nothing that a stranger does holds up the job or other readers: each connection has
 //! a thread and [`PATIENCE`] of time, and at most [`CALLERS`] are served at once; others are
@@ -53,7 +53,7 @@ impl Caller for UnixStream {
     }
 }
 
-/// Answers with `text` whoever asks there, until this process ends.
+/// Answers every request there with `text`, until this process ends.
 ///
 /// # Errors
 /// What the kernel says: too few descriptors or threads.

@@ -1,4 +1,4 @@
-//! A thread for what may take longer than a millisecond, beside a loop that renews leases.
+//! A thread for work that may take longer than a millisecond, beside a loop that renews leases.
 //!
 //! Invariants: jobs are done one after another, in the order in which they were given; every job
 //! gives one result (it returns errors and does not panic), and the bell rings until it was taken.
@@ -73,7 +73,7 @@ impl<T: Send + 'static> Worker<T> {
         self.stopped.store(true, Ordering::SeqCst); // pairs with the load in the thread
     }
 
-    /// Waits for results, until `end`; false if none can come any more, or the time is over.
+    /// Waits for a result until `end`; false if none can come any more, or `end` has passed.
     pub fn waits_until(&self, end: Instant) -> bool {
         let left = end.saturating_duration_since(Instant::now());
         if self.is_idle() || left.is_zero() {

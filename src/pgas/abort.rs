@@ -1,8 +1,8 @@
-//! The end of a job before its time, as a PE hears of it that may be anywhere in its program.
+//! How a PE learns that the job ends early, wherever its program is.
 //!
-//! What it has buffered is written out before it ends: the output of a PE is not lost because
-//! another one made a mistake. Nobody can say when the program calls the library again, and signals
-//! are the program's, so a thread sleeps on a word of the control page; it costs a stack.
+//! The PE writes out what it has buffered before it ends, so that no output is lost because another
+//! PE made a mistake. The program may not call the library for long, and signals belong to the
+//! program; so a thread sleeps on a word of the control page. It costs a stack.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ const STACK: usize = 256 << 10;
 /// Longest sleep without a look.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// Starts the thread. Refused, what is buffered at such an end is lost, and nothing else.
+/// Starts the thread. If the system refuses it, only what is buffered at such an end is lost.
 pub(super) fn watch(world: &'static World) {
     let wait = || {
         let abort = &world.segments.own().words().abort;

@@ -1,7 +1,7 @@
 //! From `shmem_init` to a [`World`]: settings, the agent's welcome, memory, statics.
 //!
 //! A process started by `oshrun` finds its control connection in the environment, says Hello and
-//! sleeps until it is given a PE number: at once for an original, when somebody dies for a spare.
+//! sleeps until the agent gives it a PE number: at once for an original, after a loss for a spare.
 //! A process started without `oshrun` is a job of one PE.
 
 use std::collections::BTreeMap;
@@ -372,7 +372,7 @@ fn heir(settings: &Settings, job: &Job, welcome: &Welcome) -> Heir {
     }
 }
 
-/// The threads of this PE, which has its processors to itself unless nobody has any.
+/// The worker threads of this PE: its share of the processors, or what the setting says.
 fn pool_of(settings: &Settings, job: &Job, welcome: &Welcome, oversubscribed: bool) -> WorkerPool {
     let cpus = process::usable();
     let machine = |node: &u32| job.machine(*node);

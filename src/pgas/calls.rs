@@ -1,7 +1,7 @@
 //! What this PE shows of its calls of the checkpoint, and of what it did since a restart.
 //!
-//! The rule is [`raidshmem_core::store::site`]; here are the words. They are written only while
-//! some PE is behind since the restart, which is until the next checkpoint is agreed.
+//! [`raidshmem_core::store::site`] has the rule; this module writes and reads the words. A PE
+//! writes them only while some PE is behind since the restart: until the next checkpoint is agreed.
 
 #![forbid(unsafe_code)]
 
@@ -104,7 +104,7 @@ impl World {
 
     // ---- progress -----------------------------------------------------------------------------
 
-    /// This PE waits for others; called by whatever does.
+    /// This PE waits for others; called by everything that waits.
     #[inline]
     pub fn waits(&self) {
         if self.sites.apart.load(Ordering::Relaxed) {
@@ -141,7 +141,7 @@ impl World {
         Progress { deed, barriers, reached, site, written }
     }
 
-    /// What PE `pe` shows since the restart; None if that is nothing, or changes.
+    /// What PE `pe` shows since the restart; None if it shows nothing, or is changing it.
     fn progress_of(&self, pe: Pe) -> Option<Progress> {
         let at = offset_of!(Words, site) + offset_of!(SiteWords, progress);
         let read = || {

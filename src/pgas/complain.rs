@@ -1,4 +1,4 @@
-//! The words of this library to people: lines on standard error.
+//! Lines of this library for people, on standard error.
 
 #![forbid(unsafe_code)]
 

@@ -99,7 +99,8 @@ impl World {
         }
     }
 
-    /// Bytes of PE `pe` that will soon be pulled, if it is far. Its loss is for the pull to tell.
+    /// Bytes of PE `pe` that will soon be pulled, if it is far. If the PE is lost, the pull reports
+    /// that.
     pub fn expect(&self, pe: Pe, range: Range<usize>) {
         if self.segments.is_far(pe) {
             let _ = self.comm.far().engine.expect(pe, range);

@@ -94,8 +94,8 @@ impl World {
         self.join(&view);
     }
 
-    /// Calls what this thread wants to be called of a loss. Until all threads that do have come
-    /// here, no call takes the short way that passes by.
+    /// Calls the handler of this thread for each loss it was not told of. Until all threads with a
+    /// handler have come here, no call takes the short way that passes by.
     fn tell_of_losses(&self) {
         let with_node = |pe: Pe| {
             self.members.joined_view().as_ref().is_some_and(|view| view.pes[pe.at()].with_node)
@@ -178,7 +178,7 @@ impl World {
         self.fewer.forget(row);
     }
 
-    /// One look at those that may still read records of agreement `last`; true if nobody does.
+    /// Looks once at those that may still read records of agreement `last`; true if nobody does.
     fn are_past(
         &self,
         of: &Members,
@@ -202,7 +202,7 @@ impl World {
         of.pes.iter().map(|&pe| !self.fewer.was_lost(pe, view)).collect()
     }
 
-    /// One look at those that are awaited; true once there is a decision.
+    /// Looks once at those that are awaited; true once there is a decision.
     fn advance(&self, of: &Members, own: &mut Agreement, heard: &mut Heard) -> bool {
         let before = *own.record();
         let view = self.adopt();

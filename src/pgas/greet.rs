@@ -1,4 +1,4 @@
-//! What a PE says at its start and on the way when the environment asks: `SHMEM_VERSION` and
+//! What a PE prints at its start if the environment asks for it: `SHMEM_VERSION` and
 //! `SHMEM_INFO` (once in a job, on standard output); and the first event of each PE.
 
 use std::io::Write;

@@ -177,7 +177,7 @@ impl Store<'_> {
         len
     }
 
-    /// Nothing lies beside the snapshot any more.
+    /// Forgets what lies beside the snapshot.
     fn clear_beside(&self, part: &Part) {
         if self.protection.snapshots > 1 {
             return;

@@ -22,7 +22,7 @@ static LEAVING: Mutex<()> = Mutex::new(());
 static LEAVER: AtomicI32 = AtomicI32::new(0);
 /// What a PE in `shmem_finalize` does when another is lost.
 static RECOVER: OnceLock<fn(&'static World)> = OnceLock::new();
-/// Exit with any status leaves the job in good order.
+/// The PE leaves the job in good order at an exit with any status.
 static ENDS_ANYHOW: AtomicBool = AtomicBool::new(false);
 
 /// Initialises the library; a second call does nothing. Returns the thread level provided, which

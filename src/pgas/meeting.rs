@@ -1,9 +1,9 @@
 //! The meetings of the protocol, in a tree over the PEs of a view.
 //!
-//! Who meets whom and what is added up on the way is decided in [`raidshmem_core::tree`]; here are
-//! the words. A PE leaves its posts in its own control words for those that map it, and writes
-//! them into its entry of the mailbox of those that do not. So nobody polls over a network, and a
-//! meeting costs a PE a few posts whatever the number of PEs.
+//! [`raidshmem_core::tree`] decides who meets whom, and adds up on the way; this module writes and
+//! reads the words. A PE leaves its posts in its own control words for those that map it, and
+//! writes them into its entry of the mailbox of those that do not. So nobody polls over a network,
+//! and a meeting costs a PE a few posts whatever the number of PEs.
 //!
 //! Invariants: one thread of a PE is in the protocol. A PE comes to each meeting of a recovery once
 //! a view: a restart that begins again in the view in which the checkpoint has settled goes by what

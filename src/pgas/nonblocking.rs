@@ -19,7 +19,7 @@ use super::world::stream::{Bytes, Gathered, Id, STREAMS, Stream, WINDOW};
 impl World {
     // ---- what a stream is ---------------------------------------------------------------------
 
-    /// Makes the rooms of streams ahead of their use.
+    /// Allocates streams before they are used.
     pub fn prepare_streams(&self, ids: impl Iterator<Item = Id>) {
         if self.comm.has_engine() {
             ids.for_each(|id| _ = self.comm.streams.of(id));
@@ -129,7 +129,7 @@ impl World {
             let gathered = match stream.gathered.try_lock() {
                 Ok(gathered) => gathered,
                 Err(TryLockError::Poisoned(gathered)) => gathered.into_inner(),
-                Err(TryLockError::WouldBlock) => continue, // perhaps this thread, further up
+                Err(TryLockError::WouldBlock) => continue, // perhaps this thread, in an outer call
             };
             self.comm.streams.change(stream, gathered, |gathered| {
                 self.carry_out(stream, std::mem::take(gathered));

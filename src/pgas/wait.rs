@@ -1,4 +1,4 @@
-//! Waiting without burning the processor: spin a little, yield a little, then sleep.
+//! How a PE waits: it spins briefly, then yields its processor, then sleeps.
 //!
 //! A PE sleeps on the doorbell of its own control page. A PE that stores something it may wait for
 //! rings: a load of a counter, and only if somebody sleeps an increment and a wake-up. Puts look at
@@ -10,8 +10,8 @@
 //! - plain puts do not fence, so a sleeper that waits for one issues a process-wide barrier
 //!   (`membarrier`) between announcing itself and its last look.
 //!
-//! A wait that is longer than the spinning is shown (`segment/waits.rs`), so that somebody can say
-//! what a job waits for.
+//! A PE shows a wait that outlasts the spinning (`segment/waits.rs`), so that `oshrun` can say what
+//! a job waits for.
 //!
 //! A PE killed between its store and its ring leaves a sleeper to the limit below or to the change
 //! of view that follows its death, whichever comes first.

@@ -1,6 +1,6 @@
 //! The end of a job before its time: PEs write out what they have buffered, then they are killed.
 //!
-//! A PE that stands still, or whose output nobody reads, is not waited for longer than [`LIMIT`].
+//! The agent waits at most [`LIMIT`] for a PE that is stopped or whose output nobody reads.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,7 @@ use super::{Agent, Local};
 const LIMIT: Duration = Duration::from_secs(1);
 
 impl Agent {
-    /// Tells every PE here that the job ends, so that it writes out what it has buffered and ends.
+    /// Tells every PE of this node to write out what it has buffered, and to end.
     pub(super) fn abort_pes(&self) {
         let told = self.procs.values().filter(|_| !breaks(Mutant::OutputCutOff));
         for words in told.filter_map(Local::words) {

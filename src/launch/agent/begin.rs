@@ -1,5 +1,5 @@
-//! What an agent needs before it starts anything: its control page, files enough, and what the
-//! fabric of the job needs.
+//! What an agent needs before it starts anything: its control page, enough descriptors, and what
+//! the fabric of the job needs.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ use raidshmem_segment::is_large;
 use raidshmem_sys::huge::HugeFiles;
 use raidshmem_sys::{memory, process};
 
-/// What `/proc` calls a memory file.
+/// The name of a memory file in `/proc`.
 const NAME: &str = "raidshmem-node";
 
 /// What an agent holds from its start to its end.
@@ -45,8 +45,8 @@ pub fn begin(job: &Job, node: u32, pairs: bool, place: &ProcessOptions) -> Resul
     }
 }
 
-/// The memory file of a node: it has a place for every PE, and takes memory for those that write
-/// there. With huge pages if heaps are large and they can be had.
+/// The memory file of a node. It has a place for every PE, and takes memory only where a PE writes.
+/// It uses huge pages if heaps are large and the machine has some.
 fn node_file(job: &Job) -> rustix::io::Result<OwnedFd> {
     let (heap_len, n_pes) = (job.heap_len as usize, job.n_pes as usize);
     let len = Layout::new(heap_len, n_pes).total * n_pes;
@@ -57,7 +57,7 @@ fn node_file(job: &Job) -> rustix::io::Result<OwnedFd> {
     }
 }
 
-/// What programs find in their environment, over what the host has.
+/// Variables of programs, beside those of the host.
 pub fn variables(place: &ProcessOptions) -> impl Iterator<Item = (&OsStr, &OsStr)> {
     place.env.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value)))
 }

@@ -1,5 +1,5 @@
-//! What an agent does by the clock and about heartbeats: the shell of [`detector::Monitor`], and
-//! the care for PEs that are stopped.
+//! What an agent does at certain times: the shell of [`detector::Monitor`], which sends and hears
+//! heartbeats, and the limit for PEs that are stopped.
 //!
 //! [`detector::Monitor`]: raidshmem_core::detector::Monitor
 
@@ -136,7 +136,7 @@ impl Agent {
         }
     }
 
-    /// A sign of the successor is as good as its answer to a ping.
+    /// An RDMA read that shows the successor alive counts as its answer to a ping.
     fn look_for_rdma_liveness(&mut self, time: Time) -> Result<(), ChannelError> {
         let successor = self.heartbeat.monitor.successor();
         let Some(liveness) = &mut self.heartbeat.rdma_liveness else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! What an agent has of checkpoints on disk.
+//! The state of checkpoints on disk in an agent.
 
 #![forbid(unsafe_code)]
 
@@ -18,11 +18,11 @@ use crate::launch::worker::Worker;
 #[derive(Default)]
 pub(super) struct Disk {
     pub(super) worker: Option<Worker<Option<Outcome>>>,
-    /// The checkpoint that is not to be written any more; the largest number is every one.
+    /// Checkpoints up to this number are given up; the largest number gives up all.
     pub(super) stop: Arc<AtomicU64>,
     /// The program, once it was read.
     pub(super) program: Arc<OnceLock<(Vec<u8>, Vec<Object>)>>,
-    /// What was begun and is no set yet.
+    /// The set that is being written.
     pub(super) open: Option<(CheckpointNumber, String)>,
     /// Rings when the signal that asks for a stop has come.
     pub(super) bell: Option<UnixStream>,

@@ -23,7 +23,7 @@ pub(super) enum Done {
     Wiped,
 }
 
-/// A process and what it is held by.
+/// A process, with its connection and its parent-death pipe.
 pub(super) struct Started {
     pub proc: ProcId,
     /// When its start began.

@@ -1,5 +1,5 @@
-//! What the processes of this node did last, and what they wait in: read from memory that this
-//! agent holds, without their help.
+//! What the processes of this node did last, and what they wait in. The agent reads that from
+//! memory that it holds, so a process need not help.
 
 #![forbid(unsafe_code)]
 

@@ -23,7 +23,7 @@ pub struct HeartbeatClient {
     pub clock: Clock,
     /// Between hosts.
     pub net: Option<Heartbeats>,
-    /// What is seen of the successor without its help.
+    /// Reads the counter of the successor by RDMA.
     pub rdma_liveness: Option<Box<dyn Signs>>,
     /// Where others hear heartbeats.
     pub addresses: BTreeMap<Party, SocketAddr>,
@@ -37,7 +37,7 @@ pub struct HeartbeatClient {
     pub looks: Option<Looks>,
 }
 
-/// What ties an agent on another host to the job.
+/// The connection, socket and secret of an agent on another host.
 pub struct Ties {
     pub net: Heartbeats,
     pub launcher: SocketAddr,

@@ -23,7 +23,7 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// None if nobody wants to know.
+    /// None if SHMEM_FT_STALL is off.
     pub fn new(limit: Option<Duration>, time: Time) -> Option<Looks> {
         let (since, told) = (BTreeMap::new(), false);
         limit.map(|limit| Looks { limit, next: time, since, told })

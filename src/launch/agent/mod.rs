@@ -1,7 +1,7 @@
 //! The agent of a node: starts PEs, holds their memory, watches them, shows them the view.
 //!
-//! A thin shell: it decides nothing. It carries out orders, and reports what happens in the order
-//! in which it happened; it passes on a process's last words before its end.
+//! The agent decides nothing. It carries out orders and reports events in the order in which they
+//! happened. It passes on the last messages of a process before it reports the end.
 //!
 //! On another host its supervisor first tells it which launcher to join. There it passes on the
 //! output of its PEs in whole lines, and descriptors stay with it.
@@ -76,13 +76,13 @@ struct Local {
     /// Parent-death pipe: a process that armed the other end, a script's child too, is killed with
     /// this agent.
     _parent_death: OwnedFd,
-    /// It was started for its number, and bound with it; what it did since is its own business.
+    /// It was started for its number, and was bound then; the program may have changed that.
     meant: bool,
     /// It has left `shmem_finalize`: a script round it may go on.
     finalized: bool,
     /// It is a PE that closed its connection.
     deaf: bool,
-    /// When it is killed for that, or a script whose PE died: somebody waits for its number.
+    /// When a deaf PE is killed, or a script whose PE died: the launcher waits for its number.
     until: Option<Time>,
     pe: Option<Pe>,
     /// Where its lines go, if they are carried there.
@@ -114,7 +114,7 @@ struct Agent {
     page: Page,
     page_fd: Arc<OwnedFd>,
     binder: Arc<Binder>,
-    /// Does what this loop must not wait for.
+    /// A thread for what takes long.
     worker: Worker<Done>,
     /// The memory files of nodes that may map each other, its own among them.
     files: BTreeMap<u32, Arc<OwnedFd>>,
@@ -125,7 +125,7 @@ struct Agent {
     procs: BTreeMap<ProcId, Local>,
     /// PE 0's standard input, if it runs here and the launcher sends it.
     input: Option<input::Pipe>,
-    /// How programs run, and what carries on what they print.
+    /// How programs run, and the threads that pass on their output.
     place: ProcessOptions,
     carriers: Carriers,
     heartbeat: HeartbeatClient,
@@ -449,7 +449,7 @@ impl Agent {
         self.up.send(&Up::Ended { proc, how }, &[])
     }
 
-    /// True if every process is known to have ended; then nothing is in a hurry any more.
+    /// True if every process is known to have ended.
     fn kill_all(&mut self) -> bool {
         self.wait_for_aborted();
         self.procs.values().for_each(kill);

@@ -17,7 +17,7 @@ use super::Agent;
 const SLICE: Duration = Duration::from_millis(5);
 
 impl Agent {
-    /// Hears what has come. True when told to end.
+    /// Receives what has come. True when told to end.
     pub(super) fn hear_orders(&mut self) -> Result<bool, ChannelError> {
         self.up.flush()?;
         while let Some((message, fds)) = self.up.try_receive::<Down>()? {

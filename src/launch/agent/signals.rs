@@ -1,6 +1,6 @@
 //! Signals for PEs that ran when they came, but whose start the worker had not yet reported.
 //!
-//! Left out: PEs that are started later; a signal is not theirs.
+//! Left out: PEs that are started later do not get the signal.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What an agent does of checkpoints on disk, on a thread of its own.
+//! An agent writes checkpoints to disk, on a thread of its own.
 
 #![forbid(unsafe_code)]
 

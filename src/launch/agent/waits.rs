@@ -1,7 +1,7 @@
 //! The agent's look at what its PEs wait in, for the launcher to say when that lasts too long.
 //!
-//! It reads the control words of each PE, which takes no help of the PE: one that is stopped is
-//! read like any other. How long a wait lasts is counted from the first look at it.
+//! It reads the control words of each PE. The PE need not help, so the agent reads one that is
+//! stopped like any other. How long a wait lasts is counted from the first look at it.
 
 #![forbid(unsafe_code)]
 

@@ -135,7 +135,7 @@ fn host_of(line: &str) -> Option<Host> {
     Some(host)
 }
 
-/// A name that no shell and no program takes for anything else.
+/// A name that no shell and no program takes for an option or a path.
 fn is_name(text: &str) -> bool {
     let letter = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(letter)

@@ -1,6 +1,6 @@
 //! What a command line asks for, checked before anything is started.
 //!
-//! Here are the looks at files, at the machine and at the environment; what decides is in
+//! This module reads files, the machine and the environment; the decisions are in
 //! [`super::environment`], [`super::hosts`] and [`raidshmem_core::placement`].
 
 #![forbid(unsafe_code)]

@@ -12,7 +12,7 @@ use crate::launch::handshake::SUPERVISOR_ARGUMENT;
 /// How agents are started on other hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Means {
-    /// `ssh` without a question.
+    /// `ssh`, which must not ask for a password.
     Ssh,
     /// `srun`, one task on the node, inside an allocation.
     Slurm,

@@ -1,7 +1,7 @@
 //! The words of a command line, split into options and the program, in one shape.
 //!
-//! Pure: words in, words out. Launchers differ in what they take: `-n4`, `-np 4`, `-hostfile F`,
-//! `--np=4` all mean what hands expect. Every option leaves here as one word, `--name=value` or
+//! Pure: words in, words out. Users of other launchers write `-n4`, `-np 4`, `-hostfile F` and
+//! `--np=4`, and all of that works. Every option leaves here as one word, `--name=value` or
 //! `-x=value`, so that what parses them cannot take a value for an option, nor the program for
 //! either. What comes after the program is the program's.
 //!
@@ -40,11 +40,11 @@ pub struct Words {
     pub options: Vec<OsString>,
     /// The program and its arguments.
     pub program: Vec<OsString>,
-    /// Options that mean nothing here and need not: what to say of each.
+    /// What to say of each option that has no meaning here.
     pub needless: Vec<String>,
 }
 
-/// Why a command line is none.
+/// Why a command line is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WordsError {
     /// Nothing of that name.

@@ -86,7 +86,7 @@ impl Chronicle {
         Chronicle { mode, goes_on, snapshots, ..Chronicle::default() }
     }
 
-    /// Something happened. A line if people should hear of it in any case.
+    /// Takes an event. The line for people, if there is one even without `--verbose`.
     pub fn hear(&mut self, event: &Event) -> Option<String> {
         let now = event.time;
         match &event.what {
@@ -146,7 +146,7 @@ impl Chronicle {
         late
     }
 
-    /// What it came to by `now`.
+    /// The summary by `now`.
     pub fn totals(&self, now: Duration) -> Totals {
         let (_, data, kept) = self.last;
         Totals {

@@ -31,7 +31,7 @@ pub enum HeartbeatPath {
 }
 
 impl Detection {
-    /// Over `nodes`, which have all just come.
+    /// Over `nodes`, which have all just joined.
     pub fn new(
         nodes: impl Iterator<Item = u32>,
         net: Option<Heartbeats>,
@@ -48,7 +48,7 @@ impl Detection {
         self.clock.now()
     }
 
-    /// How long until somebody must look at the clock.
+    /// How long until the clock must be looked at.
     pub fn left(&self) -> Option<Duration> {
         Some(self.detector.deadline()?.saturating_sub(self.clock.now()))
     }

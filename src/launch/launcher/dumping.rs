@@ -49,7 +49,7 @@ impl Launcher {
         }
     }
 
-    /// Lets in who asks, and answers what is complete or has taken too long.
+    /// Accepts callers, and answers questions that are complete or have taken too long.
     pub(super) fn serve_dumps(&mut self) {
         let now = Instant::now();
         let asked = self.dumps.socket.as_mut().map(|socket| socket.asked(now)).unwrap_or_default();

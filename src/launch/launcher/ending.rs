@@ -16,7 +16,7 @@ const LAST_ORDER: Duration = Duration::from_secs(1);
 const ENDING: Duration = Duration::from_secs(5);
 
 impl Launcher {
-    /// True while somebody who reads slowly has not read all yet, and nobody is in a hurry.
+    /// True while a slow reader has not read all yet, and no signal asked to stop.
     fn is_patient(&mut self) -> bool {
         self.hurried |= self.signals.stopped().is_some();
         !self.hurried && output::is_held_up()
@@ -36,7 +36,7 @@ impl Launcher {
         }
     }
 
-    /// The same time for all: hosts that do not answer do not add up.
+    /// All nodes have the same deadline, so hosts that do not answer do not add up.
     pub(super) fn shut_down(&mut self) {
         self.listener = None;
         let mut nodes = std::mem::take(&mut self.nodes);

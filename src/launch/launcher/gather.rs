@@ -52,7 +52,7 @@ pub struct Node {
     pub started_over: bool,
     /// It is ended on purpose: nobody need be told how.
     pub ordered: bool,
-    /// What carries on what is printed there; nothing on this machine, unless there is a view.
+    /// The threads that pass on its output; none on this machine, unless there is a view.
     pub carriers: Carriers,
 }
 
@@ -62,7 +62,7 @@ pub struct Remote {
     _stdin: PipeWriter,
     /// Hears the last word of its supervisor.
     pub gate: Gate,
-    /// At its end once that was heard, or cannot be any more.
+    /// Readable once that was heard, or cannot be heard any more.
     pub word: Option<PipeReader>,
     /// Where its agent hears heartbeats.
     pub beats: SocketAddr,

@@ -10,7 +10,7 @@ use raidshmem_core::quantity::Pe;
 pub(super) struct Leaving {
     /// Its agent, or what started that elsewhere, has ended; its processes are being ended.
     pub without_agent: bool,
-    /// What it said before counts.
+    /// Its earlier messages still count.
     pub heard: bool,
     /// When people are told that it takes long.
     pub late: Option<Instant>,

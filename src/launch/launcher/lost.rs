@@ -20,7 +20,7 @@ use super::{LAST_LINES, Launcher};
 use crate::control::link::Link;
 use crate::launch::handshake::JoinError;
 
-/// After this people are told what is waited for.
+/// After this a line says what the launcher waits for.
 const LATE: Duration = Duration::from_secs(10);
 
 impl Launcher {

@@ -38,7 +38,7 @@ use raidshmem_sys::memory::Part;
 
 /// How long the last lines of a node's programs may take.
 const LAST_LINES: Duration = Duration::from_secs(2);
-/// How long PEs have to say the verdict one of them said.
+/// How long the other PEs have to come to a verdict that one of them came to.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 mod choosing;
@@ -101,7 +101,7 @@ struct Launcher {
     timeout: Option<Duration>,
     result: Option<i32>,
     signals: Signals,
-    /// A signal came: no reader is waited for that does not read.
+    /// A signal came: the launcher waits for no slow reader any more.
     hurried: bool,
     last_words: Option<Instant>,
     /// The placement, as far as the nodes have said where their PEs run; None once it is shown.

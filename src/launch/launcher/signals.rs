@@ -75,8 +75,8 @@ impl Signals {
         self.stop.unwrap_or(libc::SIGTERM)
     }
 
-    /// A signal that has arrived for the PEs. Ask before waiting for others: the bell rings
-    /// once for all.
+    /// A signal that has arrived for the PEs. Ask before waiting for others: one wake-up
+    /// stands for all.
     pub fn passed(&self) -> Option<i32> {
         self.take(true)
     }

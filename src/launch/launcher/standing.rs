@@ -70,7 +70,7 @@ impl Launcher {
     }
 }
 
-/// What people call it.
+/// Its name in lines for people.
 fn being(standing: Standing, lost: bool, stopped: bool) -> Being {
     match standing {
         Standing::Ended => Being::Ended,

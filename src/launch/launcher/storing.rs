@@ -27,7 +27,7 @@ fn stopped(number: CheckpointNumber, folder: &str, set: u64) -> String {
 }
 
 impl Launcher {
-    /// Has the job stop once its next checkpoint is on disk, as `who` asks: an agent, or somebody
+    /// Makes the job stop once its next checkpoint is on disk, as `who` asks: an agent, or somebody
     /// here. None without `SHMEM_FT_STORE`, false if the same has asked before; for an agent, more
     /// than [`ONE_SIGNAL`] before.
     pub(super) fn stop_with_a_set(&mut self, who: Option<u32>) -> Option<bool> {

@@ -27,7 +27,7 @@ use raidshmem_report::job::JobRecord;
 use raidshmem_report::journal::Journal;
 use raidshmem_report::record::End;
 
-/// What was said, and what there is to say.
+/// The readers of events, and what they need to know of the job.
 pub struct Telling {
     begun: Instant,
     verbose: bool,
@@ -87,7 +87,7 @@ impl Telling {
         self.begun.elapsed()
     }
 
-    /// All that is told passes here.
+    /// Every event passes through here.
     pub fn happened(&mut self, what: What) {
         let event = Event { time: self.now(), what };
         let verbose = line_of(&event.what, self.kept).filter(|_| {

@@ -76,7 +76,7 @@ impl Communication {
         self.engine().map_or(Duration::ZERO, Engine::patience)
     }
 
-    /// Lets the engine do what it has to; called by those who wait.
+    /// Drives the engine; called by threads that wait.
     #[inline]
     pub(in crate::pgas) fn progress(&self) {
         if let Some(engine) = self.engine() {
@@ -91,7 +91,7 @@ impl Communication {
         }
     }
 
-    /// Nobody needs this process any more.
+    /// The engine ends: no other PE needs this process any more.
     pub(in crate::pgas) fn close(&self) {
         if let Some(engine) = self.engine() {
             engine.close();

@@ -22,7 +22,7 @@ use tracing::info;
 use crate::control::page::Page;
 use crate::pgas::complain::complain;
 
-/// A PE was lost: the view is not the one this PE has joined.
+/// A PE was lost: the view shown is not the one that this PE has joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a PE was lost")]
 pub struct Fault;

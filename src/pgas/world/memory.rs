@@ -17,10 +17,10 @@ use super::advised::Advised;
 use super::regions::{Name, Regions};
 use super::segments::Segments;
 
-/// What is read of memory that a plan left out, after a restart that is audited.
+/// The byte that an audited restart writes to memory that a plan left out.
 const AUDITED: u8 = 0xa5;
 
-/// What is where in the own segment.
+/// The heap, the registered regions and the coverage of the own segment.
 #[derive(Debug)]
 pub struct PeMemory {
     segments: &'static Segments,

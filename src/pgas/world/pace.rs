@@ -1,4 +1,4 @@
-//! How a PE waits, as the machine and the settings have it.
+//! How a PE waits on this machine, with these settings.
 
 #![forbid(unsafe_code)]
 
