@@ -8,6 +8,8 @@
 //! far, nonblocking         PEs whose memory is not mapped here, and what is under way there
 //! fewer                    going on with fewer: adopting views in the midst of calls, agreements
 //! calls, timing            what a PE shows of its checkpoint calls; which of them save
+//! local, replay, rejoin    logs, with which a lost PE goes back alone; its calls from them; the
+//!                          view that all are members of then
 //! inherit                  what a substitute takes over from the dead
 //! plan                     the file of what checkpoints leave out
 //! ```
@@ -28,9 +30,12 @@ mod finish;
 mod greet;
 mod inherit;
 mod lifecycle;
+pub mod local;
 mod meeting;
 mod nonblocking;
 mod plan;
+mod rejoin;
+mod replay;
 mod timing;
 mod wait;
 mod world;

@@ -420,6 +420,8 @@ pub enum PeMessage {
     /// It is in `shmem_finalize`, a member of view `joined`; `cut` if a loss made a call of it do
     /// less than it should, and it has not gone back since.
     Finalizing { joined: ViewNumber, cut: bool },
+    /// A PE was lost, and there is a reason why it cannot go back alone.
+    GoBack { why: String },
     /// It goes on alone after a loss that came when others were at their end, and cannot.
     NeedsOthers,
     /// It left `shmem_finalize`; its end is no death any more.
@@ -480,6 +482,9 @@ pub enum Report {
     Rebuilding { pe: Pe, bytes: u64, of: u64 },
     /// All PEs are back at checkpoint `number` (said by PE 0).
     Resumed { number: CheckpointNumber, micros: u64 },
+    /// PE `pe` went back to checkpoint `number`, and has caught up with the others: `calls` of it
+    /// came from logs.
+    Replayed { pe: Pe, number: CheckpointNumber, micros: u64, calls: u64 },
     /// PE `pe` went back to checkpoint `number`, and others are in `shmem_finalize`.
     Alone { pe: Pe, number: CheckpointNumber, micros: u64 },
     /// The scrub found a damaged `part` of the store: made whole again from the tiles of PEs `from`

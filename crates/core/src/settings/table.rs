@@ -139,9 +139,19 @@ static TABLE: &[Entry] = &[
         name: "SHMEM_FT_ROLLBACK",
         kind: Kind::Choice(&Rollback::NAMES),
         default: "global",
-        doc: "Who goes back after a loss: all (global) or nobody (none, only with shrink).",
+        doc: "Who goes back after a loss: all (global), nobody (none, only with shrink), or the \
+              lost PE alone where logs allow it (local, only with raid4, raid5 or rs).",
         store: choice!(rollback, Rollback::ALL),
         show: |s| Some(s.rollback.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_LOG_LIMIT",
+        kind: Kind::Size { min: 1024 * KIB, max: TIB },
+        default: "a quarter of the symmetric heap, 1M at least",
+        doc: "Most bytes of the log that a PE keeps with SHMEM_FT_ROLLBACK=local, from one \
+              checkpoint to the next. Beyond it a loss takes all PEs back.",
+        store: number!(draft, n, draft.settings.log_limit = Some(n)),
+        show: |s| s.log_limit.map(show_size),
     },
     Entry {
         name: "SHMEM_FT_PLACEMENT",
