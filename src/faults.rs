@@ -20,6 +20,7 @@ use raidshmem_sys::lock;
 use raidshmem_sys::site::{self, Site};
 use tracing::info;
 
+use crate::checkpoint::pages;
 pub use crate::pgas::Name;
 use crate::pgas::{World, complain, world};
 use crate::port::{self, Among};
@@ -195,13 +196,16 @@ fn save_all_of(
     if !world.logs() {
         return save(world, protection, number);
     }
-    world.agree_on_view(Call::Checkpoint.name(), false);
+    world.agree_on_view(Call::Checkpoint.name(), false, || {
+        *lock(&world.store.history) = None;
+        pages::forget(&world.store);
+    });
     world.log_site(site.digest);
     let result = save(world, protection, number);
     match result {
         SUCCESS if world.store.agreed() == number => {}
         SUCCESS => world.unlogged("a checkpoint that was refused"),
-        _ if world.interrupted() => world.lost_in_checkpoint(),
+        _ if world.is_somebody_away() => world.lost_in_checkpoint(),
         _ => world.unlogged("a checkpoint that was refused"),
     }
     result

@@ -4,7 +4,8 @@
 //! keep the processor's stores in order. Between nodes each context waits for its own operations;
 //! the barriers are of the default one.
 
-use crate::pgas::local::{Call, Met};
+use crate::pgas::gathering::Met;
+use crate::pgas::local::Call;
 use crate::pgas::stream::Id;
 use crate::pgas::{self, World};
 

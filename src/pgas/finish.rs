@@ -131,7 +131,7 @@ impl World {
         self.waits();
         exit::flush_output();
         if self.logs() {
-            self.agree_on_view("shmem_finalize", true);
+            self.agree_on_view("shmem_finalize", true, || {});
         }
         self.quiet_all();
         self.report_at_end();

@@ -15,23 +15,28 @@ use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::view::View;
 use raidshmem_segment::waits::Waiting;
-use raidshmem_sys::lock;
 
 use super::World;
-use super::local::{Call, Met};
+use super::gathering::Met;
+use super::local::Call;
 use super::world::local::Way;
-use crate::checkpoint::pages;
 
 /// What a PE brings: the view that it has joined, and the one that it sees.
 type Seen = [u64; 2];
 
 impl World {
     /// All PEs come to `call` and are members of one view. False if all go back.
-    pub(crate) fn agree_on_view(&self, call: &'static str, at_end: bool) -> bool {
+    /// `forget` forgets what is known of changes since the last checkpoint, where a PE went back
+    /// since then.
+    pub(crate) fn agree_on_view(
+        &self,
+        call: &'static str,
+        at_end: bool,
+        forget: impl Fn(),
+    ) -> bool {
         let mut first = true;
         loop {
-            let whole = |view: View| view.whole();
-            let seen = || first || whole(self.members.view());
+            let seen = || first || self.members.view().whole();
             self.wait_raw(|| self.waiting_for_all(call), || seen() || self.all_go_back());
             let replayed = self.local.way() == Way::Replayed;
             let bring = || [self.members.joined().0, self.members.view_number().0];
@@ -45,7 +50,7 @@ impl World {
             if alike && (joined || !first) {
                 return match replayed {
                     true => self.agreed_without(at_end),
-                    false => joined || self.join_with_all(call, ViewNumber(number)),
+                    false => joined || self.join_with_all(call, ViewNumber(number), forget),
                 };
             }
             first = false;
@@ -89,15 +94,14 @@ impl World {
     }
 
     /// Joins the view that all see, as they do.
-    fn join_with_all(&self, call: &'static str, number: ViewNumber) -> bool {
+    fn join_with_all(&self, call: &'static str, number: ViewNumber, forget: impl Fn()) -> bool {
         let view = self.members.view();
         if view.number != number {
             self.take_all_back(&Reason::InCheckpoint);
             return false;
         }
         self.reset_control();
-        *lock(&self.store.history) = None;
-        pages::forget(&self.store);
+        forget();
         self.join(&view);
         self.members.work_in(number);
         if matches!(self.meet_logged(Call { name: call, with: 2 }, &[]), Met::Cut) {

@@ -18,7 +18,8 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_segment::words::{Barrier, Site, Words};
 
 use super::World;
-use super::local::{Call, Met};
+use super::gathering::Met;
+use super::local::Call;
 
 /// The two bits in turn of one question.
 #[derive(Clone, Copy)]

@@ -103,7 +103,7 @@ fn a_substitute_that_dies_in_its_replay_is_replaced_and_goes_back_alone() {
     let half = without_a_loss().1 / 2;
     for call in [half, half + 7] {
         let call = call.to_string();
-        let outcome = job(&["1", &call, "again"]).env("ALONE_MARK", "mark").leaves("mark").run();
+        let outcome = job(&["1", &call, "again"]).leaves("mark").run();
         right(&outcome);
         outcome.check(outcome.count("was killed by SIGKILL") == 2, "two losses were expected");
         went_alone(&outcome, 1);

@@ -18,7 +18,8 @@ use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::logged::{self, elements, fill, source};
 use crate::openshmem::memory::rma;
-use crate::pgas::local::{Call, Met};
+use crate::pgas::gathering::Met;
+use crate::pgas::local::Call;
 use crate::pgas::{self, Fault, World};
 
 /// Elements reduced at a time.
