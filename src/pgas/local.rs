@@ -30,7 +30,7 @@ use raidshmem_core::message::PeMessage;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::view::State as Life;
-use raidshmem_segment::log::{Kind, Log, Record, Stage, State, Word, bytes_for};
+use raidshmem_segment::log::{Carried, Kind, Log, Record, Stage, Word, bytes_for};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::lock;
 
@@ -62,7 +62,7 @@ impl Call {
 
 /// Where a call reads or writes on another PE.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct Remote {
     /// The other PE.
     pub pe: Pe,
     /// Offset in its segment.
@@ -279,7 +279,7 @@ impl World {
     }
 
     /// The record of an operation on a place.
-    pub(super) fn record(kind: Kind, call: &Call, place: Place, payload: &[u8]) -> Record {
+    pub(super) fn record(kind: Kind, call: &Call, place: Remote, payload: &[u8]) -> Record {
         let mut hasher = Hasher::new();
         hasher.update(payload);
         Record {
@@ -320,7 +320,7 @@ impl World {
     }
 
     /// Puts `bytes`, which `carry_out` copies there.
-    pub fn put_logged(&self, call: Call, place: Place, bytes: &[u8], carry_out: impl FnOnce()) {
+    pub fn put_logged(&self, call: Call, place: Remote, bytes: &[u8], carry_out: impl FnOnce()) {
         if self.local.way() == Way::Replayed {
             return self.put_replayed(call, place, bytes, carry_out);
         }
@@ -341,7 +341,7 @@ impl World {
             Delivery::CarryOut => {
                 carry_out();
                 self.segments.ring(pe);
-                from.into_iter().for_each(|from| self.own_log().set_state(from, State::Done));
+                from.into_iter().for_each(|from| self.own_log().set_state(from, Carried::Done));
                 self.own_log().word(Word::Flight).store(0, Ordering::Release);
             }
             Delivery::Leave => {}
@@ -358,7 +358,6 @@ impl World {
             member.state == Life::Alive
                 && self.log_of(pe).is_at(member.incarnation.0, Stage::Draining)
         };
-        let mut waited = false;
         loop {
             log.set(Word::Flight, u64::from(pe.0) + 1);
             fence(Ordering::SeqCst);
@@ -377,17 +376,17 @@ impl World {
                 return Delivery::Leave;
             }
             if !drains() && !self.is_reached(pe) {
-                log.set_state(from, State::Logged);
+                log.set_state(from, Carried::Logged);
                 self.await_shown(call, pe);
                 return Delivery::Leave;
             }
-            waited = true;
             self.wait_raw(|| Waiting::anyone(call), || !drains() || self.all_go_back());
         }
-        match from.filter(|_| waited) {
+        match from {
+            // The target may have looked between the record and the look of this PE.
             Some(from) if self.has_taken(pe, from) => {
                 log.set(Word::Flight, 0);
-                log.set_state(from, State::Done);
+                log.set_state(from, Carried::Done);
                 Delivery::Leave
             }
             _ => Delivery::CarryOut,
@@ -396,7 +395,8 @@ impl World {
 
     /// True if PE `pe` has taken over the own record that begins at `from`.
     pub(super) fn has_taken(&self, pe: Pe, from: usize) -> bool {
-        (from as u64) < self.log_of(pe).taken(self.me().at()).load(Ordering::SeqCst)
+        let interval = self.own_log().get(Word::Interval);
+        (from as u64) < self.log_of(pe).has_taken(self.me().at(), interval)
     }
 
     /// Another node may not show the loss yet: its PEs would read what the dead left. A substitute
@@ -412,7 +412,7 @@ impl World {
     pub fn get_logged(
         &self,
         call: Call,
-        place: Place,
+        place: Remote,
         mut read: impl FnMut() -> Vec<u8>,
     ) -> Option<Vec<u8>> {
         if self.local.way() == Way::Replayed {
@@ -429,7 +429,7 @@ impl World {
                 break bytes;
             }
         };
-        let record = World::record(Kind::Get, &call, Place { at: place.at, ..place }, &bytes);
+        let record = World::record(Kind::Get, &call, Remote { at: place.at, ..place }, &bytes);
         self.append(&mut lock(&self.local.book), record, &bytes);
         Some(bytes)
     }
@@ -442,7 +442,7 @@ impl World {
         holds: impl Fn(u64) -> bool,
         until: impl FnOnce() -> u64,
     ) -> u64 {
-        let place = Place { pe: self.me(), at, block: (bytes, 0) };
+        let place = Remote { pe: self.me(), at, block: (bytes, 0) };
         if self.local.way() == Way::Replayed
             && let Some(found) = self.wait_replayed(call, place, holds)
         {

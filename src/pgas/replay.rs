@@ -24,13 +24,13 @@ use std::sync::atomic::Ordering;
 use raidshmem_core::message::Report;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::decide::{Finding, Reason};
-use raidshmem_segment::log::{Found, Kind, Record, Stage, State, Word};
+use raidshmem_segment::log::{Carried, Found, Kind, Record, Stage, Word};
 use raidshmem_segment::update::{Change, Update, WordAt};
 use raidshmem_sys::lock;
 use tracing::info;
 
 use super::World;
-use super::local::{Call, Place};
+use super::local::{Call, Remote};
 use super::world::local::Way;
 
 impl World {
@@ -76,7 +76,7 @@ impl World {
     }
 
     /// The same where what was found counts as it stands in the log.
-    fn next_of(&self, kind: Kind, call: &Call, place: Place) -> Option<(Found, Vec<u8>)> {
+    fn next_of(&self, kind: Kind, call: &Call, place: Remote) -> Option<(Found, Vec<u8>)> {
         let payload = self.brought_before();
         let found = self.next(&World::record(kind, call, place, &payload))?;
         Some((found, payload))
@@ -96,12 +96,12 @@ impl World {
     pub(super) fn put_replayed(
         &self,
         call: Call,
-        place: Place,
+        place: Remote,
         bytes: &[u8],
         carry_out: impl FnOnce(),
     ) {
         let Some(found) = self.next(&World::record(Kind::Put, &call, place, bytes)) else { return };
-        let done = self.own_log().state(found.from) == State::Done;
+        let done = self.own_log().state(found.from) == Carried::Done;
         if place.pe == self.me() {
             carry_out();
         } else if !done && !self.has_taken(place.pe, found.from) {
@@ -110,7 +110,7 @@ impl World {
         self.catch_up();
     }
 
-    pub(super) fn get_replayed(&self, call: Call, place: Place) -> Option<Vec<u8>> {
+    pub(super) fn get_replayed(&self, call: Call, place: Remote) -> Option<Vec<u8>> {
         let (_, payload) = self.next_of(Kind::Get, &call, place)?;
         self.catch_up();
         Some(payload)
@@ -119,7 +119,7 @@ impl World {
     pub(super) fn wait_replayed(
         &self,
         call: Call,
-        place: Place,
+        place: Remote,
         holds: impl Fn(u64) -> bool,
     ) -> Option<u64> {
         let (found, payload) = self.next_of(Kind::Wait, &call, place)?;
@@ -134,7 +134,7 @@ impl World {
     }
 
     /// What lies in an own word; `otherwise` if it is none that is changed in one step.
-    fn own_word(&self, place: Place, otherwise: u64) -> u64 {
+    fn own_word(&self, place: Remote, otherwise: u64) -> u64 {
         let load = Change { how: Update::Load, operand: 0 };
         let word = WordAt { offset: place.at, bytes: place.block.0 };
         self.segments.own().update(word, load).unwrap_or(otherwise)
@@ -202,7 +202,7 @@ impl World {
         self.apply(None);
         let next = std::mem::take(&mut lock(&self.local.book).replay.next);
         for (pe, &to) in next.iter().enumerate() {
-            log.taken(pe).store(to as u64, Ordering::SeqCst);
+            log.take(pe, to as u64);
         }
         let view = self.members.view();
         self.members.work_in(view.number);

@@ -20,7 +20,7 @@ use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::{State as Life, View};
-use raidshmem_segment::log::{Kind, State, Word};
+use raidshmem_segment::log::{Carried, Kind, Word};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::site::Site;
 
@@ -98,7 +98,7 @@ fn is_in_doubt(world: &World) -> bool {
         doubt |= record.kind == Kind::Put
             && word
             && record.target != world.me().0
-            && log.state(at) == State::Begun;
+            && log.state(at) == Carried::Begun;
         at = found.next;
     }
     doubt

@@ -28,6 +28,14 @@ const WORDS: usize = 64;
 /// Words of the text that speaks against going back alone.
 const TEXT: usize = 12;
 
+/// Bits of a number of bytes beside which the number of an interval is kept.
+const BYTES_BITS: u32 = 40;
+
+/// What stands beside the bytes that were taken over in an interval.
+fn mark(interval: u64) -> u64 {
+    interval.wrapping_add(1) << BYTES_BITS
+}
+
 /// What a record is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -43,7 +51,7 @@ pub enum Kind {
 
 /// How far an operation on another PE is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum Carried {
     /// It may or may not have happened.
     Begun = 0,
     /// It happened.
@@ -163,9 +171,22 @@ impl<'a> Log<'a> {
         self.word(word).store(value, Ordering::SeqCst);
     }
 
-    /// Bytes of the log of PE `pe` that the owner has taken over.
-    pub fn taken(&self, pe: usize) -> &'a AtomicU64 {
+    fn taken(&self, pe: usize) -> &'a AtomicU64 {
         &self.words[WORDS..WORDS + self.n_pes][pe]
+    }
+
+    /// The owner has taken over so many bytes of the log of PE `pe` in this interval.
+    pub fn take(&self, pe: usize, bytes: u64) {
+        let mark = mark(self.get(Word::Interval));
+        self.taken(pe).store(mark | bytes, Ordering::SeqCst);
+    }
+
+    /// How many bytes the owner has taken over of the log of PE `pe`, of that interval: the log of
+    /// that PE may be of a later one already.
+    pub fn has_taken(&self, pe: usize, interval: u64) -> u64 {
+        let word = self.taken(pe).load(Ordering::SeqCst);
+        let bytes = word & !(u64::MAX << BYTES_BITS);
+        if word - bytes == mark(interval) { bytes } else { 0 }
     }
 
     /// The first word of the records.
@@ -224,7 +245,7 @@ impl<'a> Log<'a> {
         let (bytes, step) = record.block;
         let words = [
             head,
-            u64::from(record.crc) << 32 | State::Begun as u64,
+            u64::from(record.crc) << 32 | Carried::Begun as u64,
             record.time,
             record.at,
             u64::from(bytes),
@@ -269,16 +290,16 @@ impl<'a> Log<'a> {
     }
 
     /// How far the operation of the record at `from` is.
-    pub fn state(&self, from: usize) -> State {
+    pub fn state(&self, from: usize) -> Carried {
         match self.words[self.records() + from / 8 + 1].load(Ordering::SeqCst) & 0xff {
-            1 => State::Done,
-            2 => State::Logged,
-            _ => State::Begun,
+            1 => Carried::Done,
+            2 => Carried::Logged,
+            _ => Carried::Begun,
         }
     }
 
     /// The operation of the record at `from` is so far.
-    pub fn set_state(&self, from: usize, state: State) {
+    pub fn set_state(&self, from: usize, state: Carried) {
         let word = &self.words[self.records() + from / 8 + 1];
         let crc = word.load(Ordering::Relaxed) & !0xff;
         word.store(crc | state as u64, Ordering::Release);
@@ -348,8 +369,8 @@ mod tests {
             ends.push(found.next);
         }
         assert_eq!(log.read(*ends.last().unwrap()), None);
-        log.set_state(0, State::Logged);
-        assert_eq!((log.state(0), log.state(ends[1])), (State::Logged, State::Begun));
+        log.set_state(0, Carried::Logged);
+        assert_eq!((log.state(0), log.state(ends[1])), (Carried::Logged, Carried::Begun));
         assert_eq!(log.read(0).unwrap().record.crc, 0xdead_beef);
         log.clear((1, 3), 9);
         assert_eq!(log.read(0), None);
@@ -389,6 +410,9 @@ mod tests {
             log.set_against(text);
             assert_eq!(log.against(), text);
         }
+        log.clear((1, 7), 0);
+        log.take(1, 4096);
+        assert_eq!([7, 8].map(|interval| log.has_taken(1, interval)), [4096, 0]);
         log.set_stage(3, Stage::Draining);
         assert!(log.is_at(3, Stage::Draining) && !log.is_at(2, Stage::Draining));
     }

@@ -12,7 +12,7 @@ use super::rma::copy;
 use super::strides::Strides;
 use super::word::Word;
 use crate::openshmem::bits::Bits;
-use crate::pgas::local::{Call, Place};
+use crate::pgas::local::{Call, Remote};
 use crate::pgas::{self, World};
 
 /// True if a call is to come here.
@@ -31,8 +31,8 @@ pub fn unlogged(routine: &'static str) {
     }
 }
 
-fn place_of(range: &SegmentRange, block: (usize, usize)) -> Place {
-    Place { pe: range.pe, at: range.offset, block }
+fn place_of(range: &SegmentRange, block: (usize, usize)) -> Remote {
+    Remote { pe: range.pe, at: range.offset, block }
 }
 
 /// Copies a buffer of `bytes`, which the range holds too.
