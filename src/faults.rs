@@ -20,6 +20,7 @@ use raidshmem_sys::lock;
 use raidshmem_sys::site::{self, Site};
 use tracing::info;
 
+use crate::affinity;
 use crate::checkpoint::pages;
 pub use crate::pgas::Name;
 use crate::pgas::{World, complain, world};
@@ -56,6 +57,7 @@ pub(crate) fn save_all() -> i32 {
         world.checkpoint_alone();
         return SUCCESS;
     }
+    affinity::note();
     let number = world.store.agreed().next();
     info!("checkpoint {number} begins");
     world.members.point(Point::Before, number);
@@ -295,6 +297,7 @@ pub fn restart_pes() {
             // In mode none the launcher ends the job.
             None => world.wait_raw(|| Waiting::anyone(Call::Restart.name()), || false),
         }
+        affinity::restored(world);
         let losses = world.timing.restarted();
         info!("restarted from checkpoint {} after loss {losses} of the job", world.store.agreed());
     } else if lock(&world.store.refused).restart() && world.me() == Pe(0) {

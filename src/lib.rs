@@ -43,6 +43,7 @@
 //! recovery                                   making lost memory whole again
 //! scrub                                      looking over the store in idle time
 //! port                                       the steps of the protocol over real memory
+//! affinity                                   the processors of threads, over a restart
 //! faults                                     the fault-tolerance calls
 //! launch                                     launcher, agents, supervisors (beside)
 //! openshmem                                  the model: teams, collectives, waits, locks ..
@@ -61,6 +62,7 @@
 
 #[doc(hidden)]
 pub mod advise;
+mod affinity;
 #[doc(hidden)]
 pub mod capi;
 #[doc(hidden)]

@@ -218,7 +218,7 @@ pub fn args(bytes: &[u8]) {
         Ok(ready) => {
             let Shape { node_of, nodes, spares, .. } = &ready.shape;
             assert!(node_of.iter().chain(spares).all(|node| node < nodes));
-            assert_eq!(ready.site.group_of.len(), node_of.len());
+            assert_eq!(ready.protected.site.group_of.len(), node_of.len());
         }
         Err(error) => one_line(&error.to_string()),
     }

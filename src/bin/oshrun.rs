@@ -34,12 +34,7 @@ fn main() {
     };
     set_quiet(ready.quiet);
     ready.notes.iter().for_each(|note| news(note));
-    if let Some(survives) =
-        ready.survives.as_ref().filter(|_| ready.fragile || ready.settings.report)
-    {
-        news(&format!("{}: {survives}", ready.settings.backup_mode.name()));
-    }
-    if ready.survives.is_some() && !ready.settings.checksum {
+    if ready.protected.survives.is_some() && !ready.settings.checksum {
         news("SHMEM_FT_CHECKSUM=0: damage in a checkpoint is not noticed and comes back as data");
     }
     for (name, value) in ready.settings.to_env() {

@@ -38,7 +38,7 @@ pub mod wait;
 pub mod wait_set;
 
 use crate::checkpoint::prefault;
-use crate::{faults, pgas};
+use crate::{affinity, faults, pgas};
 
 /// Starts the library: the world, and the tables that checkpoints keep. The thread level provided.
 pub fn start(requested: i32) -> i32 {
@@ -46,5 +46,6 @@ pub fn start(requested: i32) -> i32 {
     prefault::begin(pgas::world());
     team::register();
     context::register();
+    affinity::register();
     provided
 }

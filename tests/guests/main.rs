@@ -10,6 +10,7 @@
 mod support;
 
 mod control_groups;
+mod domains;
 mod engines;
 mod heartbeats;
 mod image;

@@ -23,15 +23,16 @@ const NODES: &[&str] = &[
 /// Pages of the heap that the program looks at, all of which are saved.
 const PAGES: usize = 256;
 
-fn boot(switch: &Switch) -> (Guest, PathBuf) {
-    let binding = program("binding");
+/// A guest with two NUMA nodes, `oshrun` and the program `name`.
+pub fn boot(switch: &Switch, name: &str) -> (Guest, PathBuf) {
+    let program = program(name);
     let oshrun = Path::new(env!("CARGO_BIN_EXE_oshrun"));
-    let payload = image::add("binding", &[oshrun, &binding]);
+    let payload = image::add(&format!("numa-{name}"), &[oshrun, &program]);
     let words = NODES.iter().map(|word| (*word).to_owned()).collect();
     let plan = Plan { cpus: 4, memory: 768, words, ..Plan::new(1) };
     let mut guest = plan.with(&payload).boot(switch);
     guest.ready();
-    (guest, binding)
+    (guest, program)
 }
 
 /// What the program says of each PE: its processor, its NUMA node, pages of its heap and store.
@@ -61,7 +62,7 @@ fn bindings(guest: &mut Guest, binding: &Path, words: &str) -> (BTreeMap<usize, 
 #[test]
 fn memory_and_store_are_near_the_processors_of_their_pe() {
     let switch = Switch::new();
-    let (mut guest, binding) = boot(&switch);
+    let (mut guest, binding) = boot(&switch, "binding");
     guest.must("test -d /sys/devices/system/node/node1");
     let mut report = String::new();
     for words in ["", "--nodes 2 --report-placement"] {

@@ -68,6 +68,32 @@ fn memory_of_a_pe_that_moved_to_a_spare_on_another_host_is_given_back() {
     outcome.status(0).says("PE 0 was killed by SIGKILL").says("rebuilt from PE");
 }
 
+/// Hosts of one machine have its processors: the equivalent by topology is the same ones.
+#[test]
+fn substitutes_on_another_host_are_bound_as_they_were() {
+    if !has_ucx() {
+        return;
+    }
+    let net = Net::new(4);
+    let bound = |name: &str, words: &[&str], faults: &[&str]| {
+        let job = over_ucx(&net, &[2, 1, 1, 0]).args(&["--verbose", "--spares", "2"]).mode("rs");
+        let job = job.env("SHMEM_FT_SUBSTITUTE", "spare").args(faults);
+        let outcome = job.program(&program(name), words).run();
+        outcome.status(0);
+        let lines = outcome.out.lines().filter(|line| line.starts_with(name));
+        let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+        lines.sort_unstable();
+        (lines, outcome)
+    };
+    for (name, words, lines) in [("moved", &[][..], 4), ("affinity", &["once"], 12)] {
+        let (before, _) = bound(name, words, &[]);
+        let (after, outcome) = bound(name, words, &["--kill-node", "0@2"]);
+        outcome.says("node 0").says("was lost");
+        outcome.check(before.len() == lines, "a line for each PE and thread");
+        assert_eq!(after, before, "{outcome}");
+    }
+}
+
 /// What other hosts put arrives through the target's own process: its page tables show it.
 #[test]
 fn pages_that_other_hosts_write_are_in_the_next_checkpoint() {

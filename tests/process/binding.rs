@@ -108,3 +108,29 @@ fn the_placement_is_printed() {
         .status(2)
         .says("--bind socket: expected auto, core, none");
 }
+
+/// What each thread of each PE may use at the end.
+fn masks(how: &str, words: &[&str], affinity: &str) -> (Vec<String>, Outcome) {
+    let job = Job::new(3).mode("raid5").args(words).env("SHMEM_FT_AFFINITY", affinity);
+    let outcome = job.args(&["--bind", "none"]).program(&program("affinity"), &[how]).run();
+    outcome.status(0);
+    let lines = outcome.out.lines().filter(|line| line.starts_with("affinity "));
+    let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+    lines.sort_unstable();
+    outcome.check(lines.len() == 9, "three PEs of three threads");
+    (lines, outcome)
+}
+
+/// A substitute does not bind its threads itself: what they have was given back.
+#[test]
+fn threads_of_a_substitute_get_their_processors_back() {
+    let first_and_last = usable().len() > 1;
+    let (before, _) = masks("once", &[], "1");
+    for (how, kill) in [("once", "1@3"), ("late", "2@3"), ("once", "0@4:encode")] {
+        let (after, outcome) = masks(how, &["--kill", kill], "1");
+        outcome.says("was killed");
+        assert_eq!(after, before, "{how}, {kill}: {outcome}");
+        let (off, _) = masks(how, &["--kill", kill], "0");
+        assert_eq!(off == before, !first_and_last, "switched off: {how}, {kill}");
+    }
+}

@@ -45,6 +45,7 @@ const CORE: &str = "crates/core/src";
 
 /// Files that may contain unsafe code, with the reason; ARCHITECTURE.md shows the same list.
 const UNSAFE: &[(&str, &str)] = &[
+    ("src/affinity.rs", "registers the table of masks, which is static, with the checkpoints"),
     ("src/bin/oshrun.rs", "sets its environment before any thread; takes an inherited descriptor"),
     ("src/capi/claims.rs", "reads and writes the lists of the C caller, and reads its texts"),
     ("src/capi/family.rs", "exports C functions under their names"),
@@ -107,6 +108,7 @@ const UNSAFE: &[(&str, &str)] = &[
          a variable of the environment",
     ),
     ("crates/sys/src/signals.rs", "asks what a signal does"),
+    ("crates/sys/src/threads.rs", "asks whether a number is that of an own thread"),
     ("crates/sys/src/written.rs", "asks the kernel to watch pages, and which were written"),
     ("crates/segment/src/lib.rs", "turns offsets that were checked into memory"),
     (

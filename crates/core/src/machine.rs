@@ -9,6 +9,8 @@ pub struct Processor {
     pub core: usize,
     /// The NUMA node whose memory is near, as the kernel counts.
     pub numa: usize,
+    /// The package it is in, as the kernel counts.
+    pub package: usize,
 }
 
 /// The usable processors of a machine, neighbours next to each other.
@@ -77,7 +79,7 @@ mod tests {
 
     #[test]
     fn cores_are_numbered_in_the_order_of_nearness() {
-        let processor = |cpu, core, numa| Processor { cpu, core, numa };
+        let processor = |cpu, core, numa| Processor { cpu, core, numa, package: 0 };
         let mixed = vec![processor(0, 0, 0), processor(1, 7, 1), processor(2, 0, 0)];
         let machine = Machine::new(mixed);
         assert_eq!(

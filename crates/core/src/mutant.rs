@@ -125,6 +125,8 @@ rules! {
     MaskIgnored = "mask-ignored", unit, "a_mask_with_holes_is_respected";
     /// Groups are made without a look at failure domains.
     DomainsIgnored = "domains-ignored", unit, "every_shape_of_small_jobs";
+    /// A thread of a substitute gets all of the PE's processors.
+    ThreadPlaceIgnored = "thread-place-ignored", unit, "the_picture_above";
     /// PEs are not told of an end of the job before its time, and write nothing out.
     OutputCutOff = "output-cut-off", processes, "a_misuse_loses_no_output_of_other_pes";
     /// A PE that returns from `main` without `shmem_finalize` does not leave the job.

@@ -137,7 +137,10 @@ impl Ucx {
         worker.hear::<_, WRITE>(shared).map_err(refused("hearing writes"))?;
         let state = Connections { worker, links, closing: Vec::new() };
         let state: &'static Mutex<Connections> = Box::leak(Box::new(Mutex::new(state)));
-        let body = move || attend(state, shared, &descriptor);
+        let body = move || {
+            let _own = raidshmem_sys::threads::own();
+            attend(state, shared, &descriptor)
+        };
         let thread = std::thread::Builder::new().name("shmem-ucx".into()).spawn(body);
         let thread = thread.map_err(|error| FabricError::Refused {
             fabric: Fabric::Ucx,

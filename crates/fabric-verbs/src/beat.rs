@@ -80,7 +80,10 @@ impl Beats {
         let stop = Arc::new(AtomicBool::new(false));
         let (end, pause) = (Arc::clone(&stop), period / BEATS);
         let builder = std::thread::Builder::new().name("shmem-beat".into());
-        let thread = builder.spawn(move || raise(counter, pause, &end));
+        let thread = builder.spawn(move || {
+            let _own = raidshmem_sys::threads::own();
+            raise(counter, pause, &end)
+        });
         let thread = Some(thread.map_err(|error| format!("a thread for heartbeats: {error}"))?);
         let (readers, watched) = (BTreeMap::new(), None);
         Ok(Beats { device, queue, inbox, page, period, readers, watched, stop, thread })

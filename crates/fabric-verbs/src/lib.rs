@@ -111,7 +111,12 @@ impl Verbs {
         let stop = Arc::new(stop);
         let (engine, end) = (Arc::clone(&shared), Arc::clone(&stop));
         let builder = std::thread::Builder::new().name("shmem-verbs".into());
-        let thread = builder.spawn(move || engine.serve_until(&end)).map_err(failed)?;
+        let thread = builder
+            .spawn(move || {
+                let _own = raidshmem_sys::threads::own();
+                engine.serve_until(&end)
+            })
+            .map_err(failed)?;
         Ok(Verbs { shared, stop, thread: Some(thread) })
     }
 }

@@ -15,7 +15,7 @@
 //! cgroup  limits  memory  huge               memory: limits, mappings, huge pages
 //! written                                    which pages were written
 //! caller  site                               who called, from where
-//! machine  process  pool                     processors, processes, threads that share work
+//! machine  threads  process  pool            processors, threads, processes, shared work
 //! socket                                     messages between processes of one machine
 //! ```
 
@@ -35,6 +35,7 @@ pub mod process;
 pub mod signals;
 pub mod site;
 pub mod socket;
+pub mod threads;
 pub mod written;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,11 +1,14 @@
-//! The processors that this process may use: which share a core, and which memory is near.
+//! The processors that this process may use: which share a core, and which memory is near. And the
+//! enclosure that the machine is in.
 //!
-//! From hwloc (feature `hwloc`), or from /sys without it; both leave out what the mask of this
-//! process or its control group does not allow.
+//! Processors come from hwloc (feature `hwloc`), or from /sys without it; both leave out what the
+//! mask of this process or its control group does not allow. Serial numbers come from where hwloc
+//! has them from: its crate does not hand them on.
 
 #[cfg(any(test, not(feature = "hwloc")))]
 use raidshmem_core::machine::list;
 use raidshmem_core::machine::{Machine, Processor};
+use raidshmem_core::placement::found::{Enclosure, serial};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 /// Where the facts come from, for people.
@@ -17,9 +20,19 @@ pub fn discover() -> Machine {
     if found.processors.is_empty() { unknown() } else { found }
 }
 
+/// What the firmware says of the enclosure; only root may read it on most machines.
+pub fn enclosure() -> Enclosure {
+    enclosure_from(std::path::Path::new("/sys/class/dmi/id"))
+}
+
+fn enclosure_from(folder: &std::path::Path) -> Enclosure {
+    let read = |name| serial(&std::fs::read_to_string(folder.join(name)).ok()?);
+    Enclosure { chassis: read("chassis_serial"), board: read("board_serial") }
+}
+
 /// The same, if nothing is known but the mask: each processor is a core.
 pub fn unknown() -> Machine {
-    let alone = |cpu| Processor { cpu, core: cpu, numa: 0 };
+    let alone = |cpu| Processor { cpu, core: cpu, numa: 0, package: 0 };
     allowed((0..CpuSet::MAX_CPU).map(alone).collect())
 }
 
@@ -35,21 +48,23 @@ fn found() -> Vec<Processor> {
     use hwloc2::{ObjectType, Topology, TopologyObject};
     let Some(topology) = Topology::new() else { return Vec::new() };
     let Ok(threads) = topology.objects_with_type(&ObjectType::PU) else { return Vec::new() };
-    let core = |thread: &TopologyObject| {
+    let above = |thread: &TopologyObject, wanted: fn(&ObjectType) -> bool| {
         let mut above = thread.parent();
         while let Some(object) = above {
-            if matches!(object.object_type(), ObjectType::Core) {
-                return object.logical_index() as usize;
+            if wanted(&object.object_type()) {
+                return Some((object.logical_index() as usize, object.os_index() as usize));
             }
             above = object.parent();
         }
-        thread.logical_index() as usize
+        None
     };
     let near = |thread: &TopologyObject| thread.nodeset().map_or(0, |nodes| nodes.first().max(0));
     let processor = |thread: &&TopologyObject| Processor {
         cpu: thread.os_index() as usize,
-        core: core(thread),
+        core: above(thread, |t| matches!(t, ObjectType::Core))
+            .map_or(thread.logical_index() as usize, |o| o.0),
         numa: near(thread) as usize,
+        package: above(thread, |t| matches!(t, ObjectType::Package)).map_or(0, |object| object.1),
     };
     threads.iter().map(processor).collect()
 }
@@ -72,7 +87,9 @@ fn from_sys(root: &std::path::Path) -> Vec<Processor> {
         let siblings = list(&read(&format!("cpu/cpu{cpu}/topology/thread_siblings_list")));
         let core = siblings.first().copied().unwrap_or(cpu);
         let home = near.iter().find(|(_, cpus)| cpus.contains(&cpu));
-        Processor { cpu, core, numa: home.map_or(0, |(node, _)| *node) }
+        let package = list(&read(&format!("cpu/cpu{cpu}/topology/physical_package_id")));
+        let package = package.first().copied().unwrap_or(0);
+        Processor { cpu, core, numa: home.map_or(0, |(node, _)| *node), package }
     };
     list(&read("cpu/online")).into_iter().map(processor).collect()
 }
@@ -91,5 +108,17 @@ mod tests {
         assert_eq!(machine, Machine::new(sys));
         let mask = sched_getaffinity(None).expect("every process has one");
         assert_eq!(machine.processors.len(), mask.count() as usize);
+    }
+
+    #[test]
+    fn an_enclosure_is_what_can_be_read_and_tells_machines_apart() {
+        let folder = std::env::temp_dir().join(format!("dmi-{}", std::process::id()));
+        std::fs::create_dir(&folder).expect("a folder for the test");
+        assert_eq!(enclosure_from(&folder), Enclosure::default());
+        std::fs::write(folder.join("chassis_serial"), "CN7475103\n").expect("a file");
+        std::fs::write(folder.join("board_serial"), "Default string\n").expect("a file");
+        let found = enclosure_from(&folder);
+        std::fs::remove_dir_all(&folder).expect("own files");
+        assert_eq!(found, Enclosure { chassis: Some("CN7475103".into()), board: None });
     }
 }

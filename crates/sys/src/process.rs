@@ -13,6 +13,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use raidshmem_core::ended::Ended;
@@ -24,6 +25,8 @@ use rustix::process::{
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
+
+use crate::threads;
 
 /// A running process, held by a descriptor that cannot come to mean another one.
 #[derive(Debug)]
@@ -340,7 +343,11 @@ pub fn stop() {
 /// handled on it: it may wait for them with all its threads, and its handlers need a larger stack.
 pub fn helper(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let builder = std::thread::Builder::new().name(name.into()).stack_size(stack);
-    without_signals(|| builder.spawn(body)).map(drop)
+    let (told, here) = sync_channel(1);
+    let body = move || as_own(told, body);
+    without_signals(|| builder.spawn(body))?;
+    let _ = here.recv();
+    Ok(())
 }
 
 /// The same for one that ends with `scope`.
@@ -351,7 +358,18 @@ pub fn scoped_helper<'scope>(
     body: impl FnOnce() + Send + 'scope,
 ) -> io::Result<()> {
     let builder = std::thread::Builder::new().name(name.into()).stack_size(stack);
-    without_signals(|| builder.spawn_scoped(scope, body)).map(drop)
+    let (told, here) = sync_channel(1);
+    let body = move || as_own(told, body);
+    without_signals(|| builder.spawn_scoped(scope, body))?;
+    let _ = here.recv();
+    Ok(())
+}
+
+/// The body of a thread that is known for the library's before its start returns.
+fn as_own(told: SyncSender<()>, body: impl FnOnce()) {
+    let _own = threads::own();
+    let _ = told.send(());
+    body();
 }
 
 /// Does `start` while signals are blocked: a thread begins with the signals of the one that starts

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use raidshmem_core::message::Hello;
 use raidshmem_core::secret::Secret;
+use raidshmem_sys::machine;
 
 use crate::control::link::{Link, Net};
 use crate::control::noise::Side;
@@ -29,5 +30,6 @@ pub fn join(
     let net = Net::new(stream, Side::Agent, secret).map_err(connect)?;
     let mut link = Link::Net(Box::new(net));
     link.send(&Hello { build: build_id(), node, beats }, &[])?;
+    link.send(&machine::enclosure(), &[])?;
     Ok((link, socket))
 }

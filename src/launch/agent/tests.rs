@@ -17,13 +17,18 @@ use raidshmem_sys::memory::Part;
 const SOON: Duration = Duration::from_secs(60);
 
 fn job() -> Job {
+    Job { bind: Bind::None, ..job_on(vec![0, 0], vec![0]) }
+}
+
+/// A job of PEs on the nodes `node_of`, which are on the machines `machine_of`.
+pub(super) fn job_on(node_of: Vec<u32>, machine_of: Vec<u32>) -> Job {
     Job {
         id: 7,
-        n_pes: 2,
+        n_pes: node_of.len() as u32,
         heap_len: 1 << 20,
-        node_of: vec![0, 0],
-        machine_of: vec![0],
-        bind: Bind::None,
+        node_of,
+        machine_of,
+        bind: Bind::Auto,
         pages: Pages::Small,
         domains: Domains::default(),
         fabric: Fabric::Ucx,

@@ -5,6 +5,7 @@ pub mod environment;
 mod foreign;
 pub mod hosts;
 mod prepare;
+pub mod protected;
 pub mod ready;
 pub mod refused;
 pub mod resume;

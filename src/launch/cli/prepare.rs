@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::args::Args;
 use super::environment::{self, Variables};
 use super::hosts::{self, Host, HostsError};
+use super::protected::Protected;
 use super::ready::{Cluster, Programs, Ready};
 use super::refused::{FILE_MAX, Refused};
 use super::resume;
@@ -25,15 +26,11 @@ use crate::launch::probe::probe;
 use crate::launch::readers::{Endpoint, Readers, Sink};
 use crate::pgas::boot::default_heap;
 use raidshmem_core::membership::Shape;
-use raidshmem_core::placement::groups::Grouping;
-use raidshmem_core::placement::substitute::Site;
-use raidshmem_core::placement::{Domains, file};
-use raidshmem_core::quantity::Pe;
-use raidshmem_core::settings::{Fabric, Rollback, Settings};
+use raidshmem_core::placement::{Domains, Kind, bindings, file, found};
+use raidshmem_core::settings::{Bind, Fabric, Rollback, Settings};
 use raidshmem_core::signals::number;
-use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::PES_MAX;
-use raidshmem_sys::memory;
+use raidshmem_sys::{machine, memory};
 
 /// What is said of a view that cannot be shown.
 const NOWHERE: &str = "--live: standard error is no terminal to draw on; no view is shown";
@@ -84,16 +81,8 @@ impl Args {
             fabric::choose(settings.fabric, one_machine, |fabric| probe(fabric, more()))?.0;
         check_fewer(&settings, &shape)?;
         check_rules(&settings, pes, shape.nodes as usize)?;
-        let places: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
-        let domains = read_domains(
-            &settings,
-            match &cluster {
-                Some((cluster, _)) => cluster.names.clone(),
-                None => (0..shape.nodes).map(|node| format!("node{node}")).collect(),
-            },
-        )?;
-        let protection = Protection::new(&settings, &places, &domains)?;
-        let group_of = groups_of(protection.as_ref(), pes);
+        let domains = domains(&settings, &shape, cluster.as_ref().map(|(cluster, _)| cluster))?;
+        let protected = Protected::new(&settings, &shape.node_of, domains)?;
         let heap_len = heap_len(&settings, &shape, cluster.is_some())?;
         let (timeout, stop_signal) = (self.timeout()?, self.stop_signal()?);
         let programs = self.programs(exported, cluster.is_some())?;
@@ -101,7 +90,7 @@ impl Args {
         notes.extend(environment::strange(&environment));
         let live = self.live(&environment)?;
         notes.extend((self.live && !live).then(|| NOWHERE.to_owned()));
-        notes.extend(protection.as_ref().and_then(|found| bent(&settings, &found.plan)));
+        notes.extend(protected.bent.clone());
         let mut program = self.program;
         let folder = programs.folder.as_deref();
         program[0] = resolve(Path::new(&program[0]), folder)?.into_os_string();
@@ -116,12 +105,9 @@ impl Args {
             quiet: self.quiet,
             live,
             notes,
-            survives: protection.as_ref().map(Protection::to_string),
-            fragile: protection.as_ref().is_some_and(|p| !p.survives_domains()),
             cluster: cluster.map(|(cluster, _)| cluster),
             shape,
-            groups: protection.iter().flat_map(members).collect(),
-            site: Site { group_of, domains, parity: settings.parity },
+            protected,
             settings,
             heap_len,
             resume,
@@ -301,12 +287,34 @@ fn heap_len(settings: &Settings, shape: &Shape, elsewhere: bool) -> Result<u64, 
     Ok(heap_len)
 }
 
-/// The failure domains of nodes with these names.
-fn read_domains(settings: &Settings, names: Vec<String>) -> Result<Domains, Refused> {
-    let Some(path) = &settings.domains else { return Ok(Domains::of_hosts(names)) };
+/// The failure domains of the nodes: those of the user's file, or what this machine says of agents
+/// that share it. Other hosts say theirs when their agents are there.
+fn domains(
+    settings: &Settings,
+    shape: &Shape,
+    cluster: Option<&Cluster>,
+) -> Result<Domains, Refused> {
+    let names = match cluster {
+        Some(cluster) => cluster.names.clone(),
+        None => (0..shape.nodes).map(|node| format!("node{node}")).collect(),
+    };
+    let Some(path) = &settings.domains else {
+        let protects = settings.backup_mode.protects() && settings.bind != Bind::None;
+        let shared = cluster.is_none() && shape.nodes > 2 && protects;
+        let kinds = if shared { kinds_here(settings, shape, &names) } else { Vec::new() };
+        return Ok(Domains::of_hosts(names).with_kinds(kinds));
+    };
     let no_file = |error| Refused::NoFile { path: path.clone(), error };
     let text = read(Path::new(path)).map_err(no_file)?;
     Ok(file::parse(path, &text, names)?)
+}
+
+/// What the agents' bindings on this machine make of its packages and NUMA nodes.
+fn kinds_here(settings: &Settings, shape: &Shape, names: &[String]) -> Vec<Kind> {
+    let machine = machine::discover();
+    let node_of: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
+    let bindings = bindings::bindings(&machine, node_of.len(), settings.bind);
+    found::of_machine(&machine, &bindings, &node_of, names)
 }
 
 fn listen_address(text: &str) -> Result<SocketAddr, Refused> {
@@ -359,12 +367,6 @@ fn output(path: &Path) -> Result<PathBuf, Refused> {
     std::fs::create_dir_all(path).and_then(|()| std::path::absolute(path)).map_err(refuse)
 }
 
-/// PEs of each group, in the order of their places.
-fn members(protection: &Protection) -> impl Iterator<Item = Vec<Pe>> {
-    let groups = protection.plan.groups.iter();
-    groups.map(|group| group.members.clone())
-}
-
 /// Opens what reads the job's events; what cannot be opened is refused.
 fn readers(
     report: Option<&Path>,
@@ -395,22 +397,6 @@ fn readers(
     });
     let (report, events) = (report.transpose()?, events.transpose()?);
     Ok(Readers { report, events, metrics: metrics.transpose()? })
-}
-
-/// The group of each PE.
-fn groups_of(protection: Option<&Protection>, pes: usize) -> Vec<usize> {
-    match protection {
-        Some(protection) => protection.plan.of.iter().map(|of| of.group).collect(),
-        None => vec![0; pes],
-    }
-}
-
-/// What becomes of a group size that the number of PEs does not divide into.
-fn bent(settings: &Settings, plan: &Grouping) -> Option<String> {
-    let asked = settings.group_size?;
-    let (sizes, pes) = (plan.sizes(), plan.of.len());
-    ((sizes.least, sizes.most) != (asked, asked))
-        .then(|| format!("groups of {asked} were asked for; {pes} PEs make groups of {sizes}"))
 }
 
 fn resolve(program: &Path, folder: Option<&Path>) -> Result<PathBuf, Refused> {

@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use raidshmem_core::disk::Resume;
 use raidshmem_core::membership::Shape;
-use raidshmem_core::placement::substitute::Site;
-use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::Settings;
 
+use super::protected::Protected;
 use super::starter::Means;
 use crate::launch::readers::Readers;
 
@@ -25,12 +24,8 @@ pub struct Ready {
     pub cluster: Option<Cluster>,
     /// Settings in force.
     pub settings: Settings,
-    /// Groups, and what the nodes are called and fail together with.
-    pub site: Site,
-    /// What is survived, in words; None in mode `none`.
-    pub survives: Option<String>,
-    /// True if the loss of some failure domain is not survived though losses are to be.
-    pub fragile: bool,
+    /// Who protects whom.
+    pub protected: Protected,
     /// Bytes of each symmetric heap.
     pub heap_len: u64,
     /// The checkpoint on disk that it begins from.
@@ -51,8 +46,6 @@ pub struct Ready {
     pub live: bool,
     /// Lines for the start.
     pub notes: Vec<String>,
-    /// PEs of each parity group, in the order of their places.
-    pub groups: Vec<Vec<Pe>>,
     /// What reads the job's events, beside people.
     pub readers: Readers,
 }

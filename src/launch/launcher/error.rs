@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use raidshmem_core::signals::name;
+use raidshmem_core::store::protection::ProtectionError;
 use raidshmem_sys::socket::ChannelError;
 
 /// Why a job could not be started.
@@ -19,6 +20,9 @@ pub enum LaunchError {
     /// The control connection failed.
     #[error("{0}")]
     Channel(#[from] ChannelError),
+    /// The groups cannot be made.
+    #[error("{0}")]
+    Protection(#[from] ProtectionError),
     /// No route tells under which address the hosts reach this machine.
     #[error("no host has an address that can be looked up; give --listen ADDRESS")]
     NoAddress,

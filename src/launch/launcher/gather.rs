@@ -11,16 +11,20 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use raidshmem_core::ended::Ended;
+use raidshmem_core::placement::Domains;
+use raidshmem_core::placement::found::{self, Enclosure};
 use raidshmem_core::secret::{SECRET_LEN, Secret};
 use raidshmem_sys::process::{self, Process};
-use raidshmem_sys::socket::Channel;
+use raidshmem_sys::socket::{Channel, ChannelError};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::error::LaunchError;
+use super::input;
 use super::listener::{Accepted, Listener, own_address};
 use super::signals::Signals;
 use crate::control::link::{Link, timespec};
-use crate::launch::cli::ready::Cluster;
+use crate::launch::cli::protected::Protected;
+use crate::launch::cli::ready::{Cluster, Ready};
 use crate::launch::cli::starter::agent_words;
 use crate::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, build_id, last_word};
 use crate::launch::output::{Carriers, Gate, Stream};
@@ -60,9 +64,31 @@ pub struct Remote {
     pub word: Option<PipeReader>,
     /// Where its agent hears heartbeats.
     pub beats: SocketAddr,
+    /// What its firmware says, once the agent has said it.
+    pub enclosure: Option<Enclosure>,
 }
 
 impl Node {
+    /// True if its agent has said all that a job begins with.
+    fn is_here(&self) -> bool {
+        let said = self.remote.as_ref().is_none_or(|remote| remote.enclosure.is_some());
+        self.link.is_some() && said
+    }
+
+    /// Takes what its agent says second.
+    fn hear_enclosure(&mut self) -> Result<(), ChannelError> {
+        let (Some(link), Some(remote)) = (&mut self.link, &mut self.remote) else { return Ok(()) };
+        if remote.enclosure.is_some() {
+            return Ok(());
+        }
+        match link.try_receive::<Enclosure>() {
+            Ok(said) => remote.enclosure = said.map(|(enclosure, _)| enclosure),
+            Err(ChannelError::Closed) => self.link = None, // how it ended, its starter tells
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
     /// Collects its process. How that was killed, where nobody else says it: on this machine, and
     /// not on purpose. An agent that ends itself says why.
     pub fn collect(&self) -> Option<Ended> {
@@ -80,9 +106,22 @@ impl Node {
 /// Every node, and the listener if there is one.
 pub type Gathered = (BTreeMap<u32, Node>, Option<Listener>);
 
+/// Starts the agents of a job, and makes its groups for what their hosts say they share.
+pub fn all(ready: &mut Ready, signals: &Signals) -> Result<Gathered, LaunchError> {
+    let system = |what| move |error| LaunchError::System { what, error };
+    let Some(hosts) = &ready.cluster else {
+        let input = input::open(ready.programs.stdin).map_err(system("standard input"))?;
+        let input = input.as_ref().map(AsFd::as_fd);
+        return local(ready.shape.nodes, input, ready.live).map_err(system("agent"));
+    };
+    let gathered = cluster(hosts, signals)?;
+    ready.protected = protected(ready, &gathered.0)?;
+    Ok(gathered)
+}
+
 /// Starts `count` agents on this machine, with that standard input, or the own one. If `carried`,
 /// what is printed there goes to the own terminal by this process only.
-pub fn local(count: u32, stdin: Option<BorrowedFd>, carried: bool) -> std::io::Result<Gathered> {
+fn local(count: u32, stdin: Option<BorrowedFd>, carried: bool) -> std::io::Result<Gathered> {
     let start = |node| {
         let (mine, theirs) = Channel::pair().map_err(std::io::Error::other)?;
         let mut command = Command::new("/proc/self/exe");
@@ -104,7 +143,7 @@ pub fn local(count: u32, stdin: Option<BorrowedFd>, carried: bool) -> std::io::R
 
 /// Starts an agent on every host of `cluster`. The status of a signal that came meanwhile is an
 /// error too.
-pub fn cluster(cluster: &Cluster, signals: &Signals) -> Result<Gathered, LaunchError> {
+fn cluster(cluster: &Cluster, signals: &Signals) -> Result<Gathered, LaunchError> {
     let mut gathering = Gathering::start(cluster)?;
     match gathering.wait(signals) {
         Ok(()) => {
@@ -118,6 +157,20 @@ pub fn cluster(cluster: &Cluster, signals: &Signals) -> Result<Gathered, LaunchE
             Err(error)
         }
     }
+}
+
+/// The protection of a job on other hosts, now that they have said what they share. What the user
+/// says in a file stays.
+fn protected(ready: &Ready, nodes: &BTreeMap<u32, Node>) -> Result<Protected, LaunchError> {
+    let said = |node: &Node| node.remote.as_ref()?.enclosure.clone();
+    let enclosures: Vec<Enclosure> = nodes.values().filter_map(said).collect();
+    let names = ready.cluster.iter().flat_map(|cluster| cluster.names.clone()).collect::<Vec<_>>();
+    let kinds = found::of_hosts(&names, &enclosures);
+    if ready.settings.domains.is_some() || kinds.is_empty() {
+        return Ok(ready.protected.clone());
+    }
+    let domains = Domains::of_hosts(names).with_kinds(kinds);
+    Ok(Protected::new(&ready.settings, &ready.shape.node_of, domains)?)
 }
 
 /// Ends agents that are not wanted any more, and everything they started.
@@ -188,7 +241,7 @@ impl Gathering {
 
     fn wait(&mut self, signals: &Signals) -> Result<(), LaunchError> {
         let limit = Instant::now() + START;
-        while let Some(missing) = self.nodes.values().find(|node| node.link.is_none()) {
+        while let Some(missing) = self.nodes.values().find(|node| !node.is_here()) {
             let now = Instant::now();
             if now >= limit {
                 let (name, limit) = (missing.name.clone(), START.as_secs());
@@ -200,6 +253,9 @@ impl Gathering {
             fds.extend(signals.fds());
             let starters = self.nodes.values().map(|node| &node.process);
             fds.extend(starters.map(|process| PollFd::new(process, PollFlags::IN)));
+            let joining = self.nodes.values().filter(|node| !node.is_here());
+            let links = joining.filter_map(|node| node.link.as_ref());
+            fds.extend(links.map(|link| PollFd::new(link, link.interest())));
             let _ = poll(&mut fds, Some(&timespec(until.saturating_duration_since(now))));
             drop(fds);
             if let Some(signal) = signals.stopped() {
@@ -208,6 +264,9 @@ impl Gathering {
             let accepted = self.listener.as_mut().map(Listener::serve).unwrap_or_default();
             for one in accepted {
                 self.accepted(one)?;
+            }
+            for node in self.nodes.values_mut() {
+                node.hear_enclosure()?;
             }
             self.look_at_starters()?;
         }
@@ -276,7 +335,7 @@ fn start_one(node: u32, host: &str, words: &[String], secret: &Secret) -> std::i
     let _ = stdin.write_all(format!("{}\n", secret.to_hex()).as_bytes());
     let nowhere = SocketAddr::from(([0; 4], 0));
     let word = Some(word);
-    let remote = Some(Remote { _stdin: stdin, gate, word, beats: nowhere });
+    let remote = Some(Remote { _stdin: stdin, gate, word, beats: nowhere, enclosure: None });
     let name = format!("node {node} ({host})");
     let (started_over, ordered) = (false, false);
     Ok(Node { name, process, link: None, remote, started_over, ordered, carriers })

@@ -32,7 +32,7 @@ pub(super) fn job_of(ready: &Ready, id: u64) -> Job {
         },
         bind: ready.settings.bind,
         pages: ready.settings.pages,
-        domains: ready.site.domains.clone(),
+        domains: ready.protected.site.domains.clone(),
         fabric: shape.fabric,
         device: ready.settings.device.clone(),
         resume: ready.resume.clone(),
@@ -47,7 +47,7 @@ pub(super) fn title(ready: &Ready) -> Title {
         program: words.collect::<Vec<_>>().join(" "),
         since: SystemTime::now(),
         mode: ready.settings.backup_mode,
-        group_of: ready.site.group_of.clone(),
+        group_of: ready.protected.site.group_of.clone(),
     }
 }
 
@@ -78,8 +78,8 @@ pub(super) fn record_of(ready: &Ready) -> job::Job {
         parity: settings.parity as u32,
         snapshots: if mode.keeps_snapshot() { settings.snapshots as u32 } else { 0 },
         slots: mode.slots() as u32,
-        groups: ready.groups.clone(),
-        survives: ready.survives.clone(),
+        groups: ready.protected.groups.clone(),
+        survives: ready.protected.survives.clone(),
         heap: ready.heap_len,
         fabric: shape.fabric.name().to_owned(),
         settings: table().iter().map(setting).collect(),

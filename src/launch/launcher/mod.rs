@@ -8,7 +8,7 @@
 //! and collected by it.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -123,30 +123,24 @@ struct Launcher {
 /// Runs a job to its end and returns its exit status.
 pub fn run(mut ready: Ready) -> Result<i32, LaunchError> {
     let readers = std::mem::take(&mut ready.readers);
-    let ready = &ready;
-    let (shape, settings) = (&ready.shape, &ready.settings);
     let system = |what| move |error| LaunchError::System { what, error };
     trace::begin_own();
     process::adopt_orphans().map_err(system("adopting orphans"))?;
     process::raise_open_files();
     let signals = Signals::catch(ready.stop_signal).map_err(system("signals"))?;
     let lines = Writer::begin().map_err(system("thread for lines"))?;
+    let (mut nodes, listener) = gather::all(&mut ready, &signals)?;
+    let ready = &ready;
+    let (shape, settings) = (&ready.shape, &ready.settings);
+    placement::say_what_is_survived(ready);
     let job = job_of(ready, job_id().map_err(system("random number of the job"))?);
-    let (mut nodes, listener) = match &ready.cluster {
-        None => {
-            let input = input::open(ready.programs.stdin).map_err(system("standard input"))?;
-            let input = input.as_ref().map(AsFd::as_fd);
-            gather::local(shape.nodes, input, ready.live).map_err(system("agent"))?
-        }
-        Some(cluster) => gather::cluster(cluster, &signals)?,
-    };
     let timing = Timing { period: settings.period(), limit: settings.node_timeout };
     let (net, heartbeats) = listener.as_ref().map(listen_to_heartbeats).transpose()?.unzip();
     let heartbeat = heartbeat_settings(settings, net);
     configure(&mut nodes, ready, &job, &heartbeat)?;
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
     let detection = Detection::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
-    let (mut machine, first) = Membership::new(shape, settings, ready.site.clone());
+    let (mut machine, first) = Membership::new(shape, settings, ready.protected.site.clone());
     ready.resume.iter().for_each(|resume| machine.resume_from(resume.number));
     if ready.cluster.is_some() {
         machine.let_nodes_be_asked();

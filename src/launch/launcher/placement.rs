@@ -1,9 +1,10 @@
 //! What `--report-placement` prints, once every node has said where its PEs run.
 
 use raidshmem_core::message::Bound;
-use raidshmem_core::placement::Domains;
 use raidshmem_core::placement::bindings::Binding;
 use raidshmem_core::placement::table::Placement;
+use raidshmem_core::placement::{Domains, Source};
+use raidshmem_sys::machine;
 
 use crate::launch::cli::ready::Ready;
 use crate::launch::lines;
@@ -25,12 +26,12 @@ impl PlacementReport {
         PlacementReport {
             bindings: vec![None; node_of.len()],
             node_of,
-            domains: ready.site.domains.clone(),
-            group_of: match &ready.survives {
-                Some(_) => ready.site.group_of.clone(),
+            domains: ready.protected.site.domains.clone(),
+            group_of: match &ready.protected.survives {
+                Some(_) => ready.protected.site.group_of.clone(),
                 None => Vec::new(), // nobody protects anybody
             },
-            survives: match &ready.survives {
+            survives: match &ready.protected.survives {
                 Some(survives) => format!("{mode}: {survives}"),
                 None => format!("{mode}: nothing is survived"),
             },
@@ -55,7 +56,56 @@ impl PlacementReport {
             group_of: &self.group_of,
             bindings: &bindings,
         };
-        lines::print(format!("{table}{}\n", self.survives));
+        lines::print(format!("{table}{}\n{}\n", sources(&self.domains), self.survives));
         None
+    }
+}
+
+/// Says what the job survives, where that is less than it should be, or reports are wanted.
+pub fn say_what_is_survived(ready: &Ready) {
+    let worth = ready.protected.fragile || ready.settings.report;
+    if let Some(survives) = ready.protected.survives.as_ref().filter(|_| worth) {
+        lines::news(&format!("{}: {survives}", ready.settings.backup_mode.name()));
+    }
+}
+
+/// Which kinds of failure domain there are, and who says so.
+fn sources(domains: &Domains) -> String {
+    let by = |source| match source {
+        Source::User => "named by SHMEM_FT_DOMAINS".to_owned(),
+        Source::Firmware => "by the serial numbers of firmware".to_owned(),
+        Source::Processors => format!("found by {}", machine::SOURCE),
+    };
+    let kind = |at| format!(", {} ({})", domains.kind_name(at), by(domains.source(at)));
+    let above: String = domains.kinds().skip(1).map(kind).collect();
+    format!("failure domains: node{above}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidshmem_core::placement::Kind;
+
+    #[test]
+    fn the_report_says_who_found_a_domain() {
+        let none = Domains::of_hosts(vec!["a".into(), "b".into(), "c".into()]);
+        assert_eq!(sources(&none), "failure domains: node");
+        let kind = |name: &str, source| {
+            let domains = vec!["0".to_owned(), "1".to_owned()];
+            Kind { name: name.to_owned(), domains, of: vec![0, 0, 1], source }
+        };
+        let some = none.with_kinds(vec![
+            kind("chassis", Source::Firmware),
+            kind("package", Source::Processors),
+            kind("rack", Source::User),
+        ]);
+        assert_eq!(
+            sources(&some),
+            format!(
+                "failure domains: node, chassis (by the serial numbers of firmware), package \
+                 (found by {}), rack (named by SHMEM_FT_DOMAINS)",
+                machine::SOURCE
+            )
+        );
     }
 }

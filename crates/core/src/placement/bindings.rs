@@ -102,8 +102,12 @@ mod tests {
     /// NUMA nodes of cores of threads; the kernel counts all first threads first.
     fn machine(nodes: usize, cores: usize, threads: usize) -> Machine {
         let all = (0..threads).flat_map(|t| (0..nodes * cores).map(move |core| (t, core)));
-        let processor =
-            |(t, core)| Processor { cpu: t * nodes * cores + core, core, numa: core / cores };
+        let processor = |(t, core)| Processor {
+            cpu: t * nodes * cores + core,
+            core,
+            numa: core / cores,
+            package: 0,
+        };
         Machine::new(all.map(processor).collect())
     }
 

@@ -1,10 +1,22 @@
 //! Failure domains of the nodes: kinds of domain, and in which domain of each kind a node is.
 //!
-//! Kind 0 is the node itself; the others are the user's, in the order of the file. A kind divides
-//! the nodes: every node is in exactly one domain of each. Two kinds may be nested (racks in rooms)
+//! Kind 0 is the node itself; the others are the user's, in the order of the file, or what machines
+//! say of themselves ([`super::found`]). A kind divides the nodes: every node is in exactly one
+//! domain of each. Two kinds may be nested (racks in rooms)
 //! or cross each other (racks and power feeds).
 
 use serde::{Deserialize, Serialize};
+
+/// Who says that nodes fail together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    /// The user's file.
+    User,
+    /// The firmware of hosts.
+    Firmware,
+    /// The processors of the machine that agents share.
+    Processors,
+}
 
 /// A kind of failure domain above the node, such as the rack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +27,8 @@ pub struct Kind {
     pub domains: Vec<String>,
     /// Domain of each node, an index into `domains`.
     pub of: Vec<usize>,
+    /// Who says so.
+    pub source: Source,
 }
 
 /// The failure domains of a job. The default knows of nodes only, as many as there are.
@@ -52,6 +66,17 @@ impl Domains {
             None => "node",
             Some(above) => &self.kinds[above].name,
         }
+    }
+
+    /// Who says what the domains of a kind are; that nodes fail is what the user says.
+    pub fn source(&self, kind: usize) -> Source {
+        kind.checked_sub(1).map_or(Source::User, |above| self.kinds[above].source)
+    }
+
+    /// True if the loss of a domain of this kind is to be survived: groups are made smaller for it,
+    /// and a strict placement refuses a job for it.
+    pub fn asked(&self, kind: usize) -> bool {
+        self.source(kind) == Source::User
     }
 
     /// The domain of a kind that a node is in.

@@ -22,7 +22,7 @@ use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::domains::{Domains, Kind};
+use super::domains::{Domains, Kind, Source};
 
 /// Why a file is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -163,7 +163,12 @@ impl Reader<'_> {
             let host = hosts[at].clone();
             return Err(self.error(name.span(), Wrong::Unknown { host, kind }));
         }
-        Ok(Kind { name: kind, domains, of: of.into_iter().flatten().collect() })
+        Ok(Kind {
+            name: kind,
+            domains,
+            of: of.into_iter().flatten().collect(),
+            source: Source::User,
+        })
     }
 
     fn patterns(

@@ -60,6 +60,8 @@ pub struct Share {
     pub name: String,
     /// Members of the group in that domain.
     pub members: usize,
+    /// The loss of one is to be survived ([`Domains::asked`]).
+    pub asked: bool,
 }
 
 /// Where a PE is.
@@ -145,9 +147,10 @@ pub fn plan(
         .kinds()
         .map(|kind| node_of.iter().map(|&node| domains.of(kind, node)).collect())
         .collect();
+    let asked = of_kind.iter().zip(domains.kinds()).filter(|&(_, kind)| domains.asked(kind));
     let number = match size {
         Some(size) => (pes / size.max(1)).max(1),
-        None => number_chosen(&of_kind, parity),
+        None => number_chosen(asked.map(|(of, _)| of), pes, parity),
     };
     let smallest = pes / number;
     if smallest <= parity {
@@ -191,9 +194,9 @@ impl Grouping {
         self.worst[kind].members <= self.parity
     }
 
-    /// True if that is so of every kind.
+    /// True if that is so of every kind of which it was asked.
     pub fn survives_all(&self) -> bool {
-        (0..self.worst.len()).all(|kind| self.survives(kind))
+        (0..self.worst.len()).all(|kind| !self.worst[kind].asked || self.survives(kind))
     }
 }
 
@@ -219,15 +222,18 @@ impl fmt::Display for Grouping {
 
 /// Groups when no size is asked for: as few as are of the usual size, or more where that takes the
 /// loss of a domain from what is not survived to what is, and leaves more than the parity in each.
-fn number_chosen(of_kind: &[Vec<usize>], parity: usize) -> usize {
-    let pes = of_kind[0].len();
+fn number_chosen<'a>(
+    of_kind: impl Iterator<Item = &'a Vec<usize>>,
+    pes: usize,
+    parity: usize,
+) -> usize {
     let usual = (pes / SIZE_CHOSEN.max(parity.saturating_mul(2))).max(1);
     let needed = |kind: &Vec<usize>| {
         let most = shares(0..pes, kind).into_values().max().unwrap_or(0);
         most.div_ceil(parity.max(1))
     };
     let enough = |number: &usize| pes / number > parity;
-    of_kind.iter().map(needed).filter(enough).fold(usual, usize::max)
+    of_kind.map(needed).filter(enough).fold(usual, usize::max)
 }
 
 /// The group of each PE: dealt in the order of the domains, so that what one has is spread as
@@ -321,7 +327,8 @@ fn largest_share(groups: &[Group], domains: &Domains, kind: usize, domain_of: &[
     }
     let (kind_name, name) = (domains.kind_name(kind).to_owned(), domains.name(kind, domain));
     let name = if kind == 0 { name } else { format!("{kind_name} {name}") };
-    Share { kind: kind_name, group, domain, name, members }
+    let asked = domains.asked(kind);
+    Share { kind: kind_name, group, domain, name, members, asked }
 }
 
 /// A number with its noun.

@@ -2,8 +2,9 @@
 //!
 //! A *failure domain* is what dies together: a process, a node, and what the user names above the
 //! node (a rack, a switch, a power feed). [`domains`] holds them, [`mod@file`] reads the user's,
+//! [`found`] works out what machines say of themselves,
 //! [`groups`] decides which PEs protect each other, [`substitute`] where a lost PE goes on, and
-//! [`bindings`] on which processors each runs.
+//! [`bindings`] on which processors each runs, and [`threads`] what its threads get back.
 //!
 //! All of it is a function of words that every process of a job is given, so all come to the same
 //! answer.
@@ -16,10 +17,12 @@ mod coloring;
 mod crossing;
 pub mod domains;
 pub mod file;
+pub mod found;
 pub mod groups;
 pub mod substitute;
 pub mod table;
 #[cfg(test)]
 mod tests;
+pub mod threads;
 
-pub use domains::{Domains, Kind};
+pub use domains::{Domains, Kind, Source};

@@ -95,7 +95,7 @@ fn numbers(all: impl Iterator<Item = usize>, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::placement::Kind;
+    use crate::placement::{Kind, Source};
 
     fn job(
         nodes: usize,
@@ -105,7 +105,7 @@ mod tests {
         let node_of: Vec<usize> = (0..nodes * each).map(|pe| pe / each).collect();
         let of = (0..nodes).map(|node| node * racks / nodes).collect();
         let domains = (0..racks).map(|rack| format!("r{rack}")).collect();
-        let rack = Kind { name: "rack".into(), domains, of };
+        let rack = Kind { name: "rack".into(), domains, of, source: Source::User };
         let groups = (0..nodes * each).map(|pe| pe % (nodes * each / 4)).collect();
         let binding = |pe: usize| Binding { cpus: vec![pe % each], numa: Some(0) };
         let bindings = (0..nodes * each).map(binding).collect();

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::groups::{Grouping, InGroup, Sizes, plan};
 use super::substitute::{Candidate, Site};
-use super::{Domains, Kind, coloring, crossing};
+use super::{Domains, Kind, Source, coloring, crossing};
 use crate::quantity::Pe;
 
 /// The processor time that one decision about 10,000 PEs may take.
@@ -37,7 +37,7 @@ struct Job {
 fn kind(name: &str, of: Vec<usize>) -> Kind {
     let domains = of.iter().max().map_or(0, |most| most + 1);
     let domains = (0..domains).map(|domain| format!("{name}{domain}")).collect();
-    Kind { name: name.to_owned(), domains, of }
+    Kind { name: name.to_owned(), domains, of, source: Source::User }
 }
 
 impl Job {
@@ -373,4 +373,22 @@ fn a_substitute_stays_near() {
     assert_eq!(go(1, 2, &[(0, true), (1, false)]), 0, "but it does outweigh a step");
     assert_eq!(go(1, 2, &[(6, false), (7, false)]), 7, "not on the node of the group if it can");
     assert_eq!(go(2, 2, &[(6, false), (1, false)]), 1, "away even where the parity would bear it");
+}
+
+/// Found kinds spread groups as well as the others do, and neither refuse nor shrink them.
+#[test]
+fn found_domains_spread_but_are_not_asked_for() {
+    let found = |of: Vec<usize>| Kind { source: Source::Firmware, ..kind("chassis", of) };
+    let halves = Job::new(&[1; 8], vec![found(vec![0, 0, 0, 0, 1, 1, 1, 1])]);
+    let groups = plan(&halves.node_of, &halves.domains, None, 1).expect("a plan");
+    assert_eq!(groups.sizes(), Sizes { least: 8, most: 8 }, "as without them");
+    assert!(groups.survives_all() && !groups.survives(1));
+    let text = groups.to_string();
+    assert!(text.contains("of any one node, not of a whole chassis: group 0 has 4"), "{text}");
+    let racks = Job::new(&[1; 8], vec![kind("rack", vec![0, 0, 0, 0, 1, 1, 1, 1])]);
+    let asked = plan(&racks.node_of, &racks.domains, None, 1).expect("a plan");
+    assert_eq!(asked.sizes(), Sizes { least: 2, most: 2 }, "a rack that is named is survived");
+    let four = Job::new(&[1; 8], vec![found(vec![0, 0, 1, 1, 2, 2, 3, 3])]);
+    let groups = plan(&four.node_of, &four.domains, Some(4), 1).expect("a plan");
+    assert!(groups.survives(0) && groups.survives(1), "groups of four lie over four chassis");
 }

@@ -40,6 +40,8 @@ pub struct Settings {
     pub audit: bool,
     /// `SHMEM_FT_BIND`.
     pub bind: Bind,
+    /// `SHMEM_FT_AFFINITY`: threads of a substitute get their masks back.
+    pub affinity: bool,
     /// `SHMEM_FT_PAGES`.
     pub pages: Pages,
     /// `SHMEM_FT_DELTA`: a checkpoint may look for what changed.
@@ -118,6 +120,7 @@ impl Default for Settings {
             plan: None,
             audit: false,
             bind: Bind::Auto,
+            affinity: true,
             pages: Pages::Auto,
             delta: Delta::Auto,
             track: Track::Auto,

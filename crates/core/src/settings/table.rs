@@ -180,12 +180,17 @@ static TABLE: &[Entry] = &[
         default: "auto",
         doc: "What PEs are bound to: auto gives each its share of the cores and the memory near \
               them, if there are enough threads for all; core gives each one core, or one thread.",
-        store: |draft, value| {
-            if let Value::Choice(at) = value {
-                draft.settings.bind = [Bind::Auto, Bind::Core, Bind::None][at]
-            }
-        },
+        store: choice!(bind, [Bind::Auto, Bind::Core, Bind::None]),
         show: |s| Some(s.bind.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_AFFINITY",
+        kind: Kind::Switch,
+        default: "1",
+        doc: "Threads of a substitute get the processors that those of the lost PE had at the last \
+              checkpoint, matched by the order of their creation; 0 leaves them where they start.",
+        store: switch!(affinity),
+        show: |s| show_switch(s.affinity),
     },
     Entry {
         name: "SHMEM_FT_PAGES",
@@ -193,11 +198,7 @@ static TABLE: &[Entry] = &[
         default: "auto",
         doc: "Pages of the memory of PEs: auto has huge ones for heaps of 32 MiB and more and for \
               what checkpoints keep of them, where they can be had; oshinfo says whether.",
-        store: |draft, value| {
-            if let Value::Choice(at) = value {
-                draft.settings.pages = [Pages::Auto, Pages::Small][at]
-            }
-        },
+        store: choice!(pages, [Pages::Auto, Pages::Small]),
         show: |s| Some(s.pages.name().to_owned()),
     },
     Entry {

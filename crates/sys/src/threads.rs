@@ -1,0 +1,184 @@
+//! The threads of the program in this process, in the order of their creation, and their masks.
+//!
+//! /proc/self/task is not read: the kernel keeps what was read of it, and a process that is killed
+//! then makes whoever collects it wait until its last thread has got a processor. Numbers of
+//! threads are asked for one by one instead, each number once: the kernel gives them in ascending
+//! order, and /proc/loadavg names the last.
+//!
+//! Invariants: a thread of this library ([`own`]) is never listed; a thread that ended is listed no
+//! more. A number that is given again to another thread of this process, or more new threads than
+//! [`LOOKS`] numbers hold, can hide a thread for a while; nothing is lost but its mask.
+
+use std::sync::Mutex;
+
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
+
+use crate::lock;
+
+/// Most numbers that are asked for in one call.
+const LOOKS: i32 = 1 << 16;
+/// Numbers below are not given again after the last one.
+const RESERVED: i32 = 300;
+
+/// Threads of this library.
+static OWN: Mutex<Vec<i32>> = Mutex::new(Vec::new());
+
+/// Says that this thread is the library's, for as long as the value lives.
+#[derive(Debug)]
+pub struct Own(i32);
+
+/// Says that this thread is the library's.
+pub fn own() -> Own {
+    let id = gettid().as_raw_nonzero().get();
+    lock(&OWN).push(id);
+    Own(id)
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        lock(&OWN).retain(|id| *id != self.0);
+    }
+}
+
+/// What the program's threads are known to be.
+#[derive(Debug)]
+pub struct Threads {
+    /// Numbers, in the order of their creation.
+    known: Vec<i32>,
+    /// The first number that was not asked for.
+    next: i32,
+}
+
+impl Threads {
+    /// Of this process, whose first thread is known.
+    pub fn new() -> Threads {
+        let process = std::process::id() as i32;
+        Threads { known: vec![process], next: process + 1 }
+    }
+
+    /// The program's threads that there are now.
+    pub fn look(&mut self) -> Vec<i32> {
+        let process = std::process::id() as i32;
+        self.known.retain(|id| *id == process || exists(process, *id));
+        if count().is_some_and(|count| count > self.known.len()) {
+            self.search(process);
+        }
+        let own = lock(&OWN);
+        self.known.iter().copied().filter(|id| !own.contains(id)).collect()
+    }
+
+    fn search(&mut self, process: i32) {
+        let Some((last, end)) = last_given() else { return };
+        for _ in 0..LOOKS {
+            if self.next == last + 1 || (self.next >= end && last < RESERVED) {
+                return;
+            }
+            if self.next >= end {
+                self.next = RESERVED;
+            }
+            if exists(process, self.next) && !self.known.contains(&self.next) {
+                self.known.push(self.next);
+            }
+            self.next += 1;
+        }
+    }
+}
+
+impl Default for Threads {
+    fn default() -> Threads {
+        Threads::new()
+    }
+}
+
+/// The processors that a thread may use, ascending; none if it has ended.
+pub fn mask(thread: i32) -> Vec<usize> {
+    let mask = Pid::from_raw(thread).and_then(|id| sched_getaffinity(Some(id)).ok());
+    let set = |&cpu: &usize| mask.as_ref().is_some_and(|mask| mask.is_set(cpu));
+    (0..CpuSet::MAX_CPU).filter(set).collect()
+}
+
+/// Lets a thread use these processors only. False if the kernel refuses it.
+pub fn set_mask(thread: i32, cpus: &[usize]) -> bool {
+    let mut set = CpuSet::new();
+    cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU).for_each(|&cpu| set.set(cpu));
+    Pid::from_raw(thread).is_some_and(|id| sched_setaffinity(Some(id), &set).is_ok())
+}
+
+/// True if `thread` is one of `process`.
+fn exists(process: i32, thread: i32) -> bool {
+    // SAFETY: signal 0 is sent to nobody; the call says whether there is such a thread.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) == 0 }
+}
+
+/// How many threads this process has.
+fn count() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Threads:"))?;
+    line.trim().parse().ok()
+}
+
+/// The last number that the kernel gave, and the one that it never gives.
+fn last_given() -> Option<(i32, i32)> {
+    let load = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let last = load.split_whitespace().next_back()?.parse().ok()?;
+    let end = std::fs::read_to_string("/proc/sys/kernel/pid_max").ok()?;
+    Some((last, end.trim().parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn threads_are_found_in_the_order_of_their_creation_and_own_ones_are_not() {
+        let mut threads = Threads::new();
+        let before = threads.look();
+        let (ids, found) = channel();
+        let mut ends = Vec::new();
+        for at in 0..4 {
+            let (end, wait) = channel::<()>();
+            let ids = ids.clone();
+            let thread = std::thread::spawn(move || {
+                let _own = (at == 1).then(own);
+                ids.send(gettid().as_raw_nonzero().get()).expect("it is waited for");
+                let _ = wait.recv();
+            });
+            ends.push((end, thread));
+        }
+        let all: Vec<i32> = found.iter().take(4).collect();
+        let own_one = *lock(&OWN).last().expect("it is there");
+        assert!(all.contains(&own_one));
+        let mut wanted: Vec<i32> = all.iter().copied().filter(|id| *id != own_one).collect();
+        wanted.sort_unstable(); // no wrap in so short a time, or one test in thousands looks again
+        // Other tests begin and end threads meanwhile.
+        let ours = |seen: Vec<i32>| -> Vec<i32> {
+            seen.into_iter().filter(|id| all.contains(id) && !before.contains(id)).collect()
+        };
+        assert_eq!(ours(threads.look()), wanted);
+        let (end, thread) = ends.remove(0);
+        drop(end);
+        thread.join().expect("it ends");
+        let left = ours(threads.look());
+        assert!(left.len() >= wanted.len() - 1 && left.iter().all(|id| wanted.contains(id)));
+        ends.into_iter().for_each(|(end, thread)| {
+            drop(end);
+            thread.join().expect("it ends");
+        });
+        assert!(ours(threads.look()).is_empty());
+    }
+
+    #[test]
+    fn a_mask_is_what_was_set() {
+        let own = gettid().as_raw_nonzero().get();
+        let all = mask(own);
+        let first = &all[..1];
+        assert!(set_mask(own, first));
+        assert_eq!(mask(own), first);
+        assert!(!set_mask(own, &[]), "no processor at all");
+        assert!(set_mask(own, &all));
+        assert_eq!(mask(i32::MAX), Vec::<usize>::new());
+    }
+}
