@@ -1,9 +1,9 @@
 //! Meetings of all PEs of a job with logs: barriers and collectives, once each.
 //!
 //! A PE leaves what it brings in its log, and shows the number of the meeting in a word that only
-//! grows. When all have come, each reads from the logs what all brought. A substitute that comes to
-//! a meeting again finds what its predecessor brought, and whoever waits there goes on when it comes
-//! for the first time.
+//! grows. When all have come, each reads from the logs what all brought. A substitute that comes
+//! to a meeting again finds what its predecessor brought, and whoever waits there goes on when it
+//! comes for the first time.
 //!
 //! Invariant: what a PE brought to a meeting stays in its log until all have agreed on a checkpoint
 //! after it.

@@ -6,8 +6,8 @@
 //!          on its way back (waited for)
 //! get      waited for until the other is reached; then a record of what was read
 //! wait     a record of what was found, and when
-//! meeting  a barrier or a collective: a record of what this PE brings, and a word that it has come.
-//!          What comes out each PE works out from the records of all
+//! meeting  a barrier or a collective: a record of what this PE brings, and a word that it has
+//!          come. What comes out each PE works out from the records of all (`gathering.rs`)
 //! other    not logged: it speaks against going back alone until the next checkpoint
 //! ```
 //!
@@ -349,8 +349,8 @@ impl World {
     }
 
     /// Looks at the target after the record was shown. Carried out is what began while the word of
-    /// the flight was set: who finds the target dead and that word clear knows that no bytes of this
-    /// PE are on their way there.
+    /// the flight was set: who finds the target dead and that word clear knows that no bytes of
+    /// this PE are on their way there.
     fn way_to(&self, call: &'static str, pe: Pe, from: Option<usize>) -> Delivery {
         let log = self.own_log();
         let drains = || {

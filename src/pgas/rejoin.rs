@@ -1,7 +1,8 @@
-//! PEs of a job with logs meet before a checkpoint and at the end, and are members of one view then.
+//! PEs of a job with logs meet before a checkpoint and at the end, and are members of one view
+//! then.
 //!
-//! Survivors of a loss have adopted its views one by one; the substitute is a member of none. So all
-//! meet until they see the same view, in which nobody is lost, and join it. Each meeting is logged
+//! Survivors of a loss have adopted its views one by one; the substitute is a member of none. So
+//! all meet until they see the same view, in which nobody is lost, and join it. Each meeting is logged
 //! like any other: a PE that is lost before the last of them goes back alone.
 //!
 //! Invariant: a PE that was lost after the meeting that decided has no part in what follows, so all

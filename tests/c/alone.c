@@ -1,8 +1,8 @@
 /*
  * alone: a PE dies before one of its calls, and goes back alone.
  *
- *     alone PE CALL [what]     the original of that PE kills itself before its call number CALL; with
- *                              CALL 0 nobody dies
+ *     alone PE CALL [what]     the original of that PE kills itself before its call number CALL;
+ *                              with CALL 0 nobody dies
  *
  * What each PE computes depends on all that it is sent, so the sum is right only if every call gave
  * what it should. PE 0 prints it, and how many calls a PE makes.
@@ -20,8 +20,8 @@
 
 enum { WORDS = 40, ROUNDS = 9, EVERY = 3, LARGE = 1 << 20 };
 
-static long round_, value, flag, box[WORDS], wide[2 * WORDS], got[WORDS], sums[4], parts[64], mine[64];
-static long blocks[64], total, token;
+static long round_, value, flag, box[WORDS], wide[2 * WORDS], got[WORDS], sums[4], parts[64];
+static long mine[64], blocks[64], total, token;
 static char large[LARGE], filled[LARGE];
 
 /* What is of this process: static variables come back with the checkpoint. */
