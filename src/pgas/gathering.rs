@@ -106,21 +106,24 @@ impl World {
     }
 
     /// What each PE brought to a meeting that all have come to, and the latest time of it; None if
-    /// one left no record.
+    /// one left no record, or they made different calls.
     fn parts(&self, number: u64) -> Option<(Vec<(usize, usize)>, u64)> {
         let word = self.meeting(number);
         if Pe::all(self.n_pes()).any(|pe| self.log_of(pe).get(Word::BareFrom) <= word) {
             return None;
         }
         let mut book = lock(&self.local.book);
-        let (mut parts, mut time) = (Vec::with_capacity(self.n_pes()), 0);
+        let (mut parts, mut time, mut calls) = (Vec::with_capacity(self.n_pes()), 0, Vec::new());
         for pe in Pe::all(self.n_pes()) {
             let seen = &mut book.seen[pe.at()];
             let Found { from, record, payload, .. } = self.log_of(pe).meeting(*seen)?;
             *seen = Some(from);
             time = time.max(record.time);
+            calls.push(record.digest);
             parts.push((payload, record.len as usize));
         }
-        Some((parts, time))
+        // Who makes different calls finds out on the way of jobs without logs.
+        calls.dedup();
+        (calls.len() == 1).then_some((parts, time))
     }
 }
