@@ -44,6 +44,7 @@ impl Membership {
     /// PE `pe` has gone back alone, and has caught up with the others.
     pub(super) fn caught_up(&mut self, pe: Pe) {
         self.lost.remove(&pe);
+        self.pes[pe.at()].crashes.resume(self.checkpoint);
         if self.lost.is_empty() {
             (self.view.alone, self.corrupt) = (false, 0);
         }
