@@ -46,7 +46,10 @@ impl World {
         }
         self.local.era.store(log.get(Word::Era), Ordering::Relaxed);
         self.local.limit.store(self.limit(&log), Ordering::Relaxed);
-        (book.met, book.tail) = ((log.get(Word::Met) & 0xffff_ffff) - meetings, at);
+        // A word of an era before says nothing of this one.
+        let met = log.get(Word::Met);
+        let met = if met >> 32 == log.get(Word::Era) { met & 0xffff_ffff } else { 0 };
+        (book.met, book.tail) = (met.saturating_sub(meetings), at);
         book.seen = vec![None; self.n_pes()];
         let replay = &mut book.replay;
         (replay.end, replay.next) = (at, vec![0; self.n_pes()]);

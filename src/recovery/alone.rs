@@ -29,7 +29,8 @@ use crate::pgas::World;
 
 /// Goes back alone if that can be. False if all go back.
 pub(crate) fn go_back(world: &World, protection: &Protection, site: &Site) -> bool {
-    if !world.local.is_on() || !world.members.is_new() {
+    // Once it has gone back its calls are logged again, or all go back.
+    if !world.local.is_on() || world.logs() || !world.members.is_new() {
         return false;
     }
     let view = world.members.view();
