@@ -30,6 +30,12 @@ const PROGRAMS: &[(&str, &[&str], u32)] = &[
     ("cannon", &["-DSTRIDE=64"], 6),
     ("mandelbrot", &["-DROUNDS=4", "-DDEEPEST=20"], 7),
 ];
+/// Of these checkpoints are timed too: a long program, and two in which the plan finds nothing.
+const ALSO_TIMED: &[(&str, &[&str])] = &[
+    ("benches/advise/plasma.c", &[]),
+    ("examples/porting/heat_ft.c", &[]),
+    ("examples/c/cg.c", &[]),
+];
 /// A long program, and examples of this repository.
 const EXAMPLES: &[&str] = &[
     "benches/advise/plasma.c",
@@ -127,7 +133,7 @@ fn program((name, options, figure): &(&str, &[&str], u32)) -> Value {
         "figure": figure,
         "seconds": seconds,
         "points": points,
-        "run": timed(name, options),
+        "run": timed(&source, options),
     })
 }
 
@@ -136,8 +142,10 @@ fn example(source: &str) -> Value {
     let points = report["points"].as_array().expect("points");
     let place = points.iter().find(|point| point["checkpoint"] == true).expect("a checkpoint");
     let (live, dead) = (bytes(&place["live"]), bytes(&place["dead"]));
+    let also = ALSO_TIMED.iter().find(|timed| timed.0 == source);
     json!({
         "source": source,
+        "run": also.map(|(source, options)| timed(source, options)),
         "safe points": points.len(),
         "live": live.0,
         "dead": dead.0,
@@ -153,17 +161,18 @@ fn folder() -> PathBuf {
 }
 
 /// Checkpoints with and without a plan.
-fn timed(name: &str, options: &[&str]) -> Value {
-    let (program, plan) = (folder().join(name), folder().join(format!("{name}.toml")));
-    let source = format!("benches/advise/{name}.c");
+fn timed(source: &str, options: &[&str]) -> Value {
+    let name = source.replace(['/', '.'], "-");
+    let (program, plan) = (folder().join(&name), folder().join(format!("{name}.toml")));
     let pes = format!("-DPES={TIMED}");
     let options: Vec<&str> = options.iter().copied().chain(["-DSAVE", &pes]).collect();
     let mut compile = Command::new(env!("CARGO_BIN_EXE_oshcc"));
     let flags = ["-g", "-O2", "-fno-ipa-icf", "-o"];
-    run(compile.args(flags).args([&program, Path::new(&source)]).args(&options), &[0]);
+    let compile = compile.args(flags).args([&program, Path::new(source)]);
+    run(compile.args(&options).arg("-lm"), &[0]);
     let mut adviser = Command::new(env!("CARGO_BIN_EXE_oshadvise"));
     adviser.args(["--brief", "-o"]).arg(&plan).arg("--program").arg(&program);
-    run(adviser.arg(&source).args(&options), &[0, 1]);
+    run(adviser.arg(source).args(&options), &[0, 1]);
     let once = |planned: bool| {
         let mut job = Command::new(env!("CARGO_BIN_EXE_oshrun"));
         job.args(["-n", &TIMED.to_string(), "--verbose"]).arg(&program);

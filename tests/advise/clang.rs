@@ -38,6 +38,10 @@ impl Folder {
         fs::write(self.0.join(name), text).expect("a file of the test");
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
     pub(crate) fn run(&self, args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oshadvise"));
         command.args(args).current_dir(&self.0).output().expect("oshadvise runs")

@@ -10,6 +10,7 @@ use raidshmem_advise::report::{Item, Report};
 use raidshmem_advise::routines::Routine;
 
 mod clang;
+mod forms;
 mod machine;
 mod print;
 mod program;

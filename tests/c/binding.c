@@ -13,66 +13,7 @@
  * One line a PE: binding PE cpus LIST near NODE pages COUNT there COUNT store COUNT there COUNT
  * (near -1: the processors are on several nodes, or the kernel knows of none).
  */
-#define _GNU_SOURCE
-#include <sched.h>
-#include <shmem.h>
-#include <shmem_ft.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-enum { PAGE = 4096, PAGES = 256, NODES_MAX = 1024 };
-
-/* The node of every processor in the mask, or -1. */
-static int near(const cpu_set_t *mask) {
-    int found = -1;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, mask))
-            continue;
-        int node = 0;
-        char path[96];
-        for (; node < NODES_MAX; node++) {
-            snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpu%d", node, cpu);
-            if (access(path, F_OK) == 0)
-                break;
-        }
-        if (node == NODES_MAX || (found != -1 && found != node))
-            return -1;
-        found = node;
-    }
-    return found;
-}
-
-static void allowed(char *list, size_t room) {
-    FILE *status = fopen("/proc/self/status", "r");
-    char line[1024];
-    strcpy(list, "?");
-    while (status && fgets(line, sizeof line, status))
-        if (strncmp(line, "Cpus_allowed_list:", 18) == 0) {
-            snprintf(list, room, "%s", line + 18 + strspn(line + 18, " \t"));
-            list[strcspn(list, "\n")] = 0;
-        }
-    if (status)
-        fclose(status);
-}
-
-/* Asks for the nodes of `count` pages from `base`, and adds up those mapped and those on `node`. */
-static void count(char *base, size_t count, int node, size_t *mapped, size_t *there) {
-    void *pages[PAGES];
-    int where[PAGES];
-    for (size_t done = 0; done < count; done += PAGES) {
-        size_t some = count - done < PAGES ? count - done : PAGES;
-        for (size_t at = 0; at < some; at++)
-            pages[at] = base + (done + at) * PAGE;
-        if (syscall(SYS_move_pages, 0, some, pages, NULL, where, 0) != 0)
-            return; /* a kernel without NUMA */
-        for (size_t at = 0; at < some; at++) {
-            *mapped += where[at] >= 0;
-            *there += where[at] == node;
-        }
-    }
-}
+#include "numa.h"
 
 /* A mapping of this process. */
 struct range {

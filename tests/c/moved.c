@@ -1,26 +1,58 @@
 /*
- * moved: each PE says at the end which processors it may use, though some were lost on the way.
+ * moved: each PE says at the end which processors it may use, how often the kernel moved it from
+ * one to another since its start, and where the pages of its heap are, though some PEs were lost on
+ * the way.
  *
- * One line a PE: moved PE cpus LIST
+ * One line a PE: moved PE cpus LIST near NODE pages COUNT there COUNT migrations COUNT
  */
+#include "numa.h"
+
 #include "test.h"
 
-static long step;
+enum { STEPS = 5 };
 
-static void same(void) { CHECK(step >= 1 && step <= 5); }
+static long step;
+static char *heap;
+
+static void same(void) {
+    CHECK(step >= 1 && step <= STEPS);
+    for (int page = 0; page < PAGES; page++)
+        CHECK(heap[(size_t)page * PAGE] == (char)page);
+}
+
+/* 0 where the kernel does not say. */
+static long migrations(void) {
+    FILE *sched = fopen("/proc/self/sched", "r");
+    char line[256];
+    long found = 0;
+    while (sched && fgets(line, sizeof line, sched))
+        (void)sscanf(line, "se.nr_migrations : %ld", &found);
+    if (sched)
+        fclose(sched);
+    return found;
+}
 
 int main(void) {
     shmem_init();
-    while (step < 5) {
+    long before = migrations();
+    heap = shmem_align(PAGE, (size_t)PAGES * PAGE);
+    for (int page = 0; shmem_ft_algo_init() && page < PAGES; page++)
+        heap[(size_t)page * PAGE] = (char)page;
+    while (step < STEPS) {
         step++;
         saved(same);
     }
-    FILE *status = fopen("/proc/self/status", "r");
-    char line[1024];
-    while (status && fgets(line, sizeof line, status))
-        if (strncmp(line, "Cpus_allowed_list:", 18) == 0)
-            printf("moved %d cpus %s", shmem_my_pe(), line + 18 + strspn(line + 18, " \t"));
-    CHECK(status && fclose(status) == 0);
+    same();
+    long moves = migrations() - before;
+    cpu_set_t mask;
+    sched_getaffinity(0, sizeof mask, &mask);
+    char list[256];
+    allowed(list, sizeof list);
+    int node = near(&mask);
+    size_t mapped = 0, there = 0;
+    count(heap, PAGES, node, &mapped, &there);
+    printf("moved %d cpus %s near %d ", shmem_my_pe(), list, node);
+    printf("pages %zu there %zu migrations %ld\n", mapped, there, moves);
     shmem_finalize();
     return 0;
 }

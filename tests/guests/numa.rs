@@ -88,3 +88,30 @@ fn memory_and_store_are_near_the_processors_of_their_pe() {
     let wanted = ["0", "1"].map(|group| (group.to_owned(), both.clone()));
     assert_eq!(near, BTreeMap::from(wanted), "{report}");
 }
+
+/// A PE that was lost, with its process or its node, is where it was, and so are its pages.
+#[test]
+fn after_a_loss_a_pe_and_its_pages_are_where_they_were() {
+    let switch = Switch::new();
+    let (mut guest, program) = boot(&switch, "moved");
+    let mode = "SHMEM_SYMMETRIC_SIZE=8M SHMEM_FT_BACKUP_MODE=raid5 SHMEM_FT_GROUP_SIZE=2";
+    let oshrun = env!("CARGO_BIN_EXE_oshrun");
+    for faults in ["", "--kill 3@3", "--kill-node 1@3"] {
+        let words = format!("-n 4 --nodes 2 {faults}");
+        let said = guest.must(&format!("{mode} {oshrun} {words} {}", program.display()));
+        let mut lines: Vec<Vec<&str>> = said
+            .lines()
+            .filter(|line| line.starts_with("moved "))
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        lines.sort_unstable();
+        assert_eq!(lines.len(), 4, "{said}");
+        for (pe, words) in lines.iter().enumerate() {
+            let number = |at: usize| -> usize { words[at].parse().expect("a number") };
+            assert_eq!((number(1), number(3), number(5)), (pe, pe, pe / 2), "{faults}: {said}");
+            let (pages, there, migrations) = (number(7), number(9), number(11));
+            assert!(pages == PAGES && there * 100 >= pages * 99, "{faults}: {said}");
+            assert_eq!(migrations, 0, "bound to one processor: {faults}: {said}");
+        }
+    }
+}

@@ -81,7 +81,8 @@ fn substitutes_on_another_host_are_bound_as_they_were() {
         let outcome = job.program(&program(name), words).run();
         outcome.status(0);
         let lines = outcome.out.lines().filter(|line| line.starts_with(name));
-        let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+        let where_to = |line: &str| line.split(" near ").next().map(str::to_owned);
+        let mut lines: Vec<String> = lines.filter_map(where_to).collect();
         lines.sort_unstable();
         (lines, outcome)
     };

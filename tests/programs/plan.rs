@@ -31,13 +31,16 @@ const fn planned(source: &'static str) -> Planned {
 
 const SMALL: &[&str] = &["-DSAVE", "-DPES=4", "-DEDGE=64"];
 
-/// Every example that has a checkpoint, and the programs that the adviser is measured by.
+/// Every example that has a checkpoint, the programs that the adviser is measured by, and forms of
+/// C that are easily missed.
 const PROGRAMS: &[Planned] = &[
     Planned { source: "benches/advise/mandelbrot.c", options: SMALL, saves: true },
     Planned { source: "benches/advise/cannon.c", options: SMALL, saves: true },
     Planned { source: "benches/advise/transpose.c", options: SMALL, saves: false },
     // A program of 1,100 lines.
     Planned { source: "benches/advise/plasma.c", options: &["-DSTEPS=6"], saves: true },
+    // Ways to read memory that no line names.
+    Planned { source: "tests/c/forms.c", options: &[], saves: true },
     planned("examples/count.c"),
     planned("examples/porting/heat_ft.c"),
     planned("examples/cxx/raii.cc"),
@@ -145,6 +148,9 @@ fn whatever_is_killed_at_whatever_checkpoint_under_its_plan_the_result_is_the_sa
         planned.check(printed(&planned) == printed(&undisturbed), "the same without a loss");
         let (before, after) = (saved(&undisturbed), saved(&planned));
         planned.check(!of.saves || before != after, "a checkpoint that holds less");
+        let text = std::fs::read_to_string(&plan).expect("a plan");
+        let empty = !text.contains("[[object]]");
+        planned.check(!empty || before == after, "what leaves nothing out costs nothing");
         let last = checkpoints(&undisturbed);
         let kills: Vec<usize> = match all {
             // A loss before the first is agreed ends a job.
@@ -188,7 +194,7 @@ fn what_is_no_plan_of_this_program_is_one_line() {
     if !is_there() {
         return;
     }
-    let (program, _) = prepare(&PROGRAMS[4]);
+    let (program, _) = prepare(&PROGRAMS[5]);
     let (_, other) = prepare(&PROGRAMS[0]);
     let damaged = other.with_extension("damaged.toml");
     std::fs::write(&damaged, "build = 7\n").expect("a file");

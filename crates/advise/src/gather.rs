@@ -68,6 +68,8 @@ struct Gather<'o, 'p> {
     constants: HashMap<(usize, Vec<String>), Node>,
     /// Calls whose arguments unknown code was given.
     given: BTreeSet<Site>,
+    /// Code of the program that was not given has a part in it.
+    strangers: bool,
 }
 
 impl<'o, 'p> Gather<'o, 'p> {
@@ -87,7 +89,13 @@ impl<'o, 'p> Gather<'o, 'p> {
         };
         let flow = Flow { base, returns, callees: HashMap::new(), solution: constraints.solve() };
         let given = BTreeSet::new();
-        Self { objects, flow, constraints, outside: nodes, constants: HashMap::new(), given }
+        let (constants, strangers) = (HashMap::new(), false);
+        Self { objects, flow, constraints, outside: nodes, constants, given, strangers }
+    }
+
+    /// Notes the name of a function that has no body.
+    fn strange(&mut self, name: &str) {
+        self.strangers |= !self.objects.is_known(name) && !library::is_system(name);
     }
 
     fn fresh(&mut self) -> Node {
@@ -107,6 +115,9 @@ impl<'o, 'p> Gather<'o, 'p> {
         if let Some(node) = self.constants.get(&key) {
             return Some(*node);
         }
+        let unknown = |name: &&String| self.objects.program.symbol(function, name).is_none();
+        let unknown: Vec<&String> = names.iter().filter(unknown).collect();
+        unknown.into_iter().for_each(|name| self.strange(name));
         let node = self.fresh();
         for object in self.objects.constant(function, operand) {
             self.constraints.addresses.push((node, object));
@@ -134,13 +145,23 @@ impl<'o, 'p> Gather<'o, 'p> {
     fn initial(&mut self, at: usize) {
         let program = self.objects.program;
         let global = &program.globals[at];
-        let loader = ["llvm.global_ctors", "llvm.global_dtors"].contains(&global.name.as_str());
+        const LOADER: &[&str] =
+            &["llvm.global_ctors", "llvm.global_dtors", "llvm.used", "llvm.compiler.used"];
+        let loader = LOADER.contains(&global.name.as_str());
         let object = self.objects.statics[at];
+        if global.in_section {
+            let node = self.fresh();
+            self.constraints.addresses.push((node, object));
+            self.constraints.escapes.push(node);
+        }
         for name in &global.holds {
             let held = match program.held(at, name) {
                 Some(Symbol::Function(function)) => self.objects.code[function],
                 Some(Symbol::Global(global)) => self.objects.statics[global],
-                None => OUTSIDE,
+                None => {
+                    self.strange(name);
+                    OUTSIDE
+                }
             };
             let (value, pointer) = (self.fresh(), self.fresh());
             self.constraints.addresses.extend([(value, held), (pointer, object)]);
@@ -299,8 +320,18 @@ impl<'o, 'p> Gather<'o, 'p> {
                 }
             }
         }
-        if self.objects.program.called(site).is_some_and(|name| name.starts_with("llvm.va_start")) {
-            self.constraints.stores.extend(args.iter().flatten().map(|to| (self.outside, *to)));
+        let name = self.objects.program.called(site).unwrap_or_default();
+        let (input, output) = (library::is_input(name), library::is_output(name));
+        for (at, node) in args.iter().enumerate() {
+            let Some(node) = *node else { continue };
+            if input && is.writes(at) || name.starts_with("llvm.va_start") {
+                self.constraints.stores.push((self.outside, node));
+            }
+            if output && is.reads(at) {
+                let held = self.fresh();
+                self.constraints.loads.push((node, held));
+                self.constraints.escapes.push(held);
+            }
         }
         match (is.result, result) {
             (Given::First, Some(result)) => {
@@ -394,11 +425,12 @@ impl<'o, 'p> Gather<'o, 'p> {
     /// Code of the program that was not given may use every name that other modules see.
     fn strangers(&mut self) {
         let program = self.objects.program;
+        // Inline assembly has no name, and may use any.
         let unknown = program.sites().any(|(site, _)| {
             matches!(self.objects.beyond(site), Some(Beyond::Unknown))
-                && program.called(site).is_some_and(|name| !library::is_system(name))
+                && program.called(site).is_none_or(|name| !library::is_system(name))
         });
-        if !unknown {
+        if !unknown && !self.strangers {
             return;
         }
         let globals = program.globals.iter().enumerate().filter(|(_, global)| !global.internal);

@@ -6,10 +6,15 @@ use std::fmt::Write;
 use crate::report::{Finding, Item, Level, Point, Report};
 use crate::text::{place, size};
 
+/// Long lines wrap and wide tables scroll, so that the page does not; no colour speaks alone.
 const STYLE: &str = "body{font:15px sans-serif;margin:2em;max-width:70em}\
-    pre{margin:0;font:13px monospace}.line{display:flex}\
-    .n{color:#777;width:4em;text-align:right;padding-right:1em;flex:none}\
-    .note,.warning,.point{margin:.2em 0 .4em 5.5em;padding:.3em .6em;border-left:4px solid}\
+    pre{margin:0;font:13px monospace;white-space:pre-wrap;overflow-wrap:anywhere}\
+    .line{display:flex}\
+    .n{color:#666;width:4em;text-align:right;padding-right:1em;flex:none}\
+    .note,.warning,.point{margin:.2em 0 .4em 5.5em;padding:.3em .6em;border-left:4px solid;\
+    overflow-wrap:anywhere}.table{overflow-x:auto}td{white-space:nowrap}\
+    .warning::before{content:'warning: ';font-weight:bold}.note::before{content:'note: '}\
+    @media(max-width:40em){body{margin:1em}.n{width:2.2em}.note,.warning,.point{margin-left:0}}\
     .point{border-color:#38a;background:#eef5fa}.note{border-color:#999;background:#f4f4f4}\
     .warning{border-color:#c40;background:#fdf0e8}td,th{text-align:left;padding:0 1em .2em 0}";
 
@@ -21,6 +26,7 @@ pub fn html(report: &Report, sources: &BTreeMap<String, String>) -> String {
     let _ = write!(
         page,
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\">\
          <title>oshadvise</title><style>{STYLE}</style></head><body>\n\
          <h1>What a checkpoint must hold</h1>\n<p>{} points of synchronisation, {warnings} \
          warnings, {} notes.</p>\n",
@@ -46,8 +52,8 @@ pub fn files(report: &Report) -> BTreeSet<&str> {
 }
 
 fn table(page: &mut String, report: &Report) {
-    page.push_str("<table><tr><th>place</th><th>call</th><th>live</th><th>dead</th><th>rank</th>");
-    page.push_str("</tr>\n");
+    page.push_str("<div class=\"table\"><table><tr><th>place</th><th>call</th><th>live</th>");
+    page.push_str("<th>dead</th><th>rank</th></tr>\n");
     for point in &report.points {
         let rank = point.rank.map(|rank| rank.to_string()).unwrap_or_default();
         let _ = writeln!(
@@ -59,7 +65,7 @@ fn table(page: &mut String, report: &Report) {
             size(&point.dead)
         );
     }
-    page.push_str("</table>\n");
+    page.push_str("</table></div>\n");
 }
 
 fn source(page: &mut String, report: &Report, file: &str, text: &str) {

@@ -201,6 +201,8 @@ pub struct Global {
     pub constant: bool,
     /// Each thread has its own.
     pub thread_local: bool,
+    /// It lies in a section that has a name, whose begin and end the linker may give.
+    pub in_section: bool,
     /// Symbols whose addresses its initial value holds; of an alias, what it stands for.
     pub holds: Vec<String>,
 }

@@ -210,51 +210,126 @@ fn intrinsic_model(name: &str) -> Model {
     Model { letters, result, copies }
 }
 
+/// How names of such libraries begin.
+const BEGINNINGS: &[&str] = &[
+    "_ZSt",
+    "_ZNSt",
+    "_ZNKSt",
+    "_ZNSo",
+    "_ZNSi",
+    "_ZNKSo",
+    "__cxa_",
+    "_Unwind",
+    "pthread_",
+    "__kmpc_",
+    "omp_",
+    "__gxx",
+    "llvm.",
+    "__gnu",
+    "_ZN9__gnu",
+    "__isoc",
+];
+
+/// Functions of the C library that are not modelled.
+const SYSTEM: &[&str] = &[
+    "qsort",
+    "bsearch",
+    "atexit",
+    "getopt",
+    "getopt_long",
+    "vprintf",
+    "vfprintf",
+    "vsnprintf",
+    "setjmp",
+    "_setjmp",
+    "__sigsetjmp",
+    "longjmp",
+    "siglongjmp",
+    "_longjmp",
+    "signal",
+    "sigaction",
+    "sigemptyset",
+    "sigfillset",
+    "sigaddset",
+    "sigdelset",
+    "sigprocmask",
+    "strtok",
+    "strtok_r",
+    "strsep",
+    "strtol",
+    "strtoll",
+    "strtoul",
+    "strtoull",
+    "strtof",
+    "strtod",
+    "strtold",
+    "strerror",
+    "strftime",
+    "strcasestr",
+    "alarm",
+    "ctime",
+    "difftime",
+    "dup",
+    "dup2",
+    "fork",
+    "fstat",
+    "getline",
+    "gmtime",
+    "kill",
+    "localtime",
+    "lseek",
+    "mkdir",
+    "mktime",
+    "pipe",
+    "raise",
+    "stat",
+    "system",
+    "tmpfile",
+    "ungetc",
+    "wait",
+    "waitpid",
+    "mmap",
+    "munmap",
+];
+
 /// True for a library of the system, which knows no symbol of the program.
 #[must_use]
 pub fn is_system(name: &str) -> bool {
-    const BEGINNINGS: &[&str] = &[
-        "_ZSt",
-        "_ZNSt",
-        "_ZNKSt",
-        "_ZNSo",
-        "_ZNSi",
-        "_ZNKSo",
-        "__cxa_",
-        "_Unwind",
-        "pthread_",
-        "__kmpc_",
-        "omp_",
-        "__gxx",
-        "llvm.",
-        "__gnu",
-        "_ZN9__gnu",
-        "qsort",
-        "bsearch",
-        "signal",
-        "sig",
-        "atexit",
-        "getopt",
-        "vprintf",
-        "vfprintf",
-        "vsnprintf",
-        "setjmp",
-        "_setjmp",
-        "__sigsetjmp",
-        "longjmp",
-        "siglongjmp",
-        "str",
-        "__isoc",
-        "mmap",
-        "munmap",
-    ];
-    BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+    SYSTEM.contains(&name) || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
 /// True if the function may return more than once.
 #[must_use]
 pub fn returns_twice(name: &str) -> bool {
-    ["setjmp", "_setjmp", "sigsetjmp", "__sigsetjmp", "getcontext", "vfork"].contains(&name)
+    const NAMES: &[&str] = &[
+        "setjmp",
+        "_setjmp",
+        "sigsetjmp",
+        "__sigsetjmp",
+        "getcontext",
+        "swapcontext",
+        "vfork",
+        "llvm.eh.sjlj.setjmp",
+    ];
+    NAMES.contains(&name)
+}
+
+/// True if control may leave the function by this call: intrinsics do not, but for one.
+#[must_use]
+pub fn may_jump(name: &str) -> bool {
+    !name.starts_with("llvm.") || name == "llvm.eh.sjlj.longjmp"
+}
+
+/// True if it writes what comes from a file or a text, in which pointers may have been kept.
+#[must_use]
+pub fn is_input(name: &str) -> bool {
+    ["fread", "read", "fgets", "scanf", "fscanf", "sscanf"].contains(&name)
+}
+
+/// True if what it reads may come back by a function of input.
+#[must_use]
+pub fn is_output(name: &str) -> bool {
+    ["fwrite", "write"].contains(&name)
 }
 
 #[cfg(test)]
@@ -269,6 +344,7 @@ mod tests {
         assert!(print.writes(0) && print.reads(2) && print.reads(7) && !print.reads(1));
         assert_eq!(model("sqrtf").map(|m| (m.reads(0), m.result)), Some((false, NONE)));
         assert_eq!(model("solve"), None);
-        assert!(is_system("pthread_create") && !is_system("solve"));
+        assert!(is_system("pthread_create") && is_system("strtol"));
+        assert!(!is_system("solve") && !is_system("stream_next") && !is_system("signal_all"));
     }
 }

@@ -328,6 +328,11 @@ impl Liveness {
     #[must_use]
     pub fn after(&self, memory: &Memory<'_>, steps: &Steps) -> BTreeMap<Site, Bits> {
         let mut found = BTreeMap::new();
+        // A handler of signals may jump, whatever the program is about.
+        let mut always = self.always.clone();
+        if !memory.flow.called_from_outside(&memory.objects).is_empty() {
+            always.union_with(&self.jumps.twice);
+        }
         for function in 0..steps.blocks.len() {
             if !steps.of(function).any(|step| step.sync != Sync::None) {
                 continue;
@@ -341,7 +346,7 @@ impl Liveness {
                         return;
                     }
                     let mut live = live.clone();
-                    live.union_with(&self.always);
+                    live.union_with(&always);
                     // Whatever a checkpoint saves, a restart goes on with.
                     if step.sync == Sync::Checkpoint {
                         live.union_with(&self.jumps.restart);

@@ -186,6 +186,12 @@ impl<'a> Objects<'a> {
         }
     }
 
+    /// True for the name of a routine, or of a function of a library that is known.
+    #[must_use]
+    pub fn is_known(&self, name: &str) -> bool {
+        self.routines.contains_key(plain(name)) || library::model(name).is_some()
+    }
+
     /// The routine of OpenSHMEM that a call reaches.
     #[must_use]
     pub fn routine(&self, site: Site) -> Option<&'a Routine> {

@@ -31,6 +31,26 @@ impl<'a> Shapes<'a> {
         self.shape(tokens, 0)
     }
 
+    /// The bytes that a store of the type writes for certain: less than it takes, if that is more
+    /// than its bits; none of known number if it may have gaps.
+    pub fn stored(&self, tokens: &[Token<'a>]) -> Option<u64> {
+        match tokens.first()? {
+            Token::Word("x86_fp80") => Some(10),
+            Token::Word(word) => {
+                let bits = word.strip_prefix('i').and_then(|bits| bits.parse::<u64>().ok());
+                bits.map(|bits| bits.div_ceil(8)).or_else(|| Some(self.begins(tokens)?.0?.0))
+            }
+            Token::Mark('<') => match &tokens[1..closing(tokens, 0)?] {
+                [Token::Word(count), Token::Word("x"), element @ ..] => {
+                    let (bytes, all) = (self.stored(element)?, self.begins(element)?.0?.0);
+                    (bytes == all).then_some(bytes)?.checked_mul(count.parse().ok()?)
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     fn shape(&self, tokens: &[Token<'a>], depth: usize) -> Option<(Option<SizeAlign>, usize)> {
         if depth > DEEPEST {
             return None;

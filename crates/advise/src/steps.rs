@@ -8,7 +8,7 @@ use petgraph::algo::tarjan_scc;
 use petgraph::graph::DiGraph;
 
 use crate::ir::{Callee, Op};
-use crate::library::returns_twice;
+use crate::library::{may_jump, returns_twice};
 use crate::memory::{Effect, Memory};
 use crate::points::OUTSIDE;
 use crate::program::Site;
@@ -22,7 +22,7 @@ pub struct Step {
     pub effect: Effect,
     /// What it synchronises.
     pub sync: Sync,
-    /// It is a call of anything but an intrinsic.
+    /// It is a call by which control may leave the function.
     pub call: bool,
     /// Control may come here again without a jump.
     pub twice: bool,
@@ -165,7 +165,7 @@ fn step(memory: &Memory<'_>, site: Site) -> Option<Step> {
     let op = &memory.objects.program.inst(site).op;
     let call = match op {
         Op::Load { .. } | Op::Store { .. } | Op::Update { .. } => false,
-        Op::Call { callee: Callee::Named(name), .. } => !name.starts_with("llvm."),
+        Op::Call { callee: Callee::Named(name), .. } => may_jump(name),
         Op::Call { .. } => true,
         _ => return None,
     };

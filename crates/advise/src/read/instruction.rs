@@ -80,10 +80,10 @@ pub fn instruction<'a>(
             Op::Load { from, bytes: shape.map(|shape| shape.0), volatile }
         }
         "store" => {
-            let shape = shapes.begins(after_words(rest, &["atomic", "volatile"]))?.0;
+            let bytes = shapes.stored(after_words(rest, &["atomic", "volatile"]));
             let volatile = has(rest, "atomic") || has(rest, "volatile");
             let (value, to) = (locals.operand(first), locals.pointer(arguments.get(1)?));
-            Op::Store { value, to, bytes: shape.map(|shape| shape.0), volatile }
+            Op::Store { value, to, bytes, volatile }
         }
         "getelementptr" => match arguments.get(1)? {
             vector @ [Token::Mark(_), ..] => Op::Copy(locals.all(vector)),

@@ -88,7 +88,8 @@ fn global(number: usize, line: &str, context: &Context<'_>) -> Result<Global, Er
         _ => None,
     });
     let rest = rest.get(length..).unwrap_or_default();
-    let external = says(&["external", "extern_weak"]);
+    // What an ifunc is, code decides that the loader runs.
+    let external = says(&["external", "extern_weak"]) || is(&tokens[at], &["ifunc"]);
     let initial = if external { &[] } else { parts(rest).first().copied().unwrap_or(&[]) };
     let aliased = operand::holds(rest);
     Ok(Global {
@@ -99,6 +100,7 @@ fn global(number: usize, line: &str, context: &Context<'_>) -> Result<Global, Er
         external,
         constant: is(&tokens[at], &["constant"]),
         thread_local: says(&["thread_local"]),
+        in_section: tokens.contains(&Token::Word("section")),
         holds: if data { operand::holds(initial) } else { aliased },
     })
 }

@@ -1,0 +1,204 @@
+/*
+ * Three kernels in the manner of NAS (EP, MG, CG), by threads that an original PE binds to one
+ * processor each. Half-way a PE is lost; its substitute does not bind its threads itself.
+ *
+ * usage: kernels STEPS THREADS      a step is one iteration of each kernel, and a checkpoint
+ *
+ * Prints `PE kernel NAME before NS after NS` for each PE and kernel: medians of the steps before the
+ * middle and behind it. Run it by run.sh, which switches SHMEM_FT_AFFINITY on and off in turn.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <shmem.h>
+#include <shmem_ft.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { KERNELS = 3, STEPS_MAX = 4096, THREADS_MAX = 64, SIDE = 96, ROWS = 1 << 16, BAND = 27 };
+
+static const char *const names[KERNELS] = {"ep", "mg", "cg"};
+
+/* Private memory of a PE that no checkpoint holds: work that is done anew in each step. */
+struct room {
+    pthread_barrier_t begin, end;
+    int threads, over;
+    double (*grid)[SIDE][SIDE], (*next)[SIDE][SIDE];
+    double *x, *y, *value;
+    int *column, kernel;
+};
+
+struct one {
+    struct room *room;
+    int number;
+    double sum;
+};
+
+/* Kept by checkpoints: the step, and the time of each kernel in each. */
+static long step;
+static double times[KERNELS][STEPS_MAX];
+
+static double now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+static void fail(const char *what) {
+    fprintf(stderr, "kernels: %s\n", what);
+    shmem_global_exit(1);
+}
+
+/* Pairs of random numbers inside a circle: nothing but computing. */
+static void ep(struct one *one) {
+    uint64_t state = 271828183 + (uint64_t)one->number;
+    for (int i = 0; i < 1 << 18; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        double x = (double)(state >> 33) / (1u << 31), y = (double)(uint32_t)state / 4294967296.0;
+        one->sum += x * x + y * y <= 1;
+    }
+}
+
+/* A sweep of a seven-point stencil: memory in order. */
+static void mg(struct one *one) {
+    struct room *room = one->room;
+    int from = 1 + (SIDE - 2) * one->number / room->threads;
+    int to = 1 + (SIDE - 2) * (one->number + 1) / room->threads;
+    for (int i = from; i < to; i++)
+        for (int j = 1; j < SIDE - 1; j++)
+            for (int k = 1; k < SIDE - 1; k++)
+                room->next[i][j][k] =
+                    (room->grid[i - 1][j][k] + room->grid[i + 1][j][k] + room->grid[i][j - 1][k] +
+                     room->grid[i][j + 1][k] + room->grid[i][j][k - 1] + room->grid[i][j][k + 1]) /
+                    6;
+    one->sum += room->next[from][1][1];
+}
+
+/* A sparse matrix times a vector: memory out of order. */
+static void cg(struct one *one) {
+    struct room *room = one->room;
+    int from = (int)((long)ROWS * one->number / room->threads);
+    int to = (int)((long)ROWS * (one->number + 1) / room->threads);
+    for (int row = from; row < to; row++) {
+        double sum = 0;
+        for (int i = row * BAND; i < (row + 1) * BAND; i++)
+            sum += room->value[i] * room->x[room->column[i]];
+        room->y[row] = sum;
+        one->sum += sum;
+    }
+}
+
+static void *work(void *argument) {
+    static void (*const kernels[KERNELS])(struct one *) = {ep, mg, cg};
+    struct one *one = argument;
+    for (;;) {
+        pthread_barrier_wait(&one->room->begin);
+        if (one->room->over)
+            return NULL;
+        kernels[one->room->kernel](one);
+        pthread_barrier_wait(&one->room->end);
+    }
+}
+
+static void *memory(size_t count, size_t size) {
+    void *found = calloc(count, size);
+    if (!found)
+        fail("out of memory");
+    return found;
+}
+
+static void fill(struct room *room) {
+    uint64_t state = 1;
+    room->grid = memory(SIDE, sizeof *room->grid);
+    room->next = memory(SIDE, sizeof *room->next);
+    room->x = memory(ROWS, sizeof *room->x);
+    room->y = memory(ROWS, sizeof *room->y);
+    room->value = memory((size_t)ROWS * BAND, sizeof *room->value);
+    room->column = memory((size_t)ROWS * BAND, sizeof *room->column);
+    for (int i = 0; i < ROWS; i++)
+        room->x[i] = 1.0 / (1 + i % 7);
+    for (int i = 0; i < ROWS * BAND; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        room->column[i] = (int)(state >> 33) % ROWS;
+        room->value[i] = 1.0 / (1 + i % 5);
+    }
+}
+
+/* The processors of the PE in turn, one for each thread. */
+static void bind(pthread_t *threads, int count) {
+    cpu_set_t all, one;
+    if (sched_getaffinity(0, sizeof all, &all) != 0)
+        fail("no mask");
+    for (int i = 0, cpu = -1; i < count; i++) {
+        do
+            cpu = (cpu + 1) % CPU_SETSIZE;
+        while (!CPU_ISSET(cpu, &all));
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        if (pthread_setaffinity_np(threads[i], sizeof one, &one) != 0)
+            fail("a thread cannot be bound");
+    }
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const double *from, long count) {
+    double sorted[STEPS_MAX];
+    for (long i = 0; i < count; i++)
+        sorted[i] = from[i];
+    qsort(sorted, (size_t)count, sizeof *sorted, by_value);
+    return sorted[count / 2];
+}
+
+int main(int argc, char **argv) {
+    int provided;
+    shmem_init_thread(SHMEM_THREAD_FUNNELED, &provided);
+    long steps = argc == 3 ? atol(argv[1]) : 0;
+    struct room room = {.threads = argc == 3 ? atoi(argv[2]) : 0};
+    if (steps < 4 || steps > STEPS_MAX || room.threads < 1 || room.threads > THREADS_MAX)
+        fail("usage: kernels STEPS THREADS, with 4 to 4096 steps and 1 to 64 threads");
+    fill(&room);
+    pthread_t threads[THREADS_MAX];
+    struct one ones[THREADS_MAX];
+    pthread_barrier_init(&room.begin, NULL, (unsigned)room.threads + 1);
+    pthread_barrier_init(&room.end, NULL, (unsigned)room.threads + 1);
+    for (int i = 0; i < room.threads; i++) {
+        ones[i] = (struct one){&room, i, 0};
+        if (pthread_create(&threads[i], NULL, work, &ones[i]) != 0)
+            fail("a thread cannot be begun");
+    }
+    if (shmem_ft_algo_init())
+        bind(threads, room.threads);
+    while (step < steps) {
+        for (room.kernel = 0; room.kernel < KERNELS; room.kernel++) {
+            double begun = now_ns();
+            pthread_barrier_wait(&room.begin);
+            pthread_barrier_wait(&room.end);
+            times[room.kernel][step] = now_ns() - begun;
+        }
+        step++;
+        if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
+            int *pes = NULL, *status = NULL;
+            size_t count = 0;
+            shmem_query_fault(&pes, &status, &count);
+            shmem_restart_pes(pes, count);
+            free(pes);
+            free(status);
+        }
+    }
+    room.over = 1;
+    pthread_barrier_wait(&room.begin);
+    for (int i = 0; i < room.threads; i++)
+        pthread_join(threads[i], NULL);
+    for (int kernel = 0; kernel < KERNELS; kernel++)
+        printf("%d kernel %s before %.0f after %.0f\n", shmem_my_pe(), names[kernel],
+               median(times[kernel], steps / 2),
+               median(times[kernel] + steps / 2, steps - steps / 2));
+    shmem_finalize();
+    return 0;
+}
