@@ -2,8 +2,8 @@
 //! then.
 //!
 //! Survivors of a loss have adopted its views one by one; the substitute is a member of none. So
-//! all meet until they see the same view, in which nobody is lost, and join it. Each meeting is logged
-//! like any other: a PE that is lost before the last of them goes back alone.
+//! all meet until they see the same view, in which nobody is lost, and join it. Each meeting is
+//! logged like any other: a PE that is lost before the last of them goes back alone.
 //!
 //! Invariant: a PE that was lost after the meeting that decided has no part in what follows, so all
 //! go back, but at the end of the job, where nothing follows.

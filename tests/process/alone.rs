@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use super::support::jacobi::{self, SMALL, TINY};
-use super::support::{Job, Outcome, long, program, sample};
+use super::support::{Job, Outcome, program, sample};
 
 const PES: usize = 3;
 /// What is said of a PE that went back alone.
@@ -71,8 +71,7 @@ fn without_a_loss_logs_change_nothing() {
 /// Every call of a PE, and each PE: before a call the PE has made all others.
 fn before_calls(victim: usize, most: usize) {
     let calls: Vec<u32> = (1..=without_a_loss().1).collect();
-    let calls = if long() { calls } else { sample(calls, most) };
-    for call in calls {
+    for call in sample(calls, most) {
         let outcome = run(&[&victim.to_string(), &call.to_string()]);
         right(&outcome);
         went_alone(&outcome, 1);

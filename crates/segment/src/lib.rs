@@ -19,7 +19,7 @@
 //! ```text
 //! update                                     a word that changes in one step
 //! waits  words                               the control page, and the waits shown on it
-//! header  mailbox  ring  log                 the store's first page, mail, the last events, the log
+//! header  mailbox  ring  log                 the store's first page, mail, last events, the log
 //! statics                                    static variables of the executable
 //! ```
 
@@ -144,9 +144,9 @@ impl Segment {
     pub fn log(&self, n_pes: usize) -> Log<'_> {
         let (base, len) = (self.layout.log, self.layout.log_len);
         let at = self.at(base, len).cast::<AtomicU64>();
-        // SAFETY: inside the store (`at`), at the beginning of a page, and the mapping lives as long
-        // as self. Heads are touched as atomics only; bytes of a payload are written before the tail
-        // shows their record, and are not written again while it does.
+        // SAFETY: inside the store (`at`), at the beginning of a page, and the mapping lives as
+        // long as self. Heads are touched as atomics only; bytes of a payload are written before
+        // the tail shows their record, and are not written again while it does.
         Log::of(unsafe { std::slice::from_raw_parts(at, len / 8) }, n_pes, base)
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::delta::{Delta, Track};
 use super::entry::Entry;
 use super::kind::{Kind, Value};
-use super::units::{KIB, TIB, show_rate, show_size, show_time};
+use super::units::{KIB, TIB, show_flag, show_rate, show_size, show_switch, show_time};
 use super::values::{
     BackupMode, Bind, Collectives, Device, Fabric, Interval, Pages, Placement, Rollback,
     Substitute, Trace,
@@ -19,15 +19,6 @@ use crate::inject;
 /// Every setting, in the order of the documentation.
 pub fn table() -> &'static [Entry] {
     TABLE
-}
-
-fn show_switch(on: bool) -> Option<String> {
-    Some(if on { "1" } else { "0" }.to_owned())
-}
-
-/// A flag counts as soon as it is set, so one that is off must not be shown at all.
-fn show_flag(on: bool) -> Option<String> {
-    on.then(|| "1".to_owned())
 }
 
 /// The store function of a number, which narrows to the field's type. The bounds of the row are
