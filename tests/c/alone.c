@@ -2,7 +2,8 @@
  * alone: a PE dies before one of its calls, and goes back alone.
  *
  *     alone PE CALL [what]     the original of that PE kills itself before its call number CALL;
- *                              with CALL 0 nobody dies
+ *                              with CALL 0 nobody dies; with CALL -N a thread kills it N
+ *                              microseconds after its first checkpoint, whatever it does
  *
  * What each PE computes depends on all that it is sent, so the sum is right only if every call gave
  * what it should. PE 0 prints it, and how many calls a PE makes.
@@ -15,6 +16,9 @@
  */
 #include "test.h"
 
+#include "kill_later.h"
+
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -107,11 +111,17 @@ int main(int argc, char **argv) {
         if (mark)
             fclose(mark), own->at = 3, own->dies = 1;
     }
+    long delay = 0;
     for (;;) {
         if (round_ % EVERY == 0 && !saved(shmem_barrier_all))
             continue;
         if (round_ == ROUNDS)
             break;
+        if (own->dies && own->at < 0 && own->me == own->victim && !delay) {
+            delay = own->at * -1000L;
+            pthread_t thread;
+            pthread_create(&thread, NULL, kill_later, &delay);
+        }
         turn(own);
         round_++;
     }

@@ -151,8 +151,9 @@ pub fn scan<T: Copy + Zero>(
     meet(group.call, with([count, 3, usize::from(inclusive)]), what, |world, parts| {
         let mut sums = vec![T::zero(); count];
         let mut theirs = vec![T::zero(); count];
-        for index in 0..group.index + usize::from(inclusive) {
-            elements(world, Pe::of(index), parts[index].0, &mut theirs);
+        let upto = group.index + usize::from(inclusive);
+        for (index, part) in parts.iter().enumerate().take(upto) {
+            elements(world, Pe::of(index), part.0, &mut theirs);
             match index {
                 0 => sums.copy_from_slice(&theirs),
                 _ => sums.iter_mut().zip(&theirs).for_each(|(a, b)| *a = op(*a, *b)),
