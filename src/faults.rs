@@ -17,7 +17,7 @@ use raidshmem_core::view::State;
 use raidshmem_segment::waits::Waiting;
 use raidshmem_segment::words::Barrier;
 use raidshmem_sys::lock;
-use raidshmem_sys::site::{self, Site};
+use raidshmem_sys::site::{self, CallSite};
 use tracing::info;
 
 use crate::affinity;
@@ -193,7 +193,7 @@ fn save_all_of(
     world: &'static World,
     protection: &'static Protection,
     number: CheckpointNumber,
-    site: &Site,
+    site: &CallSite,
 ) -> i32 {
     if !world.logs() {
         return save(world, protection, number);
@@ -269,7 +269,7 @@ pub fn query_fault() -> Vec<(Pe, i32)> {
         world.fewer.ask(world.adopt());
     }
     let lost = world.members.lost().into_iter();
-    let lost = lost.filter(|&(pe, _)| !world.fewer.is_acknowledged(pe.at()));
+    let lost = lost.filter(|&(pe, _)| !world.fewer.is_acknowledged(pe));
     lost.map(|(pe, with_node)| (pe, status(with_node))).collect()
 }
 
@@ -314,20 +314,20 @@ pub fn restart_pes() {
 pub fn may_use(pe: Pe) -> bool {
     fence(Ordering::Acquire); // the bytes are read before the look at the view
     let world = world();
-    if world.goes_on() { !world.is_lost_now(pe.at()) } else { !world.interrupted() }
+    if world.goes_on() { !world.is_lost_now(pe) } else { !world.interrupted() }
 }
 
 /// Which of some PEs are lost, of those that were not replaced.
-pub fn failed(pes: impl Iterator<Item = usize>) -> Vec<bool> {
+pub fn failed(pes: impl Iterator<Item = Pe>) -> Vec<bool> {
     let world = world();
     let view = world.members.view();
-    pes.map(|pe| view.pes[pe].state != State::Alive).collect()
+    pes.map(|pe| view.pes[pe.at()].state != State::Alive).collect()
 }
 
 /// From now on `handler` is called with the number and the status of each PE that is lost and was
 /// not acknowledged before, once and by this thread, in its next call that concerns other PEs. It
 /// may make local calls only.
-pub fn on_fault(handler: impl Fn(usize, i32) + Send + 'static) {
+pub fn on_fault(handler: impl Fn(Pe, i32) + Send + 'static) {
     world().on_loss(Box::new(move |pe, with_node| {
         handler(pe, if with_node { NODE_FAILED } else { PE_FAILED });
     }));

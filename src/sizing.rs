@@ -5,7 +5,7 @@
 use clap::Parser;
 use raidshmem_core::settings::units::parse_size;
 use raidshmem_core::sizing::report::Report;
-use raidshmem_core::sizing::{Site, choose};
+use raidshmem_core::sizing::{SizingInput, choose};
 use raidshmem_core::view::PES_MAX;
 
 /// Says which mode, group, parity and interval suit a job.
@@ -114,7 +114,7 @@ pub fn answer(
             format!("--nodes {}: expected 2 to {}, the number of PEs", args.nodes, args.pes);
         return Err(clap::Error::raw(clap::error::ErrorKind::ValueValidation, words + "\n"));
     }
-    let site = Site {
+    let site = SizingInput {
         live: args.heap,
         pes: args.pes as usize,
         nodes: args.nodes as usize,

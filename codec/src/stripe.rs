@@ -231,11 +231,11 @@ impl Layout {
     }
 
     /// Bytes of a chunk of a snapshot of `snapshot_len` bytes: an equal share, rounded up to whole
-    /// tiles of `tile` bytes (a tile of 0 bytes counts as one of 1). The last chunks of a snapshot
-    /// may thus be partly or wholly past its end; those bytes count as zeros. Exact for lengths and
-    /// tiles that memory can hold (at most `isize::MAX`); beyond, the sum may overflow.
-    pub fn chunk_len(&self, snapshot_len: usize, tile: usize) -> usize {
-        snapshot_len.div_ceil(self.chunks()).next_multiple_of(tile.max(1))
+    /// tiles of `tile_len` bytes (a tile of 0 bytes counts as one of 1). The last chunks of a
+    /// snapshot may thus be partly or wholly past its end; those bytes count as zeros. Exact for
+    /// lengths and tiles that memory can hold (at most `isize::MAX`); beyond, the sum may overflow.
+    pub fn chunk_len(&self, snapshot_len: usize, tile_len: usize) -> usize {
+        snapshot_len.div_ceil(self.chunks()).next_multiple_of(tile_len.max(1))
     }
 
     /// Bytes of one parity slot of `member` when chunks are `chunk_len` bytes: `chunk_len`, or 0

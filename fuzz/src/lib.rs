@@ -394,7 +394,7 @@ pub fn words(bytes: &[u8]) {
 
 struct Image<'a>(&'a [u8]);
 
-impl elf::Memory for Image<'_> {
+impl elf::ExecutableMemory for Image<'_> {
     fn read(&self, address: usize, len: usize) -> Option<Vec<u8>> {
         let from = address.checked_sub(BASE)?;
         Some(self.0.get(from..from.checked_add(len)?)?.to_vec())

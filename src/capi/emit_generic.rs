@@ -14,21 +14,21 @@ use super::prototypes::{parameters, plain, returns, symbols_of};
 use super::types;
 
 /// One C type of a generic name: the family it is from and the name in the type tables.
-struct Entry {
+struct GenericType {
     family: &'static Family,
     name: &'static str,
 }
 
 /// Generic names with their entries, a C type once each.
-fn generics() -> BTreeMap<&'static str, Vec<Entry>> {
-    let mut all: BTreeMap<&str, Vec<Entry>> = BTreeMap::new();
+fn generics() -> BTreeMap<&'static str, Vec<GenericType>> {
+    let mut all: BTreeMap<&str, Vec<GenericType>> = BTreeMap::new();
     for family in FAMILIES.iter().flat_map(|list| list.iter()) {
         let Some(generic) = family.note("generic") else { continue };
         let entries = all.entry(generic).or_default();
         for name in types::set(family.set) {
             let base = types::row(name).base;
             if entries.iter().all(|entry| types::row(entry.name).base != base) {
-                entries.push(Entry { family, name });
+                entries.push(GenericType { family, name });
             }
         }
     }
@@ -55,7 +55,7 @@ fn pick(text: &mut String, plain: usize) {
 }
 
 /// The choice by type among functions; `lead` is an argument before the pointer.
-fn selection(text: &mut String, macro_name: &str, entries: &[Entry], lead: &str) {
+fn selection(text: &mut String, macro_name: &str, entries: &[GenericType], lead: &str) {
     let _ = writeln!(text, "#define {macro_name}({lead}ptr, ...) _Generic(*(ptr), \\");
     for (index, entry) in entries.iter().enumerate() {
         let pre = if lead == CTX { entry.family.ctx } else { entry.family.pre };

@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use raidshmem_core::quantity::Pe;
 use raidshmem_sys::caller;
 
 use super::claims::{read_at, text, write_all};
@@ -213,8 +214,8 @@ struct SendPtr(*mut c_void);
 unsafe impl Send for SendPtr {}
 
 impl SendPtr {
-    fn hand(&self, to: Handler, pe: usize, status: c_int) {
-        to(pe as c_int, status, self.0);
+    fn hand(&self, to: Handler, pe: Pe, status: c_int) {
+        to(pe.0.cast_signed(), status, self.0);
     }
 }
 

@@ -17,6 +17,7 @@ use crate::openshmem::check::misuse;
 use crate::openshmem::memory::address::{Out, SymIn};
 use crate::openshmem::memory::place::SegmentRange;
 use crate::pgas;
+use raidshmem_core::quantity::Pe;
 
 /// How many times the library was started and not yet ended.
 static STARTS: AtomicUsize = AtomicUsize::new(0);
@@ -51,7 +52,7 @@ fn end() {
 /// True if there is such a PE, and it is not lost for good.
 fn is_pe(pe: c_int) -> bool {
     let world = pgas::world();
-    let lives = |pe: usize| !world.goes_on() || !world.is_lost_now(pe);
+    let lives = |pe| !world.goes_on() || !world.is_lost_now(Pe::of(pe));
     usize::try_from(pe).is_ok_and(|pe| pe < world.n_pes() && lives(pe))
 }
 

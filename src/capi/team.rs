@@ -8,7 +8,7 @@ use super::setup::pointer_on;
 use crate::openshmem::check::misuse;
 use crate::openshmem::group::SyncPoint;
 use crate::openshmem::memory::address::{In, Out, SymIn};
-use crate::openshmem::split::{self, Part, destroy, row_and_column};
+use crate::openshmem::split::{self, TeamPart, destroy, row_and_column};
 use crate::openshmem::team::{Team, contexts, index_of, members, to_world};
 use crate::pgas;
 
@@ -26,7 +26,7 @@ const FAILED: c_int = -1;
 fn split_for<const N: usize>(
     call: &'static str,
     parent: Team,
-    parts: [(Part, Out<Team>); N],
+    parts: [(TeamPart, Out<Team>); N],
 ) -> c_int {
     let made = split::split(call, (parent, SyncPoint::Collective), parts.map(|(part, _)| part));
     let teams = made.unwrap_or([Team::INVALID; N]);
@@ -54,7 +54,7 @@ fn contexts_of(call: &'static str, name: &str, config: In<TeamConfig>, mask: c_l
 
 family! { TEAM: "Teams";
     ONE "shmem_team_my_pe" "" (team: Team) -> c_int {
-        index_of(team, pgas::world().me().at())
+        index_of(team, pgas::world().me())
     }
     ONE "shmem_team_n_pes" "" (team: Team) -> c_int {
         members(team).map_or(-1, |(_, _, size)| size as c_int)
@@ -80,7 +80,7 @@ family! { TEAM: "Teams";
     ONE "shmem_team_split_strided" ""
     (parent_team: Team, start: c_int, stride: c_int, size: c_int, config: In<TeamConfig>,
      config_mask: c_long, new_team: Out<Team>) -> c_int {
-        let part = Part {
+        let part = TeamPart {
             start: start as isize,
             stride: stride as isize,
             size: usize::try_from(size).unwrap_or(0),
@@ -96,7 +96,7 @@ family! { TEAM: "Teams";
             contexts_of(NAME, "xaxis_mask", xaxis_config, xaxis_mask),
             contexts_of(NAME, "yaxis_mask", yaxis_config, yaxis_mask),
         ];
-        let index = usize::try_from(index_of(parent_team, pgas::world().me().at()));
+        let index = usize::try_from(index_of(parent_team, pgas::world().me()));
         let xrange = usize::try_from(xrange).ok().filter(|xrange| *xrange > 0);
         let (Ok(index), Some(xrange), Some((_, _, size))) = (index, xrange, members(parent_team))
         else {
@@ -105,7 +105,12 @@ family! { TEAM: "Teams";
             return FAILED;
         };
         let [x, y] = row_and_column(index, size, xrange.min(size));
-        let part = |(start, stride, size), num_contexts| Part { start, stride, size, num_contexts };
+        let part = |(start, stride, size), num_contexts| TeamPart {
+            start,
+            stride,
+            size,
+            num_contexts,
+        };
         let parts = [(part(x, contexts[0]), xaxis_team), (part(y, contexts[1]), yaxis_team)];
         split_for(NAME, parent_team, parts)
     }
@@ -114,7 +119,7 @@ family! { TEAM: "Teams";
     }
     ONE "shmem_team_ptr" "" (team: Team, dest: SymIn<c_void>, pe: c_int) -> *mut u8 {
         match to_world(team, pe) {
-            Some(pe) => pointer_on(NAME, dest, pe as c_int),
+            Some(pe) => pointer_on(NAME, dest, pe.0.cast_signed()),
             None => std::ptr::null_mut(),
         }
     }

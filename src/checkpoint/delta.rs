@@ -14,7 +14,7 @@
 use std::time::Instant;
 
 use raidshmem_core::layout::TILE;
-use raidshmem_core::message::Found;
+use raidshmem_core::message::ChangedTiles;
 use raidshmem_core::quantity::{CheckpointNumber, TileIndex};
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::{By, Changes, Look, StoreCounts};
@@ -64,9 +64,9 @@ pub fn compare(
 }
 
 /// What a PE that looked tells people.
-pub fn found(changes: &Changes) -> Option<Found> {
+pub fn found(changes: &Changes) -> Option<ChangedTiles> {
     let (changed, of) = (changes.own.count() as u64, changes.tiles as u64);
-    let found = Found { changed, of, by_pages: changes.by == By::Pages };
+    let found = ChangedTiles { changed, of, by_pages: changes.by == By::Pages };
     (changes.by != By::Nothing).then_some(found)
 }
 

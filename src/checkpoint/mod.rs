@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
-use raidshmem_core::message::{Found, Report};
+use raidshmem_core::message::{ChangedTiles, Report};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::intent::{self, Bounds, CANNOT, Intent, Intents, Refusal};
@@ -88,7 +88,7 @@ pub fn saved(
     protection: &Protection,
     number: CheckpointNumber,
     begun: Instant,
-    found: Option<Found>,
+    found: Option<ChangedTiles>,
 ) {
     let len = world.memory.covered().len();
     account(world, protection, len);

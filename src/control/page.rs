@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use memmap2::{MmapOptions, MmapRaw};
 use raidshmem_core::page::page_up;
-use raidshmem_core::quantity::ViewNumber;
+use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::view::{Member, View};
 use raidshmem_sys::memory;
 
@@ -80,8 +80,8 @@ impl Page {
     }
 
     /// One PE of the current view.
-    pub fn member(&self, pe: usize) -> Member {
-        Member::unpack(self.word(HEADER / 8 + pe).load(Ordering::Acquire))
+    pub fn member(&self, pe: Pe) -> Member {
+        Member::unpack(self.word(HEADER / 8 + pe.at()).load(Ordering::Acquire))
     }
 
     /// The current view, whole.

@@ -17,11 +17,11 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use crate::control::link::timespec;
 
-type Job<T> = Box<dyn FnOnce() -> T + Send>;
+type Closure<T> = Box<dyn FnOnce() -> T + Send>;
 
 /// The thread, and what it has done.
 pub struct Worker<T> {
-    jobs: Sender<Job<T>>,
+    jobs: Sender<Closure<T>>,
     /// None for a job that was not done.
     done: Receiver<Option<T>>,
     bell: Arc<OwnedFd>,
@@ -37,7 +37,7 @@ impl<T: Send + 'static> Worker<T> {
     pub fn new() -> io::Result<Worker<T>> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let stopped = Arc::new(AtomicBool::new(false));
-        let (jobs, to_do) = channel::<Job<T>>();
+        let (jobs, to_do) = channel::<Closure<T>>();
         let (results, done) = channel();
         let (ring, is_stopped) = (Arc::clone(&bell), Arc::clone(&stopped));
         let body = move || {

@@ -171,7 +171,7 @@ impl Ctx {
     fn team_pe(self, call: &'static str, pe: i32) -> Target {
         let given = self.given(call);
         match to_world(given.team, pe) {
-            Some(pe) => Target { pe: pe as i32, stream: given.stream(), later: false },
+            Some(pe) => Target { pe: pe.0.cast_signed(), stream: given.stream(), later: false },
             None => misuse(call, format_args!("pe {pe}: expected a PE of the context's team")),
         }
     }

@@ -34,7 +34,7 @@ use std::rc::Rc;
 use raidshmem_core::agree::Decision;
 use raidshmem_core::layout::{TEAM_WORDS, WORK_ROUNDS};
 use raidshmem_core::message::Whom;
-use raidshmem_core::quantity::ViewNumber;
+use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::rounds::rounds;
 use raidshmem_core::schedule::{self, Nodes};
 use raidshmem_core::settings::Collectives;
@@ -188,7 +188,7 @@ impl Group {
         let words = Words::Team(pgas::world().segments.layout().team(slot));
         let (list, number) = list_of(team);
         let team = Some(slot);
-        match index_of_pe(list, (start, stride, size), pgas::world().me().at()) {
+        match index_of_pe(list, (start, stride, size), pgas::world().me()) {
             Some(index) => {
                 Group { call, start, stride, size, index, words, first: 0, team, list, number }
             }
@@ -231,7 +231,7 @@ impl Group {
             team: self.number,
             gate: (self.first.div_ceil(rounds_of_all() + GATE_WORDS)) as u8,
             offset,
-            pes: (0..self.size).map(|index| self.pe(index) as usize).collect(),
+            pes: (0..self.size).map(|index| Pe(self.pe(index).cast_unsigned())).collect(),
             index: self.index,
         }
     }

@@ -19,6 +19,7 @@
 //! half done.
 
 use raidshmem_core::ended::UNRECOVERABLE;
+use raidshmem_core::quantity::Pe;
 use raidshmem_segment::update::Update;
 use raidshmem_segment::waits::Waiting;
 
@@ -38,11 +39,11 @@ pub struct Lock {
     /// This PE, counted from one.
     me: u64,
     /// Where its tail is.
-    home: usize,
+    home: Pe,
 }
 
 /// Ends the job if PE `pe`, without which a lock is of no use, is lost for good.
-fn require(call: &'static str, pe: usize, what: &str) {
+fn require(call: &'static str, pe: Pe, what: &str) {
     let world = pgas::world();
     if world.goes_on() && world.is_lost_now(pe) {
         let words = format!(
@@ -73,12 +74,12 @@ impl Lock {
         }
         let own = Word::own(call, "lock", on);
         let offset = world.segments.offset_of(on.addr(), size_of::<i64>()).unwrap_or(0);
-        let home = offset / size_of::<i64>() % world.n_pes();
+        let home = Pe::of(offset / size_of::<i64>() % world.n_pes());
         require(call, home, "its home");
         Lock {
             call,
             on,
-            tail: Word::new(call, "lock", on, home as i32).field(0, TAIL_BYTES),
+            tail: Word::new(call, "lock", on, home.0.cast_signed()).field(0, TAIL_BYTES),
             next: own.field(NEXT_AT, PE_BYTES),
             state: own.field(STATE_AT, PE_BYTES),
             me: world.me().at() as u64 + 1,
@@ -86,9 +87,9 @@ impl Lock {
         }
     }
 
-    /// A field of another PE in the queue.
-    fn of(&self, pe: u64, offset_bytes: usize) -> Word {
-        let number = (pe - 1) as i32;
+    /// A field of another PE in the queue, counted from one.
+    fn of(&self, counted: u64, offset_bytes: usize) -> Word {
+        let number = (counted - 1) as i32;
         Word::new(self.call, "lock", self.on, number).field(offset_bytes, PE_BYTES)
     }
 
@@ -111,7 +112,7 @@ impl Lock {
             let _ = world.wait_until(waiting, holds);
             return;
         }
-        let before = (before - 1) as usize;
+        let before = Pe(before as u32 - 1);
         world.wait_for_words(waiting, || world.is_lost_now(before) || holds());
         if !holds() {
             require(self.call, before, IN_QUEUE);
@@ -127,7 +128,7 @@ impl Lock {
             return;
         }
         // If it is lost, whoever comes after it ends the job.
-        let is_lost = |last: u64| last != 0 && world.is_lost_now((last - 1) as usize);
+        let is_lost = |last: u64| last != 0 && world.is_lost_now(Pe(last as u32 - 1));
         let over = || is_lost(self.last(self.tail.fetch()));
         world.wait_for_words(waiting, || known() || over());
     }
@@ -158,7 +159,7 @@ impl Lock {
         if before == 0 {
             self.state.store(HOLDING);
         } else {
-            require(self.call, (before - 1) as usize, IN_QUEUE);
+            require(self.call, Pe(before as u32 - 1), IN_QUEUE);
         }
         before == 0
     }

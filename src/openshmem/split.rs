@@ -12,7 +12,7 @@ use crate::pgas;
 
 /// What a split asks for, in PEs of the parent.
 #[derive(Clone, Copy)]
-pub struct Part {
+pub struct TeamPart {
     /// The first PE.
     pub start: isize,
     /// From one PE to the next.
@@ -23,7 +23,7 @@ pub struct Part {
     pub num_contexts: usize,
 }
 
-impl Part {
+impl TeamPart {
     /// The part in PEs of the world; `None` when it is not inside the parent.
     fn within(self, (start, stride, size): Members) -> Option<Members> {
         let reach = self.stride.checked_mul(self.size.checked_sub(1)?.cast_signed())?;
@@ -52,10 +52,10 @@ pub enum Unsplit {
 pub fn split<const N: usize>(
     call: &'static str,
     (parent, gate): (Team, SyncPoint),
-    parts: [Part; N],
+    parts: [TeamPart; N],
 ) -> Result<[Team; N], Unsplit> {
     let parent_members = team::members(parent).ok_or(Unsplit::Outside)?;
-    let within = |part: &Part| part.within(parent_members);
+    let within = |part: &TeamPart| part.within(parent_members);
     let all: Option<Vec<_>> = parts.iter().map(within).collect();
     let all = all.ok_or(Unsplit::Outside)?;
     let group = Group::of_team(call, parent).through(gate);
@@ -67,7 +67,7 @@ pub fn split<const N: usize>(
     for ((part, new), (start, stride, size)) in parts.iter().zip(&mut teams).zip(all) {
         let slot = free.trailing_zeros() as usize;
         free &= free - 1;
-        if index_of_pe(group.list, (start, stride, size), pgas::world().me().at()).is_some() {
+        if index_of_pe(group.list, (start, stride, size), pgas::world().me()).is_some() {
             *new = team::fill(slot, (start, stride, size), part.num_contexts);
             team::set_list(*new, group.list, number ^ slot as u64);
             context::prepare(pgas::world(), part.num_contexts);
@@ -152,7 +152,7 @@ mod tests {
                 for index in 0..size {
                     for (start, stride, count) in row_and_column(index, size, xrange) {
                         assert!(index_in(start, stride, count, index).is_some());
-                        let part = Part { start, stride, size: count, num_contexts: 0 };
+                        let part = TeamPart { start, stride, size: count, num_contexts: 0 };
                         assert_eq!(part.within((0, 1, size)), Some((start, stride, count)));
                     }
                 }
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_part_outside_its_parent_is_refused() {
-        let part = |start, stride, size| Part { start, stride, size, num_contexts: 0 };
+        let part = |start, stride, size| TeamPart { start, stride, size, num_contexts: 0 };
         assert_eq!(part(1, 2, 3).within((4, 3, 6)), Some((7, 6, 3)));
         assert_eq!(part(5, -1, 6).within((0, 1, 6)), Some((5, -1, 6)));
         for bad in [part(0, 1, 0), part(0, 0, 2), part(0, 1, 7), part(6, 1, 1), part(-1, 1, 2)] {

@@ -17,6 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
 use raidshmem_core::layout::WORK_TEAMS;
+use raidshmem_core::quantity::Pe;
 use raidshmem_sys::lock;
 
 use crate::faults::{self, Name};
@@ -60,7 +61,7 @@ static TEAMS: [Slot; SLOTS] = [const {
 }; SLOTS];
 
 /// PEs in no order, of which a team is made that is no progression of all PEs.
-pub type List = Option<&'static [usize]>;
+pub type List = Option<&'static [Pe]>;
 
 /// The list that the PEs of a team are a progression of, and its number in agreements; both in jobs
 /// that go on with fewer only.
@@ -87,16 +88,16 @@ pub fn set_list(team: Team, list: List, number: u64) {
 pub fn pe_of(list: List, (start, stride): (isize, isize), index: usize) -> isize {
     let at = start + stride * index.cast_signed();
     match (list, usize::try_from(at)) {
-        (Some(list), Ok(place)) => list[place].cast_signed(),
+        (Some(list), Ok(place)) => list[place].at().cast_signed(),
         _ => at,
     }
 }
 
 /// The inverse: which of them a PE is.
-pub fn index_of_pe(list: List, (start, stride, size): Members, pe: usize) -> Option<usize> {
+pub fn index_of_pe(list: List, (start, stride, size): Members, pe: Pe) -> Option<usize> {
     let place = match list {
         Some(list) => list.iter().position(|&other| other == pe)?,
-        None => pe,
+        None => pe.at(),
     };
     index_in(start, stride, size, place)
 }
@@ -146,9 +147,9 @@ pub fn empty(team: Team) {
     set_list(team, None, 0);
 }
 
-/// Which of the PEs `start, start + stride, ..` a PE is.
-pub fn index_in(start: isize, stride: isize, size: usize, pe: usize) -> Option<usize> {
-    let from_start = pe.cast_signed() - start;
+/// Which of the places `start, start + stride, ..` one is.
+pub fn index_in(start: isize, stride: isize, size: usize, place: usize) -> Option<usize> {
+    let from_start = place.cast_signed() - start;
     let index = match stride {
         0 => (from_start == 0).then_some(0),
         _ => (from_start % stride == 0).then_some(from_start / stride),
@@ -157,14 +158,14 @@ pub fn index_in(start: isize, stride: isize, size: usize, pe: usize) -> Option<u
 }
 
 /// The PE of the world that a team's PE is.
-pub fn to_world(team: Team, pe: i32) -> Option<usize> {
+pub fn to_world(team: Team, pe: i32) -> Option<Pe> {
     let (start, stride, size) = members(team)?;
     let index = usize::try_from(pe).ok().filter(|index| *index < size)?;
-    usize::try_from(pe_of(list_of(team).0, (start, stride), index)).ok()
+    u32::try_from(pe_of(list_of(team).0, (start, stride), index)).ok().map(Pe)
 }
 
 /// Which PE of a team a PE of the world is; -1 if it is none.
-pub fn index_of(team: Team, pe: usize) -> i32 {
+pub fn index_of(team: Team, pe: Pe) -> i32 {
     let found = members(team).and_then(|members| index_of_pe(list_of(team).0, members, pe));
     found.map_or(-1, |index| index as i32)
 }

@@ -23,6 +23,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use raidshmem_core::agree::Decision;
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::rounds::{Counter, rounds};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_segment::words::{Barrier, BarrierCounter, ROUNDS, Words};
@@ -67,7 +68,7 @@ impl World {
             team: WORLD,
             gate: 0,
             offset: self.segments.layout().team(0),
-            pes: (0..self.n_pes()).collect(),
+            pes: Pe::all(self.n_pes()).collect(),
             index: self.me().at(),
         };
         self.agree(&all, with)

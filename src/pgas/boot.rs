@@ -38,7 +38,7 @@ use super::world::fewer::Fewer;
 use super::world::finish::Finish;
 use super::world::local::Local as Logging;
 use super::world::members::Membership;
-use super::world::memory::Memory;
+use super::world::memory::PeMemory;
 use super::world::pace::Pace;
 use super::world::recovery_state::RecoveryState;
 use super::world::segments::Segments;
@@ -260,7 +260,7 @@ fn build(
     // It lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
-        memory: Memory::new(segments),
+        memory: PeMemory::new(segments),
         comm: Communication::new(far, n_pes),
         store: Store::new(protection, RecoveryState::new(own, vote), pool),
         members: Membership::new(welcome, page, channel, rules),

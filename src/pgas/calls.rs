@@ -10,15 +10,15 @@ use std::sync::atomic::Ordering;
 
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::site::{Apart, Called, Calls, Deed, Progress, Verdict, apart, follow};
-use raidshmem_segment::words::{Barrier, CHAIN, Site as Shown, Words};
+use raidshmem_segment::words::{Barrier, CHAIN, SiteWords, Words};
 use raidshmem_sys::lock;
-use raidshmem_sys::site::{self, Site};
+use raidshmem_sys::site::{self, CallSite};
 
 use super::World;
 
 impl World {
     /// Shows the call that the program makes now, of checkpoint `number`.
-    pub(crate) fn show_call(&self, from: &Site, number: CheckpointNumber) {
+    pub(crate) fn show_call(&self, from: &CallSite, number: CheckpointNumber) {
         let words = self.segments.own().words();
         let late = lock(&self.sites.who).as_ref().is_some_and(|a| a.is_late(from.digest));
         let (new, varied) = (self.members.is_new(), self.sites.varied.load(Ordering::Relaxed));
@@ -31,7 +31,7 @@ impl World {
     }
 
     /// A restart; a PE that was told of the loss by no checkpoint learns of it here.
-    pub(crate) fn show_restart(&self, from: &Site) {
+    pub(crate) fn show_restart(&self, from: &CallSite) {
         if !self.sites.reported.load(Ordering::Relaxed) {
             self.show_call(from, self.store.agreed().next());
         }
@@ -39,7 +39,7 @@ impl World {
 
     /// What a plan leaves out of the checkpoint that is called now: nothing where calls from
     /// several places may meet.
-    pub(crate) fn choose(&self, from: &Site) {
+    pub(crate) fn choose(&self, from: &CallSite) {
         let alike = !self.sites.is_apart() && !self.sites.varied.load(Ordering::Relaxed);
         let place = from.chain.first().copied().filter(|_| alike);
         self.memory.advised().inspect(|advised| advised.call(place));
@@ -61,7 +61,7 @@ impl World {
 
     /// The call that this PE shows, to be added to those of others.
     pub(crate) fn call(&self) -> Calls {
-        Calls::of(self.me().at(), &self.called())
+        Calls::of(self.me(), &self.called())
     }
 
     /// True if the call that this PE shows is one of a PE that is behind.
@@ -78,7 +78,7 @@ impl World {
     /// The PE whose progress counts, if this recovery leaves somebody behind and this PE has a part
     /// in it.
     pub(crate) fn has_part(&self) -> bool {
-        let has = |apart: &Apart| apart.reference == self.me().at() || apart.behind;
+        let has = |apart: &Apart| apart.reference == self.me() || apart.behind;
         lock(&self.sites.found).as_ref().is_some_and(has)
     }
 
@@ -99,7 +99,7 @@ impl World {
 
     /// True if what this PE has written since the restart is asked for.
     pub(crate) fn is_reference(&self) -> bool {
-        lock(&self.sites.who).as_ref().is_some_and(|apart| apart.reference == self.me().at())
+        lock(&self.sites.who).as_ref().is_some_and(|apart| apart.reference == self.me())
     }
 
     // ---- progress -----------------------------------------------------------------------------
@@ -131,7 +131,7 @@ impl World {
         }
         words[0].store(event, Ordering::SeqCst);
         let behind = lock(&self.sites.who).as_ref().map(|apart| apart.others.clone());
-        behind.into_iter().flatten().for_each(|pe| self.segments.wake(Pe::of(pe)));
+        behind.into_iter().flatten().for_each(|pe| self.segments.wake(pe));
     }
 
     fn progress_now(&self, deed: Deed, written: u64) -> Progress {
@@ -143,7 +143,7 @@ impl World {
 
     /// What PE `pe` shows since the restart; None if that is nothing, or changes.
     fn progress_of(&self, pe: Pe) -> Option<Progress> {
-        let at = offset_of!(Words, site) + offset_of!(Shown, progress);
+        let at = offset_of!(Words, site) + offset_of!(SiteWords, progress);
         let read = || {
             let words = [0, 1, 2, 3].map(|word| self.look(pe, at + word * 8));
             words.into_iter().collect::<Option<Vec<u64>>>()
@@ -161,7 +161,7 @@ impl World {
             let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
             others.map(|pe| self.progress_of(pe)).collect()
         };
-        follow(&own, self.progress_of(Pe::of(reference)).as_ref(), others)
+        follow(&own, self.progress_of(reference).as_ref(), others)
     }
 
     // ---- words for people ---------------------------------------------------------------------
@@ -190,10 +190,10 @@ impl World {
                 "checkpoints do not fit: PE {} makes number {} at {}, PE {} number {} at {}",
                 first.0,
                 first.1,
-                self.site_of(Pe::of(first.0)),
+                self.site_of(first.0),
                 other.0,
                 other.1,
-                self.site_of(Pe::of(other.0))
+                self.site_of(other.0)
             ));
         }
         // With a plan all must know it, a substitute too.

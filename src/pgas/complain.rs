@@ -5,11 +5,13 @@
 use std::io::Write;
 use std::sync::OnceLock;
 
+use raidshmem_core::quantity::Pe;
+
 /// The number of this PE, once it has one.
-static PE: OnceLock<usize> = OnceLock::new();
+static PE: OnceLock<Pe> = OnceLock::new();
 
 /// From now on lines begin with this number.
-pub fn speak_as(pe: usize) {
+pub fn speak_as(pe: Pe) {
     PE.get_or_init(|| pe);
 }
 

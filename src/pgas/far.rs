@@ -57,7 +57,7 @@ impl World {
 
     /// True if what was asked of PE `pe` in a call that met a loss is void.
     fn is_void(&self, pe: Pe) -> bool {
-        !self.goes_on() || self.fewer.is_lost(pe.at())
+        !self.goes_on() || self.fewer.is_lost(pe)
     }
 
     /// The result, or after a loss the other value, once the view tells of it.

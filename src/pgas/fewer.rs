@@ -49,7 +49,7 @@ pub struct Members {
     /// Where the record of each is in its segment, in the place of words for other ways of meeting.
     pub offset: usize,
     /// The PEs.
-    pub pes: Vec<usize>,
+    pub pes: Vec<Pe>,
     /// Which of them this PE is.
     pub index: usize,
 }
@@ -85,10 +85,10 @@ impl World {
             return;
         }
         self.fence_off(&view);
-        for pe in (0..self.n_pes()).filter(|&pe| view.pes[pe].state != State::Alive) {
+        for pe in Pe::all(self.n_pes()).filter(|&pe| view.pes[pe.at()].state != State::Alive) {
             if self.fewer.lose(pe, view.number) {
                 info!("PE {pe} is lost in view {}", view.number);
-                self.segments.take_away(Pe::of(pe));
+                self.segments.take_away(pe);
             }
         }
         self.join(&view);
@@ -97,8 +97,8 @@ impl World {
     /// Calls what this thread wants to be called of a loss. Until all threads that do have come
     /// here, no call takes the short way that passes by.
     fn tell_of_losses(&self) {
-        let with_node = |pe: usize| {
-            self.members.joined_view().as_ref().is_some_and(|view| view.pes[pe].with_node)
+        let with_node = |pe: Pe| {
+            self.members.joined_view().as_ref().is_some_and(|view| view.pes[pe.at()].with_node)
         };
         self.fewer.tell(with_node);
         if !self.fewer.is_anybody_untold() {
@@ -113,7 +113,7 @@ impl World {
     }
 
     /// True if PE `pe` is lost in the newest view.
-    pub fn is_lost_now(&self, pe: usize) -> bool {
+    pub fn is_lost_now(&self, pe: Pe) -> bool {
         self.adopt();
         self.fewer.is_lost(pe)
     }
@@ -135,8 +135,8 @@ impl World {
 
     /// True if a write to PE `pe` is to be dropped.
     #[inline]
-    pub fn drops_at(&self, pe: usize) -> bool {
-        let cut = self.cut_short_at(Pe::of(pe));
+    pub fn drops_at(&self, pe: Pe) -> bool {
+        let cut = self.cut_short_at(pe);
         if cut && self.goes_on() {
             self.fewer.drop_write();
         }
@@ -232,11 +232,11 @@ impl World {
         fence(Ordering::SeqCst); // before the looks for sleepers
         let others = of.pes.iter().enumerate().filter(|(member, _)| *member != of.index);
         for (_, &pe) in others {
-            match self.comm.engine().filter(|_| self.segments.is_far(Pe::of(pe))) {
-                None => self.segments.wake(Pe::of(pe)),
+            match self.comm.engine().filter(|_| self.segments.is_far(pe)) {
+                None => self.segments.wake(pe),
                 Some(_) if self.fewer.is_lost(pe) => {}
                 // A loss meanwhile is for the view to tell.
-                Some(engine) => _ = engine.post(self.news_for(Pe::of(pe))),
+                Some(engine) => _ = engine.post(self.news_for(pe)),
             }
         }
     }
@@ -256,14 +256,14 @@ impl World {
         members: impl Iterator<Item = usize>,
         heard: &mut Heard,
     ) -> Vec<(usize, Option<Record>)> {
-        let is_far = |member: &usize| self.segments.is_far(Pe::of(of.pes[*member]));
+        let is_far = |member: &usize| self.segments.is_far(of.pes[*member]);
         let (far, near): (Vec<usize>, Vec<usize>) = members.partition(is_far);
         let near = near.into_iter().map(|member| (member, self.record_of(of, member)));
         near.chain(self.far_records(of, &far, heard)).collect()
     }
 
     fn record_of(&self, of: &Members, member: usize) -> Option<Record> {
-        let segment = self.segments.near(Pe::of(of.pes[member]))?;
+        let segment = self.segments.near(of.pes[member])?;
         let load = Change { how: Update::Load, operand: 0 };
         let mut words = [0; WORDS];
         for (at, word) in words.iter_mut().enumerate() {
@@ -281,7 +281,7 @@ impl World {
     ) -> Vec<(usize, Option<Record>)> {
         let Some(engine) = self.comm.engine() else { return Vec::new() };
         let mut is_news = |member: &&usize| {
-            let pe = Pe::of(of.pes[**member]);
+            let pe = of.pes[**member];
             heard.is_news(**member, self.segments.own().mailbox(pe).news(self.heard(pe)))
         };
         let room = |&member: &usize| (member, [0; WORDS * 8]);
@@ -292,7 +292,7 @@ impl World {
         }
         let mut reads: Vec<Read> = Vec::with_capacity(shown.len());
         for (member, into) in &mut shown {
-            reads.push(Read { pe: Pe::of(of.pes[*member]), offset: of.offset, into });
+            reads.push(Read { pe: of.pes[*member], offset: of.offset, into });
         }
         if engine.get(&mut reads).is_err() {
             for read in &mut reads {

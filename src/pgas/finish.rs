@@ -47,7 +47,7 @@ impl World {
     #[inline]
     pub fn cut_short_at(&self, pe: Pe) -> bool {
         let cut = self.members.faulted() && !(pe == self.me() && self.is_alone()) && self.cut();
-        cut || self.fewer.is_lost(pe.at())
+        cut || self.fewer.is_lost(pe)
     }
 
     #[cold]

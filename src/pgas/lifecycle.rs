@@ -34,7 +34,7 @@ pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
     }
     match boot::boot(requested, exits, ends) {
         Ok(world) => {
-            speak_as(world.me().at());
+            speak_as(world.me());
             let world = WORLD.get_or_init(|| world);
             PROCESS.store(std::process::id(), Ordering::Relaxed);
             RECOVER.get_or_init(|| recover);

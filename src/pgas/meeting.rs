@@ -55,8 +55,8 @@ impl World {
         };
         let (_, tree) = meetings.tree.as_ref().expect("set when it came");
         let limit = self.settings.memory_limit;
-        let read = |pe: usize, way: Way| {
-            let body = post::open(&self.posted(Pe::of(pe), way), *stage, way)?;
+        let read = |pe: Pe, way: Way| {
+            let body = post::open(&self.posted(pe, way), *stage, way)?;
             Some(Brought::read(at, &body, limit))
         };
         while !now.is_over() {
@@ -83,7 +83,7 @@ impl World {
             (pe.state == State::Alive).then_some(Location { machine, node: pe.node })
         };
         let places: Vec<_> = view.pes.iter().zip(self.machines_of(view)).map(place).collect();
-        Tree::of(self.me().at(), &places)
+        Tree::of(self.me(), &places)
     }
 
     /// What PE `pe` has posted last, as far as it is here.
@@ -106,8 +106,7 @@ impl World {
         for (word, value) in own.iter().zip(words) {
             word.store(*value, Ordering::Release);
         }
-        let to = to.iter().copied().map(Pe::of);
-        let (far, near): (Vec<Pe>, Vec<Pe>) = to.partition(|&pe| self.segments.is_far(pe));
+        let (far, near): (Vec<Pe>, Vec<Pe>) = to.iter().partition(|&&pe| self.segments.is_far(pe));
         near.into_iter().for_each(|pe| self.segments.wake(pe));
         let Some(engine) = self.comm.engine().filter(|_| !far.is_empty()) else { return };
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();

@@ -192,7 +192,7 @@ impl World {
     /// Orders what stream `id` did at PE `pe`, which is far, before what follows there.
     pub fn fence_at(&self, id: Id, pe: Pe) {
         self.land(self.comm.streams.of(id));
-        if !self.fewer.is_lost(pe.at()) {
+        if !self.fewer.is_lost(pe) {
             self.far_fence(&[pe]);
         }
     }

@@ -15,7 +15,7 @@ use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_segment::words::{Barrier, Site, Words};
+use raidshmem_segment::words::{Barrier, SiteWords, Words};
 
 use super::World;
 use super::gathering::Met;
@@ -86,7 +86,7 @@ impl World {
             word.store(if decide() { other | bit } else { other }, Ordering::SeqCst);
         }
         self.barrier_of(Barrier::Protocol, call).ok()?;
-        let at = offset_of!(Words, site) + offset_of!(Site, due);
+        let at = offset_of!(Words, site) + offset_of!(SiteWords, due);
         let mut decision = None;
         self.wait_raw(
             || self.waiting_for_all(call),

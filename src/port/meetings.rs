@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering;
 
 use raidshmem_core::plan::Lost;
 use raidshmem_core::protocol::brought::{Brought, Found, is_in_tree};
-use raidshmem_core::protocol::driver::{Driver, Port, Progress};
+use raidshmem_core::protocol::driver::{Driver, OpProgress, Port};
 use raidshmem_core::protocol::{At, Outcome};
 use raidshmem_core::store::intent::Intents;
 use raidshmem_core::store::phase::Votes;
 use raidshmem_core::store::site::Calls;
 
-use super::Memory;
+use super::RealMemory;
 
-impl Memory<'_> {
+impl RealMemory<'_> {
     /// What all brought to the meeting that settles.
     pub(super) fn settled(&self) -> (&Votes, &Calls, &u64) {
         match &self.met {
@@ -30,7 +30,7 @@ impl Memory<'_> {
         match at {
             At::BarrierQ => {
                 let machine = world.machines_of(&self.view)[world.me().at()];
-                let (own, limit) = ((world.me().at(), machine), world.settings().memory_limit);
+                let (own, limit) = ((world.me(), machine), world.settings().memory_limit);
                 Brought::Intents(Intents::of(own, &self.intent, limit), world.call())
             }
             At::MeetSettling => {
@@ -39,7 +39,7 @@ impl Memory<'_> {
             At::MeetVerified => {
                 let found = world.segments.own().status();
                 let misses = found.bad_snapshot != 0;
-                Brought::Found(Found::of(world.me().at(), found.found_len, misses, ending))
+                Brought::Found(Found::of(world.me(), found.found_len, misses, ending))
             }
             At::MeetJudged => Brought::Judged(self.lost),
             _ => Brought::Nothing,
@@ -48,10 +48,10 @@ impl Memory<'_> {
 
     /// Comes to a meeting. A barrier is come to when it is waited for, but for that which carries
     /// what all bring.
-    pub(super) fn arrive(&self, driver: &Driver) -> Progress {
+    pub(super) fn arrive(&self, driver: &Driver) -> OpProgress {
         let (world, at) = (self.world, driver.at());
         if at == At::BarrierQ && self.faulted() {
-            return Progress::Out(Outcome::Changed);
+            return OpProgress::Out(Outcome::Changed);
         }
         if at == At::MeetSettling {
             world.settle(&self.view);
@@ -63,26 +63,26 @@ impl Memory<'_> {
         if is_in_tree(at) {
             world.come(&self.view, at, self.brings(at));
         }
-        Progress::Done
+        OpProgress::Done
     }
 
     /// Whether all have come to the meeting, or cannot come any more. For other barriers this is
     /// known once they were waited for.
-    pub(super) fn all_came(&mut self, driver: &Driver) -> Progress {
+    pub(super) fn all_came(&mut self, driver: &Driver) -> OpProgress {
         let at = driver.at();
         if !is_in_tree(at) {
-            return Progress::Wait;
+            return OpProgress::Wait;
         }
         if let Some(all) = self.world.met(at) {
             self.take(at, all);
-            return Progress::Done;
+            return OpProgress::Done;
         }
         let gone = match at {
             At::BarrierQ if self.world.goes_on() => self.changed() || !self.view.whole(),
             At::BarrierQ => self.faulted(),
             _ => self.changed(),
         };
-        if gone { Progress::Out(Outcome::Changed) } else { Progress::Wait }
+        if gone { OpProgress::Out(Outcome::Changed) } else { OpProgress::Wait }
     }
 
     /// Takes what all brought.

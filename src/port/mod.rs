@@ -16,10 +16,10 @@ use raidshmem_core::inject::Point;
 use raidshmem_core::message::Flaw;
 use raidshmem_core::plan::{Finding, Lost, Unrecoverable};
 use raidshmem_core::protocol::brought::{Brought, Found, is_in_tree};
-use raidshmem_core::protocol::driver::{Driver, Judgement, Port, Progress, Standing, Step};
-use raidshmem_core::protocol::operation::{Op, Part};
+use raidshmem_core::protocol::driver::{Driver, Judgement, OpProgress, Port, Standing, StepResult};
+use raidshmem_core::protocol::operation::{Op, StorePart};
 use raidshmem_core::protocol::{At, Call, Outcome};
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::status::Ending;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::Changes;
@@ -44,12 +44,12 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// return at `Unrecoverable`.
 pub fn run(world: &World, protection: &Protection, call: Call) -> (At, Option<Refusal>) {
     let mut driver = Driver::new(call, world.store.agreed());
-    let mut memory = Memory::new(world, protection);
+    let mut memory = RealMemory::new(world, protection);
     while !driver.at().is_end() {
         match driver.step(&mut memory) {
-            Step::Again => {}
-            Step::Wait => memory.wait(&driver),
-            Step::Left(from, outcome) => {
+            StepResult::Again => {}
+            StepResult::Wait => memory.wait(&driver),
+            StepResult::Left(from, outcome) => {
                 let (number, to) = (driver.number(), driver.at());
                 info!("checkpoint {number}: {from:?} ({outcome:?}), now {to:?}");
                 if driver.at() == At::Unrecoverable {
@@ -65,16 +65,18 @@ pub fn run(world: &World, protection: &Protection, call: Call) -> (At, Option<Re
 /// it off, which is the same place on all that live, since they agree at every barrier.
 pub fn run_among(world: &World, protection: &Protection) -> (Among, Option<Refusal>) {
     let mut driver = Driver::new(Call::Checkpoint, world.store.agreed());
-    let mut memory = Memory::new(world, protection);
+    let mut memory = RealMemory::new(world, protection);
     while !driver.at().is_end() {
         match driver.step(&mut memory) {
-            Step::Again => {}
-            Step::Wait => memory.wait(&driver),
+            StepResult::Again => {}
+            StepResult::Wait => memory.wait(&driver),
             // All have written it; the lost PE's part can be decoded.
-            Step::Left(At::BarrierB, Outcome::Changed) => return (Among::SavedWithLoss, None),
-            Step::Left(_, Outcome::Changed) => return (Among::Lost, None),
-            Step::Left(from, _) if driver.at() == At::Unrecoverable => memory.abort(from),
-            Step::Left(..) => {}
+            StepResult::Left(At::BarrierB, Outcome::Changed) => {
+                return (Among::SavedWithLoss, None);
+            }
+            StepResult::Left(_, Outcome::Changed) => return (Among::Lost, None),
+            StepResult::Left(from, _) if driver.at() == At::Unrecoverable => memory.abort(from),
+            StepResult::Left(..) => {}
         }
     }
     let saved = if driver.at() == At::Refused { Among::Refused } else { Among::Saved };
@@ -95,7 +97,7 @@ pub enum Among {
 }
 
 /// The memory of a PE in one call, and that of its peers.
-struct Memory<'a> {
+struct RealMemory<'a> {
     world: &'a World,
     protection: &'a Protection,
     /// The view adopted.
@@ -130,11 +132,11 @@ struct Memory<'a> {
     /// When the reference was last asked.
     asked: Cell<Option<Instant>>,
     /// How the operation went that was waited for.
-    over: Option<Progress>,
+    over: Option<OpProgress>,
 }
 
-impl Port for Memory<'_> {
-    fn carry_out(&mut self, driver: &Driver, op: Op) -> Progress {
+impl Port for RealMemory<'_> {
+    fn carry_out(&mut self, driver: &Driver, op: Op) -> OpProgress {
         if let Some(over) = self.over.take() {
             return over;
         }
@@ -151,15 +153,15 @@ impl Port for Memory<'_> {
             Op::Seal(part) => self.record(part, number).seal(world.job(), number, self.len),
             Op::Arrive => return self.arrive(driver),
             // Whether all have met is agreed on.
-            Op::Await if self.agrees_on(driver.at()) => return Progress::Wait,
+            Op::Await if self.agrees_on(driver.at()) => return OpProgress::Wait,
             Op::Await => return self.all_came(driver),
             Op::ShowVote => world.store.recovery.show(),
             Op::Adopt => {
                 self.view = world.members.view();
                 world.refresh(&self.view);
             }
-            Op::AwaitWhole if !world.members.view().whole() => return Progress::Wait,
-            Op::AwaitNext if !self.changed() => return Progress::Wait,
+            Op::AwaitWhole if !world.members.view().whole() => return OpProgress::Wait,
+            Op::AwaitNext if !self.changed() => return OpProgress::Wait,
             Op::AwaitWhole | Op::AwaitNext => {}
             Op::FindApart => {
                 let (_, calls, ending) = self.settled();
@@ -181,7 +183,7 @@ impl Port for Memory<'_> {
             _ if driver.call() == Call::Checkpoint => self.checkpoint(driver, op),
             _ => return self.restart(driver, op),
         }
-        Progress::Done
+        OpProgress::Done
     }
 
     fn standing(&mut self) -> Standing {
@@ -251,9 +253,9 @@ impl Port for Memory<'_> {
     }
 }
 
-impl<'a> Memory<'a> {
-    fn new(world: &'a World, protection: &'a Protection) -> Memory<'a> {
-        Memory {
+impl<'a> RealMemory<'a> {
+    fn new(world: &'a World, protection: &'a Protection) -> RealMemory<'a> {
+        RealMemory {
             world,
             protection,
             view: world.members.view(),
@@ -279,11 +281,11 @@ impl<'a> Memory<'a> {
         }
     }
 
-    fn record(&self, part: Part, number: CheckpointNumber) -> &Record {
+    fn record(&self, part: StorePart, number: CheckpointNumber) -> &Record {
         let (header, protection) = (self.world.segments.own().header(), self.protection);
         match part {
-            Part::Snapshot => &header.snapshots[protection.snapshot_of(number)],
-            Part::Slot => &header.slots[protection.slot_of(number)],
+            StorePart::Snapshot => &header.snapshots[protection.snapshot_of(number)],
+            StorePart::Slot => &header.slots[protection.slot_of(number)],
         }
     }
 
@@ -293,26 +295,26 @@ impl<'a> Memory<'a> {
     fn wait(&mut self, driver: &Driver) {
         let (world, call) = (self.world, driver.call().name());
         let op = driver.op().expect("an operation waits");
-        let mut over = Progress::Wait;
+        let mut over = OpProgress::Wait;
         if op == Op::Await && self.agrees_on(driver.at()) {
-            let mut met = Progress::Wait;
+            let mut met = OpProgress::Wait;
             let waiting = || world.waiting_for_all(call);
             world.wait_raw(waiting, || {
                 met = self.all_came(driver);
-                met != Progress::Wait
+                met != OpProgress::Wait
             });
             over = self.agreed_to(met, call);
         } else if op == Op::Await && !is_in_tree(driver.at()) {
             over = match world.barrier_of(Barrier::Protocol, call) {
-                Ok(()) => Progress::Done,
-                Err(Fault) => Progress::Out(Outcome::Changed),
+                Ok(()) => OpProgress::Done,
+                Err(Fault) => OpProgress::Out(Outcome::Changed),
             };
         } else {
             world.wait_raw(
                 || world.waiting_for_all(call),
                 || {
                     over = self.carry_out(driver, op);
-                    over != Progress::Wait
+                    over != OpProgress::Wait
                 },
             );
         }
@@ -325,43 +327,43 @@ impl<'a> Memory<'a> {
     }
 
     /// Whether all that live have met in the tree, and none is lost: they agree on it.
-    fn agreed_to(&self, over: Progress, call: &'static str) -> Progress {
-        let met = u64::from(over == Progress::Done);
+    fn agreed_to(&self, over: OpProgress, call: &'static str) -> OpProgress {
+        let met = u64::from(over == OpProgress::Done);
         let decision = self.world.agree_all(call, (met, 0));
         match decision.value == 1 && decision.lost == 0 {
-            true => Progress::Done,
-            false => Progress::Out(Outcome::Changed),
+            true => OpProgress::Done,
+            false => OpProgress::Out(Outcome::Changed),
         }
     }
 
     /// Whether the reference has said where it goes on from the restart.
-    fn follow(&self) -> Progress {
+    fn follow(&self) -> OpProgress {
         let world = self.world;
-        let Some(reference) = world.sites.reference() else { return Progress::Done };
+        let Some(reference) = world.sites.reference() else { return OpProgress::Done };
         // A far PE is not asked again at once.
         let now = Instant::now();
-        let soon = |at: Instant| world.segments.is_far(Pe::of(reference)) && now - at < PAUSE;
+        let soon = |at: Instant| world.segments.is_far(reference) && now - at < PAUSE;
         if self.asked.get().is_some_and(soon) {
-            return Progress::Wait;
+            return OpProgress::Wait;
         }
         self.asked.set(Some(now));
         match world.follow(self.written) {
-            None if world.members.faulted() => Progress::Out(Outcome::Changed),
-            None => Progress::Wait,
+            None if world.members.faulted() => OpProgress::Out(Outcome::Changed),
+            None => OpProgress::Wait,
             Some(Verdict::Mismatch) => world.members.abort(&format!(
                 "checkpoints do not fit: after the restart PE {} wrote to symmetric memory and \
                  called the checkpoint at {}, but PE {reference} has gone on to {}",
                 world.me(),
                 world.site_of(world.me()),
-                world.describe(Pe::of(reference))
+                world.describe(reference)
             )),
             Some(Verdict::Meet) => {
                 world.caught_up();
-                Progress::Done
+                OpProgress::Done
             }
             Some(Verdict::Pass) => {
                 world.caught_up();
-                Progress::Out(Outcome::Behind)
+                OpProgress::Out(Outcome::Behind)
             }
         }
     }

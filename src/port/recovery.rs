@@ -7,20 +7,20 @@ use std::time::Instant;
 use raidshmem_core::inject::Point;
 use raidshmem_core::message::Report;
 use raidshmem_core::plan::Lost;
-use raidshmem_core::protocol::driver::{Driver, Progress};
+use raidshmem_core::protocol::driver::{Driver, OpProgress};
 use raidshmem_core::protocol::operation::Op;
 use raidshmem_core::protocol::{At, Call, Outcome};
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::status::Ending;
 use raidshmem_sys::lock;
 
-use super::Memory;
+use super::RealMemory;
 use crate::checkpoint;
 use crate::checkpoint::{pages, since};
 use crate::recovery::{Changed, rebuild, restore, verify};
 
-impl Memory<'_> {
-    pub(super) fn restart(&mut self, driver: &Driver, op: Op) -> Progress {
+impl RealMemory<'_> {
+    pub(super) fn restart(&mut self, driver: &Driver, op: Op) -> OpProgress {
         let (world, protection, number) = (self.world, self.protection, driver.number());
         match op {
             Op::ForgetChanges => {
@@ -41,14 +41,14 @@ impl Memory<'_> {
                 if adopted {
                     rebuild::report_adopted(world, number, self.len, self.verifying);
                 }
-                return Progress::Out(Outcome::Done);
+                return OpProgress::Out(Outcome::Done);
             }
             Op::Decode => {
                 let job = (&self.view, number, self.len);
                 let found = (&self.findings[..], self.found.incomplete as usize);
                 match rebuild::rebuild(world, protection, job, found) {
                     Ok((rebuilt, line)) => (self.rebuilt, self.line) = (Some(rebuilt), line),
-                    Err(Changed) => return Progress::Out(Outcome::Changed),
+                    Err(Changed) => return OpProgress::Out(Outcome::Changed),
                 }
             }
             Op::Rebuilt => {
@@ -59,7 +59,7 @@ impl Memory<'_> {
                 let (line, view) = (self.line.take(), &self.view);
                 match restore::restore(world, protection, view, line, number, self.len) {
                     Ok(coverage) => (self.len, self.coverage) = (coverage.len(), Some(coverage)),
-                    Err(Changed) => return Progress::Out(Outcome::Changed),
+                    Err(Changed) => return OpProgress::Out(Outcome::Changed),
                 }
             }
             Op::NeedParity => {
@@ -69,7 +69,7 @@ impl Memory<'_> {
                 if self.missing == 0 {
                     world.members.point(Point::Reencode, number);
                     checkpoint::account(world, protection, self.len);
-                    return Progress::Out(Outcome::Done);
+                    return OpProgress::Out(Outcome::Done);
                 }
             }
             Op::EncodeMissing => {
@@ -85,7 +85,7 @@ impl Memory<'_> {
             Op::Join => self.join(driver),
             _ => unreachable!("{op:?} at {:?}", driver.at()),
         }
-        Progress::Done
+        OpProgress::Done
     }
 
     /// Reads what the members of the own group found, and looks whether it is lost.

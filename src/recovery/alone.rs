@@ -22,13 +22,13 @@ use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::{State as Life, View};
 use raidshmem_segment::log::{Carried, Kind, Word};
 use raidshmem_segment::waits::Waiting;
-use raidshmem_sys::site::Site;
+use raidshmem_sys::site::CallSite;
 
 use super::restore;
 use crate::pgas::World;
 
 /// Goes back alone if that can be. False if all go back.
-pub(crate) fn go_back(world: &World, protection: &Protection, site: &Site) -> bool {
+pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -> bool {
     // Once it has gone back its calls are logged again, or all go back.
     if !world.local.is_on() || world.logs() || !world.members.is_new() {
         return false;
@@ -60,7 +60,7 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &Site) -> bo
 fn look(
     world: &World,
     protection: &Protection,
-    site: &Site,
+    site: &CallSite,
 ) -> Result<(CheckpointNumber, usize), String> {
     if let Some(why) = world.findings() {
         return Err(why);

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use raidshmem_core::layout::TILE;
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::coverage::{Coverage, Places};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
 use raidshmem_sys::lock;
@@ -57,7 +57,7 @@ pub fn read(
     let record = &header.snapshots[protection.snapshot_of(number)];
     let Some(len) = record.holds(world.job(), number) else { return false };
     let (shape, place) = protection.place(pe);
-    let lost = shape.members.iter().map(|member| world.fewer.is_lost(member.at())).collect();
+    let lost = shape.members.iter().map(|&member| world.fewer.is_lost(member)).collect();
     let snapshot = Snapshot { world, protection, shape, place, number, len, lost };
     let Some(places) = snapshot.places(pe) else { return false };
     let held: usize = places.of(range.clone()).map(|part| part.len()).sum();
@@ -108,7 +108,7 @@ impl Snapshot<'_> {
     ) -> Option<()> {
         let mut at = range.start;
         while at < range.end {
-            let (tile, from) = (at / TILE, at % TILE);
+            let (tile, from) = (TileIndex(at / TILE), at % TILE);
             let count = (TILE - from).min(range.end - at);
             self.tile(tile, desk)?;
             give(&desk.tile[from..from + count]);
@@ -119,12 +119,12 @@ impl Snapshot<'_> {
 
     /// One tile; None if it can neither be read nor be decoded. A tile that does not hold is taken
     /// for lost.
-    fn tile(&self, tile: usize, Desk { tile: out, rooms }: &mut Desk) -> Option<()> {
+    fn tile(&self, tile: TileIndex, Desk { tile: out, rooms }: &mut Desk) -> Option<()> {
         let per_chunk = self.shape.chunk_len(self.len) / TILE;
-        let at = self.shape.layout.place_of(self.place, tile / per_chunk);
+        let at = self.shape.layout.place_of(self.place, tile.at() / per_chunk);
         let stripe = &self.shape.layout.stripes()[at.stripe];
         let mut lost: Vec<bool> = stripe.holders().map(|member| self.lost[member]).collect();
-        let of = |shard| ShardTile { stripe: at.stripe, shard, step: tile % per_chunk };
+        let of = |shard| ShardTile { stripe: at.stripe, shard, step: tile.at() % per_chunk };
         if !lost[at.index] {
             rooms.resize(rooms.len().max(1), Room::empty());
             let mut own = self.reading(of(at.index), &mut rooms[0]);

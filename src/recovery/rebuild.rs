@@ -81,7 +81,7 @@ pub fn rebuild(
     let (found, sum) = (findings, Sum::new(TILE));
     let wanted = || (0..shape.layout.chunks()).filter(|chunk| own >> chunk & 1 == 1);
     let all: usize = wanted().map(|chunk| chunk_tiles(shape, len, chunk).len()).sum();
-    let progress = Progress::begin(world, all);
+    let progress = RebuildReporter::begin(world, all);
     let pool = &pool;
     let job =
         Decode { world, pool, protection, view, shape, place, found, target, len, sum, progress };
@@ -132,11 +132,11 @@ struct Decode<'a> {
     target: CheckpointNumber,
     len: usize,
     sum: Sum,
-    progress: Progress<'a>,
+    progress: RebuildReporter<'a>,
 }
 
 /// Reports how far a rebuild is: at its begin and end, in the middle, and now and then.
-struct Progress<'a> {
+struct RebuildReporter<'a> {
     world: &'a World,
     all: usize,
     /// Tiles that are decoded.
@@ -146,10 +146,10 @@ struct Progress<'a> {
     next: AtomicU64,
 }
 
-impl<'a> Progress<'a> {
-    fn begin(world: &'a World, all: usize) -> Progress<'a> {
+impl<'a> RebuildReporter<'a> {
+    fn begin(world: &'a World, all: usize) -> RebuildReporter<'a> {
         let (done, next) = (AtomicUsize::new(0), AtomicU64::new(PERIOD_MS));
-        let progress = Progress { world, all, done, begun: Instant::now(), next };
+        let progress = RebuildReporter { world, all, done, begun: Instant::now(), next };
         progress.report();
         progress
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
-use raidshmem_core::message::Step;
+use raidshmem_core::message::RecoveryStep;
 use raidshmem_core::plan::{self, Finding};
 use raidshmem_core::quantity::{CheckpointNumber, TileIndex};
 use raidshmem_core::store::coverage::Coverage;
@@ -33,7 +33,7 @@ pub fn restore(
     target: CheckpointNumber,
     len: usize,
 ) -> Result<Coverage, Changed> {
-    world.members.report_step(Step::Restore);
+    world.members.report_step(RecoveryStep::Restore);
     let (region, count) =
         (protection.snapshot_at(world.segments.layout(), target), tiles::tiles(len));
     let own = || world.segments.own().bytes(region, count * TILE);
@@ -117,7 +117,7 @@ pub fn missing(
     coverage: &Coverage,
     target: CheckpointNumber,
 ) -> u64 {
-    world.members.report_step(Step::Reencode);
+    world.members.report_step(RecoveryStep::Reencode);
     let unread = || damaged_unread(world, protection, findings, coverage.len(), target);
     let (_, place) = protection.place(world.me());
     findings[place].parity | if checked { 0 } else { unread() }

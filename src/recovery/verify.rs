@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use raidshmem_core::layout::TILE;
-use raidshmem_core::message::Step;
+use raidshmem_core::message::RecoveryStep;
 use raidshmem_core::plan::{self, Finding, Unrecoverable, bits};
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::status::PeerStatus;
@@ -26,7 +26,7 @@ pub fn verify(
     all: bool,
     empty: &mut bool,
 ) {
-    world.members.report_step(Step::Verify);
+    world.members.report_step(RecoveryStep::Verify);
     let (shape, place) = protection.place(world.me());
     let header = world.segments.own().header();
     let slot = protection.slot_of(target);

@@ -103,8 +103,8 @@ impl Patrol {
 }
 
 /// How many tiles of `tile` bytes to look at between two rests, for `rate` bytes a second.
-pub fn batch(rate: u64, tile: usize) -> usize {
-    ((rate / RESTS) as usize / tile).clamp(1, BATCH)
+pub fn batch(rate: u64, tile_len: usize) -> usize {
+    ((rate / RESTS) as usize / tile_len).clamp(1, BATCH)
 }
 
 /// How long to rest after `bytes` bytes that took `took`, for `rate` bytes a second.

@@ -109,7 +109,7 @@ pub fn on_fault(shmem: &mut Shmem, handler: impl Fn(usize, Loss) + Send + 'stati
     check::goes_on("ft::on_fault");
     faults::on_fault(move |pe, status| {
         let bomb = EndOnPanic;
-        handler(pe, Loss::of(status));
+        handler(pe.at(), Loss::of(status));
         std::mem::forget(bomb);
     });
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 pub use super::error::Loss;
 pub use super::fewer::{Agreed, agree, failed, get_checkpoint, on_fault, shrink};
-use super::root::{self, Progress};
+use super::root::{self, LoopProgress};
 use super::{Error, Fault, Protected, Shmem, SymSlice, Symmetric};
 use crate::faults;
 use crate::openshmem::check::misuse;
@@ -200,9 +200,9 @@ pub fn run<S: Symmetric>(
         }
         let object = SymSlice::<S>::of_words(root::object(shmem.world.segments));
         let done = match root::progress(shmem.world.segments) {
-            Progress::Fresh => begin(shmem).and_then(|state| keep(shmem, state)),
-            Progress::Stepping => advance(shmem, object, &mut step),
-            Progress::Done => return Ok(shmem.read(object.at(0))),
+            LoopProgress::Fresh => begin(shmem).and_then(|state| keep(shmem, state)),
+            LoopProgress::Stepping => advance(shmem, object, &mut step),
+            LoopProgress::Done => return Ok(shmem.read(object.at(0))),
         };
         match done {
             Ok(()) | Err(Error::Fault(_)) => {} // the next checkpoint reports it
@@ -214,7 +214,7 @@ pub fn run<S: Symmetric>(
 /// The checkpoint between two steps; the one after the last step saves even if it is not due.
 fn confirmed(shmem: &mut Shmem) -> Result<(), Error> {
     match root::progress(shmem.world.segments) {
-        Progress::Done => outcome(faults::save_all()),
+        LoopProgress::Done => outcome(faults::save_all()),
         _ => checkpoint_all(shmem),
     }
 }
@@ -222,7 +222,7 @@ fn confirmed(shmem: &mut Shmem) -> Result<(), Error> {
 fn keep<S: Symmetric>(shmem: &mut Shmem, state: S) -> Result<(), Error> {
     let object = shmem.alloc_from(&[state])?;
     root::set_object(shmem.world.segments, object.words());
-    root::set_progress(shmem.world.segments, Progress::Stepping);
+    root::set_progress(shmem.world.segments, LoopProgress::Stepping);
     Ok(())
 }
 
@@ -235,7 +235,7 @@ fn advance<S: Symmetric>(
     let flow = step(shmem, &mut state)?;
     shmem.write(object.at(0), state);
     if flow.is_break() {
-        root::set_progress(shmem.world.segments, Progress::Done);
+        root::set_progress(shmem.world.segments, LoopProgress::Done);
     }
     Ok(())
 }

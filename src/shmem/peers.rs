@@ -123,7 +123,7 @@ impl<'a> Peers<'a> {
             false => (start + stride * pe.cast_signed()) as i32,
             true => {
                 let in_world = to_world(self.team.number(), pe as i32);
-                in_world.expect("a PE of a team is one of the world") as i32
+                in_world.expect("a PE of a team is one of the world").0.cast_signed()
             }
         };
         Target { pe, stream: self.stream, later: self.later }

@@ -28,7 +28,7 @@ pub(super) const ROOT_BYTES: usize = size_of::<Root>();
 
 /// How far the loop of `ft::run` is; 0 is the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum LoopProgress {
     /// The initialiser has not been run.
     Fresh = 0,
     /// Steps are being done.
@@ -112,15 +112,15 @@ pub(super) fn set_object(segments: &Segments, words: [u64; 2]) {
 }
 
 /// How far the loop is.
-pub(super) fn progress(segments: &Segments) -> Progress {
+pub(super) fn progress(segments: &Segments) -> LoopProgress {
     match root(segments).progress.load(Ordering::Relaxed) {
-        0 => Progress::Fresh,
-        1 => Progress::Stepping,
-        _ => Progress::Done,
+        0 => LoopProgress::Fresh,
+        1 => LoopProgress::Stepping,
+        _ => LoopProgress::Done,
     }
 }
 
 /// Notes how far the loop is.
-pub(super) fn set_progress(segments: &Segments, progress: Progress) {
+pub(super) fn set_progress(segments: &Segments, progress: LoopProgress) {
     root(segments).progress.store(progress as u64, Ordering::Relaxed);
 }

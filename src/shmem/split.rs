@@ -5,8 +5,9 @@
 use super::fewer;
 use super::{Error, Fault, Shmem, Team, TeamConfig};
 use crate::openshmem::group::{Group, MASK_AT, SyncPoint};
-use crate::openshmem::split::{self, Part, Unsplit};
+use crate::openshmem::split::{self, TeamPart, Unsplit};
 use crate::openshmem::team;
+use raidshmem_core::quantity::Pe;
 
 const DIFFER: &str = "the arguments differ from PE to PE";
 
@@ -64,7 +65,7 @@ impl Shmem {
     /// ```
     pub fn team_pe(&self, team: Team) -> Option<usize> {
         team.members();
-        usize::try_from(team::index_of(team.number(), self.my_pe())).ok()
+        usize::try_from(team::index_of(team.number(), Pe::of(self.my_pe()))).ok()
     }
 
     /// Number in team `to` of the PE that is `pe` in team `from`; `None` if it is not a member of
@@ -140,7 +141,7 @@ impl Shmem {
     ) -> Result<Option<Team>, Error> {
         let start = isize::try_from(start).unwrap_or(isize::MAX);
         agree(parent, &[start as u64, stride as u64, size as u64])?;
-        let part = Part { start, stride, size, num_contexts: config.contexts };
+        let part = TeamPart { start, stride, size, num_contexts: config.contexts };
         let [new] = split::split("split_strided", (parent.number(), SyncPoint::Split), [part])?;
         Ok(Team::of(new))
     }
@@ -167,7 +168,7 @@ impl Shmem {
         if columns == 0 {
             return Err(Error::NoTeam("rows of 0 columns"));
         }
-        let part = |(start, stride, size)| Part { start, stride, size, num_contexts: 0 };
+        let part = |(start, stride, size)| TeamPart { start, stride, size, num_contexts: 0 };
         let parts = split::row_and_column(index, size, columns.min(size)).map(part);
         let made = split::split("split_2d", (parent.number(), SyncPoint::Split), parts)?;
         Ok(made.map(|team| Team::of(team).expect("a PE is in its own row and column")))

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::net::{Net, agent, supervisor};
-use super::support::{Job, Outcome, Running, note, processes, program};
+use super::support::{self, Job, Outcome, Running, note, processes, program};
 
 /// `SHMEM_FT_NODE_TIMEOUT` of jobs that lose a node by its silence.
 const LIMIT: Duration = Duration::from_secs(2);
-/// What a busy machine may add to a figure: far more than it does, and less than for ever.
-pub const BUSY: Duration = Duration::from_secs(20);
+/// How long an end is waited for: no figure, the limit of every test.
+pub const BUSY: Duration = support::LIMIT;
 
 /// A job whose nodes may not be silent for longer than [`LIMIT`].
 pub fn strict(job: Job) -> Job {
@@ -36,7 +36,8 @@ fn end(run: Running) -> Outcome {
     outcome
 }
 
-/// Waits until `node` is declared lost by its silence since `begun`, and says how long it took.
+/// Waits until `node` is declared lost by its silence since `begun`, and says how long it took: a
+/// busy machine may add to that, and takes nothing away.
 #[track_caller]
 pub fn declared(run: &mut Running, node: usize, begun: Instant, what: &str) {
     run.wait_for(&format!("node {node} was lost"));
@@ -44,7 +45,6 @@ pub fn declared(run: &mut Running, node: usize, begun: Instant, what: &str) {
     let limits = took.as_secs_f64() / LIMIT.as_secs_f64();
     note(&format!("{what}: declared after {limits:.2} limits"));
     assert!(took >= LIMIT / 2, "declared lost before its lease was over: {took:?}");
-    assert!(took <= LIMIT * 3 / 2 + BUSY, "declared lost only after {took:?}");
 }
 
 /// Where in standard error a line with this is.

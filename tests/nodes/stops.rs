@@ -88,8 +88,9 @@ fn a_pe_that_is_stopped_for_longer_than_its_limit_is_killed() {
 }
 
 /// From the moment before a PE kills itself to the moment at which another, asleep in a barrier,
-/// acts in the view without it: death, pidfd, agent, launcher, every agent, wake-up. Whatever else
-/// the machine does, it lets one of many runs through undisturbed.
+/// acts in the view without it: death, pidfd, agent, launcher, every agent, wake-up. The time is
+/// the promise, so the bound stands. It is that of the best of many runs: whatever else the machine
+/// does, it lets one of them through undisturbed.
 #[test]
 fn a_dead_process_is_seen_within_milliseconds() {
     let mut took: Vec<f64> = Vec::new();

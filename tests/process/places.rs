@@ -5,10 +5,10 @@ use std::mem::offset_of;
 
 use raidshmem_core::protocol::At;
 use raidshmem_core::protocol::brought::Brought;
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::site::{Called, Calls};
 use raidshmem_core::tree::post::{Stage, WORDS, Way, open, seal};
-use raidshmem_segment::words::{Line, Site, Words};
+use raidshmem_segment::words::{Line, SiteWords, Words};
 
 use super::support::stall::let_on;
 use super::support::{Job, Outcome, image, program};
@@ -139,8 +139,8 @@ fn two_numbers_in_one_checkpoint_are_one_error_that_names_both_places() {
     let images = image::all(run.launcher());
     let word = |at: usize| images[1].word(at);
     let shown = offset_of!(Words, site);
-    let site = word(shown + offset_of!(Site, site));
-    let call = Called::of(site, word(shown + offset_of!(Site, call)));
+    let site = word(shown + offset_of!(SiteWords, site));
+    let call = Called::of(site, word(shown + offset_of!(SiteWords, call)));
     let first = Called { number: CheckpointNumber(1), site, ..Called::default() };
     assert_eq!(call, first, "its first checkpoint");
     let at = offset_of!(Words, posts) + Way::Up as usize * size_of::<Line<[u64; WORDS]>>();
@@ -150,8 +150,8 @@ fn two_numbers_in_one_checkpoint_are_one_error_that_names_both_places() {
     let Brought::Intents(intents, calls) = Brought::read(At::BarrierQ, &body, None) else {
         panic!("it says what it saves");
     };
-    assert_eq!(calls, Calls::of(1, &call));
-    let other = Calls::of(1, &Called { number: CheckpointNumber(7), ..call });
+    assert_eq!(calls, Calls::of(Pe(1), &call));
+    let other = Calls::of(Pe(1), &Called { number: CheckpointNumber(7), ..call });
     let words = seal(stage, Way::Up, &Brought::Intents(intents, other).body());
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     images[1].write(at, &bytes);

@@ -3,7 +3,7 @@
 
 use raidshmem_core::message::{Flaw, PeMessage};
 use raidshmem_core::plan::{self, Finding, Lost, bits, lost_shards};
-use raidshmem_core::protocol::driver::Progress;
+use raidshmem_core::protocol::driver::OpProgress;
 use raidshmem_core::protocol::{Call, Outcome};
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::store::stamp::Stamp;
@@ -187,7 +187,7 @@ impl Job {
     }
 
     /// Decodes a portion of what the own snapshot misses.
-    pub fn rebuild(&mut self, p: &mut Proc) -> Progress {
+    pub fn rebuild(&mut self, p: &mut Proc) -> OpProgress {
         let (missing, snapshot) = (self.missing(p), self.plan.snapshot_of(p.number.0));
         let end = missing.len().min(p.progress + self.portion(missing.len()));
         while p.progress < end {
@@ -197,17 +197,17 @@ impl Job {
             }
             let bytes = match self.decode(p, tile) {
                 Ok(bytes) => bytes,
-                Err(_) if self.changed(p) => return Progress::Out(Outcome::Changed),
+                Err(_) if self.changed(p) => return OpProgress::Out(Outcome::Changed),
                 Err(pe) => {
                     self.complain(p, pe);
-                    return Progress::Wait;
+                    return OpProgress::Wait;
                 }
             };
             let stamp = self.stamp(p, p.me(), p.number);
             self.own(p).snapshots[snapshot].write(tile, &bytes, &stamp);
             p.progress += 1;
         }
-        if p.progress < missing.len() { Progress::Part } else { Progress::Done }
+        if p.progress < missing.len() { OpProgress::Part } else { OpProgress::Done }
     }
 
     /// Says that a tile of a PE does not hold: in the next view all are checked.
@@ -255,21 +255,21 @@ impl Job {
     }
 
     /// Snapshot into live memory.
-    pub fn restore(&mut self, p: &mut Proc) -> Progress {
+    pub fn restore(&mut self, p: &mut Proc) -> OpProgress {
         let (me, len, snapshot) = (p.me(), p.len, self.plan.snapshot_of(p.number.0));
         let whole = (0..tiles(len)).all(|tile| self.holds(p, me, false, tile));
         if !whole && self.plan.broken != Broken::RestoredUnchecked {
             self.ending.found += u32::from(!self.changed(p));
             if self.changed(p) {
-                return Progress::Out(Outcome::Changed);
+                return OpProgress::Out(Outcome::Changed);
             }
             self.complain(p, me);
-            return Progress::Wait;
+            return OpProgress::Wait;
         }
         let memory = self.own(p);
         let line = (0..tiles(len)).flat_map(|tile| memory.snapshots[snapshot].tile(tile).to_vec());
         memory.live = line.take(len).collect();
-        Progress::Done
+        OpProgress::Done
     }
 
     /// The own parity chunks that a rebuild did not read whole, and that do not hold.

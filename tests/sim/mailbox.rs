@@ -181,7 +181,8 @@ impl Job {
         };
         let me = p.me();
         loop {
-            let read = |pe: usize, way: Way| {
+            let read = |pe: Pe, way: Way| {
+                let pe = pe.at();
                 let words = match self.is_far(p, pe) {
                     true => self.heard(p, pe).post,
                     false => self.memory(p, pe).posts[way as usize],
@@ -190,10 +191,11 @@ impl Job {
             };
             let tree = &self.tree(p.view.number)[me];
             let Next::Post(way) = now.advance(tree, read) else { break };
-            let to: Vec<usize> = match way {
-                Way::Up => tree.parent.into_iter().collect(),
-                Way::Down => tree.children.clone(),
+            let to = match way {
+                Way::Up => tree.parent.as_slice(),
+                Way::Down => &tree.children,
             };
+            let to: Vec<usize> = to.iter().map(|pe| pe.at()).collect();
             self.post(p, &to, way, post::seal(stage, way, &now.sum().body()));
             if now.is_over() {
                 if meeting(at).is_some() {

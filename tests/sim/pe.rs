@@ -9,7 +9,7 @@ use raidshmem_core::membership::Event;
 use raidshmem_core::message::{PeMessage, ProcId, Welcome};
 use raidshmem_core::plan::{Finding, Lost, Unrecoverable};
 use raidshmem_core::protocol::brought::{Brought, Found};
-use raidshmem_core::protocol::driver::{Driver, Step};
+use raidshmem_core::protocol::driver::{Driver, StepResult};
 use raidshmem_core::protocol::{At, Call};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, ViewNumber};
 use raidshmem_core::store::delta::{Changes, History};
@@ -210,14 +210,14 @@ impl Job {
                 (driver.number(), driver.checks(), driver.ends().is_some());
             p.driver = Some(driver);
             match (step, busy) {
-                (Step::Left(from, _), _) => {
+                (StepResult::Left(from, _), _) => {
                     p.progress = 0;
                     return self.enter(p, from, driver.at());
                 }
                 (_, Some(then)) => return then,
-                (Step::Wait, None) => return Then::Sleep,
-                (Step::Again, None) if moved => return Then::Again,
-                (Step::Again, None) => {}
+                (StepResult::Wait, None) => return Then::Sleep,
+                (StepResult::Again, None) if moved => return Then::Again,
+                (StepResult::Again, None) => {}
             }
         }
     }

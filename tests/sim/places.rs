@@ -4,7 +4,7 @@
 
 use raidshmem_core::protocol::Outcome;
 use raidshmem_core::protocol::brought::Brought;
-use raidshmem_core::protocol::driver::Progress as Followed;
+use raidshmem_core::protocol::driver::OpProgress as Followed;
 use raidshmem_core::quantity::ViewNumber;
 use raidshmem_core::store::site::{Called, Deed, Progress, Verdict, apart, follow};
 
@@ -41,7 +41,7 @@ impl Job {
         let progress = self.progress(p, deed);
         self.own(p).progress = Some((p.joined, progress));
         for pe in behind {
-            if let Some(proc) = self.carrier[pe] {
+            if let Some(proc) = self.carrier[pe.at()] {
                 self.wake(proc);
             }
         }
@@ -49,7 +49,7 @@ impl Job {
 
     pub fn follow(&mut self, p: &mut Proc) -> Followed {
         let reference = p.apart.as_ref().expect("it is behind").reference;
-        let shown = self.memory(p, reference).progress.filter(|(view, _)| *view == p.joined);
+        let shown = self.memory(p, reference.at()).progress.filter(|(view, _)| *view == p.joined);
         let own = self.progress(p, Deed::Checkpoint);
         match follow(&own, shown.map(|(_, progress)| progress).as_ref(), Vec::new) {
             Some(Verdict::Pass) => {

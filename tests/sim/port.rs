@@ -5,10 +5,10 @@ use raidshmem_core::message::{PeMessage, Report};
 use raidshmem_core::mutant::{self, Mutant};
 use raidshmem_core::plan::Lost;
 use raidshmem_core::protocol::brought::{Brought, Found, is_in_tree};
-use raidshmem_core::protocol::driver::{Driver, Judgement, Port, Progress, Standing};
-use raidshmem_core::protocol::operation::{Op, Part};
+use raidshmem_core::protocol::driver::{Driver, Judgement, OpProgress, Port, Standing};
+use raidshmem_core::protocol::operation::{Op, StorePart};
 use raidshmem_core::protocol::{At, Outcome};
-use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
+use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::status::Ending;
 use raidshmem_core::store::intent::{self, Bounds, Intent, Intents};
 use raidshmem_core::store::phase::{Phase, Vote, Votes};
@@ -33,26 +33,26 @@ pub struct Hands<'a> {
 }
 
 impl Hands<'_> {
-    fn part(&mut self, part: Part, number: CheckpointNumber) -> &mut Region {
+    fn part(&mut self, part: StorePart, number: CheckpointNumber) -> &mut Region {
         let (slot, snapshot) =
             (self.job.plan.slot_of(number.0), self.job.plan.snapshot_of(number.0));
         let memory = self.job.own(self.p);
         match part {
-            Part::Snapshot => &mut memory.snapshots[snapshot],
-            Part::Slot => &mut memory.slots[slot],
+            StorePart::Snapshot => &mut memory.snapshots[snapshot],
+            StorePart::Slot => &mut memory.slots[slot],
         }
     }
 
     /// Takes a part of a long operation.
-    fn part_of(&mut self, whole: bool) -> Progress {
-        if whole { Progress::Done } else { Progress::Part }
+    fn part_of(&mut self, whole: bool) -> OpProgress {
+        if whole { OpProgress::Done } else { OpProgress::Part }
     }
 
     /// What this PE brings to a meeting.
     fn brings(&self, at: At) -> Brought {
         let (job, p) = (&*self.job, &*self.p);
         let (me, posted) = (p.me(), job.memory(p, p.me()).posted);
-        let (calls, ending) = (Calls::of(me, &posted.call), u64::from(posted.ending));
+        let (calls, ending) = (Calls::of(Pe::of(me), &posted.call), u64::from(posted.ending));
         match at {
             At::BarrierQ => Brought::Intents(job.intent(p), calls),
             At::MeetSettling => {
@@ -62,44 +62,44 @@ impl Hands<'_> {
             }
             At::MeetVerified => {
                 let misses = posted.findings.snapshot != 0;
-                Brought::Found(Found::of(me, posted.found_len as u64, misses, ending))
+                Brought::Found(Found::of(Pe::of(me), posted.found_len as u64, misses, ending))
             }
             At::MeetJudged => Brought::Judged(p.lost),
             _ => Brought::Nothing,
         }
     }
 
-    fn arrive(&mut self, driver: &Driver) -> Progress {
+    fn arrive(&mut self, driver: &Driver) -> OpProgress {
         let at = driver.at();
         if !is_in_tree(at) {
             return self.job.arrive_at_barrier(self.p);
         }
         if at == At::BarrierQ && self.job.faulted(self.p) {
-            return Progress::Out(Outcome::Changed);
+            return OpProgress::Out(Outcome::Changed);
         }
         if at == At::MeetVerified && self.p.progress == 0 {
             self.p.progress = 1;
             self.busy = Some(Then::Until(self.job.publish(self.p)));
-            return Progress::Part;
+            return OpProgress::Part;
         }
         let own = self.brings(at);
         self.job.come(self.p, at, own);
-        Progress::Done
+        OpProgress::Done
     }
 
-    fn all_came(&mut self, driver: &Driver) -> Progress {
+    fn all_came(&mut self, driver: &Driver) -> OpProgress {
         let (job, p, at) = (&mut *self.job, &mut *self.p, driver.at());
         if !is_in_tree(at) {
             let progress = job.has_passed(p);
-            job.refused |= progress == Progress::Done && at == At::BarrierRefuse;
+            job.refused |= progress == OpProgress::Done && at == At::BarrierRefuse;
             return progress;
         }
         if let Some(all) = job.met(p, at) {
             self.take(at, all);
-            return Progress::Done;
+            return OpProgress::Done;
         }
         let gone = if at == At::BarrierQ { job.faulted(p) } else { job.changed(p) };
-        if gone { Progress::Out(Outcome::Changed) } else { Progress::Wait }
+        if gone { OpProgress::Out(Outcome::Changed) } else { OpProgress::Wait }
     }
 
     /// Takes what all brought.
@@ -158,7 +158,7 @@ impl Hands<'_> {
 }
 
 impl Port for Hands<'_> {
-    fn carry_out(&mut self, driver: &Driver, op: Op) -> Progress {
+    fn carry_out(&mut self, driver: &Driver, op: Op) -> OpProgress {
         let number = driver.number();
         self.moved = true;
         let in_turns = self.in_turns();
@@ -190,8 +190,8 @@ impl Port for Hands<'_> {
             Op::Watch => job.watch(p),
             Op::Saved => self.saved(),
             Op::ForgetChanges => (p.history, p.watch) = Default::default(),
-            Op::AwaitWhole if !job.shown(p).whole() => return Progress::Wait,
-            Op::AwaitNext if !job.changed(p) => return Progress::Wait,
+            Op::AwaitWhole if !job.shown(p).whole() => return OpProgress::Wait,
+            Op::AwaitNext if !job.changed(p) => return OpProgress::Wait,
             Op::Adopt => {
                 p.changes = None;
                 job.refresh(p);
@@ -206,11 +206,11 @@ impl Port for Hands<'_> {
             Op::ReadFindings => job.judge(p),
             Op::ShowDamage => self.show_damage(),
             Op::NeedSnapshot if job.finding(p).snapshot == 0 => {
-                return Progress::Out(Outcome::Done);
+                return OpProgress::Out(Outcome::Done);
             }
             Op::Decode => return job.rebuild(p),
             Op::Restore => return job.restore(p),
-            Op::NeedParity if !job.misses_parity(p) => return Progress::Out(Outcome::Done),
+            Op::NeedParity if !job.misses_parity(p) => return OpProgress::Out(Outcome::Done),
             Op::EncodeMissing => {
                 let missing = job.finding(p).parity;
                 let whole = job.encode(p, missing);
@@ -222,7 +222,7 @@ impl Port for Hands<'_> {
             Op::Join => self.join(),
             _ => self.moved = false, // nothing that is simulated
         }
-        Progress::Done
+        OpProgress::Done
     }
 
     fn standing(&mut self) -> Standing {
@@ -306,7 +306,11 @@ impl Job {
         let need = if len == intent::CANNOT { 0 } else { len };
         let together = self.plan.broken == Broken::Rule(Mutant::MemoryOfTheJob);
         let machine = if together { 0 } else { pes[me].node };
-        Intents::of((me, machine), &Intent { digest: 0, len, hold: need, need, available }, None)
+        Intents::of(
+            (Pe::of(me), machine),
+            &Intent { digest: 0, len, hold: need, need, available },
+            None,
+        )
     }
 
     /// True if this PE refuses the checkpoint, by what all brought.
@@ -322,9 +326,9 @@ impl Job {
         &mut self.memories[0][zero as usize].gate
     }
 
-    fn arrive_at_barrier(&mut self, p: &mut Proc) -> Progress {
+    fn arrive_at_barrier(&mut self, p: &mut Proc) -> OpProgress {
         if self.faulted(p) {
-            return Progress::Out(Outcome::Changed);
+            return OpProgress::Out(Outcome::Changed);
         }
         p.epoch += 1;
         let (pes, epoch) = (self.pes() as u64, p.epoch);
@@ -338,14 +342,14 @@ impl Job {
                 }
             }
         }
-        Progress::Done
+        OpProgress::Done
     }
 
-    fn has_passed(&mut self, p: &Proc) -> Progress {
+    fn has_passed(&mut self, p: &Proc) -> OpProgress {
         match (self.gate(p).1 >= p.epoch, self.faulted(p)) {
-            (true, _) => Progress::Done,
-            (false, true) => Progress::Out(Outcome::Changed),
-            (false, false) => Progress::Wait,
+            (true, _) => OpProgress::Done,
+            (false, true) => OpProgress::Out(Outcome::Changed),
+            (false, false) => OpProgress::Wait,
         }
     }
 

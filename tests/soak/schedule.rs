@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use raidshmem_core::inject::{FaultTarget, Point, Rule};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 
 use super::support::random::Random;
 
@@ -75,7 +75,7 @@ impl Schedule {
     /// PEs that a rule takes away, as they are placed at the start.
     fn taken(&self, rule: &Rule) -> BTreeSet<usize> {
         match rule.target {
-            FaultTarget::Pe(pe) => BTreeSet::from([pe]),
+            FaultTarget::Pe(pe) => BTreeSet::from([pe.at()]),
             FaultTarget::Stop(_) => BTreeSet::new(),
             FaultTarget::Node(node) => {
                 (0..PES).filter(|pe| pe * self.nodes / PES == node).collect()
@@ -117,8 +117,9 @@ impl Schedule {
         let mut all = Vec::new();
         for mode in ["raid5", "rs"] {
             for (adopt, with_node) in kinds {
-                let target =
-                    |at: usize| if with_node { FaultTarget::Node(at) } else { FaultTarget::Pe(at) };
+                let target = |at: usize| {
+                    if with_node { FaultTarget::Node(at) } else { FaultTarget::Pe(Pe::of(at)) }
+                };
                 for (point, at) in steps(|point| !point.is_recovery()) {
                     let first =
                         Rule { target: target(at), checkpoint: CheckpointNumber(FIRST), point };
@@ -153,7 +154,7 @@ impl Schedule {
             let node = nodes > 1 && random.below(3) == 0;
             let target = match node {
                 true => FaultTarget::Node(random.below(nodes)),
-                false => FaultTarget::Pe(random.below(PES)),
+                false => FaultTarget::Pe(Pe::of(random.below(PES))),
             };
             let point = *random.one(&Point::ALL);
             Rule { target, checkpoint: CheckpointNumber(2 + random.below(7) as u64), point }

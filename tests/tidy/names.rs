@@ -1,12 +1,23 @@
-//! One word names one type: where a word once named several, one definition may bear it.
+//! One word names one type: where a word once named several, one definition may bear it. And a PE
+//! and a tile have types of their own, which no bare number takes the place of.
 //!
 //! Left out: types of tests, of benchmarks and of examples.
 
-use super::{CRATES, File, code_only, expect_none, rust, snippet};
+use super::{CRATES, File, code_only, expect_none, line_of, rust, snippet, words};
+use crate::pure::test_modules;
 
 /// Words that each named several types.
-const ONCE: &[&str] =
-    &["Gate", "Link", "Pe", "Place", "Plan", "Said", "Shape", "State", "Target", "Watch"];
+const ONCE: &[&str] = &[
+    "Entry", "Found", "Gate", "Job", "Link", "Memory", "Part", "Pe", "Place", "Plan", "Progress",
+    "Said", "Shape", "Site", "State", "Step", "Target", "Watch", "Way",
+];
+
+/// Where a PE or a tile may be a bare number: a file or a folder, and why.
+const BARE: &[(&str, &str)] = &[
+    ("crates/archive/src/part.rs", "a tile of a file, not of memory"),
+    ("src/disk/", "the same"),
+    ("src/shmem/", "the interface for programs, which count in `usize`"),
+];
 
 /// The names of the types that are defined at the start of a line: those of modules, not those
 /// that a trait or a function has for itself.
@@ -36,10 +47,71 @@ fn doubled(files: &[File]) -> Vec<String> {
     wrong.map(|(name, places)| format!("{name} names a type in {}", places.join(", "))).collect()
 }
 
+/// Parameters and fields of a source that are a PE or a tile, and a bare number.
+fn bare(file: &File) -> Vec<String> {
+    let code = code_only(&file.text);
+    let code = code.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let mut found = Vec::new();
+    for name in ["pe", "tile"] {
+        for at in words(code, name) {
+            let (before, after) = (&code[..at], &code[at + name.len()..]);
+            // A parameter, or the first of several in a tuple.
+            let kind = match before.ends_with('(') {
+                true => after
+                    .split_once(')')
+                    .filter(|(names, _)| names.starts_with(", "))
+                    .and_then(|(_, kind)| kind.strip_prefix(": (")),
+                false => None,
+            };
+            let kind = kind.or_else(|| after.strip_prefix(": ")).unwrap_or_default();
+            let kind = kind.trim_start_matches('&').trim_start_matches("Option<");
+            let kind = kind.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            if ["usize", "u64", "u32", "u16"].contains(&kind) {
+                let line = line_of(code, at);
+                found.push(format!("{}:{line}: `{name}` is a bare {kind}", file.path));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_pe_and_a_tile_are_no_bare_numbers() {
+    let all = rust(CRATES);
+    let tests: Vec<String> = all.iter().flat_map(|f| test_modules(&f.path, &f.text)).collect();
+    let shipped = all.iter().filter(|f| !tests.iter().any(|test| f.path.starts_with(test)));
+    let allowed = |file: &File| BARE.iter().find(|(path, _)| file.path.starts_with(path));
+    let (excused, others): (Vec<&File>, Vec<&File>) =
+        shipped.partition(|file| allowed(file).is_some());
+    let mut wrong: Vec<String> = others.into_iter().flat_map(bare).collect();
+    let used = |path: &str| {
+        excused.iter().any(|file| file.path.starts_with(path) && !bare(file).is_empty())
+    };
+    let stale = BARE.iter().filter(|(path, _)| !used(path));
+    wrong.extend(stale.map(|(path, _)| format!("BARE: {path} has none")));
+    expect_none(wrong);
+}
+
 #[test]
 fn a_word_names_one_type() {
     let shipped = rust(CRATES).into_iter().filter(|file| !file.path.ends_with("tests.rs"));
     expect_none(doubled(&shipped.collect::<Vec<_>>()));
+}
+
+#[test]
+fn bare_numbers_are_found() {
+    for code in [
+        "fn f(pe: usize) {}",
+        "fn f(a: u8, tile: &usize) {}",
+        "struct A { pe: Option<u32> }",
+        "fn f((pe, node): (usize, u32)) {}",
+    ] {
+        assert_eq!(bare(&snippet(code)).len(), 1, "{code}");
+    }
+    let tuples = "for (pe, now) in a {}\nfn f((a, b): (usize, u32)) {}";
+    for code in [tuples, "fn f(pe: Pe) {}", "fn f(pes: usize) {}", "f(pe, tile)", "// pe: usize"] {
+        assert_eq!(bare(&snippet(code)), [""; 0], "{code}");
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::quantity::CheckpointNumber;
+use crate::quantity::{CheckpointNumber, Pe};
 
 /// A named step of the checkpoint or of the recovery at which a fault can be injected.
 ///
@@ -136,12 +136,12 @@ impl fmt::Display for Point {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FaultTarget {
     /// The process that carries this PE number.
-    Pe(usize),
+    Pe(Pe),
     /// The node of this index: its agent, its PEs and the memory it holds for them.
     Node(usize),
     /// The process that carries this PE number, which stops itself (SIGSTOP), each time it comes
     /// there, until somebody lets it go on.
-    Stop(usize),
+    Stop(Pe),
 }
 
 impl fmt::Display for FaultTarget {
@@ -169,13 +169,7 @@ impl Rule {
     /// True if PE `pe` on node `node` is to die (with its node, or alone) at this step.
     ///
     /// Every PE of a node matches a node rule; which of them fires it is the caller's choice.
-    pub fn matches(
-        &self,
-        pe: usize,
-        node: usize,
-        checkpoint: CheckpointNumber,
-        point: Point,
-    ) -> bool {
+    pub fn matches(&self, pe: Pe, node: usize, checkpoint: CheckpointNumber, point: Point) -> bool {
         let hit = match self.target {
             FaultTarget::Pe(target) | FaultTarget::Stop(target) => target == pe,
             FaultTarget::Node(target) => target == node,
@@ -284,12 +278,12 @@ fn names() -> String {
 }
 
 fn parse_target(text: &str) -> Option<FaultTarget> {
-    let bounded = |digits: &str| usize::try_from(parse_number(digits)?).ok();
+    let pe = |digits: &str| u32::try_from(parse_number(digits)?).ok().map(Pe);
     match text.split_once(':') {
-        Some(("node", node)) => bounded(node).map(FaultTarget::Node),
-        Some(("stop", pe)) => bounded(pe).map(FaultTarget::Stop),
+        Some(("node", node)) => parse_number(node)?.try_into().ok().map(FaultTarget::Node),
+        Some(("stop", stopped)) => pe(stopped).map(FaultTarget::Stop),
         Some(_) => None,
-        None => bounded(text).map(FaultTarget::Pe),
+        None => pe(text).map(FaultTarget::Pe),
     }
 }
 
@@ -310,13 +304,13 @@ mod tests {
     fn grammar() {
         assert_eq!(
             parse("2@5"),
-            Ok(vec![rule(FaultTarget::Pe(2), CheckpointNumber(5), Point::After)])
+            Ok(vec![rule(FaultTarget::Pe(Pe(2)), CheckpointNumber(5), Point::After)])
         );
         assert_eq!(
             parse(" node:1@3:copy, 0@0:resume "),
             Ok(vec![
                 rule(FaultTarget::Node(1), CheckpointNumber(3), Point::Copy),
-                rule(FaultTarget::Pe(0), CheckpointNumber(0), Point::Resume)
+                rule(FaultTarget::Pe(Pe(0)), CheckpointNumber(0), Point::Resume)
             ])
         );
         assert_eq!(parse("  "), Ok(vec![]));
@@ -328,10 +322,10 @@ mod tests {
         for point in Point::ALL {
             assert_eq!(Point::parse(point.name()), Some(point));
             let targets = [
-                FaultTarget::Pe(0),
-                FaultTarget::Pe(usize::MAX),
+                FaultTarget::Pe(Pe(0)),
+                FaultTarget::Pe(Pe(u32::MAX)),
                 FaultTarget::Node(7),
-                FaultTarget::Stop(2),
+                FaultTarget::Stop(Pe(2)),
             ];
             for target in targets {
                 rules.push(rule(target, CheckpointNumber(u64::MAX - point as u64), point));
@@ -368,15 +362,15 @@ mod tests {
 
     #[test]
     fn matching() {
-        let r = rule(FaultTarget::Pe(2), CheckpointNumber(5), Point::Encode);
-        assert!(r.matches(2, 0, CheckpointNumber(5), Point::Encode));
-        assert!(!r.matches(0, 2, CheckpointNumber(5), Point::Encode));
-        assert!(!r.matches(2, 0, CheckpointNumber(6), Point::Encode));
-        assert!(!r.matches(2, 0, CheckpointNumber(5), Point::Encoded));
+        let r = rule(FaultTarget::Pe(Pe(2)), CheckpointNumber(5), Point::Encode);
+        assert!(r.matches(Pe(2), 0, CheckpointNumber(5), Point::Encode));
+        assert!(!r.matches(Pe(0), 2, CheckpointNumber(5), Point::Encode));
+        assert!(!r.matches(Pe(2), 0, CheckpointNumber(6), Point::Encode));
+        assert!(!r.matches(Pe(2), 0, CheckpointNumber(5), Point::Encoded));
         let n = rule(FaultTarget::Node(2), CheckpointNumber(5), Point::Encode);
         assert!(
-            n.matches(9, 2, CheckpointNumber(5), Point::Encode)
-                && !n.matches(2, 9, CheckpointNumber(5), Point::Encode)
+            n.matches(Pe(9), 2, CheckpointNumber(5), Point::Encode)
+                && !n.matches(Pe(2), 9, CheckpointNumber(5), Point::Encode)
         );
     }
 }

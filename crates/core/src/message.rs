@@ -18,7 +18,7 @@ use crate::placement::Domains;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::secret::Secret;
 use crate::settings::{Bind, Device, Fabric, Pages};
-pub use crate::step::Step;
+pub use crate::step::RecoveryStep;
 use crate::view::{PES_MAX, View};
 
 /// Largest symmetric heap of a PE in bytes, as the settings bound it.
@@ -452,7 +452,7 @@ pub struct Scrubbed {
 
 /// What a PE found to have changed since the checkpoint before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
+pub struct ChangedTiles {
     /// Tiles that changed.
     pub changed: u64,
     /// How many there are in all.
@@ -470,14 +470,14 @@ pub enum Report {
         bytes: u64,
         parity_bytes: u64,
         micros: u64,
-        found: Option<Found>,
+        found: Option<ChangedTiles>,
     },
     /// The memory of a dead process was taken over as it was.
     Adopted { pe: Pe, number: CheckpointNumber, bytes: u64, micros: u64 },
     /// Lost data was rebuilt from the survivors.
     Rebuilt { pe: Pe, number: CheckpointNumber, bytes: u64, from: Vec<Pe>, micros: u64 },
     /// The recovery has come to this step (said by PE 0).
-    Step(Step),
+    Step(RecoveryStep),
     /// So many `bytes` of those that PE `pe` rebuilds are there; a few times a second at most.
     Rebuilding { pe: Pe, bytes: u64, of: u64 },
     /// All PEs are back at checkpoint `number` (said by PE 0).

@@ -13,7 +13,7 @@
 //! PEs that map each other need no more: each reads another's memory in place, and passing data on
 //! gains nothing. Between nodes each step costs a message, and fewer or larger ones are cheaper.
 //! There the *leaders* of nodes ([`nodes`]) act for their PEs and pass on blocks, each leader in
-//! [`Step`]s:
+//! [`ScheduleRound`]s:
 //!
 //! ```text
 //! tree     binomial: from the root to all             ceil(log2 size) rounds, all blocks
@@ -63,7 +63,7 @@ impl Blocks {
 /// One round of passing blocks on, as one of the PEs sees it. It sends what it has before the
 /// round, then waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct ScheduleRound {
     /// To whom it sends which blocks.
     pub send: Option<(usize, Blocks)>,
     /// From whom it gets which blocks.
@@ -81,13 +81,13 @@ fn distances_down(size: usize) -> impl Iterator<Item = usize> {
 fn down(
     (index, root, size): (usize, usize, usize),
     blocks: impl Fn(usize, usize) -> Blocks,
-) -> impl Iterator<Item = Step> {
+) -> impl Iterator<Item = ScheduleRound> {
     let behind = (index + size - root) % size;
     let at = move |behind: usize| (root + behind) % size;
     distances_down(size).map(move |distance| {
         let child = behind.is_multiple_of(2 * distance) && behind + distance < size;
         let parent = behind % (2 * distance) == distance;
-        Step {
+        ScheduleRound {
             send: child.then(|| (at(behind + distance), blocks(behind + distance, distance))),
             receive: parent.then(|| (at(behind - distance), blocks(behind, distance))),
         }
@@ -95,12 +95,12 @@ fn down(
 }
 
 /// All blocks from `root` to PE `index` of `size` and to all others (binomial tree).
-pub fn tree(index: usize, root: usize, size: usize) -> impl Iterator<Item = Step> {
+pub fn tree(index: usize, root: usize, size: usize) -> impl Iterator<Item = ScheduleRound> {
     down((index, root, size), move |_, _| Blocks { first: 0, count: size })
 }
 
 /// Block `i` from `root` to PE `i`, for all (binomial tree).
-pub fn scatter(index: usize, root: usize, size: usize) -> impl Iterator<Item = Step> {
+pub fn scatter(index: usize, root: usize, size: usize) -> impl Iterator<Item = ScheduleRound> {
     let subtree = move |behind: usize, distance: usize| Blocks {
         first: (root + behind) % size,
         count: distance.min(size - behind),
@@ -109,12 +109,12 @@ pub fn scatter(index: usize, root: usize, size: usize) -> impl Iterator<Item = S
 }
 
 /// Block `i` from PE `i` to all, for all, the blocks doubling from round to round (dissemination).
-pub fn spread(index: usize, size: usize) -> impl Iterator<Item = Step> {
+pub fn spread(index: usize, size: usize) -> impl Iterator<Item = ScheduleRound> {
     rounds(index, size).enumerate().map(move |(round, peers)| {
         let distance = 1usize << round;
         let blocks = |first| Blocks { first, count: distance.min(size - distance) };
         // Towards lower ones, so that what a PE has are the blocks from its own on.
-        Step {
+        ScheduleRound {
             send: Some((peers.from, blocks(index))),
             receive: Some((peers.to, blocks(peers.to))),
         }
@@ -122,11 +122,11 @@ pub fn spread(index: usize, size: usize) -> impl Iterator<Item = Step> {
 }
 
 /// Block `i` from PE `i` to all, for all, one block in a round, from neighbour to neighbour.
-pub fn ring(index: usize, size: usize) -> impl Iterator<Item = Step> {
+pub fn ring(index: usize, size: usize) -> impl Iterator<Item = ScheduleRound> {
     (0..size - 1).map(move |round| {
-        let block = |pe: usize| Blocks { first: (pe + size - round) % size, count: 1 };
+        let block = |index: usize| Blocks { first: (index + size - round) % size, count: 1 };
         let before = (index + size - 1) % size;
-        Step {
+        ScheduleRound {
             send: Some(((index + 1) % size, block(index))),
             receive: Some((before, block(before))),
         }

@@ -1,6 +1,6 @@
 //! The environment: one typed table that parses, bounds, prints and documents every setting.
 //!
-//! Every setting is one [`Entry`] of [`table()`]: its name, its [`Kind`] (which holds the bounds
+//! Every setting is one [`Setting`] of [`table()`]: its name, its [`Kind`] (which holds the bounds
 //! and does the parsing), its default, one sentence, how it is stored in [`Settings`] and how it is
 //! read back. Nothing else in the library looks at `SHMEM_*` variables.
 //!
@@ -32,7 +32,7 @@ pub mod units;
 mod values;
 
 pub use delta::{Delta, Track};
-pub use entry::Entry;
+pub use entry::Setting;
 use fields::Draft;
 pub use fields::Settings;
 pub use kind::Kind;
@@ -230,7 +230,7 @@ impl Draft {
 }
 
 /// Stores what `text` says into `draft`, as `entry` parses and bounds it.
-fn parse_into(entry: &Entry, draft: &mut Draft, text: &str) -> Result<(), SettingError> {
+fn parse_into(entry: &Setting, draft: &mut Draft, text: &str) -> Result<(), SettingError> {
     let name = entry.name;
     match entry.kind.parse(text.trim()) {
         Some(value) => {

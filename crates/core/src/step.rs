@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 /// A step of a recovery that takes its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Step {
+pub enum RecoveryStep {
     Verify,
     Rebuild,
     Restore,
     Reencode,
 }
 
-impl Step {
+impl RecoveryStep {
     /// What is done in it, for people.
     pub const fn name(self) -> &'static str {
         match self {
-            Step::Verify => "what is left is checked",
-            Step::Rebuild => "what was lost is rebuilt",
-            Step::Restore => "memory goes back to the checkpoint",
-            Step::Reencode => "lost parity is computed anew",
+            RecoveryStep::Verify => "what is left is checked",
+            RecoveryStep::Rebuild => "what was lost is rebuilt",
+            RecoveryStep::Restore => "memory goes back to the checkpoint",
+            RecoveryStep::Reencode => "lost parity is computed anew",
         }
     }
 }

@@ -57,7 +57,9 @@ use raidshmem_sys::futex;
 
 use self::bytes::PIECE;
 use self::links::{Connection, Connections, attend, report, tend};
-use self::message::{ANSWER, Address, DATA, Part, READ, REQUEST, Request, WRITE, decode, encode};
+use self::message::{
+    ANSWER, Address, DATA, READ, REQUEST, Request, SegmentPart, WRITE, decode, encode,
+};
 use self::raw::{Failure, Operation, Status, Worker};
 use self::shared::{NOBODY, Shared};
 use raidshmem_sys::lock;
@@ -122,9 +124,14 @@ impl Ucx {
         let mut parts = Vec::new();
         for (offset, base, len) in local.segment.parts() {
             let key = worker.expose(base, len).map_err(refused("exposing memory"))?;
-            parts.push(Part { offset: offset as u64, len: len as u64, base: base as u64, key });
+            parts.push(SegmentPart {
+                offset: offset as u64,
+                len: len as u64,
+                base: base as u64,
+                key,
+            });
         }
-        let parts: [Part; 2] = parts.try_into().expect("a segment has two parts");
+        let parts: [SegmentPart; 2] = parts.try_into().expect("a segment has two parts");
         let own = worker.address().map_err(refused("the address of this process"))?;
         let address = encode(&Address { job: local.job, worker: own, parts });
         let descriptor = worker.descriptor().map_err(refused("a descriptor to wait on"))?;
@@ -322,7 +329,8 @@ impl Engine for Ucx {
         // SAFETY: the link keeps it, and `closing` until the endpoint is closed.
         let endpoint = unsafe { state.worker.connect(&address.worker, &failure) }
             .map_err(refused("connecting"))?;
-        let key = |part: &Part| endpoint.key(&part.key).map_err(refused("the key of a peer"));
+        let key =
+            |part: &SegmentPart| endpoint.key(&part.key).map_err(refused("the key of a peer"));
         let keys = [key(&address.parts[0])?, key(&address.parts[1])?];
         let parts = address.parts;
         let (endpoint, reported) = (Some(endpoint), false);

@@ -16,7 +16,7 @@ use raidshmem_fabric::Lost;
 use raidshmem_sys::futex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::message::Part;
+use crate::message::SegmentPart;
 use crate::raw::{Endpoint, Failure, Key, Operation, Worker};
 use crate::shared::{Owed, Shared};
 use raidshmem_sys::lock;
@@ -31,7 +31,7 @@ pub(super) struct Connection {
     /// None once it was closed by force.
     pub endpoint: Option<Endpoint>,
     pub keys: [Key; 2],
-    pub parts: [Part; 2],
+    pub parts: [SegmentPart; 2],
     pub failure: Box<Failure>,
     /// The event sink knows of the failure.
     pub reported: bool,

@@ -29,12 +29,12 @@ pub struct Address {
     /// Its worker, as UCP packed it.
     pub worker: Vec<u8>,
     /// The two parts of its segment.
-    pub parts: [Part; 2],
+    pub parts: [SegmentPart; 2],
 }
 
 /// A part of a segment, as its owner maps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct SegmentPart {
     /// Where it begins in the segment.
     pub offset: u64,
     /// Its length in bytes.

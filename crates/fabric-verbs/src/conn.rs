@@ -189,14 +189,14 @@ impl Conn {
     /// A connection that nobody has asked for yet, for `depth` work requests at a time.
     pub fn new(
         index: u32,
-        (pe, incarnation): (usize, Incarnation),
+        (pe, incarnation): (Pe, Incarnation),
         address: Address,
         windows: usize,
         depth: usize,
     ) -> Conn {
         Conn {
             index,
-            pe: Pe::of(pe),
+            pe,
             incarnation,
             address,
             ends: Mutex::default(),
@@ -313,7 +313,7 @@ mod tests {
 
     fn conn() -> Conn {
         let address = Address { gid: [0; 16], lid: 0, mtu: 1, reads: 1, atomics: false, qpn: 1 };
-        Conn::new(7, (3, Incarnation(1)), address, 4, 32)
+        Conn::new(7, (Pe(3), Incarnation(1)), address, 4, 32)
     }
 
     #[test]

@@ -219,7 +219,7 @@ impl Shared {
         self.disconnect(pe);
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         let (index, windows) = (all.len() as u32, self.windows.count());
-        let conn = Conn::new(index, (pe.at(), incarnation), address, windows, self.depth);
+        let conn = Conn::new(index, (pe, incarnation), address, windows, self.depth);
         let conn = Arc::new(conn);
         all.push(Arc::clone(&conn));
         self.incarnations[pe.at()].store(incarnation.0, Ordering::Relaxed);

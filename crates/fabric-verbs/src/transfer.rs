@@ -34,12 +34,12 @@ struct Flight {
     conn: Arc<Conn>,
     number: u64,
     block: u32,
-    part: Part,
+    part: TransferPart,
 }
 
 /// What a piece is of: which read or update, where in it, and how many bytes.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct TransferPart {
     of: usize,
     at: usize,
     len: usize,
@@ -63,7 +63,7 @@ struct Batch<'a> {
 struct Leaving {
     conn: Arc<Conn>,
     works: Vec<Work<'static>>,
-    parts: Vec<(u32, Part)>,
+    parts: Vec<(u32, TransferPart)>,
 }
 
 impl Shared {
@@ -249,7 +249,7 @@ impl Shared {
                 }
             };
             let what = What::Read(self.remote(piece.window, key, piece.offset));
-            let part = Part { of, at: piece.at, len: piece.len };
+            let part = TransferPart { of, at: piece.at, len: piece.len };
             first = first.and(self.leave(&conn, what, (block, part), leaving, flights));
         }
         first
@@ -260,7 +260,7 @@ impl Shared {
         &self,
         conn: &Arc<Conn>,
         what: What<'static>,
-        (block, part): (u32, Part),
+        (block, part): (u32, TransferPart),
         leaving: &mut Option<Leaving>,
         flights: &mut VecDeque<Flight>,
     ) -> Result<(), Lost> {
@@ -297,7 +297,7 @@ impl Shared {
 
     /// Waits for a piece, and hands its bytes over.
     fn land(&self, reads: &mut [Read], flight: Flight) -> Result<(), Lost> {
-        let Part { of, at, len } = flight.part;
+        let TransferPart { of, at, len } = flight.part;
         self.arrive(flight, &mut reads[of].into[at..at + len])
     }
 
@@ -359,7 +359,7 @@ impl Shared {
         if let Some(what) = self.by_device(&conn, ask)? {
             self.in_order(&conn)?;
             let block = self.room_for(&conn, || self.free_block(), open, &mut take)?;
-            let part = Part { of: at, at: 0, len: size_of::<u64>() };
+            let part = TransferPart { of: at, at: 0, len: size_of::<u64>() };
             return self.submit_one(conn, what, block, part).map(Open::Device);
         }
         let tag = self.room_for(&conn, || conn.ask(), open, &mut take)?;
@@ -377,7 +377,7 @@ impl Shared {
         conn: Arc<Conn>,
         what: What<'static>,
         block: u32,
-        part: Part,
+        part: TransferPart,
     ) -> Result<Flight, Lost> {
         let local = Bytes::Span(self.blocks.span(block as usize * BLOCK, part.len));
         let mut work = [Work { id: 0, what, local, signal: true }];

@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use raidshmem_core::message::{Found, Report, Step};
+use raidshmem_core::message::{ChangedTiles, RecoveryStep, Report};
 use raidshmem_core::quantity::Pe;
 use serde::{Deserialize, Serialize};
 
-use crate::job::Job;
+use crate::job::JobRecord;
 use crate::seconds;
 
 /// Something that happened.
@@ -30,7 +30,7 @@ pub struct Event {
 #[allow(missing_docs)] // the sentence of each variant speaks of its fields
 pub enum What {
     /// The job begins.
-    Began { job: Box<Job> },
+    Began { job: Box<JobRecord> },
     /// Every PE runs.
     Started,
     /// A checkpoint was agreed: `bytes` of data, protected by `kept` that a PE keeps for others.
@@ -53,7 +53,7 @@ pub enum What {
     /// Another process carries that PE, on this node.
     Replaced { pe: Pe, node: u32, incarnation: u32 },
     /// The recovery has come to a step: verify, rebuild, restore or reencode.
-    Step { step: Step },
+    Step { step: RecoveryStep },
     /// So many bytes of a PE are rebuilt; a few times a second.
     Rebuilding { pe: Pe, bytes: u64, of: u64 },
     /// The memory of a dead process was taken over as it was.
@@ -131,8 +131,8 @@ pub struct Changed {
     pub by: String,
 }
 
-impl From<&Found> for Changed {
-    fn from(found: &Found) -> Changed {
+impl From<&ChangedTiles> for Changed {
+    fn from(found: &ChangedTiles) -> Changed {
         let by = if found.by_pages { "pages" } else { "digests" };
         Changed { blocks: found.changed, of: found.of, by: by.to_owned() }
     }
@@ -195,7 +195,7 @@ mod tests {
         let lost = What::Lost { pes: vec![Pe(1), Pe(2)], node: None, cause: "gone".to_owned() };
         let text = json(1.25, lost);
         assert_eq!(text, r#"{"time":1.25,"event":"lost","pes":[1,2],"cause":"gone"}"#);
-        let found = Some(Found { changed: 3, of: 9, by_pages: true });
+        let found = Some(ChangedTiles { changed: 3, of: 9, by_pages: true });
         let (number, bytes, parity_bytes, micros) = (7, 30, 10, 1500);
         let report = Report::Checkpoint {
             number: CheckpointNumber(number),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a job was from its beginning on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Job {
+pub struct JobRecord {
     /// Version of the library.
     pub raidshmem: String,
     /// The program with its arguments.
@@ -40,12 +40,12 @@ pub struct Job {
     /// What carries data between nodes.
     pub fabric: String,
     /// The settings in force.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<SettingValue>,
 }
 
 /// A setting in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setting {
+pub struct SettingValue {
     /// The variable.
     pub name: String,
     /// None where it is unset.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use raidshmem_core::quantity::Pe;
 
 use crate::event::{Event, What};
-use crate::job::Job;
+use crate::job::JobRecord;
 use crate::record::{AtEnd, End, Record, Span, Totals, VERSION};
 
 /// Most checkpoints, or several as one, that are kept.
@@ -103,7 +103,7 @@ impl Journal {
     }
 
     /// The record of a job that is over.
-    pub fn record(self, job: Job, end: End, totals: Totals) -> Record {
+    pub fn record(self, job: JobRecord, end: End, totals: Totals) -> Record {
         Record {
             raidshmem_report: VERSION,
             job,
@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn record(journal: Journal) -> Record {
-        journal.record(Job::default(), End::default(), Totals::default())
+        journal.record(JobRecord::default(), End::default(), Totals::default())
     }
 
     #[test]

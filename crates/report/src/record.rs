@@ -11,7 +11,7 @@ use raidshmem_core::view::PES_MAX;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, What};
-use crate::job::Job;
+use crate::job::JobRecord;
 use crate::seconds;
 
 /// Version of the format.
@@ -96,7 +96,7 @@ pub struct Record {
     /// [`VERSION`].
     pub raidshmem_report: u64,
     /// What it was.
-    pub job: Job,
+    pub job: JobRecord,
     /// How it ended.
     pub end: End,
     /// What it came to.
@@ -222,7 +222,7 @@ pub(crate) mod tests {
 
     /// A job of four PEs on four nodes that lost nothing.
     pub(crate) fn record() -> Record {
-        let job = Job {
+        let job = JobRecord {
             program: "./jacobi 64".to_owned(),
             nodes: (0..4).map(|node| format!("node{node}")).collect(),
             node_of: vec![0, 1, 2, 3],
@@ -231,7 +231,7 @@ pub(crate) mod tests {
             snapshots: 1,
             slots: 2,
             groups: vec![vec![Pe(0), Pe(1), Pe(2), Pe(3)]],
-            ..Job::default()
+            ..JobRecord::default()
         };
         Record {
             raidshmem_report: VERSION,

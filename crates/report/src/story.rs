@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use raidshmem_core::message::Step;
+use raidshmem_core::message::RecoveryStep;
 use raidshmem_core::quantity::Pe;
 
 use crate::event::What;
@@ -42,7 +42,7 @@ pub struct Recovery {
     pub checkpoint: Option<u64>,
     /// The PE that went on alone.
     pub alone: Option<Pe>,
-    pub steps: Vec<(Duration, Step)>,
+    pub steps: Vec<(Duration, RecoveryStep)>,
     /// When another process carried a PE, and on which node.
     pub replaced: BTreeMap<Pe, (Duration, u32)>,
     pub back: BTreeMap<Pe, Back>,
@@ -164,15 +164,15 @@ pub(crate) mod tests {
         let cause = "was killed by SIGKILL".to_owned();
         add(3.0, What::Lost { pes: vec![Pe(2)], node: None, cause: cause.clone() });
         add(3.2, What::Replaced { pe: Pe(2), node: 2, incarnation: 1 });
-        add(3.3, What::Step { step: Step::Verify });
-        add(3.35, What::Step { step: Step::Restore });
+        add(3.3, What::Step { step: RecoveryStep::Verify });
+        add(3.35, What::Step { step: RecoveryStep::Restore });
         add(3.4, What::Resumed { checkpoint: 2, took: at(0.1) });
         // Nodes are not heard in order.
         add(3.41, What::Adopted { pe: Pe(2), checkpoint: 2, bytes: 1 << 20, took: at(9.0) });
         add(6.0, What::Lost { pes: vec![Pe(1)], node: Some(1), cause: cause.clone() });
         add(6.5, What::Lost { pes: vec![Pe(3)], node: None, cause });
         add(7.0, What::Replaced { pe: Pe(1), node: 0, incarnation: 1 });
-        add(7.1, What::Step { step: Step::Rebuild });
+        add(7.1, What::Step { step: RecoveryStep::Rebuild });
         let from = [0, 2, 3].map(Pe).to_vec();
         add(7.5, What::Rebuilt { pe: Pe(1), checkpoint: 5, bytes: 1 << 20, from, took: at(0.3) });
         add(8.0, What::Said { line: "all <b>back</b>".to_owned() });

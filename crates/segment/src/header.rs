@@ -26,7 +26,7 @@ pub const MAGIC: u64 = 0x5241_4944_5348_4d02;
 
 #[repr(C)]
 #[derive(Debug)]
-struct Entry {
+struct SealEntry {
     number: AtomicU64,
     len: AtomicU64,
     seal: AtomicU64,
@@ -38,7 +38,7 @@ fn mix(words: [u64; 3]) -> u64 {
     u64::from(hasher.finish()) | 1 << 32 // never zero, so that zeroed memory is not sealed
 }
 
-impl Entry {
+impl SealEntry {
     fn void(&self) {
         self.number.store(0, Ordering::SeqCst);
         self.seal.store(0, Ordering::SeqCst);
@@ -63,13 +63,13 @@ impl Entry {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Record {
-    entries: [Entry; 2],
+    entries: [SealEntry; 2],
 }
 
 impl Record {
     /// The region is about to change: it holds nothing that counts.
     pub fn void(&self) {
-        self.entries.iter().for_each(Entry::void);
+        self.entries.iter().for_each(SealEntry::void);
     }
 
     /// The region holds checkpoint `number` of snapshots of `len` bytes.
@@ -86,7 +86,7 @@ impl Record {
     /// Number and snapshot length in bytes as somebody noted them, of whatever checkpoint, believed
     /// or not: a hint at what will be needed.
     pub fn hint(&self) -> (CheckpointNumber, usize) {
-        let noted = |entry: &Entry| {
+        let noted = |entry: &SealEntry| {
             let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
             (CheckpointNumber(load(&entry.number)), load(&entry.len) as usize)
         };
@@ -195,7 +195,7 @@ mod tests {
 
     fn record() -> Record {
         let zero = || AtomicU64::new(0);
-        let entry = || Entry { number: zero(), len: zero(), seal: zero() };
+        let entry = || SealEntry { number: zero(), len: zero(), seal: zero() };
         Record { entries: [entry(), entry()] }
     }
 }

@@ -47,7 +47,7 @@ use raidshmem_sys::memory::{self, Mapping, Part};
 
 use header::Header;
 use log::Log;
-use mailbox::Entry;
+use mailbox::MailboxEntry;
 use ring::Ring;
 use update::{Change, WordAt};
 use words::Words;
@@ -160,7 +160,7 @@ impl Segment {
 
     /// Entry of PE `pe` of the mailbox.
     #[inline]
-    pub fn mailbox(&self, pe: Pe) -> &Entry {
+    pub fn mailbox(&self, pe: Pe) -> &MailboxEntry {
         let entry = self.layout.mailbox_of(pe);
         let at = self.at(entry, MAILBOX_ENTRY);
         assert!(entry + MAILBOX_ENTRY <= self.layout.teams, "an entry of PE {pe}");

@@ -52,11 +52,11 @@ struct Half {
 /// One PE's entry.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Entry {
+pub struct MailboxEntry {
     halves: [Half; 2],
 }
 
-const _: () = assert!(size_of::<Entry>() == MAILBOX_ENTRY && WORDS <= NEWS / 8);
+const _: () = assert!(size_of::<MailboxEntry>() == MAILBOX_ENTRY && WORDS <= NEWS / 8);
 const _: () = assert!(std::mem::offset_of!(Half, post) == POST);
 
 fn half(incarnation: Incarnation) -> usize {
@@ -68,7 +68,7 @@ pub fn place(incarnation: Incarnation) -> usize {
     half(incarnation) * HALF
 }
 
-impl Entry {
+impl MailboxEntry {
     /// What this incarnation found; nothing before it told anything.
     pub fn read(&self, incarnation: Incarnation) -> PeerStatus {
         let words = &self.halves[half(incarnation)].words;
@@ -96,19 +96,19 @@ mod tests {
         PeerStatus { bad_snapshot, bad_parity, found_len, found_empty }
     }
 
-    fn write(entry: &Entry, posted: &PeerStatus, incarnation: Incarnation) {
+    fn write(entry: &MailboxEntry, posted: &PeerStatus, incarnation: Incarnation) {
         let half = &entry.halves[place(incarnation) / HALF];
         for (word, posted) in half.words.iter().zip(posted.words(incarnation)) {
             word.store(posted, Ordering::SeqCst);
         }
     }
 
-    fn empty() -> Entry {
+    fn empty() -> MailboxEntry {
         let half = || Half {
             words: std::array::from_fn(|_| AtomicU64::new(0)),
             post: std::array::from_fn(|_| AtomicU64::new(0)),
         };
-        Entry { halves: [half(), half()] }
+        MailboxEntry { halves: [half(), half()] }
     }
 
     #[test]

@@ -41,7 +41,7 @@ mod error;
 #[cfg(test)]
 mod tests;
 
-use elf::{Dynamic, Executable, Header, Machine, Memory};
+use elf::{Dynamic, Executable, ExecutableMemory, Header, Machine};
 pub use error::StaticsError;
 
 /// The library that an executable must name to have its statics taken as symmetric.
@@ -72,7 +72,7 @@ pub fn find() -> Result<Option<Statics>, StaticsError> {
 fn find_in(
     headers: &[Header],
     bias: usize,
-    memory: &impl Memory,
+    memory: &impl ExecutableMemory,
     machine: Machine,
     page: usize,
 ) -> Result<Option<Statics>, StaticsError> {
@@ -187,7 +187,7 @@ unsafe extern "C" fn first_object(
     1
 }
 
-impl Memory for Own {
+impl ExecutableMemory for Own {
     fn read(&self, address: usize, len: usize) -> Option<Vec<u8>> {
         let end = address.checked_add(len)?;
         let inside = |h: &Header| h.is_readable() && h.range().contains_range(&(address..end));

@@ -50,7 +50,7 @@ impl Waiting {
 
 /// An entry.
 #[repr(C, align(64))]
-pub struct Entry {
+pub struct WaitEntry {
     serial: AtomicU64,
     looks: AtomicU64,
     /// What kind of [`Whom`], and a size.
@@ -100,7 +100,7 @@ fn unpack(kind: u64, start: u64) -> Option<Whom> {
     }
 }
 
-impl Entry {
+impl WaitEntry {
     /// Takes the entry and shows a wait in it; false if another thread has it.
     fn show(&self, waiting: Waiting, agreed: CheckpointNumber) -> bool {
         let before = self.serial.load(Ordering::Relaxed);
@@ -148,11 +148,11 @@ impl Entry {
 
 /// The entries of a PE.
 #[repr(C)]
-pub struct Waits([Entry; ENTRIES]);
+pub struct Waits([WaitEntry; ENTRIES]);
 
 impl Waits {
     /// All entries, taken or not.
-    pub fn entries(&self) -> &[Entry; ENTRIES] {
+    pub fn entries(&self) -> &[WaitEntry; ENTRIES] {
         &self.0
     }
 
@@ -171,7 +171,7 @@ impl Waits {
 }
 
 /// A wait that is shown.
-pub struct Showing<'a>(Option<&'a Entry>);
+pub struct Showing<'a>(Option<&'a WaitEntry>);
 
 impl Showing<'_> {
     /// The thread has looked at what it waits for.
@@ -197,7 +197,7 @@ mod tests {
 
     fn empty() -> Waits {
         let word = || AtomicU64::new(0);
-        let entry = || Entry {
+        let entry = || WaitEntry {
             serial: word(),
             looks: word(),
             kind: word(),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn seen(waits: &Waits) -> Vec<Shown> {
-        waits.0.iter().filter_map(Entry::read).collect()
+        waits.0.iter().filter_map(WaitEntry::read).collect()
     }
 
     #[test]

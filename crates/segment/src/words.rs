@@ -142,7 +142,7 @@ pub struct BarrierCounter {
 /// The call of the program that the owner is in, and what it did since the last restart. What the
 /// words say is in `store::site`.
 #[repr(C)]
-pub struct Site {
+pub struct SiteWords {
     /// Digest of the call site.
     pub site: AtomicU64,
     /// Number of the checkpoint, and flags.
@@ -181,7 +181,7 @@ pub struct Words {
     /// [`raidshmem_core::status::Ending`], or 0 while it is not at its end.
     pub ending: Line<AtomicU64>,
     /// Call site.
-    pub site: Line<Site>,
+    pub site: Line<SiteWords>,
     /// Its return addresses, innermost first, relative to the executable; 0 after the last.
     pub chain: Line<[AtomicU64; CHAIN]>,
     /// Barriers that the partner of each round of a meeting of nodes has come to, by [`Barrier`].

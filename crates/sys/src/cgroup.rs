@@ -16,7 +16,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// What the groups of a process leave it, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Memory {
+pub struct CgroupMemory {
     /// The lowest limit.
     pub limit: u64,
     /// What can still be taken before the first limit is reached.
@@ -24,7 +24,7 @@ pub struct Memory {
 }
 
 /// Memory of the groups of this process; None if none has a limit.
-pub fn memory() -> Option<Memory> {
+pub fn memory() -> Option<CgroupMemory> {
     memory_of(own("memory"), |file| std::fs::read_to_string(file).ok())
 }
 
@@ -109,15 +109,17 @@ fn unescape(text: &str) -> PathBuf {
 pub fn memory_of(
     folders: impl IntoIterator<Item = PathBuf>,
     read: impl Fn(&Path) -> Option<String>,
-) -> Option<Memory> {
+) -> Option<CgroupMemory> {
     let one = |folder: PathBuf| group(|file| read(&folder.join(file)));
-    let least =
-        |a: Memory, b: Memory| Memory { limit: a.limit.min(b.limit), free: a.free.min(b.free) };
+    let least = |a: CgroupMemory, b: CgroupMemory| CgroupMemory {
+        limit: a.limit.min(b.limit),
+        free: a.free.min(b.free),
+    };
     folders.into_iter().filter_map(one).reduce(least)
 }
 
 /// One group, by the files of either version.
-fn group(read: impl Fn(&str) -> Option<String>) -> Option<Memory> {
+fn group(read: impl Fn(&str) -> Option<String>) -> Option<CgroupMemory> {
     let number = |file: &str| read(file)?.trim().parse::<u64>().ok(); // `max` is none
     let stat = read("memory.stat").unwrap_or_default();
     let field = |name: &str| {
@@ -132,7 +134,7 @@ fn group(read: impl Fn(&str) -> Option<String>) -> Option<Memory> {
     let above = field("hierarchical_memory_limit"); // of the first version, seen or not
     let limit = limits.into_iter().filter_map(number).chain(above).min()?;
     let used = ["memory.current", "memory.usage_in_bytes"].into_iter().find_map(number)?;
-    Some(Memory { limit, free: limit.saturating_sub(used.saturating_sub(pages)) })
+    Some(CgroupMemory { limit, free: limit.saturating_sub(used.saturating_sub(pages)) })
 }
 
 #[cfg(test)]

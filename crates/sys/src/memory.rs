@@ -351,7 +351,7 @@ pub fn total() -> Option<u64> {
     least(meminfo("MemTotal:"), |groups| groups.limit)
 }
 
-fn least(machine: Option<u64>, of: impl Fn(cgroup::Memory) -> u64) -> Option<u64> {
+fn least(machine: Option<u64>, of: impl Fn(cgroup::CgroupMemory) -> u64) -> Option<u64> {
     machine.into_iter().chain(cgroup::memory().map(of)).min()
 }
 

@@ -27,7 +27,7 @@ const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 
 /// Where the program called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Site {
+pub struct CallSite {
     /// Equal for equal chains, 0 if the site is not known.
     pub digest: u64,
     /// The return addresses in the executable, relative to it, innermost first.
@@ -57,9 +57,9 @@ fn objects() -> Option<&'static Objects> {
 
 /// Where the program called the function of this library that asks.
 #[inline(never)]
-pub fn here() -> Site {
+pub fn here() -> CallSite {
     /// Chains seen before, with what they are: a program has few.
-    static SEEN: Mutex<Vec<(Vec<usize>, Site)>> = Mutex::new(Vec::new());
+    static SEEN: Mutex<Vec<(Vec<usize>, CallSite)>> = Mutex::new(Vec::new());
     let (frames, found) = caller::frames();
     let frames: Vec<usize> = frames[..found].iter().map(|&frame| frame as usize).collect();
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +71,7 @@ pub fn here() -> Site {
     site
 }
 
-fn site_of(frames: &[usize]) -> Option<Site> {
+fn site_of(frames: &[usize]) -> Option<CallSite> {
     let objects = objects().filter(|objects| objects.linked)?;
     let (mut hasher, mut chain) = (DefaultHasher::new(), Vec::new());
     for &frame in frames {
@@ -83,7 +83,7 @@ fn site_of(frames: &[usize]) -> Option<Site> {
         }
         hasher.write_usize(frame - object);
     }
-    (!chain.is_empty()).then(|| Site { digest: hasher.finish() | 1, chain })
+    (!chain.is_empty()).then(|| CallSite { digest: hasher.finish() | 1, chain })
 }
 
 /// A chain for people: file and line where there is debug information, from the call up to `main`.
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[inline(never)]
-    fn wrapped() -> Site {
+    fn wrapped() -> CallSite {
         here()
     }
 

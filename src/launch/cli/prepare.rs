@@ -327,7 +327,7 @@ fn check_rules(settings: &Settings, pes: usize, nodes: usize) -> Result<(), Refu
     use raidshmem_core::inject::FaultTarget;
     for rule in &settings.inject {
         let (what, number, count) = match rule.target {
-            FaultTarget::Pe(pe) | FaultTarget::Stop(pe) => ("PEs", pe, pes),
+            FaultTarget::Pe(pe) | FaultTarget::Stop(pe) => ("PEs", pe.at(), pes),
             FaultTarget::Node(node) => ("nodes", node, nodes),
         };
         if number >= count {

@@ -4,7 +4,7 @@
 
 use raidshmem_core::placement::Domains;
 use raidshmem_core::placement::groups::Grouping;
-use raidshmem_core::placement::substitute::Site;
+use raidshmem_core::placement::substitute::JobLayout;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::Settings;
 use raidshmem_core::store::protection::{Protection, ProtectionError};
@@ -13,7 +13,7 @@ use raidshmem_core::store::protection::{Protection, ProtectionError};
 #[derive(Clone, Debug)]
 pub struct Protected {
     /// Groups, and what the nodes are called and fail together with.
-    pub site: Site,
+    pub site: JobLayout,
     /// What is survived, in words; None in mode `none`.
     pub survives: Option<String>,
     /// True if the loss of some failure domain is not survived though losses are to be.
@@ -37,14 +37,14 @@ impl Protected {
         let places: Vec<usize> = node_of.iter().map(|&node| node as usize).collect();
         let parity = settings.parity;
         let Some(protection) = Protection::new(settings, &places, &domains)? else {
-            let site = Site { group_of: vec![0; places.len()], domains, parity };
+            let site = JobLayout { group_of: vec![0; places.len()], domains, parity };
             let (survives, fragile, groups, bent) = (None, false, Vec::new(), None);
             return Ok(Protected { site, survives, fragile, groups, bent });
         };
         let plan = &protection.plan;
         let group_of = plan.of.iter().map(|of| of.group).collect();
         Ok(Protected {
-            site: Site { group_of, domains, parity },
+            site: JobLayout { group_of, domains, parity },
             survives: Some(protection.to_string()),
             fragile: !protection.survives_domains(),
             groups: plan.groups.iter().map(|group| group.members.clone()).collect(),

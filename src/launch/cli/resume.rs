@@ -14,7 +14,7 @@ use super::refused::Refused;
 use crate::disk::sets::{self, Set, SetError};
 
 /// A set to begin from.
-struct Found {
+struct FoundSet {
     resume: Resume,
     heap_len: u64,
     /// Lines for the start.
@@ -37,7 +37,7 @@ pub fn settle(
         *store = path.display().to_string(); // programs may run elsewhere
     }
     let Some(given) = given else { return Ok((settings, None, Vec::new())) };
-    let Found { resume, heap_len, notes } = find(given, pes, &settings)?;
+    let FoundSet { resume, heap_len, notes } = find(given, pes, &settings)?;
     settings.symmetric_size = Some(heap_len);
     Ok((settings, Some(resume), notes))
 }
@@ -55,7 +55,7 @@ pub fn make_store(settings: &Settings) -> Result<(), Refused> {
 }
 
 /// The set that `--resume` names, for a job of `pes` PEs.
-fn find(given: &str, pes: usize, settings: &Settings) -> Result<Found, Refused> {
+fn find(given: &str, pes: usize, settings: &Settings) -> Result<FoundSet, Refused> {
     let refused = |why: String| Refused::Resume { got: given.to_owned(), why };
     if !settings.backup_mode.keeps_snapshot() {
         let mode = settings.backup_mode.name();
@@ -98,7 +98,7 @@ fn find(given: &str, pes: usize, settings: &Settings) -> Result<Found, Refused> 
     ));
     let folder = std::path::absolute(&set.folder).unwrap_or_else(|_| set.folder.clone());
     let resume = Resume { folder: folder.display().to_string(), number: manifest.number };
-    Ok(Found { resume, heap_len: manifest.heap_len, notes })
+    Ok(FoundSet { resume, heap_len: manifest.heap_len, notes })
 }
 
 /// `DIR@7` is set 7 of `DIR`, unless there is a folder of that name.

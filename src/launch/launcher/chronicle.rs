@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::rebuild::{Progress, Rebuild};
+use super::rebuild::{Rebuild, RebuildProgress};
 use raidshmem_core::message::Past;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::{BackupMode, Rollback, Settings};
@@ -43,7 +43,7 @@ pub struct Figures {
     pub processes: u64,
     pub nodes: u64,
     /// When the first of those died who are not back yet, and how far their recovery is.
-    pub recovery: Option<(Duration, Progress)>,
+    pub recovery: Option<(Duration, RebuildProgress)>,
 }
 
 /// Checkpoints whose times are kept.
@@ -365,7 +365,7 @@ mod tests {
         assert_eq!((since, progress.bytes), (at(42.0), Some((50, 100))));
         job.loses(45.0, &[Pe(2)], Some(7));
         let (since, progress) = job.figures(at(45.0)).recovery.unwrap();
-        assert_eq!((since, progress), (at(42.0), Progress::default()), "it begins again");
+        assert_eq!((since, progress), (at(42.0), RebuildProgress::default()), "it begins again");
         job.at(46.0, resumed());
         assert_eq!(job.figures(at(46.0)).recovery, None);
         job.at(50.0, checkpoint(21));

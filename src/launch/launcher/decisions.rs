@@ -14,7 +14,7 @@ use raidshmem_core::signals;
 use raidshmem_sys::socket::ChannelError;
 
 use super::Launcher;
-use super::detection::Way;
+use super::detection::HeartbeatPath;
 use crate::control::link::Link;
 use crate::launch::heartbeats::{Datagram, Heartbeats};
 
@@ -22,12 +22,12 @@ impl Launcher {
     /// Tells the nodes whom to watch.
     pub(super) fn form_ring(&mut self) {
         let decisions = self.detection.detector.ring();
-        self.execute(decisions, Way::Link);
+        self.execute(decisions, HeartbeatPath::Link);
     }
 
     /// A heartbeat that came through a node's connection.
     pub(super) fn heartbeat(&mut self, node: u32, beat: Beat) {
-        self.observe(node, Observation::Beat { beat }, Way::Link);
+        self.observe(node, Observation::Beat { beat }, HeartbeatPath::Link);
     }
 
     /// Heartbeats that came as datagrams.
@@ -35,7 +35,7 @@ impl Launcher {
         while let Some(datagram) = self.detection.net.as_mut().and_then(Heartbeats::receive) {
             match datagram {
                 Datagram::Beat(Party::Node(node), beat) => {
-                    self.observe(node, Observation::Beat { beat }, Way::Datagram);
+                    self.observe(node, Observation::Beat { beat }, HeartbeatPath::Datagram);
                 }
                 Datagram::Beat(Party::Launcher, _) => {}
                 Datagram::Foreign(from) => {
@@ -48,26 +48,26 @@ impl Launcher {
 
     /// Something that concerns `node`.
     pub(super) fn observed(&mut self, node: u32, observation: Observation) {
-        self.observe(node, observation, Way::Link);
+        self.observe(node, observation, HeartbeatPath::Link);
     }
 
     /// Looks at the clock, after everything that had arrived was heard.
     pub(super) fn look_at_clock(&mut self) {
         let decisions = self.detection.detector.tick(self.detection.clock.now());
-        self.execute(decisions, Way::Link);
+        self.execute(decisions, HeartbeatPath::Link);
         if !self.machine.has_started() {
             let act = self.stalls.look(self.detection.now(), &self.machine.standing());
             self.say_stall(act);
         }
     }
 
-    fn observe(&mut self, node: u32, observation: Observation, way: Way) {
+    fn observe(&mut self, node: u32, observation: Observation, way: HeartbeatPath) {
         let decisions =
             self.detection.detector.handle(self.detection.clock.now(), node, observation);
         self.execute(decisions, way);
     }
 
-    fn execute(&mut self, decisions: Vec<Decision>, way: Way) {
+    fn execute(&mut self, decisions: Vec<Decision>, way: HeartbeatPath) {
         for decision in decisions {
             match decision {
                 Decision::Beat { node, beat } => self.answer(node, beat, way),
@@ -114,10 +114,10 @@ impl Launcher {
         self.nodes.get(&node).map_or_else(|| format!("node {node}"), |entry| entry.name.clone())
     }
 
-    fn answer(&mut self, node: u32, beat: Beat, way: Way) {
+    fn answer(&mut self, node: u32, beat: Beat, way: HeartbeatPath) {
         let at = self.detection.addresses.get(&node).copied();
         match (way, at, &mut self.detection.net) {
-            (Way::Datagram, Some(at), Some(net)) => net.send(Party::Node(node), at, beat),
+            (HeartbeatPath::Datagram, Some(at), Some(net)) => net.send(Party::Node(node), at, beat),
             _ => self.say_to(node, |link| link.send_ahead(&Down::Beat(beat))),
         }
     }

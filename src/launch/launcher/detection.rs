@@ -25,7 +25,7 @@ pub struct Detection {
 
 /// The way a heartbeat came; its answer goes back the same way.
 #[derive(Clone, Copy)]
-pub enum Way {
+pub enum HeartbeatPath {
     Link,
     Datagram,
 }

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use raidshmem_core::message::{Down, HeartbeatSettings, Job, ProcessOptions, Stdin};
 use raidshmem_core::secret::Secret;
-use raidshmem_core::settings::{Entry, Settings, table};
+use raidshmem_core::settings::{Setting, Settings, table};
 use raidshmem_report::job;
 use raidshmem_sys::socket::ChannelError;
 
@@ -52,17 +52,17 @@ pub(super) fn title(ready: &Ready) -> Title {
 }
 
 /// The same for its record.
-pub(super) fn record_of(ready: &Ready) -> job::Job {
+pub(super) fn record_of(ready: &Ready) -> job::JobRecord {
     let (settings, shape) = (&ready.settings, &ready.shape);
     let defaults = Settings::default();
-    let setting = |entry: &Entry| {
+    let setting = |entry: &Setting| {
         let (name, doc) = (entry.name.to_owned(), entry.doc.to_owned());
         let (value, default) = (entry.show(settings), entry.show(&defaults));
-        job::Setting { name, default: value == default, value, doc }
+        job::SettingValue { name, default: value == default, value, doc }
     };
     let Title { job: launcher, program, since, mode, .. } = title(ready);
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    job::Job {
+    job::JobRecord {
         raidshmem: env!("CARGO_PKG_VERSION").to_owned(),
         program,
         host: host.trim_end().to_owned(),

@@ -21,7 +21,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use raidshmem_report::event::{Event, What};
-use raidshmem_report::job::Job;
+use raidshmem_report::job::JobRecord;
 use raidshmem_report::record::Totals;
 
 use crate::launch::readers::Endpoint;
@@ -63,7 +63,7 @@ impl Metrics {
     ///
     /// # Errors
     /// What the kernel says: too few descriptors or threads.
-    pub fn begin(at: Endpoint, job: &Job) -> std::io::Result<Metrics> {
+    pub fn begin(at: Endpoint, job: &JobRecord) -> std::io::Result<Metrics> {
         let mut registry = Registry::with_prefix("raidshmem");
         let values = Values::new(&mut registry, job);
         let text = move || {
@@ -144,7 +144,7 @@ impl Metrics {
 
 impl Values {
     /// The values of a job that has not begun.
-    fn new(to: &mut Registry, job: &Job) -> Values {
+    fn new(to: &mut Registry, job: &JobRecord) -> Values {
         // From a millisecond to more than half an hour.
         let times = || Histogram::new((0..22).map(|power| 0.001 * f64::from(1 << power)));
         let values = Values {
@@ -208,7 +208,11 @@ mod tests {
     #[test]
     fn what_happened_is_in_the_text() {
         let mut registry = Registry::with_prefix("raidshmem");
-        let job = Job { node_of: vec![0; 4], program: "a \"b\"\n".to_owned(), ..Job::default() };
+        let job = JobRecord {
+            node_of: vec![0; 4],
+            program: "a \"b\"\n".to_owned(),
+            ..JobRecord::default()
+        };
         let values = Values::new(&mut registry, &job);
         let at = Endpoint::open("0").unwrap().unwrap();
         let (lost, again, died, rebuilding) = Default::default();

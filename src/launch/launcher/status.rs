@@ -12,7 +12,7 @@ use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::BackupMode;
 
 use super::chronicle::Figures;
-use super::rebuild::Progress;
+use super::rebuild::RebuildProgress;
 use crate::launch::live::{Bar, Frame};
 use raidshmem_report::words::{bytes, count, span, time};
 
@@ -278,7 +278,7 @@ fn recovery(job: &Picture, does: String) -> String {
 }
 
 /// What a recovery does now.
-fn step(job: &Picture, progress: &Progress) -> String {
+fn step(job: &Picture, progress: &RebuildProgress) -> String {
     let gone = numbered(job).filter(|(_, pe)| pe.gone);
     let gone: Vec<Pe> = gone.map(|(pe, _)| pe).collect();
     match progress.step {
@@ -289,7 +289,7 @@ fn step(job: &Picture, progress: &Progress) -> String {
 }
 
 /// How far a rebuild is.
-fn amount(progress: &Progress) -> Option<String> {
+fn amount(progress: &RebuildProgress) -> Option<String> {
     let (done, of) = progress.bytes?;
     let percent = done.saturating_mul(100).checked_div(of).unwrap_or(100);
     let rate = progress.rate.map(|rate| format!(", {} a second", bytes(rate as u64)));
@@ -306,7 +306,7 @@ fn amount(progress: &Progress) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use raidshmem_core::message::Step;
+    use raidshmem_core::message::RecoveryStep;
 
     fn at(seconds: f64) -> Duration {
         Duration::from_secs_f64(seconds)
@@ -387,7 +387,7 @@ mod tests {
         job.nodes.remove(&2);
         let lost = &mut job.pes[2];
         (lost.being, lost.gone, lost.lost, lost.pid) = (Being::Replaced, true, true, None);
-        set(&mut job, Progress::default());
+        set(&mut job, RebuildProgress::default());
         let shown = text(&job);
         for line in [
             "4 PEs on 3 nodes: 3 alive, 1 being replaced\n",
@@ -401,11 +401,14 @@ mod tests {
         let last = |job: &Picture| view(job).lines.pop().unwrap();
         let waits = "recovery, for 2.0 s: waits until all PEs are in a checkpoint or restart";
         assert_eq!(last(&job), waits);
-        set(&mut job, Progress { step: Some(Step::Verify), ..Progress::default() });
+        set(
+            &mut job,
+            RebuildProgress { step: Some(RecoveryStep::Verify), ..RebuildProgress::default() },
+        );
         assert_eq!(last(&job), "recovery, for 2.0 s: what is left is checked");
-        let (step, bytes) = (Some(Step::Rebuild), Some((12 << 20, 40 << 20)));
+        let (step, bytes) = (Some(RecoveryStep::Rebuild), Some((12 << 20, 40 << 20)));
         let (rate, left) = (Some(f64::from(14 << 20)), Some(at(2.0)));
-        set(&mut job, Progress { step, bytes, rate, left });
+        set(&mut job, RebuildProgress { step, bytes, rate, left });
         assert_eq!(last(&job), "recovery, for 2.0 s: what was lost is rebuilt");
         let words = "30 %, 12.0 MiB of 40.0 MiB, 14.0 MiB a second, 2.0 s left";
         let bar = view(&job).bar.unwrap();

@@ -23,7 +23,7 @@ use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::settings::{BackupMode, Settings};
 use raidshmem_core::view::{State, View};
 use raidshmem_report::event::{Event, What};
-use raidshmem_report::job::Job;
+use raidshmem_report::job::JobRecord;
 use raidshmem_report::journal::Journal;
 use raidshmem_report::record::End;
 
@@ -38,7 +38,7 @@ pub struct Telling {
     /// Number of the last view that was seen, and the incarnations in it.
     view: (ViewNumber, Vec<Incarnation>),
     started: bool,
-    job: Job,
+    job: JobRecord,
     readers: Readers,
     journal: Journal,
     feed: Option<Feed>,
@@ -50,7 +50,11 @@ impl Telling {
     ///
     /// # Errors
     /// Too few threads.
-    pub fn new(settings: &Settings, job: Job, mut readers: Readers) -> std::io::Result<Telling> {
+    pub fn new(
+        settings: &Settings,
+        job: JobRecord,
+        mut readers: Readers,
+    ) -> std::io::Result<Telling> {
         let kept = match settings.backup_mode {
             BackupMode::Single | BackupMode::Double => "copies",
             _ => "parity",

@@ -15,7 +15,7 @@
 
 use std::ops::Range;
 
-use raidshmem_core::schedule::{self, Nodes, Step};
+use raidshmem_core::schedule::{self, Nodes, ScheduleRound};
 
 use crate::openshmem::group::{DONE_AT, Group, READY_AT, SPREAD_AT, TREE_AT};
 use crate::openshmem::memory::address::{Sym, SymIn};
@@ -129,7 +129,7 @@ impl Relay<'_> {
     /// Does the steps of a leader; each has its word.
     fn pass(
         &self,
-        steps: impl Iterator<Item = Step>,
+        steps: impl Iterator<Item = ScheduleRound>,
         word: impl Fn(usize) -> usize,
         (from, spared): (SymIn<u8>, Option<usize>),
         of: &dyn Fn(usize) -> Vec<Range<usize>>,

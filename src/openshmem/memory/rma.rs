@@ -103,7 +103,7 @@ pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: 
 /// Copies a buffer of `bytes`, which the place holds too.
 #[inline]
 pub(super) fn put_to(place: SegmentRange, source: In<u8>, bytes: usize) {
-    if place.world.drops_at(place.pe.at()) {
+    if place.world.drops_at(place.pe) {
         return;
     }
     if place.is_far() {
@@ -220,7 +220,7 @@ pub fn put_blocks(
 ) {
     let place = SegmentRange::new(call, "dest", dest, by.extent(call, by.dest_bytes), pe);
     by.extent(call, by.source_bytes);
-    if place.world.drops_at(place.pe.at()) {
+    if place.world.drops_at(place.pe) {
         return;
     }
     check_buffer(call, "source", source.addr(), place.world);

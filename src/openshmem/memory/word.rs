@@ -78,7 +78,7 @@ impl Word {
     #[inline]
     pub fn change(self, how: Update, value: u64) {
         let SegmentRange { world, pe, .. } = self.place;
-        if world.drops_at(pe.at()) {
+        if world.drops_at(pe) {
             return;
         }
         if self.place.is_far() {
@@ -93,7 +93,7 @@ impl Word {
     #[inline]
     pub fn update_later<T: Bits>(self, how: Update, value: u64, before: Out<T>) {
         let SegmentRange { world, pe, .. } = self.place;
-        match self.place.is_far() && !world.members.faulted() && !world.fewer.is_lost(pe.at()) {
+        match self.place.is_far() && !world.members.faulted() && !world.fewer.is_lost(pe) {
             true => self.place.ask_later(self.bytes, (how, value), before.erase()),
             false => before.write(T::of(self.update(how, value))),
         }
@@ -103,7 +103,7 @@ impl Word {
     #[inline(always)] // `how` is a constant of the caller
     pub fn update(self, how: Update, value: u64) -> u64 {
         let SegmentRange { world, pe, .. } = self.place;
-        if world.drops_at(pe.at()) {
+        if world.drops_at(pe) {
             return 0;
         }
         let before = self.apply(how, value);

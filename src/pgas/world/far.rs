@@ -44,7 +44,7 @@ pub(in crate::pgas) struct EngineEvents {
 
 impl EventSink for EngineEvents {
     fn gone(&self, pe: Pe, incarnation: Incarnation) -> bool {
-        let member = self.page.member(pe.at());
+        let member = self.page.member(pe);
         member.state != State::Alive || member.incarnation != incarnation
     }
 

@@ -13,14 +13,14 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 
 use raidshmem_core::agree::Decision;
-use raidshmem_core::quantity::ViewNumber;
+use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_sys::lock;
 
 /// Which row of agreements: a team, or an active set and its words.
 pub type Row = (u64, usize);
 
 /// What is called with the number of a lost PE, and whether its node is lost.
-pub type Told = Box<dyn Fn(usize, bool) + Send>;
+pub type Told = Box<dyn Fn(Pe, bool) + Send>;
 
 /// The news of each member of an agreement when its record was read last.
 #[derive(Debug)]
@@ -116,25 +116,25 @@ impl Fewer {
 
     /// True if PE `pe` is known to be lost.
     #[inline]
-    pub fn is_lost(&self, pe: usize) -> bool {
+    pub fn is_lost(&self, pe: Pe) -> bool {
         self.goes_on && {
             fence(Ordering::Acquire); // who found its memory taken away finds that it is lost
-            self.lost_in[pe].load(Ordering::Relaxed) != 0
+            self.lost_in[pe.at()].load(Ordering::Relaxed) != 0
         }
     }
 
     /// True if PE `pe` was known to be lost in `view`.
-    pub fn was_lost(&self, pe: usize, view: ViewNumber) -> bool {
-        let since = self.lost_in[pe].load(Ordering::Relaxed);
+    pub fn was_lost(&self, pe: Pe, view: ViewNumber) -> bool {
+        let since = self.lost_in[pe.at()].load(Ordering::Relaxed);
         since != 0 && since <= view.0
     }
 
     /// PE `pe` is lost in `view`. False if that was known.
-    pub(in crate::pgas) fn lose(&self, pe: usize, view: ViewNumber) -> bool {
-        if self.lost_in[pe].load(Ordering::Relaxed) != 0 {
+    pub(in crate::pgas) fn lose(&self, pe: Pe, view: ViewNumber) -> bool {
+        if self.lost_in[pe.at()].load(Ordering::Relaxed) != 0 {
             return false;
         }
-        self.lost_in[pe].store(view.0, Ordering::Relaxed);
+        self.lost_in[pe.at()].store(view.0, Ordering::Relaxed);
         self.newest.store(view.0, Ordering::Relaxed);
         true
     }
@@ -158,7 +158,7 @@ impl Fewer {
     }
 
     /// True if the program has acknowledged that PE `pe` is lost.
-    pub fn is_acknowledged(&self, pe: usize) -> bool {
+    pub fn is_acknowledged(&self, pe: Pe) -> bool {
         self.was_lost(pe, ViewNumber(self.acknowledged.load(Ordering::Relaxed)))
     }
 
@@ -187,7 +187,7 @@ impl Fewer {
     }
 
     /// Tells this thread what it was not told, unless it is being told of something.
-    pub(in crate::pgas) fn tell(&self, with_node: impl Fn(usize) -> bool) {
+    pub(in crate::pgas) fn tell(&self, with_node: impl Fn(Pe) -> bool) {
         if LISTENS.replace(true) {
             return;
         }
@@ -199,15 +199,15 @@ impl Fewer {
     }
 
     /// The next listener of this thread that has to be told, and of whom.
-    fn untold(&self) -> Option<(usize, Told, Vec<usize>)> {
+    fn untold(&self) -> Option<(usize, Told, Vec<Pe>)> {
         let (thread, newest) = (thread::current().id(), self.newest.load(Ordering::Relaxed));
         let mut listeners = lock(&self.listeners);
         let is_next = |one: &Listener| one.thread == thread && one.since < newest;
         let at = listeners.iter().position(is_next)?;
         let since = std::mem::replace(&mut listeners[at].since, newest);
         let told = listeners[at].told.take()?;
-        let news = (0..self.lost_in.len()).filter(|&pe| {
-            let lost_in = self.lost_in[pe].load(Ordering::Relaxed);
+        let news = Pe::all(self.lost_in.len()).filter(|&pe| {
+            let lost_in = self.lost_in[pe.at()].load(Ordering::Relaxed);
             since < lost_in && lost_in <= newest
         });
         Some((at, told, news.collect()))

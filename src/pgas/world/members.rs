@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::inject::{FaultTarget, Point, Rule};
-use raidshmem_core::message::{Flaw, PeMessage, Report, Step, Welcome};
+use raidshmem_core::message::{Flaw, PeMessage, RecoveryStep, Report, Welcome};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::view::{Member, State, View};
 use raidshmem_sys::lock;
@@ -79,12 +79,12 @@ impl Membership {
 
     /// PE `pe` in the view that is shown.
     pub(in crate::pgas) fn member(&self, pe: Pe) -> Member {
-        self.page.member(pe.at())
+        self.page.member(pe)
     }
 
     /// The same of PE `pe`, in the view that is shown.
     pub fn incarnation_of(&self, pe: Pe) -> Incarnation {
-        if pe == self.me { self.incarnation } else { self.page.member(pe.at()).incarnation }
+        if pe == self.me { self.incarnation } else { self.page.member(pe).incarnation }
     }
 
     /// The connection to the agent, if there is one.
@@ -156,7 +156,7 @@ impl Membership {
     /// True once the page shows a view, and with an engine one in which this process is alive:
     /// addresses are sent before the view that needs them.
     pub(in crate::pgas) fn shown(&self, with_engine: bool) -> bool {
-        let own = || self.page.member(self.me.at());
+        let own = || self.page.member(self.me);
         let alive = || own().state == State::Alive && own().incarnation == self.incarnation;
         self.view_number() >= ViewNumber(1) && (!with_engine || alive())
     }
@@ -214,7 +214,7 @@ impl Membership {
     }
 
     /// The recovery has come to a step, of which one PE tells.
-    pub(crate) fn report_step(&self, step: Step) {
+    pub(crate) fn report_step(&self, step: RecoveryStep) {
         if self.me == Pe(0) {
             self.report(Report::Step(step));
         }
@@ -231,7 +231,7 @@ impl Membership {
     #[cold]
     fn stand_at(&self, point: Point, checkpoint: CheckpointNumber) {
         for &(rule, what) in &self.rules {
-            if what.matches(self.me.at(), self.node as usize, checkpoint, point) {
+            if what.matches(self.me, self.node as usize, checkpoint, point) {
                 self.say(&PeMessage::AtPoint { rule });
                 if let FaultTarget::Stop(_) = what.target {
                     process::stop();

@@ -22,7 +22,7 @@ const AUDITED: u8 = 0xa5;
 
 /// What is where in the own segment.
 #[derive(Debug)]
-pub struct Memory {
+pub struct PeMemory {
     segments: &'static Segments,
     heap: Mutex<Heap>,
     regions: Mutex<Regions>,
@@ -30,12 +30,12 @@ pub struct Memory {
     advised: OnceLock<Advised>,
 }
 
-impl Memory {
+impl PeMemory {
     /// With nothing allocated.
-    pub(in crate::pgas) fn new(segments: &'static Segments) -> Memory {
+    pub(in crate::pgas) fn new(segments: &'static Segments) -> PeMemory {
         let heap = Mutex::new(Heap::new(segments.layout().heap_len));
         let (regions, covered) = (Mutex::default(), Mutex::new(None));
-        Memory { segments, heap, regions, covered, advised: OnceLock::new() }
+        PeMemory { segments, heap, regions, covered, advised: OnceLock::new() }
     }
 
     /// Checkpoints leave out what a plan says, from now on; before anything is allocated.

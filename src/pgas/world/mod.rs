@@ -46,7 +46,7 @@ use self::finish::Finish;
 use self::local::Local;
 use self::meetings::Meetings;
 use self::members::{Fault, Membership};
-use self::memory::Memory;
+use self::memory::PeMemory;
 use self::nodes::{Nodes, progression};
 use self::pace::Pace;
 use self::segments::Segments;
@@ -65,7 +65,7 @@ pub struct World {
     /// Where the bytes of PEs are.
     pub(crate) segments: &'static Segments,
     /// What is where in the own one.
-    pub(crate) memory: Memory,
+    pub(crate) memory: PeMemory,
     /// Its ways to the others.
     pub(crate) comm: Communication,
     /// What this PE keeps for checkpoints.

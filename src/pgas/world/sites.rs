@@ -5,6 +5,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::store::site::Apart;
 use raidshmem_sys::lock;
 
@@ -46,7 +47,7 @@ impl Sites {
     }
 
     /// The PE that this one is behind.
-    pub(crate) fn reference(&self) -> Option<usize> {
+    pub(crate) fn reference(&self) -> Option<Pe> {
         lock(&self.who).as_ref().map(|apart| apart.reference)
     }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 use super::*;
 
 #[derive(Clone)]
-struct Job {
+struct DrawnJob {
     machine: Membership,
     /// What was asked for and has not happened yet.
     pending: Vec<Event>,
@@ -18,13 +18,13 @@ struct Job {
     losses: u32,
 }
 
-impl Job {
-    fn new() -> Job {
+impl DrawnJob {
+    fn new() -> DrawnJob {
         let (node_of, spares) = (vec![0, 1], Vec::new());
         let shape = Shape { node_of, nodes: 2, spares, fabric: Fabric::Shm };
         let settings = Settings { backup_mode: BackupMode::Raid5, ..Settings::default() };
         let (machine, first) = Membership::new(&shape, &settings, vec![0; 2]);
-        let mut job = Job { machine, pending: Vec::new(), running: Vec::new(), losses: 2 };
+        let mut job = DrawnJob { machine, pending: Vec::new(), running: Vec::new(), losses: 2 };
         job.act(first);
         job
     }
@@ -93,7 +93,7 @@ impl Job {
         events
     }
 
-    fn after(&self, event: &Event) -> Job {
+    fn after(&self, event: &Event) -> DrawnJob {
         let mut job = self.clone();
         let told = format!("{event:?}");
         job.pending.retain(|pending| format!("{pending:?}") != told);
@@ -118,9 +118,9 @@ impl Job {
         job
     }
 
-    fn place(&self, pe: usize) -> &'static str {
-        let carried = self.machine.pes[pe].proc.is_some();
-        match (self.machine.pes[pe].stage, self.machine.view.pes[pe].state) {
+    fn place(&self, pe: Pe) -> &'static str {
+        let carried = self.machine.pes[pe.at()].proc.is_some();
+        match (self.machine.pes[pe.at()].stage, self.machine.view.pes[pe.at()].state) {
             _ if self.machine.ended => "JobEnded",
             (Stage::Starting, _) => "Starting",
             (Stage::Finalizing, _) => "Finalizing",
@@ -154,17 +154,17 @@ fn name(event: &Event) -> &'static str {
 fn draw() -> (String, usize) {
     let mut rows = BTreeSet::new();
     let mut seen = HashSet::new();
-    let mut stack = vec![Job::new()];
+    let mut stack = vec![DrawnJob::new()];
     while let Some(job) = stack.pop() {
         for event in job.events() {
             let next = job.after(&event);
-            for pe in 0..2 {
+            for pe in Pe::all(2) {
                 let (from, to) = (job.place(pe), next.place(pe));
                 if from != to {
                     rows.insert(format!("  {from} -> {to} [label=\"{}\"];\n", name(&event)));
                 }
             }
-            let Job { machine, pending, running, losses } = &next;
+            let DrawnJob { machine, pending, running, losses } = &next;
             let goes_on = !(machine.ended || machine.unrecoverable());
             let nobody = running.is_empty() && pending.is_empty();
             assert!(!(goes_on && nobody), "nobody is left to end it: {machine:?}");

@@ -38,7 +38,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ended::{Ended, UNRECOVERABLE};
 use crate::inject::Rule;
 use crate::message::{Down, PeMessage, ProcId, Report};
-use crate::placement::substitute::Site;
+use crate::placement::substitute::JobLayout;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::settings::{BackupMode, Fabric, Rollback, Settings, Substitute};
 use crate::view::{Member, State, View};
@@ -71,7 +71,7 @@ enum Stage {
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct PeEntry {
     proc: Option<ProcId>,
     stage: Stage,
     memory_made: bool,
@@ -111,9 +111,9 @@ pub struct Membership {
     rules: Vec<Rule>,
     fired: BTreeSet<u32>,
     /// Groups and failure domains: a substitute keeps away from its group.
-    site: Site,
+    site: JobLayout,
     view: View,
-    pes: Vec<Entry>,
+    pes: Vec<PeEntry>,
     /// Memories of lost PEs that are being wiped.
     wiping: BTreeSet<(Pe, u32)>,
     procs: BTreeMap<ProcId, Proc>,
@@ -142,8 +142,12 @@ pub struct Membership {
 
 impl Membership {
     /// A job that is about to start, and the actions that start it.
-    pub fn new(shape: &Shape, settings: &Settings, site: impl Into<Site>) -> (Self, Vec<Action>) {
-        let pe = |_: &u32| Entry {
+    pub fn new(
+        shape: &Shape,
+        settings: &Settings,
+        site: impl Into<JobLayout>,
+    ) -> (Self, Vec<Action>) {
+        let pe = |_: &u32| PeEntry {
             proc: None,
             stage: Stage::Starting,
             memory_made: false,

@@ -2,7 +2,7 @@
 //!
 //! Part of the machine in [`super`].
 
-use super::{Entry, Membership, Role, Stage};
+use super::{Membership, PeEntry, Role, Stage};
 use crate::message::ProcId;
 use crate::quantity::Pe;
 use crate::stall::Standing;
@@ -45,7 +45,7 @@ impl Membership {
 
     /// How far each PE is.
     pub fn standing(&self) -> Vec<Standing> {
-        let of = |(number, (pe, member)): (usize, (&Entry, &Member))| match pe.stage {
+        let of = |(number, (pe, member)): (usize, (&PeEntry, &Member))| match pe.stage {
             _ if self.is_hole(Pe::of(number)) => Standing::Hole,
             Stage::Finalized => Standing::Ended,
             _ if pe.status.is_some() => Standing::Ended,

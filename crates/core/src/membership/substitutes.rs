@@ -110,7 +110,7 @@ impl Membership {
             spare: self.spare(|at| at == node).is_some(),
         };
         let places = self.shown.keys().map(place).filter(|place| spawn || place.spare);
-        let node = self.site.best(lost.at(), &node_of, places)?.node as u32;
+        let node = self.site.best(lost, &node_of, places)?.node as u32;
         Some((self.spare(|at| at == node), node))
     }
 

@@ -39,7 +39,7 @@ pub fn bindings(machine: &Machine, pes: usize, bind: Bind) -> Vec<Binding> {
         return (0..pes).map(|pe| binding(machine, &[order[pe % threads]])).collect();
     }
     let cores = machine.cores();
-    let share = |pe: usize| {
+    let share = |pe| {
         let (first, after) = (pe * cores / pes, (pe + 1) * cores / pes);
         match bind {
             Bind::Core => threads_of(machine, first..first + 1),

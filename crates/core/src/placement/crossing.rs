@@ -7,6 +7,8 @@
 //!
 //! Invariants: sizes of groups do not change; the sum never grows; the work is bounded.
 
+use crate::quantity::Pe;
+
 /// Exchanges that are looked at before it is left as it is.
 const LOOKS_MAX: usize = 2_000_000;
 
@@ -49,13 +51,13 @@ pub(super) fn improve(
     let mut gained = true;
     while gained && left > bound && looks < LOOKS_MAX {
         gained = false;
-        for pe in 0..tally.group_of.len() {
+        for pe in Pe::all(tally.group_of.len()) {
             if !tally.oversubscribed(pe) {
                 continue;
             }
-            let better = |&other: &usize| tally.gain(pe, other) < (0, 0);
+            let better = |&other: &Pe| tally.gain(pe, other) < (0, 0);
             looks += tally.group_of.len();
-            if let Some(other) = (0..tally.group_of.len()).find(better) {
+            if let Some(other) = Pe::all(tally.group_of.len()).find(better) {
                 tally.exchange(pe, other);
                 gained = true;
             }
@@ -83,26 +85,26 @@ impl<'a> Tally<'a> {
         self.members.iter().flatten().map(over).sum()
     }
 
-    fn cell(&self, kind: usize, pe: usize, group: usize) -> usize {
-        self.of_kind[kind][pe] * self.groups + group
+    fn cell(&self, kind: usize, pe: Pe, group: usize) -> usize {
+        self.of_kind[kind][pe.at()] * self.groups + group
     }
 
     /// True if this PE is in a domain that has too many of its group.
-    fn oversubscribed(&self, pe: usize) -> bool {
-        let members = |kind: usize| self.members[kind][self.cell(kind, pe, self.group_of[pe])];
+    fn oversubscribed(&self, pe: Pe) -> bool {
+        let members = |kind: usize| self.members[kind][self.cell(kind, pe, self.group_of[pe.at()])];
         (0..self.of_kind.len()).any(|kind| members(kind) > self.parity)
     }
 
     /// What changes when two PEs take each other's place: the excess, and the sum of the squares
     /// of all counts.
-    fn gain(&self, a: usize, b: usize) -> (isize, isize) {
-        let (from, to) = (self.group_of[a], self.group_of[b]);
+    fn gain(&self, a: Pe, b: Pe) -> (isize, isize) {
+        let (from, to) = (self.group_of[a.at()], self.group_of[b.at()]);
         let mut sums = (0, 0);
         if from == to {
             return sums;
         }
         for kind in 0..self.of_kind.len() {
-            if self.of_kind[kind][a] == self.of_kind[kind][b] {
+            if self.of_kind[kind][a.at()] == self.of_kind[kind][b.at()] {
                 continue;
             }
             let less = [self.cell(kind, a, from), self.cell(kind, b, to)];
@@ -119,8 +121,8 @@ impl<'a> Tally<'a> {
         sums
     }
 
-    fn exchange(&mut self, a: usize, b: usize) {
-        let (from, to) = (self.group_of[a], self.group_of[b]);
+    fn exchange(&mut self, a: Pe, b: Pe) {
+        let (from, to) = (self.group_of[a.at()], self.group_of[b.at()]);
         for kind in 0..self.of_kind.len() {
             for (pe, old, new) in [(a, from, to), (b, to, from)] {
                 let (old, new) = (self.cell(kind, pe, old), self.cell(kind, pe, new));
@@ -128,6 +130,6 @@ impl<'a> Tally<'a> {
                 self.members[kind][new] += 1;
             }
         }
-        (self.group_of[a], self.group_of[b]) = (to, from);
+        (self.group_of[a.at()], self.group_of[b.at()]) = (to, from);
     }
 }

@@ -189,10 +189,10 @@ impl Reader<'_> {
 
 /// A host name in which some parts are one of several numbers.
 #[derive(Debug, PartialEq, Eq)]
-struct Pattern(Vec<Part>);
+struct Pattern(Vec<NamePart>);
 
 #[derive(Debug, PartialEq, Eq)]
-enum Part {
+enum NamePart {
     Text(String),
     /// First, last and fewest digits of each range.
     Numbers(Vec<(u64, u64, usize)>),
@@ -204,11 +204,11 @@ impl Pattern {
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('[') {
             let (ranges, after) = after.split_once(']')?;
-            parts.push(Part::Text(literal(before)?));
-            parts.push(Part::Numbers(ranges.split(',').map(range).collect::<Option<_>>()?));
+            parts.push(NamePart::Text(literal(before)?));
+            parts.push(NamePart::Numbers(ranges.split(',').map(range).collect::<Option<_>>()?));
             rest = after;
         }
-        parts.push(Part::Text(literal(rest)?));
+        parts.push(NamePart::Text(literal(rest)?));
         (!text.is_empty()).then_some(Pattern(parts))
     }
 
@@ -234,13 +234,13 @@ fn range(text: &str) -> Option<(u64, u64, usize)> {
     (from <= to).then_some((from, to, first.len()))
 }
 
-fn matches(parts: &[Part], host: &str) -> bool {
+fn matches(parts: &[NamePart], host: &str) -> bool {
     match parts.split_first() {
         None => host.is_empty(),
-        Some((Part::Text(text), after)) => {
+        Some((NamePart::Text(text), after)) => {
             host.strip_prefix(text.as_str()).is_some_and(|rest| matches(after, rest))
         }
-        Some((Part::Numbers(ranges), after)) => {
+        Some((NamePart::Numbers(ranges), after)) => {
             let digits = host.bytes().take_while(u8::is_ascii_digit).count();
             (1..=digits).any(|len| {
                 let (number, rest) = host.split_at(len);

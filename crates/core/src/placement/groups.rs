@@ -269,7 +269,7 @@ fn widest_first(of_kind: &[Vec<usize>]) -> Vec<usize> {
 
 /// Deals the PEs, sorted by the domains of the kinds in `order`, round robin over the groups.
 fn deal(of_kind: &[Vec<usize>], order: &[usize], number: usize) -> Vec<usize> {
-    let path = |pe: usize| order.iter().map(move |&kind| of_kind[kind][pe]);
+    let path = |at: usize| order.iter().map(move |&kind| of_kind[kind][at]);
     let mut pes: Vec<usize> = (0..of_kind[0].len()).collect();
     if !breaks(Mutant::DomainsIgnored) {
         pes.sort_by(|&a, &b| path(a).cmp(path(b)).then(a.cmp(&b)));

@@ -14,10 +14,11 @@
 use std::cmp::Reverse;
 
 use super::domains::Domains;
+use crate::quantity::Pe;
 
 /// What the choice of a place needs to know of a job; from groups alone, nodes fail one by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Site {
+pub struct JobLayout {
     /// Parity group of each PE.
     pub group_of: Vec<usize>,
     /// Failure domains of the nodes.
@@ -26,9 +27,9 @@ pub struct Site {
     pub parity: usize,
 }
 
-impl From<Vec<usize>> for Site {
-    fn from(group_of: Vec<usize>) -> Site {
-        Site { group_of, domains: Domains::default(), parity: 1 }
+impl From<Vec<usize>> for JobLayout {
+    fn from(group_of: Vec<usize>) -> JobLayout {
+        JobLayout { group_of, domains: Domains::default(), parity: 1 }
     }
 }
 
@@ -50,21 +51,23 @@ struct Company {
     others: usize,
 }
 
-impl Site {
+impl JobLayout {
     /// The best of `places` for PE `lost`, when `node_of` is where each PE is, or was when it died.
     pub fn best(
         &self,
-        lost: usize,
+        lost: Pe,
         node_of: &[usize],
         places: impl Iterator<Item = Candidate>,
     ) -> Option<Candidate> {
-        let member = |&pe: &usize| pe != lost && self.group_of[pe] == self.group_of[lost];
-        let group: Vec<usize> = (0..node_of.len()).filter(member).map(|pe| node_of[pe]).collect();
+        let all = || Pe::all(node_of.len()).filter(|&pe| pe != lost);
+        let group_of = |pe: Pe| self.group_of[pe.at()];
+        let members = all().filter(|&pe| group_of(pe) == group_of(lost));
+        let group: Vec<usize> = members.map(|pe| node_of[pe.at()]).collect();
         let mut load = std::collections::BTreeMap::new();
-        for (_, &node) in node_of.iter().enumerate().filter(|&(pe, _)| pe != lost) {
-            *load.entry(node).or_insert(0usize) += 1;
+        for pe in all() {
+            *load.entry(node_of[pe.at()]).or_insert(0usize) += 1;
         }
-        let home = node_of[lost];
+        let home = node_of[lost.at()];
         places.min_by_key(|place| {
             let Company { over, others } = self.company(place.node, &group);
             let near = self.domains.separation(home, place.node);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::groups::{Grouping, InGroup, Sizes, plan};
-use super::substitute::{Candidate, Site};
+use super::substitute::{Candidate, JobLayout};
 use super::{Domains, Kind, Source, coloring, crossing};
 use crate::quantity::Pe;
 
@@ -231,14 +231,14 @@ proptest! {
         prop_assume!(pes > 2);
         let plan = job.plan(Some(2), 1);
         let group_of: Vec<usize> = plan.of.iter().map(|of| of.group).collect();
-        let site = Site { group_of, domains: job.domains.clone(), parity: 1 };
+        let site = JobLayout { group_of, domains: job.domains.clone(), parity: 1 };
         let nodes = job.node_of.iter().max().unwrap() + 1;
         let places: Vec<Candidate> = places
             .iter()
             .map(|(node, spare)| Candidate { node: node.index(nodes), spare: *spare })
             .collect();
         let lost = lost.index(pes);
-        let best = site.best(lost, &job.node_of, places.iter().copied()).unwrap();
+        let best = site.best(Pe::of(lost), &job.node_of, places.iter().copied()).unwrap();
         prop_assert!(places.contains(&best));
         let away = |place: &Candidate, kind: usize| {
             let here = job.domains.of(kind, place.node);
@@ -325,9 +325,11 @@ fn ten_thousand_pes_in_time() {
     }
     let plan = job.plan(None, 2);
     let group_of = plan.of.iter().map(|of| of.group).collect();
-    let site = Site { group_of, domains: job.domains.clone(), parity: 2 };
+    let site = JobLayout { group_of, domains: job.domains.clone(), parity: 2 };
     let places = (0..nodes).map(|node| Candidate { node, spare: false });
-    timed(|| (0..16).for_each(|pe| assert!(site.best(pe, &job.node_of, places.clone()).is_some())));
+    timed(|| {
+        Pe::all(16).for_each(|pe| assert!(site.best(pe, &job.node_of, places.clone()).is_some()))
+    });
 }
 
 #[test]
@@ -357,14 +359,14 @@ fn what_is_survived_is_said_of_every_kind() {
 fn a_substitute_stays_near() {
     let four = Job::new(&[1; 8], vec![kind("rack", vec![0, 0, 0, 0, 1, 1, 1, 1])]);
     // Groups {0, 4}, {1, 5}, {2, 6}, {3, 7}: one of each rack.
-    let site = |parity| Site {
+    let site = |parity| JobLayout {
         group_of: vec![0, 1, 2, 3, 0, 1, 2, 3],
         domains: four.domains.clone(),
         parity,
     };
     let go = |parity, lost, nodes: &[(usize, bool)]| {
         let places = nodes.iter().map(|&(node, spare)| Candidate { node, spare });
-        site(parity).best(lost, &four.node_of, places).unwrap().node
+        site(parity).best(Pe(lost), &four.node_of, places).unwrap().node
     };
     let all: Vec<(usize, bool)> = (0..8).map(|node| (node, false)).collect();
     assert_eq!(go(1, 2, &all), 2, "the same node");

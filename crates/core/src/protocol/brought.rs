@@ -16,6 +16,7 @@
 
 use super::{At, meeting};
 use crate::plan::Lost;
+use crate::quantity::Pe;
 use crate::store::intent::{INTENTS, Intents};
 use crate::store::phase::Votes;
 use crate::store::site::{CALLS, Calls};
@@ -31,7 +32,7 @@ pub fn is_in_tree(at: At) -> bool {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Found {
     /// The lowest PE that knows of a snapshot, and its length.
-    len: Option<(usize, u64)>,
+    len: Option<(Pe, u64)>,
     /// PEs that miss a part of their snapshot.
     pub incomplete: u64,
     /// [`crate::status::Ending`] of who is furthest at its end, or 0.
@@ -41,7 +42,7 @@ pub struct Found {
 impl Found {
     /// What PE `pe` found: the length of the snapshot that its findings speak of (0 if it knows of
     /// none), whether it misses a part of its own, and how it came to its end.
-    pub fn of(pe: usize, len: u64, misses: bool, ending: u64) -> Found {
+    pub fn of(pe: Pe, len: u64, misses: bool, ending: u64) -> Found {
         Found { len: (len != 0).then_some((pe, len)), incomplete: misses.into(), ending }
     }
 
@@ -88,7 +89,7 @@ impl Brought {
                 body[4 + CALLS] = *ending;
             }
             Brought::Found(Found { len, incomplete, ending }) => {
-                let (pe, len) = len.map_or((0, 0), |(pe, len)| (pe as u64, len));
+                let (pe, len) = len.map_or((0, 0), |(pe, len)| (u64::from(pe.0), len));
                 body[..4].copy_from_slice(&[pe, len, *incomplete, *ending]);
             }
             Brought::Judged(lost) => body[..3].copy_from_slice(&Lost::words(*lost)),
@@ -112,7 +113,7 @@ impl Brought {
             }
             At::MeetVerified => {
                 let [pe, len, incomplete, ending] = part(body);
-                let len = (len != 0).then_some((pe as usize, len));
+                let len = (len != 0).then_some((Pe(pe as u32), len));
                 Brought::Found(Found { len, incomplete, ending })
             }
             At::MeetJudged => Brought::Judged(Lost::read(part(body))),
@@ -152,19 +153,20 @@ impl Sum for Brought {
 mod tests {
     use super::*;
     use crate::plan::Unrecoverable;
-    use crate::quantity::{CheckpointNumber, Pe};
+    use crate::quantity::CheckpointNumber;
     use crate::store::intent::Intent;
     use crate::store::phase::{Phase, Vote};
     use crate::store::site::Called;
 
-    fn brought(pe: usize) -> [(At, Brought); 5] {
-        let number = CheckpointNumber(7 + pe as u64);
-        let call = Called { site: 90 + pe as u64, number, new: pe == 2, ..Called::default() };
+    fn brought(pe: Pe) -> [(At, Brought); 5] {
+        let number = CheckpointNumber(7 + u64::from(pe.0));
+        let call =
+            Called { site: 90 + u64::from(pe.0), number, new: pe == Pe(2), ..Called::default() };
         let calls = Calls::of(pe, &call);
-        let intent = Intent { digest: 5, len: 6 + pe as u64, hold: 8, need: 9, available: 3 };
+        let intent = Intent { digest: 5, len: 6 + u64::from(pe.0), hold: 8, need: 9, available: 3 };
         let vote = Vote { phase: Some(Phase::Encoded(number)), decided: Some(number) };
         let lost = Unrecoverable {
-            group: pe,
+            group: pe.at(),
             pes: vec![Pe(4)],
             damaged: vec![Pe(6), Pe(5)],
             parity: None,
@@ -172,8 +174,8 @@ mod tests {
         [
             (At::MeetReset, Brought::Nothing),
             (At::BarrierQ, Brought::Intents(Intents::of((pe, 3), &intent, Some(1)), calls)),
-            (At::MeetSettling, Brought::Settling(Votes::of(vote), calls, pe as u64)),
-            (At::MeetVerified, Brought::Found(Found::of(pe, 70 + pe as u64, true, 2))),
+            (At::MeetSettling, Brought::Settling(Votes::of(vote), calls, pe.0.into())),
+            (At::MeetVerified, Brought::Found(Found::of(pe, 70 + u64::from(pe.0), true, 2))),
             (At::MeetJudged, Brought::Judged(Some(Lost::of(&lost, &[4, 5, 6].map(Pe))))),
         ]
     }
@@ -182,7 +184,7 @@ mod tests {
     fn what_is_brought_survives_its_words_alone_and_added_up() {
         for turn in 0..3 {
             for kind in 0..5 {
-                let of = |pe: usize| brought(pe)[kind];
+                let of = |pe: usize| brought(Pe::of(pe))[kind];
                 let (at, mut all) = of(turn);
                 for pe in [(turn + 1) % 3, (turn + 2) % 3] {
                     all.add(&of(pe).1);
@@ -201,10 +203,10 @@ mod tests {
 
     #[test]
     fn the_lowest_pe_that_knows_says_what_the_findings_speak_of() {
-        let mut found = Found::of(0, 0, true, 0);
-        found.add(&Found::of(2, 50, false, 1));
-        found.add(&Found::of(1, 40, true, 0));
+        let mut found = Found::of(Pe(0), 0, true, 0);
+        found.add(&Found::of(Pe(2), 50, false, 1));
+        found.add(&Found::of(Pe(1), 40, true, 0));
         assert_eq!((found.snapshot_len(), found.incomplete, found.ending), (40, 2, 1));
-        assert_eq!(Found::of(3, 0, false, 0).snapshot_len(), 0);
+        assert_eq!(Found::of(Pe(3), 0, false, 0).snapshot_len(), 0);
     }
 }

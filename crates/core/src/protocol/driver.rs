@@ -43,7 +43,7 @@ pub enum Judgement {
 
 /// How an operation went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum OpProgress {
     /// It is done.
     Done,
     /// A part of it is done; it goes on from there.
@@ -56,7 +56,7 @@ pub enum Progress {
 
 /// How far a step came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum StepResult {
     /// There is another one.
     Again,
     /// There is another one once something has changed.
@@ -68,7 +68,7 @@ pub enum Step {
 /// What a driver runs over: memory, views and peers of one PE.
 pub trait Port {
     /// Carries out an operation of the driver, or a part of it. Does not block.
-    fn carry_out(&mut self, driver: &Driver, op: Op) -> Progress;
+    fn carry_out(&mut self, driver: &Driver, op: Op) -> OpProgress;
 
     /// What is true of this PE at the begin of a checkpoint.
     fn standing(&mut self) -> Standing;
@@ -158,13 +158,13 @@ impl Driver {
     }
 
     /// Takes one step: chooses what a state does, or carries out an operation.
-    pub fn step(&mut self, port: &mut impl Port) -> Step {
+    pub fn step(&mut self, port: &mut impl Port) -> StepResult {
         if self.done == 0 {
             self.done = 1;
             return match self.choose(port) {
                 Ok(path) => {
                     self.path = path;
-                    Step::Again
+                    StepResult::Again
                 }
                 Err(outcome) => self.leave(outcome),
             };
@@ -175,20 +175,20 @@ impl Driver {
             None => port.carry_out(self, op),
         };
         match progress {
-            Progress::Done => self.done += 1,
-            Progress::Part => {}
-            Progress::Wait => return Step::Wait,
-            Progress::Out(outcome) => return self.leave(outcome),
+            OpProgress::Done => self.done += 1,
+            OpProgress::Part => {}
+            OpProgress::Wait => return StepResult::Wait,
+            OpProgress::Out(outcome) => return self.leave(outcome),
         }
-        Step::Again
+        StepResult::Again
     }
 
     /// Leaves the state with this outcome.
-    fn leave(&mut self, outcome: Outcome) -> Step {
+    fn leave(&mut self, outcome: Outcome) -> StepResult {
         let from = self.at;
         self.at = next(self.call, from, outcome).expect("an outcome of the table");
         (self.path, self.done) = (Path::Usual, 0);
-        Step::Left(from, outcome)
+        StepResult::Left(from, outcome)
     }
 
     /// How a state ends whose list is done.
@@ -248,10 +248,10 @@ impl Driver {
     }
 
     /// Operations that only look and decide.
-    fn decides(&mut self, port: &mut impl Port, op: Op) -> Option<Progress> {
+    fn decides(&mut self, port: &mut impl Port, op: Op) -> Option<OpProgress> {
         let unless = |gone: bool| match gone && !port.breaks(Mutant::ViewNotChecked) {
-            true => Progress::Out(Outcome::Changed),
-            false => Progress::Done,
+            true => OpProgress::Out(Outcome::Changed),
+            false => OpProgress::Done,
         };
         Some(match op {
             Op::StillJoined => unless(port.faulted()),
@@ -259,14 +259,14 @@ impl Driver {
             Op::Decide => match self.decide(port) {
                 Some(target) => {
                     self.number = target;
-                    Progress::Done
+                    OpProgress::Done
                 }
                 // Memory is wiped only after this node has shown that it is lost.
-                None if port.changed() => Progress::Out(Outcome::Changed),
-                None => Progress::Out(Outcome::Lost),
+                None if port.changed() => OpProgress::Out(Outcome::Changed),
+                None => OpProgress::Out(Outcome::Lost),
             },
-            Op::FindApart if !self.call.recovers() => Progress::Done,
-            Op::WriteDecision if port.breaks(Mutant::DecisionNotWritten) => Progress::Done,
+            Op::FindApart if !self.call.recovers() => OpProgress::Done,
+            Op::WriteDecision if port.breaks(Mutant::DecisionNotWritten) => OpProgress::Done,
             Op::ReadFindings => {
                 let progress = port.carry_out(self, op);
                 self.ends = port.ends();
@@ -276,7 +276,7 @@ impl Driver {
             Op::Arrive | Op::Await
                 if self.at == At::BarrierB && port.breaks(Mutant::NoBarrierB) =>
             {
-                Progress::Done
+                OpProgress::Done
             }
             _ => return None,
         })

@@ -16,7 +16,7 @@ use crate::store::phase::Phase;
 
 /// A part of the store whose record says which checkpoint it is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
+pub enum StorePart {
     /// The snapshot.
     Snapshot,
     /// The slot of parity.
@@ -62,9 +62,9 @@ pub enum Op {
     /// Posts the phase in the own header.
     Post(Posted),
     /// The record of a part of the own store says nothing.
-    Void(Part),
+    Void(StorePart),
     /// It speaks of the checkpoint again.
-    Seal(Part),
+    Seal(StorePart),
     /// Comes to the barrier or meeting of this state.
     Arrive,
     /// Waits for the others there.
@@ -176,8 +176,8 @@ pub(super) enum Path {
 /// The operations of a state, in their order.
 pub(super) fn list(at: At, path: Path) -> &'static [Op] {
     use Op::*;
-    use Part::{Slot, Snapshot};
     use Posted::*;
+    use StorePart::{Slot, Snapshot};
     match (at, path) {
         (At::Enter, _) => &[ShowCall],
         (At::Follow, _) => &[ShowCall, Op::Follow],

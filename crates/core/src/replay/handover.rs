@@ -22,7 +22,7 @@
 
 #![allow(missing_docs)] // the sentence of each variant speaks of its fields
 
-use super::log::Progress;
+use super::log::EntryProgress;
 
 /// What a substitute shows to origins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,9 +49,9 @@ pub enum Delivery {
 }
 
 /// The way of an entry that is so far, at this stage of its target.
-pub fn deliver(stage: Stage, progress: Progress) -> Delivery {
+pub fn deliver(stage: Stage, progress: EntryProgress) -> Delivery {
     match (progress, stage) {
-        (Progress::Done { old }, _) => Delivery::TakenOver { old },
+        (EntryProgress::Done { old }, _) => Delivery::TakenOver { old },
         (_, Stage::Replaying) => Delivery::Log,
         (_, Stage::Draining) => Delivery::Wait,
         (_, Stage::Direct) => Delivery::CarryOut,

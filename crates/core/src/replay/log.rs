@@ -1,6 +1,6 @@
 //! The logs of one interval between two checkpoints, as data.
 //!
-//! An [`Entry`] is an operation on a PE, kept by its origin in one chain for each target, in the
+//! An [`LogEntry`] is an operation on a PE, kept by its origin in one chain for each target, in the
 //! order of its calls. It is appended before the operation shows. An [`Event`] is what a call
 //! taught the PE that made it. An [`Arrival`] is what a member brings to a meeting of several
 //! PEs, a barrier or a collective: the result is a function of the arrivals of all, so nobody
@@ -61,7 +61,7 @@ impl<B> Effect<B> {
 
 /// How far an operation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Progress {
+pub enum EntryProgress {
     /// It may or may not have happened.
     Begun,
     /// It happened; an atomic operation found this.
@@ -72,24 +72,24 @@ pub enum Progress {
 
 /// An operation in a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Entry<B> {
+pub struct LogEntry<B> {
     /// When it was appended.
     pub time: Time,
     /// What it does.
     pub effect: Effect<B>,
     /// How far it is.
-    pub progress: Progress,
+    pub progress: EntryProgress,
 }
 
-impl<B> Entry<B> {
+impl<B> LogEntry<B> {
     /// An operation that is about to begin.
-    pub fn new(time: Time, effect: Effect<B>) -> Entry<B> {
-        Entry { time, effect, progress: Progress::Begun }
+    pub fn new(time: Time, effect: Effect<B>) -> LogEntry<B> {
+        LogEntry { time, effect, progress: EntryProgress::Begun }
     }
 
     /// Nobody can say whether it happened, and it may not happen twice, if its origin is lost now.
     pub fn is_in_doubt(&self) -> bool {
-        self.effect.is_exact() && self.progress == Progress::Begun
+        self.effect.is_exact() && self.progress == EntryProgress::Begun
     }
 }
 

@@ -17,10 +17,10 @@
 //!
 //! Invariant: an entry is applied once.
 
-use super::log::{Effect, Entry, Progress, Time};
+use super::log::{Effect, EntryProgress, LogEntry, Time};
 
 /// The memory of a substitute.
-pub trait Memory<B> {
+pub trait SubstituteMemory<B> {
     /// The value of a word.
     fn load(&self, at: usize) -> u64;
     /// Writes a word.
@@ -73,11 +73,12 @@ impl Merge {
     /// An origin is in the midst of an atomic operation, and nobody knows yet what it found.
     pub fn apply<B>(
         &mut self,
-        chains: &[Vec<Entry<B>>],
+        chains: &[Vec<LogEntry<B>>],
         until: Time,
-        memory: &mut impl Memory<B>,
+        memory: &mut impl SubstituteMemory<B>,
     ) -> Result<(), InTheMidst> {
-        let fits = |entry: &Entry<B>| entry.time < until && entry.progress != Progress::Logged;
+        let fits =
+            |entry: &LogEntry<B>| entry.time < until && entry.progress != EntryProgress::Logged;
         while let Some(origin) = self.next(chains, fits) {
             let entry = &chains[origin][self.taken[origin]];
             if is_unknown(entry) {
@@ -96,10 +97,10 @@ impl Merge {
     /// As for [`Merge::apply`].
     pub fn finish<B>(
         &mut self,
-        chains: &mut [Vec<Entry<B>>],
-        memory: &mut impl Memory<B>,
+        chains: &mut [Vec<LogEntry<B>>],
+        memory: &mut impl SubstituteMemory<B>,
     ) -> Result<(), InTheMidst> {
-        let is_done = |entry: &Entry<B>| matches!(entry.progress, Progress::Done { .. });
+        let is_done = |entry: &LogEntry<B>| matches!(entry.progress, EntryProgress::Done { .. });
         while let Some(origin) = self.next(chains, is_done) {
             let entry = &chains[origin][self.taken[origin]];
             self.taken[origin] += 1;
@@ -113,14 +114,18 @@ impl Merge {
         while let Some(origin) = self.next(chains, |_| true) {
             let entry = &mut chains[origin][self.taken[origin]];
             self.taken[origin] += 1;
-            entry.progress = Progress::Done { old: before(&entry.effect, memory) };
+            entry.progress = EntryProgress::Done { old: before(&entry.effect, memory) };
             self.carry_out(&entry.effect, entry.progress, memory);
         }
         Ok(())
     }
 
     /// The origin with the earliest entry that is not applied, among those whose next one `fits`.
-    fn next<B>(&self, chains: &[Vec<Entry<B>>], fits: impl Fn(&Entry<B>) -> bool) -> Option<usize> {
+    fn next<B>(
+        &self,
+        chains: &[Vec<LogEntry<B>>],
+        fits: impl Fn(&LogEntry<B>) -> bool,
+    ) -> Option<usize> {
         let next = |&origin: &usize| chains[origin].get(self.taken[origin]);
         let others = (0..chains.len()).filter(|&origin| origin != self.me);
         let ready = others.filter(|origin| next(origin).is_some_and(&fits));
@@ -131,8 +136,8 @@ impl Merge {
     pub fn carry_out<B>(
         &mut self,
         effect: &Effect<B>,
-        progress: Progress,
-        memory: &mut impl Memory<B>,
+        progress: EntryProgress,
+        memory: &mut impl SubstituteMemory<B>,
     ) {
         match (effect, progress) {
             (Effect::Bulk { at, bytes }, _) => memory.copy(*at, bytes),
@@ -140,7 +145,7 @@ impl Merge {
                 self.pending.retain(|edge| edge.at != at); // what came before is over
                 memory.store(at, value);
             }
-            (&Effect::Atomic { at, change }, Progress::Done { old }) => {
+            (&Effect::Atomic { at, change }, EntryProgress::Done { old }) => {
                 self.pending.push(Edge { at, old, new: change.of(old) });
                 self.settle(at, memory);
             }
@@ -149,7 +154,7 @@ impl Merge {
     }
 
     /// Writes what the word holds if that is certain.
-    fn settle<B>(&mut self, at: usize, memory: &mut impl Memory<B>) {
+    fn settle<B>(&mut self, at: usize, memory: &mut impl SubstituteMemory<B>) {
         let edges = self.pending.iter().filter(|edge| edge.at == at);
         let ends = edges.clone().map(|edge| (edge.new, 1));
         let begins = edges.map(|edge| (edge.old, -1));
@@ -169,12 +174,12 @@ impl Merge {
 }
 
 /// What the entry found is not known, and may have been seen.
-fn is_unknown<B>(entry: &Entry<B>) -> bool {
-    matches!(entry.effect, Effect::Atomic { .. }) && entry.progress == Progress::Begun
+fn is_unknown<B>(entry: &LogEntry<B>) -> bool {
+    matches!(entry.effect, Effect::Atomic { .. }) && entry.progress == EntryProgress::Begun
 }
 
 /// What an operation that nobody has carried out finds.
-fn before<B>(effect: &Effect<B>, memory: &impl Memory<B>) -> u64 {
+fn before<B>(effect: &Effect<B>, memory: &impl SubstituteMemory<B>) -> u64 {
     match effect {
         Effect::Bulk { .. } => 0,
         Effect::Assign { at, .. } | Effect::Atomic { at, .. } => memory.load(*at),

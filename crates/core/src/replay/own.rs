@@ -15,17 +15,17 @@
 
 #![allow(missing_docs)] // the sentence of each variant speaks of its fields
 
-use super::log::{Arrival, Asked, Effect, Entry, Event, Progress};
+use super::log::{Arrival, Asked, Effect, EntryProgress, Event, LogEntry};
 
 /// What becomes of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Disposition {
     /// The target has it; this is what it found.
     Skip { old: u64 },
     /// It is done again; it is the entry with this number in the chain.
     Again { number: usize },
     /// It is an operation on the own memory: applied as it was.
-    Own { progress: Progress },
+    Own { progress: EntryProgress },
     /// It is in no log.
     New,
     /// The program does something else than before.
@@ -57,18 +57,18 @@ impl Replay {
         &mut self,
         target: usize,
         effect: &Effect<B>,
-        chain: &[Entry<B>],
-    ) -> Way {
+        chain: &[LogEntry<B>],
+    ) -> Disposition {
         let number = self.made[target];
-        let Some(entry) = chain.get(number) else { return Way::New };
+        let Some(entry) = chain.get(number) else { return Disposition::New };
         if entry.effect != *effect {
-            return Way::Differs;
+            return Disposition::Differs;
         }
         self.made[target] += 1;
         match entry.progress {
-            progress if target == self.me => Way::Own { progress },
-            Progress::Done { old } => Way::Skip { old },
-            Progress::Begun | Progress::Logged => Way::Again { number },
+            progress if target == self.me => Disposition::Own { progress },
+            EntryProgress::Done { old } => Disposition::Skip { old },
+            EntryProgress::Begun | EntryProgress::Logged => Disposition::Again { number },
         }
     }
 
@@ -92,7 +92,7 @@ impl Replay {
     /// True if the predecessor logged nothing more. It may have died in the last meeting: what
     /// others only logged since then may be a part of it, so the substitute hands over before
     /// it leaves.
-    pub fn is_over<B>(&self, chains: &[Vec<Entry<B>>], events: &[Event], came: usize) -> bool {
+    pub fn is_over<B>(&self, chains: &[Vec<LogEntry<B>>], events: &[Event], came: usize) -> bool {
         let mut all = self.made.iter().zip(chains);
         all.all(|(made, chain)| *made == chain.len())
             && (self.events, self.meetings) == (events.len(), came)

@@ -41,7 +41,7 @@ fn shares_follow_each_other_cover_all_and_differ_by_one_at_most() {
 /// Runs all PEs' steps, those who can go on in an order that a fixed generator picks; `has` are the
 /// blocks of each before. Hands back those after, and fails if a block is sent before it is there
 /// or comes twice, if a message is not what its receiver waits for, or if somebody waits for ever.
-fn run(steps: &[Vec<Step>], mut has: Vec<u64>) -> Vec<u64> {
+fn run(steps: &[Vec<ScheduleRound>], mut has: Vec<u64>) -> Vec<u64> {
     let size = steps.len();
     let mask = |blocks: Blocks| blocks.numbers(size).fold(0, |mask, block| mask | 1u64 << block);
     let mut random = 0x9e37_79b9_7f4a_7c15u64 ^ size as u64;
@@ -82,7 +82,10 @@ fn own(size: usize) -> Vec<u64> {
     (0..size).map(|pe| 1 << pe).collect()
 }
 
-fn of_all<S: Iterator<Item = Step>>(size: usize, steps: impl Fn(usize) -> S) -> Vec<Vec<Step>> {
+fn of_all<S: Iterator<Item = ScheduleRound>>(
+    size: usize,
+    steps: impl Fn(usize) -> S,
+) -> Vec<Vec<ScheduleRound>> {
     (0..size).map(|pe| steps(pe).collect()).collect()
 }
 

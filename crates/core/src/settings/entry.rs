@@ -4,7 +4,7 @@ use super::fields::{Draft, Settings};
 use super::kind::{Kind, Value};
 
 /// One setting: a row of the table.
-pub struct Entry {
+pub struct Setting {
     /// The environment variable.
     pub name: &'static str,
     /// What its value may be.
@@ -17,7 +17,7 @@ pub struct Entry {
     pub(super) show: fn(&Settings) -> Option<String>,
 }
 
-impl Entry {
+impl Setting {
     /// What is allowed, as documentation and error messages print it.
     pub fn allowed(&self) -> String {
         self.kind.allowed()

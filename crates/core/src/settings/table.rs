@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::delta::{Delta, Track};
-use super::entry::Entry;
+use super::entry::Setting;
 use super::kind::{Kind, Value};
 use super::units::{KIB, TIB, show_flag, show_rate, show_size, show_switch, show_time};
 use super::values::{
@@ -17,7 +17,7 @@ use super::values::{
 use crate::inject;
 
 /// Every setting, in the order of the documentation.
-pub fn table() -> &'static [Entry] {
+pub fn table() -> &'static [Setting] {
     TABLE
 }
 
@@ -53,8 +53,8 @@ macro_rules! switch {
     };
 }
 
-static TABLE: &[Entry] = &[
-    Entry {
+static TABLE: &[Setting] = &[
+    Setting {
         name: "SHMEM_FT_BACKUP_MODE",
         kind: Kind::Choice(&BackupMode::NAMES),
         default: "none",
@@ -66,7 +66,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| Some(s.backup_mode.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_GROUP_SIZE",
         kind: Kind::Count { min: 2, max: 64 },
         default: "chosen from the number of PEs",
@@ -74,7 +74,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.group_size = Some(n as usize)),
         show: |s| s.group_size.map(|n| n.to_string()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_PARITY",
         kind: Kind::Count { min: 1, max: 16 },
         default: "1, with rs 2",
@@ -83,7 +83,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.parity = Some(n as usize)),
         show: |s| Some(s.parity.to_string()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_SNAPSHOTS",
         kind: Kind::Count { min: 1, max: 2 },
         default: "1",
@@ -93,7 +93,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.snapshots = n as usize),
         show: |s| Some(s.snapshots.to_string()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_INTERVAL",
         kind: Kind::Interval { max: 86_400_000 },
         default: "0",
@@ -108,7 +108,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| Some(s.interval.show()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_MTBF",
         kind: Kind::Seconds { min: 1000, max: 315_360_000_000 },
         default: "what is seen",
@@ -117,7 +117,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.mtbf = Some(Duration::from_millis(n))),
         show: |s| s.mtbf.map(show_time),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_SUBSTITUTE",
         kind: Kind::Choice(&Substitute::NAMES),
         default: "spawn",
@@ -126,7 +126,7 @@ static TABLE: &[Entry] = &[
         store: choice!(substitute, Substitute::ALL),
         show: |s| Some(s.substitute.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_ROLLBACK",
         kind: Kind::Choice(&Rollback::NAMES),
         default: "global",
@@ -135,7 +135,7 @@ static TABLE: &[Entry] = &[
         store: choice!(rollback, Rollback::ALL),
         show: |s| Some(s.rollback.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_LOG_LIMIT",
         kind: Kind::Size { min: 1024 * KIB, max: TIB },
         default: "a quarter of the symmetric heap, 1M at least",
@@ -144,7 +144,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.log_limit = Some(n)),
         show: |s| s.log_limit.map(show_size),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_PLACEMENT",
         kind: Kind::Choice(&Placement::NAMES),
         default: "spread",
@@ -153,7 +153,7 @@ static TABLE: &[Entry] = &[
         store: choice!(placement, [Placement::Spread, Placement::Strict]),
         show: |s| Some(s.placement.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_DOMAINS",
         kind: Kind::File,
         default: "none",
@@ -165,7 +165,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| s.domains.clone(),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_BIND",
         kind: Kind::Choice(&Bind::NAMES),
         default: "auto",
@@ -174,7 +174,7 @@ static TABLE: &[Entry] = &[
         store: choice!(bind, [Bind::Auto, Bind::Core, Bind::None]),
         show: |s| Some(s.bind.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_AFFINITY",
         kind: Kind::Switch,
         default: "1",
@@ -183,7 +183,7 @@ static TABLE: &[Entry] = &[
         store: switch!(affinity),
         show: |s| show_switch(s.affinity),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_PAGES",
         kind: Kind::Choice(&Pages::NAMES),
         default: "auto",
@@ -192,7 +192,7 @@ static TABLE: &[Entry] = &[
         store: choice!(pages, [Pages::Auto, Pages::Small]),
         show: |s| Some(s.pages.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_DELTA",
         kind: Kind::Choice(&Delta::NAMES),
         default: "auto",
@@ -205,7 +205,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| Some(s.delta.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_TRACK",
         kind: Kind::Choice(&Track::NAMES),
         default: "auto",
@@ -220,7 +220,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| Some(s.track.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_THREADS",
         kind: Kind::Share { max: 64 },
         default: "auto",
@@ -229,7 +229,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.threads = n as usize),
         show: |s| Some(if s.threads == 0 { "auto".to_owned() } else { s.threads.to_string() }),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_FABRIC",
         kind: Kind::Choice(&Fabric::NAMES),
         default: "auto",
@@ -242,7 +242,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| Some(s.fabric.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_DEVICE",
         kind: Kind::Device,
         default: "the first with an active port",
@@ -254,7 +254,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| s.device.as_ref().map(Device::to_string),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_COLLECTIVES",
         kind: Kind::Choice(&Collectives::NAMES),
         default: "auto",
@@ -268,7 +268,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| Some(s.collectives.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_ADOPT",
         kind: Kind::Switch,
         default: "1",
@@ -277,7 +277,7 @@ static TABLE: &[Entry] = &[
         store: switch!(adopt),
         show: |s| show_switch(s.adopt),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_MAX_RESTARTS",
         kind: Kind::Count { min: 0, max: 1_000_000 },
         default: "3",
@@ -285,7 +285,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.max_restarts = n as u32),
         show: |s| Some(s.max_restarts.to_string()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_MEMORY_LIMIT",
         kind: Kind::Size { min: 64 * KIB, max: 64 * TIB },
         default: "what is free on each machine",
@@ -294,7 +294,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.memory_limit = Some(n)),
         show: |s| s.memory_limit.map(show_size),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_HEARTBEAT",
         kind: Kind::Seconds { min: 10, max: 60_000 },
         default: "a tenth of SHMEM_FT_NODE_TIMEOUT",
@@ -302,7 +302,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.heartbeat = Some(Duration::from_millis(n))),
         show: |s| s.heartbeat.map(show_time),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_NODE_TIMEOUT",
         kind: Kind::Seconds { min: 100, max: 3_600_000 },
         default: "10",
@@ -311,7 +311,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.node_timeout = Duration::from_millis(n)),
         show: |s| Some(show_time(s.node_timeout)),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_PE_TIMEOUT",
         kind: Kind::Seconds { min: 100, max: 86_400_000 },
         default: "none",
@@ -319,7 +319,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.pe_timeout = Some(Duration::from_millis(n))),
         show: |s| s.pe_timeout.map(show_time),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_STALL",
         kind: Kind::Seconds { min: 0, max: 86_400_000 },
         default: "60",
@@ -328,7 +328,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.stall = Duration::from_millis(n)),
         show: |s| Some(show_time(s.stall)),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_TRACE",
         kind: Kind::Choice(&Trace::NAMES),
         default: "info",
@@ -342,7 +342,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| Some(s.trace.name().to_owned()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_CHECKSUM",
         kind: Kind::Switch,
         default: "1",
@@ -351,7 +351,7 @@ static TABLE: &[Entry] = &[
         store: switch!(checksum),
         show: |s| show_switch(s.checksum),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_PLAN",
         kind: Kind::File,
         default: "none",
@@ -364,7 +364,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| s.plan.clone(),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_AUDIT",
         kind: Kind::Switch,
         default: "0",
@@ -373,7 +373,7 @@ static TABLE: &[Entry] = &[
         store: switch!(audit),
         show: |s| show_switch(s.audit),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_SCRUB",
         kind: Kind::Rate { max: TIB },
         default: "16M",
@@ -382,7 +382,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.scrub = n),
         show: |s| Some(show_rate(s.scrub)),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_STORE",
         kind: Kind::Folder,
         default: "none",
@@ -395,7 +395,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| s.store.clone(),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_STORE_EVERY",
         kind: Kind::Every { max: 1_000_000_000 },
         default: "10",
@@ -408,7 +408,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| Some(s.store_every.show()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_STORE_KEEP",
         kind: Kind::Count { min: 1, max: 1_000_000 },
         default: "2",
@@ -416,7 +416,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.store_keep = n as usize),
         show: |s| Some(s.store_keep.to_string()),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_STORE_MEMORY",
         kind: Kind::Size { min: 64 * KIB, max: 64 * TIB },
         default: "256M",
@@ -425,7 +425,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.store_memory = n),
         show: |s| Some(show_size(s.store_memory)),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_STORE_RATE",
         kind: Kind::Rate { max: TIB },
         default: "off",
@@ -433,7 +433,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.store_rate = n),
         show: |s| Some(show_rate(s.store_rate)),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_INJECT",
         kind: Kind::Rules,
         default: "none",
@@ -446,7 +446,7 @@ static TABLE: &[Entry] = &[
         },
         show: |s| (!s.inject.is_empty()).then(|| inject::list(&s.inject)),
     },
-    Entry {
+    Setting {
         name: "SHMEM_FT_REPORT",
         kind: Kind::Switch,
         default: "0",
@@ -455,7 +455,7 @@ static TABLE: &[Entry] = &[
         store: switch!(report),
         show: |s| show_switch(s.report),
     },
-    Entry {
+    Setting {
         name: "SHMEM_SYMMETRIC_SIZE",
         kind: Kind::Size { min: 64 * KIB, max: 64 * TIB },
         default: "chosen by the library",
@@ -463,7 +463,7 @@ static TABLE: &[Entry] = &[
         store: number!(draft, n, draft.settings.symmetric_size = Some(n)),
         show: |s| s.symmetric_size.map(show_size),
     },
-    Entry {
+    Setting {
         name: "SHMEM_INFO",
         kind: Kind::Flag,
         default: "off",
@@ -471,7 +471,7 @@ static TABLE: &[Entry] = &[
         store: switch!(info),
         show: |s| show_flag(s.info),
     },
-    Entry {
+    Setting {
         name: "SHMEM_VERSION",
         kind: Kind::Flag,
         default: "off",
@@ -479,7 +479,7 @@ static TABLE: &[Entry] = &[
         store: switch!(version),
         show: |s| show_flag(s.version),
     },
-    Entry {
+    Setting {
         name: "SHMEM_DEBUG",
         kind: Kind::Flag,
         default: "off",
@@ -487,7 +487,7 @@ static TABLE: &[Entry] = &[
         store: switch!(debug),
         show: |s| show_flag(s.debug),
     },
-    Entry {
+    Setting {
         name: "SHMEM_CHECK",
         kind: Kind::Switch,
         default: "1",

@@ -1,6 +1,6 @@
 //! The table of settings as people read it, and the name that they perhaps meant.
 
-use super::entry::Entry;
+use super::entry::Setting;
 use super::fields::Settings;
 use super::table::table;
 use crate::spelling::{self, likeness};
@@ -20,7 +20,7 @@ pub fn markdown() -> String {
 /// a name and the value of `chosen` says what.
 pub fn in_force(settings: &Settings, chosen: &[(&'static str, String)]) -> String {
     let width = table().iter().map(|entry| entry.name.len()).max().unwrap_or(0);
-    let line = |entry: &Entry| {
+    let line = |entry: &Setting| {
         let choice = chosen.iter().find(|(name, _)| *name == entry.name);
         let value = match (entry.show(settings), choice) {
             (Some(value), Some((_, choice))) if value == *choice => value,

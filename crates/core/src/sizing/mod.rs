@@ -39,7 +39,7 @@ const WORTH: f64 = 0.01;
 
 /// A job and the machine it runs on. Bytes, seconds, and bytes a second.
 #[derive(Debug, Clone, Copy)]
-pub struct Site {
+pub struct SizingInput {
     /// Live symmetric bytes of each PE.
     pub live: f64,
     /// PEs of the job.
@@ -101,7 +101,7 @@ pub struct Choice {
 /// Tries every candidate. The best is the one with the least memory among those that lose hardly
 /// more time than the fastest, where the chance of a loss is accepted; where it is nowhere, the one
 /// with the smallest chance.
-pub fn choose(site: &Site) -> Choice {
+pub fn choose(site: &SizingInput) -> Choice {
     let sizes = || GROUPS.into_iter().filter(|&group| group <= site.nodes).map(Some);
     let shapes = PARITIES.into_iter().flat_map(|m| sizes().chain([None]).map(move |s| (m, s)));
     let mut candidates: Vec<Candidate> = Vec::new();
@@ -125,7 +125,7 @@ pub fn choose(site: &Site) -> Choice {
 }
 
 /// Bytes, times and chances with parity; None where groups of this size hold no such parity.
-fn striped(site: &Site, size: Option<usize>, parity: usize) -> Option<Candidate> {
+fn striped(site: &SizingInput, size: Option<usize>, parity: usize) -> Option<Candidate> {
     let (m, bytes) = (parity as f64, site.bytes_a_node());
     let placed = placed(site, size, parity)?;
     let k = (placed.group - parity) as f64;
@@ -151,7 +151,7 @@ fn striped(site: &Site, size: Option<usize>, parity: usize) -> Option<Candidate>
 }
 
 /// A copy on another PE, for comparison: it is not whole while a checkpoint overwrites it.
-fn copies(site: &Site) -> Option<Candidate> {
+fn copies(site: &SizingInput) -> Option<Candidate> {
     let (placed, bytes) = (placed(site, None, 1)?, site.bytes_a_node());
     let checkpoint = (2.0 * bytes / site.copy).max(bytes / site.link);
     let recovery = site.detection + 2.0 * bytes / site.link + bytes / site.copy;
@@ -183,7 +183,7 @@ struct Placed {
     share: usize,
 }
 
-fn placed(site: &Site, size: Option<usize>, parity: usize) -> Option<Placed> {
+fn placed(site: &SizingInput, size: Option<usize>, parity: usize) -> Option<Placed> {
     let node_of: Vec<usize> = (0..site.pes).map(|pe| pe * site.nodes / site.pes).collect();
     let plan = groups::plan(&node_of, &Domains::default(), size, parity).ok()?;
     let nodes = |group: &groups::Group| group.members.iter().map(|&pe| node_of[pe.at()]).collect();
@@ -210,7 +210,7 @@ impl Candidate {
     }
 }
 
-impl Site {
+impl SizingInput {
     fn bytes_a_node(&self) -> f64 {
         self.live * self.pes.div_ceil(self.nodes) as f64
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Candidate, Choice, Site};
+use super::{Candidate, Choice, SizingInput};
 
 const GIB: f64 = (1u64 << 30) as f64;
 
@@ -43,7 +43,7 @@ fn row(candidate: &Candidate, mark: char) -> String {
 }
 
 /// A choice, with the site that it was made for.
-pub struct Report<'a>(pub &'a Site, pub &'a Choice);
+pub struct Report<'a>(pub &'a SizingInput, pub &'a Choice);
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

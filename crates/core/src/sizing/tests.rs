@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn site() -> Site {
-    Site {
+fn site() -> SizingInput {
+    SizingInput {
         live: (32u64 << 30) as f64,
         pes: 4096,
         nodes: 128,
@@ -16,7 +16,7 @@ fn site() -> Site {
     }
 }
 
-fn best(site: &Site) -> Candidate {
+fn best(site: &SizingInput) -> Candidate {
     let choice = choose(site);
     choice.candidates[choice.best.expect("one is possible")].clone()
 }
@@ -35,8 +35,8 @@ fn memory_is_that_of_the_table_of_modes() {
 
 #[test]
 fn more_losses_take_more_parity() {
-    let rare = Site { mtbf: 30.0 * 86_400.0, ..site() };
-    let often = Site { mtbf: 1800.0, live: (1u64 << 30) as f64, ..site() };
+    let rare = SizingInput { mtbf: 30.0 * 86_400.0, ..site() };
+    let often = SizingInput { mtbf: 1800.0, live: (1u64 << 30) as f64, ..site() };
     assert_eq!((best(&rare).mode, best(&rare).parity), (BackupMode::Raid5, 1));
     assert!(best(&often).parity > 1);
     assert!(best(&often).interval < best(&rare).interval);
@@ -45,14 +45,14 @@ fn more_losses_take_more_parity() {
 #[test]
 fn little_memory_takes_larger_groups() {
     let node = site().bytes_a_node();
-    let tight = best(&Site { memory: Some(2.1 * node), risk: 1.0, ..site() });
+    let tight = best(&SizingInput { memory: Some(2.1 * node), risk: 1.0, ..site() });
     assert!(tight.memory <= 2.1 && tight.group >= 32, "{tight:?}");
-    assert_eq!(choose(&Site { memory: Some(1.9 * node), ..site() }).best, None);
+    assert_eq!(choose(&SizingInput { memory: Some(1.9 * node), ..site() }).best, None);
 }
 
 #[test]
 fn who_accepts_nothing_gets_the_safest() {
-    let choice = choose(&Site { risk: 0.0, ..site() });
+    let choice = choose(&SizingInput { risk: 0.0, ..site() });
     let best = &choice.candidates[choice.best.unwrap()];
     assert!(!choice.safe);
     let possible = choice.candidates.iter().filter(|c| c.possible);
@@ -63,7 +63,7 @@ fn who_accepts_nothing_gets_the_safest() {
 #[test]
 fn every_size_of_job_has_an_answer() {
     for (pes, nodes) in [(2, 2), (3, 3), (4, 2), (5, 3), (64, 3), (64, 64), (100, 7), (4096, 5)] {
-        let found = best(&Site { pes, nodes, risk: 1.0, live: 1e9, ..site() });
+        let found = best(&SizingInput { pes, nodes, risk: 1.0, live: 1e9, ..site() });
         assert!(found.group > found.parity && found.group <= pes, "{pes} on {nodes}: {found:?}");
         assert!(found.lost > 0.0 && found.lost < 1.0);
     }

@@ -214,13 +214,13 @@ impl<'a> Picture<'a> {
             known.for_each(|&pe| stopped[pe.at()] = true);
         }
         let ends = |waits: &[&Wait]| waits.iter().any(|wait| wait.whom == Whom::Finalize);
-        let does = |(pe, standing): (usize, &Standing)| match standing {
+        let does = |(at, standing): (usize, &Standing)| match standing {
             Standing::Lost => Does::Lost,
             Standing::Hole => Does::Hole,
             Standing::Ended => Does::Ended,
-            _ if ends(&waits[pe]) => Does::Finalize,
-            _ if stopped[pe] => Does::Stopped,
-            _ if !waits[pe].is_empty() => Does::Wait,
+            _ if ends(&waits[at]) => Does::Finalize,
+            _ if stopped[at] => Does::Stopped,
+            _ if !waits[at].is_empty() => Does::Wait,
             Standing::Finalizing => Does::Finalizing,
             Standing::Starting => Does::Starting,
             Standing::Joining => Does::Compute,

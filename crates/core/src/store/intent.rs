@@ -8,6 +8,7 @@
 use super::coverage::Coverage;
 use crate::machine;
 use crate::mutant::{Mutant, breaks};
+use crate::quantity::Pe;
 
 /// A length that says: this PE cannot describe what it has to save.
 pub const CANNOT: u64 = u64::MAX;
@@ -33,17 +34,17 @@ pub enum Refusal {
         "PE {pe} has more allocations or registered private memory than the manifest holds \
          ({} KiB)", room >> 10
     )]
-    Manifest { pe: usize, room: usize },
+    Manifest { pe: Pe, room: usize },
     #[error(
         "PEs 0 and {pe} have not allocated the same symmetric memory ({} and {} bytes live)",
         len.0, len.1
     )]
-    Different { pe: usize, len: (u64, u64) },
+    Different { pe: Pe, len: (u64, u64) },
     #[error(
         "PEs 0 and {pe} have not registered the same amount of private memory ({} and {} KiB in \
          whole pages, with what describes the heap)", len.0 >> 10, len.1 >> 10
     )]
-    Private { pe: usize, len: (u64, u64) },
+    Private { pe: Pe, len: (u64, u64) },
     #[error(
         "{who} {} MiB more memory for {mode}, and {whose} machine has {} MiB free",
         need >> 20, free >> 20
@@ -103,11 +104,11 @@ impl Share {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intents {
     /// The lowest PE, with its digest and length.
-    first: (usize, u64, u64),
+    first: (Pe, u64, u64),
     /// The lowest PE that brings something else, with the same.
-    odd: Option<(usize, (u64, u64))>,
+    odd: Option<(Pe, (u64, u64))>,
     /// The lowest PE that cannot say what it has to save.
-    cannot: Option<usize>,
+    cannot: Option<Pe>,
     /// The machine whose PEs are being added up.
     open: Option<Share>,
     /// The lowest machine that has no room for what its PEs take.
@@ -117,7 +118,7 @@ pub struct Intents {
 }
 
 /// The lower of two PEs, with what is known of it.
-pub(super) fn lower<T>(one: Option<(usize, T)>, other: Option<(usize, T)>) -> Option<(usize, T)> {
+pub(super) fn lower<K: Ord, T>(one: Option<(K, T)>, other: Option<(K, T)>) -> Option<(K, T)> {
     match (one, other) {
         (Some(one), Some(other)) => Some(if one.0 <= other.0 { one } else { other }),
         (one, other) => one.or(other),
@@ -126,7 +127,7 @@ pub(super) fn lower<T>(one: Option<(usize, T)>, other: Option<(usize, T)>) -> Op
 
 impl Intents {
     /// What PE `pe` brings, which runs on that machine.
-    pub fn of((pe, machine): (usize, u32), intent: &Intent, limit: Option<u64>) -> Intents {
+    pub fn of((pe, machine): (Pe, u32), intent: &Intent, limit: Option<u64>) -> Intents {
         let Intent { digest, len, hold, need, available: free } = *intent;
         let machine = if breaks(Mutant::MemoryOfTheJob) { 0 } else { machine };
         let open = Some(Share { machine, need, hold, free });
@@ -164,13 +165,13 @@ impl Intents {
     }
 
     fn note_short(&mut self, other: Option<Share>) {
-        let of = |share: Option<Share>| share.map(|share| (share.machine as usize, share));
+        let of = |share: Option<Share>| share.map(|share| (share.machine, share));
         self.short = lower(of(self.short), of(other)).map(|(_, share)| share);
     }
 
     /// As words.
     pub fn words(&self) -> [u64; INTENTS] {
-        let pe = |pe: Option<usize>| pe.map_or(0, |pe| pe as u64 + 1);
+        let pe = |pe: Option<Pe>| pe.map_or(0, |pe| u64::from(pe.0) + 1);
         let (first, digest, len) = self.first;
         let (odd, odd_like) = self.odd.unzip();
         let (odd_digest, odd_len) = odd_like.unwrap_or_default();
@@ -179,7 +180,7 @@ impl Intents {
             let share = share.unwrap_or(Share { machine: 0, need: 0, hold: 0, free: 0 });
             [machine, share.need, share.hold, share.free]
         };
-        let pes = [first as u64, digest, len, pe(odd), odd_digest, odd_len, pe(self.cannot)];
+        let pes = [u64::from(first.0), digest, len, pe(odd), odd_digest, odd_len, pe(self.cannot)];
         let mut words = [0; INTENTS];
         words[..7].copy_from_slice(&pes);
         words[7..11].copy_from_slice(&share(self.open));
@@ -190,14 +191,14 @@ impl Intents {
     /// The inverse, on a PE with that limit.
     pub fn read(words: [u64; INTENTS], limit: Option<u64>) -> Intents {
         let [first, digest, len, odd, odd_digest, odd_len, cannot, ..] = words;
-        let pe = |word: u64| word.checked_sub(1).map(|pe| pe as usize);
+        let pe = |word: u64| word.checked_sub(1).map(|pe| Pe(pe as u32));
         let share = |at: usize| {
             let [need, hold, free] = [words[at + 1], words[at + 2], words[at + 3]];
             let machine = words[at].checked_sub(1)?;
             Some(Share { machine: machine as u32, need, hold, free })
         };
         let (first, odd) =
-            ((first as usize, digest, len), pe(odd).map(|pe| (pe, (odd_digest, odd_len))));
+            ((Pe(first as u32), digest, len), pe(odd).map(|pe| (pe, (odd_digest, odd_len))));
         Intents { first, odd, cannot: pe(cannot), open: share(7), short: share(11), limit }
     }
 }
@@ -229,7 +230,7 @@ pub fn agree(all: &Intents, machine_of: &[u32], bounds: &Bounds) -> Result<(), R
 }
 
 /// How PE `pe` differs from PE 0, by digest and length of the two.
-fn differ(pe: usize, brought: [(u64, u64); 2]) -> Refusal {
+fn differ(pe: Pe, brought: [(u64, u64); 2]) -> Refusal {
     let manifests = brought.map(|(digest, _)| Coverage::manifest_of(digest));
     let symmetric = |at: usize| {
         let (digest, len) = brought[at];
@@ -284,7 +285,7 @@ mod tests {
         };
         let of_machine = |&machine: &u32| {
             let here = (0..posted.len()).filter(|&pe| machine_of[pe] == machine);
-            let own = |pe: usize| Intents::of((pe, machine), &posted[pe], BOUNDS.limit);
+            let own = |pe: usize| Intents::of((Pe::of(pe), machine), &posted[pe], BOUNDS.limit);
             let mut all = turned(here.map(own).collect()).into_iter().reduce(add).unwrap();
             all.close();
             all

@@ -26,7 +26,7 @@
 
 use super::intent::lower;
 use crate::mutant::{Mutant, breaks};
-use crate::quantity::{CheckpointNumber, ViewNumber};
+use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
 
 /// What a PE shows of the call in which it is, or in which it learned of a loss.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -79,9 +79,9 @@ type Rank = u64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Calls {
     /// The lowest PE, with the checkpoint that it makes.
-    first: (usize, CheckpointNumber),
+    first: (Pe, CheckpointNumber),
     /// The lowest PE that makes another one.
-    unlike: Option<(usize, CheckpointNumber)>,
+    unlike: Option<(Pe, CheckpointNumber)>,
     /// Some call site is not known.
     unknown: bool,
     /// Some PE has seen one checkpoint called from several places.
@@ -90,9 +90,9 @@ pub struct Calls {
     more: bool,
     /// Call sites, in order, each with the furthest that has called from there, and the lowest PE
     /// of those.
-    sites: [Option<(u64, Rank, usize)>; SITES],
+    sites: [Option<(u64, Rank, Pe)>; SITES],
     /// The PEs that have come least far, in that order.
-    last: [Option<(Rank, usize)>; LAST],
+    last: [Option<(Rank, Pe)>; LAST],
 }
 
 /// Call sites that are told apart. A program with more of them in one checkpoint is taken for one
@@ -104,12 +104,12 @@ const LAST: usize = 4;
 pub const CALLS: usize = 4 + 2 * SITES + LAST;
 
 /// A rank and a PE as one word.
-fn pack(rank: Rank, pe: usize) -> u64 {
-    (rank << 16 | pe as u64) + 1
+fn pack(rank: Rank, pe: Pe) -> u64 {
+    (rank << 16 | u64::from(pe.0)) + 1
 }
 
-fn unpack(word: u64) -> Option<(Rank, usize)> {
-    word.checked_sub(1).map(|word| (word >> 16, (word & 0xffff) as usize))
+fn unpack(word: u64) -> Option<(Rank, Pe)> {
+    word.checked_sub(1).map(|word| (word >> 16, Pe((word & 0xffff) as u32)))
 }
 
 /// Puts the lowest of `all` into `kept`. True if all have found room.
@@ -120,7 +120,7 @@ fn keep<T: Copy, const N: usize>(all: &[T], kept: &mut [Option<T>; N]) -> bool {
 
 impl Calls {
     /// That of PE `pe`.
-    pub fn of(pe: usize, call: &Called) -> Calls {
+    pub fn of(pe: Pe, call: &Called) -> Calls {
         let (mut sites, mut last) = ([None; SITES], [None; LAST]);
         sites[0] = Some((call.site, call.rank(), pe));
         last[0] = Some((call.rank(), pe));
@@ -137,12 +137,12 @@ impl Calls {
         self.first = low.first;
         self.unknown |= other.unknown;
         self.varied |= other.varied;
-        let mut sites: Vec<(u64, Rank, usize)> =
+        let mut sites: Vec<(u64, Rank, Pe)> =
             self.sites.iter().chain(&other.sites).copied().flatten().collect();
         sites.sort_unstable_by_key(|&(site, rank, pe)| (site, std::cmp::Reverse(rank), pe));
         sites.dedup_by_key(|&mut (site, ..)| site);
         self.more |= other.more | !keep(&sites, &mut self.sites);
-        let mut last: Vec<(Rank, usize)> =
+        let mut last: Vec<(Rank, Pe)> =
             self.last.iter().chain(&other.last).copied().flatten().collect();
         last.sort_unstable();
         keep(&last, &mut self.last);
@@ -152,11 +152,11 @@ impl Calls {
     pub fn words(&self) -> [u64; CALLS] {
         let flags = [self.unknown, self.varied, self.more];
         let flags = flags.into_iter().fold(0, |word, flag| word << 1 | u64::from(flag));
-        let unlike = self.unlike.map_or([0, 0], |(pe, number)| [pe as u64 + 1, number.0]);
+        let unlike = self.unlike.map_or([0, 0], |(pe, number)| [u64::from(pe.0) + 1, number.0]);
         let mut words = [0; CALLS];
         // The lowest PE and the flags are one word.
         words[..4].copy_from_slice(&[
-            (self.first.0 as u64) << 3 | flags,
+            u64::from(self.first.0.0) << 3 | flags,
             self.first.1.0,
             unlike[0],
             unlike[1],
@@ -175,13 +175,13 @@ impl Calls {
     pub fn read(words: [u64; CALLS]) -> Calls {
         let [first, number, unlike, other, ..] = words;
         let flag = |bit: u32| first >> bit & 1 == 1;
-        let unlike = unlike.checked_sub(1).map(|pe| (pe as usize, CheckpointNumber(other)));
+        let unlike = unlike.checked_sub(1).map(|pe| (Pe(pe as u32), CheckpointNumber(other)));
         let site = |at: usize| {
             let (rank, pe) = unpack(words[5 + 2 * at])?;
             Some((words[4 + 2 * at], rank, pe))
         };
         Calls {
-            first: ((first >> 3) as usize, CheckpointNumber(number)),
+            first: (Pe((first >> 3) as u32), CheckpointNumber(number)),
             unlike,
             unknown: flag(2),
             varied: flag(1),
@@ -191,7 +191,7 @@ impl Calls {
         }
     }
 
-    fn sites(&self) -> impl Iterator<Item = (u64, Rank, usize)> {
+    fn sites(&self) -> impl Iterator<Item = (u64, Rank, Pe)> {
         self.sites.into_iter().flatten()
     }
 
@@ -208,7 +208,7 @@ impl Calls {
     /// The lowest PE and the lowest that makes another checkpoint than that one, each with its
     /// number, if not all in a meeting make the same one. No program brings that about, for those
     /// who meet have agreed on the same one before: words were damaged, or the library is wrong.
-    pub fn unlike(&self) -> Option<[(usize, CheckpointNumber); 2]> {
+    pub fn unlike(&self) -> Option<[(Pe, CheckpointNumber); 2]> {
         self.unlike.map(|unlike| [self.first, unlike])
     }
 }
@@ -218,13 +218,13 @@ impl Calls {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Apart {
     /// The lowest PE of those that came furthest.
-    pub reference: usize,
+    pub reference: Pe,
     /// Where those learned of the loss.
     pub sites: Vec<u64>,
     /// This PE is behind.
     pub behind: bool,
     /// PEs that may be behind, as far as they are known; others look by themselves.
-    pub others: Vec<usize>,
+    pub others: Vec<Pe>,
 }
 
 impl Apart {
@@ -381,7 +381,7 @@ mod tests {
     }
 
     /// The sum of all calls, the same in any order and read back on the way.
-    fn sum(calls: &[(usize, Called)]) -> Calls {
+    fn sum(calls: &[(u32, Called)]) -> Calls {
         let add = |one: Calls, other: Calls| {
             let mut one = Calls::read(one.words());
             one.add(&other);
@@ -389,7 +389,7 @@ mod tests {
         };
         let turned = |by: usize| {
             let calls = (0..calls.len()).map(|at| calls[(at + by) % calls.len()]);
-            calls.map(|(pe, call)| Calls::of(pe, &call)).reduce(add).unwrap()
+            calls.map(|(pe, call)| Calls::of(Pe(pe), &call)).reduce(add).unwrap()
         };
         let all = turned(0);
         assert!((1..calls.len()).all(|by| turned(by) == all));
@@ -397,11 +397,11 @@ mod tests {
     }
 
     /// The reference, and the PEs that are behind.
-    fn found(calls: &[(usize, Called)]) -> Option<(usize, Vec<usize>)> {
+    fn found(calls: &[(u32, Called)]) -> Option<(u32, Vec<u32>)> {
         let all = sum(calls);
         let of = |call: &Called| apart(&all, call.site);
         let behind = calls.iter().filter(|(_, call)| of(call).is_some_and(|apart| apart.behind));
-        Some((of(&calls[0].1)?.reference, behind.map(|&(pe, _)| pe).collect()))
+        Some((of(&calls[0].1)?.reference.0, behind.map(|&(pe, _)| pe).collect()))
     }
 
     #[test]
@@ -410,14 +410,14 @@ mod tests {
         assert_eq!(found(&calls), Some((0, vec![1])));
         let apart = |site| apart(&sum(&calls), site).unwrap();
         assert!(apart(A).is_late(A) && !apart(A).is_late(B) && !apart(B).is_late(A));
-        assert_eq!(apart(B).others, [1]);
+        assert_eq!(apart(B).others, [Pe(1)]);
     }
 
     #[test]
     fn who_learned_in_the_call_before_is_behind_too() {
         let calls = [(0, called(A, 2)), (1, new(A)), (2, called(B, 3))];
         assert_eq!(found(&calls), Some((2, vec![0, 1])));
-        assert_eq!(apart(&sum(&calls), B).unwrap().others, [1, 0], "the last first");
+        assert_eq!(apart(&sum(&calls), B).unwrap().others, [Pe(1), Pe(0)], "the last first");
     }
 
     #[test]
@@ -443,20 +443,19 @@ mod tests {
     fn the_sum_says_what_a_look_at_all_calls_says() {
         let kinds = [called(A, 3), called(B, 3), called(A, 4), new(A), new(B), called(0, 3)];
         for code in 0..kinds.len().pow(4) {
-            let calls: Vec<(usize, Called)> = (0..4)
-                .map(|pe| (pe, kinds[code / kinds.len().pow(pe as u32) % kinds.len()]))
-                .collect();
+            let calls: Vec<(u32, Called)> =
+                (0..4).map(|pe| (pe, kinds[code / kinds.len().pow(pe) % kinds.len()])).collect();
             let furthest = calls.iter().map(|(_, call)| call.rank()).max().unwrap();
             let ahead = || calls.iter().filter(|(_, call)| call.rank() == furthest);
             let is_ahead = |site: u64| ahead().any(|(_, call)| call.site == site);
             let behind = calls.iter().filter(|(_, call)| !is_ahead(call.site));
-            let behind: Vec<usize> = behind.map(|&(pe, _)| pe).collect();
+            let behind: Vec<u32> = behind.map(|&(pe, _)| pe).collect();
             let known = calls.iter().all(|(_, call)| call.site != 0);
             let expected =
                 (known && !behind.is_empty()).then(|| (ahead().next().unwrap().0, behind));
             assert_eq!(found(&calls), expected, "{calls:?}");
             let odd = calls.iter().find(|(_, call)| call.number != calls[0].1.number);
-            let unlike = sum(&calls).unlike().map(|[_, (pe, _)]| pe);
+            let unlike = sum(&calls).unlike().map(|[_, (pe, _)]| pe.0);
             assert_eq!(unlike, odd.map(|&(pe, _)| pe), "{calls:?}");
             let vary = known && calls.iter().any(|(_, call)| call.site != calls[0].1.site);
             assert_eq!(sum(&calls).vary(), vary, "{calls:?}");

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use super::meeting::{Meeting, Next, Sum};
 use super::post::{BODY, FIRST, Stage, WORDS, Way, open, seal};
 use super::{Location, Tree, trees};
-use crate::quantity::ViewNumber;
+use crate::quantity::{Pe, ViewNumber};
 
 /// Who brings something, how often, and on which machines all was there when they were closed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -90,8 +90,8 @@ impl Run {
             }
             return Ok(());
         };
-        let read = |pe: usize, way: Way| {
-            let [old, new] = &self.members[pe].posts[way as usize];
+        let read = |pe: Pe, way: Way| {
+            let [old, new] = &self.members[pe.at()].posts[way as usize];
             let words = std::array::from_fn(|at| if at < cut { new[at] } else { old[at] });
             open(&words, stage, way).map(|body| Brought::read(body, pes))
         };

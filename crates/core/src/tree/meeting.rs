@@ -17,6 +17,7 @@
 use super::Tree;
 use super::post::Way;
 use crate::mutant::{Mutant, breaks};
+use crate::quantity::Pe;
 
 /// What is added up.
 pub trait Sum: Clone {
@@ -50,7 +51,7 @@ pub struct Meeting<S> {
     at: At,
     sum: S,
     /// The PEs below that have not posted yet.
-    awaited: Vec<usize>,
+    awaited: Vec<Pe>,
 }
 
 impl<S: Sum> Meeting<S> {
@@ -72,7 +73,7 @@ impl<S: Sum> Meeting<S> {
     }
 
     /// Goes on as far as posts let it. `read` gives what a PE has posted in this meeting.
-    pub fn advance(&mut self, tree: &Tree, mut read: impl FnMut(usize, Way) -> Option<S>) -> Next {
+    pub fn advance(&mut self, tree: &Tree, mut read: impl FnMut(Pe, Way) -> Option<S>) -> Next {
         if self.at == At::Gathers {
             let sum = &mut self.sum;
             self.awaited.retain(|&pe| read(pe, Way::Up).inspect(|post| sum.add(post)).is_none());

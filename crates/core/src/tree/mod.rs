@@ -16,6 +16,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::quantity::Pe;
+
 pub mod meeting;
 pub mod post;
 
@@ -38,35 +40,35 @@ pub struct Location {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Tree {
     /// The PE above; none of the root.
-    pub parent: Option<usize>,
+    pub parent: Option<Pe>,
     /// The PEs below.
-    pub children: Vec<usize>,
+    pub children: Vec<Pe>,
     /// All that its machine brings comes together here.
     pub leads: bool,
 }
 
 impl Tree {
     /// The tree as PE `me` sees it; PEs without a place are not in it.
-    pub fn of(me: usize, places: &[Option<Location>]) -> Tree {
-        trees(places).swap_remove(me)
+    pub fn of(me: Pe, places: &[Option<Location>]) -> Tree {
+        trees(places).swap_remove(me.at())
     }
 }
 
 /// The tree as each PE sees it.
 pub fn trees(places: &[Option<Location>]) -> Vec<Tree> {
-    let mut machines: BTreeMap<u32, BTreeMap<u32, Vec<usize>>> = BTreeMap::new();
+    let mut machines: BTreeMap<u32, BTreeMap<u32, Vec<Pe>>> = BTreeMap::new();
     for (pe, place) in places.iter().enumerate() {
         if let Some(Location { machine, node }) = place {
-            machines.entry(*machine).or_default().entry(*node).or_default().push(pe);
+            machines.entry(*machine).or_default().entry(*node).or_default().push(Pe::of(pe));
         }
     }
     let mut trees = vec![Tree::default(); places.len()];
     let mut tops = Vec::new();
     for nodes in machines.values() {
         nodes.values().for_each(|pes| order(&mut trees, pes));
-        let leaders: Vec<usize> = nodes.values().map(|pes| pes[0]).collect();
+        let leaders: Vec<Pe> = nodes.values().map(|pes| pes[0]).collect();
         order(&mut trees, &leaders);
-        trees[leaders[0]].leads = true;
+        trees[leaders[0].at()].leads = true;
         tops.push(leaders[0]);
     }
     order(&mut trees, &tops);
@@ -74,11 +76,11 @@ pub fn trees(places: &[Option<Location>]) -> Vec<Tree> {
 }
 
 /// Orders PEs below the first of them.
-fn order(trees: &mut [Tree], pes: &[usize]) {
+fn order(trees: &mut [Tree], pes: &[Pe]) {
     for (index, &pe) in pes.iter().enumerate().skip(1) {
         let parent = pes[(index - 1) / DEGREE];
-        trees[pe].parent = Some(parent);
-        trees[parent].children.push(pe);
+        trees[pe.at()].parent = Some(parent);
+        trees[parent.at()].children.push(pe);
     }
 }
 
@@ -95,8 +97,8 @@ mod tests {
     fn every_living_pe_is_below_one_root() {
         let shapes = [(1, 1), (7, 1), (64, 8), (1000, 16), (16_384, 64), (10_000, 1)];
         for (pes, per_node) in shapes {
-            let node = |pe: usize| (pe / per_node) as u32;
-            let lives = |pe: usize| pe % 5 != 3 || pes < 8;
+            let node = |pe| (pe / per_node) as u32;
+            let lives = |pe| pe % 5 != 3 || pes < 8;
             let places: Vec<_> = (0..pes)
                 .map(|pe| lives(pe).then_some(place(node(pe) / 2, node(pe))).flatten())
                 .collect();
@@ -104,9 +106,11 @@ mod tests {
             let mut roots = 0;
             for (pe, tree) in trees.iter().enumerate().filter(|(pe, _)| lives(*pe)) {
                 assert!(tree.children.len() <= 3 * DEGREE);
-                assert!(tree.children.iter().all(|&below| trees[below].parent == Some(pe)));
+                assert!(
+                    tree.children.iter().all(|&below| trees[below.at()].parent == Some(Pe::of(pe)))
+                );
                 roots += usize::from(tree.parent.is_none());
-                let above = std::iter::successors(Some(pe), |&pe| trees[pe].parent);
+                let above = std::iter::successors(Some(Pe::of(pe)), |&pe| trees[pe.at()].parent);
                 let most = 3 + 2 * pes.ilog2() as usize;
                 assert!(above.take(most + 1).count() <= most, "{pes}");
             }
@@ -122,11 +126,15 @@ mod tests {
         let places: Vec<_> = (0..40).map(|pe| place(pe % 5, pe % 10)).collect();
         let trees = trees(&places);
         for (pe, tree) in trees.iter().enumerate() {
-            let machine = |pe: usize| places[pe].map(|place| place.machine);
+            let machine = |pe: Pe| places[pe.at()].map(|place| place.machine);
             for &below in &tree.children {
-                assert_eq!(machine(below) != machine(pe), trees[below].leads, "{below} of {pe}");
+                assert_eq!(
+                    machine(below) != machine(Pe::of(pe)),
+                    trees[below.at()].leads,
+                    "{below} of {pe}"
+                );
             }
-            assert_eq!(Tree::of(pe, &places), *tree);
+            assert_eq!(Tree::of(Pe::of(pe), &places), *tree);
         }
         assert_eq!(trees.iter().filter(|tree| tree.leads).count(), 5);
     }
@@ -135,7 +143,7 @@ mod tests {
     fn who_does_not_live_is_in_no_tree() {
         let places = [None, place(0, 1), None, place(0, 0)];
         let trees = trees(&places);
-        assert_eq!((trees[3].parent, trees[1].parent), (None, Some(3)));
+        assert_eq!((trees[3].parent, trees[1].parent), (None, Some(Pe(3))));
         assert_eq!((&trees[0], &trees[2]), (&Tree::default(), &Tree::default()));
     }
 }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::scale::{Scale, anchor, percent};
 use super::summary::kept;
 use crate::event::What;
-use crate::job::Setting;
+use crate::job::SettingValue;
 use crate::record::{AtEnd, Record};
 use crate::words::{bytes, count, time};
 
@@ -209,7 +209,7 @@ pub fn settings(record: &Record) -> Markup {
     }
 }
 
-fn table(settings: &[&Setting]) -> Markup {
+fn table(settings: &[&SettingValue]) -> Markup {
     html! {
         table.settings {
             @for setting in settings {

@@ -25,7 +25,7 @@ const DRAWN: usize = 200;
 
 /// What is drawn, by the name of its class.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct LanePart {
     pub begin: Duration,
     pub end: Duration,
     pub class: &'static str,
@@ -38,7 +38,7 @@ pub struct Lane {
     pub name: String,
     /// Beside the name, less important.
     pub also: String,
-    pub parts: Vec<Part>,
+    pub parts: Vec<LanePart>,
 }
 
 /// What areas are filled with beside colours, once for the page.
@@ -90,7 +90,7 @@ pub fn picture(
     }
 }
 
-fn draw(scale: Scale, row: usize, part: &Part) -> Markup {
+fn draw(scale: Scale, row: usize, part: &LanePart) -> Markup {
     let (begin, end) = (scale.at(part.begin), scale.at(part.end));
     html! {
         rect class=(part.class) x=(percent(begin)) width=(percent(end - begin))
@@ -212,10 +212,10 @@ fn lanes(record: &Record, story: &Story) -> Vec<Lane> {
 fn lane(record: &Record, story: &Story, pe: Option<Pe>) -> Lane {
     let begin = story.started.unwrap_or_default();
     let end = record.end.ran;
-    let mut parts = vec![Part { begin, end, class: "work", words: String::new() }];
+    let mut parts = vec![LanePart { begin, end, class: "work", words: String::new() }];
     for recovery in story.recoveries.iter().take(DRAWN) {
         let (begin, end) = (recovery.base, recovery.begin);
-        parts.push(Part { begin, end, class: "again", words: "work done again".to_owned() });
+        parts.push(LanePart { begin, end, class: "again", words: "work done again".to_owned() });
         parts.extend(of_recovery(recovery, pe, record.end.ran));
     }
     let home = pe.and_then(|pe| record.job.node_of.get(pe.at()));
@@ -225,24 +225,28 @@ fn lane(record: &Record, story: &Story, pe: Option<Pe>) -> Lane {
 }
 
 /// What a PE did in a recovery, or one that was not lost; `over` is the end of the job.
-pub fn of_recovery(recovery: &Recovery, pe: Option<Pe>, over: Duration) -> Vec<Part> {
+pub fn of_recovery(recovery: &Recovery, pe: Option<Pe>, over: Duration) -> Vec<LanePart> {
     let end = recovery.end.unwrap_or(over);
-    let mut parts =
-        vec![Part { begin: recovery.begin, end, class: "recovery", words: "recovery".to_owned() }];
+    let mut parts = vec![LanePart {
+        begin: recovery.begin,
+        end,
+        class: "recovery",
+        words: "recovery".to_owned(),
+    }];
     let Some(pe) = pe else { return parts };
     let own = recovery.losses.iter().filter(|loss| loss.pes.contains(&pe));
     for loss in own {
         let replaced = recovery.replaced.get(&pe).map(|(time, _)| *time);
         let until = replaced.filter(|time| *time >= loss.time).unwrap_or(end);
         let words = format!("PE {pe} {}", loss.cause);
-        parts.push(Part { begin: loss.time, end: until, class: "gone", words });
+        parts.push(LanePart { begin: loss.time, end: until, class: "gone", words });
     }
     if let Some(back) = recovery.back.get(&pe) {
         let words = match &back.from {
             None => format!("memory of PE {pe} adopted"),
             Some(_) => format!("PE {pe} rebuilt"),
         };
-        parts.push(Part { begin: back.begin, end: back.end, class: "back", words });
+        parts.push(LanePart { begin: back.begin, end: back.end, class: "back", words });
     }
     parts
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
-use raidshmem_core::message::Step;
+use raidshmem_core::message::RecoveryStep;
 use raidshmem_core::quantity::Pe;
 
-use super::lanes::{Lane, Part, of_recovery, picture};
+use super::lanes::{Lane, LanePart, of_recovery, picture};
 use super::map::{self, pes};
 use super::scale::Scale;
 use crate::record::Record;
@@ -102,7 +102,7 @@ fn zoom(record: &Record, recovery: &Recovery) -> Markup {
     let mut lanes =
         vec![Lane { name: "steps".to_owned(), also: String::new(), parts: steps(recovery, end) }];
     let lane = |name: String, pe: Option<Pe>| {
-        let work = |begin, end| Part { begin, end, class: "work", words: String::new() };
+        let work = |begin, end| LanePart { begin, end, class: "work", words: String::new() };
         let (before, after) = (recovery.begin.saturating_sub(around), last + around);
         let mut parts = vec![work(before, recovery.begin)];
         parts.extend(recovery.end.map(|end| work(end, after)));
@@ -134,20 +134,20 @@ fn zoom(record: &Record, recovery: &Recovery) -> Markup {
     }
 }
 
-fn steps(recovery: &Recovery, end: Duration) -> Vec<Part> {
+fn steps(recovery: &Recovery, end: Duration) -> Vec<LanePart> {
     let class = |step| match step {
-        Step::Verify => "verify",
-        Step::Rebuild => "rebuild",
-        Step::Restore => "restore",
-        Step::Reencode => "reencode",
+        RecoveryStep::Verify => "verify",
+        RecoveryStep::Rebuild => "rebuild",
+        RecoveryStep::Restore => "restore",
+        RecoveryStep::Reencode => "reencode",
     };
     let first = recovery.steps.first().map_or(end, |(time, _)| *time);
     let words = "a process is started, and all PEs meet".to_owned();
-    let mut parts = vec![Part { begin: recovery.begin, end: first, class: "meet", words }];
+    let mut parts = vec![LanePart { begin: recovery.begin, end: first, class: "meet", words }];
     for (at, (begin, step)) in recovery.steps.iter().enumerate() {
         let end = recovery.steps.get(at + 1).map_or(end, |(time, _)| *time);
         let words = step.name().to_owned();
-        parts.push(Part { begin: *begin, end, class: class(*step), words });
+        parts.push(LanePart { begin: *begin, end, class: class(*step), words });
     }
     parts
 }

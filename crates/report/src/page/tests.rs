@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::event::{Event, What};
-use crate::job::Setting;
+use crate::job::SettingValue;
 use crate::record::tests::record;
 use crate::record::{AtEnd, Span};
 use crate::story::tests::eventful;
@@ -70,7 +70,7 @@ fn what_a_user_supplied_is_text() {
     record.job.fabric.clone_from(&bad);
     record.job.raidshmem.clone_from(&bad);
     let (name, value, doc) = (bad.clone(), Some(bad.clone()), bad.clone());
-    record.job.settings.push(Setting { name, value, default: false, doc });
+    record.job.settings.push(SettingValue { name, value, default: false, doc });
     for event in &mut record.events {
         if let What::Lost { cause, .. } = &mut event.what {
             cause.clone_from(&bad);

@@ -1,9 +1,10 @@
 //! The parts of a dynamically linked ELF executable that say what its statics are.
 //!
-//! Reads through [`Memory`], so that the running executable and a file are the same to it. 64-bit
-//! little-endian ELF with `RELA` relocations, which is all that x86-64 and aarch64 Linux have
-//! (System V ABI, "Program Loading and Dynamic Linking", and the two processor supplements). The
-//! tables are those of the crate `object`, which itself reads files, and no memory of a process.
+//! Reads through [`ExecutableMemory`], so that the running executable and a file are the same to
+//! it. 64-bit little-endian ELF with `RELA` relocations, which is all that x86-64 and aarch64 Linux
+//! have (System V ABI, "Program Loading and Dynamic Linking", and the two processor supplements).
+//! The tables are those of the crate `object`, which itself reads files, and no memory of a
+//! process.
 //!
 //! Invariants: nothing is read outside the executable's readable segments; no table contents make
 //! this panic or loop; addresses are those in memory, that is, with the bias added.
@@ -28,7 +29,7 @@ const SYM: usize = size_of::<Sym64<Little>>();
 const GOT_RESERVED: usize = 3;
 
 /// Memory of an executable.
-pub trait Memory {
+pub trait ExecutableMemory {
     /// A copy of `len` bytes; `None` unless all of them are inside one readable segment.
     fn read(&self, address: usize, len: usize) -> Option<Vec<u8>>;
 }
@@ -152,7 +153,7 @@ pub struct Dynamic<'a, M> {
     entries: Vec<Dyn64<Little>>,
 }
 
-impl<'a, M: Memory> Dynamic<'a, M> {
+impl<'a, M: ExecutableMemory> Dynamic<'a, M> {
     /// Reads the section; `None` for a static executable, which has none.
     ///
     /// # Errors
@@ -262,7 +263,7 @@ impl<'a, M: Memory> Dynamic<'a, M> {
 }
 
 fn read(
-    memory: &impl Memory,
+    memory: &impl ExecutableMemory,
     table: &'static str,
     address: usize,
     len: usize,

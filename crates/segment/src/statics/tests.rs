@@ -119,7 +119,7 @@ impl File {
     }
 }
 
-impl Memory for File {
+impl ExecutableMemory for File {
     fn read(&self, address: usize, len: usize) -> Option<Vec<u8>> {
         let end = address.checked_add(len)?;
         self.loads.iter().find_map(|&(offset, start, in_file)| {

@@ -78,7 +78,7 @@ fn a_folder_with_a_space_in_its_name_is_found() {
 /// Files of a tree of groups.
 type Files<'a> = &'a [(&'a str, &'a str)];
 
-fn room(folders: &[&str], files: Files) -> Option<Memory> {
+fn room(folders: &[&str], files: Files) -> Option<CgroupMemory> {
     let read = |path: &Path| {
         let file = files.iter().find(|(name, _)| Path::new(name) == path)?;
         Some(file.1.to_owned())
@@ -101,9 +101,9 @@ fn the_lowest_limit_and_the_least_that_is_free_count() {
     ];
     let room = |folders: &[&str]| room(folders, files);
     assert_eq!(room(&["/cg/job/step"]), None);
-    assert_eq!(room(&["/cg/job/step", "/cg/job"]), Some(Memory { limit: 5000, free: 1320 }));
+    assert_eq!(room(&["/cg/job/step", "/cg/job"]), Some(CgroupMemory { limit: 5000, free: 1320 }));
     let all = ["/cg/job/step", "/cg/job", "/cg", "/"];
-    assert_eq!(room(&all), Some(Memory { limit: 5000, free: 510 }));
+    assert_eq!(room(&all), Some(CgroupMemory { limit: 5000, free: 510 }));
 }
 
 /// Of the first version: sums over the groups below have names of their own, and a limit of a group
@@ -120,15 +120,19 @@ fn files_of_the_first_version() {
         ("/m/b/memory.usage_in_bytes", "1500\n"),
         ("/m/c/memory.limit_in_bytes", "1000\n"),
     ];
-    assert_eq!(room(&["/m/a"], files), Some(Memory { limit: 3000, free: 1450 }));
-    assert_eq!(room(&["/m/b"], files), Some(Memory { limit: 1000, free: 0 }), "above its limit");
+    assert_eq!(room(&["/m/a"], files), Some(CgroupMemory { limit: 3000, free: 1450 }));
+    assert_eq!(
+        room(&["/m/b"], files),
+        Some(CgroupMemory { limit: 1000, free: 0 }),
+        "above its limit"
+    );
     assert_eq!(room(&["/m/c"], files), None, "what it uses is not said");
 }
 
 /// This machine, whatever it has.
 #[test]
 fn what_this_machine_says_is_read() {
-    if let Some(Memory { limit, free }) = memory() {
+    if let Some(CgroupMemory { limit, free }) = memory() {
         assert!(free <= limit, "{free} of {limit}");
     }
 }

@@ -3,10 +3,10 @@
 use super::model::{Broken, Model, NOBODY};
 use super::state::{BEFORE, Bytes, INSIDE, JobState, PeState};
 use crate::mutant::Mutant;
-use crate::protocol::driver::{Driver, Judgement, Port, Progress, Standing, Step};
-use crate::protocol::operation::{Op, Part};
+use crate::protocol::driver::{Driver, Judgement, OpProgress, Port, Standing, StepResult};
+use crate::protocol::operation::{Op, StorePart};
 use crate::protocol::{At, Outcome, meeting};
-use crate::quantity::CheckpointNumber;
+use crate::quantity::{CheckpointNumber, Pe};
 use crate::status::Ending;
 use crate::store::phase::{Phase, Vote, Votes};
 use crate::store::site::{Calls, Deed, Progress as Shown, Verdict, apart, follow};
@@ -26,7 +26,7 @@ impl Model {
     pub fn act(&self, state: &mut JobState, p: usize) -> Act {
         let (mut driver, goes_on) = (self.driver(state, p), state.pes[p].middle);
         let at = driver.at();
-        let mut memory = Memory { model: self, state, p, broken_promise: None };
+        let mut memory = ModelMemory { model: self, state, p, broken_promise: None };
         let mut moved = goes_on;
         let outcome = loop {
             if driver.op().is_some_and(pauses) && !std::mem::take(&mut moved) {
@@ -34,9 +34,9 @@ impl Model {
                 break None;
             }
             match driver.step(&mut memory) {
-                Step::Again => {}
-                Step::Wait => break None,
-                Step::Left(_, outcome) => break Some(outcome),
+                StepResult::Again => {}
+                StepResult::Wait => break None,
+                StepResult::Left(_, outcome) => break Some(outcome),
             }
         };
         let (pe, error) = (&mut memory.state.pes[p], memory.broken_promise);
@@ -82,7 +82,7 @@ impl Model {
         let living = (0..self.pes).filter(|q| living >> q & 1 == 1);
         let living: Vec<usize> = living.collect();
         let ends = living.iter().any(|&q| state.pes[q].finished);
-        let calls = living.iter().map(|&q| Calls::of(q, &state.pes[q].places.called()));
+        let calls = living.iter().map(|&q| Calls::of(Pe::of(q), &state.pes[q].places.called()));
         let add = |mut all: Calls, call| {
             all.add(&call);
             all
@@ -92,7 +92,7 @@ impl Model {
         let places = &mut state.pes[p].places;
         places.apart = apart(&calls, own).filter(|_| !ends).map_or((0, 0, false), |apart| {
             let sites = apart.sites.iter().fold(0, |sites, &site| sites | site as u8);
-            (apart.reference as u8 + 1, sites, apart.behind)
+            (apart.reference.0 as u8 + 1, sites, apart.behind)
         });
         (places.written, places.shown) = (false, (0, 0, false));
     }
@@ -147,39 +147,39 @@ impl Model {
 }
 
 /// The memory of PE `p`, and that of its peers.
-struct Memory<'a> {
+struct ModelMemory<'a> {
     model: &'a Model,
     state: &'a mut JobState,
     p: usize,
     broken_promise: Option<String>,
 }
 
-impl Memory<'_> {
+impl ModelMemory<'_> {
     fn own(&mut self) -> &mut PeState {
         &mut self.state.pes[self.p]
     }
 
-    fn part(&mut self, part: Part, number: u8) -> &mut Bytes {
+    fn part(&mut self, part: StorePart, number: u8) -> &mut Bytes {
         let slot = self.model.slot(number);
         match part {
-            Part::Snapshot => &mut self.own().snapshot,
-            Part::Slot => &mut self.own().slots[slot],
+            StorePart::Snapshot => &mut self.own().snapshot,
+            StorePart::Slot => &mut self.own().slots[slot],
         }
     }
 
     /// Seals what was written: good if the bytes are those of the checkpoint.
-    fn seal(&mut self, part: Part, number: u8) {
+    fn seal(&mut self, part: StorePart, number: u8) {
         let good = std::mem::take(&mut self.own().good);
         *self.part(part, number) = Bytes::Sealed(number, good);
     }
 
-    fn breaks_promise(&mut self, words: String) -> Progress {
+    fn breaks_promise(&mut self, words: String) -> OpProgress {
         self.broken_promise = Some(words);
-        Progress::Wait
+        OpProgress::Wait
     }
 
     /// Comes to a barrier, or to a meeting, whose number grows.
-    fn arrive(&mut self, driver: &Driver) -> Progress {
+    fn arrive(&mut self, driver: &Driver) -> OpProgress {
         let Some(step) = meeting(driver.at()) else { return self.arrive_at_barrier() };
         let (p, pe) = (self.p, &mut self.state.pes[self.p]);
         let (before, now) = (pe.step, (pe.view, step as u8));
@@ -190,32 +190,32 @@ impl Memory<'_> {
             return self
                 .breaks_promise(format!("steps grow, but PE {p} goes from {before:?} to {now:?}"));
         }
-        Progress::Done
+        OpProgress::Done
     }
 
-    fn arrive_at_barrier(&mut self) -> Progress {
+    fn arrive_at_barrier(&mut self) -> OpProgress {
         let pe = &mut self.state.pes[self.p];
         if pe.shown != pe.joined {
-            return Progress::Out(Outcome::Changed);
+            return OpProgress::Out(Outcome::Changed);
         }
         pe.epoch += 1;
         self.state.gate.0 += 1;
         if self.state.gate.0 == pe.epoch * self.model.pes as u8 {
             self.state.gate.1 = pe.epoch;
         }
-        Progress::Done
+        OpProgress::Done
     }
 
-    fn all_came(&self, driver: &Driver) -> Progress {
+    fn all_came(&self, driver: &Driver) -> OpProgress {
         let came = match meeting(driver.at()) {
             Some(step) => self.model.all_here(self.state, self.p, step as u8),
             None => self.state.gate.1 >= self.state.pes[self.p].epoch,
         };
-        if came { Progress::Done } else { Progress::Wait }
+        if came { OpProgress::Done } else { OpProgress::Wait }
     }
 
     /// The real rule, over what the reference has shown in this view.
-    fn follow(&mut self) -> Progress {
+    fn follow(&mut self) -> OpProgress {
         let (p, pe) = (self.p, &self.state.pes[self.p]);
         let progress = |deed, site: u8, written: bool| Shown {
             deed,
@@ -233,14 +233,14 @@ impl Memory<'_> {
         };
         let own = progress(Deed::Checkpoint, pe.places.call.0, pe.places.written);
         match follow(&own, reference.as_ref(), Vec::new) {
-            Some(Verdict::Pass) => Progress::Out(Outcome::Behind),
+            Some(Verdict::Pass) => OpProgress::Out(Outcome::Behind),
             Some(Verdict::Meet) if written => {
                 self.breaks_promise(format!("no mix: PE {p} meets who has gone on"))
             }
-            Some(Verdict::Meet) => Progress::Done,
+            Some(Verdict::Meet) => OpProgress::Done,
             Some(Verdict::Mismatch) => self.breaks_promise(format!("PE {p} has written nothing")),
-            None if pe.shown != pe.joined => Progress::Out(Outcome::Changed),
-            None => Progress::Wait,
+            None if pe.shown != pe.joined => OpProgress::Out(Outcome::Changed),
+            None => OpProgress::Wait,
         }
     }
 
@@ -252,13 +252,13 @@ impl Memory<'_> {
         pe.findings = (bad(pe.snapshot), bad(pe.slots[slot]));
     }
 
-    fn decode(&mut self, number: u8) -> Progress {
+    fn decode(&mut self, number: u8) -> OpProgress {
         match self.model.sources(self.state, self.p, number, self.model.slot(number)) {
             Some(good) => {
                 self.own().good = good;
-                Progress::Done
+                OpProgress::Done
             }
-            None if self.changed() => Progress::Out(Outcome::Changed),
+            None if self.changed() => OpProgress::Out(Outcome::Changed),
             None => {
                 let p = self.p;
                 self.breaks_promise(format!("no mix: what PE {p} reads is not there"))
@@ -267,8 +267,8 @@ impl Memory<'_> {
     }
 }
 
-impl Port for Memory<'_> {
-    fn carry_out(&mut self, driver: &Driver, op: Op) -> Progress {
+impl Port for ModelMemory<'_> {
+    fn carry_out(&mut self, driver: &Driver, op: Op) -> OpProgress {
         let (model, p, number) = (self.model, self.p, driver.number().0 as u8);
         match op {
             Op::Post(posted) => self.own().phase = posted.phase(driver.number()),
@@ -297,7 +297,7 @@ impl Port for Memory<'_> {
             }
             Op::ClearBeside => self.own().beside = Bytes::Void,
             Op::AwaitWhole if !model.whole(self.state, self.state.pes[p].shown) => {
-                return Progress::Wait;
+                return OpProgress::Wait;
             }
             Op::Adopt => {
                 let pe = self.own();
@@ -312,13 +312,13 @@ impl Port for Memory<'_> {
                 Ok(words) => self.own().words = words,
                 Err(words) => return self.breaks_promise(words),
             },
-            Op::NeedSnapshot if !self.own().findings.0 => return Progress::Out(Outcome::Done),
+            Op::NeedSnapshot if !self.own().findings.0 => return OpProgress::Out(Outcome::Done),
             Op::Decode => return self.decode(number),
             Op::Restore => {
                 let pe = self.own();
                 pe.live = (pe.snapshot == Bytes::Sealed(number, true)).then_some(number);
             }
-            Op::NeedParity if !self.own().findings.1 => return Progress::Out(Outcome::Done),
+            Op::NeedParity if !self.own().findings.1 => return OpProgress::Out(Outcome::Done),
             Op::ResetWords => {
                 self.own().epoch = 0;
                 self.state.gate = (0, 0);
@@ -329,7 +329,7 @@ impl Port for Memory<'_> {
             }
             _ => {} // nothing that the model has
         }
-        Progress::Done
+        OpProgress::Done
     }
 
     fn standing(&mut self) -> Standing {

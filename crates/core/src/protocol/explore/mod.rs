@@ -45,7 +45,7 @@ enum Search {
 
 /// What a search found.
 #[derive(Debug, Default)]
-struct Found {
+struct SearchResult {
     states: usize,
     unrecoverable: usize,
     cut_short: usize,
@@ -55,7 +55,7 @@ struct Found {
 }
 
 /// Searches all states, depth first. The error is the promise broken and the way there.
-fn search(model: &Model, how: Search) -> Result<Found, String> {
+fn search(model: &Model, how: Search) -> Result<SearchResult, String> {
     let symmetries = model.symmetries();
     let first = model.first();
     let print = |state: &JobState, how: Search| match how {
@@ -65,7 +65,7 @@ fn search(model: &Model, how: Search) -> Result<Found, String> {
     let mut seen = Seen::default();
     seen.insert(print(&first, how));
     let (mut stack, mut path, mut next) = (vec![(first, 0)], Vec::new(), Vec::new());
-    let mut found = Found::default();
+    let mut found = SearchResult::default();
     while let Some((state, depth)) = stack.pop() {
         found.states += 1;
         path.truncate(depth);
@@ -105,10 +105,10 @@ fn model(pes: usize, parity: usize, deaths: u8, last: u8) -> Model {
     Model::new(pes, parity, deaths, last, Broken::Nothing)
 }
 
-fn holds(model: &Model) -> Found {
+fn holds(model: &Model) -> SearchResult {
     let begun = Instant::now();
     let found = search(model, Search::Reduced).unwrap_or_else(|error| panic!("{error}"));
-    let Found { states, unrecoverable, cut_short, finished, .. } = &found;
+    let SearchResult { states, unrecoverable, cut_short, finished, .. } = &found;
     println!(
         "{model}: {states} states searched in {:.1} s; ends: {finished} finished, {unrecoverable} \
          unrecoverable, {cut_short} cut short",

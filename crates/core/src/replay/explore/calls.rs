@@ -4,7 +4,7 @@ use super::broken::Broken;
 use super::model::{At, Bytes, JobState, Model};
 use super::program::{Op, Value};
 use crate::replay::handover::{Delivery, Stage, deliver};
-use crate::replay::log::{Asked, Effect, Entry, Event, Progress, Time};
+use crate::replay::log::{Asked, Effect, EntryProgress, Event, LogEntry, Time};
 
 impl Model {
     /// A call of a PE that is live.
@@ -14,13 +14,13 @@ impl Model {
                 return self.writes_before_logging(s, me, to, effect);
             }
             let (time, index) = (s.now(), s.pes[me].chains[to].len());
-            let mut entry = Entry::new(time, effect);
+            let mut entry = LogEntry::new(time, effect);
             if self.breaks(Broken::DoneBefore) {
                 let old = match entry.effect {
                     Effect::Atomic { at, .. } => s.memory(to)[at],
                     _ => 0,
                 };
-                entry.progress = Progress::Done { old };
+                entry.progress = EntryProgress::Done { old };
             }
             s.pes[me].chains[to].push(entry);
             s.pes[me].at = At::Logged { to, index };
@@ -112,7 +112,7 @@ impl Model {
     ) -> bool {
         let on = if to == me { s.incarnation(me) } else { s.pes[me].shown[to] };
         let progress = match self.breaks(Broken::MarkIgnored) {
-            true => Progress::Begun,
+            true => EntryProgress::Begun,
             false => s.pes[me].chains[to][index].progress,
         };
         let delivery = match to == me || self.breaks(Broken::DoneBefore) {
@@ -123,19 +123,19 @@ impl Model {
         match delivery {
             Delivery::CarryOut => {
                 if !self.breaks(Broken::DoneBefore) {
-                    s.pes[me].chains[to][index].progress = Progress::Begun;
+                    s.pes[me].chains[to][index].progress = EntryProgress::Begun;
                 }
                 s.pes[me].at = At::Writes { to, index, on, half: false };
             }
             Delivery::TakenOver { old } => s.returns(me, op, old),
             Delivery::Log if !fetches => {
-                s.pes[me].chains[to][index].progress = Progress::Logged;
+                s.pes[me].chains[to][index].progress = EntryProgress::Logged;
                 s.pes[me].owes = true;
                 s.returns(me, op, 0);
             }
             Delivery::Log | Delivery::Wait => {
                 if first {
-                    s.pes[me].chains[to][index].progress = Progress::Logged;
+                    s.pes[me].chains[to][index].progress = EntryProgress::Logged;
                     s.pes[me].owes = true;
                     s.pes[me].at = At::Waits { to, index };
                 }

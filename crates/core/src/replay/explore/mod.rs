@@ -33,7 +33,7 @@ type End = Vec<(Words, [u64; 2])>;
 
 /// What a search found.
 #[derive(Debug, Default)]
-struct Found {
+struct ReplayResult {
     states: usize,
     global: usize,
     replayed: usize,
@@ -52,10 +52,10 @@ fn end(state: &JobState) -> End {
 }
 
 /// Searches all states; every end must be one of `allowed`, if some are given.
-fn search(model: &Model, allowed: Option<&BTreeSet<End>>) -> Result<Found, String> {
+fn search(model: &Model, allowed: Option<&BTreeSet<End>>) -> Result<ReplayResult, String> {
     let first = model.first();
     let mut seen = BTreeSet::from([fingerprint(&first)]);
-    let (mut stack, mut next, mut found) = (vec![first], Vec::new(), Found::default());
+    let (mut stack, mut next, mut found) = (vec![first], Vec::new(), ReplayResult::default());
     while let Some(state) = stack.pop() {
         found.states += 1;
         if state.global {
@@ -80,7 +80,7 @@ fn search(model: &Model, allowed: Option<&BTreeSet<End>>) -> Result<Found, Strin
     Ok(found)
 }
 
-fn explore(program: &Program, deaths: u8, broken: Broken) -> Result<Found, String> {
+fn explore(program: &Program, deaths: u8, broken: Broken) -> Result<ReplayResult, String> {
     let model = |deaths, broken| Model { program: program.clone(), deaths, broken };
     let whole = search(&model(0, Broken::Nothing), None)?;
     search(&model(deaths, broken), Some(&whole.ends))
@@ -88,7 +88,7 @@ fn explore(program: &Program, deaths: u8, broken: Broken) -> Result<Found, Strin
 
 fn holds(program: &Program, deaths: u8) {
     let found = explore(program, deaths, Broken::Nothing).unwrap_or_else(|error| panic!("{error}"));
-    let Found { states, global, replayed, ends } = &found;
+    let ReplayResult { states, global, replayed, ends } = &found;
     let (name, ends) = (program.name, ends.len());
     println!(
         "{name}, {deaths} deaths: {states} states, {replayed} ends after a replay, {ends} \

@@ -9,7 +9,7 @@ use std::fmt::{self, Display, Formatter};
 use super::broken::Broken;
 use super::program::{Op, Program, Value};
 use crate::replay::handover::Stage;
-use crate::replay::log::{Arrival, Asked, Effect, Entry, Event, Progress, Time};
+use crate::replay::log::{Arrival, Asked, Effect, EntryProgress, Event, LogEntry, Time};
 use crate::replay::merge::Merge;
 use crate::replay::own::Replay;
 
@@ -18,7 +18,7 @@ pub(super) const WORDS: usize = 3;
 
 pub(super) type Words = [u64; WORDS];
 pub(super) type Bytes = [u64; 2];
-pub(super) type Chain = Vec<Entry<Bytes>>;
+pub(super) type Chain = Vec<LogEntry<Bytes>>;
 
 /// What a PE brings to a meeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -282,7 +282,7 @@ impl Model {
             At::Waits { to, index } => Ok(self.looks(s, me, op, (to, index), false)),
             At::Writes { to, index, on, half } => Ok(self.writes(s, me, (to, index), on, half)),
             At::Wrote { to, index, old } => {
-                s.pes[me].chains[to][index].progress = Progress::Done { old };
+                s.pes[me].chains[to][index].progress = EntryProgress::Done { old };
                 s.returns(me, op, old);
                 Ok(true)
             }
@@ -298,7 +298,7 @@ impl Model {
             At::Query { .. } | At::Copied | At::Closes { .. } => self.checkpoints(s, me),
             At::LogsLate { to, effect, old } => {
                 let time = s.now();
-                let entry = Entry { time, effect, progress: Progress::Done { old } };
+                let entry = LogEntry { time, effect, progress: EntryProgress::Done { old } };
                 s.pes[me].chains[to].push(entry);
                 s.returns(me, op, old);
                 Ok(true)

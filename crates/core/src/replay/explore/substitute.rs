@@ -6,11 +6,11 @@ use super::program::Op;
 use crate::quantity::Pe;
 use crate::replay::decide::{Decision, Finding, Reason};
 use crate::replay::handover::{self, Stage};
-use crate::replay::log::{Asked, Change, Effect, Entry, Progress, Time};
-use crate::replay::merge::{Memory, Merge};
-use crate::replay::own::{Differs, Replay, Way};
+use crate::replay::log::{Asked, Change, Effect, EntryProgress, LogEntry, Time};
+use crate::replay::merge::{Merge, SubstituteMemory};
+use crate::replay::own::{Differs, Disposition, Replay};
 
-impl Memory<Bytes> for Words {
+impl SubstituteMemory<Bytes> for Words {
     fn load(&self, at: usize) -> u64 {
         self[at]
     }
@@ -28,7 +28,7 @@ impl Model {
     /// The process of a PE dies; the decision is taken, and a substitute begins.
     pub(super) fn kill(&self, s: &mut JobState, me: usize) {
         s.deaths -= 1;
-        let in_doubt = s.pes[me].chains.iter().flatten().any(Entry::is_in_doubt);
+        let in_doubt = s.pes[me].chains.iter().flatten().any(LogEntry::is_in_doubt);
         let ignored = self.breaks(Broken::DoubtDoneAgain) || self.breaks(Broken::DoubtSkipped);
         let reason = (in_doubt && !ignored).then_some(Reason::InDoubt);
         if Finding::of(Pe::of(me), reason).decide() != Decision::Local {
@@ -84,7 +84,7 @@ impl Model {
     /// Entries as a broken rule reads them.
     fn spoil(&self, mut chain: Chain) -> Chain {
         for entry in &mut chain {
-            if let (Effect::Atomic { at, change }, Progress::Done { old }) =
+            if let (Effect::Atomic { at, change }, EntryProgress::Done { old }) =
                 (&entry.effect, entry.progress)
             {
                 let at = *at;
@@ -168,38 +168,38 @@ impl Model {
         let pe = &mut s.pes[me];
         let Some((replay, merge)) = pe.replay.as_mut() else { unreachable!("it replays") };
         match replay.operation(to, effect, &pe.chains[to]) {
-            Way::New => return self.hands_over(s, me),
-            Way::Differs => return Err(format!("PE {me} does something else than before")),
-            Way::Own { progress } => {
+            Disposition::New => return self.hands_over(s, me),
+            Disposition::Differs => return Err(format!("PE {me} does something else than before")),
+            Disposition::Own { progress } => {
                 if !self.breaks(Broken::OwnSkipped) {
                     let memory = pe.memories.last_mut().expect("there is the first");
                     merge.carry_out(effect, progress, memory);
                 }
                 let old = match progress {
-                    Progress::Done { old } => old,
+                    EntryProgress::Done { old } => old,
                     _ => 0,
                 };
                 for entry in &mut pe.chains[to] {
-                    if entry.progress == Progress::Begun {
-                        entry.progress = Progress::Done { old: 0 };
+                    if entry.progress == EntryProgress::Begun {
+                        entry.progress = EntryProgress::Done { old: 0 };
                     }
                 }
                 s.returns(me, op, old);
             }
-            Way::Skip { .. } if self.breaks(Broken::NotSkipped) => {
-                let same = |entry: &Entry<Bytes>| entry.effect == *effect;
+            Disposition::Skip { .. } if self.breaks(Broken::NotSkipped) => {
+                let same = |entry: &LogEntry<Bytes>| entry.effect == *effect;
                 let index = pe.chains[to].iter().position(same).unwrap_or(0);
-                pe.chains[to][index].progress = Progress::Begun;
+                pe.chains[to][index].progress = EntryProgress::Begun;
                 pe.at = At::Logged { to, index };
             }
-            Way::Skip { old } => s.returns(me, op, old),
-            Way::Again { number } => {
-                let begun = pe.chains[to][number].progress == Progress::Begun;
+            Disposition::Skip { old } => s.returns(me, op, old),
+            Disposition::Again { number } => {
+                let begun = pe.chains[to][number].progress == EntryProgress::Begun;
                 let exact = effect.is_exact();
                 if begun && !exact && self.breaks(Broken::BegunSkipped)
                     || exact && self.breaks(Broken::DoubtSkipped)
                 {
-                    pe.chains[to][number].progress = Progress::Done { old: 0 };
+                    pe.chains[to][number].progress = EntryProgress::Done { old: 0 };
                     s.returns(me, op, 0);
                 } else {
                     pe.at = At::Logged { to, index: number };
