@@ -22,7 +22,7 @@ FILL    := sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LI
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
 .PHONY: build demo test test-all test-nodes sanitize soak mutants scorecard scorecard-quick scaling
-.PHONY: advise install deb book clean help
+.PHONY: evaluation advise install deb book paper clean help
 
 build:
 	@.ci/setup build
@@ -81,6 +81,14 @@ scaling: build
 	$(CARGO) bench --locked --bench scaling -- \
 		$(if $(START),--start) $(if $(QUICK),--quick) $(if $(RECORD),--record)
 
+# The evaluation of the thesis, and beyond it: target/evaluation, in a quarter of an hour at most.
+# ROUNDS=N measures N times; FULL=1 has larger sizes and no bound; SEED=N is of the times of deaths.
+evaluation: build
+	@.ci/setup build
+	$(CARGO) bench --locked --bench evaluation -- \
+		$(if $(FULL),--full) $(if $(TINY),--tiny) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+		$(if $(SEED),--seed $(SEED)) $(if $(RECORD),--record)
+
 # What oshadvise finds in three programs, and what checkpoints under its plan cost: benches/advise.
 advise: build
 	@.ci/setup test
@@ -129,6 +137,11 @@ book:
 	PATH="$$PATH:$(TARGET)/tools/bin" mdbook build --dest-dir '$(TARGET)/book'
 	@echo 'book: $(TARGET)/book/index.html'
 
+# The paper as PDF and HTML, in target/paper; Typst is installed below target.
+paper:
+	@.ci/setup paper
+	@'$(TARGET)/tools/typst/bin/python' whitepaper/build.py '$(TARGET)/paper'
+
 clean:
 	$(CARGO) clean
 
@@ -144,8 +157,11 @@ help:
 	@echo '               scorecard-quick: 2); RECORD=1 keeps the result in benches/record,'
 	@echo '               VERBS=1 adds RDMA between machines in software (QEMU; 10 more)'
 	@echo 'make scaling   cost against bytes, PEs, group size, parity: CSV, plots, model (QUICK=1)'
+	@echo 'make evaluation  what the thesis measured, in all modes, with real faults: CSV and plots'
+	@echo '               (a quarter of an hour; ROUNDS=3 FULL=1 RECORD=1)'
 	@echo 'make advise    what oshadvise finds, and checkpoints under its plan: a record and plots'
 	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it)'
 	@echo 'make deb       Debian packages in target/deb'
 	@echo 'make book      the documents as a book (mdBook): target/book/index.html'
+	@echo 'make paper     the paper as PDF and HTML: target/paper'
 	@echo 'make clean     remove what was built'

@@ -1,13 +1,17 @@
-//! How the C library is linked, and its name in the target folder.
+//! How the C library is linked, and its name in the target folder; and a checksum of the sources.
 //!
 //! The library is `libraidshmem.so.0`: a program is bound to that name and to the version that all
 //! of its symbols bear, so that a library with another interface is never loaded in its place. GNU
 //! ld alone can give a version to symbols whose list rustc has written; so it links this one
 //! library. In the target folder a link leads from the name that programs look for to the file that
 //! cargo makes.
+//!
+//! By the checksum `oshrun` and a program find out that they do not have the same library. A
+//! package as it is published has none: of one version there is only one.
 
+use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Grows when a program must be linked anew.
 const SONAME: &str = "libraidshmem.so.0";
@@ -33,4 +37,35 @@ fn main() {
         // It may be there; where it cannot be made, a program says at its start what is missing.
         let _ = symlink("libraidshmem.so", folder.join(SONAME));
     }
+    let mut build = std::env::var("CARGO_PKG_VERSION").expect("cargo sets it");
+    if Path::new("crates").is_dir() {
+        build += &format!("-{:016x}", sources());
+    }
+    println!("cargo::rustc-env=RAIDSHMEM_BUILD={build}");
+}
+
+/// A checksum (FNV-1a) of the sources of all crates that end up in the library.
+fn sources() -> u64 {
+    let mut folders = vec![PathBuf::from("src"), PathBuf::from("codec/src")];
+    let crates = fs::read_dir("crates").into_iter().flatten().flatten();
+    folders.extend(crates.map(|entry| entry.path().join("src")));
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        println!("cargo::rerun-if-changed={}", folder.display());
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            match entry.path() {
+                path if path.is_dir() => folders.push(path),
+                path => files.push(path),
+            }
+        }
+    }
+    files.sort();
+    let mut sum = 0xcbf2_9ce4_8422_2325;
+    for file in files {
+        let name = file.to_string_lossy().into_owned().into_bytes();
+        for byte in name.into_iter().chain(fs::read(&file).unwrap_or_default()) {
+            sum = (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    sum
 }

@@ -8,8 +8,7 @@
 #ifndef POINT_H
 #define POINT_H
 
-#include <shmem.h>
-#include <shmem_ft.h>
+#include "../../tests/c/restart.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +24,8 @@
 static int round_;
 static void saved(void) {
     shmem_barrier_all(); /* so that the checkpoint is timed, not who comes last */
-    while (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
-        int *pes = NULL, *status = NULL;
-        size_t n = 0;
-        shmem_query_fault(&pes, &status, &n);
-        shmem_restart_pes(pes, n);
-        free(pes);
-        free(status);
-    }
+    while (shmem_checkpoint_all() != SHMEM_FT_SUCCESS)
+        restart();
 }
 #define EACH_ROUND for (; saved(), round_ < ROUNDS; round_++)
 #else

@@ -105,11 +105,8 @@ family! { TEAM: "Teams";
             return FAILED;
         };
         let [x, y] = row_and_column(index, size, xrange.min(size));
-        let part = |(start, stride, size), num_contexts| TeamPart {
-            start,
-            stride,
-            size,
-            num_contexts,
+        let part = |(start, stride, size), num_contexts| {
+            TeamPart { start, stride, size, num_contexts }
         };
         let parts = [(part(x, contexts[0]), xaxis_team), (part(y, contexts[1]), yaxis_team)];
         split_for(NAME, parent_team, parts)

@@ -1,5 +1,5 @@
-//! What launcher, node supervisors and agents agree on before they talk: hidden arguments, the
-//! build, the last word of a node, and why a node cannot join.
+//! What launcher, node supervisors and agents agree on before they talk: hidden arguments, the last
+//! word of a node, and why a node cannot join.
 
 #![forbid(unsafe_code)]
 
@@ -80,10 +80,4 @@ pub fn last_word(secret: &Secret, node: u32) -> String {
     let sealed = cipher.encrypt(Nonce::from_slice(&nonce), &b"all ended"[..]).unwrap_or_default();
     let digits: String = sealed.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("raidshmem-node-{node}-ended-{digits}")
-}
-
-/// Version and checksum of this program; equal only for the same build.
-pub fn build_id() -> String {
-    let program = std::fs::read("/proc/self/exe").unwrap_or_default();
-    format!("{}-{:08x}", env!("CARGO_PKG_VERSION"), crc32fast::hash(&program))
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use raidshmem_core::layout::{Layout, STATICS_MAX};
-use raidshmem_core::message::{Job, Past, PeMessage, ToPe, Welcome};
+use raidshmem_core::message::{Build, Job, Past, PeMessage, ToPe, Welcome};
 use raidshmem_core::placement::Domains;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::settings::{Bind, Fabric, Pages, Rollback, SettingError, Settings, Trace};
@@ -46,8 +46,8 @@ use super::world::sites::Sites;
 use super::world::store::Store;
 use super::world::timing::Timing;
 use super::world::watch::Reached;
-use crate::control::CONTROL_FD;
 use crate::control::page::Page;
+use crate::control::{BUILD, CONTROL_FD};
 use crate::disk::load::{LoadTarget, load};
 use crate::fabric;
 use crate::trace;
@@ -151,6 +151,7 @@ fn receive_assignment(fd: i32) -> Result<Assignment, BootError> {
         return Err(ChannelError::Malformed(0).into());
     };
     process::arm(pipe)?;
+    channel.send(&Build(BUILD.to_owned()), &[])?;
     channel.send(&PeMessage::Hello, &[])?;
     let (message, mut fds) = channel.receive::<ToPe>()?;
     let (ToPe::Welcome { job, welcome, oversubscribed }, Some(page)) = (message, fds.pop()) else {

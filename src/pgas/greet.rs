@@ -5,7 +5,7 @@ use std::io::Write;
 
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::in_force;
-use raidshmem_core::settings::units::{show_size, show_time};
+use raidshmem_core::settings::units::show_size;
 use tracing::info;
 
 use super::World;
@@ -50,7 +50,6 @@ impl World {
         let always = [
             ("SHMEM_FT_THREADS", self.store.pool.threads().to_string()),
             ("SHMEM_FT_FABRIC", self.job.fabric.name().to_owned()),
-            ("SHMEM_FT_HEARTBEAT", show_time(self.settings.period())),
             ("SHMEM_SYMMETRIC_SIZE", heap),
         ];
         group.into_iter().chain(always).collect()

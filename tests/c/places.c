@@ -66,15 +66,6 @@ static int is_right(int meets) {
     return right;
 }
 
-static void restart(void) {
-    int *pes = NULL, *status = NULL;
-    size_t n = 0;
-    shmem_query_fault(&pes, &status, &n);
-    shmem_restart_pes(pes, n);
-    free(pes);
-    free(status);
-}
-
 static void two(int meets) {
     while (shmem_checkpoint_all() != SHMEM_FT_SUCCESS)
         restart();

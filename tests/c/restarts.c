@@ -3,11 +3,9 @@
  * compiled: those below 20 come to the same sums whoever is lost at whatever checkpoint; those from
  * 20 on have a restart that comes out elsewhere, and some loss makes them go wrong.
  */
-#include <shmem.h>
-#include <shmem_ft.h>
+#include "restart.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #ifndef FORM
 #define FORM 1
@@ -15,15 +13,6 @@
 
 static int step, half, phase;
 static long x, y;
-
-static inline void restart(void) {
-    int *pes = NULL, *status = NULL;
-    size_t n = 0;
-    shmem_query_fault(&pes, &status, &n);
-    shmem_restart_pes(pes, n);
-    free(pes);
-    free(status);
-}
 
 static inline int saved(void) {
     if (shmem_checkpoint_all() == SHMEM_FT_SUCCESS)

@@ -2,8 +2,7 @@
 #ifndef RAIDSHMEM_TEST_H
 #define RAIDSHMEM_TEST_H
 
-#include <shmem.h>
-#include <shmem_ft.h>
+#include "restart.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -21,15 +20,10 @@ enum { WRONG = 9 };
         } \
     } while (0)
 
-/* Asks who was lost and brings everybody back. */
+/* Brings everybody back, and waits for all. */
 static inline void recover(void) {
-    int *pes = NULL, *status = NULL;
-    size_t n = 0;
-    shmem_query_fault(&pes, &status, &n);
-    shmem_restart_pes(pes, n);
+    restart();
     shmem_barrier_all();
-    free(pes);
-    free(status);
 }
 
 /* Saves all. 0 after a loss, when everybody is back and has compared what it has. */

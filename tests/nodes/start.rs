@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::losses::strict;
 use super::net::{Net, SILENCE, agent};
-use super::support::{Job, Outcome, processes, program};
+use super::support::{Job, Outcome, another_build, processes, program};
 use rustix::process::Signal;
 
 /// The end of the command line: a shell that runs this.
@@ -123,10 +123,7 @@ fn ssh_that_would_ask_for_a_password_is_one_line() {
 fn another_build_on_a_host_is_one_line_and_status_2() {
     let net = Net::new(2);
     let other = Path::new(env!("CARGO_TARGET_TMPDIR")).join("oshrun-of-another-build");
-    std::fs::copy(env!("CARGO_BIN_EXE_oshrun"), &other).expect("a copy");
-    let mut bytes = std::fs::OpenOptions::new().append(true).open(&other).expect("it opens");
-    std::io::Write::write_all(&mut bytes, b"other").expect("it is written");
-    drop(bytes);
+    another_build(env!("CARGO_BIN_EXE_oshrun").as_ref(), &other);
     let job = net.job(&[1, 1]).args(&["--oshrun", other.to_str().expect("a plain name")]);
     let outcome = sh(job, "exit 0").run();
     let line = outcome.lines("oshrun: node ").next().unwrap_or_default().to_owned();

@@ -1,8 +1,10 @@
 //! Bad input: one line that names the culprit and what is allowed, a status, and nothing left.
 
 use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 
-use super::support::{Job, Outcome, program};
+use super::support::built::library;
+use super::support::{Job, Outcome, another_build, program};
 
 /// Lines of the launcher and the library, without that at the start on what is survived.
 fn said(outcome: &Outcome) -> Vec<&str> {
@@ -260,4 +262,19 @@ fn what_nobody_would_write_is_refused_too() {
     let mark = std::ffi::OsString::from_vec(b"ra\xffid5".to_vec());
     let job = Job::new(2).env_os("SHMEM_FT_BACKUP_MODE", &mark).args(&["true"]);
     refused(job, &["SHMEM_FT_BACKUP_MODE=", "none, single, double"]);
+}
+
+/// A program that finds the library of another installation.
+#[test]
+fn a_library_of_another_build_is_refused_in_one_line() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("library-of-another-build");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    another_build(&library(), &folder.join("libraidshmem.so.0"));
+    let job = Job::new(2).env("LD_LIBRARY_PATH", folder.to_str().expect("a plain name"));
+    let outcome = job.program(&program("steps"), &["2"]).run();
+    outcome.status(1);
+    let lines = said(&outcome);
+    outcome.check(lines.len() == 1, "one line was expected");
+    let words = "node 0: the program uses a libraidshmem of build ";
+    outcome.check(lines[0].contains(words), &format!("`{words}` was expected"));
 }

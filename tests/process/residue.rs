@@ -146,7 +146,7 @@ fn an_agent_that_is_killed_is_a_lost_node() {
 #[test]
 fn a_node_that_takes_long_to_end_takes_no_other_with_it() {
     let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "4"]);
-    let job = job.env("SHMEM_FT_NODE_TIMEOUT", "0.5").env("SHMEM_FT_HEARTBEAT", "0.1");
+    let job = job.env("SHMEM_FT_NODE_TIMEOUT", "0.5");
     let mut run = job.program(&program("steps"), &["2000"]).start();
     run.wait_for("ready");
     processes::signal(run.agents()[1].pid, Signal::KILL);

@@ -66,3 +66,24 @@ fn compile(source: &Path, target: &Path, options: &[&str]) -> PathBuf {
     assert!(output.status.success(), "oshcc {}: {errors}", source.display());
     target.to_owned()
 }
+
+/// A copy of an executable or a library that says to be of another build.
+pub fn another_build(of: &Path, copy: &Path) {
+    let own = raidshmem::control::BUILD;
+    let mut bytes = std::fs::read(of).expect("it was built");
+    let mut other = own.as_bytes().to_vec();
+    other.last_mut().expect("a version").clone_from(&b'?');
+    let places: Vec<usize> = bytes
+        .windows(own.len())
+        .enumerate()
+        .filter(|(_, at)| *at == own.as_bytes())
+        .map(|(at, _)| at)
+        .collect();
+    assert!(!places.is_empty(), "{}: it says no build", of.display());
+    for at in places {
+        bytes[at..at + other.len()].copy_from_slice(&other);
+    }
+    std::fs::write(copy, bytes).expect("a file below the target folder");
+    let executable = std::fs::metadata(of).expect("it was built").permissions();
+    std::fs::set_permissions(copy, executable).expect("it was just written");
+}

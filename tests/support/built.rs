@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// The library that was built with this test: beside it, or one folder up; the newer.
-fn library() -> PathBuf {
+pub fn library() -> PathBuf {
     let test = std::env::current_exe().expect("the test has a path");
     let candidates = test.ancestors().skip(1).take(2).map(|folder| folder.join("libraidshmem.so"));
     let age = |path: &PathBuf| path.metadata().and_then(|meta| meta.modified());

@@ -19,6 +19,7 @@
 #![allow(dead_code)] // every test binary uses its own part of this
 
 mod build;
+pub mod built;
 pub mod cgroup;
 mod farm;
 pub mod image;

@@ -717,6 +717,18 @@ fn the_settings_page_shows_the_settings_there_are() {
     );
 }
 
+/// A setting that nobody has a reason to change is a constant.
+#[test]
+fn every_setting_says_why_it_would_be_changed() {
+    const REASON_MAX: usize = 80;
+    let wrong = |setting: &raidshmem_core::settings::Setting| match setting.reason().len() {
+        0 => Some(format!("{}: no reason to change it", setting.name)),
+        1..=REASON_MAX => None,
+        len => Some(format!("{}: a reason of {len}; expected {REASON_MAX}", setting.name)),
+    };
+    expect_none(raidshmem_core::settings::table().iter().filter_map(wrong).collect());
+}
+
 /// Long options that a text names.
 fn options_in(text: &str) -> BTreeSet<String> {
     let part = |c: char| c.is_ascii_lowercase() || c == '-';

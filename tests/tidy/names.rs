@@ -56,13 +56,9 @@ fn bare(file: &File) -> Vec<String> {
         for at in words(code, name) {
             let (before, after) = (&code[..at], &code[at + name.len()..]);
             // A parameter, or the first of several in a tuple.
-            let kind = match before.ends_with('(') {
-                true => after
-                    .split_once(')')
-                    .filter(|(names, _)| names.starts_with(", "))
-                    .and_then(|(_, kind)| kind.strip_prefix(": (")),
-                false => None,
-            };
+            let names = after.split(')').next().unwrap_or_default();
+            let tuple = before.ends_with('(') && names.starts_with(", ") && !names.contains(':');
+            let kind = after[names.len()..].strip_prefix("): (").filter(|_| tuple);
             let kind = kind.or_else(|| after.strip_prefix(": ")).unwrap_or_default();
             let kind = kind.trim_start_matches('&').trim_start_matches("Option<");
             let kind = kind.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();

@@ -269,11 +269,15 @@ pub enum Stdin {
     Launcher,
 }
 
-/// First message of an agent on another host. Its shape never changes, so that two builds can tell
-/// each other that they differ.
+/// First message of a process to its agent: version and checksum of its library. Its shape never
+/// changes, so that two builds can tell each other that they differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Build(pub String);
+
+/// First message of an agent on another host; the same holds of its shape.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Version and checksum of its program.
+    /// Version and checksum of its library.
     pub build: String,
     /// The node it was started as.
     pub node: u32,
@@ -402,8 +406,8 @@ pub enum ToPe {
 /// What a PE says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum PeMessage {
-    /// First message. When the program is wrapped in a script it does not come from the child that
-    /// the agent started: the kernel says from whom.
+    /// First message after [`Build`]. When the program is wrapped in a script it does not come
+    /// from the child that the agent started: the kernel says from whom.
     Hello,
     /// Where its engine is reached; it waits to be shown as alive.
     Address { address: Vec<u8> },

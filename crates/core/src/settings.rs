@@ -1,8 +1,8 @@
 //! The environment: one typed table that parses, bounds, prints and documents every setting.
 //!
 //! Every setting is one [`Setting`] of [`table()`]: its name, its [`Kind`] (which holds the bounds
-//! and does the parsing), its default, one sentence, how it is stored in [`Settings`] and how it is
-//! read back. Nothing else in the library looks at `SHMEM_*` variables.
+//! and does the parsing), its default, one sentence, a reason to change it, how it is stored in
+//! [`Settings`] and how it is read back. Nothing else in the library looks at `SHMEM_*` variables.
 //!
 //! Invariants: `from_env(s.to_env()) == s` for every `s` that `from_env` returned; an unknown
 //! `SHMEM_FT_*` name or a value outside its bounds is one line that says what is allowed, never a
@@ -14,8 +14,6 @@
 //! Left out: reading the environment (the caller passes it in), and whether a group size fits the
 //! number of PEs, which [`crate::placement::groups::plan`] decides when that number is known.
 
-use std::time::Duration;
-
 use thiserror::Error;
 
 use crate::inject::{self, RuleError};
@@ -24,6 +22,7 @@ mod delta;
 mod entry;
 mod fields;
 mod kind;
+mod reasons;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -71,18 +70,6 @@ pub enum SettingError {
         name: &'static str,
         /// What is wrong with which rule.
         source: RuleError,
-    },
-    /// Heartbeats too rare for the timeout.
-    #[error(
-        "SHMEM_FT_HEARTBEAT={}: expected at most a quarter of SHMEM_FT_NODE_TIMEOUT={}",
-        .heartbeat.as_secs_f64(),
-        .timeout.as_secs_f64()
-    )]
-    Heartbeat {
-        /// Between two.
-        heartbeat: Duration,
-        /// The timeout of a node.
-        timeout: Duration,
     },
     /// More than one parity in a mode that keeps exactly one.
     #[error(
@@ -220,10 +207,6 @@ impl Draft {
                 return Err(SettingError::RollbackNone { substitute });
             }
             _ => {}
-        }
-        let (heartbeat, timeout) = (settings.period(), settings.node_timeout);
-        if heartbeat > timeout / 4 {
-            return Err(SettingError::Heartbeat { heartbeat, timeout });
         }
         Ok(settings)
     }

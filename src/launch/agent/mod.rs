@@ -49,6 +49,7 @@ mod heartbeat;
 mod input;
 mod join;
 mod looks;
+mod meet;
 mod orders;
 mod signals;
 mod starting;
@@ -69,6 +70,8 @@ struct Local {
     /// The process that said Hello, when it is not the one that was started (a script's child).
     inner: Option<Process>,
     channel: Option<Outbox>,
+    /// Its library is of this build.
+    same_build: bool,
     /// Parent-death pipe: a process that armed the other end, a script's child too, is killed with
     /// this agent.
     _parent_death: OwnedFd,
@@ -393,7 +396,7 @@ impl Agent {
     }
 
     fn listen(&mut self, proc: ProcId) -> Result<(), ChannelError> {
-        loop {
+        while self.is_same_build(proc)? {
             let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
             let Some(channel) = &mut local.channel else { return Ok(()) };
             let _ = channel.flush(); // its end, if it ended, comes through the pidfd
@@ -417,21 +420,6 @@ impl Agent {
                     return Ok(());
                 }
             }
-        }
-    }
-
-    /// Process `pid` said Hello: the one that was started, or a script's child.
-    fn meet(&mut self, proc: ProcId, pid: u32) -> Result<(), ChannelError> {
-        let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
-        if pid == local.process.pid {
-            return Ok(());
-        }
-        match Process::open(pid) {
-            Ok(inner) => local.inner = Some(inner),
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
-                local.until = Some(self.heartbeat.clock.now() + SCRIPT); // it has ended since
-            }
-            Err(error) => return self.fail(format!("watching a script's PE: {error}")),
         }
         Ok(())
     }

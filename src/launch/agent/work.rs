@@ -103,6 +103,7 @@ impl Agent {
             process,
             inner: None,
             channel: Some(channel),
+            same_build: false,
             _parent_death: parent_death,
             meant,
             finalized: false,

@@ -28,10 +28,12 @@ impl Launcher {
         status
     }
 
-    /// A node cannot do what it must.
+    /// A node cannot do what it must; the first that says so is named.
     pub(super) fn failed(&mut self, node: u32, what: &str) {
-        let words = format!("{}: {what}", self.name(node));
-        self.result = Some(self.ends((1, words)));
+        if self.result.is_none() {
+            let words = format!("{}: {what}", self.name(node));
+            self.result = Some(self.ends((1, words)));
+        }
     }
 
     /// The same time for all: hosts that do not answer do not add up.

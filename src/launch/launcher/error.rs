@@ -68,7 +68,7 @@ pub enum LaunchError {
         /// Its build.
         theirs: String,
         /// The build of this program.
-        ours: String,
+        ours: &'static str,
     },
     /// A signal came before the job was started.
     #[error("stopped by {} before the job was started", name(*.0))]

@@ -23,10 +23,11 @@ use super::input;
 use super::listener::{Accepted, Listener, own_address};
 use super::signals::Signals;
 use crate::control::link::{Link, timespec};
+use crate::control::{BUILD, is_same_build};
 use crate::launch::cli::protected::Protected;
 use crate::launch::cli::ready::{Cluster, Ready};
 use crate::launch::cli::starter::agent_words;
-use crate::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, build_id, last_word};
+use crate::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, last_word};
 use crate::launch::output::{Carriers, Gate, Stream};
 
 /// How long the agents of all hosts may take to come.
@@ -196,7 +197,6 @@ pub fn end(nodes: &mut BTreeMap<u32, Node>) {
 struct Gathering {
     nodes: BTreeMap<u32, Node>,
     listener: Option<Listener>,
-    build: String,
     means: String,
 }
 
@@ -218,8 +218,8 @@ impl Gathering {
         let own = std::env::current_exe().map_err(system("path of oshrun"))?;
         let oshrun = cluster.oshrun.as_ref().unwrap_or(&own).to_string_lossy().into_owned();
         let means = cluster.means.name().to_owned();
-        let (nodes, build) = (BTreeMap::new(), build_id());
-        let mut gathering = Gathering { nodes, listener: Some(listener), build, means };
+        let nodes = BTreeMap::new();
+        let mut gathering = Gathering { nodes, listener: Some(listener), means };
         for (node, host) in (0..).zip(&cluster.names) {
             let words = cluster.means.words(host, &agent_words(&oshrun, address, node));
             match start_one(node, host, &words, &secret) {
@@ -277,10 +277,9 @@ impl Gathering {
         let Some(listener) = &mut self.listener else { return Ok(()) };
         let node = accepted.hello.node;
         match self.nodes.get_mut(&node) {
-            Some(entry) if accepted.hello.build != self.build => {
-                let (name, theirs, ours) =
-                    (entry.name.clone(), accepted.hello.build.clone(), self.build.clone());
-                let error = LaunchError::Build { name, theirs, ours };
+            Some(entry) if !is_same_build(&accepted.hello.build) => {
+                let (name, theirs) = (entry.name.clone(), accepted.hello.build.clone());
+                let error = LaunchError::Build { name, theirs, ours: BUILD };
                 let mut link = accepted.link;
                 let refused = raidshmem_core::message::Down::Refused { why: error.to_string() };
                 let _ = link.send(&refused, &[]);

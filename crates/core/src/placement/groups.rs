@@ -22,7 +22,7 @@
 //!   the widest kind only if more than half of the group is, and then as seldom as can be: a copy
 //!   goes to the next place, so it should be elsewhere.
 //!
-//! Source: ARCHITECTURE.md and whitepaper/paper.md, section 4.
+//! Source: ARCHITECTURE.md and whitepaper/paper.typ, "Stripes appended to the data".
 //!
 //! Left out: finding out the nodes, and the layout of stripes inside a group.
 

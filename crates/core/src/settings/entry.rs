@@ -2,6 +2,7 @@
 
 use super::fields::{Draft, Settings};
 use super::kind::{Kind, Value};
+use super::reasons::reason;
 
 /// One setting: a row of the table.
 pub struct Setting {
@@ -18,6 +19,11 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// Why somebody would change it, in one line.
+    pub fn reason(&self) -> &'static str {
+        reason(self.name)
+    }
+
     /// What is allowed, as documentation and error messages print it.
     pub fn allowed(&self) -> String {
         self.kind.allowed()

@@ -63,8 +63,6 @@ pub struct Settings {
     pub max_restarts: u32,
     /// `SHMEM_FT_MEMORY_LIMIT`: most bytes of all checkpoints on a machine; `None`: what is free.
     pub memory_limit: Option<u64>,
-    /// `SHMEM_FT_HEARTBEAT`; `None`: a tenth of the timeout of a node.
-    pub heartbeat: Option<Duration>,
     /// `SHMEM_FT_NODE_TIMEOUT`: a node without the launcher for this time ends itself.
     pub node_timeout: Duration,
     /// `SHMEM_FT_PE_TIMEOUT`: a stopped PE is killed after this; `None`: never.
@@ -131,7 +129,6 @@ impl Default for Settings {
             adopt: true,
             max_restarts: 3,
             memory_limit: None,
-            heartbeat: None,
             node_timeout: Duration::from_secs(10),
             pe_timeout: None,
             stall: Duration::from_secs(60),
@@ -155,9 +152,9 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Time between two heartbeats.
+    /// Time between two heartbeats: a few late ones are no death.
     pub fn period(&self) -> Duration {
-        self.heartbeat.unwrap_or(self.node_timeout / 10)
+        self.node_timeout / 10
     }
 }
 

@@ -295,14 +295,6 @@ static TABLE: &[Setting] = &[
         show: |s| s.memory_limit.map(show_size),
     },
     Setting {
-        name: "SHMEM_FT_HEARTBEAT",
-        kind: Kind::Seconds { min: 10, max: 60_000 },
-        default: "a tenth of SHMEM_FT_NODE_TIMEOUT",
-        doc: "Time between two heartbeats of a node; at most a quarter of SHMEM_FT_NODE_TIMEOUT.",
-        store: number!(draft, n, draft.settings.heartbeat = Some(Duration::from_millis(n))),
-        show: |s| s.heartbeat.map(show_time),
-    },
-    Setting {
         name: "SHMEM_FT_NODE_TIMEOUT",
         kind: Kind::Seconds { min: 100, max: 3_600_000 },
         default: "10",

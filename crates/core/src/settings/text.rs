@@ -7,10 +7,11 @@ use crate::spelling::{self, likeness};
 
 /// The settings as a Markdown table, one row each.
 pub fn markdown() -> String {
-    let mut text = String::from("| setting | allowed | default | what it does |\n");
-    text.push_str("| --- | --- | --- | --- |\n");
+    let mut text = String::from("| setting | allowed | default | what it does | why change it |\n");
+    text.push_str("| --- | --- | --- | --- | --- |\n");
     for e in table() {
-        let row = format!("| `{}` | {} | {} | {} |\n", e.name, e.allowed(), e.default, e.doc);
+        let (allowed, why) = (e.allowed(), e.reason());
+        let row = format!("| `{}` | {allowed} | {} | {} | {why} |\n", e.name, e.default, e.doc);
         text.push_str(&row);
     }
     text

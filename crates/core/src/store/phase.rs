@@ -11,8 +11,8 @@
 //! `Encoded(n+1)`, or any has gone past it; back to `n` otherwise. A decision once written into a
 //! header stands until the recovery it belongs to is over, whatever the phases say meanwhile.
 //!
-//! Why it holds: whitepaper/paper.md, section 6. The thesis has no such rule (its faults are
-//! simulated between checkpoints).
+//! Why it holds: whitepaper/paper.typ, "One agreed decision". The thesis has no such rule (its
+//! faults are simulated between checkpoints).
 
 use crate::quantity::CheckpointNumber;
 

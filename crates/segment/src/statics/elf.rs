@@ -3,8 +3,7 @@
 //! Reads through [`ExecutableMemory`], so that the running executable and a file are the same to
 //! it. 64-bit little-endian ELF with `RELA` relocations, which is all that x86-64 and aarch64 Linux
 //! have (System V ABI, "Program Loading and Dynamic Linking", and the two processor supplements).
-//! The tables are those of the crate `object`, which itself reads files, and no memory of a
-//! process.
+//! The tables are those of the crate `object`, which itself reads files, not memory of a process.
 //!
 //! Invariants: nothing is read outside the executable's readable segments; no table contents make
 //! this panic or loop; addresses are those in memory, that is, with the bias added.

@@ -12,7 +12,9 @@
 //! `## Why some miss`, whose first column names figures in the same way. `benches/scorecard.svg`
 //! shows the first table of that document.
 //!
-//! Left out: figures in running text.
+//! The paper takes its figures from `whitepaper/figures.typ`, which [`paper`] prints.
+//!
+//! Left out: figures in running text of other documents than the paper.
 
 #![forbid(unsafe_code)]
 
@@ -20,10 +22,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-#[path = "../benches/advise/plot.rs"]
+mod paper;
+#[path = "../../benches/advise/plot.rs"]
 mod plot;
 
-const DOCUMENTS: [&str; 3] = ["README.md", "benches/README.md", "whitepaper/paper.md"];
+const DOCUMENTS: [&str; 2] = ["README.md", "benches/README.md"];
 const BEGIN: &str = "<!-- figures: ";
 const END: &str = "<!-- end of figures -->";
 
@@ -215,4 +218,27 @@ fn plots_of_the_adviser_are_those_of_its_record() {
         let same = drawn == plot::plot(program);
         assert!(same, "{name}.svg: `cargo bench --bench advise -- --plot RECORD` draws it");
     }
+}
+
+#[test]
+fn figures_of_the_paper_are_those_of_the_records() {
+    let wanted = paper::figures();
+    if std::env::var_os("RAIDSHMEM_WRITE_DOCS").is_some() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("whitepaper/figures.typ");
+        std::fs::write(path, wanted).expect("the figures are written");
+    } else {
+        let how = "RAIDSHMEM_WRITE_DOCS=1 cargo test --test figures";
+        let same = page("whitepaper/figures.typ") == wanted;
+        assert!(same, "whitepaper/figures.typ is not what the records say: run `{how}`");
+    }
+}
+
+#[test]
+fn the_paper_states_no_figure_of_its_own() {
+    for name in ["whitepaper/paper.typ", "whitepaper/evaluation.typ"] {
+        let own = paper::own_numbers(&page(name));
+        assert!(own.is_empty(), "{name}: take these from figures.typ:\n{}", own.join("\n"));
+    }
+    let seen = paper::own_numbers("a checkpoint takes 12 ms\nof 1.78 copies\nin 4 groups of 8\n");
+    assert_eq!(seen.len(), 2, "{seen:?}");
 }

@@ -1,0 +1,109 @@
+/*
+ * examples/jacobi.c with timers, and with deaths at any time.
+ *
+ * PE 0 prints a line for each call that saved, failed or restarted, with seconds of the monotonic
+ * clock: `checkpoint BEGUN ENDED`, `fault BEGUN ENDED`, `restart BEGUN ENDED`. A call that passed
+ * because no checkpoint was due prints nothing. All PEs meet before the clock is read, so that none
+ * waits for another's computing in what is timed.
+ *
+ * EVALUATION_BEGAN is such a second, and EVALUATION_DEATHS a list of PE:SECONDS after it. A process
+ * arms a timer of the kernel that sends SIGKILL at the next of its PE; the one after is its
+ * substitute's. Once all sweeps are done nobody dies any more: what is left is to end, which is not
+ * what is timed.
+ */
+#define _GNU_SOURCE
+
+#include <shmem.h>
+#include <shmem_ft.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double clock_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void tell(const char *what, double begun) {
+    if (shmem_my_pe() == 0) {
+        printf("%s %.6f %.6f\n", what, begun, clock_now());
+        fflush(stdout);
+    }
+}
+
+/* The example's; it gives `sweeps` its value. */
+static long swept, sweeps;
+
+/* Where a process keeps its timer: no checkpoint holds the environment. */
+#define TIMER "EVALUATION_TIMER"
+
+static void arm(void) {
+    const char *began = getenv("EVALUATION_BEGAN"), *deaths = getenv("EVALUATION_DEATHS");
+    if (!began || !deaths)
+        return;
+    double next = 0, now = clock_now();
+    for (const char *one = deaths; one; one = strchr(one, ',') ? strchr(one, ',') + 1 : NULL) {
+        int pe;
+        double after;
+        if (sscanf(one, "%d:%lf", &pe, &after) != 2 || pe != shmem_my_pe())
+            continue;
+        double at = atof(began) + after;
+        if (at > now && (next == 0 || at < next))
+            next = at;
+    }
+    if (next == 0)
+        return;
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+    struct itimerspec when = {.it_value = {(time_t)next, (long)((next - (time_t)next) * 1e9)}};
+    timer_t timer;
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 ||
+        timer_settime(timer, TIMER_ABSTIME, &when, NULL) != 0) {
+        perror("evaluation: no timer");
+        exit(1);
+    }
+    char text[32];
+    snprintf(text, sizeof text, "%lx", (unsigned long)timer);
+    setenv(TIMER, text, 1);
+}
+
+static void disarm(void) {
+    const char *text = getenv(TIMER);
+    if (text)
+        timer_delete((timer_t)strtoul(text, NULL, 16));
+    unsetenv(TIMER);
+}
+
+/* Statics go back to the checkpoint, and this one is set in all of them: it is 0 in the first call
+ * of a process, by which a substitute joins the others and before which it must not meet them. */
+static int called;
+
+static int timed_checkpoint(void) {
+    if (called)
+        shmem_barrier_all();
+    else
+        called = 1, arm();
+    if (swept > 0 && swept == sweeps)
+        disarm();
+    uint64_t number = shmemx_ft_checkpoint_number();
+    double begun = clock_now();
+    int status = shmem_checkpoint_all();
+    if (status != SHMEM_FT_SUCCESS)
+        tell("fault", begun);
+    else if (shmemx_ft_checkpoint_number() != number)
+        tell("checkpoint", begun);
+    return status;
+}
+
+static void timed_restart(int *pes, size_t n) {
+    double begun = clock_now();
+    shmem_restart_pes(pes, n);
+    tell("restart", begun);
+}
+
+#define shmem_checkpoint_all timed_checkpoint
+#define shmem_restart_pes timed_restart
+#include "../../examples/jacobi.c"

@@ -1,0 +1,277 @@
+//! Jacobi as the thesis has it, with faults at the entry of a checkpoint; and with deaths at any
+//! time, at several intervals between checkpoints.
+
+use std::path::PathBuf;
+
+use raidshmem_core::sizing::interval::{daly, stretch};
+use serde::Serialize;
+
+use super::Size;
+use super::programs::{Bench, Trouble};
+use super::run::Run;
+use super::store::{MODES, keys, settings};
+use super::table::{Keys, Tables};
+
+/// Seconds between two deaths, on average, where intervals are compared.
+const MTBF: f64 = 2.0;
+/// Intervals that are compared, as multiples of the predicted best.
+const MULTIPLES: [f64; 5] = [0.125, 0.35, 1.0, 2.5, 6.0];
+/// Where intervals are compared: the mode, and PEs.
+const INTERVALS: (&str, usize) = ("raid5", 4);
+/// The first checkpoint after the arrays are there and one step was done.
+const FIRST: usize = 3;
+
+/// What the interval was worked out from, in seconds, and what came of it.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Predicted {
+    pub checkpoint: f64,
+    pub recovery: f64,
+    pub mtbf: f64,
+    /// After Daly.
+    pub best: f64,
+    /// That of the least time, of those that were tried.
+    pub measured: f64,
+}
+
+pub struct Study<'a> {
+    bench: &'a Bench,
+    program: PathBuf,
+    pub sweeps: usize,
+    pub halo: usize,
+    seed: u64,
+    mibs: &'static [usize],
+    pes: &'static [usize],
+    /// Sweeps of a run where intervals are compared, and of a step there.
+    long: (usize, usize),
+    /// What every run must give, by MiB and sweeps.
+    sums: Vec<((usize, usize), String)>,
+    predicted: Predicted,
+    /// Seconds after which a run has failed.
+    patience: &'static str,
+}
+
+/// What a run is asked for.
+struct Asked<'a> {
+    mode: &'a str,
+    mib: usize,
+    pes: usize,
+    sweeps: usize,
+    halo: usize,
+    launch: &'a [String],
+    settings: &'a [(&'static str, String)],
+}
+
+impl Study<'_> {
+    pub fn new(bench: &Bench, size: Size, seed: u64) -> Result<Study<'_>, Trouble> {
+        let program = bench.compile("benches/evaluation/jacobi.c")?;
+        let (mibs, pes, sweeps, long): (&[usize], &[usize], _, _) = match size {
+            Size::Tiny => (&[4], &[4], 512, (1024, 8)),
+            Size::Quick => (&[64], &[2, 4, 8], 512, (3072, 8)),
+            Size::Full => (&[64, 2048], &[2, 4, 8, 16], 4096, (8192, 8)),
+        };
+        let (sums, predicted) = (Vec::new(), Predicted::default());
+        let (halo, patience) = (256, if size == Size::Full { "1800" } else { "90" });
+        Ok(Study { bench, program, sweeps, halo, seed, mibs, pes, long, sums, predicted, patience })
+    }
+
+    /// Every mode with every number of faults once, then every interval once.
+    pub fn measure(&mut self, round: usize, tables: &mut Tables) -> Result<(), Trouble> {
+        for &mib in self.mibs {
+            for &pes in self.pes {
+                self.faults(mib, pes, tables)?;
+            }
+        }
+        self.intervals(round, tables)
+    }
+
+    fn faults(&mut self, mib: usize, pes: usize, tables: &mut Tables) -> Result<(), Trouble> {
+        let (sweeps, halo) = (self.sweeps, self.halo);
+        let plain = Asked { mode: "none", mib, pes, sweeps, halo, launch: &[], settings: &[] };
+        let of = |mode: &str, faults: usize| {
+            let mut keys = keys(&[("mode", mode)], mib, pes);
+            keys.push(("faults", faults.to_string()));
+            keys
+        };
+        for (mode, _) in MODES.into_iter().filter(|(_, fewest)| pes >= *fewest) {
+            let (none, mut whole) = (self.run(&plain)?.total, 0.0);
+            tables.add("jacobi", &of("none", 0), &[("seconds", none)]);
+            // Each PE but the first dies once at most, so that the one that tells lives.
+            for faults in 0..=3.min(pes - 1) {
+                let kills = (0..faults).map(|nth| format!("{}@{}:before", nth + 1, FIRST + nth));
+                let launch: Vec<String> = kills.flat_map(|k| ["--kill".to_owned(), k]).collect();
+                let run = self.run(&Asked { mode, launch: &launch, ..plain })?;
+                if run.faults() != faults {
+                    let what = format!("{mode}: {} recoveries of {faults} faults", run.faults());
+                    return Err(Trouble::new(what));
+                }
+                if faults == 0 {
+                    whole = run.total;
+                }
+                let predicted = none + run.overhead();
+                let values = [
+                    ("seconds", run.total),
+                    ("t_b_ms", 1e3 * run.t_b()),
+                    ("t_r_ms", 1e3 * run.t_r()),
+                    ("t_s_ms", 1e3 * run.t_s()),
+                    ("predicted_s", predicted),
+                    ("error_percent", 100.0 * (predicted / run.total - 1.0)),
+                    ("o_ft_percent", 100.0 * run.overhead() / whole),
+                    ("overhead_percent", 100.0 * (run.total / none - 1.0)),
+                ];
+                tables.add("jacobi", &of(mode, faults), &values);
+            }
+        }
+        Ok(())
+    }
+
+    /// A run, whose bytes must be those of all others.
+    fn run(&mut self, asked: &Asked<'_>) -> Result<Run, Trouble> {
+        let run = self.job(asked)?;
+        self.same(asked, run)
+    }
+
+    fn job(&self, asked: &Asked<'_>) -> Result<Run, Trouble> {
+        let Asked { mode, mib, pes, sweeps, halo, launch, .. } = *asked;
+        let heap = format!("{}M", 2 * mib.div_ceil(pes) + 32);
+        let mut settings = settings(mode);
+        settings.push(("SHMEM_SYMMETRIC_SIZE", heap));
+        settings.extend(asked.settings.iter().cloned());
+        let settings: Vec<(&str, &str)> =
+            settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let launch: Vec<&str> = ["--timeout", self.patience]
+            .into_iter()
+            .chain(launch.iter().map(String::as_str))
+            .collect();
+        let (bytes, of, at) = (format!("{mib}M"), sweeps.to_string(), halo.to_string());
+        let words = ["--bytes", &bytes, "--sweeps", &of, "--halo", &at];
+        Run::of(&self.bench.job(pes, &settings, &launch, &self.program, &words)?)
+    }
+
+    fn same(&mut self, asked: &Asked<'_>, run: Run) -> Result<Run, Trouble> {
+        let of = (asked.mib, asked.sweeps);
+        match self.sums.iter().find(|(key, _)| *key == of) {
+            Some((_, sum)) if *sum != run.checksum => {
+                let (mode, pes, launch) = (asked.mode, asked.pes, asked.launch);
+                let sums = format!("{sum} and {} are not one sum", run.checksum);
+                Err(Trouble::new(format!("jacobi, {mode}, {pes} PEs, {launch:?}: {sums}")))
+            }
+            Some(_) => Ok(run),
+            None => {
+                self.sums.push((of, run.checksum.clone()));
+                Ok(run)
+            }
+        }
+    }
+
+    /// The time of a run with deaths by the clock, at each interval, over that of one without
+    /// deaths and checkpoints; all intervals of a round meet the same deaths.
+    fn intervals(&mut self, round: usize, tables: &mut Tables) -> Result<(), Trouble> {
+        let ((mode, pes), mib, (sweeps, halo)) = (INTERVALS, self.mibs[0], self.long);
+        let plain = Asked { mode: "none", mib, pes, sweeps, halo, launch: &[], settings: &[] };
+        let none = self.run(&plain)?.total;
+        let deaths = deaths(self.seed + round as u64, pes, 20.0 * none);
+        if self.predicted.best == 0.0 {
+            // By the first round, so that all rounds try the same intervals.
+            let of = |value| {
+                let pes = pes.to_string();
+                let keys = [("mode", mode), ("pes", pes.as_str()), ("faults", "1")];
+                tables.cell("jacobi", &keys, value).unwrap_or(0.0) / 1e3
+            };
+            let (checkpoint, recovery) = (of("t_b_ms"), of("t_r_ms"));
+            let best = daly(checkpoint, MTBF);
+            self.predicted = Predicted { checkpoint, recovery, mtbf: MTBF, best, measured: 0.0 };
+        }
+        for multiple in MULTIPLES {
+            let interval = (1e3 * multiple * self.predicted.best).round().max(1.0) / 1e3;
+            let began = monotonic();
+            let list: Vec<String> = deaths.iter().map(|(pe, at)| format!("{pe}:{at:.4}")).collect();
+            let settings = [
+                ("SHMEM_FT_INTERVAL", interval.to_string()),
+                ("EVALUATION_BEGAN", format!("{began:.6}")),
+                ("EVALUATION_DEATHS", list.join(",")),
+            ];
+            let asked = Asked { mode, settings: &settings, ..plain };
+            // Deaths without progress end a job, and long intervals may have too many.
+            let run = match self.job(&asked) {
+                Ok(run) => self.same(&asked, run)?,
+                Err(trouble) => {
+                    let said = trouble.to_string();
+                    let last = said.rsplit_once("oshrun: ").map_or(said.as_str(), |(_, last)| last);
+                    eprintln!("evaluation: interval of {interval} s left out this time: {last}");
+                    continue;
+                }
+            };
+            let keys: Keys = vec![("interval_s", interval.to_string())];
+            tables.add(
+                "interval",
+                &keys,
+                &[
+                    ("measured", run.total / none),
+                    ("predicted", self.stretch(interval)),
+                    ("recoveries", run.faults() as f64),
+                ],
+            );
+        }
+        Ok(())
+    }
+
+    fn stretch(&self, interval: f64) -> f64 {
+        let Predicted { checkpoint, recovery, mtbf, .. } = self.predicted;
+        stretch(interval, checkpoint, recovery, mtbf)
+    }
+
+    /// MiB of the array that the plots show.
+    pub fn mib(&self) -> usize {
+        self.mibs[0]
+    }
+
+    /// The prediction of the interval, and what the runs say of it.
+    pub fn predicted(&self, tables: &Tables) -> Predicted {
+        let measured = tables.series("interval", "interval_s", "", "measured");
+        let points = measured.iter().flat_map(|line| line.points.iter());
+        let best = points.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0.0, |point| point.0);
+        Predicted { measured: best, ..self.predicted }
+    }
+
+    /// What every run gave.
+    pub fn checksums(&self) -> Vec<(String, String)> {
+        let name = |(mib, sweeps): (usize, usize)| format!("{mib} MiB, {sweeps} sweeps");
+        self.sums.iter().map(|(key, sum)| (name(*key), sum.clone())).collect()
+    }
+}
+
+/// Deaths of PEs other than the first, for so many seconds: exponential, by a seed.
+fn deaths(seed: u64, pes: usize, seconds: f64) -> Vec<(usize, f64)> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut any = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let (mut found, mut at) = (Vec::new(), 0.0);
+    loop {
+        let share = (any() >> 11) as f64 / (1u64 << 53) as f64;
+        at -= MTBF * (1.0 - share).ln();
+        if at > seconds {
+            return found;
+        }
+        found.push((1 + any() as usize % (pes - 1), at));
+    }
+}
+
+/// Seconds of the clock that programs see as CLOCK_MONOTONIC.
+fn monotonic() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as f64 + 1e-9 * now.tv_nsec as f64
+}
+
+/// What `cargo test` asks of this module.
+pub fn check() {
+    let (one, other) = (deaths(1, 4, 1e5), deaths(2, 4, 1e5));
+    assert_eq!(one, deaths(1, 4, 1e5), "a seed repeats its deaths");
+    assert_ne!(one, other);
+    assert!(one.iter().all(|(pe, _)| (1..4).contains(pe)));
+    let mean = 1e5 / one.len() as f64;
+    assert!((mean / MTBF - 1.0).abs() < 0.05, "{mean} seconds between deaths");
+}

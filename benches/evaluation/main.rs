@@ -1,0 +1,212 @@
+//! The evaluation of the thesis, and beyond it: time of checkpoint and recovery against heap and
+//! PEs (its figures 6.1 and 6.2), memory, Jacobi with faults (6.4) beside what its model says, and
+//! the interval between checkpoints, predicted and measured.
+//!
+//! `make evaluation` takes at most a quarter of an hour; `FULL=1` has no bound and larger sizes,
+//! `ROUNDS` says how often all is measured, `RECORD=1` keeps it under `benches/record`. Writes
+//! `target/evaluation`: a CSV for each table, an SVG for each plot, `context.json`.
+//!
+//! A round measures everything once, so that other load meets all of it; medians over the rounds
+//! are written. After a round that could not be repeated in the time that is left, no other is
+//! begun. Every run of Jacobi must give the one checksum, else the evaluation fails.
+//!
+//! ```text
+//! run       one run of Jacobi: what was timed in it, and the model of it; pure
+//! jacobi    runs with faults, and intervals between checkpoints
+//! store     checkpoint, recovery and memory by benches/checkpoint.c
+//! table     medians by what they are of; CSV
+//! chart     SVG
+//! ```
+
+mod chart;
+#[path = "../scorecard/figure.rs"]
+#[allow(dead_code, reason = "the scorecard asks more of it")]
+mod figure;
+mod jacobi;
+#[path = "../scorecard/programs.rs"]
+#[allow(dead_code, reason = "the scorecard asks more of them")]
+mod programs;
+#[path = "../scorecard/record.rs"]
+#[allow(dead_code, reason = "the scorecard asks more of it")]
+mod record;
+mod run;
+mod store;
+mod table;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use programs::{Bench, Trouble};
+use serde::Serialize;
+use table::Tables;
+
+const USAGE: &str = "usage: evaluation [--full] [--tiny] [--record] [--rounds N] [--seed N]";
+/// What the quick form may take.
+const BOUND: Duration = Duration::from_secs(14 * 60);
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// Seconds: to see that all of it runs.
+    Tiny,
+    /// A quarter of an hour.
+    Quick,
+    /// The whole matrix.
+    Full,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Options {
+    size: Size,
+    record: bool,
+    rounds: usize,
+    seed: u64,
+}
+
+fn options(words: impl Iterator<Item = String>) -> Result<Options, Trouble> {
+    let mut words = words.filter(|word| word != "--bench"); // cargo's own
+    let (mut size, mut record, mut rounds, mut seed) = (Size::Quick, false, None, 20160501);
+    while let Some(word) = words.next() {
+        let mut number = || {
+            let value = words.next().unwrap_or_default();
+            value.parse::<u64>().ok().filter(|&n| n > 0).ok_or_else(|| {
+                Trouble::new(format!("{word} {value}: expected a number of at least 1; {USAGE}"))
+            })
+        };
+        match word.as_str() {
+            "--full" => size = Size::Full,
+            "--tiny" => size = Size::Tiny,
+            "--record" => record = true,
+            "--rounds" => rounds = Some(number()? as usize),
+            "--seed" => seed = number()?,
+            _ => return Err(Trouble::new(format!("{word}: {USAGE}"))),
+        }
+    }
+    let usual = match size {
+        Size::Tiny => 1,
+        Size::Quick => 3,
+        Size::Full => 5,
+    };
+    Ok(Options { size, record, rounds: rounds.unwrap_or(usual), seed })
+}
+
+/// What a reader must know to believe the tables.
+#[derive(Serialize)]
+struct Setting {
+    context: record::Context,
+    full: bool,
+    /// Rounds behind each median.
+    rounds: usize,
+    /// Of the times of deaths; a round adds its number.
+    seed: u64,
+    sweeps: usize,
+    halo: usize,
+    /// Of every run of Jacobi, by the bytes of its array.
+    checksums: Vec<(String, String)>,
+    /// What the interval was worked out from, in seconds, and what it is.
+    interval: jacobi::Predicted,
+}
+
+fn evaluate(options: Options) -> Result<(), Trouble> {
+    let (bench, load) = (Bench::new(options.size != Size::Full)?, record::load());
+    let store = store::Study::new(&bench, options.size)?;
+    let mut jacobi = jacobi::Study::new(&bench, options.size, options.seed)?;
+    let (begun, mut tables) = (Instant::now(), Tables::default());
+    let mut rounds = 0;
+    for round in 0..options.rounds {
+        let before = begun.elapsed();
+        eprintln!("evaluation: round {} of {}", round + 1, options.rounds);
+        store.measure(&mut tables)?;
+        jacobi.measure(round, &mut tables)?;
+        rounds += 1;
+        let took = begun.elapsed() - before;
+        if options.size == Size::Quick && begun.elapsed() + took > BOUND {
+            break;
+        }
+    }
+    eprintln!("evaluation: {rounds} rounds in {:.0} s", begun.elapsed().as_secs_f64());
+    let folder = bench.target().join("evaluation");
+    if folder.exists() {
+        // What is there is of an earlier run.
+        std::fs::remove_dir_all(&folder).map_err(|e| Trouble::new(format!("{folder:?}: {e}")))?;
+    }
+    std::fs::create_dir_all(&folder).map_err(|e| Trouble::new(format!("{folder:?}: {e}")))?;
+    let setting = Setting {
+        context: record::Context::new(options.size != Size::Full, load),
+        full: options.size == Size::Full,
+        rounds,
+        seed: options.seed,
+        sweeps: jacobi.sweeps,
+        halo: jacobi.halo,
+        checksums: jacobi.checksums(),
+        interval: jacobi.predicted(&tables),
+    };
+    tables.write(&folder)?;
+    draw(&folder, &tables, jacobi.mib())?;
+    let text = serde_json::to_string_pretty(&setting).map_err(Trouble::new)? + "\n";
+    let path = folder.join("context.json");
+    std::fs::write(&path, text).map_err(|e| Trouble::new(format!("{}: {e}", path.display())))?;
+    println!("{}", folder.display());
+    if options.record { keep(&bench, &setting.context, &folder) } else { Ok(()) }
+}
+
+/// The plots of the thesis, and of what is beyond it.
+fn draw(folder: &Path, tables: &Tables, mib: usize) -> Result<(), Trouble> {
+    use chart::Axes;
+    let log = |across, up| Axes { across, up, logarithmic: true };
+    let (heap, middle) = ("MiB saved by each of 4 PEs", format!("mib={}", store::MIDDLE));
+    let (none, faults) = (format!("faults=0 mib={mib}"), format!("mode=raid5 mib={mib}"));
+    let (checkpoint, recovery) = ("ms of a checkpoint", "ms of a recovery");
+    let lost = Axes { across: "PEs", up: "overhead in raid5, %", logarithmic: false };
+    let between = log("seconds from checkpoint to checkpoint", "time over that without losses");
+    let plots = [
+        ("checkpoint-heap", "mib", "pes=4", "checkpoint_ms", log(heap, checkpoint)),
+        ("checkpoint-pes", "pes", middle.as_str(), "checkpoint_ms", log("PEs", checkpoint)),
+        ("recovery-heap", "mib", "pes=4", "recovery_ms", log(heap, recovery)),
+        ("recovery-pes", "pes", middle.as_str(), "recovery_ms", log("PEs", recovery)),
+        ("jacobi-modes", "pes", none.as_str(), "seconds", log("PEs", "seconds without a fault")),
+        ("jacobi-faults", "pes", faults.as_str(), "seconds", log("PEs", "seconds in raid5")),
+        ("jacobi-overhead", "pes", faults.as_str(), "overhead_percent", lost),
+        ("interval", "interval_s", "", "measured predicted", between),
+    ];
+    for (name, across, only, up, axes) in plots {
+        let table = name.split('-').next().unwrap_or_default();
+        let series = up.split(' ').flat_map(|up| tables.series(table, across, only, up));
+        let path = folder.join(format!("{name}.svg"));
+        chart::draw(&path, &axes, &series.collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+/// Keeps what was written under `benches/record`.
+fn keep(bench: &Bench, context: &record::Context, folder: &Path) -> Result<(), Trouble> {
+    let (kind, date) = record::place(bench, context);
+    let into = kind.join(format!("evaluation-{date}"));
+    let entries = std::fs::read_dir(folder).map_err(Trouble::new)?;
+    for entry in entries {
+        let path = entry.map_err(Trouble::new)?.path();
+        let text = std::fs::read_to_string(&path).map_err(Trouble::new)?;
+        record::save(&into, &path.file_name().unwrap_or_default().to_string_lossy(), &text)?;
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo test --all-targets` runs benches too, without `--bench`: then only what is pure.
+    if !words.iter().any(|word| word == "--bench") {
+        run::check();
+        table::check();
+        store::check();
+        jacobi::check();
+        return ExitCode::SUCCESS;
+    }
+    match options(words.into_iter()).and_then(evaluate) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(trouble) => {
+            eprintln!("evaluation: {trouble}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! One run of Jacobi, by the lines of `jacobi.c`, and the thesis' model of such runs. Pure.
+//!
+//! ```text
+//! T_b   a checkpoint: from the call to its end, the mean of those after the first
+//! T_s   a step: from the end of a checkpoint to the next call, the median
+//! T_r   a recovery: from the call that fails until all compute again, the mean
+//! T_ft  first + s T_b + f (T_r + T_s)     what fault tolerance takes
+//! O_ft  T_ft over the time of the run without a fault
+//! ```
+//!
+//! So the thesis has them, but for the first checkpoint, which takes its memory from the kernel and
+//! is counted by itself: the thesis had that memory from the start. The model's time of a run is
+//! that of one without protection, and T_ft. Deaths come at the entry of a checkpoint, so that a
+//! whole step is done again. The loop of the thesis takes a checkpoint right after a restart; it is
+//! part of the recovery.
+
+#![forbid(unsafe_code)]
+
+use super::figure::median;
+use super::programs::Trouble;
+
+/// What was timed in one run. Seconds.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    pub checksum: String,
+    /// All of it, as the program itself took it.
+    pub total: f64,
+    /// The first checkpoint that holds the arrays.
+    first: f64,
+    /// Those after it.
+    checkpoints: Vec<f64>,
+    /// Computing between two calls, without the setting up before and the sum after.
+    steps: Vec<f64>,
+    recoveries: Vec<f64>,
+}
+
+impl Run {
+    /// Reads what the program printed.
+    pub fn of(text: &str) -> Result<Run, Trouble> {
+        let field = |name: &str| {
+            let word = text.split_whitespace().find_map(|word| word.strip_prefix(name));
+            word.ok_or_else(|| Trouble::new(format!("jacobi printed {text:?}")))
+        };
+        let total = field("seconds=")?.parse().map_err(Trouble::new)?;
+        let mut run = Run { checksum: field("checksum=")?.to_owned(), total, ..Run::default() };
+        let (mut since, mut failed) = (None, None);
+        for (what, begun, ended) in text.lines().filter_map(event) {
+            run.steps.extend(since.map(|since| begun - since));
+            since = (what == "checkpoint").then_some(ended);
+            match (what, failed) {
+                ("fault", None) => failed = Some(begun),
+                ("checkpoint", None) => run.checkpoints.push(ended - begun),
+                ("checkpoint", Some(begun)) => {
+                    run.recoveries.push(ended - begun);
+                    failed = None;
+                }
+                _ => {}
+            }
+        }
+        // The first checkpoint holds nothing yet, and the second is the first of the arrays.
+        if run.checkpoints.len() > 2 && run.steps.len() > 2 {
+            run.first = run.checkpoints[1];
+            run.checkpoints.drain(..2);
+            run.steps.remove(0);
+            run.steps.pop();
+        }
+        Ok(run)
+    }
+
+    pub fn t_b(&self) -> f64 {
+        mean(&self.checkpoints)
+    }
+
+    pub fn t_s(&self) -> f64 {
+        median(&self.steps)
+    }
+
+    pub fn t_r(&self) -> f64 {
+        mean(&self.recoveries)
+    }
+
+    /// Recoveries that were timed: the faults of the run, if each was one by itself.
+    pub fn faults(&self) -> usize {
+        self.recoveries.len()
+    }
+
+    /// T_ft.
+    pub fn overhead(&self) -> f64 {
+        let saved = self.first + self.checkpoints.iter().sum::<f64>();
+        saved + self.faults() as f64 * (self.t_r() + self.t_s())
+    }
+}
+
+fn event(line: &str) -> Option<(&str, f64, f64)> {
+    let mut words = line.split(' ');
+    let what = words.next().filter(|w| ["checkpoint", "fault", "restart"].contains(w))?;
+    Some((what, words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+}
+
+fn mean(values: &[f64]) -> f64 {
+    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
+}
+
+/// What `cargo test` asks of this module.
+pub fn check() {
+    let text = "checkpoint 0.0 0.1\ncheckpoint 1.0 1.3\nfault 2.3 2.4\nrestart 2.4 2.5\n\
+        checkpoint 2.6 2.8\ncheckpoint 3.8 4.0\ncheckpoint 5.0 5.4\ncheckpoint 5.5 5.6\n\
+        jacobi checksum=ab seconds=5.000000\n";
+    let run = Run::of(text).expect("a run");
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} for {b}: {run:?}");
+    assert_eq!((run.checksum.as_str(), run.faults()), ("ab", 1));
+    near(run.t_b(), (0.2 + 0.4 + 0.1) / 3.0);
+    near(run.t_s(), 1.0);
+    near(run.t_r(), 0.5);
+    near(run.overhead(), 0.3 + 0.7 + 0.5 + 1.0);
+    assert!(Run::of("jacobi checksum=ab").is_err(), "a run that does not say its time");
+}

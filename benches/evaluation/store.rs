@@ -1,0 +1,158 @@
+//! Checkpoints, recoveries and their memory, by `benches/checkpoint.c`.
+
+use std::path::PathBuf;
+
+use super::Size;
+use super::programs::{Bench, Trouble, value};
+use super::table::{Keys, Tables};
+
+/// MiB of a PE where PEs vary.
+pub const MIDDLE: usize = 32;
+
+/// A way to protect a job, and the fewest PEs that it is for.
+pub const MODES: [(&str, usize); 4] = [("single", 2), ("double", 2), ("raid5", 2), ("rs", 4)];
+
+/// The settings of a mode: two parities for `rs`.
+pub fn settings(mode: &str) -> Vec<(&'static str, String)> {
+    let parity = if mode == "rs" { "2" } else { "1" };
+    vec![
+        ("SHMEM_FT_BACKUP_MODE", mode.to_owned()),
+        ("SHMEM_FT_PARITY", parity.to_owned()),
+        ("SHMEM_FT_REPORT", "1".to_owned()),
+    ]
+}
+
+/// Checkpoint and recovery against heap and against PEs.
+pub struct Study<'a> {
+    bench: &'a Bench,
+    program: PathBuf,
+    /// MiB of a PE, and PEs.
+    points: Vec<(usize, usize)>,
+    saves: &'static str,
+}
+
+impl Study<'_> {
+    pub fn new(bench: &Bench, size: Size) -> Result<Study<'_>, Trouble> {
+        let program = bench.compile("benches/checkpoint.c")?;
+        let (heaps, pes, saves): (&[usize], &[usize], _) = match size {
+            Size::Tiny => (&[2], &[2], "1"),
+            Size::Quick => (&[16, 64, 256], &[2, 4, 8, 16], "3"),
+            Size::Full => (&[16, 64, 256, 1024], &[2, 4, 8, 16, 32], "7"),
+        };
+        let heaps = heaps.iter().map(|&mib| (mib, 4));
+        let points = heaps.chain(pes.iter().map(|&pes| (MIDDLE, pes)));
+        Ok(Study { bench, program, points: points.filter(fits).collect(), saves })
+    }
+
+    /// Measures every point once.
+    pub fn measure(&self, tables: &mut Tables) -> Result<(), Trouble> {
+        for &(mib, pes) in &self.points {
+            let plain = self.save("none", mib, pes)?;
+            for (mode, fewest) in MODES {
+                if pes < fewest {
+                    continue;
+                }
+                let text = self.save(mode, mib, pes)?;
+                let keys = keys(&[("mode", mode)], mib, pes);
+                let time = |name: &'static str| value(&text, name).map(|ms| (name, ms));
+                let times = [time("checkpoint_ms")?, time("first_ms")?, time("copy_ms")?];
+                tables.add("checkpoint", &keys, &times);
+                let held = last_share(&text)? - last_share(&plain)?;
+                let live = value(&text, "live_mib")?;
+                tables.add("memory", &keys, &[("times_live", 1.0 + held / live)]);
+                self.losses(mode, mib, pes, tables)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn losses(
+        &self,
+        mode: &str,
+        mib: usize,
+        pes: usize,
+        tables: &mut Tables,
+    ) -> Result<(), Trouble> {
+        for loss in ["process", "node"] {
+            if loss == "node" && mode == "single" {
+                continue; // it does not survive that
+            }
+            let nodes = pes.to_string();
+            let launch = ["--nodes", &nodes, "--kill-node", "1@2"];
+            let launch: &[&str] = if loss == "node" { &launch } else { &[] };
+            let text = self.job(mode, mib, pes, launch, &["lose", &mib.to_string(), loss])?;
+            let took = text.lines().find_map(millis_of_recovery);
+            let none = || Trouble::new(format!("{mode}, {loss}: nobody came back: {text}"));
+            let keys = keys(&[("mode", mode), ("loss", loss)], mib, pes);
+            tables.add("recovery", &keys, &[("recovery_ms", took.ok_or_else(none)?)]);
+        }
+        Ok(())
+    }
+
+    fn save(&self, mode: &str, mib: usize, pes: usize) -> Result<String, Trouble> {
+        self.job(mode, mib, pes, &[], &["save", &mib.to_string(), self.saves])
+    }
+
+    fn job(
+        &self,
+        mode: &str,
+        mib: usize,
+        pes: usize,
+        launch: &[&str],
+        words: &[&str],
+    ) -> Result<String, Trouble> {
+        let heap = format!("{}M", mib + 16);
+        let settings = settings(mode);
+        let mut all: Vec<(&str, &str)> =
+            settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        all.push(("SHMEM_SYMMETRIC_SIZE", &heap));
+        let launch = [&["--timeout", "120"], launch].concat();
+        self.bench.job(pes, &all, &launch, &self.program, words)
+    }
+}
+
+pub fn keys(own: &[(&'static str, &str)], mib: usize, pes: usize) -> Keys {
+    let own = own.iter().map(|&(name, value)| (name, value.to_owned()));
+    own.chain([("mib", mib.to_string()), ("pes", pes.to_string())]).collect()
+}
+
+/// Whether the machine has the memory: data, a copy of it, two copies and two slots of parity.
+fn fits(&(mib, pes): &(usize, usize)) -> bool {
+    let available = raidshmem_sys::memory::available().unwrap_or(0) >> 20;
+    let fits = 6 * mib * pes < available as usize * 8 / 10;
+    if !fits {
+        eprintln!("evaluation: left out for want of memory: {pes} PEs of {mib} MiB");
+    }
+    fits
+}
+
+/// What all PEs held after their checkpoints, in MiB.
+fn last_share(text: &str) -> Result<f64, Trouble> {
+    let last = text.lines().rfind(|line| line.starts_with("pss_mib "));
+    value(last.unwrap_or_default(), "pss_mib")
+}
+
+/// From the launcher's line about the end of a recovery.
+fn millis_of_recovery(line: &str) -> Option<f64> {
+    let (_, rest) = line.split_once("PEs resume from checkpoint ")?;
+    let (_, time) = rest.rsplit_once(" after ")?;
+    let (figure, unit) = time.split_once(' ')?;
+    let figure: f64 = figure.parse().ok()?;
+    match unit {
+        "ms" => Some(figure),
+        "s" => Some(figure * 1e3),
+        "us" => Some(figure / 1e3),
+        _ => None,
+    }
+}
+
+/// What `cargo test` asks of this module.
+pub fn check() {
+    let line = "oshrun: all PEs resume from checkpoint 2 (PE 1 adopted) after 12.3 ms";
+    assert_eq!(millis_of_recovery(line), Some(12.3));
+    assert_eq!(
+        millis_of_recovery("oshrun: all PEs resume from checkpoint 2 after 1.5 s"),
+        Some(1500.0)
+    );
+    assert_eq!(millis_of_recovery("oshrun: 2 checkpoints took 1.5 s"), None);
+}

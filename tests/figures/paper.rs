@@ -1,0 +1,429 @@
+//! `whitepaper/figures.typ`: what the paper states in figures, as values of Typst.
+//!
+//! ```text
+//! scorecard  the newest record of each kind: a figure by its name
+//! scaling    points of the newest scaling study, and its model
+//! start      time to start and end against PEs
+//! advise     what the adviser finds, and checkpoints under its plan
+//! searched   what the model checker went through: the table of docs/guarantees.md
+//! risk       the chance to lose a job, by what `oshinfo plan` computes with
+//! evaluation the newest record of `make evaluation`, or none
+//! ```
+//!
+//! Invariant: the paper states no measured number of its own. [`own_numbers`] finds those that it
+//! does; what others published stands between two marks there.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use raidshmem_core::settings::BackupMode;
+use raidshmem_core::sizing::{Candidate, SizingInput, choose, risk};
+use serde_json::Value;
+
+use super::{page, rounded};
+
+/// The records that the paper stands on; a newer one takes its place here.
+const SCORECARD: &str = "benches/record/amd-epyc-gfni512/2026-11-24-09-04-41.json";
+const VERBS: &str = "benches/record/amd-epyc-gfni512/2026-11-22-00-32-24.json";
+
+/// Text of Typst.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The newest file `name` below a folder of `benches/record` whose name begins with `begin`.
+fn newest(begin: &str, name: &str) -> Option<String> {
+    let folders = |path: PathBuf| {
+        let entries = std::fs::read_dir(path).into_iter().flatten();
+        entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_dir())
+    };
+    let date = |path: &PathBuf| {
+        let own = path.file_name()?.to_str()?.strip_prefix(begin)?.to_owned();
+        path.join(name).is_file().then_some(own)
+    };
+    let kinds = folders(root().join("benches/record"));
+    let found = kinds.flat_map(folders).filter_map(|path| Some((date(&path)?, path)));
+    let (_, path) = found.max()?;
+    let path = path.join(name);
+    Some(path.strip_prefix(root()).expect("below the root").to_str()?.to_owned())
+}
+
+fn json(path: &str) -> Value {
+    serde_json::from_str(&page(path)).expect("a record is JSON")
+}
+
+/// What a reader must know of where a record is from.
+fn context(of: &Value) -> String {
+    let text = |key: &str| of[key].as_str().unwrap_or("unknown").to_owned();
+    let number = |key: &str| of[key].as_u64().map_or("unknown".into(), |n| n.to_string());
+    let date = text("date").chars().take(10).collect::<String>();
+    let fields = [
+        ("date", date),
+        ("commit", text("commit")),
+        ("processor", text("processor")),
+        ("processors", number("processors")),
+        ("memory-gib", (of["memory_mib"].as_f64().unwrap_or(0.0) / 1024.0).round().to_string()),
+        ("system", text("system")),
+        ("load", text("load_before")),
+    ];
+    let fields = fields.map(|(name, value)| format!("{name}: {}", quoted(&value)));
+    format!("({})", fields.join(", "))
+}
+
+/// The figures of a scorecard by their names.
+fn scorecard(path: &str) -> String {
+    let record = json(path);
+    let mut text = format!("(\n  machine: {},\n  figures: (\n", context(&record["context"]));
+    for figure in record["figures"].as_array().expect("a list of figures") {
+        let number = |key: &str| figure[key].as_f64().expect("a number");
+        let most = if figure["direction"] == "min" { "at most" } else { "at least" };
+        let _ = writeln!(
+            text,
+            "    {}: (measured: {}, goal: {}, met: {}, beside: {}),",
+            quoted(figure["figure"].as_str().expect("a name")),
+            quoted(&rounded(number("measured"))),
+            quoted(&format!("{most} {}", number("goal"))),
+            figure["met"],
+            quoted(figure["peer"].as_str().expect("a peer")),
+        );
+    }
+    let (figures, met) = (record["figures"].as_array().expect("figures"), "met");
+    let missed = figures.iter().filter(|figure| figure[met] == false).count();
+    let _ = writeln!(text, "  ),\n  count: {}, missed: {missed},\n)", figures.len());
+    text
+}
+
+/// Rows of a CSV: by their first column, where `keyed`, the other columns as numbers.
+pub fn rows(csv: &str) -> (Vec<String>, Vec<Vec<String>>) {
+    let cells = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
+    let mut lines = csv.lines().filter(|line| !line.is_empty()).map(cells);
+    (lines.next().expect("a heading"), lines.collect())
+}
+
+/// A CSV as an array of dictionaries: cells that are numbers become numbers.
+fn table(csv: &str) -> String {
+    let (heading, lines) = rows(csv);
+    let cell = |(name, value): (&String, &String)| {
+        let value = value.parse::<f64>().map_or_else(|_| quoted(value), |n| n.to_string());
+        format!("{}: {value}", name.replace('_', "-"))
+    };
+    let row = |line: &Vec<String>| {
+        let cells: Vec<String> = heading.iter().zip(line).map(cell).collect();
+        format!("  ({}),\n", cells.join(", "))
+    };
+    format!("(\n{})", lines.iter().map(row).collect::<String>())
+}
+
+fn scaling() -> String {
+    let csv = newest("scaling-", "scaling.csv").expect("a scaling study");
+    let model = page(&csv.replace("scaling.csv", "scaling.txt"));
+    let of = json(&csv.replace("scaling.csv", "context.json"));
+    let lines: Vec<String> = model.lines().map(quoted).collect();
+    let rate = |what: &str| {
+        let line = model.lines().find(|line| line.starts_with(what)).expect("an equation");
+        let (_, rest) = line.split_once("reads at ").expect("a rate");
+        let (_, errors) = line.split_once("relative error ").expect("errors");
+        let percent = |text: &str| text.split_whitespace().next().expect("a number").to_owned();
+        let (middle, most) = errors.split_once(" % in the middle, ").expect("two errors");
+        format!(
+            "(reads: {}, middle: {}, most: {})",
+            quoted(&percent(rest)),
+            quoted(middle),
+            quoted(&percent(most))
+        )
+    };
+    let expected = |pes: &str| {
+        let begin = format!("expected, {pes} PEs");
+        let line = model.lines().find(|line| line.starts_with(&begin)).expect("what is expected");
+        let (_, time) = line.split_once(": ").expect("a time");
+        quoted(time)
+    };
+    format!(
+        "(\n  machine: {},\n  checkpoint: {}, rebuild: {},\n  expected: {}, lines: ({},),\n  \
+         points: {},\n)",
+        context(&of),
+        rate("checkpoint"),
+        rate("rebuild"),
+        expected("100000"),
+        lines.join(", "),
+        table(&page(&csv))
+    )
+}
+
+fn start() -> String {
+    let csv = newest("start-", "start.csv").expect("a record of starts");
+    let text = page(&csv);
+    let (points, exponent): (Vec<&str>, Vec<&str>) =
+        text.lines().partition(|line| !line.starts_with("exponent"));
+    let exponent = exponent.first().and_then(|line| line.split_once(',')).expect("exponent").1;
+    let of = json(&csv.replace("start.csv", "context.json"));
+    format!(
+        "(machine: {}, exponent: {}, points: {})",
+        context(&of),
+        quoted(exponent),
+        table(&points.join("\n"))
+    )
+}
+
+/// Bytes live of all that there are at the safe points of a program, in percent.
+fn share(program: &Value, kind: &str) -> f64 {
+    let points = program["points"].as_array().expect("points");
+    let sum = |kind: &str| points.iter().map(|p| p[kind].as_f64().expect("bytes")).sum::<f64>();
+    100.0 * sum(kind) / sum("all")
+}
+
+fn advise() -> String {
+    let folder = std::fs::read_dir(root().join("benches/record")).expect("records");
+    let names = folder.map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned());
+    let name = names.filter(|name| name.starts_with("advise-")).max().expect("a record");
+    let record = json(&format!("benches/record/{name}"));
+    let mut text = format!(
+        "(\n  processor: {},\n  programs: (\n",
+        quoted(record["processor"].as_str().expect("a processor"))
+    );
+    for program in record["programs"].as_array().expect("programs") {
+        let run = |what: &str, key: &str| program["run"][what][key].as_f64().expect("a number");
+        let _ = writeln!(
+            text,
+            "    (name: {}, points: {}, live: \"{:.0}\", within: \"{:.0}\", all-kib: \"{:.0}\", \
+             plan-kib: \"{:.0}\", all-ms: \"{}\", plan-ms: \"{}\"),",
+            quoted(program["name"].as_str().expect("a name")),
+            program["points"].as_array().expect("points").len(),
+            share(program, "live"),
+            share(program, "within"),
+            run("all", "KiB a PE"),
+            run("plan", "KiB a PE"),
+            run("all", "ms a checkpoint"),
+            run("plan", "ms a checkpoint"),
+        );
+    }
+    text + "  ),\n)"
+}
+
+/// The table of searches in docs/guarantees.md, and what is said of the simulator there.
+fn searched() -> String {
+    let text = page("docs/guarantees.md");
+    let (_, rest) = text.split_once("| PEs | parity | deaths | states |").expect("the table");
+    let rows = rest.lines().skip(2).take_while(|line| line.starts_with("| "));
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let states = cells[3].strip_suffix(" million").expect("states in millions");
+        format!(
+            "    (pes: {}, parity: {}, deaths: {}, states: {states}),\n",
+            quoted(cells[0]),
+            quoted(cells[1]),
+            quoted(cells[2]),
+        )
+    };
+    let between = |from: &str, to: &str| {
+        let flat = text.replace('\n', " ");
+        let (_, rest) = flat.split_once(from).unwrap_or_else(|| panic!("no {from:?}"));
+        quoted(rest.split_once(to).unwrap_or_else(|| panic!("no {to:?}")).0)
+    };
+    let mutants = page("crates/core/src/mutant.rs");
+    let rules = mutants.lines().filter(|line| line.trim_start().contains(" = \"")).count();
+    format!(
+        "(\n  searches: (\n{}  ),\n  seeds: {}, rate: {}, steps: {}, pairs: {}, rules: {rules},\n  \
+         odds: {}, reduced: {},\n)",
+        rows.map(row).collect::<String>(),
+        between("too large to be tried in full: ", " seeds in `make test-all`"),
+        between("`make test-all` (", " seeds a minute"),
+        between("of processor time), ", " million steps"),
+        between("a sample in `make test-all`, all ", " of them in `make soak`"),
+        between("passed over by a collision are below one in ", "."),
+        between("which leave out all but one of ", " and are"),
+    )
+}
+
+/// A node is lost once in so many years, on average.
+const YEARS: f64 = 5.0;
+/// A job on `nodes` nodes of one PE, as `oshinfo plan` would be asked.
+fn site(nodes: usize) -> SizingInput {
+    SizingInput {
+        live: 64e9,
+        pes: nodes,
+        nodes,
+        mtbf: YEARS * 365.0 * 86_400.0 / nodes as f64,
+        link: 25e9,
+        copy: 100e9,
+        detection: 10.0,
+        memory: None,
+        risk: 1e-6,
+    }
+}
+
+/// Seconds for which a job that ends and is started again waits, beside its recovery.
+const AGAIN: f64 = 300.0;
+
+/// The chance to lose the job in 30 days: by its nodes, for each kind of protection.
+fn chances(nodes: usize) -> BTreeMap<&'static str, f64> {
+    let site = site(nodes);
+    let choice = choose(&site);
+    let of = |mode: BackupMode, parity: usize, size: Option<usize>| -> &Candidate {
+        let same = |c: &&Candidate| (c.mode, c.parity) == (mode, parity) && c.size == size;
+        choice.candidates.iter().find(same).expect("a candidate")
+    };
+    let one = of(BackupMode::Raid5, 1, Some(8));
+    let again = risk::Exposure {
+        nodes: nodes as f64,
+        group: 8,
+        groups: nodes as f64 / 8.0,
+        parity: 1,
+        mtbf: site.mtbf,
+        recovery: one.recovery + AGAIN,
+    };
+    let double = choice.candidates.iter().find(|c| c.mode == BackupMode::Double).expect("copies");
+    BTreeMap::from([
+        ("single", -(-risk::MONTH / site.mtbf).exp_m1()),
+        ("double", double.chance),
+        ("again", again.chance(risk::MONTH)),
+        ("one", one.chance),
+        ("two", of(BackupMode::Rs, 2, Some(8)).chance),
+        ("three", of(BackupMode::Rs, 3, Some(8)).chance),
+    ])
+}
+
+fn risks() -> String {
+    let nodes = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
+    let point = |&nodes: &usize| {
+        let chances = chances(nodes);
+        let cells: Vec<String> = chances.iter().map(|(k, v)| format!("{k}: {v:.3e}")).collect();
+        format!("    (nodes: {nodes}, {}),\n", cells.join(", "))
+    };
+    let at = chances(4096);
+    let words = |key: &str| quoted(&odds(at[key]));
+    let site = site(4096);
+    let choice = choose(&site);
+    let one = choice.candidates.iter().find(|c| c.parity == 1 && c.size == Some(8)).expect("one");
+    format!(
+        "(\n  points: (\n{}  ),\n  years: {YEARS}, live-gb: {}, link-gb: {}, detection: {}, again: \
+         {AGAIN}, recovery: {}, checkpoint: {}, interval-minutes: {},\n  at: (nodes: 4096, \
+         mtbf-hours: {}, single: {}, double: {}, again: {}, one: {}, two: {}, three: {}),\n)",
+        nodes.iter().map(point).collect::<String>(),
+        site.live / 1e9,
+        site.link / 1e9,
+        site.detection,
+        quoted(&rounded(one.recovery)),
+        quoted(&rounded(one.checkpoint)),
+        quoted(&rounded(one.interval / 60.0)),
+        quoted(&rounded(site.mtbf / 3600.0)),
+        words("single"),
+        words("double"),
+        words("again"),
+        words("one"),
+        words("two"),
+        words("three"),
+    )
+}
+
+/// A chance as a reader can picture it: in percent, or as one in so many.
+fn odds(chance: f64) -> String {
+    const DIGITS: [char; 10] = [
+        '\u{2070}', '\u{b9}', '\u{b2}', '\u{b3}', '\u{2074}', '\u{2075}', '\u{2076}', '\u{2077}',
+        '\u{2078}', '\u{2079}',
+    ];
+    let many = 1.0 / chance;
+    if chance > 0.999 {
+        "more than 99.9 %".to_owned()
+    } else if chance > 0.001 {
+        format!("{} %", rounded(100.0 * chance))
+    } else if many < 1e6 {
+        let digits = 10f64.powi(many.log10().floor() as i32 - 1);
+        format!("one in {},000", (many / digits).round() * digits / 1000.0)
+    } else {
+        let power = (many.log10().round() as usize).to_string();
+        let power: String = power.bytes().map(|d| DIGITS[usize::from(d - b'0')]).collect();
+        format!("one in 10{power}")
+    }
+}
+
+/// The record of `make evaluation`, each of its tables by its name.
+fn evaluation() -> String {
+    let Some(path) = newest("evaluation-", "context.json") else { return "none".to_owned() };
+    let folder = path.trim_end_matches("/context.json");
+    let of = json(&path);
+    let tables = ["checkpoint", "recovery", "memory", "jacobi", "interval"];
+    let tables = tables
+        .map(|name| format!("  {name}: {},\n", table(&page(&format!("{folder}/{name}.csv")))));
+    let best = &of["interval"];
+    let seconds = |key: &str| best[key].as_f64().expect("seconds");
+    let intervals = format!(
+        "(mtbf: {}, best: {:.3}, measured: {:.3})",
+        seconds("mtbf"),
+        seconds("best"),
+        seconds("measured")
+    );
+    format!(
+        "(\n  machine: {}, rounds: {}, seed: {}, full: {}, sweeps: {}, halo: {},\n  best: {},\n{})",
+        context(&of["context"]),
+        of["rounds"],
+        of["seed"],
+        of["full"],
+        of["sweeps"],
+        of["halo"],
+        intervals,
+        tables.concat()
+    )
+}
+
+/// The whole file.
+pub fn figures() -> String {
+    let parts = [
+        ("scorecard", scorecard(SCORECARD)),
+        ("verbs", scorecard(VERBS)),
+        ("scaling", scaling()),
+        ("start", start()),
+        ("advise", advise()),
+        ("searched", searched()),
+        ("risk", risks()),
+        ("evaluation", evaluation()),
+    ];
+    let mut text = String::from(
+        "// Printed from records by `RAIDSHMEM_WRITE_DOCS=1 cargo test --test figures`: \
+         not to be edited.\n",
+    );
+    for (name, value) in parts {
+        let _ = writeln!(text, "\n#let {name} = {}", value.trim_end());
+    }
+    text
+}
+
+/// Text without what stands between pairs of `mark`, which do not cross lines.
+fn outside(line: &str, mark: char) -> String {
+    line.split(mark).step_by(2).collect::<Vec<_>>().join(" ")
+}
+
+/// Lines of the paper's text with a number that looks measured: with a decimal point, or before
+/// a unit of time, of rate or of a share. Strings, formulas and comments are no text.
+pub fn own_numbers(text: &str) -> Vec<String> {
+    const UNITS: [&str; 7] = ["%", "ms", "us", "s", "seconds", "GB/s", "million"];
+    let mut published = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        match line.trim() {
+            "// published by others" => published = true,
+            "// end of what others published" => published = false,
+            comment if published || comment.starts_with("//") => {}
+            _ => {
+                let plain = outside(&outside(line, '"'), '$');
+                let trimmed =
+                    |word: &str| word.trim_matches(|c: char| "(),;:.[]".contains(c)).to_owned();
+                let words: Vec<String> =
+                    plain.split([' ', '~']).filter(|w| !w.is_empty()).map(trimmed).collect();
+                let number = |word: &String| word.parse::<f64>().is_ok();
+                let measured =
+                    |pair: &[String]| number(&pair[0]) && UNITS.contains(&pair[1].as_str());
+                let exact = |word: &String| number(word) && word.contains('.');
+                if words.windows(2).any(measured) || words.iter().any(exact) {
+                    found.push(line.to_owned());
+                }
+            }
+        }
+    }
+    found
+}
