@@ -15,12 +15,12 @@
 use std::sync::atomic::{Ordering, fence};
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_segment::log::{Found, Kind, Record, Word};
+use raidshmem_segment::log::{Kind, Located, Record, Word};
 use raidshmem_sys::lock;
 
 use super::World;
 use super::local::{Call, Remote};
-use super::world::local::Way;
+use super::world::local::CallWay;
 
 /// What all brought to a meeting.
 pub enum Met {
@@ -43,7 +43,7 @@ impl World {
         fence(Ordering::SeqCst); // what this PE did is done before it comes
         let place = Remote { pe: self.me(), at: 0, block: (0, 0) };
         let record = World::record(Kind::Meeting, &call, place, what);
-        let number = if self.local.way() == Way::Replayed {
+        let number = if self.local.way() == CallWay::Replayed {
             match self.meeting_replayed(&record) {
                 Some(number) => number,
                 None => return Met::Cut,
@@ -57,7 +57,7 @@ impl World {
         let parts = self.parts(number);
         match parts {
             Some((parts, time)) => {
-                if self.local.way() == Way::Replayed {
+                if self.local.way() == CallWay::Replayed {
                     self.apply(Some(time));
                 }
                 Met::Together(parts)
@@ -69,7 +69,7 @@ impl World {
     /// The same; what this PE brings is worked out now, or was when its predecessor came.
     pub(super) fn meet_bringing(&self, call: Call, what: impl FnOnce() -> Vec<u8>) -> Met {
         let what = match self.local.way() {
-            Way::Replayed => self.brought_before(),
+            CallWay::Replayed => self.brought_before(),
             _ => what(),
         };
         self.meet_logged(call, &what)
@@ -116,7 +116,7 @@ impl World {
         let (mut parts, mut time, mut calls) = (Vec::with_capacity(self.n_pes()), 0, Vec::new());
         for pe in Pe::all(self.n_pes()) {
             let seen = &mut book.seen[pe.at()];
-            let Found { from, record, payload, .. } = self.log_of(pe).meeting(*seen)?;
+            let Located { from, record, payload, .. } = self.log_of(pe).meeting(*seen)?;
             *seen = Some(from);
             time = time.max(record.time);
             calls.push(record.digest);

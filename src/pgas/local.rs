@@ -36,7 +36,7 @@ use raidshmem_sys::lock;
 
 use super::World;
 use super::complain::complain;
-use super::world::local::{Book, Way};
+use super::world::local::{Book, CallWay};
 
 /// Smallest limit that is chosen for a program.
 const LEAST: u64 = 1 << 20;
@@ -93,7 +93,7 @@ impl World {
     /// True if calls are logged or come from a log now.
     #[inline]
     pub fn logs(&self) -> bool {
-        self.local.is_on() && self.local.way() != Way::Plain
+        self.local.is_on() && self.local.way() != CallWay::Plain
     }
 
     /// An interval begins at checkpoint `interval`, made at `site`.
@@ -113,7 +113,7 @@ impl World {
         if let Some(why) = *lock(&self.local.never) {
             self.leave_no_records(&mut book, why);
         }
-        self.local.set_way(Way::Logged);
+        self.local.set_way(CallWay::Logged);
         log.set_stage(self.members.incarnation().0, Stage::Direct);
     }
 
@@ -177,13 +177,13 @@ impl World {
         }
         let why = Reason::NoRule { routine: routine.to_owned() };
         match self.local.way() {
-            Way::Replayed => self.take_all_back(&why),
+            CallWay::Replayed => self.take_all_back(&why),
             _ => self.speak_against(&why.to_string()),
         }
     }
 
     fn speak_against(&self, why: &str) {
-        if self.local.way() == Way::Logged {
+        if self.local.way() == CallWay::Logged {
             self.leave_no_records(&mut lock(&self.local.book), why);
             if self.is_somebody_away() {
                 self.say_all_go_back(why);
@@ -204,21 +204,21 @@ impl World {
 
     /// True if a PE was lost, and all go back. Adopts a view in which the lost go back alone.
     pub(crate) fn all_go_back(&self) -> bool {
-        if self.local.way() == Way::Plain {
+        if self.local.way() == CallWay::Plain {
             return self.members.faulted();
         }
         if !self.members.faulted() {
             return false;
         }
         let view = self.members.view();
-        let replays = self.local.way() == Way::Replayed;
+        let replays = self.local.way() == CallWay::Replayed;
         if view.alone || view.number == self.members.joined() {
             if !replays {
                 self.members.work_in(view.number);
             }
             return false;
         }
-        self.local.set_way(Way::Plain);
+        self.local.set_way(CallWay::Plain);
         true
     }
 
@@ -236,7 +236,7 @@ impl World {
         let why = format!("PE {}: {why}", self.me());
         self.members.say(&PeMessage::GoBack { why });
         self.wait_raw(|| Waiting::anyone("a local rollback"), || !self.members.view().alone);
-        self.local.set_way(Way::Plain);
+        self.local.set_way(CallWay::Plain);
     }
 
     // ---- records ------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ impl World {
 
     /// Puts `bytes`, which `carry_out` copies there.
     pub fn put_logged(&self, call: Call, place: Remote, bytes: &[u8], carry_out: impl FnOnce()) {
-        if self.local.way() == Way::Replayed {
+        if self.local.way() == CallWay::Replayed {
             return self.put_replayed(call, place, bytes, carry_out);
         }
         let record = World::record(Kind::Put, &call, place, bytes);
@@ -396,7 +396,7 @@ impl World {
     /// True if PE `pe` has taken over the own record that begins at `from`.
     pub(super) fn has_taken(&self, pe: Pe, from: usize) -> bool {
         let interval = self.own_log().get(Word::Interval);
-        (from as u64) < self.log_of(pe).has_taken(self.me().at(), interval)
+        (from as u64) < self.log_of(pe).has_taken(self.me(), interval)
     }
 
     /// Another node may not show the loss yet: its PEs would read what the dead left. A substitute
@@ -415,7 +415,7 @@ impl World {
         place: Remote,
         mut read: impl FnMut() -> Vec<u8>,
     ) -> Option<Vec<u8>> {
-        if self.local.way() == Way::Replayed {
+        if self.local.way() == CallWay::Replayed {
             return self.get_replayed(call, place);
         }
         let bytes = loop {
@@ -443,13 +443,13 @@ impl World {
         until: impl FnOnce() -> u64,
     ) -> u64 {
         let place = Remote { pe: self.me(), at, block: (bytes, 0) };
-        if self.local.way() == Way::Replayed
+        if self.local.way() == CallWay::Replayed
             && let Some(found) = self.wait_replayed(call, place, holds)
         {
             return found;
         }
         let found = until();
-        if self.local.way() == Way::Logged {
+        if self.local.way() == CallWay::Logged {
             let bytes = found.to_ne_bytes();
             let record = World::record(Kind::Wait, &call, place, &bytes);
             self.append(&mut lock(&self.local.book), record, &bytes);

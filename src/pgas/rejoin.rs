@@ -20,7 +20,7 @@ use raidshmem_segment::waits::Waiting;
 use super::World;
 use super::gathering::Met;
 use super::local::Call;
-use super::world::local::Way;
+use super::world::local::CallWay;
 
 /// What a PE brings: the view that it has joined, and the one that it sees.
 type Seen = [u64; 2];
@@ -39,7 +39,7 @@ impl World {
         loop {
             let seen = || first || self.members.view().whole();
             self.wait_raw(|| self.waiting_for_all(call), || seen() || self.all_go_back());
-            let replayed = self.local.way() == Way::Replayed;
+            let replayed = self.local.way() == CallWay::Replayed;
             let bring = || [self.members.joined().0, self.members.view_number().0];
             let all = match self.meet_to_agree(Call { name: call, with: 1 }, bring) {
                 Err(goes_on) => return goes_on,
@@ -131,10 +131,10 @@ impl World {
 
     /// A checkpoint could not be made since a PE was lost: all go back.
     pub(crate) fn lost_in_checkpoint(&self) {
-        if self.local.is_on() && self.local.way() != Way::Plain {
+        if self.local.is_on() && self.local.way() != CallWay::Plain {
             let why = Reason::InCheckpoint.to_string();
             self.members.say(&PeMessage::GoBack { why: format!("PE {}: {why}", self.me()) });
-            self.local.set_way(Way::Plain);
+            self.local.set_way(CallWay::Plain);
         }
     }
 }

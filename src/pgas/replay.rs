@@ -24,14 +24,14 @@ use std::sync::atomic::Ordering;
 use raidshmem_core::message::Report;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::decide::{Finding, Reason};
-use raidshmem_segment::log::{Carried, Found, Kind, Record, Stage, Word};
+use raidshmem_segment::log::{Carried, Kind, Located, Record, Stage, Word};
 use raidshmem_segment::update::{Change, Update, WordAt};
 use raidshmem_sys::lock;
 use tracing::info;
 
 use super::World;
 use super::local::{Call, Remote};
-use super::world::local::Way;
+use super::world::local::CallWay;
 
 impl World {
     /// This process goes on from the checkpoint with the log of its predecessor.
@@ -55,17 +55,17 @@ impl World {
         (replay.end, replay.next) = (at, vec![0; self.n_pes()]);
         replay.begun = Some(std::time::Instant::now());
         drop(book);
-        self.local.set_way(Way::Replayed);
+        self.local.set_way(CallWay::Replayed);
         info!("replays {at} bytes of its log");
         self.catch_up();
     }
 
     /// The next record if the call is of that; None if it is of another, and all go back.
-    fn next(&self, record: &Record) -> Option<Found> {
+    fn next(&self, record: &Record) -> Option<Located> {
         let log = self.own_log();
         let mut book = lock(&self.local.book);
         let found = log.read(book.replay.at).filter(|_| book.replay.at < book.replay.end);
-        let is_same = |found: &Found| Record { time: record.time, ..found.record } == *record;
+        let is_same = |found: &Located| Record { time: record.time, ..found.record } == *record;
         let found = found.filter(is_same);
         if let Some(found) = found {
             book.replay.at = found.next;
@@ -79,7 +79,7 @@ impl World {
     }
 
     /// The same where what was found counts as it stands in the log.
-    fn next_of(&self, kind: Kind, call: &Call, place: Remote) -> Option<(Found, Vec<u8>)> {
+    fn next_of(&self, kind: Kind, call: &Call, place: Remote) -> Option<(Located, Vec<u8>)> {
         let payload = self.brought_before();
         let found = self.next(&World::record(kind, call, place, &payload))?;
         Some((found, payload))
@@ -91,7 +91,7 @@ impl World {
         self.own_log().read(at).map_or(Vec::new(), |found| self.payload(self.me(), &found))
     }
 
-    fn payload(&self, pe: Pe, found: &Found) -> Vec<u8> {
+    fn payload(&self, pe: Pe, found: &Located) -> Vec<u8> {
         let near = self.segments.near(pe).unwrap_or_else(|| self.segments.own());
         near.bytes(found.payload, found.record.len as usize).to_vec()
     }
@@ -153,7 +153,7 @@ impl World {
 
     /// What a meeting brought is where it belongs.
     pub fn is_met(&self) {
-        if self.local.way() == Way::Replayed {
+        if self.local.way() == CallWay::Replayed {
             self.catch_up();
         }
     }
@@ -197,19 +197,19 @@ impl World {
             let book = lock(&self.local.book);
             (book.replay.at, book.replay.end)
         };
-        if at < end || self.local.way() != Way::Replayed {
+        if at < end || self.local.way() != CallWay::Replayed {
             return;
         }
         let (log, incarnation) = (self.own_log(), self.members.incarnation().0);
         log.set_stage(incarnation, Stage::Draining);
         self.apply(None);
         let next = std::mem::take(&mut lock(&self.local.book).replay.next);
-        for (pe, &to) in next.iter().enumerate() {
+        for (pe, &to) in Pe::all(self.n_pes()).zip(&next) {
             log.take(pe, to as u64);
         }
         let view = self.members.view();
         self.members.work_in(view.number);
-        self.local.set_way(Way::Logged);
+        self.local.set_way(CallWay::Logged);
         log.set_stage(incarnation, Stage::Direct);
         let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
         others.for_each(|pe| self.segments.wake(pe));

@@ -348,8 +348,7 @@ pub enum Down {
 /// Agent to launcher.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Up {
-    /// First message: where this node's PEs will run. Its memory file comes along where other nodes
-    /// may map it.
+    /// First message: where its PEs will run, and its memory file where other nodes may map it.
     Bound(Vec<Bound>),
     /// The memory asked for is there.
     Memory { pe: Pe, memory: u32 },
@@ -486,13 +485,11 @@ pub enum Report {
     Rebuilding { pe: Pe, bytes: u64, of: u64 },
     /// All PEs are back at checkpoint `number` (said by PE 0).
     Resumed { number: CheckpointNumber, micros: u64 },
-    /// PE `pe` went back to checkpoint `number`, and has caught up with the others: `calls` of it
-    /// came from logs.
+    /// PE `pe` went back alone and has caught up: `calls` of it came from logs.
     Replayed { pe: Pe, number: CheckpointNumber, micros: u64, calls: u64 },
     /// PE `pe` went back to checkpoint `number`, and others are in `shmem_finalize`.
     Alone { pe: Pe, number: CheckpointNumber, micros: u64 },
-    /// The scrub found a damaged `part` of the store: made whole again from the tiles of PEs `from`
-    /// (none for a record), or not.
+    /// The scrub found a damaged `part`: repaired from PEs `from` (none for a record), or not.
     Damaged { pe: Pe, number: CheckpointNumber, part: String, from: Option<Vec<Pe>> },
     /// What the scrub of one PE has seen by `shmem_finalize`.
     Scrubbed { pe: Pe, counts: Scrubbed },

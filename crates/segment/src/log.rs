@@ -18,6 +18,7 @@
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use raidshmem_core::page::PAGE;
+use raidshmem_core::quantity::Pe;
 
 /// Words of a record before its payload.
 const HEAD: usize = 8;
@@ -83,7 +84,7 @@ pub struct Record {
 
 /// A record in a log: its head, and where in the segment its payload is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct Located {
     /// Where it begins among the records.
     pub from: usize,
     /// Where the next one begins.
@@ -171,19 +172,19 @@ impl<'a> Log<'a> {
         self.word(word).store(value, Ordering::SeqCst);
     }
 
-    fn taken(&self, pe: usize) -> &'a AtomicU64 {
-        &self.words[WORDS..WORDS + self.n_pes][pe]
+    fn taken(&self, pe: Pe) -> &'a AtomicU64 {
+        &self.words[WORDS..WORDS + self.n_pes][pe.at()]
     }
 
     /// The owner has taken over so many bytes of the log of PE `pe` in this interval.
-    pub fn take(&self, pe: usize, bytes: u64) {
+    pub fn take(&self, pe: Pe, bytes: u64) {
         let mark = mark(self.get(Word::Interval));
         self.taken(pe).store(mark | bytes, Ordering::SeqCst);
     }
 
     /// How many bytes the owner has taken over of the log of PE `pe`, of that interval: the log of
     /// that PE may be of a later one already.
-    pub fn has_taken(&self, pe: usize, interval: u64) -> u64 {
+    pub fn has_taken(&self, pe: Pe, interval: u64) -> u64 {
         let word = self.taken(pe).load(Ordering::SeqCst);
         let bytes = word & !(u64::MAX << BYTES_BITS);
         if word - bytes == mark(interval) { bytes } else { 0 }
@@ -227,7 +228,7 @@ impl<'a> Log<'a> {
         self.set(Word::Need, 0);
         self.set(Word::BareFrom, u64::MAX);
         self.set_against("");
-        (0..self.n_pes).for_each(|pe| self.taken(pe).store(0, Ordering::SeqCst));
+        Pe::all(self.n_pes).for_each(|pe| self.taken(pe).store(0, Ordering::SeqCst));
         self.set(Word::Site, site);
         self.set(Word::Era, era);
         self.set(Word::Interval, interval);
@@ -261,7 +262,7 @@ impl<'a> Log<'a> {
     }
 
     /// The record at `from`; None at the end, or if it is none.
-    pub fn read(&self, from: usize) -> Option<Found> {
+    pub fn read(&self, from: usize) -> Option<Located> {
         let tail = self.get(Word::Tail) as usize;
         if from.checked_add(HEAD * 8)? > tail.min(self.room()) {
             return None;
@@ -286,7 +287,7 @@ impl<'a> Log<'a> {
             digest: word(6),
         };
         let next = from + bytes_for(record.len as usize);
-        (next <= tail).then(|| Found { from, next, record, payload: self.payload(from) })
+        (next <= tail).then(|| Located { from, next, record, payload: self.payload(from) })
     }
 
     /// How far the operation of the record at `from` is.
@@ -317,7 +318,7 @@ impl<'a> Log<'a> {
     }
 
     /// The meeting after that at `last`, or the first.
-    pub fn meeting(&self, last: Option<usize>) -> Option<Found> {
+    pub fn meeting(&self, last: Option<usize>) -> Option<Located> {
         let next = match last {
             None => self.get(Word::First),
             Some(last) => self.words[self.records() + last / 8 + HEAD - 1].load(Ordering::SeqCst),
@@ -411,8 +412,8 @@ mod tests {
             assert_eq!(log.against(), text);
         }
         log.clear((1, 7), 0);
-        log.take(1, 4096);
-        assert_eq!([7, 8].map(|interval| log.has_taken(1, interval)), [4096, 0]);
+        log.take(Pe(1), 4096);
+        assert_eq!([7, 8].map(|interval| log.has_taken(Pe(1), interval)), [4096, 0]);
         log.set_stage(3, Stage::Draining);
         assert!(log.is_at(3, Stage::Draining) && !log.is_at(2, Stage::Draining));
     }

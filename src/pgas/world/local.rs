@@ -8,7 +8,7 @@ use std::time::Instant;
 
 /// What becomes of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum CallWay {
     /// They are carried out without a log: there is none, or this PE is to go back with all.
     Plain = 0,
     /// They are logged.
@@ -74,7 +74,7 @@ impl Local {
         let book = Book { seen: vec![None; n_pes], ..Book::default() };
         Local {
             on,
-            way: AtomicU8::new(Way::Plain as u8),
+            way: AtomicU8::new(CallWay::Plain as u8),
             limit: AtomicU64::new(0),
             era: AtomicU64::new(0),
             site: AtomicU64::new(0),
@@ -92,15 +92,15 @@ impl Local {
 
     /// What becomes of calls. Relaxed: one thread at a time calls the library.
     #[inline]
-    pub(crate) fn way(&self) -> Way {
+    pub(crate) fn way(&self) -> CallWay {
         match self.way.load(Ordering::Relaxed) {
-            1 => Way::Logged,
-            2 => Way::Replayed,
-            _ => Way::Plain,
+            1 => CallWay::Logged,
+            2 => CallWay::Replayed,
+            _ => CallWay::Plain,
         }
     }
 
-    pub(in crate::pgas) fn set_way(&self, way: Way) {
+    pub(in crate::pgas) fn set_way(&self, way: CallWay) {
         self.way.store(way as u8, Ordering::Relaxed);
     }
 }
