@@ -17,14 +17,15 @@ use raidshmem_core::view::State;
 use raidshmem_segment::waits::Waiting;
 use raidshmem_segment::words::Barrier;
 use raidshmem_sys::lock;
-use raidshmem_sys::site;
+use raidshmem_sys::site::{self, CallSite};
 use tracing::info;
 
 use crate::affinity;
+use crate::checkpoint::pages;
 pub use crate::pgas::Name;
 use crate::pgas::{World, complain, world};
 use crate::port::{self, Among};
-use crate::recovery::degraded;
+use crate::recovery::{alone, degraded};
 use crate::scrub;
 
 /// Return value: done, or nothing to report.
@@ -65,9 +66,12 @@ pub(crate) fn save_all() -> i32 {
         Some(protection) if world.goes_on() => save_among(world, protection, number),
         Some(protection) => {
             let site = site::here();
+            if alone::go_back(world, protection, &site) {
+                return SUCCESS;
+            }
             world.show_call(&site, number);
             world.choose(&site);
-            save(world, protection, number)
+            save_all_of(world, protection, number, &site)
         }
     };
     let how = match result {
@@ -182,6 +186,31 @@ pub fn get_checkpoint(
     let protection = world.store.protection().filter(|_| number != CheckpointNumber::START);
     let Some(protection) = protection else { return (CheckpointNumber::START, false) };
     (number, degraded::read(world, protection, pe, range, give))
+}
+
+/// A checkpoint, and what becomes of the log.
+fn save_all_of(
+    world: &'static World,
+    protection: &'static Protection,
+    number: CheckpointNumber,
+    site: &CallSite,
+) -> i32 {
+    if !world.logs() {
+        return save(world, protection, number);
+    }
+    world.agree_on_view(Call::Checkpoint.name(), false, || {
+        *lock(&world.store.history) = None;
+        pages::forget(&world.store);
+    });
+    world.log_site(site.digest);
+    let result = save(world, protection, number);
+    match result {
+        SUCCESS if world.store.agreed() == number => {}
+        SUCCESS => world.unlogged("a checkpoint that was refused"),
+        _ if world.is_somebody_away() => world.lost_in_checkpoint(),
+        _ => world.unlogged("a checkpoint that was refused"),
+    }
+    result
 }
 
 fn save(world: &'static World, protection: &'static Protection, number: CheckpointNumber) -> i32 {

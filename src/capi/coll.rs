@@ -6,6 +6,7 @@ use std::ffi::{c_int, c_long};
 
 use super::constants::SYNC_SIZE;
 use crate::openshmem::check::{bytes_of, misuse};
+use crate::openshmem::collective::logged;
 use crate::openshmem::collective::movement::{alltoall, alltoalls, broadcast, collect, fcollect};
 use crate::openshmem::group::{Group, WORDS};
 use crate::openshmem::memory::address::{Sym, SymIn};
@@ -24,6 +25,14 @@ pub fn status(of: Result<(), Fault>) -> c_int {
 /// `collect` for C, which does not say how large the destination is.
 fn collect_all(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
     collect(group, (dest, usize::MAX), source, bytes).map(drop)
+}
+
+/// The PEs of a group meet.
+fn sync(group: Group) -> Result<(), Fault> {
+    match logged::applies(&group) {
+        true => logged::barrier(group.call, 0).unwrap_or_else(|| group.meet()),
+        false => group.meet(),
+    }
 }
 
 /// The group of an active set, from the four arguments that end every such call.
@@ -49,15 +58,17 @@ pub fn set(call: &'static str, start: c_int, log: c_int, size: c_int, p: Sym<c_l
 
 family! { SYNC: "Collectives: synchronisation";
     ONE "shmem_team_sync" "" (team: Team) -> c_int {
-        status(Group::of_team(NAME, team).meet())
+        status(sync(Group::of_team(NAME, team)))
     }
     ONE "shmem_barrier" "" [deprecated "1.5"]
     (PE_start: c_int, logPE_stride: c_int, PE_size: c_int, pSync: Sym<c_long>) {
-        let _ = set(NAME, PE_start, logPE_stride, PE_size, pSync).meet();
+        let group = set(NAME, PE_start, logPE_stride, PE_size, pSync);
+        let _ = sync(group);
     }
     ONE "shmem_sync" "" [deprecated "1.5"]
     (PE_start: c_int, logPE_stride: c_int, PE_size: c_int, pSync: Sym<c_long>) {
-        let _ = set(NAME, PE_start, logPE_stride, PE_size, pSync).meet();
+        let group = set(NAME, PE_start, logPE_stride, PE_size, pSync);
+        let _ = sync(group);
     }
 }
 

@@ -106,7 +106,13 @@ macro_rules! export_one {
             const NAME: &str = concat!($pre, $name, $post);
             #[inline(always)]
             #[allow(clippy::too_many_arguments, reason = "the specification's")]
-            fn body($($arg: $ty),*) $(-> $ret)? $body
+            fn body($($arg: $ty),*) $(-> $ret)? {
+                const LOGGED: bool = raidshmem_core::replay::routine::is_covered($pre, $post);
+                if !LOGGED {
+                    $crate::openshmem::memory::logged::unlogged(NAME);
+                }
+                $body
+            }
             #[unsafe(export_name = concat!($pre, $name, $post))]
             extern "C" fn entry($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
             #[unsafe(export_name = concat!("p", $pre, $name, $post))]

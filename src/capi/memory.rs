@@ -26,8 +26,14 @@ fn allocate(call: &'static str, size: usize, alignment: usize) -> *mut u8 {
         return ptr::null_mut();
     }
     let block = world.memory.alloc(size, alignment);
-    order::meet(world, call);
+    order::meet_with(world, call, detail(size, block));
     block
+}
+
+/// Stands for a size and what came of it: a substitute must get the same block.
+fn detail(size: usize, block: *mut u8) -> u64 {
+    let at = pgas::world().segments.offset_of(block.addr(), 1).unwrap_or(0);
+    (size as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at as u64
 }
 
 fn allocate_aligned(call: &'static str, alignment: usize, size: usize) -> *mut u8 {
@@ -57,7 +63,7 @@ fn allocate_zeroed(call: &'static str, count: usize, size: usize) -> *mut u8 {
     if !block.is_null() {
         rma::zero(call, block, bytes);
     }
-    order::meet(world, call);
+    order::meet_with(world, call, detail(bytes, block));
     block
 }
 
@@ -67,7 +73,7 @@ fn release(call: &'static str, block: Sym<u8>) {
     if block.is_null() {
         return;
     }
-    order::meet(world, call);
+    order::meet_with(world, call, detail(0, block));
     if let Err(reason) = world.memory.free(block) {
         misuse(call, format_args!("ptr {:#x}: {reason}", block.addr()));
     }
@@ -88,7 +94,7 @@ fn resize(call: &'static str, block: Sym<u8>, size: usize) -> *mut u8 {
     }
     order::meet(world, call);
     let moved = world.memory.resize(block.pointer(), size);
-    order::meet(world, call);
+    order::meet_with(world, call, detail(size, moved));
     moved
 }
 

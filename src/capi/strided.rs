@@ -7,12 +7,13 @@ use std::ffi::c_int;
 
 use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
 use crate::openshmem::memory::rma;
+use crate::openshmem::memory::strided;
 use crate::openshmem::memory::strides::Strided;
 use crate::pgas::stream::Target;
 
 fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, shape: Strided, pe: Target) {
     match shape.strides(call) {
-        Some(strides) => rma::put_blocks(call, dest, source, strides, pe),
+        Some(strides) => strided::put(call, dest, source, strides, pe),
         None => rma::put(call, dest, source, 0, pe),
     }
 }
@@ -20,7 +21,7 @@ fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, shape: Strided, pe: Ta
 /// Reads what the shape says.
 pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, shape: Strided, pe: Target) {
     match shape.strides(call) {
-        Some(strides) => rma::get_blocks(call, dest, source, strides, pe),
+        Some(strides) => strided::get(call, dest, source, strides, pe),
         None => rma::get(call, dest, source, 0, pe),
     }
 }

@@ -103,6 +103,7 @@ pub fn saved(
             found,
         });
     }
+    world.saved_with_log(number);
     world.members.point(Point::After, number);
 }
 

@@ -63,10 +63,16 @@ impl Page {
         self.word(3)
     }
 
+    /// 1 while those that are lost go back alone.
+    fn alone(&self) -> &AtomicU64 {
+        self.word(4)
+    }
+
     /// Shows `view`.
     pub fn publish(&self, view: &View) {
         self.word(0).store(view.number.0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
+        self.alone().store(u64::from(view.alone), Ordering::Relaxed);
         for (pe, member) in view.pes.iter().enumerate().take(self.n_pes) {
             self.word(HEADER / 8 + pe).store(member.pack(), Ordering::Relaxed);
         }
@@ -84,9 +90,10 @@ impl Page {
             let number = self.number().load(Ordering::SeqCst);
             let load = |pe| Member::unpack(self.word(HEADER / 8 + pe).load(Ordering::Relaxed));
             let pes = (0..self.n_pes).map(load).collect();
+            let alone = self.alone().load(Ordering::Relaxed) == 1;
             fence(Ordering::SeqCst);
             if self.word(0).load(Ordering::Relaxed) == number {
-                return View { number: ViewNumber(number), pes };
+                return View { number: ViewNumber(number), pes, alone };
             }
             std::hint::spin_loop();
         }

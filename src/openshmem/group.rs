@@ -210,6 +210,11 @@ impl Group {
         }
     }
 
+    /// True if it is the team of all PEs.
+    pub fn is_world(&self) -> bool {
+        self.team == Some(0)
+    }
+
     /// The PE with an index.
     pub fn pe(&self, index: usize) -> i32 {
         pe_of(self.list, (self.start, self.stride), index) as i32

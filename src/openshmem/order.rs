@@ -4,6 +4,8 @@
 //! keep the processor's stores in order. Between nodes each context waits for its own operations;
 //! the barriers are of the default one.
 
+use crate::pgas::gathering::Met;
+use crate::pgas::local::Call;
 use crate::pgas::stream::Id;
 use crate::pgas::{self, World};
 
@@ -24,6 +26,18 @@ pub fn complete() {
 /// Quiet and barrier over all PEs. Returns at once between a death and the restart: what the others
 /// did is then undone anyway, so there is nothing to tell the caller here.
 pub fn meet(world: &World, call: &'static str) {
+    meet_with(world, call, 0);
+}
+
+/// The same for a call with arguments that are the same in each process: `with` stands for them.
+pub fn meet_with(world: &World, call: &'static str, with: u64) {
     complete();
+    if world.local.is_on() && world.logs() {
+        match world.meet_logged(Call { name: call, with }, &[]) {
+            Met::Together(_) => return world.is_met(),
+            Met::Cut => return,
+            Met::Plain => world.is_met(),
+        }
+    }
     let _ = world.barrier(call);
 }

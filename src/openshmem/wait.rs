@@ -8,6 +8,7 @@ use raidshmem_segment::waits::Waiting;
 
 use super::bits::Bits;
 use super::memory::address::Sym;
+use super::memory::logged;
 use super::memory::word::Word;
 
 /// How a word is compared with a value.
@@ -45,6 +46,16 @@ impl Cmp {
 /// Waits; the value that satisfied, or the one a death left there.
 pub fn until<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> T {
     let word = Word::own(call, "ivar", ivar);
+    if logged::applies() {
+        let with = value.bits() ^ (cmp as u64) << 56;
+        let holds = |seen: u64| cmp.holds(T::of(seen), value);
+        let wait = || until_now(call, &word, (cmp, value)).bits();
+        return T::of(logged::wait::<T>(call, &word, with, holds, wait));
+    }
+    until_now(call, &word, (cmp, value))
+}
+
+fn until_now<T: Bits>(call: &'static str, word: &Word, (cmp, value): (Cmp, T)) -> T {
     let mut seen = T::of(word.load());
     if !cmp.holds(seen, value) {
         // A death ends the wait: the caller learns of it at its next checkpoint call.

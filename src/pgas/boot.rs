@@ -19,6 +19,7 @@ use raidshmem_core::store::protection::{Protection, ProtectionError};
 use raidshmem_core::store::stamp::Stamp;
 use raidshmem_core::view::{Member, View};
 use raidshmem_fabric::{EventSink, FabricError, Local};
+use raidshmem_segment::log::{Stage, Word};
 use raidshmem_segment::statics::{self, Statics};
 use raidshmem_segment::{Segment, is_large};
 use raidshmem_sys::pool::{self, WorkerPool};
@@ -35,6 +36,7 @@ use super::world::comm::Communication;
 use super::world::far::{EngineEvents, Far};
 use super::world::fewer::Fewer;
 use super::world::finish::Finish;
+use super::world::local::Local as Logging;
 use super::world::members::Membership;
 use super::world::memory::PeMemory;
 use super::world::pace::Pace;
@@ -52,7 +54,7 @@ use crate::trace;
 use raidshmem_sys::memory::Part;
 
 /// `SHMEM_THREAD_MULTIPLE`.
-const THREAD_MULTIPLE: i32 = 3;
+pub(super) const THREAD_MULTIPLE: i32 = 3;
 
 /// Why the library could not be initialised.
 #[derive(Debug, thiserror::Error)]
@@ -188,7 +190,7 @@ fn alone(settings: &Settings) -> Result<Assignment, BootError> {
         domains: Domains::default(),
     };
     let (page, _) = Page::create(1)?;
-    page.publish(&View { number: ViewNumber(1), pes: vec![Member::first(0)] });
+    page.publish(&View { number: ViewNumber(1), pes: vec![Member::first(0)], alone: false });
     let memory = memory::create("raidshmem-pe", Layout::new(heap_len as usize, 1).total)
         .map_err(std::io::Error::from)?;
     let (fired, lost, incarnations) = (Vec::new(), Vec::new(), vec![Incarnation::FIRST]);
@@ -251,6 +253,11 @@ fn build(
     let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let timing = Timing::new(&settings, welcome.past);
     let fewer = Fewer::new(settings.rollback == Rollback::None, n_pes);
+    let keeps_logs = settings.rollback == Rollback::Local && far.is_none() && channel.is_some();
+    let local = Logging::new(keeps_logs, n_pes);
+    if keeps_logs {
+        take_over_log(own, (job.id, Pe::of(me), n_pes), welcome.incarnation);
+    }
     far.iter().filter(|_| fewer.goes_on()).for_each(|far| far.engine.outlive_peers());
     // It lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
@@ -266,6 +273,7 @@ fn build(
         reached: Reached::none(n_pes),
         thread_level,
         finish: Finish::default(),
+        local,
         fewer,
         sites: Sites::default(),
         meetings: Mutex::default(),
@@ -316,6 +324,22 @@ fn take_over(own: &Segment, job: u64, me: Pe) {
         header.forget();
         header.create(job, me);
     }
+}
+
+/// The log of a process that begins: that of its predecessor, or an empty one.
+fn take_over_log(own: &Segment, (job, me, n_pes): (u64, Pe, usize), incarnation: Incarnation) {
+    let (log, owner) = (own.log(n_pes), u64::from(me.0) + 1);
+    if incarnation == Incarnation::FIRST
+        || log.get(Word::Job) != job
+        || log.get(Word::Owner) != owner
+    {
+        log.clear((0, u64::MAX), 0);
+        log.set(Word::Job, job);
+        log.set(Word::Owner, owner);
+        log.set(Word::Met, 0);
+    }
+    log.set(Word::Flight, 0);
+    log.set_stage(incarnation.0, Stage::Replaying);
 }
 
 /// Fills the memory from the checkpoint on disk that the job begins from. If that cannot be, the
@@ -427,6 +451,7 @@ fn first_view(world: &World) -> View {
     View {
         number: ViewNumber(1),
         pes: world.job.node_of.iter().copied().map(Member::first).collect(),
+        alone: false,
     }
 }
 

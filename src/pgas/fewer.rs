@@ -127,7 +127,7 @@ impl World {
     /// acknowledged, or after which it has to go back.
     pub(super) fn is_disturbed(&self) -> bool {
         if !self.goes_on() {
-            return self.members.faulted();
+            return self.members.faulted() && (!self.logs() || self.all_go_back());
         }
         self.adopt();
         self.fewer.has_news()

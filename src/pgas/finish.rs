@@ -30,6 +30,7 @@ use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::lock;
 use raidshmem_sys::{exit, memory};
 
+use super::local::NO_SITE;
 use super::world::finish::{ALONE, ALONE_AND_FREE, TOGETHER};
 use super::{Fault, World};
 
@@ -51,6 +52,9 @@ impl World {
 
     #[cold]
     pub(super) fn cut(&self) -> bool {
+        if self.logs() && !self.all_go_back() {
+            return false;
+        }
         if self.goes_on() {
             self.adopt();
             return false;
@@ -102,6 +106,7 @@ impl World {
         self.join(view);
         self.members.work_in(view.number);
         self.begin_anew();
+        self.begin_log(view.number.0, self.store.agreed(), NO_SITE);
     }
 
     /// A restart is over, in which others were at their end. Barriers pass if it is `free`.
@@ -125,6 +130,9 @@ impl World {
     pub(super) fn leave(&'static self, recover: fn(&'static World)) {
         self.waits();
         exit::flush_output();
+        if self.logs() {
+            self.agree_on_view("shmem_finalize", true, || {});
+        }
         self.quiet_all();
         self.report_at_end();
         if !self.members.has_agent() {
@@ -146,7 +154,9 @@ impl World {
             if finished() {
                 break;
             }
-            recover(self);
+            if !self.join_alone_at_end() {
+                recover(self);
+            }
         }
         self.members.say(&PeMessage::Finalized);
         self.comm.close();

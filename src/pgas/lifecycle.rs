@@ -43,6 +43,7 @@ pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
             // A fault seen here is reported by the first checkpoint.
             let _ = world.barrier("shmem_init");
             world.greet();
+            world.log_if_one_thread();
         }
         Err(error) => {
             complain(&error.to_string());

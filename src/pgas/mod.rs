@@ -8,6 +8,8 @@
 //! far, nonblocking         PEs whose memory is not mapped here, and what is under way there
 //! fewer                    going on with fewer: adopting views in the midst of calls, agreements
 //! calls, timing            what a PE shows of its checkpoint calls; which of them save
+//! local, gathering         logs, with which a lost PE goes back alone, and meetings by them
+//! replay, rejoin           calls of a substitute from its log; the view that all join then
 //! inherit                  what a substitute takes over from the dead
 //! plan                     the file of what checkpoints leave out
 //! ```
@@ -25,12 +27,16 @@ mod complain;
 mod far;
 mod fewer;
 mod finish;
+pub mod gathering;
 mod greet;
 mod inherit;
 mod lifecycle;
+pub mod local;
 mod meeting;
 mod nonblocking;
 mod plan;
+mod rejoin;
+mod replay;
 mod timing;
 mod wait;
 mod world;

@@ -18,6 +18,8 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_segment::words::{Barrier, SiteWords, Words};
 
 use super::World;
+use super::gathering::Met;
+use super::local::Call;
 
 /// The two bits in turn of one question.
 #[derive(Clone, Copy)]
@@ -32,10 +34,16 @@ impl World {
     /// True if the checkpoint that the program calls now saves. The same answer on all PEs that
     /// know of no loss.
     pub(crate) fn saves_now(&self, call: &'static str) -> bool {
-        if !self.timing.may_pass() || self.timing.is_promised() || self.members.faulted() {
+        if !self.timing.may_pass() || self.timing.is_promised() {
             return true;
         }
         let is_due = || self.timing.is_due() || self.members.is_stopping();
+        if self.logs() {
+            return self.decided_logged(call, is_due);
+        }
+        if self.members.faulted() {
+            return true;
+        }
         self.decided(call, Question::Due, is_due).unwrap_or(true)
     }
 
@@ -45,6 +53,22 @@ impl World {
         let may_stop = self.timing.may_stop() && !self.members.faulted();
         let is_stopping = || self.members.is_stopping();
         may_stop && self.decided(call, Question::Stop, is_stopping).unwrap_or(false)
+    }
+
+    /// The same where the call is logged.
+    fn decided_logged(&self, call: &'static str, decide: impl FnOnce() -> bool) -> bool {
+        let what = || if self.me() == Pe(0) { vec![u8::from(decide())] } else { Vec::new() };
+        let met = self.meet_bringing(Call { name: call, with: 0 }, what);
+        let is_due = match met {
+            Met::Together(parts) => {
+                let near = self.segments.near(Pe(0)).unwrap_or_else(|| self.segments.own());
+                near.bytes(parts[0].0, 1) != [0]
+            }
+            // A PE that left no record cannot be asked.
+            Met::Plain | Met::Cut => true,
+        };
+        self.is_met();
+        is_due
     }
 
     /// What PE 0 decides; None if a PE was lost.

@@ -18,6 +18,7 @@
 //! Invariants: nothing of the store that the decision relies on is overwritten before redundancy is
 //! whole; nothing is sealed that was made of a peer's memory while the view changed.
 
+pub(crate) mod alone;
 pub(crate) mod degraded;
 pub(crate) mod rebuild;
 pub(crate) mod restore;

@@ -180,8 +180,11 @@ impl Job {
             machine.let_nodes_be_asked();
         }
         let pes = plan.node_of.len();
-        let first_view =
-            Ordered::new(View { number: ViewNumber(0), pes: Vec::new() }, vec![0; pes], false);
+        let first_view = Ordered::new(
+            View { number: ViewNumber(0), pes: Vec::new(), alone: false },
+            vec![0; pes],
+            false,
+        );
         let none = first_view.view.clone();
         let node =
             |_| Node { alive: true, finished: false, shown: none.clone(), down_at: 0, up_at: 0 };

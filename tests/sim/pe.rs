@@ -118,7 +118,7 @@ impl Proc {
             memory: 0,
             incarnation: Incarnation(0),
             mapped: Rc::new(Vec::new()),
-            view: Rc::new(View { number: ViewNumber(0), pes: Vec::new() }),
+            view: Rc::new(View { number: ViewNumber(0), pes: Vec::new(), alone: false }),
             joined: ViewNumber(0),
             call: Call::Checkpoint,
             driver: None,

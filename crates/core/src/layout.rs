@@ -18,6 +18,7 @@
 //! snapshot 1 the same, in a job that keeps two
 //! slot 0     parity, then its tile stamps
 //! slot 1     parity, then its tile stamps
+//! log        what the owner did and learned since the last checkpoint (segment::log)
 //! ```
 //!
 //! Every part is reserved at its largest. The memory file is sparse, so memory that nobody writes
@@ -85,6 +86,10 @@ pub struct Layout {
     pub snapshots: [usize; 2],
     /// The two parity slots.
     pub slots: [usize; 2],
+    /// The log: its words, then its records.
+    pub log: usize,
+    /// Most bytes of it.
+    pub log_len: usize,
     /// Most bytes a snapshot or a slot can hold.
     pub region_len: usize,
     /// End of the segment.
@@ -136,7 +141,8 @@ impl Layout {
         let regions = sets.next_multiple_of(HUGE);
         let region = |nth: usize| regions + nth * with_stamps;
         let (snapshots, slots) = ([region(0), region(1)], [region(2), region(3)]);
-        let total = region(4);
+        let (log, log_len) = (region(4), region_len.next_multiple_of(HUGE));
+        let total = log + log_len;
         Layout {
             mailbox,
             teams,
@@ -152,6 +158,8 @@ impl Layout {
             written,
             snapshots,
             slots,
+            log,
+            log_len,
             region_len,
             total,
         }
@@ -211,6 +219,7 @@ mod tests {
                 (l.snapshots[1], l.region_len),
                 (l.slots[0], l.region_len),
                 (l.slots[1], l.region_len),
+                (l.log, l.log_len),
             ];
             for pair in ends.windows(2) {
                 assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{heap}: {pair:?}");

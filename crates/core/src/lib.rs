@@ -33,8 +33,9 @@
 //! store                                      what a checkpoint is, how it is agreed
 //! plan                                       what was lost, and what must be rebuilt
 //! protocol                                   the machine that orders both, and its driver
+//! replay                                     going back alone
 //! stall  detector  membership                who waits for whom, who is dead, who is who
-//! agree  replay                              one decision for all; going back alone
+//! agree                                      one decision for all
 //! rounds  schedule                           who sends what to whom in a collective
 //! sizing  input                              which mode suits a job; its standard input (beside)
 //! ```

@@ -349,8 +349,7 @@ pub enum Down {
 /// Agent to launcher.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Up {
-    /// First message: where this node's PEs will run. Its memory file comes along where other nodes
-    /// may map it.
+    /// First message: where its PEs will run, and its memory file where other nodes may map it.
     Bound(Vec<Bound>),
     /// What the disk here has, before all else.
     Held(Vec<Held>),
@@ -427,6 +426,8 @@ pub enum PeMessage {
     /// It is in `shmem_finalize`, a member of view `joined`; `cut` if a loss made a call of it do
     /// less than it should, and it has not gone back since.
     Finalizing { joined: ViewNumber, cut: bool },
+    /// A PE was lost, and there is a reason why it cannot go back alone.
+    GoBack { why: String },
     /// It goes on alone after a loss that came when others were at their end, and cannot.
     NeedsOthers,
     /// It left `shmem_finalize`; its end is no death any more.
@@ -487,6 +488,8 @@ pub enum Report {
     Rebuilding { pe: Pe, bytes: u64, of: u64 },
     /// All PEs are back at checkpoint `number` (said by PE 0).
     Resumed { number: CheckpointNumber, micros: u64 },
+    /// PE `pe` went back alone and has caught up: `calls` of it came from logs.
+    Replayed { pe: Pe, number: CheckpointNumber, micros: u64, calls: u64 },
     /// PE `pe` went back to checkpoint `number`, and others are in `shmem_finalize`.
     Alone { pe: Pe, number: CheckpointNumber, micros: u64 },
     /// The scrub found a damaged `part` of the store, and repaired it from PEs `from`, or not.

@@ -115,6 +115,21 @@ pub enum SettingError {
     /// Nobody takes the place of the lost, but all are to go back.
     #[error("SHMEM_FT_SUBSTITUTE=shrink with SHMEM_FT_ROLLBACK=global: expected none")]
     ShrinkGlobal,
+    /// The lost go back alone, to checkpoints that such a loss may leave without protection.
+    #[error(
+        "SHMEM_FT_ROLLBACK=local with SHMEM_FT_BACKUP_MODE={}: expected raid4, raid5 or rs",
+        mode.name()
+    )]
+    LocalMode {
+        /// The mode it was asked with.
+        mode: BackupMode,
+    },
+    /// The lost go back alone, but nobody takes their place.
+    #[error(
+        "SHMEM_FT_ROLLBACK=local with SHMEM_FT_SUBSTITUTE=shrink: expected spawn or spare, since \
+         a substitute goes back"
+    )]
+    LocalShrink,
     /// Checkpoints on disk of a job that goes back to none.
     #[error("SHMEM_FT_STORE with SHMEM_FT_ROLLBACK=none: expected global, since nobody goes back")]
     StoredInVain,
@@ -184,6 +199,10 @@ impl Draft {
                 return Err(SettingError::KeptInVain { mode });
             }
             (Substitute::Shrink, Rollback::Global) => return Err(SettingError::ShrinkGlobal),
+            (Substitute::Shrink, Rollback::Local) => return Err(SettingError::LocalShrink),
+            (_, Rollback::Local) if mode.slots() < 2 => {
+                return Err(SettingError::LocalMode { mode });
+            }
             (substitute @ (Substitute::Spawn | Substitute::Spare), Rollback::None) => {
                 return Err(SettingError::RollbackNone { substitute });
             }

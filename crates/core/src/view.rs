@@ -43,6 +43,8 @@ pub struct View {
     pub number: ViewNumber,
     /// Index is the PE number.
     pub pes: Vec<Member>,
+    /// Of those that are lost, each goes back alone: nobody else sees a fault.
+    pub alone: bool,
 }
 
 impl View {

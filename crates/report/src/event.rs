@@ -79,6 +79,14 @@ pub enum What {
         #[serde(with = "seconds")]
         took: Duration,
     },
+    /// One PE went back to a checkpoint and has caught up: so many of its calls came from logs.
+    Replayed {
+        pe: Pe,
+        checkpoint: u64,
+        calls: u64,
+        #[serde(with = "seconds")]
+        took: Duration,
+    },
     /// One PE is back at a checkpoint, and the others are in `shmem_finalize`.
     Alone {
         pe: Pe,
@@ -148,6 +156,9 @@ impl From<&Report> for What {
             Report::Rebuilding { pe, bytes, of } => What::Rebuilding { pe, bytes, of },
             Report::Resumed { number, micros } => {
                 What::Resumed { checkpoint: number.0, took: took(&micros) }
+            }
+            Report::Replayed { pe, number, micros, calls } => {
+                What::Replayed { pe, checkpoint: number.0, calls, took: took(&micros) }
             }
             Report::Alone { pe, number, micros } => {
                 What::Alone { pe, checkpoint: number.0, took: took(&micros) }

@@ -210,6 +210,7 @@ fn pes_of(what: &What) -> Vec<Pe> {
         What::Replaced { pe, .. }
         | What::Adopted { pe, .. }
         | What::Rebuilding { pe, .. }
+        | What::Replayed { pe, .. }
         | What::Alone { pe, .. } => vec![*pe],
         _ => Vec::new(),
     }

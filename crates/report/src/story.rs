@@ -128,7 +128,11 @@ impl Recovery {
                 let (begin, from) = (time.saturating_sub(*took), Some(from.clone()));
                 self.came_back(*pe, Back { begin, end: time, bytes: *bytes, from });
             }
-            What::Resumed { checkpoint, .. } | What::Alone { checkpoint, .. } if is_open => {
+            What::Resumed { checkpoint, .. }
+            | What::Replayed { checkpoint, .. }
+            | What::Alone { checkpoint, .. }
+                if is_open =>
+            {
                 if let What::Alone { pe, .. } = what {
                     self.alone = Some(*pe);
                 }

@@ -19,7 +19,7 @@
 //! ```text
 //! update                                     a word that changes in one step
 //! waits  words                               the control page, and the waits shown on it
-//! header  mailbox  ring                      the store's first page, mail, the last events
+//! header  mailbox  ring  log                 the store's first page, mail, last events, the log
 //! statics                                    static variables of the executable
 //! ```
 
@@ -27,6 +27,7 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod header;
+pub mod log;
 pub mod mailbox;
 pub mod ring;
 pub mod statics;
@@ -45,6 +46,7 @@ use raidshmem_core::status::PeerStatus;
 use raidshmem_sys::memory::{self, Mapping, Part};
 
 use header::Header;
+use log::Log;
 use mailbox::MailboxEntry;
 use ring::Ring;
 use update::{Change, WordAt};
@@ -135,6 +137,17 @@ impl Segment {
         // SAFETY: inside the visible part (`at`), at the beginning of a page; the library alone
         // uses these bytes, as atomics, and the mapping lives as long as self.
         Ring::of(unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), TRACE / 8) })
+    }
+
+    /// The log of the owner, in a job of `n_pes` PEs. A peer's is only read.
+    #[inline]
+    pub fn log(&self, n_pes: usize) -> Log<'_> {
+        let (base, len) = (self.layout.log, self.layout.log_len);
+        let at = self.at(base, len).cast::<AtomicU64>();
+        // SAFETY: inside the store (`at`), at the beginning of a page, and the mapping lives as
+        // long as self. Heads are touched as atomics only; bytes of a payload are written before
+        // the tail shows their record, and are not written again while it does.
+        Log::of(unsafe { std::slice::from_raw_parts(at, len / 8) }, n_pes, base)
     }
 
     /// The store header.

@@ -120,6 +120,16 @@ impl Chronicle {
                 let known = self.back.values().all(Option::is_some);
                 if known { self.restarted() } else { None }
             }
+            What::Replayed { pe, checkpoint, calls, took } => {
+                self.is_back(now);
+                self.back.remove(pe);
+                Some(format!(
+                    "PE {pe} went back alone to checkpoint {checkpoint} and has caught up after \
+                     {}: {} from logs, nobody else went back",
+                    time(*took),
+                    count(*calls, "call")
+                ))
+            }
             What::Alone { pe, checkpoint, took } => {
                 self.is_back(now);
                 self.back.clear();

@@ -111,7 +111,7 @@ impl Metrics {
                 self.rebuilding.insert(*pe, (*bytes, *of));
                 self.show_rebuild();
             }
-            What::Resumed { .. } | What::Alone { .. } => {
+            What::Resumed { .. } | What::Replayed { .. } | What::Alone { .. } => {
                 if let Some(died) = self.died.take() {
                     values.recovery.observe(event.time.saturating_sub(died).as_secs_f64());
                 }

@@ -8,6 +8,7 @@
 
 use super::exchange;
 use super::living;
+use super::logged;
 use super::relay::{Relay, joined};
 use crate::openshmem::check::{bytes_of, misuse};
 use crate::openshmem::group::Group;
@@ -76,6 +77,11 @@ pub fn broadcast(
     if living::applies() {
         return living::broadcast(&group, (dest, source), bytes, (root, to_root));
     }
+    if logged::applies(&group)
+        && let Some(outcome) = logged::broadcast(&group, (dest, source), bytes, (root, to_root))
+    {
+        return outcome;
+    }
     if let Some(nodes) = group.nodes(Some(root)).as_deref() {
         group.meet_by(Some(nodes))?;
         return Relay { group: &group, nodes, dest }.broadcast(source, bytes, (root, to_root));
@@ -94,6 +100,11 @@ pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) ->
     check_source(&group, source, bytes);
     if living::applies() {
         return living::blocks(&group, (dest, source), bytes, 0);
+    }
+    if logged::applies(&group)
+        && let Some(outcome) = logged::fcollect(&group, (dest, source), bytes)
+    {
+        return outcome;
     }
     group.meet()?;
     if let Some(nodes) = group.nodes(None).as_deref() {
@@ -154,6 +165,11 @@ pub fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) ->
     check_source(&group, source, all);
     if living::applies() {
         return living::blocks(&group, (dest, source), bytes, group.index * bytes);
+    }
+    if logged::applies(&group)
+        && let Some(outcome) = logged::alltoall(&group, (dest, source), bytes)
+    {
+        return outcome;
     }
     let by_nodes = group.nodes(None).is_some();
     let long = group.is_long(bytes_of(group.call, group.size, bytes), group.size);

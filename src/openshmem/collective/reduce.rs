@@ -20,6 +20,7 @@ use raidshmem_core::schedule::{self, Nodes, reduction};
 
 use super::exchange::{Actors, with_room};
 use super::living;
+use super::logged;
 use super::merge;
 use super::movement::{check, check_source};
 use super::relay::Relay;
@@ -120,6 +121,11 @@ pub fn reduce<T: Copy + Zero>(
     if living::applies() {
         return living::reduce(&group, (dest, source), count, op);
     }
+    if logged::applies(&group)
+        && let Some(outcome) = logged::reduce(&group, (dest, source), count, &op)
+    {
+        return outcome;
+    }
     if let Some(nodes) = group.nodes(None).as_deref() {
         return reduce_by_passing((&group, nodes), (dest, source), count, &op);
     }
@@ -175,6 +181,11 @@ pub fn scan<T: Copy + Zero>(
     check_both(&group, dest, source, count);
     if living::applies() {
         return living::scan(&group, (dest, source), count, (inclusive, op));
+    }
+    if logged::applies(&group)
+        && let Some(outcome) = logged::scan(&group, (dest, source), count, (inclusive, &op))
+    {
+        return outcome;
     }
     group.meet()?;
     let mut sums = Vec::new();

@@ -7,7 +7,9 @@
 use raidshmem_core::quantity::Pe;
 
 use super::address::{In, Out, Sym, SymIn};
-use super::rma::{copy_word, get, put};
+use super::logged;
+use super::place::SegmentRange;
+use super::rma::{check_buffer, copy_word, get, put};
 use crate::openshmem::bits::Zero;
 use crate::openshmem::check;
 use crate::pgas::stream::Target;
@@ -21,7 +23,8 @@ fn at_once(addr: usize, bytes: usize, pe: Target) -> Option<(&'static World, Pe,
     let pe = usize::try_from(pe.pe).ok().filter(|pe| *pe < world.n_pes()).map(Pe::of)?;
     let base = world.reach(pe);
     let at = base.wrapping_add(world.segments.offset_of(addr, bytes)?);
-    (!base.is_null() && !world.members.faulted()).then_some((world, pe, at))
+    let at_once = !base.is_null() && !world.local.is_on() && !world.members.faulted();
+    at_once.then_some((world, pe, at))
 }
 
 macro_rules! by_size {
@@ -112,7 +115,15 @@ fn put_any(
     bytes: usize,
     pe: Target,
 ) {
-    put(call, dest, source, check::bytes_of(call, count, bytes), pe);
+    let bytes = check::bytes_of(call, count, bytes);
+    if bytes > 0 && logged::applies() {
+        let range = SegmentRange::new(call, "dest", dest, bytes, pe);
+        check_buffer(call, "source", source.addr(), range.world);
+        if logged::takes_put(call, &range, source, bytes) {
+            return;
+        }
+    }
+    put(call, dest, source, bytes, pe);
 }
 
 #[inline(never)]
@@ -124,5 +135,13 @@ fn get_any(
     bytes: usize,
     pe: Target,
 ) {
-    get(call, dest, source, check::bytes_of(call, count, bytes), pe);
+    let bytes = check::bytes_of(call, count, bytes);
+    if bytes > 0 && logged::applies() {
+        let range = SegmentRange::new(call, "source", source.as_sym(), bytes, pe);
+        check_buffer(call, "dest", dest.addr(), range.world);
+        if logged::takes_get(call, &range, dest, bytes) {
+            return;
+        }
+    }
+    get(call, dest, source, bytes, pe);
 }

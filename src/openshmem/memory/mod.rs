@@ -15,9 +15,11 @@
 pub mod address;
 pub mod atomic;
 pub mod elements;
+pub mod logged;
 pub mod place;
 pub mod rma;
 pub mod slots;
+pub mod strided;
 pub mod strides;
 pub mod twice;
 pub mod word;

@@ -30,7 +30,7 @@ const READS: usize = 64;
 
 /// A caller's buffer is null although bytes are to be moved.
 #[inline]
-fn check_buffer(call: &'static str, name: &str, addr: usize, world: &World) {
+pub(super) fn check_buffer(call: &'static str, name: &str, addr: usize, world: &World) {
     if addr == 0 && world.checks() {
         misuse(call, format_args!("{name} is NULL"));
     }
@@ -48,7 +48,7 @@ const MOVE: unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_vo
 /// - `from` is readable and `to` writable for `bytes` bytes;
 /// - nothing in this process holds a reference to either range.
 #[inline]
-unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the same contract.
     if !unsafe { copy_word(from, to, bytes) } {
         // SAFETY: by the contract; this allows overlap. The compiler must not see what is called:

@@ -13,7 +13,7 @@ use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::inject::{FaultTarget, Point, Rule};
 use raidshmem_core::message::{Flaw, PeMessage, RecoveryStep, Report, Welcome};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
-use raidshmem_core::view::{State, View};
+use raidshmem_core::view::{Member, State, View};
 use raidshmem_sys::lock;
 use raidshmem_sys::socket::Channel;
 use raidshmem_sys::{exit, process};
@@ -75,6 +75,11 @@ impl Membership {
     /// How many processes carried this number before.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
+    }
+
+    /// PE `pe` in the view that is shown.
+    pub(in crate::pgas) fn member(&self, pe: Pe) -> Member {
+        self.page.member(pe)
     }
 
     /// The same of PE `pe`, in the view that is shown.

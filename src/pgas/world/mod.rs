@@ -15,6 +15,7 @@ pub mod comm;
 pub mod far;
 pub mod fewer;
 pub mod finish;
+pub mod local;
 pub mod meetings;
 pub mod members;
 pub mod memory;
@@ -42,6 +43,7 @@ use raidshmem_segment::waits::Waiting;
 use self::comm::Communication;
 use self::fewer::Fewer;
 use self::finish::Finish;
+use self::local::Local;
 use self::meetings::Meetings;
 use self::members::{Fault, Membership};
 use self::memory::PeMemory;
@@ -73,6 +75,8 @@ pub struct World {
     pub(in crate::pgas) pace: Pace,
     pub(in crate::pgas) thread_level: i32,
     pub(in crate::pgas) finish: Finish,
+    /// Logs, where a lost PE goes back alone.
+    pub(crate) local: Local,
     /// Who is lost for good.
     pub(crate) fewer: Fewer,
     pub(crate) sites: Sites,

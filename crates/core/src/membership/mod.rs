@@ -26,6 +26,7 @@ mod deaths;
 mod event;
 mod finish;
 mod holes;
+mod local;
 mod standing;
 mod starting;
 mod substitutes;
@@ -126,6 +127,8 @@ pub struct Membership {
     lost: BTreeSet<Pe>,
     /// How often its recovery was begun again since a tile did not hold.
     corrupt: u32,
+    /// A lost PE goes back alone where it can.
+    local: bool,
     /// PEs that were lost for good: nobody takes their numbers. None while the lost are replaced.
     holes: Option<BTreeSet<Pe>>,
     suspicions: Suspicions,
@@ -167,6 +170,7 @@ impl Membership {
             view: View {
                 number: ViewNumber(0),
                 pes: shape.node_of.iter().copied().map(Member::first).collect(),
+                alone: false,
             },
             pes: shape.node_of.iter().map(pe).collect(),
             wiping: BTreeSet::new(),
@@ -177,6 +181,7 @@ impl Membership {
             fault_view: ViewNumber(0),
             lost: BTreeSet::new(),
             corrupt: 0,
+            local: settings.rollback == Rollback::Local,
             holes: (settings.rollback == Rollback::None).then(BTreeSet::new),
             suspicions: Suspicions::default(),
             from_disk: false,
@@ -306,6 +311,7 @@ impl Membership {
                     Report::Checkpoint { number, .. } => self.checkpoint = number,
                     Report::Resumed { number, .. } => self.resumed(number),
                     Report::Alone { .. } => (self.lost, self.corrupt) = (BTreeSet::new(), 0),
+                    Report::Replayed { pe, .. } => self.caught_up(pe),
                     _ => {}
                 }
                 self.out.push(Action::Tell(report));
@@ -318,6 +324,7 @@ impl Membership {
             (PeMessage::GlobalExit { status, words }, _) => self.end(status, words),
             (PeMessage::Finalizing { joined, cut }, Some(pe)) => self.finalizing(pe, joined, cut),
             (PeMessage::NeedsOthers, Some(pe)) => self.needs_others(pe),
+            (PeMessage::GoBack { why }, Some(_)) => self.take_all_back(&why),
             (PeMessage::Finalized, Some(pe)) => self.pes[pe.at()].stage = Stage::Finalized,
             (PeMessage::Verdict { status, words }, Some(pe)) => {
                 self.pes[pe.at()].stage = Stage::Unrecoverable;
@@ -398,6 +405,7 @@ impl Membership {
             let words = "unrecoverable: every PE was lost".to_string();
             self.end(UNRECOVERABLE, Some(words));
         }
+        self.decide_alone(lost, state);
         for &pe in lost {
             self.pes[pe.at()].stage = Stage::Running;
             self.lost.insert(pe);

@@ -11,6 +11,7 @@ use crate::message::{Down, Flaw, Past, ProcId, Welcome};
 use crate::mutant::{Mutant, breaks};
 use crate::placement::substitute::Candidate;
 use crate::quantity::{Incarnation, Pe, ViewNumber};
+use crate::replay::decide::Reason;
 use crate::settings::Substitute;
 use crate::view::State;
 
@@ -61,6 +62,9 @@ impl Membership {
             },
         };
         let adopted = home && node == member.node && self.adopt;
+        if !adopted {
+            self.cannot_go_alone(&Reason::MemoryLost, pe);
+        }
         if !adopted && !breaks(Mutant::NotWiped) {
             self.wiping.insert((pe, member.memory));
             self.out.push(Action::Wipe { pe, memory: member.memory });

@@ -1,6 +1,7 @@
 //! A cluster that does what it is told, and the machine's promises checked on it.
 
 mod holes;
+mod local;
 mod reached;
 
 use crate::quantity::{CheckpointNumber, ViewNumber};

@@ -15,6 +15,16 @@ use crate::quantity::Pe;
 pub enum Reason {
     /// A node is lost, and the logs of its PEs with it.
     NodeLost,
+    /// The memory of its process is not taken over.
+    MemoryLost,
+    /// PEs do not map each other's memory.
+    NotMapped,
+    /// There is no checkpoint to go back to, or it and the logs are not of one interval.
+    NoCheckpoint,
+    /// It was lost while a checkpoint was made.
+    InCheckpoint,
+    /// The first checkpoint call of the substitute is not the one that was made.
+    OtherCall,
     /// The PE was killed in the midst of an operation that may not happen twice.
     InDoubt,
     /// A routine without a rule was called since the last checkpoint.
@@ -25,17 +35,25 @@ pub enum Reason {
     Threads,
     /// The replay made another call than before.
     Differs,
+    /// A PE has said why.
+    Said { why: String },
 }
 
 impl Display for Reason {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Reason::NodeLost => f.write_str("its node is lost, and its logs with it"),
+            Reason::MemoryLost => f.write_str("its memory and its log are not taken over"),
+            Reason::NotMapped => f.write_str("others do not map its memory"),
+            Reason::NoCheckpoint => f.write_str("its log does not begin at the last checkpoint"),
+            Reason::InCheckpoint => f.write_str("a checkpoint was being made"),
+            Reason::OtherCall => f.write_str("it calls the first checkpoint from another place"),
             Reason::InDoubt => f.write_str("it was killed in the midst of an atomic operation"),
             Reason::NoRule { routine } => write!(f, "it called {routine}, which is not logged"),
             Reason::Overflow { bytes } => write!(f, "its log needs {bytes} bytes"),
             Reason::Threads => f.write_str("its threads call the library at the same time"),
             Reason::Differs => f.write_str("its replay makes another call than before"),
+            Reason::Said { why } => f.write_str(why),
         }
     }
 }
@@ -63,6 +81,11 @@ impl Finding {
     pub fn add(&mut self, other: Finding) {
         let least = self.0.take().into_iter().chain(other.0).min();
         self.0 = least;
+    }
+
+    /// As words for people; None if nothing speaks against it.
+    pub fn words(&self) -> Option<String> {
+        self.0.as_ref().map(|(pe, reason)| format!("PE {pe}: {reason}"))
     }
 
     /// What follows from the findings of all.

@@ -23,7 +23,8 @@
 //! races, and depend on their memory and on what calls return alone.
 //!
 //! Used by the explorer in its tests, which drives all of it, and by the C tables, each family of
-//! which must have a [`routine::rule`]. No runtime keeps these logs, and no setting offers it.
+//! which must have a [`routine::rule`]. The logs of real PEs are those of the crate `raidshmem`; of
+//! this they use the rules and the reasons. They log no atomic operations yet.
 
 pub mod decide;
 pub mod handover;

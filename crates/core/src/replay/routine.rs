@@ -156,6 +156,40 @@ const fn same(one: &str, two: &str) -> bool {
     at == one.len() && at == two.len()
 }
 
+/// True if a call of the family is logged, or depends on nobody: after any other call a loss takes
+/// all back. What of a family is logged for the team of all PEs only, its call finds out.
+pub const fn is_covered(pre: &str, post: &str) -> bool {
+    let Some(rule) = rule(pre, post) else { return false };
+    match rule {
+        Rule::Local | Rule::Bytes | Rule::Word | Rule::Order | Rule::Heap | Rule::Interval => true,
+        Rule::Meeting | Rule::Movement | Rule::Reduction => true,
+        Rule::Get => !starts(pre, "shmemx_"),
+        Rule::Wait => !starts(post, "_wait_until_"),
+        Rule::BytesAndSignal | Rule::Atomic | Rule::Answer | Rule::Handle => false,
+        Rule::Global => starts(pre, "shmemx_") && !is_collective(pre),
+    }
+}
+
+/// Calls of the extensions in which PEs act together, or reach each other.
+const fn is_collective(pre: &str) -> bool {
+    same(pre, "shmemx_ft_agree")
+        || same(pre, "shmemx_ft_shrink")
+        || same(pre, "shmemx_ft_put2")
+        || same(pre, "shmemx_ft_get_checkpoint")
+        || same(pre, "shmemx_ft_failed")
+        || same(pre, "shmemx_ft_on_fault")
+        || same(pre, "shmemx_ft_should_stop")
+}
+
+const fn starts(text: &str, with: &str) -> bool {
+    let (text, with) = (text.as_bytes(), with.as_bytes());
+    let mut at = 0;
+    while at < with.len() && at < text.len() && text[at] == with[at] {
+        at += 1;
+    }
+    at == with.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +201,22 @@ mod tests {
             let others = RULES.iter().filter(|(a, b, _)| (a, b) == (pre, post)).count();
             assert_eq!(others, 1, "{pre}..{post}");
         }
+    }
+
+    #[test]
+    fn what_is_logged_is_said() {
+        let covered = [("shmem_", "_put"), ("shmem_barrier_all", ""), ("shmem_", "_wait_until")];
+        covered.iter().for_each(|(pre, post)| assert!(is_covered(pre, post), "{pre}..{post}"));
+        let others = [
+            ("shmem_", "_atomic_add"),
+            ("shmem_ctx_", "_put"),
+            ("shmem_", "_wait_until_all"),
+            ("shmem_ptr", ""),
+            ("shmemx_ft_", "_get"),
+            ("shmemx_ft_put2", ""),
+            ("shmem_team_split_2d", ""),
+        ];
+        others.iter().for_each(|(pre, post)| assert!(!is_covered(pre, post), "{pre}..{post}"));
     }
 
     #[test]

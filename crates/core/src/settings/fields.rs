@@ -28,6 +28,8 @@ pub struct Settings {
     pub substitute: Substitute,
     /// `SHMEM_FT_ROLLBACK`.
     pub rollback: Rollback,
+    /// `SHMEM_FT_LOG_LIMIT`: most bytes of the log of a PE; `None`: a quarter of its heap.
+    pub log_limit: Option<u64>,
     /// `SHMEM_FT_PLACEMENT`.
     pub placement: Placement,
     /// `SHMEM_FT_DOMAINS`: path of a file of failure domains.
@@ -112,6 +114,7 @@ impl Default for Settings {
             mtbf: None,
             substitute: Substitute::Spawn,
             rollback: Rollback::Global,
+            log_limit: None,
             placement: Placement::Spread,
             domains: None,
             plan: None,

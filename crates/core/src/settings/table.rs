@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::delta::{Delta, Track};
 use super::entry::Setting;
 use super::kind::{Kind, Value};
-use super::units::{KIB, TIB, show_rate, show_size, show_time};
+use super::units::{KIB, TIB, show_flag, show_rate, show_size, show_switch, show_time};
 use super::values::{
     BackupMode, Bind, Collectives, Device, Fabric, Interval, Pages, Placement, Rollback,
     StoreLayout, Substitute, Trace,
@@ -19,15 +19,6 @@ use crate::inject;
 /// Every setting, in the order of the documentation.
 pub fn table() -> &'static [Setting] {
     TABLE
-}
-
-fn show_switch(on: bool) -> Option<String> {
-    Some(if on { "1" } else { "0" }.to_owned())
-}
-
-/// A flag counts as soon as it is set, so one that is off must not be shown at all.
-fn show_flag(on: bool) -> Option<String> {
-    on.then(|| "1".to_owned())
 }
 
 /// The store function of a number, which narrows to the field's type. The bounds of the row are
@@ -135,9 +126,19 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_ROLLBACK",
         kind: Kind::Choice(&Rollback::NAMES),
         default: "global",
-        doc: "Who goes back after a loss: all (global) or nobody (none, only with shrink).",
+        doc: "Who goes back after a loss: all (global), nobody (none, only with shrink), or the \
+              lost PE alone where logs allow it (local, only with raid4, raid5 or rs).",
         store: choice!(rollback, Rollback::ALL),
         show: |s| Some(s.rollback.name().to_owned()),
+    },
+    Setting {
+        name: "SHMEM_FT_LOG_LIMIT",
+        kind: Kind::Size { min: 1024 * KIB, max: TIB },
+        default: "a quarter of the symmetric heap, 1M at least",
+        doc: "Most bytes of the log that a PE keeps with SHMEM_FT_ROLLBACK=local, from one \
+              checkpoint to the next. Beyond it a loss takes all PEs back.",
+        store: number!(draft, n, draft.settings.log_limit = Some(n)),
+        show: |s| s.log_limit.map(show_size),
     },
     Setting {
         name: "SHMEM_FT_PLACEMENT",

@@ -168,6 +168,36 @@ fn snapshots_depend_on_the_mode() {
 }
 
 #[test]
+fn the_lost_go_back_alone_to_copies_of_their_own() {
+    let with = |mode, substitute, limit| {
+        env(&[
+            ("SHMEM_FT_ROLLBACK", "local"),
+            ("SHMEM_FT_BACKUP_MODE", mode),
+            ("SHMEM_FT_SUBSTITUTE", substitute),
+            ("SHMEM_FT_LOG_LIMIT", limit),
+        ])
+    };
+    for mode in ["raid4", "raid5", "rs"] {
+        let settings = with(mode, "spare", "1M").unwrap();
+        assert_eq!((settings.rollback, settings.log_limit), (Rollback::Local, Some(1 << 20)));
+    }
+    let refused = |mode, substitute, limit| with(mode, substitute, limit).unwrap_err().to_string();
+    for mode in ["none", "single", "double"] {
+        assert_eq!(
+            refused(mode, "spawn", "1M"),
+            format!(
+                "SHMEM_FT_ROLLBACK=local with SHMEM_FT_BACKUP_MODE={mode}: expected raid4, raid5 \
+                 or rs"
+            )
+        );
+    }
+    assert!(refused("raid5", "shrink", "1M").contains("expected spawn or spare"));
+    assert!(
+        refused("raid5", "spawn", "1023K").starts_with("SHMEM_FT_LOG_LIMIT=1023K: expected 1M")
+    );
+}
+
+#[test]
 fn who_does_not_go_back_goes_on_with_fewer() {
     let with = |substitute, rollback, mode| {
         env(&[

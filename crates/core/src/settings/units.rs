@@ -68,3 +68,13 @@ pub fn show_size(bytes: u64) -> String {
 pub(super) fn show_rate(rate: u64) -> String {
     if rate == 0 { "off".to_owned() } else { show_size(rate) }
 }
+
+/// A switch as its variable says it.
+pub(super) fn show_switch(on: bool) -> Option<String> {
+    Some(if on { "1" } else { "0" }.to_owned())
+}
+
+/// A flag counts as soon as it is set, so one that is off must not be shown at all.
+pub(super) fn show_flag(on: bool) -> Option<String> {
+    on.then(|| "1".to_owned())
+}

@@ -145,12 +145,14 @@ pub enum Rollback {
     Global,
     /// Nobody.
     None,
+    /// The lost PEs, as far as the logs go; else every PE.
+    Local,
 }
 
 impl Rollback {
     /// Every way, in the order of the documentation.
-    pub const ALL: [Rollback; 2] = [Rollback::Global, Rollback::None];
-    pub(super) const NAMES: [&'static str; 2] = ["global", "none"];
+    pub const ALL: [Rollback; 3] = [Rollback::Global, Rollback::None, Rollback::Local];
+    pub(super) const NAMES: [&'static str; 3] = ["global", "none", "local"];
 
     /// The name as `SHMEM_FT_ROLLBACK` spells it.
     pub const fn name(self) -> &'static str {

@@ -1,0 +1,84 @@
+//! A lost PE goes back alone, or all do: the views say which.
+
+use super::*;
+
+fn cluster(settings: Settings) -> Cluster {
+    Cluster::four(&Settings { rollback: Rollback::Local, ..settings }, 1)
+}
+
+fn raid5() -> Settings {
+    settings(BackupMode::Raid5)
+}
+
+fn caught_up(cluster: &mut Cluster, pe: u32) {
+    let (number, micros, calls) = (CheckpointNumber(3), 1, 7);
+    cluster.says(pe, PeMessage::Report(Report::Replayed { pe: Pe(pe), number, micros, calls }));
+}
+
+fn lines(cluster: &Cluster) -> Vec<&str> {
+    let all = cluster.log.iter().map(String::as_str);
+    all.filter(|line| line.starts_with("all PEs go back")).collect()
+}
+
+#[test]
+fn a_dead_process_goes_back_alone_until_it_has_caught_up() {
+    let mut cluster = cluster(raid5());
+    assert!(!cluster.machine.view.alone);
+    for pe in [2, 1] {
+        cluster.die(pe);
+        assert!(cluster.machine.view.alone && cluster.machine.view.whole());
+        caught_up(&mut cluster, pe);
+        assert!(!cluster.machine.view.alone && cluster.machine.lost.is_empty());
+    }
+    assert!(lines(&cluster).is_empty());
+}
+
+#[test]
+fn several_are_alone_until_the_last_has_caught_up() {
+    let mut cluster = cluster(raid5());
+    cluster.die(1);
+    cluster.die(3);
+    caught_up(&mut cluster, 1);
+    assert!(cluster.machine.view.alone);
+    caught_up(&mut cluster, 3);
+    assert!(!cluster.machine.view.alone);
+}
+
+#[test]
+fn one_word_takes_all_back_in_a_new_view_and_is_said_once() {
+    let mut cluster = cluster(raid5());
+    cluster.die(1);
+    let before = cluster.machine.view.number;
+    let why = || PeMessage::GoBack { why: "PE 0: its log needs 9 bytes".to_owned() };
+    cluster.says(0, why());
+    assert!(!cluster.machine.view.alone && cluster.machine.view.number == before.next());
+    cluster.says(2, why());
+    assert_eq!(lines(&cluster), ["all PEs go back: PE 0: its log needs 9 bytes"]);
+    // All go back until that recovery is over, whoever is lost meanwhile.
+    cluster.die(3);
+    assert!(!cluster.machine.view.alone);
+    let (number, micros) = (CheckpointNumber(3), 1);
+    cluster.says(0, PeMessage::Report(Report::Resumed { number, micros }));
+    cluster.die(3);
+    assert!(cluster.machine.view.alone);
+}
+
+#[test]
+fn a_lost_node_or_memory_takes_all_back() {
+    let mut node = cluster(raid5());
+    node.event(Event::NodeLost { node: 1 });
+    assert!(!node.machine.view.alone);
+    assert_eq!(lines(&node), ["all PEs go back: PE 1: its node is lost, and its logs with it"]);
+    let mut memory = cluster(Settings { adopt: false, ..raid5() });
+    memory.die(1);
+    assert!(!memory.machine.view.alone);
+    let line = "all PEs go back: PE 1: its memory and its log are not taken over";
+    assert_eq!(lines(&memory), [line]);
+}
+
+#[test]
+fn without_the_setting_all_go_back() {
+    let mut cluster = Cluster::four(&raid5(), 1);
+    cluster.die(1);
+    assert!(!cluster.machine.view.alone && lines(&cluster).is_empty());
+}

@@ -1,0 +1,420 @@
+//! The log of a PE: what it did to others and learned from them since the last checkpoint.
+//!
+//! It lies in the memory that the agent holds, so it outlives its owner. The owner alone writes it;
+//! peers read it.
+//!
+//! ```text
+//! words     which job, PE, interval and era; meetings entered; bytes of records; what speaks
+//!           against going back alone; the stage of a substitute; then for each PE how much of its
+//!           log this one has taken over
+//! records   head of 64 bytes, then the payload; in the order of the calls
+//! ```
+//!
+//! Invariants: a record is whole before the tail says so; of a record only the state and the link
+//! to the next meeting change after that; the word of meetings only grows.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use raidshmem_core::page::PAGE;
+use raidshmem_core::quantity::Pe;
+
+/// Words of a record before its payload.
+const HEAD: usize = 8;
+/// What records begin at a multiple of, in bytes.
+const ALIGN: usize = 16;
+/// Words before those of each PE.
+const WORDS: usize = 64;
+/// Words of the text that speaks against going back alone.
+const TEXT: usize = 12;
+
+/// Bits of a number of bytes beside which the number of an interval is kept.
+const BYTES_BITS: u32 = 40;
+
+/// What stands beside the bytes that were taken over in an interval.
+fn mark(interval: u64) -> u64 {
+    interval.wrapping_add(1) << BYTES_BITS
+}
+
+/// What a record is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes for a PE.
+    Put = 1,
+    /// Bytes of a PE.
+    Get,
+    /// A wait that ended.
+    Wait,
+    /// A meeting of all PEs: a barrier, a collective, the heap.
+    Meeting,
+}
+
+/// How far an operation on another PE is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carried {
+    /// It may or may not have happened.
+    Begun = 0,
+    /// It happened.
+    Done,
+    /// Its target was lost: it is in the log alone.
+    Logged,
+}
+
+/// The head of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// What it is of.
+    pub kind: Kind,
+    /// The other PE.
+    pub target: u32,
+    /// When it was written.
+    pub time: u64,
+    /// Offset in the segment of the target.
+    pub at: u64,
+    /// Bytes of each block, and from one to the next.
+    pub block: (u32, u64),
+    /// Bytes of the payload.
+    pub len: u32,
+    /// Checksum of the payload.
+    pub crc: u32,
+    /// Routine and arguments.
+    pub digest: u64,
+}
+
+/// A record in a log: its head, and where in the segment its payload is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Located {
+    /// Where it begins among the records.
+    pub from: usize,
+    /// Where the next one begins.
+    pub next: usize,
+    /// The head.
+    pub record: Record,
+    /// Offset of the payload in the segment.
+    pub payload: usize,
+}
+
+/// What a substitute shows to others, with its incarnation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// It has not caught up: others only log what is for it.
+    Replaying = 1,
+    /// It looks at the logs for the last time: others wait.
+    Draining,
+    /// It is reached.
+    Direct,
+}
+
+/// A word of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// The job.
+    Job,
+    /// The PE, plus one.
+    Owner,
+    /// The checkpoint that it begins at.
+    Interval,
+    /// The view that was joined by all when they last went back, or began.
+    Era,
+    /// Era and number of the last meeting that the owner came to.
+    Met,
+    /// Bytes of records.
+    Tail,
+    /// Where the first meeting is, plus one; 0: there is none.
+    First,
+    /// Era and number of the first meeting without a record; none: the greatest number.
+    BareFrom,
+    /// Incarnation and stage.
+    Stage,
+    /// The PE that the owner may be writing to, plus one.
+    Flight,
+    /// The place of the checkpoint call in the program.
+    Site,
+    /// Bytes that it would need, if that is more than it has.
+    Need,
+    /// Bytes of the text that speaks against going back alone.
+    Against,
+}
+
+/// A log in words of shared memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Log<'a> {
+    words: &'a [AtomicU64],
+    n_pes: usize,
+    /// Where it lies in the segment.
+    base: usize,
+}
+
+/// Bytes that a record with so much payload takes.
+pub fn bytes_for(payload: usize) -> usize {
+    (HEAD * 8).saturating_add(payload).next_multiple_of(ALIGN)
+}
+
+impl<'a> Log<'a> {
+    /// The log in `words`, which lie at `base` in the segment of a job of `n_pes` PEs.
+    pub fn of(words: &'a [AtomicU64], n_pes: usize, base: usize) -> Log<'a> {
+        Log { words, n_pes, base }
+    }
+
+    /// One of the words.
+    pub fn word(&self, word: Word) -> &'a AtomicU64 {
+        &self.words[word as usize]
+    }
+
+    /// Its value.
+    pub fn get(&self, word: Word) -> u64 {
+        self.word(word).load(Ordering::SeqCst)
+    }
+
+    /// Sets it.
+    pub fn set(&self, word: Word, value: u64) {
+        self.word(word).store(value, Ordering::SeqCst);
+    }
+
+    fn taken(&self, pe: Pe) -> &'a AtomicU64 {
+        &self.words[WORDS..WORDS + self.n_pes][pe.at()]
+    }
+
+    /// The owner has taken over so many bytes of the log of PE `pe` in this interval.
+    pub fn take(&self, pe: Pe, bytes: u64) {
+        let mark = mark(self.get(Word::Interval));
+        self.taken(pe).store(mark | bytes, Ordering::SeqCst);
+    }
+
+    /// How many bytes the owner has taken over of the log of PE `pe`, of that interval: the log of
+    /// that PE may be of a later one already.
+    pub fn has_taken(&self, pe: Pe, interval: u64) -> u64 {
+        let word = self.taken(pe).load(Ordering::SeqCst);
+        let bytes = word & !(u64::MAX << BYTES_BITS);
+        if word - bytes == mark(interval) { bytes } else { 0 }
+    }
+
+    /// The first word of the records.
+    fn records(&self) -> usize {
+        ((WORDS + self.n_pes) * 8).next_multiple_of(PAGE) / 8
+    }
+
+    /// Bytes of records that there is room for.
+    pub fn room(&self) -> usize {
+        (self.words.len() - self.records()) * 8
+    }
+
+    /// What speaks against going back alone; empty: nothing.
+    pub fn against(&self) -> String {
+        let len = (self.get(Word::Against) as usize).min(TEXT * 8);
+        let from = Word::Against as usize + 1;
+        let words = self.words[from..from + TEXT].iter().map(|word| word.load(Ordering::SeqCst));
+        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).take(len).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Says what speaks against going back alone, unless something does; empty: nothing does.
+    pub fn set_against(&self, text: &str) {
+        let bytes = &text.as_bytes()[..text.len().min(TEXT * 8)];
+        let from = Word::Against as usize + 1;
+        for (word, bytes) in self.words[from..from + TEXT].iter().zip(bytes.chunks(8)) {
+            let mut padded = [0; 8];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(padded), Ordering::SeqCst);
+        }
+        self.set(Word::Against, bytes.len() as u64);
+    }
+
+    /// Begins an interval without records.
+    pub fn clear(&self, (era, interval): (u64, u64), site: u64) {
+        self.set(Word::Tail, 0);
+        self.set(Word::First, 0);
+        self.set(Word::Need, 0);
+        self.set(Word::BareFrom, u64::MAX);
+        self.set_against("");
+        Pe::all(self.n_pes).for_each(|pe| self.taken(pe).store(0, Ordering::SeqCst));
+        self.set(Word::Site, site);
+        self.set(Word::Era, era);
+        self.set(Word::Interval, interval);
+    }
+
+    /// Where the payload of a record is to be written that begins at `from`, in the segment.
+    pub fn payload(&self, from: usize) -> usize {
+        self.base + (self.records() + HEAD) * 8 + from
+    }
+
+    /// Writes the head of the record at the tail, whose payload is written, and shows it.
+    pub fn append(&self, from: usize, record: &Record) {
+        let at = self.records() + from / 8;
+        let head = record.kind as u64 | u64::from(record.target) << 8 | u64::from(record.len) << 32;
+        let (bytes, step) = record.block;
+        let words = [
+            head,
+            u64::from(record.crc) << 32 | Carried::Begun as u64,
+            record.time,
+            record.at,
+            u64::from(bytes),
+            step,
+            record.digest,
+            0,
+        ];
+        for (word, value) in self.words[at..at + HEAD].iter().zip(words) {
+            word.store(value, Ordering::Relaxed);
+        }
+        // Who sees the tail sees the record.
+        self.set(Word::Tail, (from + bytes_for(record.len as usize)) as u64);
+    }
+
+    /// The record at `from`; None at the end, or if it is none.
+    pub fn read(&self, from: usize) -> Option<Located> {
+        let tail = self.get(Word::Tail) as usize;
+        if from.checked_add(HEAD * 8)? > tail.min(self.room()) {
+            return None;
+        }
+        let at = self.records() + from / 8;
+        let word = |index: usize| self.words[at + index].load(Ordering::Relaxed);
+        let kind = match word(0) & 0xff {
+            1 => Kind::Put,
+            2 => Kind::Get,
+            3 => Kind::Wait,
+            4 => Kind::Meeting,
+            _ => return None,
+        };
+        let record = Record {
+            kind,
+            target: (word(0) >> 8) as u32 & 0xff_ffff,
+            time: word(2),
+            at: word(3),
+            block: (word(4) as u32, word(5)),
+            len: (word(0) >> 32) as u32,
+            crc: (word(1) >> 32) as u32,
+            digest: word(6),
+        };
+        let next = from + bytes_for(record.len as usize);
+        (next <= tail).then(|| Located { from, next, record, payload: self.payload(from) })
+    }
+
+    /// How far the operation of the record at `from` is.
+    pub fn state(&self, from: usize) -> Carried {
+        match self.words[self.records() + from / 8 + 1].load(Ordering::SeqCst) & 0xff {
+            1 => Carried::Done,
+            2 => Carried::Logged,
+            _ => Carried::Begun,
+        }
+    }
+
+    /// The operation of the record at `from` is so far.
+    pub fn set_state(&self, from: usize, state: Carried) {
+        let word = &self.words[self.records() + from / 8 + 1];
+        let crc = word.load(Ordering::Relaxed) & !0xff;
+        word.store(crc | state as u64, Ordering::Release);
+    }
+
+    /// The meeting at `from` follows that at `last`, or is the first.
+    pub fn link(&self, last: Option<usize>, from: usize) {
+        match last {
+            None => self.set(Word::First, from as u64 + 1),
+            Some(last) => {
+                let word = &self.words[self.records() + last / 8 + HEAD - 1];
+                word.store(from as u64 + 1, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// The meeting after that at `last`, or the first.
+    pub fn meeting(&self, last: Option<usize>) -> Option<Located> {
+        let next = match last {
+            None => self.get(Word::First),
+            Some(last) => self.words[self.records() + last / 8 + HEAD - 1].load(Ordering::SeqCst),
+        };
+        self.read((next as usize).checked_sub(1)?)
+    }
+
+    /// Shows the stage of a process.
+    pub fn set_stage(&self, incarnation: u32, stage: Stage) {
+        self.set(Word::Stage, u64::from(incarnation) << 2 | stage as u64);
+        fence(Ordering::SeqCst); // before the looks at the tails of others
+    }
+
+    /// True if the process of that incarnation is at `stage`.
+    pub fn is_at(&self, incarnation: u32, stage: Stage) -> bool {
+        self.get(Word::Stage) == u64::from(incarnation) << 2 | stage as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: Kind, len: u32) -> Record {
+        let (target, time, at, block) = (3, 77, 4096, (8, 24));
+        Record { kind, target, time, at, block, len, crc: 0xdead_beef, digest: 5 }
+    }
+
+    fn words(n: usize) -> Vec<AtomicU64> {
+        (0..n).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    #[test]
+    fn records_are_read_as_they_were_written() {
+        let words = words(4096);
+        let log = Log::of(&words, 4, 1 << 20);
+        log.clear((1, 2), 9);
+        assert_eq!(log.read(0), None);
+        let mut ends = vec![0];
+        for len in [0, 1, 16, 17, 100] {
+            let from = *ends.last().unwrap();
+            log.append(from, &record(Kind::Put, len));
+            let found = log.read(from).unwrap();
+            assert_eq!(found.record, record(Kind::Put, len));
+            assert_eq!(
+                (found.next, found.payload),
+                (from + bytes_for(len as usize), log.payload(from))
+            );
+            ends.push(found.next);
+        }
+        assert_eq!(log.read(*ends.last().unwrap()), None);
+        log.set_state(0, Carried::Logged);
+        assert_eq!((log.state(0), log.state(ends[1])), (Carried::Logged, Carried::Begun));
+        assert_eq!(log.read(0).unwrap().record.crc, 0xdead_beef);
+        log.clear((1, 3), 9);
+        assert_eq!(log.read(0), None);
+    }
+
+    #[test]
+    fn meetings_follow_each_other() {
+        let words = words(4096);
+        let log = Log::of(&words, 2, 0);
+        log.clear((1, 0), 0);
+        let (mut last, mut from, mut made) = (None, 0, Vec::new());
+        for kind in [Kind::Put, Kind::Meeting, Kind::Get, Kind::Wait, Kind::Meeting, Kind::Meeting]
+        {
+            log.append(from, &record(kind, 8));
+            if kind == Kind::Meeting {
+                log.link(last, from);
+                last = Some(from);
+                made.push(from);
+            }
+            from += bytes_for(8);
+        }
+        let mut seen = None;
+        for expected in made {
+            let found = log.meeting(seen).unwrap();
+            assert_eq!((found.from, found.record.kind), (expected, Kind::Meeting));
+            seen = Some(found.from);
+        }
+        assert_eq!(log.meeting(seen), None);
+    }
+
+    #[test]
+    fn what_speaks_against_it_is_text() {
+        let words = words(2048);
+        let log = Log::of(&words, 2, 0);
+        assert_eq!(log.against(), "");
+        for text in ["it called shmem_ptr, which is not logged", "x", ""] {
+            log.set_against(text);
+            assert_eq!(log.against(), text);
+        }
+        log.clear((1, 7), 0);
+        log.take(Pe(1), 4096);
+        assert_eq!([7, 8].map(|interval| log.has_taken(Pe(1), interval)), [4096, 0]);
+        log.set_stage(3, Stage::Draining);
+        assert!(log.is_at(3, Stage::Draining) && !log.is_at(2, Stage::Draining));
+    }
+}

@@ -1,0 +1,170 @@
+//! Puts, gets and waits of a job with logs (`pgas/local.rs`): what is copied to and from where, as
+//! the calls say it.
+//!
+//! Invariant: only PEs that map each other come here. A call through a context, or by the Rust
+//! interface, is not logged.
+
+use raidshmem_core::quantity::Pe;
+
+use super::address::{In, Out, Sym, SymIn};
+use super::place::SegmentRange;
+use super::rma::copy;
+use super::strides::Strides;
+use super::word::Word;
+use crate::openshmem::bits::Bits;
+use crate::pgas::local::{Call, Remote};
+use crate::pgas::{self, World};
+
+/// True if a call is to come here.
+#[inline]
+pub fn applies() -> bool {
+    pgas::try_world().is_some_and(|world| world.local.is_on() && world.logs())
+}
+
+/// A call that is not logged.
+#[inline]
+pub fn unlogged(routine: &'static str) {
+    if let Some(world) = pgas::try_world()
+        && world.local.is_on()
+    {
+        world.unlogged(routine);
+    }
+}
+
+fn place_of(range: &SegmentRange, block: (usize, usize)) -> Remote {
+    Remote { pe: range.pe, at: range.offset, block }
+}
+
+/// Copies a buffer of `bytes`, which the range holds too.
+pub fn put(call: &'static str, range: SegmentRange, source: In<u8>, bytes: usize) {
+    // SAFETY: the caller owes `bytes` readable bytes at `source` that do not change meanwhile.
+    let from = unsafe { std::slice::from_raw_parts(source.0, bytes) };
+    let carry_out = || {
+        // SAFETY: `range` holds `bytes` bytes of a mapped segment; the caller owes as many.
+        unsafe { copy(source.0, range.at(), bytes) };
+    };
+    let call = Call { name: call, with: 0 };
+    range.world.put_logged(call, place_of(&range, (bytes, bytes)), from, carry_out);
+}
+
+/// Copies blocks of a caller's buffer; `range` holds their extent.
+pub fn put_blocks(call: &'static str, range: SegmentRange, source: In<u8>, by: Strides) {
+    let mut packed = Vec::with_capacity(by.blocks * by.block_bytes);
+    for block in 0..by.blocks {
+        let from = source.0.wrapping_add(block * by.source_bytes);
+        // SAFETY: the caller owes every block of the shape.
+        packed.extend_from_slice(unsafe { std::slice::from_raw_parts(from, by.block_bytes) });
+    }
+    let carry_out = || {
+        for (block, from) in packed.chunks_exact(by.block_bytes).enumerate() {
+            let to = range.at().wrapping_add(block * by.dest_bytes);
+            // SAFETY: inside the extent that `range` was checked for.
+            unsafe { copy(from.as_ptr(), to, by.block_bytes) };
+        }
+    };
+    let place = place_of(&range, (by.block_bytes, by.dest_bytes));
+    range.world.put_logged(Call { name: call, with: 0 }, place, &packed, carry_out);
+}
+
+/// Copies to a buffer of `bytes`, which the range holds too.
+pub fn get(call: &'static str, range: SegmentRange, dest: Out<u8>, bytes: usize) {
+    let by = Strides { blocks: 1, block_bytes: bytes, dest_bytes: bytes, source_bytes: bytes };
+    get_blocks(call, range, dest, by);
+}
+
+/// Copies blocks to a caller's buffer; `range` holds their extent.
+pub fn get_blocks(call: &'static str, range: SegmentRange, dest: Out<u8>, by: Strides) {
+    let all = by.blocks * by.block_bytes;
+    let read = || {
+        let mut packed = vec![0u8; all];
+        for (block, to) in packed.chunks_exact_mut(by.block_bytes).enumerate() {
+            let from = range.at().wrapping_add(block * by.source_bytes);
+            // SAFETY: inside the extent that `range` was checked for.
+            unsafe { copy(from, to.as_mut_ptr(), by.block_bytes) };
+        }
+        packed
+    };
+    let place = place_of(&range, (by.block_bytes, by.source_bytes));
+    let got = range.world.get_logged(Call { name: call, with: all as u64 }, place, read);
+    let got = got.filter(|got| got.len() == all).unwrap_or_else(|| vec![0; all]);
+    for (block, from) in got.chunks_exact(by.block_bytes).enumerate() {
+        let to = dest.0.wrapping_add(block * by.dest_bytes);
+        // SAFETY: the caller owes every block of the shape.
+        unsafe { copy(from.as_ptr(), to, by.block_bytes) };
+    }
+}
+
+/// Puts `bytes`, one or more, if the call is to be logged; false if it goes the way of all others.
+pub fn takes_put(call: &'static str, range: &SegmentRange, source: In<u8>, bytes: usize) -> bool {
+    let takes = is_logged(call, range);
+    if takes {
+        put(call, *range, source, bytes);
+    }
+    takes
+}
+
+/// Gets `bytes`, one or more, in the same way.
+pub fn takes_get(call: &'static str, range: &SegmentRange, dest: Out<u8>, bytes: usize) -> bool {
+    let takes = is_logged(call, range);
+    if takes {
+        get(call, *range, dest, bytes);
+    }
+    takes
+}
+
+/// True if an operation on a range is logged.
+pub fn is_logged(call: &'static str, range: &SegmentRange) -> bool {
+    if !applies() {
+        return false;
+    }
+    if range.stream != 0 || range.is_far() {
+        unlogged(call);
+    }
+    range.world.logs() && !range.is_far()
+}
+
+/// Waits for an own word by `until`.
+pub fn wait<T: Bits>(
+    call: &'static str,
+    word: &Word,
+    with: u64,
+    holds: impl Fn(u64) -> bool,
+    until: impl FnOnce() -> u64,
+) -> u64 {
+    let place = word.place();
+    let call = Call { name: call, with };
+    place.world.wait_logged(call, (place.offset, size_of::<T>()), holds, until)
+}
+
+/// Reads elements of what a PE brought to a meeting, from byte `at` of its segment.
+pub fn elements<T: Copy>(world: &World, pe: Pe, at: usize, into: &mut [T]) {
+    let bytes = size_of_val(into);
+    let near = world.segments.near(pe).unwrap_or_else(|| world.segments.own());
+    let from = near.bytes(at, bytes);
+    // SAFETY: as many bytes on both sides, which do not overlap: the log is the library's; an
+    // element may have any bytes that an equal element of a peer has.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr().cast(), bytes) };
+}
+
+/// The bytes of an own source, for a meeting.
+pub fn source<'a>(call: &'static str, source: SymIn<u8>, bytes: usize) -> &'a [u8] {
+    if bytes == 0 {
+        return &[];
+    }
+    let own = pgas::world().me().0 as i32;
+    let range = SegmentRange::new(call, "source", source.as_sym(), bytes, own);
+    // SAFETY: the range is `bytes` bytes of the own segment, which is never unmapped; the program
+    // leaves a source as it is while a collective uses it.
+    unsafe { std::slice::from_raw_parts(range.at(), bytes) }
+}
+
+/// Writes to the own destination of a collective.
+pub fn fill(call: &'static str, dest: Sym<u8>, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let own = pgas::world().me().0 as i32;
+    let range = SegmentRange::new(call, "dest", dest, bytes.len(), own);
+    // SAFETY: the range is as many bytes of the own segment, and the log is elsewhere.
+    unsafe { copy(bytes.as_ptr(), range.at(), bytes.len()) };
+}

@@ -1,0 +1,129 @@
+//! Meetings of all PEs of a job with logs: barriers and collectives, once each.
+//!
+//! A PE leaves what it brings in its log, and shows the number of the meeting in a word that only
+//! grows. When all have come, each reads from the logs what all brought. A substitute that comes
+//! to a meeting again finds what its predecessor brought, and whoever waits there goes on when it
+//! comes for the first time.
+//!
+//! Invariant: what a PE brought to a meeting stays in its log until all have agreed on a checkpoint
+//! after it.
+//!
+//! Left out: what comes out of what all brought (`openshmem/collective/logged.rs`).
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{Ordering, fence};
+
+use raidshmem_core::quantity::Pe;
+use raidshmem_segment::log::{Kind, Located, Record, Word};
+use raidshmem_sys::lock;
+
+use super::World;
+use super::local::{Call, Remote};
+use super::world::local::CallWay;
+
+/// What all brought to a meeting.
+pub enum Met {
+    /// Where each PE's part is in its segment, and how long: what comes out follows from it.
+    Together(Vec<(usize, usize)>),
+    /// All have come, and some left no record: it is made as if there were no logs.
+    Plain,
+    /// All go back.
+    Cut,
+}
+
+impl World {
+    /// A meeting as a word that only grows.
+    pub(super) fn meeting(&self, number: u64) -> u64 {
+        self.local.era.load(Ordering::Relaxed) << 32 | number
+    }
+
+    /// Comes to a meeting of all PEs with `what`, and waits for the others.
+    pub fn meet_logged(&self, call: Call, what: &[u8]) -> Met {
+        fence(Ordering::SeqCst); // what this PE did is done before it comes
+        let place = Remote { pe: self.me(), at: 0, block: (0, 0) };
+        let record = World::record(Kind::Meeting, &call, place, what);
+        let number = if self.local.way() == CallWay::Replayed {
+            match self.meeting_replayed(&record) {
+                Some(number) => number,
+                None => return Met::Cut,
+            }
+        } else {
+            self.come_to(record, what)
+        };
+        if !self.await_meeting(call.name, number) {
+            return Met::Cut;
+        }
+        let parts = self.parts(number);
+        match parts {
+            Some((parts, time)) => {
+                if self.local.way() == CallWay::Replayed {
+                    self.apply(Some(time));
+                }
+                Met::Together(parts)
+            }
+            None => Met::Plain,
+        }
+    }
+
+    /// The same; what this PE brings is worked out now, or was when its predecessor came.
+    pub(super) fn meet_bringing(&self, call: Call, what: impl FnOnce() -> Vec<u8>) -> Met {
+        let what = match self.local.way() {
+            CallWay::Replayed => self.brought_before(),
+            _ => what(),
+        };
+        self.meet_logged(call, &what)
+    }
+
+    fn come_to(&self, record: Record, what: &[u8]) -> u64 {
+        let (log, mut book) = (self.own_log(), lock(&self.local.book));
+        if let Some(from) = self.append(&mut book, record, what) {
+            log.link(book.last, from);
+            book.last = Some(from);
+        }
+        book.met += 1;
+        log.set(Word::Met, self.meeting(book.met));
+        let number = book.met;
+        drop(book);
+        let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
+        others.for_each(|pe| self.segments.wake(pe));
+        number
+    }
+
+    fn await_meeting(&self, call: &'static str, number: u64) -> bool {
+        let number = self.meeting(number);
+        let mut away: Vec<Pe> = Pe::all(self.n_pes()).filter(|&pe| pe != self.me()).collect();
+        let mut cut = false;
+        self.wait_raw(
+            || self.waiting_for_all(call),
+            || {
+                away.retain(|&pe| self.log_of(pe).get(Word::Met) < number);
+                cut = !away.is_empty() && self.all_go_back();
+                cut || away.is_empty()
+            },
+        );
+        !cut
+    }
+
+    /// What each PE brought to a meeting that all have come to, and the latest time of it; None if
+    /// one left no record, or they made different calls.
+    fn parts(&self, number: u64) -> Option<(Vec<(usize, usize)>, u64)> {
+        let word = self.meeting(number);
+        if Pe::all(self.n_pes()).any(|pe| self.log_of(pe).get(Word::BareFrom) <= word) {
+            return None;
+        }
+        let mut book = lock(&self.local.book);
+        let (mut parts, mut time, mut calls) = (Vec::with_capacity(self.n_pes()), 0, Vec::new());
+        for pe in Pe::all(self.n_pes()) {
+            let seen = &mut book.seen[pe.at()];
+            let Located { from, record, payload, .. } = self.log_of(pe).meeting(*seen)?;
+            *seen = Some(from);
+            time = time.max(record.time);
+            calls.push(record.digest);
+            parts.push((payload, record.len as usize));
+        }
+        // Who makes different calls finds out on the way of jobs without logs.
+        calls.dedup();
+        (calls.len() == 1).then_some((parts, time))
+    }
+}

@@ -1,0 +1,464 @@
+//! Logs for a lost PE that goes back alone: what is written down of each call, and what a survivor
+//! does while another PE is away.
+//!
+//! ```text
+//! put      a record, then a look at the target: reached (carried out), away (left in the log), or
+//!          on its way back (waited for)
+//! get      waited for until the other is reached; then a record of what was read
+//! wait     a record of what was found, and when
+//! meeting  a barrier or a collective: a record of what this PE brings, and a word that it has
+//!          come. What comes out each PE works out from the records of all (`gathering.rs`)
+//! other    not logged: it speaks against going back alone until the next checkpoint
+//! ```
+//!
+//! A view says whether the lost go back alone (`core/membership/local.rs`). If so, survivors adopt
+//! it in the call that finds it, and see no fault. They join it when they meet at the next
+//! checkpoint; up to then any of them may say that all go back.
+//!
+//! Invariants: a record is in the log before its operation shows; the clock of a PE is the
+//! machine's, and each record has a later time than the one before.
+//!
+//! Left out: the calls of a substitute (`replay.rs`), and how it begins (`recovery/alone.rs`).
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+use raidshmem_codec::crc::Hasher;
+use raidshmem_core::message::PeMessage;
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
+use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::view::State as Life;
+use raidshmem_segment::log::{Carried, Kind, Log, Record, Stage, Word, bytes_for};
+use raidshmem_segment::waits::Waiting;
+use raidshmem_sys::lock;
+
+use super::World;
+use super::complain::complain;
+use super::world::local::{Book, CallWay};
+
+/// Smallest limit that is chosen for a program.
+const LEAST: u64 = 1 << 20;
+/// The place of a checkpoint call of an interval that began otherwise.
+pub(crate) const NO_SITE: u64 = 1;
+
+/// What a call is compared by.
+#[derive(Debug, Clone, Copy)]
+pub struct Call {
+    /// The routine.
+    pub name: &'static str,
+    /// What else the program passed that is the same in each process.
+    pub with: u64,
+}
+
+impl Call {
+    fn digest(&self) -> u64 {
+        let mut hasher = Hasher::new();
+        hasher.update(self.name.as_bytes());
+        u64::from(hasher.finish()) << 32 ^ self.with.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+/// Where a call reads or writes on another PE.
+#[derive(Debug, Clone, Copy)]
+pub struct Remote {
+    /// The other PE.
+    pub pe: Pe,
+    /// Offset in its segment.
+    pub at: usize,
+    /// Bytes of each block, and from one to the next.
+    pub block: (usize, usize),
+}
+
+/// What becomes of a put.
+pub(super) enum Delivery {
+    /// It is carried out now.
+    CarryOut,
+    /// The target takes it from the log, or has.
+    Leave,
+}
+
+impl World {
+    /// The log of PE `pe`, which is mapped.
+    pub(super) fn log_of(&self, pe: Pe) -> Log<'_> {
+        let near = self.segments.near(pe).unwrap_or_else(|| self.segments.own());
+        near.log(self.n_pes())
+    }
+
+    pub(super) fn own_log(&self) -> Log<'_> {
+        self.segments.own().log(self.n_pes())
+    }
+
+    /// True if calls are logged or come from a log now.
+    #[inline]
+    pub fn logs(&self) -> bool {
+        self.local.is_on() && self.local.way() != CallWay::Plain
+    }
+
+    /// An interval begins at checkpoint `interval`, made at `site`.
+    pub(super) fn begin_log(&self, era: u64, interval: CheckpointNumber, site: u64) {
+        if !self.local.is_on() {
+            return;
+        }
+        let (log, mut book) = (self.own_log(), lock(&self.local.book));
+        if self.local.era.swap(era, Ordering::Relaxed) != era {
+            book.met = 0;
+        }
+        self.tell_of_overflow(book.need, interval);
+        log.clear((era, interval.0), site);
+        let (met, time) = (book.met, book.time);
+        *book = Book { met, time, seen: vec![None; self.n_pes()], ..Book::default() };
+        self.local.limit.store(self.limit(&log), Ordering::Relaxed);
+        if let Some(why) = *lock(&self.local.never) {
+            self.leave_no_records(&mut book, why);
+        }
+        self.local.set_way(CallWay::Logged);
+        log.set_stage(self.members.incarnation().0, Stage::Direct);
+    }
+
+    /// The program calls a checkpoint from `site`.
+    pub(crate) fn log_site(&self, site: u64) {
+        self.local.site.store(site, Ordering::Relaxed);
+    }
+
+    /// A checkpoint is agreed: what was logged before is of no use any more.
+    pub(crate) fn saved_with_log(&self, number: CheckpointNumber) {
+        if self.logs() {
+            let relaxed = Ordering::Relaxed;
+            let (era, site) = (self.local.era.load(relaxed), self.local.site.load(relaxed));
+            self.begin_log(era, number, site);
+        }
+    }
+
+    pub(super) fn limit(&self, log: &Log) -> u64 {
+        let live = self.segments.layout().heap_len as u64;
+        let limit = self.settings.log_limit.unwrap_or((live / 4).max(LEAST));
+        limit.min(log.room() as u64)
+    }
+
+    fn tell_of_overflow(&self, need: u64, interval: CheckpointNumber) {
+        let limit = self.local.limit.load(Ordering::Relaxed);
+        if need > limit && !self.local.said.swap(true, Ordering::Relaxed) {
+            let me = self.me();
+            complain(&format!(
+                "the log of PE {me} needed {need} bytes up to checkpoint {interval}, more than \
+                 SHMEM_FT_LOG_LIMIT={limit}: a loss took all PEs back meanwhile"
+            ));
+        }
+    }
+
+    /// Where threads call the library at the same time there is no order of calls to replay.
+    pub(super) fn log_if_one_thread(&self) {
+        if self.thread_level < super::boot::THREAD_MULTIPLE || !self.local.is_on() {
+            return;
+        }
+        if self.me() == Pe(0) && self.members.incarnation() == Incarnation::FIRST {
+            complain(
+                "SHMEM_FT_ROLLBACK=local with SHMEM_THREAD_MULTIPLE: a loss takes all PEs back",
+            );
+        }
+        self.log_nothing("its threads call the library at the same time");
+    }
+
+    /// From now on nothing is logged in this process: a loss takes all back.
+    pub(crate) fn log_nothing(&self, why: &'static str) {
+        if self.local.is_on() {
+            *lock(&self.local.never) = Some(why);
+            self.speak_against(why);
+        }
+    }
+
+    /// A call that is not logged.
+    #[cold]
+    pub fn unlogged(&self, routine: &'static str) {
+        if !self.logs() || self.all_go_back() {
+            return;
+        }
+        let why = Reason::NoRule { routine: routine.to_owned() };
+        match self.local.way() {
+            CallWay::Replayed => self.take_all_back(&why),
+            _ => self.speak_against(&why.to_string()),
+        }
+    }
+
+    fn speak_against(&self, why: &str) {
+        if self.local.way() == CallWay::Logged {
+            self.leave_no_records(&mut lock(&self.local.book), why);
+            if self.is_somebody_away() {
+                self.say_all_go_back(why);
+            }
+        }
+    }
+
+    fn leave_no_records(&self, book: &mut Book, why: &str) {
+        if !book.bare {
+            let log = self.own_log();
+            log.set(Word::BareFrom, self.meeting(book.met + 1));
+            log.set_against(why);
+            book.bare = true;
+        }
+    }
+
+    // ---- views --------------------------------------------------------------------------------
+
+    /// True if a PE was lost, and all go back. Adopts a view in which the lost go back alone.
+    pub(crate) fn all_go_back(&self) -> bool {
+        if self.local.way() == CallWay::Plain {
+            return self.members.faulted();
+        }
+        if !self.members.faulted() {
+            return false;
+        }
+        let view = self.members.view();
+        let replays = self.local.way() == CallWay::Replayed;
+        if view.alone || view.number == self.members.joined() {
+            if !replays {
+                self.members.work_in(view.number);
+            }
+            return false;
+        }
+        self.local.set_way(CallWay::Plain);
+        true
+    }
+
+    /// True if this PE has adopted a view that it has not joined.
+    pub(crate) fn is_somebody_away(&self) -> bool {
+        self.members.view_number() != self.members.joined()
+    }
+
+    /// Says that all go back, and waits until they do.
+    pub(crate) fn take_all_back(&self, why: &Reason) {
+        self.say_all_go_back(&why.to_string());
+    }
+
+    pub(crate) fn say_all_go_back(&self, why: &str) {
+        let why = format!("PE {}: {why}", self.me());
+        self.members.say(&PeMessage::GoBack { why });
+        self.wait_raw(|| Waiting::anyone("a local rollback"), || !self.members.view().alone);
+        self.local.set_way(CallWay::Plain);
+    }
+
+    // ---- records ------------------------------------------------------------------------------
+
+    /// A later time than any before.
+    pub(super) fn tick(&self, book: &mut Book) -> u64 {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32).as_nanos() as u64;
+        book.time = now.max(book.time + 1);
+        book.time
+    }
+
+    /// Writes a record; where it begins. None if there is no room.
+    pub(super) fn append(
+        &self,
+        book: &mut Book,
+        mut record: Record,
+        payload: &[u8],
+    ) -> Option<usize> {
+        let need = bytes_for(payload.len());
+        let limit = self.local.limit.load(Ordering::Relaxed);
+        book.need += need as u64;
+        let fits = book.tail as u64 + need as u64 <= limit && u32::try_from(payload.len()).is_ok();
+        if !fits && !book.bare {
+            let bytes = book.need;
+            self.leave_no_records(book, &Reason::Overflow { bytes }.to_string());
+        }
+        if book.bare {
+            if self.own_log().get(Word::Need) < book.need {
+                self.own_log().set(Word::Need, book.need);
+            }
+            return None;
+        }
+        let (log, from) = (self.own_log(), book.tail);
+        record.time = self.tick(book);
+        self.segments.write_own(log.payload(from), payload);
+        log.append(from, &record);
+        book.tail = from + need;
+        Some(from)
+    }
+
+    /// The record of an operation on a place.
+    pub(super) fn record(kind: Kind, call: &Call, place: Remote, payload: &[u8]) -> Record {
+        let mut hasher = Hasher::new();
+        hasher.update(payload);
+        Record {
+            kind,
+            target: place.pe.0,
+            time: 0,
+            at: place.at as u64,
+            block: (place.block.0 as u32, place.block.1 as u64),
+            len: payload.len() as u32,
+            crc: hasher.finish(),
+            digest: call.digest(),
+        }
+    }
+
+    // ---- one-sided ----------------------------------------------------------------------------
+
+    /// True if PE `pe` is reached: its process lives, and has caught up.
+    fn is_reached(&self, pe: Pe) -> bool {
+        let member = self.members.member(pe);
+        pe == self.me()
+            || member.state == Life::Alive
+                && self.log_of(pe).is_at(member.incarnation.0, Stage::Direct)
+    }
+
+    /// Waits until PE `pe` is reached. False if all go back.
+    fn await_reached(&self, call: &'static str, pe: Pe) -> bool {
+        let mut cut = false;
+        if !self.is_reached(pe) {
+            self.wait_raw(
+                || Waiting::anyone(call),
+                || {
+                    cut = self.all_go_back();
+                    cut || self.is_reached(pe)
+                },
+            );
+        }
+        !cut
+    }
+
+    /// Puts `bytes`, which `carry_out` copies there.
+    pub fn put_logged(&self, call: Call, place: Remote, bytes: &[u8], carry_out: impl FnOnce()) {
+        if self.local.way() == CallWay::Replayed {
+            return self.put_replayed(call, place, bytes, carry_out);
+        }
+        let record = World::record(Kind::Put, &call, place, bytes);
+        let from = self.append(&mut lock(&self.local.book), record, bytes);
+        self.deliver(call.name, place.pe, from, carry_out);
+    }
+
+    /// Carries an operation out whose record begins at `from`, or leaves it in the log.
+    pub(super) fn deliver(
+        &self,
+        call: &'static str,
+        pe: Pe,
+        from: Option<usize>,
+        carry_out: impl FnOnce(),
+    ) {
+        match self.way_to(call, pe, from) {
+            Delivery::CarryOut => {
+                carry_out();
+                self.segments.ring(pe);
+                from.into_iter().for_each(|from| self.own_log().set_state(from, Carried::Done));
+                self.own_log().word(Word::Flight).store(0, Ordering::Release);
+            }
+            Delivery::Leave => {}
+        }
+    }
+
+    /// Looks at the target after the record was shown. Carried out is what began while the word of
+    /// the flight was set: who finds the target dead and that word clear knows that no bytes of
+    /// this PE are on their way there.
+    fn way_to(&self, call: &'static str, pe: Pe, from: Option<usize>) -> Delivery {
+        let log = self.own_log();
+        let drains = || {
+            let member = self.members.member(pe);
+            member.state == Life::Alive
+                && self.log_of(pe).is_at(member.incarnation.0, Stage::Draining)
+        };
+        loop {
+            log.set(Word::Flight, u64::from(pe.0) + 1);
+            fence(Ordering::SeqCst);
+            if self.is_reached(pe) {
+                break;
+            }
+            log.set(Word::Flight, 0);
+            let Some(from) = from else {
+                // A loss meets a PE that logs nothing: all go back.
+                if !self.all_go_back() {
+                    self.say_all_go_back(&log.against());
+                }
+                return Delivery::Leave;
+            };
+            if self.all_go_back() {
+                return Delivery::Leave;
+            }
+            if !drains() && !self.is_reached(pe) {
+                log.set_state(from, Carried::Logged);
+                self.await_shown(call, pe);
+                return Delivery::Leave;
+            }
+            self.wait_raw(|| Waiting::anyone(call), || !drains() || self.all_go_back());
+        }
+        match from {
+            // The target may have looked between the record and the look of this PE.
+            Some(from) if self.has_taken(pe, from) => {
+                log.set(Word::Flight, 0);
+                log.set_state(from, Carried::Done);
+                Delivery::Leave
+            }
+            _ => Delivery::CarryOut,
+        }
+    }
+
+    /// True if PE `pe` has taken over the own record that begins at `from`.
+    pub(super) fn has_taken(&self, pe: Pe, from: usize) -> bool {
+        let interval = self.own_log().get(Word::Interval);
+        (from as u64) < self.log_of(pe).has_taken(self.me(), interval)
+    }
+
+    /// Another node may not show the loss yet: its PEs would read what the dead left. A substitute
+    /// is shown when all nodes have shown the loss.
+    fn await_shown(&self, call: &'static str, pe: Pe) {
+        if self.has_several_nodes() {
+            let shown = || self.members.member(pe).state == Life::Alive;
+            self.wait_raw(|| Waiting::anyone(call), || shown() || self.all_go_back());
+        }
+    }
+
+    /// Gets bytes, which `read` copies from there. False if all go back.
+    pub fn get_logged(
+        &self,
+        call: Call,
+        place: Remote,
+        mut read: impl FnMut() -> Vec<u8>,
+    ) -> Option<Vec<u8>> {
+        if self.local.way() == CallWay::Replayed {
+            return self.get_replayed(call, place);
+        }
+        let bytes = loop {
+            if !self.await_reached(call.name, place.pe) {
+                return None;
+            }
+            let member = self.members.member(place.pe);
+            let bytes = read();
+            fence(Ordering::SeqCst); // read before the second look
+            if self.is_reached(place.pe) && self.members.member(place.pe) == member {
+                break bytes;
+            }
+        };
+        let record = World::record(Kind::Get, &call, Remote { at: place.at, ..place }, &bytes);
+        self.append(&mut lock(&self.local.book), record, &bytes);
+        Some(bytes)
+    }
+
+    /// Waits for an own word by `until`; what it found.
+    pub fn wait_logged(
+        &self,
+        call: Call,
+        (at, bytes): (usize, usize),
+        holds: impl Fn(u64) -> bool,
+        until: impl FnOnce() -> u64,
+    ) -> u64 {
+        let place = Remote { pe: self.me(), at, block: (bytes, 0) };
+        if self.local.way() == CallWay::Replayed
+            && let Some(found) = self.wait_replayed(call, place, holds)
+        {
+            return found;
+        }
+        let found = until();
+        if self.local.way() == CallWay::Logged {
+            let bytes = found.to_ne_bytes();
+            let record = World::record(Kind::Wait, &call, place, &bytes);
+            self.append(&mut lock(&self.local.book), record, &bytes);
+        }
+        found
+    }
+
+    /// True if the PEs of this job are on several nodes.
+    fn has_several_nodes(&self) -> bool {
+        self.job.node_of.iter().any(|&node| node != self.job.node_of[0])
+    }
+}

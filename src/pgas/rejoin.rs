@@ -1,0 +1,140 @@
+//! PEs of a job with logs meet before a checkpoint and at the end, and are members of one view
+//! then.
+//!
+//! Survivors of a loss have adopted its views one by one; the substitute is a member of none. So
+//! all meet until they see the same view, in which nobody is lost, and join it. Each meeting is
+//! logged like any other: a PE that is lost before the last of them goes back alone.
+//!
+//! Invariant: a PE that was lost after the meeting that decided has no part in what follows, so all
+//! go back, but at the end of the job, where nothing follows.
+
+#![forbid(unsafe_code)]
+
+use raidshmem_core::message::PeMessage;
+use raidshmem_core::protocol::Call as Which;
+use raidshmem_core::quantity::{Pe, ViewNumber};
+use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::view::View;
+use raidshmem_segment::waits::Waiting;
+
+use super::World;
+use super::gathering::Met;
+use super::local::Call;
+use super::world::local::CallWay;
+
+/// What a PE brings: the view that it has joined, and the one that it sees.
+type Seen = [u64; 2];
+
+impl World {
+    /// All PEs come to `call` and are members of one view. False if all go back.
+    /// `forget` forgets what is known of changes since the last checkpoint, where a PE went back
+    /// since then.
+    pub(crate) fn agree_on_view(
+        &self,
+        call: &'static str,
+        at_end: bool,
+        forget: impl Fn(),
+    ) -> bool {
+        let mut first = true;
+        loop {
+            let seen = || first || self.members.view().whole();
+            self.wait_raw(|| self.waiting_for_all(call), || seen() || self.all_go_back());
+            let replayed = self.local.way() == CallWay::Replayed;
+            let bring = || [self.members.joined().0, self.members.view_number().0];
+            let all = match self.meet_to_agree(Call { name: call, with: 1 }, bring) {
+                Err(goes_on) => return goes_on,
+                Ok(all) => all,
+            };
+            let number = all[0][1];
+            let alike = all.iter().all(|seen| seen[1] == number);
+            let joined = all.iter().all(|seen| seen[0] == number);
+            if alike && (joined || !first) {
+                return match replayed {
+                    true => self.agreed_without(at_end),
+                    false => joined || self.join_with_all(call, ViewNumber(number), forget),
+                };
+            }
+            first = false;
+        }
+    }
+
+    /// What all bring; the error: there is no record of one, or all go back.
+    fn meet_to_agree(&self, call: Call, bring: impl FnOnce() -> Seen) -> Result<Vec<Seen>, bool> {
+        let what = || bring().iter().flat_map(|number| number.to_ne_bytes()).collect();
+        match self.meet_bringing(call, what) {
+            Met::Cut => Err(false),
+            Met::Plain => {
+                self.is_met();
+                self.members.work_in(self.members.joined());
+                Err(true)
+            }
+            Met::Together(parts) => {
+                let all = Pe::all(self.n_pes()).zip(parts);
+                let all = all.map(|(pe, (at, _))| [0, 8].map(|more| self.part_word(pe, at + more)));
+                let all = all.collect();
+                self.is_met();
+                Ok(all)
+            }
+        }
+    }
+
+    fn part_word(&self, pe: Pe, at: usize) -> u64 {
+        let near = self.segments.near(pe).unwrap_or_else(|| self.segments.own());
+        near.bytes(at, 8).try_into().map_or(0, u64::from_ne_bytes)
+    }
+
+    /// The predecessor of this PE was lost after the meeting that decided.
+    fn agreed_without(&self, at_end: bool) -> bool {
+        if !at_end {
+            self.take_all_back(&Reason::InCheckpoint);
+            return false;
+        }
+        self.join_alone_at_end();
+        self.report_replay();
+        true
+    }
+
+    /// Joins the view that all see, as they do.
+    fn join_with_all(&self, call: &'static str, number: ViewNumber, forget: impl Fn()) -> bool {
+        let view = self.members.view();
+        if view.number != number {
+            self.take_all_back(&Reason::InCheckpoint);
+            return false;
+        }
+        self.reset_control();
+        forget();
+        self.join(&view);
+        self.members.work_in(number);
+        if matches!(self.meet_logged(Call { name: call, with: 2 }, &[]), Met::Cut) {
+            return false;
+        }
+        self.is_met();
+        self.report_replay();
+        true
+    }
+
+    /// In `shmem_finalize`: adopts a view in which a PE goes back alone to its end. False if all go
+    /// back.
+    pub(super) fn join_alone_at_end(&self) -> bool {
+        if !self.local.is_on() || !self.members.view().alone {
+            return false;
+        }
+        let over = |view: &View| !view.alone || view.whole();
+        self.wait_raw(|| Waiting::anyone(Which::Finalize.name()), || over(&self.members.view()));
+        let view = self.members.view();
+        if view.alone {
+            self.join(&view);
+            self.members.work_in(view.number);
+        }
+        view.alone
+    }
+
+    /// A checkpoint could not be made since a PE was lost: all go back.
+    pub(crate) fn lost_in_checkpoint(&self) {
+        if self.local.is_on() && self.local.way() != CallWay::Plain {
+            let why = Reason::InCheckpoint.to_string();
+            self.members.say(&PeMessage::GoBack { why: format!("PE {}: {why}", self.me()) });
+            self.local.set_way(CallWay::Plain);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The calls of a substitute that went back alone, as its predecessor logged them.
+//!
+//! Each call is compared with the next record of the own log: the routine and what it is of, the
+//! offset in the segment, the lengths, the PE, and a checksum of the bytes. Private addresses are
+//! not compared.
+//!
+//! ```text
+//! put      done there: skipped; in doubt, or left in the log: made again
+//! get      the bytes of the log
+//! wait     what others put until then is applied, and the word holds what it held
+//! meeting  what others put until then is applied; what comes out follows from what all brought
+//! ```
+//!
+//! At the end of the log the substitute looks at the logs of the others for the last time, and is
+//! reached from then on.
+//!
+//! Invariants: what others put is applied in the order of their times, once; a call that differs
+//! changes nothing, and all go back.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+
+use raidshmem_core::message::Report;
+use raidshmem_core::quantity::Pe;
+use raidshmem_core::replay::decide::{Finding, Reason};
+use raidshmem_segment::log::{Carried, Kind, Located, Record, Stage, Word};
+use raidshmem_segment::update::{Change, Update, WordAt};
+use raidshmem_sys::lock;
+use tracing::info;
+
+use super::World;
+use super::local::{Call, Remote};
+use super::world::local::CallWay;
+
+impl World {
+    /// This process goes on from the checkpoint with the log of its predecessor.
+    pub(crate) fn begin_replay(&self) {
+        let log = self.own_log();
+        let mut book = lock(&self.local.book);
+        let (mut at, mut meetings) = (0, 0);
+        while let Some(found) = log.read(at) {
+            meetings += u64::from(found.record.kind == Kind::Meeting);
+            book.last = if found.record.kind == Kind::Meeting { Some(at) } else { book.last };
+            at = found.next;
+        }
+        self.local.era.store(log.get(Word::Era), Ordering::Relaxed);
+        self.local.limit.store(self.limit(&log), Ordering::Relaxed);
+        // A word of an era before says nothing of this one.
+        let met = log.get(Word::Met);
+        let met = if met >> 32 == log.get(Word::Era) { met & 0xffff_ffff } else { 0 };
+        (book.met, book.tail) = (met.saturating_sub(meetings), at);
+        book.seen = vec![None; self.n_pes()];
+        let replay = &mut book.replay;
+        (replay.end, replay.next) = (at, vec![0; self.n_pes()]);
+        replay.begun = Some(std::time::Instant::now());
+        drop(book);
+        self.local.set_way(CallWay::Replayed);
+        info!("replays {at} bytes of its log");
+        self.catch_up();
+    }
+
+    /// The next record if the call is of that; None if it is of another, and all go back.
+    fn next(&self, record: &Record) -> Option<Located> {
+        let log = self.own_log();
+        let mut book = lock(&self.local.book);
+        let found = log.read(book.replay.at).filter(|_| book.replay.at < book.replay.end);
+        let is_same = |found: &Located| Record { time: record.time, ..found.record } == *record;
+        let found = found.filter(is_same);
+        if let Some(found) = found {
+            book.replay.at = found.next;
+            book.replay.calls += 1;
+        }
+        drop(book);
+        if found.is_none() {
+            self.take_all_back(&Reason::Differs);
+        }
+        found
+    }
+
+    /// The same where what was found counts as it stands in the log.
+    fn next_of(&self, kind: Kind, call: &Call, place: Remote) -> Option<(Located, Vec<u8>)> {
+        let payload = self.brought_before();
+        let found = self.next(&World::record(kind, call, place, &payload))?;
+        Some((found, payload))
+    }
+
+    /// The payload of the next record.
+    pub(super) fn brought_before(&self) -> Vec<u8> {
+        let at = lock(&self.local.book).replay.at;
+        self.own_log().read(at).map_or(Vec::new(), |found| self.payload(self.me(), &found))
+    }
+
+    fn payload(&self, pe: Pe, found: &Located) -> Vec<u8> {
+        let near = self.segments.near(pe).unwrap_or_else(|| self.segments.own());
+        near.bytes(found.payload, found.record.len as usize).to_vec()
+    }
+
+    pub(super) fn put_replayed(
+        &self,
+        call: Call,
+        place: Remote,
+        bytes: &[u8],
+        carry_out: impl FnOnce(),
+    ) {
+        let Some(found) = self.next(&World::record(Kind::Put, &call, place, bytes)) else { return };
+        let done = self.own_log().state(found.from) == Carried::Done;
+        if place.pe == self.me() {
+            carry_out();
+        } else if !done && !self.has_taken(place.pe, found.from) {
+            self.deliver(call.name, place.pe, Some(found.from), carry_out);
+        }
+        self.catch_up();
+    }
+
+    pub(super) fn get_replayed(&self, call: Call, place: Remote) -> Option<Vec<u8>> {
+        let (_, payload) = self.next_of(Kind::Get, &call, place)?;
+        self.catch_up();
+        Some(payload)
+    }
+
+    pub(super) fn wait_replayed(
+        &self,
+        call: Call,
+        place: Remote,
+        holds: impl Fn(u64) -> bool,
+    ) -> Option<u64> {
+        let (found, payload) = self.next_of(Kind::Wait, &call, place)?;
+        self.apply(Some(found.record.time + 1));
+        let value = payload.try_into().map_or(0, u64::from_ne_bytes);
+        if !holds(value) || !holds(self.own_word(place, value)) {
+            self.take_all_back(&Reason::Differs);
+            return None;
+        }
+        self.catch_up();
+        Some(value)
+    }
+
+    /// What lies in an own word; `otherwise` if it is none that is changed in one step.
+    fn own_word(&self, place: Remote, otherwise: u64) -> u64 {
+        let load = Change { how: Update::Load, operand: 0 };
+        let word = WordAt { offset: place.at, bytes: place.block.0 };
+        self.segments.own().update(word, load).unwrap_or(otherwise)
+    }
+
+    /// The number of a meeting that the predecessor came to.
+    pub(super) fn meeting_replayed(&self, record: &Record) -> Option<u64> {
+        self.next(record)?;
+        let mut book = lock(&self.local.book);
+        book.met += 1;
+        Some(book.met)
+    }
+
+    /// What a meeting brought is where it belongs.
+    pub fn is_met(&self) {
+        if self.local.way() == CallWay::Replayed {
+            self.catch_up();
+        }
+    }
+
+    /// Applies what others put here, all of it or what is older than `until`.
+    pub(super) fn apply(&self, until: Option<u64>) {
+        let mut next = std::mem::take(&mut lock(&self.local.book).replay.next);
+        let me = self.me();
+        let first = |pe: Pe, at: &mut usize| {
+            let log = self.log_of(pe);
+            loop {
+                let found = log.read(*at)?;
+                if found.record.kind == Kind::Put && found.record.target == me.0 {
+                    return Some(found).filter(|f| until.is_none_or(|t| f.record.time < t));
+                }
+                *at = found.next;
+            }
+        };
+        loop {
+            let others = Pe::all(self.n_pes()).filter(|&pe| pe != me);
+            let heads = others.filter_map(|pe| Some((pe, first(pe, &mut next[pe.at()])?)));
+            let Some((pe, found)) = heads.min_by_key(|(pe, found)| (found.record.time, *pe)) else {
+                break;
+            };
+            self.carry_out_here(&found.record, &self.payload(pe, &found));
+            next[pe.at()] = found.next;
+        }
+        lock(&self.local.book).replay.next = next;
+    }
+
+    fn carry_out_here(&self, record: &Record, bytes: &[u8]) {
+        let (block, step) = (record.block.0 as usize, record.block.1 as usize);
+        for (nth, block) in bytes.chunks(block.max(1)).enumerate() {
+            self.segments.write_own(record.at as usize + nth * step, block);
+        }
+    }
+
+    /// At the end of the log: takes over what others left in theirs, and is reached from then on.
+    fn catch_up(&self) {
+        let (at, end) = {
+            let book = lock(&self.local.book);
+            (book.replay.at, book.replay.end)
+        };
+        if at < end || self.local.way() != CallWay::Replayed {
+            return;
+        }
+        let (log, incarnation) = (self.own_log(), self.members.incarnation().0);
+        log.set_stage(incarnation, Stage::Draining);
+        self.apply(None);
+        let next = std::mem::take(&mut lock(&self.local.book).replay.next);
+        for (pe, &to) in Pe::all(self.n_pes()).zip(&next) {
+            log.take(pe, to as u64);
+        }
+        let view = self.members.view();
+        self.members.work_in(view.number);
+        self.local.set_way(CallWay::Logged);
+        log.set_stage(incarnation, Stage::Direct);
+        let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
+        others.for_each(|pe| self.segments.wake(pe));
+        info!("has caught up in view {}", view.number);
+        if let Some(why) = self.findings() {
+            self.say_all_go_back(&why);
+        }
+    }
+
+    /// What speaks against going back alone in the logs of all, as words.
+    pub(crate) fn findings(&self) -> Option<String> {
+        let mut sum = Finding::default();
+        for pe in Pe::all(self.n_pes()) {
+            let why = self.log_of(pe).against();
+            let reason = (!why.is_empty()).then_some(Reason::Said { why });
+            sum.add(Finding::of(pe, reason));
+        }
+        sum.words()
+    }
+
+    /// This PE went back alone, and has met the others since.
+    pub(super) fn report_replay(&self) {
+        let replay = std::mem::take(&mut lock(&self.local.book).replay);
+        if let Some(begun) = replay.begun {
+            let (pe, number) = (self.me(), self.store.agreed());
+            let micros = begun.elapsed().as_micros() as u64;
+            self.members.report(Report::Replayed { pe, number, micros, calls: replay.calls });
+        }
+    }
+}

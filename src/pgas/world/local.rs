@@ -1,0 +1,106 @@
+//! What a PE of a job with logs knows of its own log (`pgas/local.rs`).
+
+#![forbid(unsafe_code)]
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Instant;
+
+/// What becomes of calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallWay {
+    /// They are carried out without a log: there is none, or this PE is to go back with all.
+    Plain = 0,
+    /// They are logged.
+    Logged,
+    /// They come from the log of the predecessor.
+    Replayed,
+}
+
+/// How far a substitute has come in the logs.
+#[derive(Debug, Default)]
+pub struct Replay {
+    /// Where its next call is in its own log, and where that ends.
+    pub at: usize,
+    pub end: usize,
+    /// Where the next record of each other PE is.
+    pub next: Vec<usize>,
+    /// Calls that came from the log.
+    pub calls: u64,
+    /// When it began.
+    pub begun: Option<Instant>,
+}
+
+/// The own log.
+#[derive(Debug, Default)]
+pub struct Book {
+    /// Where the next record goes.
+    pub tail: usize,
+    /// The time of the last one.
+    pub time: u64,
+    /// The last meeting that this PE came to, and its record.
+    pub met: u64,
+    pub last: Option<usize>,
+    /// The last meeting of each PE that was read.
+    pub seen: Vec<Option<usize>>,
+    /// There are no records any more in this interval.
+    pub bare: bool,
+    /// Bytes that the records of this interval need.
+    pub need: u64,
+    pub replay: Replay,
+}
+
+/// Logging of a PE.
+#[derive(Debug)]
+pub struct Local {
+    /// The job keeps logs.
+    on: bool,
+    way: AtomicU8,
+    /// Most bytes of records.
+    pub(in crate::pgas) limit: AtomicU64,
+    pub(in crate::pgas) era: AtomicU64,
+    /// The place of the checkpoint call that was made last.
+    pub(in crate::pgas) site: AtomicU64,
+    pub(in crate::pgas) book: Mutex<Book>,
+    /// It was said that all go back since several threads call the library.
+    pub(in crate::pgas) said: AtomicBool,
+    /// This PE cannot log anything, for this reason.
+    pub(in crate::pgas) never: Mutex<Option<&'static str>>,
+}
+
+impl Local {
+    /// The logging of a process that begins.
+    pub(in crate::pgas) fn new(on: bool, n_pes: usize) -> Local {
+        let book = Book { seen: vec![None; n_pes], ..Book::default() };
+        Local {
+            on,
+            way: AtomicU8::new(CallWay::Plain as u8),
+            limit: AtomicU64::new(0),
+            era: AtomicU64::new(0),
+            site: AtomicU64::new(0),
+            book: Mutex::new(book),
+            said: AtomicBool::new(false),
+            never: Mutex::new(None),
+        }
+    }
+
+    /// True if the job keeps logs: false in all others.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// What becomes of calls. Relaxed: one thread at a time calls the library.
+    #[inline]
+    pub(crate) fn way(&self) -> CallWay {
+        match self.way.load(Ordering::Relaxed) {
+            1 => CallWay::Logged,
+            2 => CallWay::Replayed,
+            _ => CallWay::Plain,
+        }
+    }
+
+    pub(in crate::pgas) fn set_way(&self, way: CallWay) {
+        self.way.store(way as u8, Ordering::Relaxed);
+    }
+}

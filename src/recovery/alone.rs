@@ -1,0 +1,122 @@
+//! A substitute goes back to the last checkpoint alone, and nobody else does.
+//!
+//! It comes here at its first checkpoint call, which then returns as it did when the checkpoint was
+//! made. What speaks against it is looked for first, and is said to the launcher: then all go back,
+//! on the way of all other recoveries.
+//!
+//! ```text
+//! look       the logs of all begin at the checkpoint that the own store holds, and nothing speaks
+//!            against it
+//! quiet      no survivor is in the midst of a put to the dead
+//! restore    the own snapshot becomes live memory
+//! replay     the calls come from the log, up to its end (`pgas/replay.rs`)
+//! ```
+//!
+//! Invariant: nothing of the store changes.
+
+use raidshmem_core::protocol::Call;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::store::phase::Phase;
+use raidshmem_core::store::protection::Protection;
+use raidshmem_core::view::{State as Life, View};
+use raidshmem_segment::log::{Carried, Kind, Word};
+use raidshmem_segment::waits::Waiting;
+use raidshmem_sys::site::CallSite;
+
+use super::restore;
+use crate::pgas::World;
+
+/// Goes back alone if that can be. False if all go back.
+pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -> bool {
+    // Once it has gone back its calls are logged again, or all go back.
+    if !world.local.is_on() || world.logs() || !world.members.is_new() {
+        return false;
+    }
+    let view = world.members.view();
+    if !view.alone {
+        return false;
+    }
+    world.refresh(&view);
+    match look(world, protection, site) {
+        Ok((number, len)) => {
+            await_quiet(world);
+            if restore::restore(world, protection, &view, None, number, len).is_err() {
+                return false; // it said that a tile does not hold
+            }
+            world.store.set_agreed(number);
+            world.begin_anew();
+            world.begin_replay();
+            true
+        }
+        Err(why) => {
+            world.say_all_go_back(&why);
+            false
+        }
+    }
+}
+
+/// The checkpoint to go back to, and the length of its snapshot; or what speaks against it.
+fn look(
+    world: &World,
+    protection: &Protection,
+    site: &CallSite,
+) -> Result<(CheckpointNumber, usize), String> {
+    if let Some(why) = world.findings() {
+        return Err(why);
+    }
+    let own = |reason: Reason| format!("PE {}: {reason}", world.me());
+    let Some(Phase::Agreed(number)) = world.store.recovery.phase() else {
+        return Err(own(Reason::InCheckpoint));
+    };
+    let header = world.segments.own().header();
+    let record = &header.snapshots[protection.snapshot_of(number)];
+    let Some(len) = record.holds(world.job(), number) else {
+        return Err(own(Reason::NoCheckpoint));
+    };
+    let log = |pe| world.segments.near(pe).map(|near| near.log(world.n_pes()));
+    let begins = |pe| log(pe).is_some_and(|log| log.get(Word::Interval) == number.0);
+    if !Pe::all(world.n_pes()).all(begins) {
+        return Err(own(Reason::NoCheckpoint));
+    }
+    let log = world.segments.own().log(world.n_pes());
+    if log.get(Word::Site) != site.digest {
+        return Err(own(Reason::OtherCall));
+    }
+    if is_in_doubt(world) {
+        return Err(own(Reason::InDoubt));
+    }
+    Ok((number, len))
+}
+
+/// True if the dead may or may not have stored a word that another PE may have seen, and used up.
+fn is_in_doubt(world: &World) -> bool {
+    let log = world.segments.own().log(world.n_pes());
+    let (mut at, mut doubt) = (0, false);
+    while let Some(found) = log.read(at) {
+        let record = found.record;
+        let word = matches!(record.len, 1 | 2 | 4 | 8) && record.at % u64::from(record.len) == 0;
+        doubt |= record.kind == Kind::Put
+            && word
+            && record.target != world.me().0
+            && log.state(at) == Carried::Begun;
+        at = found.next;
+    }
+    doubt
+}
+
+/// Waits until no living PE is in the midst of a put to this one, which it began before the loss.
+fn await_quiet(world: &World) {
+    let flies = |view: &View, pe: Pe| {
+        let near = world.segments.near(pe).filter(|_| view.pes[pe.at()].state == Life::Alive);
+        let to = u64::from(world.me().0) + 1;
+        pe != world.me() && near.is_some_and(|near| near.log(world.n_pes()).get(Word::Flight) == to)
+    };
+    world.wait_raw(
+        || Waiting::anyone(Call::Checkpoint.name()),
+        || {
+            let view = world.members.view();
+            !Pe::all(world.n_pes()).any(|pe| flies(&view, pe))
+        },
+    );
+}

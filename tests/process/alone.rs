@@ -1,0 +1,176 @@
+//! A lost PE goes back alone: nobody else sees a fault, and the bytes are those of a run without a
+//! loss. Where that cannot be, all go back, and one line says why.
+
+use std::sync::OnceLock;
+
+use super::support::jacobi::{self, SMALL, TINY};
+use super::support::{Job, Outcome, program, sample};
+
+const PES: usize = 3;
+/// What is said of a PE that went back alone.
+const ALONE: &str = "went back alone to checkpoint";
+/// What is said where all go back.
+const ALL: &str = "all PEs go back: ";
+const RESUMED: &str = "all PEs resume from checkpoint";
+
+fn job(what: &[&str]) -> Job {
+    let job = Job::new(PES).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").args(&["--verbose"]);
+    job.program(&program("alone"), what)
+}
+
+fn run(what: &[&str]) -> Outcome {
+    job(what).run()
+}
+
+/// The line of a program that begins with a word, without it.
+fn said(outcome: &Outcome, word: &str) -> String {
+    let line = outcome.out.lines().find_map(|line| line.strip_prefix(word));
+    outcome.check(line.is_some(), &format!("a line `{word}..` was expected"));
+    line.unwrap_or_default().trim().to_owned()
+}
+
+/// The sum of a run in which nobody dies, without logs, and how many calls a PE makes.
+fn without_a_loss() -> &'static (String, u32) {
+    static SUM: OnceLock<(String, u32)> = OnceLock::new();
+    SUM.get_or_init(|| {
+        let job = Job::new(PES).mode("raid5").program(&program("alone"), &["1", "0"]);
+        let outcome = job.run();
+        outcome.status(0);
+        (said(&outcome, "sum"), said(&outcome, "calls").parse().expect("a number"))
+    })
+}
+
+#[track_caller]
+fn right(outcome: &Outcome) {
+    outcome.status(0);
+    let sum = said(outcome, "sum");
+    outcome.check(sum == without_a_loss().0, "the sum of a run without a loss was expected");
+}
+
+#[track_caller]
+fn went_alone(outcome: &Outcome, losses: usize) {
+    outcome.check(outcome.count(ALONE) == losses, "it should have gone back alone");
+    outcome.check(outcome.count(ALL) + outcome.count(RESUMED) == 0, "nobody else should have");
+}
+
+#[track_caller]
+fn all_went(outcome: &Outcome, why: &str) {
+    outcome.check(outcome.count(ALL) == 1, "one line should say that all go back");
+    outcome.says(why);
+    outcome.check(outcome.count(RESUMED) == 1, "all should have gone back");
+    outcome.check(outcome.count(ALONE) == 0, "nobody should have gone back alone");
+}
+
+#[test]
+fn without_a_loss_logs_change_nothing() {
+    let outcome = run(&["1", "0"]);
+    right(&outcome);
+    outcome.check(outcome.count(ALONE) + outcome.count(ALL) == 0, "nothing was lost");
+}
+
+/// Every call of a PE, and each PE: before a call the PE has made all others.
+fn before_calls(victim: usize, most: usize) {
+    let calls: Vec<u32> = (1..=without_a_loss().1).collect();
+    for call in sample(calls, most) {
+        let outcome = run(&[&victim.to_string(), &call.to_string()]);
+        right(&outcome);
+        went_alone(&outcome, 1);
+    }
+}
+
+#[test]
+fn a_pe_dies_before_each_of_its_calls() {
+    before_calls(1, 12);
+}
+
+#[test]
+fn pe_0_dies_before_its_calls() {
+    before_calls(0, 4);
+}
+
+#[test]
+fn the_jacobi_iteration_goes_on_while_a_pe_goes_back() {
+    for at in ["1@3", "2@5:before", "0@4"] {
+        let job = Job::new(4).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").kill(&[at]);
+        let outcome = jacobi::job(job.args(&["--verbose"]), SMALL).run();
+        outcome.right_sum(SMALL);
+    }
+}
+
+#[test]
+fn a_substitute_that_dies_in_its_replay_is_replaced_and_goes_back_alone() {
+    let half = without_a_loss().1 / 2;
+    for call in [half, half + 7] {
+        let call = call.to_string();
+        let outcome = job(&["1", &call, "again"]).leaves("mark").run();
+        right(&outcome);
+        outcome.check(outcome.count("was killed by SIGKILL") == 2, "two losses were expected");
+        went_alone(&outcome, 1);
+    }
+}
+
+#[test]
+fn after_a_call_that_is_not_logged_all_go_back() {
+    // Round 5 is in the second interval; its last call is the atomic operation.
+    let per_round = without_a_loss().1 / 9;
+    let late = (per_round * 6 + 1).to_string();
+    let outcome = run(&["1", &late, "atomic"]);
+    outcome.status(0);
+    all_went(&outcome, "shmem_long_atomic_add, which is not logged");
+    // In the interval after it the PE goes back alone again.
+    let later = (per_round * 7 + 8).to_string();
+    let outcome = run(&["1", &later, "atomic"]);
+    outcome.status(0);
+    went_alone(&outcome, 1);
+}
+
+#[test]
+fn when_the_log_is_full_all_go_back_and_the_bytes_are_said() {
+    let per_round = without_a_loss().1 / 9;
+    let late = (per_round * 6 + 3).to_string();
+    let outcome = job(&["1", &late, "large"]).env("SHMEM_FT_LOG_LIMIT", "1M").run();
+    outcome.status(0);
+    all_went(&outcome, "its log needs");
+    let outcome = job(&["1", "0", "large"]).env("SHMEM_FT_LOG_LIMIT", "1M").run();
+    outcome.status(0).says("more than SHMEM_FT_LOG_LIMIT=1048576");
+    let outcome = job(&["1", &late, "large"]).env("SHMEM_FT_LOG_LIMIT", "8M").run();
+    outcome.status(0);
+    went_alone(&outcome, 1);
+}
+
+#[test]
+fn a_replay_that_differs_takes_all_back() {
+    let per_round = without_a_loss().1 / 9;
+    let call = (per_round * 5 + 8).to_string();
+    let outcome = run(&["1", &call, "varied"]);
+    outcome.check(outcome.count(ALL) == 1, "all should go back");
+    outcome.says("its replay makes another call than before");
+}
+
+#[test]
+fn a_lost_node_takes_all_back() {
+    let job = Job::new(4).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").args(&["--verbose"]);
+    let job = job.args(&["--nodes", "4"]).kill_node(&["1@3"]);
+    let outcome = jacobi::job(job, TINY).run();
+    outcome.right_sum(TINY).says("its node is lost, and its logs with it");
+    outcome.check(outcome.count(RESUMED) == 1, "all should have gone back");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_one_line() {
+    let refused = |env: &[(&str, &str)], line: &str| {
+        let job = Job::new(2).env("SHMEM_FT_ROLLBACK", "local");
+        let job = env.iter().fold(job, |job, (name, value)| job.env(name, value));
+        let outcome = jacobi::job(job, TINY).run();
+        outcome.status(2).says(line);
+        outcome.check(outcome.err.trim().lines().count() == 1, "one line was expected");
+    };
+    for mode in ["none", "single", "double"] {
+        let line = format!("local with SHMEM_FT_BACKUP_MODE={mode}: expected raid4, raid5 or rs");
+        refused(&[("SHMEM_FT_BACKUP_MODE", mode)], &line);
+    }
+    let shrink = [("SHMEM_FT_BACKUP_MODE", "raid5"), ("SHMEM_FT_SUBSTITUTE", "shrink")];
+    refused(&shrink, "SHMEM_FT_ROLLBACK=local with SHMEM_FT_SUBSTITUTE=shrink");
+    let small = [("SHMEM_FT_BACKUP_MODE", "raid5"), ("SHMEM_FT_LOG_LIMIT", "1000K")];
+    refused(&small, "SHMEM_FT_LOG_LIMIT=1000K: expected");
+}
