@@ -315,8 +315,7 @@ pub enum Down {
     Refused { why: String },
     /// Make the memory `memory` of `pe`: its place in the memory file of this node, empty.
     MakeMemory { pe: Pe, memory: u32 },
-    /// Start a process, meant for the number `pe` if for any; it says `Hello` and then waits to be
-    /// given one.
+    /// Start a process, meant for the number `pe` if for any; it says `Hello` and waits for one.
     Start { proc: ProcId, pe: Option<Pe> },
     /// Give the waiting process `proc` the number `pe`.
     Assign { proc: ProcId, welcome: Welcome },
@@ -373,8 +372,7 @@ pub enum Up {
     Opinion { node: u32, alive: bool },
     /// The process that it was asked to look after has not ended.
     Looked { proc: ProcId },
-    /// The PEs here that wait for long, and those that are stopped; said again while there are any,
-    /// and once when there are none.
+    /// The PEs here that wait for long, and those that are stopped; once more when none are.
     Waits { waits: Vec<Wait>, stopped: Vec<Pe> },
     /// The processes here.
     Dump(Answer),
@@ -395,8 +393,7 @@ pub enum Up {
 pub enum ToPe {
     /// First message: a parent-death pipe comes along, to be armed.
     ParentDeathPipe,
-    /// You are `pe`; the page of views comes along. With `oversubscribed` the machine has more PEs
-    /// than processors.
+    /// You are `pe`; the page of views comes along. `oversubscribed`: PEs take turns.
     Welcome { job: Box<Job>, welcome: Welcome, oversubscribed: bool },
     /// The memory file of `node`, as a descriptor: byte `i` of PE `k` is byte `k * L + i` of it,
     /// where L is the length of a segment.
