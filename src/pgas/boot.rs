@@ -47,7 +47,7 @@ use super::world::store::Store;
 use super::world::timing::Timing;
 use super::world::watch::Reached;
 use crate::control::page::Page;
-use crate::control::{CONTROL_FD, build};
+use crate::control::{CONTROL_FD, own_build};
 use crate::disk::load::{LoadTarget, load};
 use crate::fabric;
 use crate::trace;
@@ -151,7 +151,7 @@ fn receive_assignment(fd: i32) -> Result<Assignment, BootError> {
         return Err(ChannelError::Malformed(0).into());
     };
     process::arm(pipe)?;
-    channel.send(&Build(build()), &[])?;
+    channel.send(&Build(own_build()), &[])?;
     channel.send(&PeMessage::Hello, &[])?;
     let (message, mut fds) = channel.receive::<ToPe>()?;
     let (ToPe::Welcome { job, welcome, oversubscribed }, Some(page)) = (message, fds.pop()) else {

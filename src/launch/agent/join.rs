@@ -9,9 +9,9 @@ use raidshmem_core::message::Hello;
 use raidshmem_core::secret::Secret;
 use raidshmem_sys::machine;
 
-use crate::control::build;
 use crate::control::link::{Link, Net};
 use crate::control::noise::Side;
+use crate::control::own_build;
 use crate::launch::handshake::JoinError;
 
 /// How long connecting may take.
@@ -30,7 +30,7 @@ pub fn join(
     let beats = socket.local_addr().map_err(connect)?.port();
     let net = Net::new(stream, Side::Agent, secret).map_err(connect)?;
     let mut link = Link::Net(Box::new(net));
-    link.send(&Hello { build: build(), node, beats }, &[])?;
+    link.send(&Hello { build: own_build(), node, beats }, &[])?;
     link.send(&machine::enclosure(), &[])?;
     Ok((link, socket))
 }

@@ -320,6 +320,7 @@ fn environment_round_trips() {
         ("SHMEM_FT_ADOPT", "0"),
         ("SHMEM_FT_MAX_RESTARTS", "0"),
         ("SHMEM_FT_MEMORY_LIMIT", "1.5G"),
+        ("SHMEM_FT_LOG_LIMIT", "64M"),
         ("SHMEM_FT_NODE_TIMEOUT", "2.5"),
         ("SHMEM_FT_PE_TIMEOUT", "60"),
         ("SHMEM_FT_SCRUB", "off"),
@@ -368,7 +369,7 @@ fn markdown_has_a_row_for_every_setting() {
     assert_eq!(text.lines().count(), table().len() + 2);
     for (line, entry) in text.lines().skip(2).zip(table()) {
         assert!(line.starts_with(&format!("| `{}` | ", entry.name)));
-        assert_eq!(line.matches('|').count(), 5, "{line}");
+        assert_eq!(line.matches('|').count(), 6, "{line}");
     }
 }
 
