@@ -111,7 +111,7 @@ impl Head {
         Tiles { sums: &self.sums, len: self.data_len() }
     }
 
-    /// Bytes of a head whose frame begins with `bytes`, at least [`BEGIN`] of them.
+    /// Bytes of a head whose frame begins with `bytes`, at least [`bytes::BEGIN`] of them.
     ///
     /// # Errors
     /// They do not begin a file of a PE.
