@@ -202,7 +202,9 @@ fn a_disk_that_is_full_or_cannot_be_written_to_is_a_warning() {
     for (options, cause) in [("size=300k", "No space left"), ("ro", "Read-only file system")] {
         let store = Store::new();
         let mount = format!("mount -t tmpfs -o {options} none {}", store.text());
-        let outcome = jacobi::job(store.job("raid5", &["--nodes", "2"]), LONG).after(&mount).run();
+        // Time to read a checkpoint before the next: else it may be given up before it is written.
+        let job = store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_INTERVAL", "0.5");
+        let outcome = jacobi::job(job, LONG).after(&mount).run();
         outcome.right_sum(LONG).says("is not on disk: node ").says(cause);
         outcome.check(outcome.count("is not on disk: ") == 1, "one line was expected");
         // The first checkpoint, of an empty heap, may have room.
@@ -216,7 +218,7 @@ fn a_disk_that_vanishes_is_a_warning() {
         let store = Store::new();
         let gone = store.0.with_extension("gone");
         let job = store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_STORE_LAYOUT", layout);
-        let mut run = jacobi::job(job, LONG).start();
+        let mut run = jacobi::job(job.env("SHMEM_FT_INTERVAL", "0.5"), LONG).start();
         run.wait_for("set-1,");
         fs::rename(&store.0, &gone).expect("it goes");
         fs::write(&store.0, "").expect("something else stands there");
