@@ -8,6 +8,8 @@
  * middle and behind it. Run it by run.sh, which switches SHMEM_FT_AFFINITY on and off in turn.
  */
 #define _GNU_SOURCE
+#include "../../tests/c/restart.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <shmem.h>
@@ -182,14 +184,8 @@ int main(int argc, char **argv) {
             times[room.kernel][step] = now_ns() - begun;
         }
         step++;
-        if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
-            int *pes = NULL, *status = NULL;
-            size_t count = 0;
-            shmem_query_fault(&pes, &status, &count);
-            shmem_restart_pes(pes, count);
-            free(pes);
-            free(status);
-        }
+        if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS)
+            restart();
     }
     room.over = 1;
     pthread_barrier_wait(&room.begin);
