@@ -164,6 +164,13 @@ impl World {
         Stamp { number, job: self.job.id, pe, incarnation, whole }
     }
 
+    // ---- who speaks ---------------------------------------------------------------------------
+
+    /// True on the one PE that tells people what is the same on all: the lowest that lives.
+    pub(crate) fn speaks(&self) -> bool {
+        Pe::all(self.n_pes()).find(|&pe| !self.fewer.is_lost(pe)) == Some(self.me())
+    }
+
     // ---- what the launcher hears --------------------------------------------------------------
 
     /// A tile of PE `pe` that held when it was checked does not hold any more: asks for a new view,
