@@ -153,19 +153,64 @@ fn more_than_the_parity_covers_is_a_status() {
     prints(&outcome, "fallen: as it should be");
 }
 
+/// PEs die one after the other, and each is read from the checkpoint that those made who lived.
+#[test]
+fn those_that_live_protect_each_other_anew() {
+    for (job, lost) in [
+        (kept(6, "raid5"), &["1", "4", "0", "5"][..]),
+        (kept(5, "raid5").env("SHMEM_FT_SNAPSHOTS", "2"), &["0", "3", "1"]),
+        (kept(4, "raid4"), &["3", "0"]),
+        (kept(6, "rs").env("SHMEM_FT_PARITY", "2"), &["2", "5", "3"]),
+        (kept(8, "raid5").args(&["--nodes", "4"]).env("SHMEM_FT_GROUP_SIZE", "3"), &["7", "6"]),
+        (kept(4, "raid5").env("SHMEM_FT_DELTA", "on").env("SHMEM_FT_TRACK", "pages"), &["2", "0"]),
+    ] {
+        let outcome = job.program(&program("degraded"), &[&["rounds"], lost].concat()).run();
+        outcome.status(0);
+        prints(&outcome, "rounds: as it should be");
+    }
+}
+
+#[test]
+fn too_few_to_protect_each_other_keep_the_last_checkpoint() {
+    let outcome = kept(2, "raid5").program(&program("degraded"), &["last", "0"]).run();
+    outcome.status(0);
+    prints(&outcome, "last: as it should be");
+    let line = "PE 1: checkpoint refused: a group of 1 PE cannot hold 1 parity: needs at least 2";
+    outcome.check(outcome.err.contains(line), "the lowest that lives says why");
+}
+
+/// What a death at each step of a checkpoint leaves of 2 and 3.
+const LEFT_AT: [(&str, u32); 7] = [
+    ("before", 2),
+    ("quiesce", 2),
+    ("encode", 2),
+    ("encoded", 2),
+    ("copy", 3),
+    ("copied", 3),
+    ("after", 3),
+];
+
+/// A death at every step of the first checkpoint in new groups: all have the one before, of which
+/// both lost PEs can be read, or this one, of which the first cannot.
+#[test]
+fn a_death_in_the_first_checkpoint_of_new_groups_leaves_one_of_both() {
+    for (point, number) in LEFT_AT {
+        for snapshots in ["1", "2"] {
+            let job = kept(6, "rs").env("SHMEM_FT_PARITY", "2");
+            let job = job.env("SHMEM_FT_SNAPSHOTS", snapshots).kill(&[&format!("3@3:{point}")]);
+            let outcome = job.program(&program("degraded"), &["point", "1"]).run();
+            outcome.status(0);
+            let read = outcome.out.matches(&format!("has read checkpoint {number}")).count();
+            outcome.check(read == 4, &format!("all have checkpoint {number} at {point}"));
+        }
+    }
+}
+
 /// A death at every step of a checkpoint: what is read of all PEs, the lost one too, is of the one
 /// before or of this one, and the same on all.
 #[test]
 fn a_death_in_a_checkpoint_leaves_one_that_can_be_read_of_all() {
-    for (point, number) in [
-        ("before", 2),
-        ("quiesce", 2),
-        ("encode", 2),
-        ("encoded", 2),
-        ("copy", 3),
-        ("copied", 3),
-        ("after", 3),
-    ] {
+    for (point, number) in LEFT_AT {
         for snapshots in ["1", "2"] {
             let job = kept(4, "raid5").env("SHMEM_FT_SNAPSHOTS", snapshots);
             let job = job.kill(&[&format!("1@3:{point}")]);
