@@ -105,15 +105,38 @@ fn a_product_of_matrices_loses_the_tasks_that_were_begun() {
 
 #[test]
 fn a_death_in_an_update_of_two_copies_leaves_one_whole() {
-    let mut torn = 0;
-    for seed in 0..8u32 {
-        let outcome = run(6, "twice", &[&seed.to_string(), "4000000"]);
+    let torn = |args: &[&str]| {
+        let outcome = run(6, "twice", args);
         outcome.status(0);
         prints(&outcome, "4 writers died, ");
         let words: Vec<&str> = outcome.out.split(' ').collect();
-        torn += words.get(3).and_then(|word| word.parse().ok()).unwrap_or(0);
+        [3, 8].map(|at: usize| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(0))
+    };
+    let seeds = (0..8u32).map(|seed| torn(&[&seed.to_string(), "4000000"]));
+    let [first, second] = seeds.fold([0; 2], |sum, torn: [u32; 2]| [0, 1].map(|at| sum[at] + torn[at]));
+    assert!(first + second > 0, "no writer died in the midst of a copy");
+    // Each copy has 64 pages.
+    assert_eq!(torn(&["at", "0", "-1", "0", "-1"]), [0, 0]);
+    assert_eq!(torn(&["at", "5", "20", "40", "60"]), [4, 0]);
+    assert_eq!(torn(&["at", "72", "85", "105", "120"]), [0, 4]);
+}
+
+/// Where PEs live on several nodes the copies are on two of them.
+#[test]
+fn two_copies_are_kept_on_two_nodes() {
+    let nodes = |args: &[&str]| {
+        let job = job(6).args(&["--nodes", "3"]).program(&program("fewer"), args);
+        job.run()
+    };
+    let line = "shmemx_ft_put2: shadow 1: expected a PE on another node than pe 0, so that no loss";
+    let outcome = nodes(&["one-node"]);
+    outcome.status(2);
+    outcome.check(outcome.err.contains(line), "a line");
+    for args in [["shadows", "2"], ["one-node-left", "2"]] {
+        let outcome = nodes(&args);
+        outcome.status(0);
+        prints(&outcome, &format!("{}: as it should be", args[0]));
     }
-    assert!(torn > 0, "no writer died in the midst of a copy");
 }
 
 #[test]
