@@ -9,10 +9,10 @@
 //!
 //! A task makes the amplitudes of one pair `ij` for one iteration. Amplitudes lie in a global
 //! array: those of a pair on its *home*, and again on a *shadow*, a member of the team on another
-//! node, both updated by `put2`. A counter on the first member hands out the tasks but the first of each
-//! member. After a loss the living make a team of those that are left, every pair that had a copy
-//! on a lost PE gets another one from the copy that is left, and the tasks that are not marked as
-//! done are handed out again: lost is what a dead PE was in the middle of, and nothing else.
+//! node, both updated by `put2`. A counter on the first member hands out the tasks but the first of
+//! each member. After a loss the living make a team of those that are left, every pair that had a
+//! copy on a lost PE gets another one from the copy that is left, and the tasks that are not marked
+//! as done are handed out again: lost is what a dead PE was in the middle of, and nothing else.
 //!
 //! The sums of a pair are taken by one PE in one order, so the digest at the end does not depend on
 //! who did what, or died.

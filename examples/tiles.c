@@ -6,11 +6,11 @@
  *
  * A task makes one tile of the product, of TILES by TILES tiles. Tiles of the factors and of the
  * product lie in global arrays: each on its home, and again on a shadow, a member of the team on
- * another node (shmemx_ft_put2, shmemx_ft_shadow). After a loss the living make a team of those that are left; a tile that
- * had a copy on a lost PE gets another one from the copy that is left, and the tasks that are not
- * marked as done are handed out again: that is the next round. So a loss costs the task that the
- * PE was in the middle of. With PE@ROUND that PE kills itself in its first task of that round, or
- * at its end.
+ * another node (shmemx_ft_put2, shmemx_ft_shadow). After a loss the living make a team of those
+ * that are left; a tile that had a copy on a lost PE gets another one from the copy that is left,
+ * and the tasks that are not marked as done are handed out again: that is the next round. So a loss
+ * costs the task that the PE was in the middle of. With PE@ROUND that PE kills itself in its first
+ * task of that round, or at its end.
  */
 #include <shmem.h>
 #include <shmem_ft.h>

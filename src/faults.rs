@@ -176,17 +176,13 @@ fn forget_changes(world: &World) {
 
 /// The groups of those that live, without the `lost`: those of the last checkpoint, if all of them
 /// live, or new ones, or why there are none. None on all PEs if there is another loss.
-fn groups_without(
-    world: &World,
-    lost: u32,
-) -> Option<Result<Arc<Protection>, ProtectionError>> {
+fn groups_without(world: &World, lost: u32) -> Option<Result<Arc<Protection>, ProtectionError>> {
     let last = world.store.protection()?;
     // A PE that is lost stays lost, so as many are the same.
     if Pe::all(world.n_pes()).filter(|&pe| !last.holds(pe)).count() == lost as usize {
         return Some(Ok(last));
     }
-    let living: Vec<Pe> =
-        Pe::all(world.n_pes()).filter(|&pe| !world.fewer.is_lost(pe)).collect();
+    let living: Vec<Pe> = Pe::all(world.n_pes()).filter(|&pe| !world.fewer.is_lost(pe)).collect();
     let knows_no_other = world.n_pes() - living.len() == lost as usize;
     let agreed = world.agree_all(Call::Checkpoint.name(), (knows_no_other.into(), 0));
     if agreed.value != 1 || agreed.lost != lost {

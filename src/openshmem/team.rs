@@ -165,13 +165,14 @@ pub fn to_world(team: Team, pe: i32) -> Option<Pe> {
     u32::try_from(pe_of(list_of(team).0, (start, stride), index)).ok().map(Pe)
 }
 
-/// The PE of a team that is to keep the second copy of what a PE of it has; None if there is none.
-pub fn shadow(team: Team, pe: usize) -> Option<usize> {
+/// The member of a team that is to keep the second copy of what a member has; None if there is
+/// none.
+pub fn shadow(team: Team, member: usize) -> Option<usize> {
     let (_, _, size) = members(team)?;
     let segments = pgas::world().segments;
     let nodes = (0..size as i32).filter_map(|pe| to_world(team, pe));
     let nodes: Vec<u32> = nodes.map(|pe| segments.node_of(pe)).collect();
-    shadow_of(&nodes, pe)
+    shadow_of(&nodes, member)
 }
 
 /// Which PE of a team a PE of the world is; -1 if it is none.

@@ -80,7 +80,9 @@ impl Scrub {
         match self.look((spot, extent.number), &protection, turns) {
             Seen::Whole if spot == Spot::Header => {}
             Seen::Whole => self.count(|counts| counts.bytes += TILE as u64),
-            Seen::Damaged if self.patrol.is_news(spot) => self.damaged(spot, extent.number, &protection),
+            Seen::Damaged if self.patrol.is_news(spot) => {
+                self.damaged(spot, extent.number, &protection)
+            }
             Seen::Damaged | Seen::Nothing => {}
         }
     }

@@ -3,8 +3,8 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use raidshmem_core::message::Scrubbed;
 use raidshmem_core::quantity::CheckpointNumber;

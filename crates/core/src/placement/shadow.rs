@@ -1,4 +1,5 @@
-//! Chooses where the second copy of what a PE has lies: on another node, so that no loss takes both.
+//! Chooses where the second copy of what a PE has lies: on another node, so that no loss takes
+//! both.
 //!
 //! All members are shifted by the same number of places, the least with which nobody has its shadow
 //! on its own node: then each PE is the shadow of one. Where there is no such number, because a
@@ -11,7 +12,7 @@
 pub fn shadow(nodes: &[u32], of: usize) -> Option<usize> {
     let (members, own) = (nodes.len(), *nodes.get(of)?);
     let shifted = |member: usize, by: usize| (member + by) % members;
-    let parts = |by: &usize| (0..members).all(|member| nodes[member] != nodes[shifted(member, *by)]);
+    let parts = |by: &usize| (0..members).all(|at| nodes[at] != nodes[shifted(at, *by)]);
     let elsewhere = |by: &usize| nodes[shifted(of, *by)] != own;
     let by = (1..members).find(parts).or_else(|| (1..members).find(elsewhere));
     (members > 1).then(|| shifted(of, by.unwrap_or(1)))
