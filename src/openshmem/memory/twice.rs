@@ -12,7 +12,6 @@
 //! Invariant: the copies are on two nodes, as long as PEs live on several.
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::view::{Member, State};
 
 use super::address::{In, Sym};
 use super::rma;
@@ -52,9 +51,7 @@ fn check_apart(call: &'static str, world: &World, [first, shadow]: [Pe; 2]) {
         return;
     }
     let node = world.segments.node_of(first);
-    let elsewhere = |pe: &Member| pe.state == State::Alive && pe.node != node;
-    let view = world.members.joined_view().clone();
-    if view.is_some_and(|view| view.pes.iter().any(elsewhere)) {
+    if world.has_other_nodes(node) {
         misuse(
             call,
             format_args!(
