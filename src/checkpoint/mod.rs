@@ -129,8 +129,10 @@ pub fn agree(
         snapshot: layout.region_len,
         limit: world.settings().memory_limit,
     };
-    let lives = |pe: usize| view.pes[pe].state == State::Alive;
-    let machines = world.machines_of(view).into_iter().enumerate();
-    let machines = machines.map(|(pe, machine)| if lives(pe) { machine } else { NOWHERE });
-    intent::agree(all, &machines.collect::<Vec<u32>>(), &bounds)
+    let machines = world.machines_of(view).into_iter().zip(&view.pes);
+    let living = machines.map(|(machine, member)| match member.state {
+        State::Alive => machine,
+        _ => NOWHERE,
+    });
+    intent::agree(all, &living.collect::<Vec<u32>>(), &bounds)
 }

@@ -213,10 +213,11 @@ const LEFT_AT: [(&str, u32); 7] = [
 ];
 
 /// A death at every step of the first checkpoint in new groups: all have the one before, of which
-/// both lost PEs can be read, or this one, of which the first cannot.
+/// both lost PEs can be read, or this one, of which the first cannot. `before` it is the call that
+/// reports the first loss.
 #[test]
 fn a_death_in_the_first_checkpoint_of_new_groups_leaves_one_of_both() {
-    for (point, number) in LEFT_AT {
+    for (point, number) in LEFT_AT.into_iter().skip(1) {
         for snapshots in ["1", "2"] {
             let job = kept(6, "rs").env("SHMEM_FT_PARITY", "2");
             let job = job.env("SHMEM_FT_SNAPSHOTS", snapshots).kill(&[&format!("3@3:{point}")]);
