@@ -3,8 +3,9 @@
 //!
 //! Left out: types of tests, of benchmarks and of examples.
 
-use super::{CRATES, File, code_only, expect_none, line_of, rust, snippet, words};
-use crate::pure::test_modules;
+use super::code::{code_only, line_of, words};
+use super::files::{CRATES, File, expect_none, rust, snippet};
+use super::pure::test_modules;
 
 /// Words that each named several types.
 const ONCE: &[&str] = &[
