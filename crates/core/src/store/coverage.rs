@@ -194,11 +194,11 @@ impl Coverage {
     }
 
     /// The same by offset in the segment.
-    pub fn places(&self) -> Places {
+    pub fn places(&self) -> LinePlaces {
         let by_offset = |&(start, at, len): &(usize, usize, usize)| (at, start, len);
         let mut extents: Vec<_> = self.extents.iter().map(by_offset).collect();
         extents.sort_unstable();
-        Places { extents }
+        LinePlaces { extents }
     }
 
     /// The pieces of the segment that make up `range` of the line. What lies beyond the end of the
@@ -230,12 +230,12 @@ impl Piece {
 
 /// Where bytes of the segment are in the line.
 #[derive(Debug)]
-pub struct Places {
+pub struct LinePlaces {
     /// (offset in the segment, start in the line, length), by offset.
     extents: Vec<(usize, usize, usize)>,
 }
 
-impl Places {
+impl LinePlaces {
     /// The parts of the line that lie in `range` of the segment.
     pub fn of(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let first = self.extents.partition_point(|&(at, _, len)| at + len <= range.start);
