@@ -2,8 +2,8 @@
 //!
 //! What did not change is not computed, and where little did a tile is brought up to date from what
 //! it was ([`TileStep`]). Snapshots are those of the last checkpoint until all have encoded, so
-//! what a changed source was can be read there; it is believed only if its checksum holds, like the old
-//! tile of parity. If either does not, the tile is computed from all sources.
+//! what a changed source was can be read there; it is believed only if its checksum holds, like the
+//! old tile of parity. If either does not, the tile is computed from all sources.
 //!
 //! With a second snapshot the tiles that are read for the first parity over them are written into
 //! it on the way, as [`super::copy`] says.

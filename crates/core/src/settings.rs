@@ -2,7 +2,8 @@
 //!
 //! Every setting is one [`Setting`] of [`table()`]: its name, its [`ValueKind`] (which holds the
 //! bounds and does the parsing), its default, one sentence, a reason to change it, how it is stored
-//! in [`Settings`] and how it is read back. Nothing else in the library looks at `SHMEM_*` variables.
+//! in [`Settings`] and how it is read back. Nothing else in the library looks at `SHMEM_*`
+//! variables.
 //!
 //! Invariants: `from_env(s.to_env()) == s` for every `s` that `from_env` returned; an unknown
 //! `SHMEM_FT_*` name or a value outside its bounds is one line that says what is allowed, never a
