@@ -96,6 +96,7 @@ impl Coverage {
         for hole in excluded {
             all = all.into_iter().flat_map(|range| without(range, hole)).collect();
         }
+        all.retain(|range| !range.is_empty());
         let count = all.len() + 1;
         let pairs = (count + excluded.len()) * 16;
         let need = (FIXED + pairs + state.len() + private.len()).next_multiple_of(PAGE);
@@ -374,6 +375,16 @@ mod tests {
         let all = layout.heap..layout.heap + 4096;
         let (coverage, _) = Coverage::build(&layout, &[], &heap, &[all], &[]).unwrap();
         assert_eq!(coverage.extents.len(), 1);
+    }
+
+    #[test]
+    fn an_empty_range_is_none() {
+        let layout = Layout::new(1 << 20, 4);
+        let (heap, at) = (Heap::new(layout.heap_len), layout.statics);
+        let ranges = [at..at, at + 8..at + 24, at + 24..at + 24];
+        let (coverage, bytes) = Coverage::build(&layout, &ranges, &heap, &[], &[]).unwrap();
+        assert_eq!(coverage.extents.len(), 2);
+        assert_eq!(Coverage::parse(&layout, &bytes).unwrap().coverage, coverage);
     }
 
     #[test]
