@@ -33,7 +33,8 @@ pub fn put(
     if first.pe == shadow.pe {
         misuse(call, format_args!("shadow {}: expected another PE than pe", shadow.pe));
     }
-    if world.segments.node_of(pes[0]) == world.segments.node_of(pes[1]) {
+    let is_one_node = world.segments.node_of(pes[0]) == world.segments.node_of(pes[1]);
+    if is_one_node && world.comm.has_several_nodes() {
         check_apart(call, world, pes);
     }
     for target in [first, shadow] {
@@ -50,8 +51,7 @@ fn check_apart(call: &'static str, world: &World, [first, shadow]: [Pe; 2]) {
     if [first, shadow].into_iter().any(|pe| world.goes_on() && world.is_lost_now(pe)) {
         return;
     }
-    let node = world.segments.node_of(first);
-    if world.has_other_nodes(node) {
+    if world.comm.has_several_nodes() {
         misuse(
             call,
             format_args!(

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
@@ -27,6 +27,8 @@ pub struct Communication {
     pub(in crate::pgas) streams: Streams,
     /// The meetings of a barrier, in the view joined.
     nodes: ArcSwap<Nodes>,
+    /// PEs live on several nodes in that view.
+    several: AtomicBool,
     /// Barriers begun since the last reset, by whose they are.
     epochs: [AtomicU64; 2],
 }
@@ -35,7 +37,8 @@ impl Communication {
     /// Before a view is joined.
     pub(in crate::pgas) fn new(far: Option<Far>, n_pes: usize) -> Communication {
         let (streams, nodes) = (Streams::new(n_pes), ArcSwap::default());
-        Communication { far, streams, nodes, epochs: Default::default() }
+        let several = AtomicBool::new(false);
+        Communication { far, streams, nodes, several, epochs: Default::default() }
     }
 
     /// The meetings of a barrier.
@@ -44,9 +47,16 @@ impl Communication {
         self.nodes.load()
     }
 
-    /// Another view is joined.
-    pub(in crate::pgas) fn set_nodes(&self, nodes: Nodes) {
+    /// Another view is joined, in which PEs live on `several` nodes or on one.
+    pub(in crate::pgas) fn set_nodes(&self, nodes: Nodes, several: bool) {
         self.nodes.store(Arc::new(nodes));
+        self.several.store(several, Ordering::Relaxed); // a hint for who adopts no view meanwhile
+    }
+
+    /// True if PEs live on several nodes, in the view joined.
+    #[inline]
+    pub fn has_several_nodes(&self) -> bool {
+        self.several.load(Ordering::Relaxed)
     }
 
     /// Counts of barriers begun.

@@ -37,7 +37,7 @@ use raidshmem_core::message::{Flaw, Job, ToPe};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::settings::{Collectives, Settings};
 use raidshmem_core::store::stamp::Stamp;
-use raidshmem_core::view::{Member, State, View};
+use raidshmem_core::view::{State, View};
 use raidshmem_segment::waits::Waiting;
 
 use self::comm::Communication;
@@ -125,7 +125,10 @@ impl World {
     /// The recovery is over: this PE is a member of `view`.
     pub(crate) fn join(&self, view: &View) {
         self.members.join(view);
-        self.comm.set_nodes(Nodes::of(view, self.me(), self.comm.has_engine()));
+        let mut living = view.pes.iter().filter(|pe| pe.state == State::Alive);
+        let first = living.next().map(|pe| pe.node);
+        let several = living.any(|pe| Some(pe.node) != first);
+        self.comm.set_nodes(Nodes::of(view, self.me(), self.comm.has_engine()), several);
         self.join_apart();
     }
 
@@ -217,12 +220,6 @@ impl World {
         let view = self.members.joined_view();
         let view = view.as_ref()?;
         Some(pes.map(|pe| view.pes[pe].node).collect())
-    }
-
-    /// True if PEs live on other nodes than this one, in the view joined.
-    pub fn has_other_nodes(&self, node: u32) -> bool {
-        let elsewhere = |pe: &Member| pe.state == State::Alive && pe.node != node;
-        self.members.joined_view().as_ref().is_some_and(|view| view.pes.iter().any(elsewhere))
     }
 
     /// The machine that each PE of `view` runs on.
