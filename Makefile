@@ -75,9 +75,9 @@ mutants:
 	@.ci/mutants $(NAMES)
 
 # Cost of checkpoint and rebuild against bytes, PEs, group size and parity: target/scaling*.
-# START=1: time of jobs of 64 to 1,024 PEs that only start and end.
+# START=1: time of jobs of 64 to 1,024 PEs that only start and end, beside Open MPI's.
 scaling: build
-	@.ci/setup build
+	@.ci/setup $(if $(START),peers,build)
 	$(CARGO) bench --locked --bench scaling -- \
 		$(if $(START),--start) $(if $(QUICK),--quick) $(if $(RECORD),--record)
 

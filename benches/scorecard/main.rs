@@ -17,6 +17,7 @@ mod figure;
 mod guests;
 mod jacobi;
 mod network;
+mod peer;
 mod programs;
 mod record;
 mod small;
