@@ -59,9 +59,7 @@ use raidshmem_fabric::{Ask, Engine, FabricError, Local, Lost, Read, Write};
 use raidshmem_sys::futex;
 
 use self::links::{Connection, Connections, attend, report};
-use self::message::{
-    ANSWER, Address, DATA, READ, REQUEST, SegmentPart, WRITE, decode, encode,
-};
+use self::message::{ANSWER, Address, DATA, READ, REQUEST, SegmentPart, WRITE, decode, encode};
 use self::raw::{Operation, Status, Worker};
 use self::shared::Shared;
 use self::turns::{Inside, Place, SHORT, Turns};
@@ -331,8 +329,7 @@ impl Engine for Ucx {
     fn quiet(&self, peers: &[Pe]) -> Result<(), Lost> {
         let state = self.turns.enter();
         let used = peers.iter().filter_map(|&pe| state.used(pe));
-        let flushes: Vec<Begun> =
-            used.map(|(endpoint, lost)| (endpoint.flush(), lost)).collect();
+        let flushes: Vec<Begun> = used.map(|(endpoint, lost)| (endpoint.flush(), lost)).collect();
         drop(state);
         let mut result = Ok(());
         for flush in flushes {

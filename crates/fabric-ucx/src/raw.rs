@@ -216,11 +216,7 @@ impl Worker {
     }
 
     /// An endpoint to the worker at `address`. `failure` is set when it breaks.
-    pub fn connect(
-        &self,
-        address: &[u8],
-        failure: &'static Failure,
-    ) -> Result<Endpoint, Status> {
+    pub fn connect(&self, address: &[u8], failure: &'static Failure) -> Result<Endpoint, Status> {
         let params = ucp_ep_params {
             field_mask: u64::from(
                 UCP_EP_PARAM_FIELD_REMOTE_ADDRESS

@@ -124,7 +124,12 @@ impl Shared {
     }
 
     /// Where bytes of a window are at the peer.
-    pub(super) fn remote(&self, window: usize, (base, key): RemoteAddress, offset: usize) -> RemoteAddress {
+    pub(super) fn remote(
+        &self,
+        window: usize,
+        (base, key): RemoteAddress,
+        offset: usize,
+    ) -> RemoteAddress {
         (base + (offset - self.windows.range(window).start) as u64, key)
     }
 
