@@ -53,7 +53,7 @@ static void put(int form, int at, long value, int pe) {
 }
 
 /* Many puts, completed in windows; how often they asked for memory. Quiets are not counted. */
-static long puts(int form, int pe) {
+static long put_many(int form, int pe) {
     long sum = 0;
     for (int i = 0; i < PUTS; i++) {
         long before = asked;
@@ -70,14 +70,14 @@ int main(void) {
     CHECK(shmem_n_pes() == 2);
     int other = 1 - shmem_my_pe();
     CHECK(shmem_ptr(words, other) == NULL);
-    puts(0, other); /* connections are made, and what keeps its memory has it */
+    put_many(0, other); /* connections are made, and what keeps its memory has it */
     shmem_barrier_all();
     long before = asked;
     shmem_long_p(&words[0], 1, other);
     shmem_quiet();
     CHECK(asked > before); /* a quiet does ask: what libraries do is counted */
     for (int form = 0; form < 4; form++) {
-        long sum = puts(form, other);
+        long sum = put_many(form, other);
         printf("short: PE %d, form %d: %ld of %d puts\n", shmem_my_pe(), form, sum, PUTS);
         CHECK(sum == 0);
         shmem_barrier_all();

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::Ucx;
 use crate::bytes::PIECE;
-use crate::links::Connections;
+use crate::links::{Connections, Usable};
 use crate::message::{Data, READ, REQUEST, Request, WRITE, Wanted, encode};
 use crate::shared::Replies;
 
@@ -37,9 +37,9 @@ impl Ucx {
         pe: Pe,
         (id, ticket, body): (u32, u64, T),
     ) -> Result<Lost, Lost> {
-        let way = state.way(pe)?;
+        let Usable { endpoint, lost, .. } = state.usable(pe)?;
         let message = encode(&self.shared.letter(ticket, body));
-        way.endpoint.send(id, message, true).map(|()| way.lost).map_err(|_| way.lost)
+        endpoint.send(id, message, true).map(|()| lost).map_err(|_| lost)
     }
 
     /// Asks `pe` for what comes to `replies`.
@@ -77,7 +77,7 @@ impl Ucx {
             self.complete(|_| room().then_some(()));
         }
         let mut state = self.turns.enter();
-        state.way(pe)?;
+        state.usable(pe)?;
         shared.unanswered[pe.at()].fetch_add(1, Ordering::SeqCst);
         shared.unanswered_all.fetch_add(1, Ordering::SeqCst);
         let said = self.say(&mut state, pe, (id, 0, body));

@@ -62,7 +62,7 @@ use self::links::{Connection, Connections, attend, report};
 use self::message::{ANSWER, Address, DATA, READ, REQUEST, SegmentPart, WRITE, decode, encode};
 use self::raw::{Operation, Status, Worker};
 use self::shared::Shared;
-use self::turns::{Inside, Place, SHORT, Turns};
+use self::turns::{Inside, LeftPut, SHORT, Turns};
 use raidshmem_sys::lock;
 
 /// Variables that UCX's libraries read, and why they are not left at their defaults.
@@ -243,15 +243,15 @@ type Begun = (Operation, Lost);
 /// # Safety
 /// The bytes stay as they are until the operation is over.
 unsafe fn begin_put(state: &mut Connections, write: &Write) -> Result<Begun, Lost> {
-    let (way, len) = (state.way(write.pe)?, write.from.len());
-    let (to, key) = way.place(write.offset, len);
+    let (link, len) = (state.usable(write.pe)?, write.from.len());
+    let (to, key) = link.place(write.offset, len);
     // SAFETY: the caller's promise.
-    Ok((unsafe { way.endpoint.put(write.from.as_ptr(), len, to, key) }, way.lost))
+    Ok((unsafe { link.endpoint.put(write.from.as_ptr(), len, to, key) }, link.lost))
 }
 
 impl Inside for Connections {
     /// What is lost with a connection its next quiet tells.
-    fn begin(&mut self, place: &'static Place) {
+    fn begin(&mut self, place: &'static LeftPut) {
         let (pe, offset, len) = place.target();
         // SAFETY: a place lives for ever, and has so many bytes.
         let from = unsafe { std::slice::from_raw_parts(place.bytes(), len) };
@@ -306,10 +306,10 @@ impl Engine for Ucx {
             return self.read(reads);
         }
         let begin = |state: &mut Connections, read: &mut Read| {
-            let (way, len) = (state.way(read.pe)?, read.into.len());
-            let (from, key) = way.place(read.offset, len);
+            let (link, len) = (state.usable(read.pe)?, read.into.len());
+            let (from, key) = link.place(read.offset, len);
             // SAFETY: all are waited for, whatever happens; borrowed until then.
-            Ok((unsafe { way.endpoint.get(read.into.as_mut_ptr(), len, from, key) }, way.lost))
+            Ok((unsafe { link.endpoint.get(read.into.as_mut_ptr(), len, from, key) }, link.lost))
         };
         self.each(reads.iter_mut(), begin, |begun| self.finish(begun))
     }

@@ -23,7 +23,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::message::{Address, SegmentPart};
 use crate::raw::{Endpoint, Failure, Key, Operation, Worker};
 use crate::shared::{NOBODY, Owed, Shared};
-use crate::turns::{PLACES, Place, Turns};
+use crate::turns::{LeftPut, PLACES, Turns};
 use raidshmem_sys::lock;
 
 /// How long the thread for progress stays away from those that help.
@@ -78,7 +78,7 @@ impl Connection {
 }
 
 /// A connection that works, as an operation needs it.
-pub(super) struct Way<'a> {
+pub(super) struct Usable<'a> {
     pub endpoint: Endpoint,
     /// What to say if the operation fails.
     pub lost: Lost,
@@ -86,7 +86,7 @@ pub(super) struct Way<'a> {
     parts: &'a [SegmentPart; 2],
 }
 
-impl Way<'_> {
+impl Usable<'_> {
     /// Address and key of `len` bytes at `offset`.
     pub fn place(&self, offset: usize, len: usize) -> (u64, Key) {
         let at = usize::from(offset as u64 >= self.parts[1].offset);
@@ -104,7 +104,7 @@ pub(super) struct Connections {
     /// Endpoints that are being closed.
     closing: Vec<Operation>,
     /// Puts that were left and are under way.
-    pub left: Vec<(Operation, &'static Place)>,
+    pub left: Vec<(Operation, &'static LeftPut)>,
     shared: &'static Shared,
 }
 
@@ -125,7 +125,7 @@ impl Connections {
     }
 
     /// The connection to `pe`, made now if this is its first use.
-    pub fn way(&mut self, pe: Pe) -> Result<Way<'_>, Lost> {
+    pub fn usable(&mut self, pe: Pe) -> Result<Usable<'_>, Lost> {
         let Connections { worker, links, shared, .. } = self;
         let nobody = Lost { pe, incarnation: Incarnation(NOBODY) };
         let link = links.get_mut(pe.at()).and_then(Option::as_mut).ok_or(nobody)?;
@@ -139,7 +139,7 @@ impl Connections {
         match &link.end {
             End::Made(made) if made.works() => {
                 let (endpoint, keys, parts) = (made.endpoint, &made.keys, &link.address.parts);
-                Ok(Way { endpoint, lost, keys, parts })
+                Ok(Usable { endpoint, lost, keys, parts })
             }
             _ => {
                 shared.whole[pe.at()].store(false, Ordering::Relaxed);
@@ -184,9 +184,9 @@ impl Connections {
             !over
         });
         for Owed { pe, incarnation, id, answer } in std::mem::take(&mut *lock(&self.shared.owed)) {
-            let way = self.way(pe).ok().filter(|way| way.lost.incarnation == incarnation);
+            let link = self.usable(pe).ok().filter(|link| link.lost.incarnation == incarnation);
             // If it cannot be sent, the connection is broken and the other side knows.
-            let _ = way.map(|way| way.endpoint.send(id, answer, false));
+            let _ = link.map(|link| link.endpoint.send(id, answer, false));
         }
         worked
     }

@@ -202,7 +202,8 @@ impl Shared {
             READ => {
                 let asked = self.accepted::<Wanted>(message)?;
                 let Wanted { offset, len } = asked.body;
-                let bytes = bytes::read(segment, offset, len).unwrap_or_default(); // or there are none
+                let bytes = bytes::read(segment, offset, len); // None: there are none to be had
+                let bytes = bytes.unwrap_or_default();
                 self.answer(&asked, (DATA, Data { offset, bytes: &bytes }), reply);
             }
             WRITE => {

@@ -32,7 +32,7 @@ const BEGUN: u8 = 3;
 
 /// A short put that was left.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub(super) struct LeftPut {
     state: AtomicU8,
     len: AtomicU8,
     pe: AtomicU32,
@@ -40,14 +40,14 @@ pub(super) struct Place {
     word: AtomicU64,
 }
 
-impl Place {
+impl LeftPut {
     /// Whom it is for, where it goes, and how many bytes.
     pub fn target(&self) -> (Pe, usize, usize) {
         let offset = self.offset.load(Ordering::Relaxed);
         (Pe(self.pe.load(Ordering::Relaxed)), offset, self.len.load(Ordering::Relaxed).into())
     }
 
-    /// Where its bytes are: they do not change before [`Place::over`].
+    /// Where its bytes are: they do not change before [`LeftPut::over`].
     pub fn bytes(&self) -> *const u8 {
         self.word.as_ptr().cast_const().cast()
     }
@@ -65,15 +65,15 @@ impl Place {
 
 /// What one thread at a time is inside of.
 pub(super) trait Inside: 'static {
-    /// Begins a put that was left, and calls [`Place::over`] when it is over.
-    fn begin(&mut self, place: &'static Place);
+    /// Begins a put that was left, and calls [`LeftPut::over`] when it is over.
+    fn begin(&mut self, place: &'static LeftPut);
 }
 
 /// The turns.
 #[derive(Debug)]
 pub(super) struct Turns<T> {
     inside: Mutex<T>,
-    places: [Place; PLACES],
+    places: [LeftPut; PLACES],
     /// A put was left since somebody looked.
     any: AtomicBool,
     /// Where the next search for a free place begins.
@@ -85,7 +85,7 @@ impl<T: Inside> Turns<T> {
     pub fn new(inside: T) -> Turns<T> {
         Turns {
             inside: Mutex::new(inside),
-            places: std::array::from_fn(|_| Place::default()),
+            places: std::array::from_fn(|_| LeftPut::default()),
             any: AtomicBool::new(false),
             next: AtomicUsize::new(0),
         }
@@ -188,18 +188,18 @@ mod tests {
     struct Sums {
         left: u64,
         sum: u64,
-        under_way: Vec<&'static Place>,
+        under_way: Vec<&'static LeftPut>,
     }
 
     impl Inside for Sums {
-        fn begin(&mut self, place: &'static Place) {
+        fn begin(&mut self, place: &'static LeftPut) {
             let (pe, offset, len) = place.target();
             assert_eq!((pe, len), (Pe(offset as u32 + 1), SHORT));
             self.left += 1;
             self.sum += place.word.load(Ordering::Relaxed);
             self.under_way.push(place);
             if self.under_way.len() > 4 {
-                self.under_way.drain(..).for_each(Place::over);
+                self.under_way.drain(..).for_each(LeftPut::over);
             }
         }
     }
