@@ -115,9 +115,13 @@ impl Ucx {
                 let asked = self.ask(state, pe, (READ, wanted), replies)?;
                 Ok((asked, into))
             },
-            |(asked, into)| match self.reply(asked, replies)? {
-                bytes if bytes.len() == into.len() => Ok(into.copy_from_slice(&bytes)),
-                _ => Err(asked.1),
+            |(asked, into)| {
+                let bytes = self.reply(asked, replies)?;
+                if bytes.len() != into.len() {
+                    return Err(asked.1);
+                }
+                into.copy_from_slice(&bytes);
+                Ok(())
             },
         )
     }
