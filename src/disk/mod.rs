@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! step       a process may be killed before any step that changes files
+//! claim      what a PE is told while a checkpoint in its memory is written
 //! source     reading the store of a PE without its help
 //! variables  what lies where in the statics of a program
 //! files      opening the files of a set
@@ -21,12 +22,13 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+mod claim;
 pub mod files;
 pub mod held;
 pub mod load;
 pub mod sets;
 mod source;
-mod step;
+pub mod step;
 pub mod variables;
 pub mod write;
 

@@ -376,7 +376,10 @@ impl<'a> RealMemory<'a> {
             Op::ShowCall => self.show_call(driver),
             Op::Quiet => world.quiet_all(),
             Op::Describe => self.describe(number),
-            Op::Prepare => checkpoint::prepare(world, protection, self.len),
+            Op::Prepare => {
+                checkpoint::keep(world, protection, number);
+                checkpoint::prepare(world, protection, self.len);
+            }
             Op::Compare => {
                 let changes = delta::compare(world, protection, self.covered(), number);
                 self.changes = Some(changes);

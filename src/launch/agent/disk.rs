@@ -5,14 +5,19 @@
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use raidshmem_archive::part::Object;
-use raidshmem_core::disk::Outcome;
+use raidshmem_core::detector::Time;
+use raidshmem_core::disk::{Failure, Outcome};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_sys::process;
 
 use crate::launch::bell::caught;
 use crate::launch::worker::Worker;
+
+/// How long a disk may take for a step: some 64 MiB, or as much as there is to delete.
+const ANSWER: Duration = Duration::from_secs(30);
 
 /// The thread, once it was needed.
 #[derive(Default)]
@@ -24,8 +29,38 @@ pub(super) struct Disk {
     pub(super) program: Arc<OnceLock<(Vec<u8>, Vec<Object>)>>,
     /// The set that is being written.
     pub(super) open: Option<(CheckpointNumber, String)>,
+    /// What the launcher waits for.
+    pub(super) awaited: Option<Awaited>,
+    /// Whether the disk answers.
+    pub(super) patience: Patience,
     /// Rings when the signal that asks for a stop has come.
     pub(super) bell: Option<UnixStream>,
+}
+
+/// A task that has an outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Awaited {
+    Written(CheckpointNumber),
+    Committed(CheckpointNumber),
+}
+
+impl Awaited {
+    /// What has come to that.
+    pub(super) fn of(outcome: &Outcome) -> Awaited {
+        match *outcome {
+            Outcome::Written { number, .. } => Awaited::Written(number),
+            Outcome::Committed { number, .. } => Awaited::Committed(number),
+        }
+    }
+
+    /// It did not come to that.
+    pub(super) fn failed(self, why: String) -> Outcome {
+        let failure = Failure::Refused(why);
+        match self {
+            Awaited::Written(number) => Outcome::Written { number, files: Err(failure) },
+            Awaited::Committed(number) => Outcome::Committed { number, set: Err(failure) },
+        }
+    }
 }
 
 impl Disk {
@@ -34,5 +69,54 @@ impl Disk {
     pub(super) fn new(stop_signal: Option<i32>) -> Disk {
         stop_signal.into_iter().for_each(process::ignored_by_children);
         Disk { bell: stop_signal.and_then(|signal| caught(signal).ok()), ..Disk::default() }
+    }
+}
+
+/// How long a disk has not answered.
+#[derive(Debug, Default)]
+pub(super) struct Patience {
+    /// Steps that had begun, and when that was seen first.
+    seen: Option<(u64, Time)>,
+    /// It was told that nothing moves.
+    pub(super) is_over: bool,
+}
+
+impl Patience {
+    /// Looks at how many steps have `begun`, of a thread that is at work or not. True once it has
+    /// not moved for too long.
+    pub(super) fn ends(&mut self, works: bool, begun: u64, now: Time) -> bool {
+        let since = self.seen.filter(|&(steps, _)| works && steps == begun).map(|(_, at)| at);
+        self.seen = works.then_some((begun, since.unwrap_or(now)));
+        let is_over = since.is_some_and(|since| now.saturating_sub(since) >= ANSWER);
+        let was_over = std::mem::replace(&mut self.is_over, is_over);
+        is_over && !was_over
+    }
+}
+
+/// What is said of such a disk.
+pub(super) fn no_answer() -> String {
+    format!("its disk has not answered for {} s", ANSWER.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_stands_still_is_told_once_until_it_moves() {
+        let (mut patience, second) = (Patience::default(), Duration::from_secs(1));
+        let mut look = |works, begun, at| {
+            let told = patience.ends(works, begun, second * at);
+            (told, patience.is_over)
+        };
+        assert_eq!(look(true, 7, 100), (false, false));
+        assert_eq!(look(true, 8, 129), (false, false));
+        assert_eq!(look(true, 8, 158), (false, false));
+        assert_eq!(look(true, 8, 159), (true, true));
+        assert_eq!(look(true, 8, 300), (false, true), "told before");
+        assert_eq!(look(true, 9, 301), (false, false), "it moves");
+        assert_eq!(look(true, 9, 331), (true, true));
+        assert_eq!(look(false, 9, 332), (false, false), "it is done");
+        assert_eq!(look(true, 9, 400), (false, false), "other work");
     }
 }
