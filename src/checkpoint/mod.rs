@@ -3,7 +3,7 @@
 //! What to encode comes from the stripe layout, what to cover from `coverage`; the order of the
 //! steps, and what follows a death, is the machine in [`raidshmem_core::protocol`].
 
-mod aside;
+pub mod aside;
 mod copy;
 pub mod delta;
 mod encode;
@@ -25,7 +25,6 @@ use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::View;
 
 use crate::pgas::{Segments, StoreBytes, World};
-pub use aside::keep;
 pub use copy::{complete, copy};
 pub use encode::encode;
 

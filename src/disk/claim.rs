@@ -17,7 +17,6 @@ use raidshmem_sys::memory::Part;
 pub struct Claim {
     pub part: Part,
     pub layout: Layout,
-    pub number: CheckpointNumber,
     headed: Headed,
 }
 
@@ -35,7 +34,7 @@ impl Claim {
         most: usize,
     ) -> Result<Claim, Failure> {
         let headed = Headed::of(&part, &layout).map_err(|error| refused(&error))?;
-        let claim = Claim { part, layout, number, headed };
+        let claim = Claim { part, layout, headed };
         claim.give_back(); // what a PE copied while the one before ended
         claim.aside().want(number, parity, most);
         Ok(claim)

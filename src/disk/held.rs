@@ -6,12 +6,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use raidshmem_archive::manifest::Manifest;
+use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::Head;
 use raidshmem_core::disk::{Content, Entry, Held};
 use raidshmem_core::quantity::Pe;
 
-use super::files::{Owner, PeFile, PeHead};
+use super::files::{PeFile, PeHead};
 use super::sets;
 
 /// All of it: sets, and what may become some though the job that wrote it was killed. What cannot
@@ -22,7 +23,7 @@ pub fn list(folder: &Path) -> Vec<Held> {
         for set in sets::list(&node).unwrap_or_default() {
             let bytes = sets::manifest_bytes(&set.folder).unwrap_or_default();
             let manifest = Manifest::decode(&bytes).ok();
-            let of = manifest.as_ref().map(|it| Owner::of(it, Pe(0)));
+            let of = manifest.as_ref().map(|it| it.owner(Pe(0)));
             let (found, files) = files(&set.folder).unzip();
             let Some(owner) = of.or(found) else { continue };
             // Once is enough.

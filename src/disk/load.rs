@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
+use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::{Area, Extent, Head};
 use raidshmem_archive::program;
@@ -31,7 +32,7 @@ use raidshmem_sys::lock;
 use raidshmem_sys::memory::Part;
 use raidshmem_sys::pool::WorkerPool;
 
-use super::files::{Owner, PeFile, PeHead, SetError};
+use super::files::{PeFile, PeHead, SetError};
 use super::heap_at;
 
 /// Tiles that are read at a time.

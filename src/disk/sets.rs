@@ -25,7 +25,7 @@ use raidshmem_sys::pool::{self, WorkerPool};
 use raidshmem_sys::{lock, process};
 use rustix::fs::{FlockOperation, flock};
 
-use super::files::{Owner, PeFile, PeHead, SetError, format_at, io_at, name, open};
+use super::files::{PeFile, PeHead, SetError, format_at, io_at, name, open};
 use super::step::step;
 
 /// The file that makes a folder a set.
@@ -95,7 +95,7 @@ impl Set {
 
     /// The file of a PE; it must be the one that the manifest names.
     fn open<H: PeHead>(&self, manifest: &Manifest, pe: Pe) -> Result<PeFile<H>, SetError> {
-        let opened = PeFile::open_of(&self.folder, Owner::of(manifest, pe))?;
+        let opened = PeFile::open_of(&self.folder, manifest.owner(pe))?;
         match manifest.entry(H::CONTENT, pe) == Some(opened.entry) {
             true => Ok(opened),
             false => {

@@ -11,7 +11,6 @@ use std::sync::atomic::{Ordering, fence};
 use raidshmem_core::disk::{Failure, Share};
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::protocol::operation::StorePart;
-use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::store::stamp::Stamp;
 use raidshmem_segment::aside::Kept;
 use raidshmem_segment::header::Record;
@@ -31,27 +30,18 @@ pub struct Source<'a> {
     pub len: usize,
 }
 
-/// Whose memory it is.
-#[derive(Debug, Clone, Copy)]
-pub struct Owner {
-    pub job: u64,
-    pub pe: Pe,
-    /// Tiles in memory have checksums.
-    pub checksum: bool,
-}
-
 impl Source<'_> {
-    /// The snapshot of the checkpoint that is claimed, or that `parity`.
+    /// The snapshot of the checkpoint that is claimed, or that `parity`; its tiles are sealed with
+    /// `stamp`.
     ///
     /// # Errors
     /// It is not there any more.
     pub fn of(
         claim: &Claim,
-        owner: Owner,
+        stamp: Stamp,
         parity: Option<Share>,
     ) -> Result<Source<'_>, Failure> {
-        let Owner { job, pe, checksum } = owner;
-        let (header, number) = (claim.header(), claim.number);
+        let (header, Stamp { job, number, .. }) = (claim.header(), stamp);
         let (kind, records) = match parity {
             Some(_) => (StorePart::Slot, &header.slots),
             None => (StorePart::Snapshot, &header.snapshots),
@@ -64,9 +54,6 @@ impl Source<'_> {
         if line.max(len) > claim.layout.region_len {
             return Err(Failure::Refused("memory: a snapshot longer than its place".into()));
         }
-        // Any process that was the PE may have written a tile.
-        let incarnation = Incarnation(u32::MAX);
-        let stamp = Stamp { number, job, pe, incarnation, whole: checksum };
         Ok(Source { claim, stamp, kind, place, line, len })
     }
 
@@ -115,7 +102,7 @@ impl Source<'_> {
     }
 
     fn kept(&self) -> Option<Kept> {
-        self.claim.aside().kept(self.kind, self.claim.number)
+        self.claim.aside().kept(self.kind, self.stamp.number)
     }
 
     fn holds(&self, record: &Record) -> bool {

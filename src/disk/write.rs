@@ -16,21 +16,23 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use raidshmem_archive::pace;
+use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::{Area, Extent, Head, Object, Region};
 use raidshmem_archive::tiles::data_at;
 use raidshmem_codec::crc::crc32;
 use raidshmem_core::disk::{Content, Entry, Failure, Files, How, Share};
 use raidshmem_core::layout::{Layout, TILE};
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::store::coverage::{Coverage, Manifest};
+use raidshmem_core::store::stamp::Stamp;
 use raidshmem_sys::memory::Part;
 
 use super::claim::Claim;
 use super::files::{self, SetError};
 use super::heap_at;
 use super::sets;
-use super::source::{Owner, Source};
+use super::source::Source;
 use super::step::step;
 
 /// How soon a writer that is held back sees that it is to stop.
@@ -62,6 +64,13 @@ pub struct Order {
     pub build: Vec<u8>,
     /// Its variables.
     pub objects: Vec<Object>,
+}
+
+impl Order {
+    fn owner(&self, pe: Pe) -> Owner {
+        let Order { job, number, n_pes, heap_len, .. } = *self;
+        Owner { job, number, pe, n_pes, heap_len }
+    }
 }
 
 /// A piece of what is read.
@@ -181,10 +190,12 @@ fn read_pe(
     pieces: &SyncSender<Piece>,
     stop: &AtomicU64,
 ) -> Result<(), Failure> {
-    let owner = Owner { job: order.job, pe, checksum: order.how.checksum };
-    read_data(order, (pe, &claim.layout), &Source::of(claim, owner, None)?, pieces, stop)?;
+    // Any process that was the PE may have written a tile.
+    let (incarnation, whole) = (Incarnation(u32::MAX), order.how.checksum);
+    let stamp = Stamp { number: order.number, job: order.job, pe, incarnation, whole };
+    read_data(order, (pe, &claim.layout), &Source::of(claim, stamp, None)?, pieces, stop)?;
     let Some(&share) = order.parity.iter().find(|share| share.pe == pe) else { return Ok(()) };
-    read_parity(order, pe, &Source::of(claim, owner, Some(share))?, pieces, stop)
+    read_parity(order, pe, &Source::of(claim, stamp, Some(share))?, pieces, stop)
 }
 
 fn read_parity(
@@ -195,8 +206,7 @@ fn read_parity(
     stop: &AtomicU64,
 ) -> Result<(), Failure> {
     let (line, sums) = (source.line as u64, vec![0; source.tiles()]);
-    let Order { job, number, n_pes, heap_len, .. } = *order;
-    let head = ParityHead { job, number, pe, n_pes, heap_len, line, sums };
+    let head = ParityHead { owner: order.owner(pe), line, sums };
     let mut sent = pieces.send(Piece::Begin(pe, Begin::Parity(head)));
     for tile in 0..source.tiles() {
         go_on(order, stop)?;
@@ -274,11 +284,7 @@ fn head(order: &Order, layout: &Layout, pe: Pe, manifest: &Manifest) -> Head {
     };
     let has_statics = extents.iter().any(|extent| extent.area == Area::Statics);
     let mut head = Head {
-        job: order.job,
-        number: order.number,
-        pe,
-        n_pes: order.n_pes,
-        heap_len: order.heap_len,
+        owner: order.owner(pe),
         heap_at: heap_at(layout),
         build: order.build.clone(),
         heap: manifest.heap.encode(),

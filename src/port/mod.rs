@@ -33,7 +33,7 @@ use raidshmem_segment::words::Barrier;
 use tracing::info;
 
 use crate::checkpoint;
-use crate::checkpoint::{delta, pages, since};
+use crate::checkpoint::{aside, delta, pages, since};
 use crate::pgas::{Fault, World};
 use crate::recovery::rebuild;
 
@@ -377,7 +377,7 @@ impl<'a> RealMemory<'a> {
             Op::Quiet => world.quiet_all(),
             Op::Describe => self.describe(number),
             Op::Prepare => {
-                checkpoint::keep(world, protection, number);
+                aside::keep(world, protection, number);
                 checkpoint::prepare(world, protection, self.len);
             }
             Op::Compare => {

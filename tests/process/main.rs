@@ -27,6 +27,7 @@
 //! - [`recovery`]: a second loss at every step of a recovery
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
 //! - [`scrub`]: damage found and repaired in idle time
+//! - [`slow_disk`]: disks that are slower than checkpoints, and a disk that hangs
 //! - [`snapshots`]: two of them in turns
 //! - [`stall`]: waits that last, and those that never end
 //! - [`starve`]: checkpoints for which there is no memory
@@ -75,6 +76,7 @@ mod recovery;
 mod report;
 mod residue;
 mod scrub;
+mod slow_disk;
 mod snapshots;
 mod stall;
 mod starve;

@@ -17,7 +17,7 @@
 //! ```text
 //! error                       why bytes are refused
 //! bytes                       numbers, and the frame round what a file begins with
-//! tiles  code                 what follows that; how parity is computed
+//! owner  tiles  code          whose file it is; what follows its head; how parity is computed
 //! part  parity  manifest      the files of a PE; what says that a set is whole
 //! choose                      from which disks a job can begin
 //! program  schedule  pace     which program; which checkpoint, and when; how fast (beside)
@@ -32,6 +32,7 @@ pub mod choose;
 pub mod code;
 pub mod error;
 pub mod manifest;
+pub mod owner;
 pub mod pace;
 pub mod parity;
 pub mod part;

@@ -28,6 +28,8 @@ use super::super::load::{LoadTarget, load};
 use super::super::step::kill_after;
 use super::*;
 
+mod overtaken;
+
 const JOB: u64 = 77;
 /// The job that begins from the set.
 const HEIR: u64 = 99;
@@ -187,7 +189,7 @@ fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
     assert_eq!((chosen.lost.len(), chosen.parity), (0, true), "all files are there");
     for folder in chosen.folders.iter().flatten() {
         let folder = PathBuf::from(folder);
-        let owner = |pe| files::Owner::of(&chosen.manifest, pe);
+        let owner = |pe| chosen.manifest.owner(pe);
         for pe in Pe::all(PES as usize) {
             if folder.join(files::name(Content::Data, pe)).exists() {
                 let data = files::PeFile::<Head>::open_of(&folder, owner(pe)).expect("it holds");

@@ -17,7 +17,7 @@ use crate::launch::bell::caught;
 use crate::launch::worker::Worker;
 
 /// How long a disk may take for a step: some 64 MiB, or as much as there is to delete.
-const ANSWER: Duration = Duration::from_secs(30);
+const ANSWER: Duration = Duration::from_secs(20);
 
 /// The thread, once it was needed.
 #[derive(Default)]
@@ -110,13 +110,13 @@ mod tests {
             (told, patience.is_over)
         };
         assert_eq!(look(true, 7, 100), (false, false));
-        assert_eq!(look(true, 8, 129), (false, false));
-        assert_eq!(look(true, 8, 158), (false, false));
-        assert_eq!(look(true, 8, 159), (true, true));
+        assert_eq!(look(true, 8, 119), (false, false));
+        assert_eq!(look(true, 8, 138), (false, false));
+        assert_eq!(look(true, 8, 139), (true, true));
         assert_eq!(look(true, 8, 300), (false, true), "told before");
         assert_eq!(look(true, 9, 301), (false, false), "it moves");
-        assert_eq!(look(true, 9, 331), (true, true));
-        assert_eq!(look(false, 9, 332), (false, false), "it is done");
+        assert_eq!(look(true, 9, 321), (true, true));
+        assert_eq!(look(false, 9, 322), (false, false), "it is done");
         assert_eq!(look(true, 9, 400), (false, false), "other work");
     }
 }
