@@ -59,6 +59,8 @@ pub fn examples() -> Vec<Vec<u8>> {
         owner,
         heap_at: 1 << 45,
         build: vec![9; 20],
+        program: "jacobi".into(),
+        image: 1 << 22..1 << 23,
         heap: Heap::new(1 << 20).encode(),
         excluded: vec![extent(Area::Heap, 64, 64)],
         extents: vec![extent(Area::Heap, 0, 4096), extent(Area::Statics, 8, 100)],
@@ -67,7 +69,7 @@ pub fn examples() -> Vec<Vec<u8>> {
         begin: Vec::new(),
         sums: vec![5],
     };
-    let parity = ParityHead { owner, line: 8296, sums: vec![6] };
+    let parity = ParityHead { owner, build: vec![9; 20], line: 8296, sums: vec![6] };
     let manifest = Manifest {
         job: 7,
         number,

@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::{Area, Extent, Head};
-use raidshmem_archive::program;
+use raidshmem_archive::program::{self, Program};
 use raidshmem_core::disk::{Folders, Resume};
 use raidshmem_core::layout::{Layout, STAMP, TILE};
 use raidshmem_core::page::PAGE;
@@ -35,6 +35,8 @@ use raidshmem_sys::pool::WorkerPool;
 use super::files::{PeFile, PeHead, SetError};
 use super::heap_at;
 
+mod rebuilt;
+
 /// Tiles that are read at a time.
 const BATCH: usize = 256;
 
@@ -44,12 +46,14 @@ pub enum LoadError {
     /// A file does not hold.
     #[error("--resume: {0}")]
     Set(#[from] SetError),
-    /// The program is not the one that was saved.
-    #[error(
-        "--resume: {} was written by another build of the program; expected the same executable",
-        .0.display()
-    )]
-    Build(PathBuf),
+    /// Another build of the program wrote it, and this one has not all that was saved.
+    #[error("--resume: {} was written by another build of the program: {why}", .path.display())]
+    Build {
+        /// Which file.
+        path: PathBuf,
+        /// What does not fit.
+        why: String,
+    },
     /// The file is in no folder of the node.
     #[error("--resume: no disk here has {0}")]
     Nowhere(&'static str),
@@ -106,18 +110,23 @@ pub fn load(resume: &Resume, target: &LoadTarget) -> Result<Vec<LoadError>, Load
     }
     record.void();
     header.slots[slot].void();
+    let own = std::fs::read("/proc/self/exe");
+    let own = own.map_err(|error| LoadError::System { what: "this program", error })?;
+    let own = program::read(&own);
     let (mut left_out, is_local) = (Vec::new(), matches!(resume.folders, Folders::Local { .. }));
-    let mut or_left_out = |tried: Result<usize, LoadError>| match tried {
-        Ok(len) => Ok(Some(len)),
+    let mut or_left_out = |tried: Result<Option<usize>, LoadError>| match tried {
+        Ok(len) => Ok(len),
         Err(error) if is_local && error.is_loss() => {
             left_out.push(error);
             Ok(None)
         }
         Err(error) => Err(error),
     };
-    let data = or_left_out(load_data(resume, target, snapshot))?;
+    let data = or_left_out(load_data(resume, target, snapshot, &own).map(Some))?;
     let parity = match resume.folders {
-        Folders::Local { parity: true, .. } => or_left_out(load_parity(resume, target, data))?,
+        Folders::Local { parity: true, .. } => {
+            or_left_out(load_parity(resume, target, data, &own.build))?
+        }
         _ => None,
     };
     // A slot without its parity is sealed too: it does not hold, and is computed anew.
@@ -167,23 +176,38 @@ fn find<H: PeHead>(
 }
 
 /// Makes a snapshot that of the PE's file; its bytes.
-fn load_data(resume: &Resume, target: &LoadTarget, place: usize) -> Result<usize, LoadError> {
+fn load_data(
+    resume: &Resume,
+    target: &LoadTarget,
+    place: usize,
+    own: &Program,
+) -> Result<usize, LoadError> {
     let input = Input { file: find::<Head>(resume, target, "the file of this PE")? };
-    input.fits(target)?;
-    let (coverage, begin) = input.line(target)?;
-    input.fill(target, place, begin, coverage.len())?;
-    Ok(coverage.len())
+    if input.file.head.heap_at != heap_at(target.layout) {
+        return Err(input.misfit("its symmetric heap began at another address"));
+    }
+    let line = match own.build == input.file.head.build {
+        true => input.line(target)?,
+        false => rebuilt::line(&input, target, own, resume.rebuilt)?,
+    };
+    let len = line.coverage.len();
+    input.fill(target, place, line)?;
+    Ok(len)
 }
 
 /// Makes the slot of the checkpoint what the PE's parity file holds; the bytes of the snapshots
-/// that it is of, which must be `data`.
+/// that it is of, which must be `data`. None if it is of those of another build of the program.
 fn load_parity(
     resume: &Resume,
     target: &LoadTarget,
     data: Option<usize>,
-) -> Result<usize, LoadError> {
+    build: &[u8],
+) -> Result<Option<usize>, LoadError> {
     let LoadTarget { part, layout, protection, stamp, pool, .. } = *target;
     let file = find::<ParityHead>(resume, target, "the parity of this PE")?;
+    if file.head.build != build {
+        return Ok(None);
+    }
     let (shape, place) = protection.place(stamp.pe);
     let line = file.head.line as usize;
     let strange = |why| SetError::Strange { path: file.path.clone(), why };
@@ -209,7 +233,7 @@ fn load_parity(
     pool.numbers(0..tiles, Vec::new, copy);
     match bad.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
-        None => Ok(line),
+        None => Ok(Some(line)),
     }
 }
 
@@ -222,23 +246,18 @@ struct Input {
     file: PeFile<Head>,
 }
 
+/// What a snapshot is to be.
+struct Line {
+    coverage: Coverage,
+    /// The manifest that it begins with.
+    begin: Vec<u8>,
+    /// Its last bytes, where they are not those of the file.
+    end: Vec<u8>,
+}
+
 impl Input {
     fn misfit(&self, why: &'static str) -> LoadError {
         LoadError::Misfit { path: self.file.path.clone(), why }
-    }
-
-    fn fits(&self, target: &LoadTarget) -> Result<(), LoadError> {
-        let own = std::fs::read("/proc/self/exe");
-        let own = own.map_err(|error| LoadError::System { what: "this program", error })?;
-        match () {
-            () if program::read(&own).build != self.file.head.build => {
-                Err(LoadError::Build(self.file.path.clone()))
-            }
-            () if self.file.head.heap_at != heap_at(target.layout) => {
-                Err(self.misfit("its symmetric heap began at another address"))
-            }
-            () => Ok(()),
-        }
     }
 
     /// The bytes of these tiles, if they hold.
@@ -266,13 +285,27 @@ impl Input {
         Ok(bytes.split_off((range.start - from) as usize))
     }
 
-    /// What the memory covers, and the manifest that it begins with.
-    fn line(&self, target: &LoadTarget) -> Result<(Coverage, Vec<u8>), LoadError> {
-        let LoadTarget { layout, pool, .. } = *target;
-        let head = &self.file.head;
+    /// What the memory covers.
+    fn line(&self, target: &LoadTarget) -> Result<Line, LoadError> {
+        let (layout, head) = (target.layout, &self.file.head);
         if !head.begin.is_empty() {
-            return self.given_line(layout);
+            let parsed = Coverage::parse(layout, &head.begin);
+            let parsed = parsed.map_err(|_| self.misfit("its manifest does not fit"))?;
+            return self.of_its_extents(layout, parsed.coverage, head.begin.clone());
         }
+        let is_static = |extent: &&Extent| extent.area == Area::Statics;
+        let statics = head.extents.iter().filter(is_static).map(|extent| place(layout, extent));
+        let (coverage, begin) = self.build(target, &statics.collect::<Vec<_>>())?;
+        self.of_its_extents(layout, coverage, begin)
+    }
+
+    /// What the memory covers if these are the statics, and the manifest that it begins with.
+    fn build(
+        &self,
+        target: &LoadTarget,
+        statics: &[Range<usize>],
+    ) -> Result<(Coverage, Vec<u8>), LoadError> {
+        let (LoadTarget { layout, pool, .. }, head) = (*target, &self.file.head);
         let from: u64 = head.extents.iter().map(|extent| extent.len).sum();
         let contents = self.bytes(from..head.data_len(), pool)?;
         let mut rest = contents.as_slice();
@@ -282,24 +315,13 @@ impl Input {
             Saved { name: &region.name, contents }
         });
         let private = private::encode(saved.collect::<Vec<_>>().into_iter());
-        let place = |extent: &Extent| place(layout, extent);
-        let is_static = |extent: &&Extent| extent.area == Area::Statics;
-        let statics: Vec<Range<usize>> = head.extents.iter().filter(is_static).map(place).collect();
-        let excluded: Vec<Range<usize>> = head.excluded.iter().map(place).collect();
+        let excluded = head.excluded.iter().map(|extent| place(layout, extent));
+        let excluded: Vec<Range<usize>> = excluded.collect();
         let heap = head.allocator();
         let heap =
             heap.map_err(|error| SetError::Format { path: self.file.path.clone(), error })?;
-        let built = Coverage::build(layout, &statics, &heap, &excluded, &private);
-        let (coverage, begin) = built.map_err(|_| self.misfit("its manifest does not fit"))?;
-        self.of_its_extents(layout, coverage, begin)
-    }
-
-    /// The same where the file has what the memory begins with.
-    fn given_line(&self, layout: &Layout) -> Result<(Coverage, Vec<u8>), LoadError> {
-        let begin = &self.file.head.begin;
-        let parsed = Coverage::parse(layout, begin);
-        let parsed = parsed.map_err(|_| self.misfit("its manifest does not fit"))?;
-        self.of_its_extents(layout, parsed.coverage, begin.clone())
+        let built = Coverage::build(layout, statics, &heap, &excluded, &private);
+        built.map_err(|_| self.misfit("its manifest does not fit"))
     }
 
     /// The line that begins so, if the rest are the extents of the file.
@@ -308,25 +330,22 @@ impl Input {
         layout: &Layout,
         coverage: Coverage,
         begin: Vec<u8>,
-    ) -> Result<(Coverage, Vec<u8>), LoadError> {
+    ) -> Result<Line, LoadError> {
         let covered = coverage.pieces(begin.len()..coverage.len());
         let covered = covered.map(|piece| piece.at..piece.at + piece.len);
         match covered.eq(self.file.head.extents.iter().map(|extent| place(layout, extent))) {
-            true => Ok((coverage, begin)),
+            true => Ok(Line { coverage, begin, end: Vec::new() }),
             false => Err(self.misfit("its extents are not those of its heap")),
         }
     }
 
-    /// Writes `begin` and the extents' bytes, `len` in all, as the tiles of a snapshot.
-    fn fill(
-        &self,
-        target: &LoadTarget,
-        place: usize,
-        begin: Vec<u8>,
-        len: usize,
-    ) -> Result<(), LoadError> {
+    /// Writes the line, with the bytes of the file between its begin and its end, as the tiles of a
+    /// snapshot.
+    fn fill(&self, target: &LoadTarget, place: usize, line: Line) -> Result<(), LoadError> {
         let region = target.layout.snapshots[place];
         let stamps = target.layout.stamps(region);
+        let Line { coverage, begin, end } = line;
+        let len = coverage.len() - end.len();
         let files = (len - begin.len()).div_ceil(TILE);
         let (mut line, mut next, mut done) = (begin, 0, 0);
         loop {
@@ -335,6 +354,7 @@ impl Input {
             line.extend(self.tiles(batch, target.pool)?);
             if next == files {
                 line.truncate(len - done * TILE);
+                line.extend(&end);
                 line.resize(line.len().next_multiple_of(TILE), 0);
             }
             let (whole, bad) = (line.len() / TILE, Mutex::new(None));

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use raidshmem_archive::pace;
 use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
-use raidshmem_archive::part::{Area, Extent, Head, Object, Region};
+use raidshmem_archive::part::{Area, Extent, Head, Region};
 use raidshmem_archive::tiles::data_at;
 use raidshmem_codec::crc::crc32;
 use raidshmem_core::disk::{Content, Entry, Failure, Files, How, Share};
@@ -34,6 +34,7 @@ use super::heap_at;
 use super::sets;
 use super::source::Source;
 use super::step::step;
+use super::variables::SavedProgram;
 
 /// How soon a writer that is held back sees that it is to stop.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -60,10 +61,8 @@ pub struct Order {
     pub parity: Vec<Share>,
     /// How they are written.
     pub how: How,
-    /// Which build the program is.
-    pub build: Vec<u8>,
-    /// Its variables.
-    pub objects: Vec<Object>,
+    /// What it runs.
+    pub program: SavedProgram,
 }
 
 impl Order {
@@ -206,7 +205,7 @@ fn read_parity(
     stop: &AtomicU64,
 ) -> Result<(), Failure> {
     let (line, sums) = (source.line as u64, vec![0; source.tiles()]);
-    let head = ParityHead { owner: order.owner(pe), line, sums };
+    let head = ParityHead { owner: order.owner(pe), build: order.program.build.clone(), line, sums };
     let mut sent = pieces.send(Piece::Begin(pe, Begin::Parity(head)));
     for tile in 0..source.tiles() {
         go_on(order, stop)?;
@@ -286,12 +285,14 @@ fn head(order: &Order, layout: &Layout, pe: Pe, manifest: &Manifest) -> Head {
     let mut head = Head {
         owner: order.owner(pe),
         heap_at: heap_at(layout),
-        build: order.build.clone(),
+        build: order.program.build.clone(),
+        program: order.program.name.clone(),
+        image: order.program.image.clone(),
         heap: manifest.heap.encode(),
         excluded: manifest.excluded.iter().map(|hole| extent(hole.start, hole.len())).collect(),
         extents,
         regions: manifest.private.iter().map(region).collect(),
-        objects: if has_statics { order.objects.clone() } else { Vec::new() },
+        objects: if has_statics { order.program.objects.clone() } else { Vec::new() },
         begin: Vec::new(),
         sums: Vec::new(),
     };

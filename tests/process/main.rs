@@ -24,6 +24,7 @@
 //! - [`pages`]: huge pages for large heaps, with and without rights
 //! - [`placement`]: failure domains above the node
 //! - [`places`]: programs that call the checkpoint from several places
+//! - [`rebuilt`]: a job that begins from disk with another build of its program
 //! - [`recovery`]: a second loss at every step of a recovery
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
 //! - [`scrub`]: damage found and repaired in idle time
@@ -72,6 +73,7 @@ mod pages;
 mod placement;
 mod places;
 mod pool;
+mod rebuilt;
 mod recovery;
 mod report;
 mod residue;

@@ -19,7 +19,7 @@ const END: usize = 4;
 const LARGEST: usize = 1 << 30;
 
 /// The version of all files of a set.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Which file a frame begins, and its version.
 #[derive(Debug, Clone, Copy)]

@@ -19,7 +19,7 @@
 //! bytes                       numbers, and the frame round what a file begins with
 //! owner  tiles  code          whose file it is; what follows its head; how parity is computed
 //! part  parity  manifest      the files of a PE; what says that a set is whole
-//! choose                      from which disks a job can begin
+//! choose  rebuilt             from which disks a job can begin; by which build of the program
 //! program  schedule  pace     which program; which checkpoint, and when; how fast (beside)
 //! ```
 
@@ -37,5 +37,6 @@ pub mod pace;
 pub mod parity;
 pub mod part;
 pub mod program;
+pub mod rebuilt;
 pub mod schedule;
 pub mod tiles;

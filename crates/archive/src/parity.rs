@@ -17,6 +17,8 @@ const KIND: Kind = Kind { magic: *b"RAIDPRTY", version: VERSION, name: "parity f
 pub struct ParityHead {
     /// Whose it is: the PE keeps the parity.
     pub owner: Owner,
+    /// Which build of the program.
+    pub build: Vec<u8>,
     /// Bytes of what each PE saved, with what it begins with in memory.
     pub line: u64,
     /// The checksum of each tile.
@@ -46,6 +48,7 @@ impl ParityHead {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new(KIND);
         self.owner.write(&mut out);
+        out.run(&self.build);
         out.u64(self.line);
         out.count(self.sums.len());
         self.sums.iter().for_each(|&sum| out.u32(sum));
@@ -60,6 +63,7 @@ impl ParityHead {
         let mut body = bytes::body(KIND, bytes)?;
         let head = ParityHead {
             owner: Owner::read(&mut body)?,
+            build: body.run()?.to_vec(),
             line: body.u64()?,
             sums: body.list(4, Reader::u32)?,
         };
@@ -82,7 +86,7 @@ mod tests {
     fn head() -> ParityHead {
         let number = CheckpointNumber(12);
         let owner = Owner { job: 77, number, pe: Pe(1), n_pes: 4, heap_len: 1 << 20 };
-        ParityHead { owner, line: 200_000, sums: vec![7, 8] }
+        ParityHead { owner, build: vec![3], line: 200_000, sums: vec![7, 8] }
     }
 
     #[test]

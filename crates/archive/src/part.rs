@@ -9,6 +9,7 @@
 //! checksums as the bytes make tiles.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::{STATICS_MAX, TILE};
@@ -73,6 +74,10 @@ pub struct Head {
     pub heap_at: u64,
     /// Which build of the program.
     pub build: Vec<u8>,
+    /// The name of its executable.
+    pub program: String,
+    /// The addresses that this had in the process; none if they are not known.
+    pub image: Range<u64>,
     /// The allocator, as [`Heap::encode`] writes it: number, offset and size of each allocation.
     pub heap: Vec<u8>,
     /// What the program excluded.
@@ -128,6 +133,9 @@ impl Head {
         self.owner.write(&mut out);
         out.u64(self.heap_at);
         out.run(&self.build);
+        out.run(self.program.as_bytes());
+        out.u64(self.image.start);
+        out.u64(self.image.end);
         out.run(&self.heap);
         for extents in [&self.excluded, &self.extents] {
             out.count(extents.len());
@@ -161,6 +169,8 @@ impl Head {
             owner: Owner::read(&mut body)?,
             heap_at: body.u64()?,
             build: body.run()?.to_vec(),
+            program: body.text()?,
+            image: body.u64()?..body.u64()?,
             heap: body.run()?.to_vec(),
             excluded: body.list(17, Extent::read)?,
             extents: body.list(17, Extent::read)?,

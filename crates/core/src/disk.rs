@@ -122,6 +122,8 @@ pub struct Resume {
     pub number: CheckpointNumber,
     /// Where its files are.
     pub folders: Folders,
+    /// Another build of the program takes what may be addresses in it as data.
+    pub rebuilt: bool,
 }
 
 /// Where the files of a set are.

@@ -62,6 +62,8 @@ fn file(number: u64, pe: u32) -> (Vec<u8>, usize) {
         owner: Owner { job: JOB, number, pe: Pe(pe), n_pes: PES, heap_len: 1 << 20 },
         heap_at: 1 << 45,
         build: vec![1, 2, 3],
+        program: String::new(),
+        image: 0..0,
         heap: Heap::new(1 << 20).encode(),
         excluded: Vec::new(),
         extents: vec![Extent { area: Area::Heap, offset: 0, len: LEN as u64 }],

@@ -140,8 +140,7 @@ fn store(folder: &Path, layout: StoreLayout, number: CheckpointNumber, build: &[
             pes: vec![(pe, memory.part.clone())],
             parity: if is_local { vec![shares[pe.at()]] } else { Vec::new() },
             how: How { memory: 1 << 20, rate: 0, checksum: true },
-            build: build.to_vec(),
-            objects: Vec::new(),
+            program: SavedProgram { build: build.to_vec(), ..SavedProgram::default() },
         };
         let files = write(&order, &stop).expect("it is written");
         all.data.extend(files.data);
@@ -175,7 +174,8 @@ fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
         let sets = sets::list(folder).expect("a folder");
         let manifest = sets[0].verify().expect("it holds");
         let folders = Folders::Shared(sets[0].folder.display().to_string());
-        return (Resume { job: JOB, number: manifest.number, folders }, manifest.number);
+        let number = manifest.number;
+        return (Resume { job: JOB, number, folders, rebuilt: false }, number);
     }
     let all: Vec<Held> = held::list(folder);
     let host = |node: u32| {
@@ -203,10 +203,8 @@ fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
         }
     }
     let number = chosen.manifest.number;
-    (
-        Resume { job: JOB, number, folders: Folders::Local { of: chosen.folders, parity: true } },
-        number,
-    )
+    let folders = Folders::Local { of: chosen.folders, parity: true };
+    (Resume { job: JOB, number, folders, rebuilt: false }, number)
 }
 
 /// Fills the memory of every PE from it, and fails unless that is as it was.

@@ -7,12 +7,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use raidshmem_archive::part::Object;
 use raidshmem_core::detector::Time;
 use raidshmem_core::disk::{Failure, Outcome};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_sys::process;
 
+use crate::disk::variables::SavedProgram;
 use crate::launch::bell::caught;
 use crate::launch::worker::Worker;
 
@@ -26,7 +26,7 @@ pub(super) struct Disk {
     /// Checkpoints up to this number are given up; the largest number gives up all.
     pub(super) stop: Arc<AtomicU64>,
     /// The program, once it was read.
-    pub(super) program: Arc<OnceLock<(Vec<u8>, Vec<Object>)>>,
+    pub(super) program: Arc<OnceLock<SavedProgram>>,
     /// The set that is being written.
     pub(super) open: Option<(CheckpointNumber, String)>,
     /// What the launcher waits for.

@@ -4,12 +4,11 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use raidshmem_archive::part::Object;
 use raidshmem_archive::program;
 use raidshmem_core::detector::Time;
 use raidshmem_core::disk::{Failure, Outcome, Task};
@@ -20,7 +19,8 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use super::disk::{Awaited, no_answer};
 use super::{Agent, Local};
-use crate::disk::{sets, step, variables, write};
+use crate::disk::variables::{self, SavedProgram, entry_of, name_of};
+use crate::disk::{sets, step, write};
 use crate::launch::worker::Worker;
 
 /// How long what is being written may take to stop when the agent ends.
@@ -55,12 +55,11 @@ impl Agent {
                     pes: pes.into_iter().map(|pe| (pe, self.part(pe))).collect(),
                     parity,
                     how,
-                    build: Vec::new(),
-                    objects: Vec::new(),
+                    program: SavedProgram::default(),
                 };
                 let stop = Arc::clone(&self.disk.stop);
                 self.begin(move || {
-                    (order.build, order.objects) = program();
+                    order.program = program();
                     let files = write::write(&order, &stop);
                     Some(Outcome::Written { number, files })
                 });
@@ -129,17 +128,22 @@ impl Agent {
 
     /// Reads the build of the program and its variables, by a process of it, on the thread: an
     /// executable may be large, and this loop renews the lease.
-    fn program(&self) -> impl FnOnce() -> (Vec<u8>, Vec<Object>) + Send + 'static {
+    fn program(&self) -> impl FnOnce() -> SavedProgram + Send + 'static {
         let known = Arc::clone(&self.disk.program);
         let carrier = self.procs.values().find(|local| local.pe.is_some()).map(Local::carrier);
-        let file = carrier.and_then(|it| File::open(format!("/proc/{}/exe", it.pid)).ok());
+        let of = carrier.map(|it| PathBuf::from(format!("/proc/{}", it.pid)));
+        let file = of.as_ref().and_then(|of| File::open(of.join("exe")).ok());
         move || {
             let mut bytes = Vec::new();
-            if known.get().is_none()
-                && file.is_some_and(|mut it| it.read_to_end(&mut bytes).is_ok())
+            if let (None, Some(of), Some(mut file)) = (known.get(), of, file)
+                && file.read_to_end(&mut bytes).is_ok()
             {
-                let program = program::read(&bytes);
-                let _ = known.set((program.build.clone(), variables::objects(program)));
+                let (program, name) = (program::read(&bytes), name_of(&of.join("exe")));
+                let entry = std::fs::read(of.join("auxv")).ok().and_then(|it| entry_of(&it));
+                let image = entry.map_or(0..0, |entry| program.image(entry));
+                let objects = variables::objects(&program);
+                let build = program.build;
+                let _ = known.set(SavedProgram { build, name, image, objects });
             }
             known.get().cloned().unwrap_or_default()
         }

@@ -17,6 +17,8 @@ pub(crate) fn head() -> Head {
         owner: Owner { job: 77, number, pe: Pe(1), n_pes: 4, heap_len: 1 << 20 },
         heap_at: 1 << 45,
         build: vec![1, 2, 3],
+        program: "jacobi".into(),
+        image: 1 << 22..1 << 23,
         heap: heap.encode(),
         excluded: vec![extent(Area::Heap, 4096, 64)],
         extents: vec![extent(Area::Heap, 0, 4096), extent(Area::Statics, 64, 200_000)],
@@ -69,8 +71,8 @@ fn a_head_that_says_what_cannot_be_is_refused() {
 fn another_version_and_another_file_are_named() {
     let bytes = head().encode();
     let mut newer = bytes.clone();
-    newer[8] = 3;
-    let version = FormatError::Version { found: 3, expected: 2 };
+    newer[8] = 4;
+    let version = FormatError::Version { found: 4, expected: 3 };
     assert_eq!(Head::decode(&newer), Err(version));
     let mut other = bytes;
     other[0] = b'X';

@@ -76,8 +76,7 @@ fn order(of: &[&Overwriter]) -> Order {
         pes: of.iter().map(|it| (it.memory.pe, it.memory.part.clone())).collect(),
         parity: of.iter().map(|it| shares[it.memory.pe.at()]).collect(),
         how: How { memory: 0, rate: 0, checksum: true },
-        build: Vec::new(),
-        objects: Vec::new(),
+        program: SavedProgram::default(),
     }
 }
 
