@@ -16,7 +16,7 @@
 enum { STEPS = 4000, CELLS = 8192 };
 
 #if FORM == 1
-static long added[1000] = {1, 2, 3};
+long added[1000] = {1, 2, 3};
 long total;
 
 static long more(long value) {
@@ -36,7 +36,7 @@ static int step;
 long total;
 #endif
 #if FORM != 2
-static long extra = 7;
+long extra = 7;
 #endif
 
 static long twice(long value) {
