@@ -1,15 +1,16 @@
 //! The memory of a PE from its file: its snapshot becomes that of the checkpoint, as if the process
 //! had died right after it. The recovery does the rest.
 //!
-//! Where each node has its own disk, the parity that the PE keeps is filled in too, and a file that
-//! is missing or does not hold leaves its part of the memory void: the recovery makes up for it, or
-//! says that it cannot.
+//! Where each node has its own disk, the parity that the PE keeps is filled in too, and what is
+//! missing or does not hold, a file or a tile of one, leaves its part of the memory void: the
+//! recovery makes up for it, or says that it cannot.
 //!
 //! Invariant: the record of the snapshot is sealed after the last tile held; so a process that dies
 //! here leaves memory that does not count.
 
 #![forbid(unsafe_code)]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -114,8 +115,11 @@ pub fn load(resume: &Resume, target: &LoadTarget) -> Result<Vec<LoadError>, Load
     let own = own.map_err(|error| LoadError::System { what: "this program", error })?;
     let own = program::read(&own);
     let (mut left_out, is_local) = (Vec::new(), matches!(resume.folders, Folders::Local { .. }));
-    let mut or_left_out = |tried: Result<Option<usize>, LoadError>| match tried {
-        Ok(len) => Ok(len),
+    let mut or_left_out = |tried: Result<Option<Loaded>, LoadError>| match tried {
+        Ok(loaded) => Ok(loaded.map(|Loaded { len, damage }| {
+            left_out.extend(damage.map(LoadError::from));
+            len
+        })),
         Err(error) if is_local && error.is_loss() => {
             left_out.push(error);
             Ok(None)
@@ -175,34 +179,48 @@ fn find<H: PeHead>(
     found
 }
 
-/// Makes a snapshot that of the PE's file; its bytes.
+/// What was filled in from a file.
+struct Loaded {
+    /// Bytes of the snapshot, or of those that the parity is of.
+    len: usize,
+    /// The first of its tiles that were left out.
+    damage: Option<SetError>,
+}
+
+/// Makes a snapshot that of the PE's file.
 fn load_data(
     resume: &Resume,
     target: &LoadTarget,
     place: usize,
     own: &Program,
-) -> Result<usize, LoadError> {
+) -> Result<Loaded, LoadError> {
     let input = Input { file: find::<Head>(resume, target, "the file of this PE")? };
     if input.file.head.heap_at != heap_at(target.layout) {
         return Err(input.misfit("its symmetric heap began at another address"));
     }
-    let line = match own.build == input.file.head.build {
+    let is_same = own.build == input.file.head.build;
+    let line = match is_same {
         true => input.line(target)?,
         false => rebuilt::line(&input, target, own, resume.rebuilt)?,
     };
+    // Parity makes up for tiles in memory that is as it was.
+    let has_parity = matches!(resume.folders, Folders::Local { parity: true, .. });
     let len = line.coverage.len();
-    input.fill(target, place, line)?;
-    Ok(len)
+    let damage = input.fill(target, place, line)?;
+    match damage {
+        Some(error) if !(is_same && has_parity) => Err(error.into()),
+        damage => Ok(Loaded { len, damage }),
+    }
 }
 
-/// Makes the slot of the checkpoint what the PE's parity file holds; the bytes of the snapshots
-/// that it is of, which must be `data`. None if it is of those of another build of the program.
+/// Makes the slot of the checkpoint what the PE's parity file holds, of snapshots of `data` bytes if
+/// that is known. None if it is of those of another build of the program.
 fn load_parity(
     resume: &Resume,
     target: &LoadTarget,
     data: Option<usize>,
     build: &[u8],
-) -> Result<Option<usize>, LoadError> {
+) -> Result<Option<Loaded>, LoadError> {
     let LoadTarget { part, layout, protection, stamp, pool, .. } = *target;
     let file = find::<ParityHead>(resume, target, "the parity of this PE")?;
     if file.head.build != build {
@@ -219,22 +237,24 @@ fn load_parity(
         return Err(strange("it is of another group").into());
     }
     let region = layout.slots[protection.slot_of(resume.number)];
-    let bad = Mutex::new(None);
+    let (damages, bad) = (Mutex::new(BTreeMap::new()), Mutex::new(None));
     let copy = |tile: usize, room: &mut Vec<u8>| {
-        let done = file.tile(tile, room).map_err(LoadError::from).and_then(|()| {
-            part.write_at(region + tile * TILE, room).map_err(memory)?;
-            let at = layout.stamps(region) + tile * STAMP;
-            part.write_at(at, &stamp.seal(room)).map_err(memory)
-        });
-        if let Err(error) = done {
-            lock(&bad).get_or_insert(error);
-        }
+        let at = layout.stamps(region) + tile * STAMP;
+        let done = match file.tile(tile, room) {
+            Ok(()) => part
+                .write_at(region + tile * TILE, room)
+                .and_then(|()| part.write_at(at, &stamp.seal(room))),
+            Err(error) => {
+                lock(&damages).insert(tile, error);
+                part.write_at(at, &[0; STAMP])
+            }
+        };
+        done.unwrap_or_else(|error| *lock(&bad) = Some(error));
     };
     pool.numbers(0..tiles, Vec::new, copy);
-    match bad.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(error) => Err(error),
-        None => Ok(Some(line)),
-    }
+    let damage = lock(&damages).pop_first().map(|(_, error)| error);
+    let bad = lock(&bad).take();
+    bad.map_or(Ok(Some(Loaded { len: line, damage })), |error| Err(memory(error)))
 }
 
 fn memory(error: rustix::io::Errno) -> LoadError {
@@ -260,27 +280,33 @@ impl Input {
         LoadError::Misfit { path: self.file.path.clone(), why }
     }
 
-    /// The bytes of these tiles, if they hold.
-    fn tiles(&self, range: Range<usize>, pool: &WorkerPool) -> Result<Vec<u8>, LoadError> {
+    /// The bytes of these tiles, and which of them do not hold.
+    fn tiles(
+        &self,
+        range: Range<usize>,
+        pool: &WorkerPool,
+    ) -> (Vec<u8>, BTreeMap<usize, SetError>) {
         let rooms: Vec<Mutex<Vec<u8>>> = range.clone().map(|_| Mutex::default()).collect();
-        let bad = Mutex::new(None);
+        let damages = Mutex::new(BTreeMap::new());
         let read = |tile: usize, (): &mut ()| {
             if let Err(error) = self.file.tile(tile, &mut lock(&rooms[tile - range.start])) {
-                lock(&bad).get_or_insert(error);
+                lock(&damages).insert(tile, error);
             }
         };
         pool.numbers(range.clone(), || (), read);
-        match bad.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(error) => Err(error.into()),
-            None => Ok(rooms.iter().flat_map(|room| std::mem::take(&mut *lock(room))).collect()),
-        }
+        let bytes = rooms.iter().flat_map(|room| std::mem::take(&mut *lock(room))).collect();
+        (bytes, damages.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Bytes of what is saved.
+    /// Bytes of what is saved, if they hold.
     fn bytes(&self, range: Range<u64>, pool: &WorkerPool) -> Result<Vec<u8>, LoadError> {
         let first = (range.start / TILE as u64) as usize;
         let from = first as u64 * TILE as u64;
-        let mut bytes = self.tiles(first..range.end.div_ceil(TILE as u64) as usize, pool)?;
+        let tiles = first..range.end.div_ceil(TILE as u64) as usize;
+        let (mut bytes, mut damages) = self.tiles(tiles, pool);
+        if let Some((_, error)) = damages.pop_first() {
+            return Err(error.into());
+        }
         bytes.truncate((range.end - from) as usize);
         Ok(bytes.split_off((range.start - from) as usize))
     }
@@ -340,18 +366,30 @@ impl Input {
     }
 
     /// Writes the line, with the bytes of the file between its begin and its end, as the tiles of a
-    /// snapshot.
-    fn fill(&self, target: &LoadTarget, place: usize, line: Line) -> Result<(), LoadError> {
+    /// snapshot. The first tile of the file that does not hold: what it is part of has no stamp.
+    fn fill(
+        &self,
+        target: &LoadTarget,
+        place: usize,
+        line: Line,
+    ) -> Result<Option<SetError>, LoadError> {
         let region = target.layout.snapshots[place];
         let stamps = target.layout.stamps(region);
         let Line { coverage, begin, end } = line;
+        let (begun, mut gaps, mut first) = (begin.len(), BTreeSet::new(), None);
         let len = coverage.len() - end.len();
         let files = (len - begin.len()).div_ceil(TILE);
         let (mut line, mut next, mut done) = (begin, 0, 0);
         loop {
             let batch = next..files.min(next + BATCH);
             next = batch.end;
-            line.extend(self.tiles(batch, target.pool)?);
+            let (bytes, damages) = self.tiles(batch, target.pool);
+            line.extend(bytes);
+            for (tile, error) in damages {
+                let at = begun + tile * TILE;
+                gaps.extend([at / TILE, (at + TILE - 1) / TILE]);
+                first.get_or_insert(error);
+            }
             if next == files {
                 line.truncate(len - done * TILE);
                 line.extend(&end);
@@ -362,7 +400,8 @@ impl Input {
                 let bytes = &line[tile * TILE..][..TILE];
                 let at = done + tile;
                 let written = target.part.write_at(region + at * TILE, bytes);
-                let seal = target.stamp.seal(bytes);
+                let whole = || target.stamp.seal(bytes);
+                let seal = if gaps.contains(&at) { [0; STAMP] } else { whole() };
                 let sealed =
                     written.and_then(|()| target.part.write_at(stamps + at * STAMP, &seal));
                 sealed.unwrap_or_else(|error| *lock(&bad) = Some(error));
@@ -372,7 +411,7 @@ impl Input {
                 return Err(memory(error));
             }
             if next == files {
-                return Ok(());
+                return Ok(first);
             }
             done += whole;
             line.drain(..whole * TILE);
