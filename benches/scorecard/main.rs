@@ -12,6 +12,7 @@
 //! Left out: verdicts. The exit status is 0 when every figure could be measured, met or not.
 
 mod codec;
+mod disk;
 mod fewer;
 mod figure;
 mod guests;
@@ -41,7 +42,7 @@ use figure::Figure;
 use programs::{Bench, Trouble};
 
 const USAGE: &str = "usage: scorecard [--quick] [--record] [--guests] [--only SECTION] [--out FILE]\
-    \n       SECTION is codec, small, store, jacobi, fewer, network or guests";
+    \n       SECTION is codec, small, store, disk, jacobi, fewer, network or guests";
 
 struct Options {
     quick: bool,
@@ -70,10 +71,11 @@ fn options(words: impl Iterator<Item = String>) -> Result<Options, String> {
 }
 
 type Section = fn(&Bench) -> Result<Vec<Figure>, Trouble>;
-const SECTIONS: [(&str, Section); 7] = [
+const SECTIONS: [(&str, Section); 8] = [
     ("codec", codec::figures),
     ("small", small::figures),
     ("store", store::figures),
+    ("disk", disk::figures),
     ("jacobi", jacobi::figures),
     ("fewer", fewer::figures),
     ("network", network::figures),

@@ -331,7 +331,7 @@ impl Input {
         target: &LoadTarget,
         statics: &[Range<usize>],
     ) -> Result<(Coverage, Vec<u8>), LoadError> {
-        let (LoadTarget { layout, pool, .. }, head) = (*target, &self.file.head);
+        let (layout, pool, head) = (target.layout, target.pool, &self.file.head);
         let from: u64 = head.extents.iter().map(|extent| extent.len).sum();
         let contents = self.bytes(from..head.data_len(), pool)?;
         let mut rest = contents.as_slice();
