@@ -62,10 +62,11 @@ pub fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
         let first = newest.first().map(|&(id, _)| id);
         is_kept || first.is_some_and(|(job, number)| held.job == job && held.number > number)
     };
-    let stay = all.iter().filter(stays).map(|held| PathBuf::from(&held.folder)).collect();
+    let stay: BTreeSet<PathBuf> =
+        all.iter().filter(stays).map(|held| PathBuf::from(&held.folder)).collect();
     let mut gone = BTreeSet::new();
     for (_, node) in sets::node_folders(folder)? {
-        for set in sets::list(&node)?.iter().filter(|set| !BTreeSet::contains(&stay, &set.folder)) {
+        for set in sets::list(&node)?.iter().filter(|set| !stay.contains(&set.folder)) {
             sets::delete(set)?;
             gone.insert(set.number);
         }

@@ -133,7 +133,7 @@ fn ends(mut run: Running, disk: &Hanging) -> super::support::Outcome {
 #[test]
 fn a_disk_that_hangs_is_a_warning_and_nobody_waits_for_it() {
     let Some(disk) = Hanging::new() else {
-        return skip("a file system to freeze", "it cannot be made");
+        return skip("loop-devices", "no file system can be made to be frozen");
     };
     let job = disk.store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_INTERVAL", "0.05");
     let mut run = job.program(&program("steps"), &[]).with_orphans().start();
@@ -150,7 +150,7 @@ fn a_disk_that_hangs_is_a_warning_and_nobody_waits_for_it() {
 #[test]
 fn a_job_whose_disk_hangs_ends_as_it_would() {
     let Some(disk) = Hanging::new() else {
-        return skip("a file system to freeze", "it cannot be made");
+        return skip("loop-devices", "no file system can be made to be frozen");
     };
     let job = disk.store.job("raid5", &["--nodes", "2"]);
     let mut run = jacobi::job(job, LONG).with_orphans().start();
