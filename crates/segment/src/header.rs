@@ -117,6 +117,8 @@ pub struct Header {
     pub snapshots: [Record; 2],
     /// The parity slots.
     pub slots: [Record; 2],
+    /// What goes to disk.
+    pub aside: Aside,
 }
 
 impl Header {

@@ -86,7 +86,7 @@ fn read_all(
     room: usize,
     mut between: impl FnMut(usize),
 ) -> (Result<u64, Failure>, Vec<Piece>) {
-    let (pieces, queue) = sync_channel(0);
+    let (pieces, queue) = sync_channel::<Piece>(0);
     let stop = AtomicU64::new(0);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| read(order, room, pieces, &stop));
@@ -102,7 +102,7 @@ fn read_all(
 /// Fails unless these are the files of `of`.
 #[track_caller]
 fn are_its(of: &Overwriter, pieces: &[Piece], what: &str) {
-    let (mut data, mut parity, mut is_data) = (Vec::new(), Vec::new(), true);
+    let (mut data, mut parity, mut is_data) = (Vec::<u8>::new(), Vec::<u8>::new(), true);
     for piece in pieces {
         match piece {
             Piece::Begin(pe, Begin::Data(head)) => {
