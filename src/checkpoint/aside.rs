@@ -78,9 +78,7 @@ impl Keeper<'_> {
         let (shape, place) = self.protection.place(self.pe);
         match part {
             StorePart::Snapshot => tiles::tiles(len),
-            StorePart::Slot => {
-                shape.layout.parities_of(place).len() * shape.chunk_len(len) / TILE
-            }
+            StorePart::Slot => shape.layout.parities_of(place).len() * shape.chunk_len(len) / TILE,
         }
     }
 

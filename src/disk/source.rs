@@ -36,11 +36,7 @@ impl Source<'_> {
     ///
     /// # Errors
     /// It is not there any more.
-    pub fn of(
-        claim: &Claim,
-        stamp: Stamp,
-        parity: Option<Share>,
-    ) -> Result<Source<'_>, Failure> {
+    pub fn of(claim: &Claim, stamp: Stamp, parity: Option<Share>) -> Result<Source<'_>, Failure> {
         let (header, Stamp { job, number, .. }) = (claim.header(), stamp);
         let (kind, records) = match parity {
             Some(_) => (StorePart::Slot, &header.slots),

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use raidshmem_archive::pace;
 use raidshmem_archive::owner::Owner;
+use raidshmem_archive::pace;
 use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::{Area, Extent, Head, Region};
 use raidshmem_archive::tiles::data_at;
@@ -205,7 +205,8 @@ fn read_parity(
     stop: &AtomicU64,
 ) -> Result<(), Failure> {
     let (line, sums) = (source.line as u64, vec![0; source.tiles()]);
-    let head = ParityHead { owner: order.owner(pe), build: order.program.build.clone(), line, sums };
+    let head =
+        ParityHead { owner: order.owner(pe), build: order.program.build.clone(), line, sums };
     let mut sent = pieces.send(Piece::Begin(pe, Begin::Parity(head)));
     for tile in 0..source.tiles() {
         go_on(order, stop)?;

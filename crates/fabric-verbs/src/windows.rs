@@ -128,7 +128,8 @@ mod tests {
     fn pieces_cover_the_transfer_and_fit() {
         let layout = Layout::new(16 << 20, 4);
         let windows = Windows::new(&layout);
-        for (offset, len) in [(0, 0), (4000, 1), (layout.heap - 10, 5 << 20), (0, layout.asides[0])] {
+        for (offset, len) in [(0, 0), (4000, 1), (layout.heap - 10, 5 << 20), (0, layout.asides[0])]
+        {
             let mut done = 0;
             for piece in windows.pieces(offset, len, 64 << 10) {
                 assert_eq!((piece.at, piece.offset), (done, offset + done));

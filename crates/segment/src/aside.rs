@@ -138,12 +138,8 @@ mod tests {
     fn what_is_kept_is_of_the_checkpoint_that_is_wanted_and_counted() {
         let zero = || AtomicU64::new(0);
         let kept = || KeptWords { number: zero(), from: zero(), tiles: zero(), len: zero() };
-        let aside = Aside {
-            wanted: zero(),
-            read: [zero(), zero()],
-            most: zero(),
-            kept: [kept(), kept()],
-        };
+        let aside =
+            Aside { wanted: zero(), read: [zero(), zero()], most: zero(), kept: [kept(), kept()] };
         assert_eq!((aside.wanted(), aside.kept(Slot, N(3))), (None, None));
         aside.want(N(3), false, 10);
         assert_eq!((aside.wanted(), aside.room(N(3))), (Some(N(3)), 10));
