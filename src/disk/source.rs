@@ -8,12 +8,12 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use raidshmem_core::disk::{Failure, Share};
+use raidshmem_core::disk::{Failure, ParityShare};
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::protocol::operation::StorePart;
 use raidshmem_core::store::stamp::Stamp;
 use raidshmem_segment::aside::Kept;
-use raidshmem_segment::header::Record;
+use raidshmem_segment::header::RegionRecord;
 
 use super::claim::{Claim, refused};
 
@@ -36,7 +36,11 @@ impl Source<'_> {
     ///
     /// # Errors
     /// It is not there any more.
-    pub fn of(claim: &Claim, stamp: Stamp, parity: Option<Share>) -> Result<Source<'_>, Failure> {
+    pub fn of(
+        claim: &Claim,
+        stamp: Stamp,
+        parity: Option<ParityShare>,
+    ) -> Result<Source<'_>, Failure> {
         let (header, Stamp { job, number, .. }) = (claim.header(), stamp);
         let (kind, records) = match parity {
             Some(_) => (StorePart::Slot, &header.slots),
@@ -101,7 +105,7 @@ impl Source<'_> {
         self.claim.aside().kept(self.kind, self.stamp.number)
     }
 
-    fn holds(&self, record: &Record) -> bool {
+    fn holds(&self, record: &RegionRecord) -> bool {
         record.holds(self.stamp.job, self.stamp.number).is_some()
     }
 

@@ -21,7 +21,7 @@ use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::{Area, Extent, Head, Region};
 use raidshmem_archive::tiles::data_at;
 use raidshmem_codec::crc::crc32;
-use raidshmem_core::disk::{Content, Entry, Failure, Files, How, Share};
+use raidshmem_core::disk::{Content, Entry, Failure, Files, How, ParityShare};
 use raidshmem_core::layout::{Layout, TILE};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::store::coverage::{Coverage, Manifest};
@@ -58,7 +58,7 @@ pub struct Order {
     /// The PEs of this node, with their memory.
     pub pes: Vec<(Pe, Part)>,
     /// The parity that they keep, where it is written too.
-    pub parity: Vec<Share>,
+    pub parity: Vec<ParityShare>,
     /// How they are written.
     pub how: How,
     /// What it runs.

@@ -16,7 +16,7 @@ use super::wait::Cmp;
 use crate::pgas::{self, World};
 
 /// A set of words of this PE and the condition on them: `than` says what each is compared with.
-pub struct Set<F> {
+pub struct WaitSet<F> {
     call: &'static str,
     words: Vec<(usize, Word)>,
     cmp: Cmp,
@@ -29,7 +29,7 @@ pub struct Set<F> {
 /// Where `any` starts to look next, so that one busy word does not starve the others.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-impl<T: Bits, F: Fn(usize) -> T> Set<F> {
+impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
     /// The words of an array, but for those that are taken out.
     pub fn new(
         call: &'static str,
@@ -37,7 +37,7 @@ impl<T: Bits, F: Fn(usize) -> T> Set<F> {
         taken_out: impl Fn(usize) -> bool,
         cmp: Cmp,
         than: F,
-    ) -> Set<F> {
+    ) -> WaitSet<F> {
         bytes_of(call, nelems, size_of::<T>());
         let words: Vec<(usize, Word)> = (0..nelems)
             .filter(|index| !taken_out(*index))
@@ -46,7 +46,7 @@ impl<T: Bits, F: Fn(usize) -> T> Set<F> {
         let world = pgas::world();
         world.waits();
         let released = Cell::new(!words.is_empty() && world.interrupted() && world.lets_go());
-        Set { call, words, cmp, than, world, released }
+        WaitSet { call, words, cmp, than, world, released }
     }
 
     fn holds(&self, index: usize, word: Word) -> bool {
@@ -107,7 +107,7 @@ impl<T: Bits, F: Fn(usize) -> T> Set<F> {
         self.wait(|set| set.any())
     }
 
-    /// Waits until there are some, and shows them as [`Set::some`] does.
+    /// Waits until there are some, and shows them as [`WaitSet::some`] does.
     pub fn wait_some(&self, give: &impl Fn(usize, usize)) -> usize {
         self.wait(|set| Some(set.some(give)).filter(|count| *count > 0)).unwrap_or(0)
     }

@@ -21,7 +21,7 @@
 
 use std::sync::atomic::Ordering;
 
-use raidshmem_core::message::Report;
+use raidshmem_core::message::ProgressReport;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::decide::{Finding, Reason};
 use raidshmem_segment::log::{Carried, Kind, Located, Record, Stage, Word};
@@ -236,7 +236,12 @@ impl World {
         if let Some(begun) = replay.begun {
             let (pe, number) = (self.me(), self.store.agreed());
             let micros = begun.elapsed().as_micros() as u64;
-            self.members.report(Report::Replayed { pe, number, micros, calls: replay.calls });
+            self.members.report(ProgressReport::Replayed {
+                pe,
+                number,
+                micros,
+                calls: replay.calls,
+            });
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use raidshmem_core::detector::Time;
-use raidshmem_core::disk::{Failure, Outcome};
+use raidshmem_core::disk::{DiskOutcome, Failure};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_sys::process;
 
@@ -21,8 +21,8 @@ const ANSWER: Duration = Duration::from_secs(20);
 
 /// The thread, once it was needed.
 #[derive(Default)]
-pub(super) struct Disk {
-    pub(super) worker: Option<Worker<Option<Outcome>>>,
+pub(super) struct DiskThread {
+    pub(super) worker: Option<Worker<Option<DiskOutcome>>>,
     /// Checkpoints up to this number are given up; the largest number gives up all.
     pub(super) stop: Arc<AtomicU64>,
     /// The program, once it was read.
@@ -46,29 +46,32 @@ pub(super) enum Awaited {
 
 impl Awaited {
     /// What has come to that.
-    pub(super) fn of(outcome: &Outcome) -> Awaited {
+    pub(super) fn of(outcome: &DiskOutcome) -> Awaited {
         match *outcome {
-            Outcome::Written { number, .. } => Awaited::Written(number),
-            Outcome::Committed { number, .. } => Awaited::Committed(number),
+            DiskOutcome::Written { number, .. } => Awaited::Written(number),
+            DiskOutcome::Committed { number, .. } => Awaited::Committed(number),
         }
     }
 
     /// It did not come to that.
-    pub(super) fn failed(self, why: String) -> Outcome {
+    pub(super) fn failed(self, why: String) -> DiskOutcome {
         let failure = Failure::Refused(why);
         match self {
-            Awaited::Written(number) => Outcome::Written { number, files: Err(failure) },
-            Awaited::Committed(number) => Outcome::Committed { number, set: Err(failure) },
+            Awaited::Written(number) => DiskOutcome::Written { number, files: Err(failure) },
+            Awaited::Committed(number) => DiskOutcome::Committed { number, set: Err(failure) },
         }
     }
 }
 
-impl Disk {
+impl DiskThread {
     /// Catches that signal from now on, if there is one; PEs ignore it until they ask for it. Where
     /// it cannot be caught it ends this process, as it does without checkpoints on disk.
-    pub(super) fn new(stop_signal: Option<i32>) -> Disk {
+    pub(super) fn new(stop_signal: Option<i32>) -> DiskThread {
         stop_signal.into_iter().for_each(process::ignored_by_children);
-        Disk { bell: stop_signal.and_then(|signal| caught(signal).ok()), ..Disk::default() }
+        DiskThread {
+            bell: stop_signal.and_then(|signal| caught(signal).ok()),
+            ..DiskThread::default()
+        }
     }
 }
 

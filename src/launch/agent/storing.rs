@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use raidshmem_archive::program;
 use raidshmem_core::detector::Time;
-use raidshmem_core::disk::{Failure, Outcome, Task};
+use raidshmem_core::disk::{DiskOutcome, Failure, Task};
 use raidshmem_core::message::Up;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_sys::socket::ChannelError;
@@ -61,7 +61,7 @@ impl Agent {
                 self.begin(move || {
                     order.program = program();
                     let files = write::write(&order, &stop);
-                    Some(Outcome::Written { number, files })
+                    Some(DiskOutcome::Written { number, files })
                 });
             }
             Task::Commit { number, folder, manifest, set, keep } => {
@@ -74,7 +74,7 @@ impl Agent {
                         Ok(set)
                     });
                     let set = set.map_err(|error| Failure::Refused(error.to_string()));
-                    Some(Outcome::Committed { number, set })
+                    Some(DiskOutcome::Committed { number, set })
                 });
             }
             Task::Drop { number, folder } => {
@@ -93,7 +93,7 @@ impl Agent {
         awaited.map_or(Ok(()), |it| self.up.send(&Up::Disk(it.failed(why)), &[]))
     }
 
-    fn begin(&mut self, job: impl FnOnce() -> Option<Outcome> + Send + 'static) {
+    fn begin(&mut self, job: impl FnOnce() -> Option<DiskOutcome> + Send + 'static) {
         if let Some(worker) = &mut self.disk.worker {
             worker.begin(job);
         }
