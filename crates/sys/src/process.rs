@@ -282,8 +282,8 @@ pub fn end_children() {
             return;
         }
         children.iter().for_each(Process::kill);
-        let stay = |child: &&Process| !child.wait_end(5_000) || child.reap().is_none();
-        stays.extend(children.iter().filter(stay).map(|child| child.pid));
+        let _ = children.iter().all(|child| child.wait_end(5_000)); // the first that stays is enough
+        stays.extend(children.iter().filter(|it| it.reap().is_none()).map(|child| child.pid));
     }
 }
 
