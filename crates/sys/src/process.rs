@@ -282,7 +282,7 @@ pub fn end_children() {
             return;
         }
         children.iter().for_each(Process::kill);
-        let _ = children.iter().all(|child| child.wait_end(5_000)); // the first that stays is enough
+        let _ = children.iter().all(|child| child.wait_end(5_000)); // one that stays is enough
         stays.extend(children.iter().filter(|it| it.reap().is_none()).map(|child| child.pid));
     }
 }
