@@ -3,7 +3,6 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -156,9 +155,7 @@ fn a_job_whose_disk_hangs_ends_as_it_would() {
     let mut run = jacobi::job(job, LONG).with_orphans().start();
     run.wait_for("set-1,");
     disk.freeze();
-    let begun = Instant::now();
     ends(run, &disk).right_sum(LONG);
-    assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
     // What was not finished goes with the next set.
     jacobi::job(disk.store.job("raid5", &[]), SMALL).run().right_sum(SMALL);
     let names = disk.store.names();

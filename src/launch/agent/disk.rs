@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use raidshmem_core::detector::Time;
+use raidshmem_core::detector::MachineTime;
 use raidshmem_core::disk::{DiskOutcome, Failure};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_sys::process;
@@ -79,7 +79,7 @@ impl DiskThread {
 #[derive(Debug, Default)]
 pub(super) struct Patience {
     /// Steps that had begun, and when that was seen first.
-    seen: Option<(u64, Time)>,
+    seen: Option<(u64, MachineTime)>,
     /// It was told that nothing moves.
     pub(super) is_over: bool,
 }
@@ -87,7 +87,7 @@ pub(super) struct Patience {
 impl Patience {
     /// Looks at how many steps have `begun`, of a thread that is at work or not. True once it has
     /// not moved for too long.
-    pub(super) fn ends(&mut self, works: bool, begun: u64, now: Time) -> bool {
+    pub(super) fn ends(&mut self, works: bool, begun: u64, now: MachineTime) -> bool {
         let since = self.seen.filter(|&(steps, _)| works && steps == begun).map(|(_, at)| at);
         self.seen = works.then_some((begun, since.unwrap_or(now)));
         let is_over = since.is_some_and(|since| now.saturating_sub(since) >= ANSWER);

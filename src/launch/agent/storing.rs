@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use raidshmem_archive::program;
-use raidshmem_core::detector::Time;
+use raidshmem_core::detector::MachineTime;
 use raidshmem_core::disk::{DiskOutcome, Failure, Task};
 use raidshmem_core::message::Up;
 use raidshmem_core::quantity::CheckpointNumber;
@@ -109,7 +109,7 @@ impl Agent {
     }
 
     /// A disk that does not answer is one that fails: nobody waits for it any more.
-    pub(super) fn look_at_disk(&mut self, now: Time) -> Result<(), ChannelError> {
+    pub(super) fn look_at_disk(&mut self, now: MachineTime) -> Result<(), ChannelError> {
         let works = self.disk.worker.as_ref().is_some_and(|worker| !worker.is_idle());
         match self.disk.patience.ends(works, step::begun(), now) {
             true => self.refuse(self.disk.awaited, no_answer()),

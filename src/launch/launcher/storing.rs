@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use raidshmem_archive::schedule::{Order, Schedule, Sizes};
 use raidshmem_core::disk::{DiskOutcome, Task};
-use raidshmem_core::message::{Down, Report};
+use raidshmem_core::message::{Down, ProgressReport};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_report::words::{bytes, time};
 
