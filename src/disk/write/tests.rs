@@ -24,7 +24,8 @@ use raidshmem_sys::pool::WorkerPool;
 use raidshmem_sys::{memory, process};
 
 use super::super::held;
-use super::super::load::{LoadTarget, load};
+use super::super::input::LoadTarget;
+use super::super::load::load;
 use super::super::step::kill_after;
 use super::*;
 

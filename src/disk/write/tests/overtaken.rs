@@ -4,7 +4,7 @@ use raidshmem_core::page::PAGE;
 use raidshmem_core::protocol::operation::StorePart;
 
 use super::*;
-use crate::checkpoint::aside::Keeper;
+use crate::disk::aside::AsideCopier;
 
 const FIRST: CheckpointNumber = CheckpointNumber(1);
 /// Tiles that may be copied aside: all there are.
@@ -34,7 +34,7 @@ impl Overwriter {
     fn overwrite(&self, number: CheckpointNumber) {
         let Memory { segment: own, part, layout, pe } = &self.memory;
         let (protection, pool) = (&self.protection, &self.pool);
-        Keeper { own, part, pe: *pe, job: JOB, protection, pool, sharing: 1 }.keep(number);
+        AsideCopier { own, part, pe: *pe, job: JOB, protection, pool, sharing: 1 }.keep(number);
         let (snapshot, slot) = (protection.snapshot_of(number), protection.slot_of(number));
         let parts = [
             (&own.header().snapshots[snapshot], layout.snapshots[snapshot], self.data.len()),

@@ -19,15 +19,18 @@ use raidshmem_core::layout::Layout;
 use raidshmem_segment::statics::{self, Statics};
 use raidshmem_sys::pool::WorkerPool;
 
-use super::{Input, Line, LoadError, LoadTarget, place};
-use crate::disk::variables;
+use super::input::{Input, Line, LoadError, LoadTarget, place};
+use super::variables;
 
 /// Bytes that are looked at a time.
 const PIECE: u64 = 16 << 20;
 
 /// What the memory is in this build of the program, `own`; with `all` also what may be an address
 /// in the other one.
-pub(super) fn line(
+///
+/// # Errors
+/// This build has not all that was saved, or some of it may be an address.
+pub fn line(
     input: &Input,
     target: &LoadTarget,
     own: &Program,
