@@ -8,11 +8,11 @@
 //! ```
 //!
 //! A task makes the amplitudes of one pair `ij` for one iteration. Amplitudes lie in a global
-//! array: those of a pair on its *home*, and again on a *shadow*, the next member of the team, both
-//! updated by `put2`. A counter on the first member hands out the tasks but the first of each
-//! member. After a loss the living make a team of those that are left, every pair that had a copy
-//! on a lost PE gets another one from the copy that is left, and the tasks that are not marked as
-//! done are handed out again: lost is what a dead PE was in the middle of, and nothing else.
+//! array: those of a pair on its *home*, and again on a *shadow*, a member of the team on another
+//! node, both updated by `put2`. A counter on the first member hands out the tasks but the first of
+//! each member. After a loss the living make a team of those that are left, every pair that had a
+//! copy on a lost PE gets another one from the copy that is left, and the tasks that are not marked
+//! as done are handed out again: lost is what a dead PE was in the middle of, and nothing else.
 //!
 //! The sums of a pair are taken by one PE in one order, so the digest at the end does not depend on
 //! who did what, or died.
@@ -58,9 +58,20 @@ impl Data {
     }
 }
 
-/// Home and shadow of a pair in a team of so many.
-fn places(pair: usize, members: usize) -> [usize; 2] {
-    [pair % members, (pair + 1) % members]
+/// The shadow of each member of a team.
+struct Shadows(Vec<usize>);
+
+impl Shadows {
+    fn of(shmem: &Shmem, team: Team) -> Shadows {
+        let shadow = |pe| ft::shadow(shmem, team, pe).expect("two members or more");
+        Shadows((0..shmem.team_size(team)).map(shadow).collect())
+    }
+
+    /// Home and shadow of a pair.
+    fn places(&self, pair: usize) -> [usize; 2] {
+        let home = pair % self.0.len();
+        [home, self.0[home]]
+    }
 }
 
 /// What this PE does with tasks.
@@ -73,13 +84,18 @@ struct Worker {
 
 impl Worker {
     /// Does tasks of an iteration until there are none, or a PE is lost.
-    fn work(&mut self, peers: &Peers, data: Data, (pairs, iteration): (usize, u64)) {
-        let (mut pair, members) = (peers.my_pe(), peers.n_pes()); // the first one is its own
+    fn work(
+        &mut self,
+        peers: &Peers,
+        (data, shadows): (Data, &Shadows),
+        (pairs, iteration): (usize, u64),
+    ) {
+        let mut pair = peers.my_pe(); // the first one is its own
         loop {
             if peers.faulted() || pair >= pairs {
                 return;
             }
-            let [home, shadow] = places(pair, members);
+            let [home, shadow] = shadows.places(pair);
             match peers.try_read(home, data.done.at(pair)) {
                 Ok(done) if done < iteration => {}
                 _ => {
@@ -120,12 +136,18 @@ impl<T: raidshmem::Symmetric> OfOne<T> for SymSlice<T> {
 }
 
 /// Brings all pairs to their places in `new`, from where they are by the places in `old`: each
-/// member fetches what belongs to it. `old` are numbers of `new`, none where a PE was lost.
-fn settle(peers: &Peers, data: Data, old: &[Option<usize>], pairs: usize) -> Vec<Copied> {
-    let (me, members) = (peers.my_pe(), peers.n_pes());
+/// member fetches what belongs to it. `now` are the numbers in `new` of the members of `old`, none
+/// where a PE was lost.
+fn settle(
+    peers: &Peers,
+    data: Data,
+    (old, now, new): (&Shadows, &[Option<usize>], &Shadows),
+    pairs: usize,
+) -> Vec<Copied> {
+    let me = peers.my_pe();
     let mut copied = Vec::new();
-    for pair in (0..pairs).filter(|&pair| places(pair, members).contains(&me)) {
-        let holders = places(pair, old.len()).map(|place| old[place]);
+    for pair in (0..pairs).filter(|&pair| new.places(pair).contains(&me)) {
+        let holders = old.places(pair).map(|place| now[place]);
         let newest = holders
             .iter()
             .flatten()
@@ -150,7 +172,12 @@ struct Copied {
 }
 
 /// After a loss: the team of those that live, in which everything has its two places again.
-fn go_on(shmem: &mut Shmem, team: Team, data: Data, pairs: usize) -> Result<Team, Error> {
+fn go_on(
+    shmem: &mut Shmem,
+    (team, old): (Team, &Shadows),
+    data: Data,
+    pairs: usize,
+) -> Result<(Team, Shadows), Error> {
     let mut living = team;
     loop {
         ft::query_fault(shmem);
@@ -161,9 +188,12 @@ fn go_on(shmem: &mut Shmem, team: Team, data: Data, pairs: usize) -> Result<Team
         }
         living = next;
         let size = shmem.team_size(team);
-        let old: Vec<_> = (0..size).map(|pe| shmem.translate_pe(team, pe, living)).collect();
+        let now: Vec<_> = (0..size).map(|pe| shmem.translate_pe(team, pe, living)).collect();
+        let new = Shadows::of(shmem, living);
+        let places = (old, &now[..], &new);
         // Nobody writes before all have read: the first exchange ends for all or for none.
-        let Ok(copied) = shmem.exchange_in(living, |peers| settle(peers, data, &old, pairs)) else {
+        let Ok(copied) = shmem.exchange_in(living, |peers| settle(peers, data, places, pairs))
+        else {
             continue;
         };
         for Copied { pair, done, amplitudes } in copied {
@@ -175,7 +205,7 @@ fn go_on(shmem: &mut Shmem, team: Team, data: Data, pairs: usize) -> Result<Team
         if team != shmem.team_world() {
             shmem.destroy(team)?;
         }
-        return Ok(living);
+        return Ok((living, new));
     }
 }
 
@@ -196,13 +226,14 @@ fn main() -> Result<(), Error> {
         next: shmem.alloc_one(0)?,
     };
     let (mut worker, mut team) = (Worker { tasks: 0, dies_in }, shmem.team_world());
+    let mut shadows = Shadows::of(&shmem, team);
     let mut iteration = 1;
     while iteration <= iterations {
         shmem.write(data.next, shmem.team_size(team) as u64);
         let work = (pairs, iteration);
-        match shmem.exchange_in(team, |peers| worker.work(peers, data, work)) {
+        match shmem.exchange_in(team, |peers| worker.work(peers, (data, &shadows), work)) {
             Ok(()) => iteration += 1,
-            Err(_) => team = go_on(&mut shmem, team, data, pairs)?,
+            Err(_) => (team, shadows) = go_on(&mut shmem, (team, &shadows), data, pairs)?,
         }
     }
     // Every PE computes what should have come out, and compares all of it.
@@ -212,7 +243,7 @@ fn main() -> Result<(), Error> {
         for pair in 0..pairs {
             let mut expected = vec![0.0; AMPLITUDES];
             (0..iterations).for_each(|_| expected = contracted(pair, &expected));
-            for place in places(pair, peers.n_pes()) {
+            for place in shadows.places(pair) {
                 let mut found = vec![0.0; AMPLITUDES];
                 peers.get(place, data.of(pair, iterations), &mut found);
                 wrong += usize::from(found != expected);

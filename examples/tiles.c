@@ -5,12 +5,12 @@
  *     SHMEM_FT_SUBSTITUTE=shrink SHMEM_FT_ROLLBACK=none oshrun -n 8 ./tiles TILES [PE@ROUND ..]
  *
  * A task makes one tile of the product, of TILES by TILES tiles. Tiles of the factors and of the
- * product lie in global arrays: each on its home, and again on a shadow, the next member of the
- * team (shmemx_ft_put2). After a loss the living make a team of those that are left; a tile that
- * had a copy on a lost PE gets another one from the copy that is left, and the tasks that are not
- * marked as done are handed out again: that is the next round. So a loss costs the task that the
- * PE was in the middle of. With PE@ROUND that PE kills itself in its first task of that round, or
- * at its end.
+ * product lie in global arrays: each on its home, and again on a shadow, a member of the team on
+ * another node (shmemx_ft_put2, shmemx_ft_shadow). After a loss the living make a team of those
+ * that are left; a tile that had a copy on a lost PE gets another one from the copy that is left,
+ * and the tasks that are not marked as done are handed out again: that is the next round. So a loss
+ * costs the task that the PE was in the middle of. With PE@ROUND that PE kills itself in its first
+ * task of that round, or at its end.
  */
 #include <shmem.h>
 #include <shmem_ft.h>
@@ -39,13 +39,17 @@ static int tiles, all_tiles;
 typedef struct {
     shmem_team_t team;
     int size, me;
-    int pes[MOST_PES]; /* of the world */
+    int pes[MOST_PES], shadows[MOST_PES]; /* of the world */
 } members_t;
 
 static members_t members_of(shmem_team_t team) {
     members_t m = {.team = team, .size = shmem_team_n_pes(team), .me = shmem_team_my_pe(team)};
-    for (int i = 0; i < m.size; i++)
-        m.pes[i] = shmem_team_translate_pe(team, i, SHMEM_TEAM_WORLD);
+    for (int i = 0; i < m.size; i++) {
+        m.pes[i] = m.shadows[i] = shmem_team_translate_pe(team, i, SHMEM_TEAM_WORLD);
+        if (m.size > 1)
+            m.shadows[i] =
+                shmem_team_translate_pe(team, shmemx_ft_shadow(team, i), SHMEM_TEAM_WORLD);
+    }
     return m;
 }
 
@@ -54,7 +58,7 @@ static int home(const members_t *m, int tile) {
 }
 
 static int shadow(const members_t *m, int tile) {
-    return m->pes[(tile + 1) % m->size];
+    return m->shadows[tile % m->size];
 }
 
 static double element(int which, int row, int column) {

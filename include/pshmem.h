@@ -1954,6 +1954,7 @@ int pshmemx_ft_size_iget(size_t *dest, const size_t *source, ptrdiff_t dst, ptrd
 int pshmemx_ft_ptrdiff_iget(ptrdiff_t *dest, const ptrdiff_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
 int pshmemx_ft_get_checkpoint(void *dest, const void *source, size_t nbytes, int pe, uint64_t *number);
 int pshmemx_ft_put2(void *dest, const void *source, size_t nbytes, int pe, int shadow);
+int pshmemx_ft_shadow(shmem_team_t team, int pe);
 int pshmemx_ft_agree(shmem_team_t team, int *value);
 int pshmemx_ft_shrink(shmem_team_t team, shmem_team_t *living);
 int pshmemx_ft_failed(shmem_team_t team, int **pes, size_t *n);

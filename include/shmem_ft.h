@@ -65,7 +65,10 @@
  * shmemx_ft_get_checkpoint  bytes of a PE as of its last checkpoint, decoded from parity if it is
  *                       lost, and the number of that checkpoint
  * shmemx_ft_put2        shmem_putmem to a PE and then to its shadow, complete at both: one of both
- *                       copies is whole at any time, whoever dies
+ *                       copies is whole at any time, whoever dies. The two are on different nodes,
+ *                       as long as PEs live on several
+ * shmemx_ft_shadow      the member of a team that suits as the shadow of member pe: on another node
+ *                       if there is one; -1 if the team has no other member
  * shmemx_ft_agree       collective among those that live: the bits that all have, the same on all;
  *                       FAILURE while somebody has not acknowledged a loss (shmem_restart_pes)
  * shmemx_ft_shrink      the same: a team of those that live
@@ -139,6 +142,7 @@ int shmemx_ft_size_iget(size_t *dest, const size_t *source, ptrdiff_t dst, ptrdi
 int shmemx_ft_ptrdiff_iget(ptrdiff_t *dest, const ptrdiff_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
 int shmemx_ft_get_checkpoint(void *dest, const void *source, size_t nbytes, int pe, uint64_t *number);
 int shmemx_ft_put2(void *dest, const void *source, size_t nbytes, int pe, int shadow);
+int shmemx_ft_shadow(shmem_team_t team, int pe);
 int shmemx_ft_agree(shmem_team_t team, int *value);
 int shmemx_ft_shrink(shmem_team_t team, shmem_team_t *living);
 int shmemx_ft_failed(shmem_team_t team, int **pes, size_t *n);

@@ -5,13 +5,14 @@
 //! Source: thesis, section 4.3.3.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 use raidshmem_core::inject::Point;
 use raidshmem_core::protocol::{At, Call};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
-use raidshmem_core::store::protection::Protection;
+use raidshmem_core::store::protection::{Protection, ProtectionError};
 use raidshmem_core::store::refusal::Refused;
 use raidshmem_core::view::State;
 use raidshmem_segment::waits::Waiting;
@@ -63,15 +64,15 @@ pub(crate) fn save_all() -> i32 {
     world.members.point(Point::Before, number);
     let result = match world.store.protection() {
         None => pass(world, number),
-        Some(protection) if world.goes_on() => save_among(world, protection, number),
+        Some(_) if world.goes_on() => save_among(world, number),
         Some(protection) => {
             let site = site::here();
-            if alone::go_back(world, protection, &site) {
+            if alone::go_back(world, &protection, &site) {
                 return SUCCESS;
             }
             world.show_call(&site, number);
             world.choose(&site);
-            save_all_of(world, protection, number, &site)
+            save_all_of(world, &protection, number, &site)
         }
     };
     let how = match result {
@@ -129,47 +130,66 @@ fn pass(world: &World, number: CheckpointNumber) -> i32 {
     SUCCESS
 }
 
-/// A checkpoint in a job that goes on with fewer, for degraded reads. The group of a lost PE makes
-/// none any more, so there is a last one.
-fn save_among(
-    world: &'static World,
-    protection: &'static Protection,
-    number: CheckpointNumber,
-) -> i32 {
+/// A checkpoint in a job that goes on with fewer, for degraded reads: those that live protect each
+/// other. A loss that somebody has not acknowledged makes it fail on all.
+fn save_among(world: &'static World, number: CheckpointNumber) -> i32 {
     let begun = world.agree_all(Call::Checkpoint.name(), (u64::MAX, 0));
-    if begun.has_news() {
-        return FAILURE;
-    }
-    if begun.lost > 0 {
-        let last = world.store.agreed();
-        let kept =
-            if last == CheckpointNumber::START { "none".to_owned() } else { last.to_string() };
-        return refuse(
-            world,
-            format!(
-                "checkpoint refused: a PE was lost, and its group protects nothing new without it; \
-                 the last one stays: {kept}"
-            ),
-        );
-    }
+    let groups = if begun.has_news() { None } else { groups_without(world, begun.lost) };
+    let Some(groups) = groups else { return fails_by_loss(world) };
+    let protection = match groups {
+        Ok(protection) => protection,
+        Err(error) => return refuse(world, format!("checkpoint refused: {error}")),
+    };
     let site = site::here();
     world.show_call(&site, number);
     world.choose(&site);
-    let (end, refusal) = port::run_among(world, protection);
+    let (end, refusal) = port::run_among(world, &protection, begun.lost);
+    if let (Among::Refused, Some(refusal)) = (end, refusal) {
+        return refuse(world, format!("checkpoint refused: {refusal}"));
+    }
     if matches!(end, Among::Saved | Among::SavedWithLoss) {
+        world.store.protect(protection);
         world.store.set_agreed(number);
         world.begin_anew();
         world.memory.note_saved();
     }
-    match (end, refusal) {
-        (Among::Saved, _) => {
-            *lock(&world.store.refused) = Refused::default();
-            scrub::start(world, protection);
-            SUCCESS
-        }
-        (Among::Refused, Some(refusal)) => refuse(world, format!("checkpoint refused: {refusal}")),
-        _ => FAILURE,
+    if end != Among::Saved {
+        return fails_by_loss(world);
     }
+    *lock(&world.store.refused) = Refused::default();
+    scrub::start(world);
+    SUCCESS
+}
+
+/// A checkpoint was not made on any PE, or not of all of them, because one was lost.
+fn fails_by_loss(world: &World) -> i32 {
+    *lock(&world.store.refused) = Refused::default();
+    forget_changes(world);
+    FAILURE
+}
+
+/// What was found of the last checkpoint is of no use for the next one.
+fn forget_changes(world: &World) {
+    *lock(&world.store.history) = None;
+    pages::forget(&world.store);
+}
+
+/// The groups of those that live, without the `lost`: those of the last checkpoint, if all of them
+/// live, or new ones, or why there are none. None on all PEs if there is another loss.
+fn groups_without(world: &World, lost: u32) -> Option<Result<Arc<Protection>, ProtectionError>> {
+    let last = world.store.protection()?;
+    // A PE that is lost stays lost, so as many are the same.
+    if Pe::all(world.n_pes()).filter(|&pe| !last.holds(pe)).count() == lost as usize {
+        return Some(Ok(last));
+    }
+    let living: Vec<Pe> = Pe::all(world.n_pes()).filter(|&pe| !world.fewer.is_lost(pe)).collect();
+    let knows_no_other = world.n_pes() - living.len() == lost as usize;
+    let agreed = world.agree_all(Call::Checkpoint.name(), (knows_no_other.into(), 0));
+    if agreed.value != 1 || agreed.lost != lost {
+        return None;
+    }
+    forget_changes(world);
+    world.protection_of(&living).map(|made| made.map(Arc::new))
 }
 
 /// Hands out bytes of a PE's segment as of its last checkpoint, also of a lost one, piece by piece;
@@ -185,23 +205,20 @@ pub fn get_checkpoint(
     let number = world.store.agreed();
     let protection = world.store.protection().filter(|_| number != CheckpointNumber::START);
     let Some(protection) = protection else { return (CheckpointNumber::START, false) };
-    (number, degraded::read(world, protection, pe, range, give))
+    (number, degraded::read(world, &protection, pe, range, give))
 }
 
 /// A checkpoint, and what becomes of the log.
 fn save_all_of(
     world: &'static World,
-    protection: &'static Protection,
+    protection: &Protection,
     number: CheckpointNumber,
     site: &CallSite,
 ) -> i32 {
     if !world.logs() {
         return save(world, protection, number);
     }
-    world.agree_on_view(Call::Checkpoint.name(), false, || {
-        *lock(&world.store.history) = None;
-        pages::forget(&world.store);
-    });
+    world.agree_on_view(Call::Checkpoint.name(), false, || forget_changes(world));
     world.log_site(site.digest);
     let result = save(world, protection, number);
     match result {
@@ -213,7 +230,7 @@ fn save_all_of(
     result
 }
 
-fn save(world: &'static World, protection: &'static Protection, number: CheckpointNumber) -> i32 {
+fn save(world: &'static World, protection: &Protection, number: CheckpointNumber) -> i32 {
     let began = Instant::now();
     let (mut end, mut refusal) = port::run(world, protection, Call::Checkpoint);
     if end == At::Refused && world.leave_nothing_out() {
@@ -230,7 +247,7 @@ fn save(world: &'static World, protection: &'static Protection, number: Checkpoi
             world.memory.note_saved();
             world.sites.forget_apart();
             world.timing.saved(began);
-            scrub::start(world, protection);
+            scrub::start(world);
             SUCCESS
         }
         At::Passed => SUCCESS,
@@ -246,7 +263,7 @@ fn refuse(world: &World, words: String) -> i32 {
     if lock(&world.store.refused).again(words.clone()) {
         return SUCCESS;
     }
-    if world.me() == Pe(0) {
+    if world.speaks() {
         complain(&words);
     }
     FAILURE
@@ -257,7 +274,7 @@ pub fn recover_at_end(world: &'static World) {
     let _turn = world.store.lock.lock();
     if let Some(protection) = world.store.protection() {
         info!("recovery from within shmem_finalize, lost are {:?}", world.members.lost());
-        port::run(world, protection, Call::Finalize);
+        port::run(world, &protection, Call::Finalize);
     }
 }
 
@@ -293,7 +310,7 @@ pub fn restart_pes() {
         *lock(&world.store.refused) = Refused::default();
         info!("restart, lost are {:?}", world.members.lost());
         match world.store.protection() {
-            Some(protection) => drop(port::run(world, protection, Call::Restart)),
+            Some(protection) => drop(port::run(world, &protection, Call::Restart)),
             // In mode none the launcher ends the job.
             None => world.wait_raw(|| Waiting::anyone(Call::Restart.name()), || false),
         }

@@ -67,6 +67,16 @@ fn teams_are_there_again_after_a_loss() {
     }
 }
 
+#[test]
+fn the_calls_for_going_on_with_fewer() {
+    for nodes in [&[][..], &["--nodes", "2"]] {
+        let job = job(4).env("SHMEM_FT_SUBSTITUTE", "shrink").env("SHMEM_FT_ROLLBACK", "none");
+        let outcome = job.args(nodes).program(&example("fewer"), &[]).run();
+        outcome.status(0).says("PE 1 was lost, and the others went on to the end");
+        outcome.check(outcome.out == "fewer: ok\n", "it ends");
+    }
+}
+
 /// In safe Rust: the amplitudes of coupled cluster, of which each iteration needs the last one.
 #[test]
 fn a_contraction_loses_the_tasks_that_were_begun() {

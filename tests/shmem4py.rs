@@ -268,7 +268,7 @@ fn programs_in_python_survive_losses_with_the_same_bytes() {
 fn programs_in_python_go_on_with_fewer() {
     build();
     let settings = ["SHMEM_FT_SUBSTITUTE=shrink", "SHMEM_FT_ROLLBACK=none"];
-    let options = [&settings[..], &["--timeout", "120", "-n", "4"]].concat();
+    let options = [&settings[..], &["--timeout", "120", "-n", "4", "--mode", "raid5"]].concat();
     let (well, printed, said) = program(&package(), &options, &["tests/fewer.py"]);
     assert!(well && said.contains("PE 1 was lost, and the others went on"), "{printed}{said}");
     let mut lines: Vec<&str> = printed.lines().collect();

@@ -152,7 +152,10 @@ fn evaluate(options: Options) -> Result<(), Trouble> {
     let path = folder.join("context.json");
     std::fs::write(&path, text).map_err(|e| Trouble::new(format!("{}: {e}", path.display())))?;
     println!("{}", folder.display());
-    if options.record { keep(&bench, &setting.context, &folder) } else { Ok(()) }
+    match options.record {
+        true => record::keep(&bench, &setting.context, ("evaluation", &folder)),
+        false => Ok(()),
+    }
 }
 
 /// The plots of the thesis, and of what is beyond it.
@@ -179,19 +182,6 @@ fn draw(folder: &Path, tables: &Tables, mib: usize) -> Result<(), Trouble> {
         let series = up.split(' ').flat_map(|up| tables.series(table, across, only, up));
         let path = folder.join(format!("{name}.svg"));
         chart::draw(&path, &axes, &series.collect::<Vec<_>>())?;
-    }
-    Ok(())
-}
-
-/// Keeps what was written under `benches/record`.
-fn keep(bench: &Bench, context: &record::Context, folder: &Path) -> Result<(), Trouble> {
-    let (kind, date) = record::place(bench, context);
-    let into = kind.join(format!("evaluation-{date}"));
-    let entries = std::fs::read_dir(folder).map_err(Trouble::new)?;
-    for entry in entries {
-        let path = entry.map_err(Trouble::new)?.path();
-        let text = std::fs::read_to_string(&path).map_err(Trouble::new)?;
-        record::save(&into, &path.file_name().unwrap_or_default().to_string_lossy(), &text)?;
     }
     Ok(())
 }

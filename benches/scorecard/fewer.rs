@@ -1,9 +1,13 @@
 //! Jobs that go on with fewer: two copies beside one, a displaced ring before and after a loss, and
 //! the last checkpoint of a lost PE beside its rebuild.
+//!
+//! The latencies in the ring are written to `target/fewer` as well, as a table and as plots.
 
-use std::path::Path;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
-use super::figure::{Figure, median};
+use super::chart::{self, Axes, Series};
+use super::figure::{Figure, median, ratios};
 use super::programs::{Bench, Trouble, millis_of_rebuild, value};
 
 const ON: [(&str, &str); 3] = [
@@ -37,27 +41,78 @@ fn twice(bench: &Bench, program: &Path) -> Result<Vec<Figure>, Trouble> {
     [("8-byte", "8"), ("1 MiB", "1M")].into_iter().map(figure).collect()
 }
 
+/// What is done in the ring: its name, and how the program calls it.
+const OPERATIONS: [(&str, &str); 3] = [("put", "put"), ("get", "get"), ("accumulate", "acc")];
+/// Bytes that it is done with: for people, for the program, and for a file.
+const SIZES: [(&str, &str, &str); 2] = [("8-byte", "8", "small"), ("1 MiB", "1M", "large")];
+
+/// What an operation takes in a ring of so many PEs, in microseconds.
+struct Latency {
+    pes: usize,
+    operation: &'static str,
+    size: &'static str,
+    /// Before a loss, and after it.
+    micros: [f64; 2],
+}
+
+/// Where the latencies are written.
+pub fn folder(bench: &Bench) -> PathBuf {
+    bench.target().join("fewer")
+}
+
 /// Latencies in a ring after a loss over those before it, of a job of so many PEs.
 fn rings(bench: &Bench, program: &Path) -> Result<Vec<Figure>, Trouble> {
     let sizes: &[usize] = if bench.quick { &[8] } else { &[8, 16, 32] };
-    let mut figures = Vec::new();
+    let (mut figures, mut latencies) = (Vec::new(), Vec::new());
     for &pes in sizes {
         let settings = [&ON[..2], &[("SHMEM_SYMMETRIC_SIZE", "4M")]].concat();
         let round = |_| bench.job(pes, &settings, &[], program, &["ring", "500"]);
         let rounds: Vec<String> = (0..bench.rounds()).map(round).collect::<Result<_, _>>()?;
-        for (name, line) in [("put", "put"), ("get", "get"), ("accumulate", "acc")] {
-            for (size, bytes) in [("8-byte", "8"), ("1 MiB", "1M")] {
-                let ratio = |text: &String| {
-                    let of = |when: &str| value(text, &format!("{when}_{line}_{bytes}_ns"));
-                    Ok(of("fault")? / of("whole")?)
+        for (operation, line) in OPERATIONS {
+            for (size, bytes, _) in SIZES {
+                let of = |when: &str| {
+                    let line = format!("{when}_{line}_{bytes}_ns");
+                    rounds.iter().map(|text| value(text, &line)).collect::<Result<Vec<f64>, _>>()
                 };
-                let ratios = rounds.iter().map(ratio).collect::<Result<Vec<f64>, Trouble>>()?;
-                let name = format!("{size} {name} in a ring of {pes}, one fault / none");
+                let (whole, fault) = (of("whole")?, of("fault")?);
+                let name = format!("{size} {operation} in a ring of {pes}, one fault / none");
+                let ratios = ratios(&fault, &whole);
                 figures.push(Figure::at_most(&name, 1.1, &ratios, "the same before the loss"));
+                let micros = [&whole, &fault].map(|nanos| 1e-3 * median(nanos));
+                latencies.push(Latency { pes, operation, size, micros });
             }
         }
     }
+    draw(&folder(bench), &latencies)?;
     Ok(figures)
+}
+
+/// Writes the latencies as a table, and a plot for each number of bytes.
+fn draw(folder: &Path, latencies: &[Latency]) -> Result<(), Trouble> {
+    std::fs::create_dir_all(folder).map_err(Trouble::new)?;
+    let mut table = "pes,operation,size,whole_us,fault_us\n".to_owned();
+    for Latency { pes, operation, size, micros: [whole, fault] } in latencies {
+        writeln!(table, "{pes},{operation},{size},{whole:.4},{fault:.4}").map_err(Trouble::new)?;
+    }
+    std::fs::write(folder.join("ring.csv"), table).map_err(Trouble::new)?;
+    for (size, _, file) in SIZES {
+        let of = |operation: &str, loss: usize| {
+            let is = |one: &&Latency| (one.operation, one.size) == (operation, size);
+            let points = latencies.iter().filter(is);
+            points.map(|one| (one.pes as f64, one.micros[loss])).collect()
+        };
+        let series = OPERATIONS.iter().flat_map(|(operation, _)| {
+            [(0, ""), (1, ", one fault")].map(|(loss, after)| Series {
+                name: format!("{operation}{after}"),
+                points: of(operation, loss),
+            })
+        });
+        let up = format!("microseconds, {size}");
+        let axes = Axes { across: "PEs in the ring", up: &up, logarithmic: true };
+        let path = folder.join(format!("{file}.svg"));
+        chart::draw(&path, &axes, &series.collect::<Vec<Series>>())?;
+    }
+    Ok(())
 }
 
 /// Bandwidth of the read over that of a rebuild of as many bytes.

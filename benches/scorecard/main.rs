@@ -11,6 +11,8 @@
 //!
 //! Left out: verdicts. The exit status is 0 when every figure could be measured, met or not.
 
+#[path = "../evaluation/chart.rs"]
+mod chart;
 mod codec;
 mod disk;
 mod fewer;
@@ -103,7 +105,11 @@ fn run(options: &Options) -> Result<(), Trouble> {
     let missed = figures.iter().filter(|figure| !figure.met()).count();
     println!("{} figures, {missed} missed", figures.len());
     if options.record {
-        record::write(&bench, record::Context::new(options.quick, load), &figures)?;
+        let context = record::Context::new(options.quick, load);
+        if chosen("fewer") {
+            record::keep(&bench, &context, ("fewer", &fewer::folder(&bench)))?;
+        }
+        record::write(&bench, context, &figures)?;
     }
     let out = options.out.clone().unwrap_or(bench.target().join("scorecard.json"));
     let text = serde_json::to_string_pretty(&figures).map_err(Trouble::new)? + "\n";

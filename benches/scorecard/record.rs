@@ -95,6 +95,18 @@ pub fn place(bench: &Bench, context: &Context) -> (PathBuf, String) {
     (folder, context.date.replace(" UTC", "").chars().map(plain).collect())
 }
 
+/// Keeps the files of a folder as `<name>-<date>` beside the records.
+pub fn keep(bench: &Bench, context: &Context, (name, of): (&str, &Path)) -> Result<(), Trouble> {
+    let (kind, date) = place(bench, context);
+    let into = kind.join(format!("{name}-{date}"));
+    for entry in std::fs::read_dir(of).map_err(Trouble::new)? {
+        let path = entry.map_err(Trouble::new)?.path();
+        let text = std::fs::read_to_string(&path).map_err(Trouble::new)?;
+        save(&into, &path.file_name().unwrap_or_default().to_string_lossy(), &text)?;
+    }
+    Ok(())
+}
+
 /// Writes a file of a record.
 pub fn save(folder: &Path, name: &str, text: &str) -> Result<(), Trouble> {
     let path = folder.join(name);

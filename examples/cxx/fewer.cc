@@ -1,10 +1,11 @@
 // fewer: going on with those that live, in C++; PE 1 ends itself.
 //
-//     SHMEM_FT_SUBSTITUTE=shrink SHMEM_FT_ROLLBACK=none oshrun -n 4 ./fewer
+//     SHMEM_FT_SUBSTITUTE=shrink SHMEM_FT_ROLLBACK=none oshrun -n 4 --mode raid5 ./fewer
 #include <shmem.h>
 #include <shmem_ft.h>
 
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -72,6 +73,7 @@ void run() {
     double *cells = symmetric<double>(8), *copies = symmetric<double>(8);
     std::iota(cells, cells + 8, 10.0 * me);
     CHECK(failed(SHMEM_TEAM_WORLD).empty());
+    CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS);
     int bits = 6 | 1 << me;
     CHECK(shmemx_ft_agree(SHMEM_TEAM_WORLD, &bits) == SHMEM_FT_SUCCESS && (bits & 6) == 6);
     if (me == lost_pe)
@@ -89,7 +91,15 @@ void run() {
     CHECK(shmemx_ft_double_get(got, cells, 2, lost_pe) == SHMEM_FT_FAILURE && got[1] == 0);
     CHECK(shmemx_ft_double_iget(got, cells, 1, 2, 4, 0) == SHMEM_FT_SUCCESS && got[3] == 6);
     CHECK(shmemx_ft_get(got, cells, sizeof got, 2) == SHMEM_FT_SUCCESS && got[0] == 20);
+    std::uint64_t number = 0;
+    CHECK(shmemx_ft_get_checkpoint(got, cells, sizeof got, lost_pe, &number) == SHMEM_FT_SUCCESS);
+    CHECK(number == 1 && got[0] == 10 && got[3] == 13);
+    CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS); // of those that live
+    CHECK(shmemx_ft_get_checkpoint(got, cells, sizeof got, lost_pe, &number) == SHMEM_FT_FAILURE);
+    CHECK(shmemx_ft_get_checkpoint(got, cells, sizeof got, 2, &number) == SHMEM_FT_SUCCESS);
+    CHECK(number == 2 && got[3] == 23);
     Team living(SHMEM_TEAM_WORLD);
+    CHECK(shmemx_ft_shadow(living, shmem_team_my_pe(living)) >= 0);
     CHECK(shmem_team_n_pes(living) == pes - 1 && failed(living).empty());
     if (me == 0) {
         CHECK(shmemx_ft_put2(copies, cells, 8 * sizeof *cells, 2, 3) == SHMEM_FT_SUCCESS);

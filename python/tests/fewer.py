@@ -1,6 +1,6 @@
 """Going on with fewer, call by call, with a PE that ends itself by SIGKILL.
 
-    SHMEM_FT_SUBSTITUTE=shrink SHMEM_FT_ROLLBACK=none oshrun -n 4 python fewer.py
+    SHMEM_FT_SUBSTITUTE=shrink SHMEM_FT_ROLLBACK=none oshrun -n 4 --mode raid5 python fewer.py
 """
 
 import os
@@ -18,6 +18,8 @@ shared = raidshmem.array(np.arange(4) + 10 * me)
 copies = raidshmem.zeros(4, "i8")
 assert raidshmem.failed(world) == []
 assert raidshmem.agree(world, 6 | 1 << me) == (6 | (1 << pes) - 1 & 6, True)
+assert raidshmem.get_checkpoint(np.empty_like(shared), shared, lost) is None  # there is none yet
+raidshmem.checkpoint_all()
 if me == lost:
     os.kill(os.getpid(), signal.SIGKILL)
 while not raidshmem.agree(world, int(raidshmem.failed(world) != [])).value:
@@ -30,12 +32,20 @@ assert raidshmem.faulted() and raidshmem.acknowledge() == {lost: "process"}
 assert not raidshmem.faulted() and raidshmem.acknowledge() == {}
 
 far = np.full_like(shared, 7)
-assert raidshmem.get_checkpoint(far, shared, lost) is None  # without parity there is none
+assert raidshmem.get_checkpoint(far, shared, lost) == 1
+assert (far == np.arange(4) + 10 * lost).all(), far
+shared += 100
+raidshmem.checkpoint_all()  # of those that live
+assert raidshmem.get_checkpoint(far, shared, lost) is None
+assert raidshmem.get_checkpoint(far, shared, 2) == 2 and (far == np.arange(4) + 120).all(), far
+shared -= 100
+living = raidshmem.shrink(world)
+living.sync()  # nobody is read who has not changed it back
 far[:] = 7
 assert not raidshmem.get(far, shared, lost) and not far.any(), far
 assert raidshmem.get(far, shared, 0) and (far == np.arange(4)).all(), far
 
-living = raidshmem.shrink(world)
+assert raidshmem.shadow(living, 0) == 1  # all are on one node
 assert living.n_pes() == pes - 1 and living.my_pe() == me - (me > lost)
 assert raidshmem.agree(living, 3) == (3, True) and raidshmem.failed(living) == []
 if me == 0:

@@ -230,7 +230,10 @@ const FT_NOTES: &str = r#"
  * shmemx_ft_get_checkpoint  bytes of a PE as of its last checkpoint, decoded from parity if it is
  *                       lost, and the number of that checkpoint
  * shmemx_ft_put2        shmem_putmem to a PE and then to its shadow, complete at both: one of both
- *                       copies is whole at any time, whoever dies
+ *                       copies is whole at any time, whoever dies. The two are on different nodes,
+ *                       as long as PEs live on several
+ * shmemx_ft_shadow      the member of a team that suits as the shadow of member pe: on another node
+ *                       if there is one; -1 if the team has no other member
  * shmemx_ft_agree       collective among those that live: the bits that all have, the same on all;
  *                       FAILURE while somebody has not acknowledged a loss (shmem_restart_pes)
  * shmemx_ft_shrink      the same: a team of those that live

@@ -24,7 +24,7 @@ use crate::openshmem::memory::rma;
 use crate::openshmem::memory::strides::Strided;
 use crate::openshmem::memory::twice;
 use crate::openshmem::split;
-use crate::openshmem::team::{Team, members, to_world};
+use crate::openshmem::team::{self, Team, members, to_world};
 use crate::pgas;
 
 /// PEs that the last query named; 0 after a restart.
@@ -187,6 +187,17 @@ fn agree(call: &'static str, team: Team, value: Out<c_int>) -> c_int {
     c_int::from(decision.has_news())
 }
 
+fn shadow(call: &'static str, team: Team, pe: c_int) -> c_int {
+    pgas::world();
+    let Some((_, _, size)) = members(team) else {
+        misuse(call, "the team is SHMEM_TEAM_INVALID or was destroyed");
+    };
+    match usize::try_from(pe) {
+        Ok(pe) if pe < size => team::shadow(team, pe).map_or(-1, |pe| pe as c_int),
+        _ => misuse(call, format_args!("pe {pe}: expected 0..{}", size - 1)),
+    }
+}
+
 fn failed(call: &'static str, team: Team, (pes, n): (Out<*mut c_int>, Out<usize>)) -> c_int {
     pgas::world();
     let Some((_, _, size)) = members(team) else {
@@ -273,6 +284,9 @@ family! { EXTENSION: "Fault tolerance: extensions";
     ONE "shmemx_ft_put2" "" [header "ft"]
     (dest: Sym<u8>, source: In<u8>, nbytes: usize, pe: c_int, shadow: c_int) -> c_int {
         c_int::from(!twice::put(NAME, dest, source, nbytes, [pe.into(), shadow.into()]))
+    }
+    ONE "shmemx_ft_shadow" "" [header "ft"] (team: Team, pe: c_int) -> c_int {
+        shadow(NAME, team, pe)
     }
     ONE "shmemx_ft_agree" "" [header "ft"] (team: Team, value: Out<c_int>) -> c_int {
         agree(NAME, team, value)

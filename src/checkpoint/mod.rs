@@ -18,15 +18,18 @@ use std::time::Instant;
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::message::{ChangedTiles, ProgressReport};
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::intent::{self, Bounds, CANNOT, Intent, Intents, Refusal};
 use raidshmem_core::store::protection::Protection;
-use raidshmem_core::view::View;
+use raidshmem_core::view::{State, View};
 
 use crate::pgas::{Segments, StoreBytes, World};
 pub use copy::{complete, copy};
 pub use encode::encode;
+
+/// The machine of a PE that is lost.
+const NOWHERE: u32 = u32::MAX;
 
 /// Writes the manifest and says what this PE is about to save and needs for it. No coverage if that
 /// cannot be written down: then the intent says so, and all refuse.
@@ -93,8 +96,8 @@ pub fn saved(
 ) {
     let len = world.memory.covered().len();
     account(world, protection, len);
-    if world.me() == Pe(0) {
-        let (shape, place) = protection.place(Pe(0));
+    if world.speaks() {
+        let (shape, place) = protection.place(world.me());
         let parity = shape.layout.slot_len(place, shape.chunk_len(len));
         world.members.report(ProgressReport::Checkpoint {
             number,
@@ -127,5 +130,10 @@ pub fn agree(
         snapshot: layout.region_len,
         limit: world.settings().memory_limit,
     };
-    intent::agree(all, &world.machines_of(view), &bounds)
+    let machines = world.machines_of(view).into_iter().zip(&view.pes);
+    let living = machines.map(|(machine, member)| match member.state {
+        State::Alive => machine,
+        _ => NOWHERE,
+    });
+    intent::agree(all, &living.collect::<Vec<u32>>(), &bounds)
 }

@@ -55,10 +55,10 @@ pub fn begin(world: &'static World) {
     let hint = |pe: Pe| world.segments.near(pe).map(|segment| segment.header().snapshot_hint());
     let (number, len) = Pe::all(world.n_pes()).filter_map(hint).max().unwrap_or_default();
     let layout = world.segments.layout();
-    if len == 0 || len > layout.region_len || !affordable(world, protection, len) {
+    if len == 0 || len > layout.region_len || !affordable(world, &protection, len) {
         return;
     }
-    let mut parts = reserve(world.segments, protection, len);
+    let mut parts = reserve(world.segments, &protection, len);
     parts.swap(0, protection.snapshot_of(number)); // the rebuild of that comes first
     let first = parts[0].len.div_ceil(PIECE);
     parts.insert(1, Piece { at: layout.heap, len: len.min(layout.heap_len) });

@@ -17,6 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
 use raidshmem_core::layout::WORK_TEAMS;
+use raidshmem_core::placement::shadow::shadow as shadow_of;
 use raidshmem_core::quantity::Pe;
 use raidshmem_sys::lock;
 
@@ -162,6 +163,16 @@ pub fn to_world(team: Team, pe: i32) -> Option<Pe> {
     let (start, stride, size) = members(team)?;
     let index = usize::try_from(pe).ok().filter(|index| *index < size)?;
     u32::try_from(pe_of(list_of(team).0, (start, stride), index)).ok().map(Pe)
+}
+
+/// The member of a team that is to keep the second copy of what a member has; None if there is
+/// none.
+pub fn shadow(team: Team, member: usize) -> Option<usize> {
+    let (_, _, size) = members(team)?;
+    let segments = pgas::world().segments;
+    let nodes = (0..size as i32).filter_map(|pe| to_world(team, pe));
+    let nodes: Vec<u32> = nodes.map(|pe| segments.node_of(pe)).collect();
+    shadow_of(&nodes, member)
 }
 
 /// Which PE of a team a PE of the world is; -1 if it is none.

@@ -24,6 +24,7 @@ use std::sync::atomic::{Ordering, fence};
 use raidshmem_core::agree::{AgreedBits, Agreement, Proposal, Record, WORDS, Which, is_past};
 use raidshmem_core::layout::MAILBOX_ENTRY;
 use raidshmem_core::quantity::{Pe, ViewNumber};
+use raidshmem_core::store::protection::{Protection, ProtectionError};
 use raidshmem_core::view::State;
 use raidshmem_fabric::{Ask, Read};
 use raidshmem_segment::mailbox;
@@ -92,6 +93,15 @@ impl World {
             }
         }
         self.join(&view);
+    }
+
+    /// How `living` protect each other, or why they cannot; None in mode `none`.
+    pub(crate) fn protection_of(
+        &self,
+        living: &[Pe],
+    ) -> Option<Result<Protection, ProtectionError>> {
+        let nodes: Vec<usize> = self.job.node_of.iter().map(|&node| node as usize).collect();
+        Protection::among(&self.settings, &nodes, &self.job.domains, living).transpose()
     }
 
     /// Calls the handler of this thread for each loss it was not told of. Until all threads with a

@@ -11,6 +11,7 @@ use raidshmem_core::protocol::{At, Outcome};
 use raidshmem_core::store::intent::Intents;
 use raidshmem_core::store::phase::Votes;
 use raidshmem_core::store::site::Calls;
+use raidshmem_core::view::State;
 
 use super::RealMemory;
 
@@ -78,11 +79,19 @@ impl RealMemory<'_> {
             return OpProgress::Done;
         }
         let gone = match at {
-            At::BarrierQ if self.world.goes_on() => self.changed() || !self.view.whole(),
+            At::BarrierQ if self.world.goes_on() => {
+                self.changed() || self.lost_in_view() != self.left_out
+            }
             At::BarrierQ => self.faulted(),
             _ => self.changed(),
         };
         if gone { OpProgress::Out(Outcome::Changed) } else { OpProgress::Wait }
+    }
+
+    /// PEs that are lost in the view adopted.
+    fn lost_in_view(&self) -> u32 {
+        let lost = self.view.pes.iter().filter(|member| member.state != State::Alive);
+        lost.count() as u32
     }
 
     /// Takes what all brought.

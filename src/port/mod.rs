@@ -61,17 +61,23 @@ pub fn run(world: &World, protection: &Protection, call: Call) -> (At, Option<Re
     (driver.at(), memory.refusal)
 }
 
-/// Goes through a checkpoint in a job that goes on with fewer: to an end, or to where a loss broke
-/// it off, which is the same place on all that live, since they agree at every barrier.
-pub fn run_among(world: &World, protection: &Protection) -> (Among, Option<Refusal>) {
+/// Goes through a checkpoint in a job that goes on with fewer, in which so many are lost and left
+/// out: to an end, or to where another loss broke it off, which is the same place on all that live,
+/// since they agree at every barrier.
+pub fn run_among(
+    world: &World,
+    protection: &Protection,
+    left_out: u32,
+) -> (Among, Option<Refusal>) {
     let mut driver = Driver::new(Call::Checkpoint, world.store.agreed());
-    let mut memory = RealMemory::new(world, protection);
+    let mut memory = RealMemory { left_out, ..RealMemory::new(world, protection) };
     while !driver.at().is_end() {
         match driver.step(&mut memory) {
             StepResult::Again => {}
             StepResult::Wait => memory.wait(&driver),
             // All have written it; the lost PE's part can be decoded.
             StepResult::Left(At::BarrierB, Outcome::Changed) => {
+                memory.saved(driver.number());
                 return (Among::SavedWithLoss, None);
             }
             StepResult::Left(_, Outcome::Changed) => return (Among::Lost, None),
@@ -102,6 +108,8 @@ struct RealMemory<'a> {
     protection: &'a Protection,
     /// The view adopted.
     view: View,
+    /// PEs that are lost and take no part, where nobody goes back.
+    left_out: u32,
     begun: Instant,
     verifying: Instant,
     /// Nothing of the own store was there when it first looked.
@@ -259,6 +267,7 @@ impl<'a> RealMemory<'a> {
             world,
             protection,
             view: world.members.view(),
+            left_out: 0,
             begun: Instant::now(),
             verifying: Instant::now(),
             empty: false,
@@ -304,6 +313,8 @@ impl<'a> RealMemory<'a> {
                 met != OpProgress::Wait
             });
             over = self.agreed_to(met, call);
+        } else if op == Op::Await && !is_in_tree(driver.at()) && world.goes_on() {
+            over = self.agreed_to(OpProgress::Done, call);
         } else if op == Op::Await && !is_in_tree(driver.at()) {
             over = match world.barrier_of(Barrier::Protocol, call) {
                 Ok(()) => OpProgress::Done,
@@ -326,11 +337,11 @@ impl<'a> RealMemory<'a> {
         at == At::BarrierQ && self.world.goes_on()
     }
 
-    /// Whether all that live have met in the tree, and none is lost: they agree on it.
+    /// Whether all that live have met, and no other is lost: they agree on it.
     fn agreed_to(&self, over: OpProgress, call: &'static str) -> OpProgress {
         let met = u64::from(over == OpProgress::Done);
         let decision = self.world.agree_all(call, (met, 0));
-        match decision.value == 1 && decision.lost == 0 {
+        match decision.value == 1 && decision.lost == self.left_out {
             true => OpProgress::Done,
             false => OpProgress::Out(Outcome::Changed),
         }

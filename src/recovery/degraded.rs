@@ -3,11 +3,13 @@
 //!
 //! ```text
 //! line      where the bytes are in the PE's snapshot: its manifest says so, decoded first and kept
+//! batch     what a few tiles are made of, if it is far, all on its way at a time
 //! tile      from its snapshot if the PE lives, else from the others of its stripe; each is checked
 //! ```
 //!
-//! The group of a lost PE makes no checkpoint any more, so what is read belongs to one checkpoint
-//! as long as its number is the same.
+//! No PE makes the next checkpoint while this one reads, because that takes all that live. So what
+//! is read belongs to one checkpoint as long as its number is the same. A PE that was lost before
+//! the checkpoint is in no group of it.
 //!
 //! Left out: where the bytes go, and which jobs may ask.
 
@@ -17,14 +19,16 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+use raidshmem_codec::stripe::Place;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::coverage::{Coverage, LinePlaces};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
 use raidshmem_sys::lock;
 
-use super::rebuild::{ShardTile, reading};
-use crate::checkpoint::tiles::{Reading, Room};
+use super::rebuild::{ShardTile, is_beyond, reading, stored};
+use crate::checkpoint::pipeline::STEPS;
+use crate::checkpoint::tiles::{self, Reading, Room};
 use crate::pgas::World;
 
 /// Where bytes of segments are in their snapshots: of a PE and a checkpoint.
@@ -57,6 +61,9 @@ pub fn read(
     let header = world.segments.own().header();
     let record = &header.snapshots[protection.snapshot_of(number)];
     let Some(len) = record.holds(world.job(), number) else { return false };
+    if !protection.holds(pe) {
+        return false;
+    }
     let (shape, place) = protection.place(pe);
     let lost = shape.members.iter().map(|&member| world.fewer.is_lost(member)).collect();
     let snapshot = Snapshot { world, protection, shape, place, number, len, lost };
@@ -70,13 +77,26 @@ pub fn read(
 /// Where tiles are made.
 struct Desk {
     tile: Vec<u8>,
-    /// For tiles of PEs that are far.
-    rooms: Vec<Room>,
+    /// For what far PEs have of each tile of a batch.
+    rooms: Vec<Vec<Room>>,
 }
 
 impl Desk {
     fn new() -> Desk {
-        Desk { tile: vec![0; TILE], rooms: Vec::new() }
+        Desk { tile: vec![0; TILE], rooms: vec![Vec::new(); STEPS] }
+    }
+}
+
+/// A tile of the PE's snapshot: its stripe, and which shards of it are lost.
+struct Wanted {
+    at: Place,
+    step: usize,
+    lost: Vec<bool>,
+}
+
+impl Wanted {
+    fn shard(&self, shard: usize) -> ShardTile {
+        ShardTile { stripe: self.at.stripe, shard, step: self.step }
     }
 }
 
@@ -107,48 +127,86 @@ impl Snapshot<'_> {
         desk: &mut Desk,
         give: &mut dyn FnMut(&[u8]),
     ) -> Option<()> {
-        let mut at = range.start;
-        while at < range.end {
-            let (tile, from) = (TileIndex(at / TILE), at % TILE);
-            let count = (TILE - from).min(range.end - at);
-            self.tile(tile, desk)?;
-            give(&desk.tile[from..from + count]);
-            at += count;
+        let tiles: Vec<usize> = (range.start / TILE..range.end.div_ceil(TILE)).collect();
+        for batch in tiles.chunks(STEPS) {
+            let wanted = batch.iter().map(|&tile| self.wanted(TileIndex(tile)));
+            let wanted: Vec<Wanted> = wanted.collect();
+            self.pull(&wanted, &mut desk.rooms);
+            for ((tile, wanted), rooms) in batch.iter().zip(wanted).zip(&mut desk.rooms) {
+                self.tile(wanted, &mut desk.tile, rooms)?;
+                let (begin, end) = (tile * TILE, (tile + 1) * TILE);
+                let part = range.start.max(begin) - begin..range.end.min(end) - begin;
+                give(&desk.tile[part]);
+            }
         }
         Some(())
     }
 
-    /// One tile; None if it can neither be read nor be decoded. A tile that does not hold is taken
-    /// for lost.
-    fn tile(&self, tile: TileIndex, Desk { tile: out, rooms }: &mut Desk) -> Option<()> {
+    fn wanted(&self, tile: TileIndex) -> Wanted {
         let per_chunk = self.shape.chunk_len(self.len) / TILE;
         let at = self.shape.layout.place_of(self.place, tile.at() / per_chunk);
         let stripe = &self.shape.layout.stripes()[at.stripe];
-        let mut lost: Vec<bool> = stripe.holders().map(|member| self.lost[member]).collect();
-        let of = |shard| ShardTile { stripe: at.stripe, shard, step: tile.at() % per_chunk };
+        let lost = stripe.holders().map(|member| self.lost[member]).collect();
+        Wanted { at, step: tile.at() % per_chunk, lost }
+    }
+
+    /// What is read first for a tile: itself, or what it is decoded from. None if too much is lost.
+    fn sources(&self, Wanted { at, lost, .. }: &Wanted) -> Option<Vec<usize>> {
         if !lost[at.index] {
+            return Some(vec![at.index]);
+        }
+        let plan = self.shape.codes[at.stripe].plan(lost, at.index).ok()?;
+        Some(plan.sources().to_vec())
+    }
+
+    /// Pulls what far PEs have of the tiles of a batch.
+    fn pull(&self, batch: &[Wanted], rooms: &mut [Vec<Room>]) {
+        let Snapshot { world, protection, shape, .. } = *self;
+        if !world.comm.has_engine() {
+            return;
+        }
+        let of = (self.number, self.len);
+        let mut pulled = Vec::new();
+        for (wanted, rooms) in batch.iter().zip(rooms) {
+            let sources = self.sources(wanted).unwrap_or_default();
+            rooms.resize(rooms.len().max(sources.len()), Room::empty());
+            for (shard, room) in sources.into_iter().zip(rooms) {
+                let at = stored(world.segments, protection, shape, wanted.shard(shard), of);
+                if !is_beyond(world.segments, protection, at, of) {
+                    pulled.push((at, room));
+                }
+            }
+        }
+        tiles::pull_store(world, pulled.into_iter());
+    }
+
+    /// One tile; None if it can neither be read nor be decoded. A tile that does not hold is taken
+    /// for lost.
+    fn tile(&self, mut wanted: Wanted, out: &mut [u8], rooms: &mut Vec<Room>) -> Option<()> {
+        let at = wanted.at;
+        if !wanted.lost[at.index] {
             rooms.resize(rooms.len().max(1), Room::empty());
-            let mut own = self.reading(of(at.index), &mut rooms[0]);
+            let mut own = self.reading(wanted.shard(at.index), &mut rooms[0]);
             own.see(own.bytes);
             out.copy_from_slice(own.bytes);
             if own.holds() {
                 return Some(());
             }
-            lost[at.index] = true;
+            wanted.lost[at.index] = true;
         }
         loop {
-            let plan = self.shape.codes[at.stripe].plan(&lost, at.index).ok()?;
+            let plan = self.shape.codes[at.stripe].plan(&wanted.lost, at.index).ok()?;
             rooms.resize(rooms.len().max(plan.sources().len()), Room::empty());
             let shards = plan.sources().iter().zip(&mut *rooms);
             let mut read: Vec<Reading> =
-                shards.map(|(&shard, room)| self.reading(of(shard), room)).collect();
+                shards.map(|(&shard, room)| self.reading(wanted.shard(shard), room)).collect();
             let sources: Vec<&[u8]> = read.iter().map(|tile| tile.bytes).collect();
             let see = |nth: usize, piece: &[u8]| read[nth].see(piece);
             plan.apply_shown(&sources, out, see, |_| ()).expect("tiles are of one length");
             let mut read = plan.sources().iter().zip(read);
             match read.find_map(|(&shard, tile)| (!tile.holds()).then_some(shard)) {
                 None => return Some(()),
-                Some(bad) => lost[bad] = true,
+                Some(bad) => wanted.lost[bad] = true,
             }
         }
     }

@@ -340,15 +340,25 @@ pub fn reading<'a>(
     room: &'a mut Room,
 ) -> (usize, Reading<'a>) {
     let at = stored(world.segments, protection, shape, tile, (number, len));
-    let is_data = at.region == protection.snapshot_at(world.segments.layout(), number);
-    match is_data && at.tile.at() >= tiles::tiles(len) {
+    match is_beyond(world.segments, protection, at, (number, len)) {
         true => (at.pe.at(), Reading::zeroes()),
         false => (at.pe.at(), tiles::read(world, at, number, room)),
     }
 }
 
+/// True for a tile beyond the end of a snapshot: zeroes, which are stored nowhere.
+pub(super) fn is_beyond(
+    segments: &Segments,
+    protection: &Protection,
+    at: StoreTile,
+    (number, len): (CheckpointNumber, usize),
+) -> bool {
+    let is_data = at.region == protection.snapshot_at(segments.layout(), number);
+    is_data && at.tile.at() >= tiles::tiles(len)
+}
+
 /// Where a tile of a shard is stored as of checkpoint `number`, whose snapshots have `len` bytes.
-fn stored(
+pub(super) fn stored(
     segments: &Segments,
     protection: &Protection,
     shape: &GroupLayout,

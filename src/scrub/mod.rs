@@ -34,14 +34,14 @@ use patrol::{Extent, Patrol, Spot, batch, rest};
 
 /// Starts the thread, once, unless the settings say `off` or leave nothing to look at. Called when
 /// there is a checkpoint.
-pub fn start(world: &'static World, protection: &'static Protection) {
+pub fn start(world: &'static World) {
     static STARTED: Once = Once::new();
     let rate = world.settings().scrub;
     if rate == 0 || !world.settings().checksum {
         return;
     }
     STARTED.call_once(|| {
-        let scrub = Scrub { world, protection, patrol: Patrol::default(), bytes: vec![0; TILE] };
+        let scrub = Scrub { world, patrol: Patrol::default(), bytes: vec![0; TILE] };
         // Without a thread nothing is lost but the early word about damage.
         let _ = process::helper("shmem-scrub", 256 * 1024, move || scrub.run(rate));
     });
@@ -49,7 +49,6 @@ pub fn start(world: &'static World, protection: &'static Protection) {
 
 struct Scrub {
     world: &'static World,
-    protection: &'static Protection,
     patrol: Patrol,
     bytes: Vec<u8>,
 }
@@ -75,25 +74,28 @@ impl Scrub {
 
     fn step(&mut self) {
         let turns = self.world.store.lock.sequence();
-        let extent = self.extent();
+        let Some(protection) = self.world.store.protection() else { return };
+        let extent = self.extent(&protection);
         let Some(spot) = self.patrol.next(extent) else { return };
-        match self.look(spot, extent.number, turns) {
+        match self.look((spot, extent.number), &protection, turns) {
             Seen::Whole if spot == Spot::Header => {}
             Seen::Whole => self.count(|counts| counts.bytes += TILE as u64),
-            Seen::Damaged if self.patrol.is_news(spot) => self.damaged(spot, extent.number),
+            Seen::Damaged if self.patrol.is_news(spot) => {
+                self.damaged(spot, extent.number, &protection)
+            }
             Seen::Damaged | Seen::Nothing => {}
         }
     }
 
     /// What there is of the agreed checkpoint.
-    fn extent(&self) -> Extent {
+    fn extent(&self, protection: &Protection) -> Extent {
         let (world, number) = (self.world, self.world.store.agreed());
-        let Some(len) = repair::length(world, self.protection, number) else {
+        let Some(len) = repair::length(world, protection, number) else {
             return Extent::default();
         };
-        let (shape, place) = self.protection.place(world.me());
+        let (shape, place) = protection.place(world.me());
         let held = shape.layout.parities_of(place).len();
-        let keeps = self.protection.mode.keeps_snapshot();
+        let keeps = protection.mode.keeps_snapshot();
         Extent {
             number,
             snapshot: if keeps { tiles::tiles(len) } else { 0 },
@@ -101,11 +103,16 @@ impl Scrub {
         }
     }
 
-    fn look(&mut self, spot: Spot, number: CheckpointNumber, turns: u64) -> Seen {
+    fn look(
+        &mut self,
+        (spot, number): (Spot, CheckpointNumber),
+        protection: &Protection,
+        turns: u64,
+    ) -> Seen {
         let world = self.world;
         let mut stamp = [0; STAMP];
-        let whole = match repair::tile_of(world.segments, self.protection, spot, number) {
-            None => repair::records(world.segments, self.protection, number)
+        let whole = match repair::tile_of(world.segments, protection, spot, number) {
+            None => repair::records(world.segments, protection, number)
                 .iter()
                 .all(|r| r.is_whole(world.job(), number)),
             Some(at) => {
@@ -121,7 +128,7 @@ impl Scrub {
             _ if turns % 2 == 1
                 || world.store.lock.sequence() != turns
                 || world.members.faulted()
-                || world.fewer.has_lost() =>
+                || repair::misses_member(world, protection) =>
             {
                 Seen::Nothing
             }
@@ -131,8 +138,8 @@ impl Scrub {
     }
 
     /// Repairs what is news, and tells people.
-    fn damaged(&mut self, spot: Spot, number: CheckpointNumber) {
-        let Some(from) = repair::repair(self.world, self.protection, spot, number) else {
+    fn damaged(&mut self, spot: Spot, number: CheckpointNumber, protection: &Protection) {
+        let Some(from) = repair::repair(self.world, protection, spot, number) else {
             self.patrol.repaired(spot); // not now: a call is under way
             return;
         };

@@ -44,6 +44,12 @@ pub fn tile_of(
     Some(StoreTile { pe: segments.me(), region, tile: TileIndex::of(tile) })
 }
 
+/// True if a member of the own group is lost, and its tiles with it.
+pub fn misses_member(world: &World, protection: &Protection) -> bool {
+    let (shape, _) = protection.place(world.me());
+    shape.members.iter().any(|&pe| world.fewer.is_lost(pe))
+}
+
 /// Repairs `spot` of checkpoint `number`. None if a call of the program has the turn or the job is
 /// faulted; else the PEs it was repaired from, or None if too much else is damaged as well: then
 /// the next checkpoint is a full one here.
@@ -54,7 +60,7 @@ pub fn repair(
     number: CheckpointNumber,
 ) -> Option<Option<Vec<Pe>>> {
     let _turn = world.store.lock.try_lock()?;
-    let misses = world.members.faulted() || world.fewer.has_lost();
+    let misses = world.members.faulted() || misses_member(world, protection);
     if misses || world.store.agreed() != number {
         return None;
     }

@@ -95,6 +95,24 @@ pub fn failed(_shmem: &Shmem, team: Team) -> Vec<usize> {
     lost.filter_map(|(pe, lost)| lost.then_some(pe)).collect()
 }
 
+/// The member of a team that suits as the shadow of member `pe` for [`Peers::put2`]: one on another
+/// node, if the team has any; where nodes have as many members, everybody is the shadow of one. The
+/// same on all. `None` if there is no other member.
+///
+/// # Panics
+/// If there is no such team, or no such member.
+///
+/// ```
+/// let shmem = raidshmem::Shmem::init();
+/// let world = shmem.team_world();
+/// assert_eq!(raidshmem::ft::shadow(&shmem, world, 0), None, "one PE is alone");
+/// ```
+pub fn shadow(_shmem: &Shmem, team: Team, pe: usize) -> Option<usize> {
+    let (_, _, size) = team.members();
+    assert!(pe < size, "PE {pe}: expected 0..={}", size - 1);
+    team::shadow(team.number(), pe)
+}
+
 /// From now on `handler` is called of each loss that was not acknowledged before: once, by this
 /// thread, in its next call that concerns other PEs. Only with `SHMEM_FT_ROLLBACK=none`.
 ///
@@ -200,14 +218,16 @@ impl Peers<'_> {
     /// Copies private memory of this PE to elements of `pe`, and then to the same ones of `shadow`;
     /// both copies are complete when it returns. Whoever dies meanwhile, this PE too, one of both
     /// is whole: that of `shadow` until the first is complete, that of `pe` from then on. An
-    /// element that is updated in the same way afterwards says that both are new.
+    /// element that is updated in the same way afterwards says that both are new. Both are numbers
+    /// of the exchange's team; [`ft::shadow`](super::ft::shadow) knows which go together.
     ///
     /// # Errors
     /// [`Fault`] if one of the two is lost, or, where PEs go back, if any is. The other one has the
     /// elements then.
     ///
     /// # Panics
-    /// If the lengths differ or there is no such PE. If both are one PE, the job ends with a line.
+    /// If the lengths differ or there is no such PE. If both are one PE, or on one node while PEs
+    /// live on several, the job ends with a line.
     ///
     /// ```no_run
     /// let mut shmem = raidshmem::Shmem::init();

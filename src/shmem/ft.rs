@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 pub use super::error::Loss;
-pub use super::fewer::{Agreed, agree, failed, get_checkpoint, on_fault, shrink};
+pub use super::fewer::{Agreed, agree, failed, get_checkpoint, on_fault, shadow, shrink};
 use super::root::{self, LoopProgress};
 use super::{Error, Fault, Protected, Shmem, SymSlice, Symmetric};
 use crate::faults;

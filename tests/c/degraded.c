@@ -1,9 +1,13 @@
 /*
- * degraded: a lost PE's last checkpoint is read from parity, while nobody has taken its place.
+ * degraded: a lost PE's last checkpoint is read from parity, while nobody has taken its place, and
+ * those that live protect each other anew.
  *
  *     degraded read LOST ..        these PEs die after the second of two checkpoints
- *     degraded point               a PE is killed from outside at a point of the third one
+ *     degraded rounds LOST ..      one after the other, each after a checkpoint of those that live
+ *     degraded point [LOST [N]]    a PE, or N, are killed from outside at a point of the third one;
+ *                                  before it LOST dies, if that is a PE
  *     degraded fallen LOST ..      more than the parity covers
+ *     degraded last LOST ..        too few are left to protect each other
  *     degraded rate MIB            what the read of a whole PE takes; prints the bandwidth
  */
 #include "test.h"
@@ -48,16 +52,50 @@ static void compare(int pe, int round, uint64_t wanted) {
     free(got);
 }
 
-/* Nothing new is protected any more, and the call says so once. */
-static void refused(void) {
-    CHECK(shmem_checkpoint_all() == SHMEM_FT_FAILURE);
-    CHECK(strstr(shmemx_ft_last_error(), "the last one stays"));
-    shmem_restart_pes(NULL, 0);
-    CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS); /* passed over */
+/* A PE that was lost before the last checkpoint is not in it. */
+static void compare_none(int pe, uint64_t wanted) {
+    uint64_t number = 0;
+    long some[2];
+    CHECK(shmemx_ft_get_checkpoint(some, cells, sizeof some, pe, &number) == SHMEM_FT_FAILURE);
+    CHECK(number == wanted);
 }
 
-/* The loss is known to all, and acknowledged. */
-static void acknowledge(int losses) {
+static int is_lost(int pe) {
+    int *pes = NULL, found = 0;
+    size_t n = 0;
+    CHECK(shmemx_ft_failed(SHMEM_TEAM_WORLD, &pes, &n) == SHMEM_FT_SUCCESS);
+    for (size_t i = 0; i < n; i++)
+        found |= pes[i] == pe;
+    free(pes);
+    return found;
+}
+
+/* Those that live make a checkpoint, and can be read from it; nobody else can. */
+static void save(int round) {
+    uint64_t wanted = shmemx_ft_checkpoint_number() + 1;
+    fill(round);
+    CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS);
+    CHECK(shmemx_ft_checkpoint_number() == wanted);
+    for (int pe = 0; pe < shmem_n_pes(); pe++)
+        if (is_lost(pe))
+            compare_none(pe, wanted);
+        else
+            compare(pe, round, wanted);
+    shmem_barrier_all(); /* nobody dies who is still read */
+}
+
+/* Too few live to protect each other: the last checkpoint stays, and the call says so once. */
+static void refused(void) {
+    uint64_t last = shmemx_ft_checkpoint_number();
+    CHECK(shmem_checkpoint_all() == SHMEM_FT_FAILURE);
+    CHECK(strstr(shmemx_ft_last_error(), "a group of 1 PE cannot hold 1 parity"));
+    shmem_restart_pes(NULL, 0);
+    CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS); /* passed over */
+    CHECK(shmemx_ft_checkpoint_number() == last);
+}
+
+/* So many losses are known to all. */
+static void await(int losses) {
     int *pes = NULL;
     size_t n = 0;
     for (int known = 0; !known;) {
@@ -66,9 +104,58 @@ static void acknowledge(int losses) {
         known = (int)n == losses;
         shmemx_ft_agree(SHMEM_TEAM_WORLD, &known);
     }
+}
+
+/* The loss is known to all, and acknowledged. */
+static void acknowledge(int losses) {
+    await(losses);
     int status = shmem_checkpoint_all();
     CHECK(status == SHMEM_FT_FAILURE);
     shmem_restart_pes(NULL, 0);
+}
+
+/* One after the other dies, and is read from what those that lived then had made. */
+static void rounds(int losses, char **lost) {
+    for (int i = 0; i < losses; i++) {
+        if (atoi(lost[i]) == shmem_my_pe())
+            raise(SIGKILL);
+        acknowledge(i + 1);
+        uint64_t number = shmemx_ft_checkpoint_number();
+        for (int pe = 0; pe < shmem_n_pes(); pe++)
+            if (is_lost(pe) && pe != atoi(lost[i]))
+                compare_none(pe, number);
+            else
+                compare(pe, i + 1, number);
+        save(i + 2);
+    }
+}
+
+/* A checkpoint in which, or after which, PEs are killed from outside; before it `before` dies. */
+static void point(int before, int killed) {
+    int me = shmem_my_pe(), losses = killed + (before >= 0);
+    if (me == before)
+        raise(SIGKILL);
+    if (before >= 0)
+        acknowledge(1);
+    fill(2);
+    int status = shmem_checkpoint_all();
+    int saved = shmemx_ft_checkpoint_number() == 3, all = saved | !saved << 1;
+    shmemx_ft_agree(SHMEM_TEAM_WORLD, &all);
+    CHECK(all != 0 && (saved || status == SHMEM_FT_FAILURE));
+    if (status == SHMEM_FT_SUCCESS)
+        acknowledge(losses);
+    else {
+        await(losses);
+        shmem_restart_pes(NULL, 0);
+    }
+    for (int pe = 0; pe < shmem_n_pes(); pe++)
+        if (saved && pe == before)
+            compare_none(pe, 3);
+        else
+            compare(pe, saved ? 2 : 1, saved ? 3 : 2);
+    printf("PE %d has read checkpoint %d\n", me, saved ? 3 : 2);
+    shmem_barrier_all();
+    save(3);
 }
 
 static double seconds(void) {
@@ -114,23 +201,18 @@ int main(int argc, char **argv) {
     }
     compare((me + 1) % shmem_n_pes(), 1, 2); /* of one that lives */
     shmem_barrier_all();
-    fill(2);
     if (!strcmp(what, "point")) {
-        int status = shmem_checkpoint_all(); /* in which PE 1 dies, or after which */
-        int saved = shmemx_ft_checkpoint_number() == 3, all = saved | !saved << 1;
-        shmemx_ft_agree(SHMEM_TEAM_WORLD, &all);
-        CHECK(all != 0 && (saved || status == SHMEM_FT_FAILURE));
-        if (status == SHMEM_FT_SUCCESS)
-            acknowledge(1);
-        else
-            shmem_restart_pes(NULL, 0);
-        for (int pe = 0; pe < shmem_n_pes(); pe++)
-            compare(pe, saved ? 2 : 1, saved ? 3 : 2);
-        printf("PE %d has read checkpoint %d\n", me, saved ? 3 : 2);
-        refused();
+        point(argc > 2 ? atoi(argv[2]) : -1, argc > 3 ? atoi(argv[3]) : 1);
         shmem_finalize();
         return 0;
     }
+    if (!strcmp(what, "rounds")) {
+        rounds(argc - 2, argv + 2);
+        printf("%s: as it should be\n", what);
+        shmem_finalize();
+        return 0;
+    }
+    fill(2);
     for (int i = 2; i < argc && strcmp(what, "rate"); i++)
         mine |= atoi(argv[i]) == me;
     if (!strcmp(what, "rate"))
@@ -147,7 +229,11 @@ int main(int argc, char **argv) {
         for (int pe = 0; pe < shmem_n_pes(); pe++)
             compare(pe, 1, 2);
     printf("%s: as it should be\n", what);
-    refused();
+    shmem_barrier_all();
+    if (!strcmp(what, "last"))
+        refused();
+    else if (strcmp(what, "rate"))
+        save(2);
     shmem_finalize();
     return 0;
 }

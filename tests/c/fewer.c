@@ -1,8 +1,8 @@
 /*
  * fewer: what calls do in a job that goes on with fewer, one thing at a time; see tests/process.
  *
- *     fewer waits | checkpoints | handlers | exit STATUS | all | hold | one-copy
- *     fewer nodes PES_OF_A_NODE
+ *     fewer waits | checkpoints | handlers | exit STATUS | all | hold | one-copy | one-node
+ *     fewer nodes | shadows | one-node-left PES_OF_A_NODE
  *     fewer lock home | holder | tested | cleared
  */
 #include "test.h"
@@ -144,6 +144,45 @@ static void nodes(int of_a_node) {
         printf("%d PEs are left after 3 rounds\n", shmem_team_n_pes(team));
 }
 
+/* Shadows are on other nodes, and everybody is that of one. */
+static void shadows(int of_a_node) {
+    int n = shmem_n_pes(), me = shmem_my_pe(), times[MOST] = {0};
+    for (int pe = 0; pe < n; pe++) {
+        int shadow = shmemx_ft_shadow(SHMEM_TEAM_WORLD, pe);
+        CHECK(shadow >= 0 && shadow < n && shadow / of_a_node != pe / of_a_node);
+        CHECK(times[shadow]++ == 0);
+    }
+    int shadow = shmemx_ft_shadow(SHMEM_TEAM_WORLD, me);
+    long value = 7 + me;
+    CHECK(shmemx_ft_put2(&locks[me], &value, sizeof value, me, shadow) == SHMEM_FT_SUCCESS);
+    shmem_barrier_all();
+    CHECK(locks[me] == value && shmem_long_g(&locks[me], shadow) == value);
+    if (me == 0)
+        printf("shadows: as it should be\n");
+}
+
+/* Where one node is left any PE is a shadow. */
+static void one_node_left(int of_a_node) {
+    int n = shmem_n_pes(), me = shmem_my_pe();
+    if (me >= of_a_node)
+        raise(SIGKILL);
+    size_t lost = 0;
+    for (int known = 0; !known; shmemx_ft_agree(SHMEM_TEAM_WORLD, &known)) {
+        int *pes = NULL;
+        CHECK(shmemx_ft_failed(SHMEM_TEAM_WORLD, &pes, &lost) == SHMEM_FT_SUCCESS);
+        free(pes);
+        known = (int)lost == n - of_a_node;
+    }
+    shmem_team_t living = SHMEM_TEAM_INVALID;
+    CHECK(shmemx_ft_shrink(SHMEM_TEAM_WORLD, &living) == SHMEM_FT_SUCCESS);
+    int shadow = shmemx_ft_shadow(living, me);
+    CHECK(shadow == (me + 1) % of_a_node);
+    CHECK(shmemx_ft_put2(&word, pair, sizeof word, me, shadow) == SHMEM_FT_SUCCESS);
+    CHECK(shmemx_ft_put2(&word, pair, sizeof word, me, n - 1) == SHMEM_FT_FAILURE);
+    if (me == 0)
+        printf("one-node-left: as it should be\n");
+}
+
 int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     shmem_init();
@@ -158,6 +197,12 @@ int main(int argc, char **argv) {
         lock(argv[2]);
     else if (!strcmp(what, "nodes"))
         nodes(atoi(argv[2]));
+    else if (!strcmp(what, "shadows"))
+        shadows(atoi(argv[2]));
+    else if (!strcmp(what, "one-node-left"))
+        one_node_left(atoi(argv[2]));
+    else if (!strcmp(what, "one-node"))
+        shmemx_ft_put2(&word, pair, sizeof word, 0, 1);
     else if (!strcmp(what, "one-copy"))
         shmemx_ft_put2(&word, pair, sizeof word, 1, 1);
     else if (!strcmp(what, "all"))

@@ -113,12 +113,60 @@ fn what_was_not_tried_is_refused() {
         .says("SHMEM_FT_ROLLBACK=none over verbs: expected SHMEM_FT_FABRIC=shm or ucx");
 }
 
+/// A job that keeps checkpoints for degraded reads.
+fn kept(job: Job, mode: &str) -> Job {
+    with_fewer(job).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "8M")
+}
+
+/// A whole host is lost at every step of a checkpoint: what its PE had is decoded from what others
+/// have on theirs, and then those that are left protect each other.
 #[test]
-fn checkpoints_for_degraded_reads_are_of_one_machine() {
+fn the_last_checkpoint_of_a_pe_lost_with_its_host_is_read_from_the_others() {
     if !has_ucx() {
         return;
     }
-    let job = over(Job::new(4), "ucx").args(&["--nodes", "2"]).mode("raid5");
-    let outcome = job.program(&program("farm"), &["1"]).run();
-    outcome.status(2).says("SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE=raid5 over ucx");
+    let net = Net::new(5);
+    for (point, number) in
+        [("before", 2), ("encode", 2), ("encoded", 2), ("copy", 3), ("copied", 3), ("after", 3)]
+    {
+        let job = kept(net.job(&[1; 5]), "raid5").kill_node(&[&format!("1@3:{point}")]);
+        let outcome = job.with_orphans().program(&program("degraded"), &["point"]).run();
+        outcome.status(0).says("node 1 was lost with PE 1");
+        let read = outcome.out.matches(&format!("has read checkpoint {number}")).count();
+        outcome.check(read == 4, &format!("all have checkpoint {number} at {point}"));
+    }
+}
+
+/// Two PEs of a host at once, of one group or of two.
+#[test]
+fn all_pes_of_a_host_are_read_from_the_others() {
+    if !has_ucx() {
+        return;
+    }
+    let net = Net::new(4);
+    for (mode, parity, group) in [("rs", "2", "8"), ("raid5", "1", "4")] {
+        let job = kept(net.job(&[2; 4]), mode).env("SHMEM_FT_PARITY", parity);
+        let job = job.env("SHMEM_FT_GROUP_SIZE", group).kill_node(&["2@3:encode"]);
+        let words = ["point", "-1", "2"];
+        let outcome = job.with_orphans().program(&program("degraded"), &words).run();
+        outcome.status(0).says("node 2 was lost with PEs 4,5");
+        outcome.check(outcome.out.matches("has read checkpoint 2").count() == 6, "six read");
+    }
+}
+
+#[test]
+fn those_that_live_protect_each_other_anew() {
+    if !has_ucx() {
+        return;
+    }
+    let net = Net::new(5);
+    for (job, lost) in [
+        (kept(net.job(&[1; 5]), "raid5"), &["1", "4", "0"][..]),
+        (kept(net.job(&[2; 3]), "raid5"), &["5", "0"]),
+        (kept(Job::new(6).args(&["--nodes", "3"]), "rs"), &["2", "3"]),
+    ] {
+        let outcome = job.program(&program("degraded"), &[&["rounds"], lost].concat()).run();
+        outcome.status(0);
+        outcome.check(outcome.out.contains("rounds: as it should be"), "it ends");
+    }
 }

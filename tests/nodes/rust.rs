@@ -40,6 +40,17 @@ fn every_part_of_the_api_gives_the_same_digest_between_hosts_whatever_is_killed(
 }
 
 #[test]
+fn the_calls_for_going_on_with_fewer() {
+    if !has_ucx() {
+        return;
+    }
+    let net = Net::new(4);
+    let job = over_ucx(&net).env("SHMEM_FT_SUBSTITUTE", "shrink");
+    let outcome = job.env("SHMEM_FT_ROLLBACK", "none").program(&example("fewer"), &[]).run();
+    outcome.status(0).check(outcome.out == "fewer: ok\n", "it ends");
+}
+
+#[test]
 fn the_checkpointed_loop_survives_a_lost_host() {
     if !has_ucx() {
         return;

@@ -105,15 +105,37 @@ fn a_product_of_matrices_loses_the_tasks_that_were_begun() {
 
 #[test]
 fn a_death_in_an_update_of_two_copies_leaves_one_whole() {
-    let mut torn = 0;
-    for seed in 0..8u32 {
-        let outcome = run(6, "twice", &[&seed.to_string(), "4000000"]);
+    let torn = |args: &[&str]| -> [u32; 2] {
+        let outcome = run(6, "twice", args);
         outcome.status(0);
         prints(&outcome, "4 writers died, ");
         let words: Vec<&str> = outcome.out.split(' ').collect();
-        torn += words.get(3).and_then(|word| word.parse().ok()).unwrap_or(0);
+        [3, 8].map(|at: usize| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(0))
+    };
+    let seeds = (0..8u32).flat_map(|seed| torn(&[&seed.to_string(), "4000000"]));
+    assert!(seeds.sum::<u32>() > 0, "no writer died in the midst of a copy");
+    // Each copy has 64 pages.
+    assert_eq!(torn(&["at", "0", "-1", "0", "-1"]), [0, 0]);
+    assert_eq!(torn(&["at", "5", "20", "40", "60"]), [4, 0]);
+    assert_eq!(torn(&["at", "72", "85", "105", "120"]), [0, 4]);
+}
+
+/// Where PEs live on several nodes the copies are on two of them.
+#[test]
+fn two_copies_are_kept_on_two_nodes() {
+    let nodes = |args: &[&str]| {
+        let job = job(6).args(&["--nodes", "3"]).program(&program("fewer"), args);
+        job.run()
+    };
+    let line = "shmemx_ft_put2: shadow 1: expected a PE on another node than pe 0, so that no loss";
+    let outcome = nodes(&["one-node"]);
+    outcome.status(2);
+    outcome.check(outcome.err.contains(line), "a line");
+    for args in [["shadows", "2"], ["one-node-left", "2"]] {
+        let outcome = nodes(&args);
+        outcome.status(0);
+        prints(&outcome, &format!("{}: as it should be", args[0]));
     }
-    assert!(torn > 0, "no writer died in the midst of a copy");
 }
 
 #[test]
@@ -153,19 +175,65 @@ fn more_than_the_parity_covers_is_a_status() {
     prints(&outcome, "fallen: as it should be");
 }
 
+/// PEs die one after the other, and each is read from the checkpoint that those made who lived.
+#[test]
+fn those_that_live_protect_each_other_anew() {
+    for (job, lost) in [
+        (kept(6, "raid5"), &["1", "4", "0", "5"][..]),
+        (kept(5, "raid5").env("SHMEM_FT_SNAPSHOTS", "2"), &["0", "3", "1"]),
+        (kept(4, "raid4"), &["3", "0"]),
+        (kept(6, "rs").env("SHMEM_FT_PARITY", "2"), &["2", "5", "3"]),
+        (kept(8, "raid5").args(&["--nodes", "4"]).env("SHMEM_FT_GROUP_SIZE", "3"), &["7", "6"]),
+        (kept(4, "raid5").env("SHMEM_FT_DELTA", "on").env("SHMEM_FT_TRACK", "pages"), &["2", "0"]),
+    ] {
+        let outcome = job.program(&program("degraded"), &[&["rounds"], lost].concat()).run();
+        outcome.status(0);
+        prints(&outcome, "rounds: as it should be");
+    }
+}
+
+#[test]
+fn too_few_to_protect_each_other_keep_the_last_checkpoint() {
+    let outcome = kept(2, "raid5").program(&program("degraded"), &["last", "0"]).run();
+    outcome.status(0);
+    prints(&outcome, "last: as it should be");
+    let line = "PE 1: checkpoint refused: a group of 1 PE cannot hold 1 parity: needs at least 2";
+    outcome.check(outcome.err.contains(line), "the lowest that lives says why");
+}
+
+/// What a death at each step of a checkpoint leaves of 2 and 3.
+const LEFT_AT: [(&str, u32); 7] = [
+    ("before", 2),
+    ("quiesce", 2),
+    ("encode", 2),
+    ("encoded", 2),
+    ("copy", 3),
+    ("copied", 3),
+    ("after", 3),
+];
+
+/// A death at every step of the first checkpoint in new groups: all have the one before, of which
+/// both lost PEs can be read, or this one, of which the first cannot. `before` it is the call that
+/// reports the first loss.
+#[test]
+fn a_death_in_the_first_checkpoint_of_new_groups_leaves_one_of_both() {
+    for (point, number) in LEFT_AT.into_iter().skip(1) {
+        for snapshots in ["1", "2"] {
+            let job = kept(6, "rs").env("SHMEM_FT_PARITY", "2");
+            let job = job.env("SHMEM_FT_SNAPSHOTS", snapshots).kill(&[&format!("3@3:{point}")]);
+            let outcome = job.program(&program("degraded"), &["point", "1"]).run();
+            outcome.status(0);
+            let read = outcome.out.matches(&format!("has read checkpoint {number}")).count();
+            outcome.check(read == 4, &format!("all have checkpoint {number} at {point}"));
+        }
+    }
+}
+
 /// A death at every step of a checkpoint: what is read of all PEs, the lost one too, is of the one
 /// before or of this one, and the same on all.
 #[test]
 fn a_death_in_a_checkpoint_leaves_one_that_can_be_read_of_all() {
-    for (point, number) in [
-        ("before", 2),
-        ("quiesce", 2),
-        ("encode", 2),
-        ("encoded", 2),
-        ("copy", 3),
-        ("copied", 3),
-        ("after", 3),
-    ] {
+    for (point, number) in LEFT_AT {
         for snapshots in ["1", "2"] {
             let job = kept(4, "raid5").env("SHMEM_FT_SNAPSHOTS", snapshots);
             let job = job.kill(&[&format!("1@3:{point}")]);

@@ -79,7 +79,7 @@ fn programs_in_cxx() {
 #[test]
 fn a_program_in_cxx_goes_on_with_fewer() {
     let job = Job::new(4).env("SHMEM_FT_SUBSTITUTE", "shrink").env("SHMEM_FT_ROLLBACK", "none");
-    let outcome = job.program(&build(CXX, "fewer"), &[]).run();
+    let outcome = job.mode("raid5").program(&build(CXX, "fewer"), &[]).run();
     ok(&outcome, "fewer");
     outcome.says("PE 1 was lost, and the others went on to the end");
 }

@@ -1,4 +1,5 @@
-//! Bytes of the own segment, read and written for peers word by word.
+//! Bytes of the own segment, read and written for peers: the visible ones word by word, those of
+//! the store, which peers only read, as they lie there.
 
 #![forbid(unsafe_code)]
 
@@ -8,13 +9,17 @@ use raidshmem_segment::update::{Change, Update, WordAt};
 /// Most bytes of a message: with any size of a segment of TCP it is sent at once.
 pub(super) const PIECE: usize = 4096;
 
-/// Bytes of a segment as they are now, word by word; None if they are not there to be read.
+/// Bytes of a segment as they are now; None if they are not there to be read.
 pub(super) fn read(segment: &Segment, offset: u64, len: u64) -> Option<Vec<u8>> {
     let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
     if len > PIECE {
         return None;
     }
     let (before, end) = (offset % 8, offset.checked_add(len)?);
+    let layout = segment.layout();
+    if offset >= layout.store {
+        return (end <= layout.total).then(|| segment.bytes(offset, len).to_vec());
+    }
     let mut bytes = Vec::with_capacity(len + 16);
     for at in (offset - before..end).step_by(8) {
         let load = Change { how: Update::Load, operand: 0 };
@@ -97,5 +102,10 @@ mod tests {
             assert_eq!(write(segment, outside, &[1; 8]), None);
         }
         assert_eq!(read(segment, heap, PIECE as u64 + 1), None);
+        let (snapshot, end) = (layout.snapshots[0] as u64, layout.total as u64);
+        assert_eq!(read(segment, snapshot + 3, 40), Some(vec![0; 40]), "the store can be read");
+        assert_eq!(write(segment, snapshot, &[1; 8]), None, "and not be written");
+        assert_eq!(read(segment, end - 8, 8), Some(vec![0; 8]));
+        assert_eq!(read(segment, end - 8, 16), None);
     }
 }

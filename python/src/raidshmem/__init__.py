@@ -25,7 +25,7 @@ __all__ = [
     "Agreed", "Lost", "Refused", "acknowledge", "agree", "algo_init", "array", "checkpoint_all",
     "checkpoint_number", "empty", "exclude", "failed", "faulted", "free", "get", "get_checkpoint",
     "include", "last_error", "need_checkpoint", "on_fault", "protect", "put2", "query_fault",
-    "restart_pes", "run", "should_stop", "shrink", "zeros",
+    "restart_pes", "run", "shadow", "should_stop", "shrink", "zeros",
 ]  # fmt: skip
 
 _SONAME = "libraidshmem.so.0"
@@ -76,6 +76,7 @@ def _load() -> ctypes.CDLL:
         ("shmemx_ft_get_checkpoint", number,
          [address, address, size, number, ctypes.POINTER(ctypes.c_uint64)]),
         ("shmemx_ft_put2", number, [address, address, size, number, number]),
+        ("shmemx_ft_shadow", number, [address, number]),
         ("shmemx_ft_agree", number, [address, ctypes.POINTER(number)]),
         ("shmemx_ft_shrink", number, [address, ctypes.POINTER(address)]),
         ("shmemx_ft_failed", number, [address, integers, ctypes.POINTER(size)]),
@@ -198,12 +199,22 @@ def get_checkpoint(dest: NDArray[Any], source: NDArray[Any], pe: int) -> Optiona
 def put2(dest: NDArray[Any], source: NDArray[Any], pe: int, shadow: int) -> bool:
     """Puts `source` to `dest` of a PE, and then of its shadow; complete at both on return.
 
-    One of both copies is whole at any time, whoever dies. False if one of the two is lost.
+    One of both copies is whole at any time, whoever dies. False if one of the two is lost. They
+    are on different nodes (`shadow`), as long as PEs live on several, or the job ends.
     """
     if dest.nbytes != source.nbytes:
         raise ValueError(f"dest has {dest.nbytes} bytes, source has {source.nbytes}")
     to, of = _address(dest), _address(source)
     return _lib.shmemx_ft_put2(to, of, dest.nbytes, pe, shadow) == _SUCCESS
+
+
+def shadow(team: shmem.Team, pe: int) -> Optional[int]:
+    """The member of a team that suits as the shadow of member `pe`; None if there is no other.
+
+    It is on another node, if the team has a member there. The same on all PEs.
+    """
+    found = int(_lib.shmemx_ft_shadow(_handle(team), pe))
+    return None if found < 0 else found
 
 
 # ---- going on with fewer: SHMEM_FT_SUBSTITUTE=shrink, SHMEM_FT_ROLLBACK=none ---------------------

@@ -45,10 +45,6 @@ fn check_fewer(settings: &Settings, shape: &Shape) -> Result<(), Refused> {
         Rollback::None if shape.fabric == Fabric::Verbs => {
             Err(Refused::FewerOver { fabric: shape.fabric.name() })
         }
-        Rollback::None if settings.backup_mode.protects() && shape.fabric != Fabric::Shm => {
-            let (mode, fabric) = (settings.backup_mode, shape.fabric.name());
-            Err(Refused::FewerKept { mode: mode.name(), fabric })
-        }
         Rollback::None if spares > 0 => Err(Refused::FewerSpares { spares }),
         _ => Ok(()),
     }

@@ -219,17 +219,6 @@ pub enum Refused {
         /// What carries data between the nodes.
         fabric: &'static str,
     },
-    /// Checkpoints of a job that goes on with fewer, over an engine that was not tried with it.
-    #[error(
-        "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE={mode} over {fabric}: expected none, or \
-         SHMEM_FT_FABRIC=shm"
-    )]
-    FewerKept {
-        /// The mode.
-        mode: &'static str,
-        /// What carries data between the nodes.
-        fabric: &'static str,
-    },
     /// Spares, where nobody takes the place of the lost.
     #[error("--spares {spares} with SHMEM_FT_SUBSTITUTE=shrink: expected 0")]
     FewerSpares {

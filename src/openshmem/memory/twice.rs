@@ -8,13 +8,17 @@
 //! A PE that dies in the first step leaves what the shadow had, and in the second one what is new
 //! in the copy of the first. Which of both it is says a word that the program updates after the
 //! bytes.
+//!
+//! Invariant: the copies are on two nodes, as long as PEs live on several.
+
+use raidshmem_core::quantity::Pe;
 
 use super::address::{In, Sym};
 use super::rma;
 use crate::faults;
 use crate::openshmem::check::{self, misuse};
-use crate::pgas;
 use crate::pgas::stream::Target;
+use crate::pgas::{self, World};
 
 /// Puts bytes to a PE and then to its shadow; true if both have them.
 pub fn put(
@@ -29,9 +33,31 @@ pub fn put(
     if first.pe == shadow.pe {
         misuse(call, format_args!("shadow {}: expected another PE than pe", shadow.pe));
     }
+    if world.segments.node_of(pes[0]) == world.segments.node_of(pes[1]) {
+        check_apart(call, world, pes);
+    }
     for target in [first, shadow] {
         rma::put(call, dest, source, bytes, target);
         world.quiet_of(target.stream);
     }
     pes.into_iter().all(faults::may_use)
+}
+
+/// Ends the job if the copies of two PEs of one node could be on two nodes. A program cannot know
+/// of a loss that is not adopted here: who told it of that was told by the same view.
+#[cold]
+fn check_apart(call: &'static str, world: &World, [first, shadow]: [Pe; 2]) {
+    if [first, shadow].into_iter().any(|pe| world.goes_on() && world.is_lost_now(pe)) {
+        return;
+    }
+    let node = world.segments.node_of(first);
+    if world.has_other_nodes(node) {
+        misuse(
+            call,
+            format_args!(
+                "shadow {shadow}: expected a PE on another node than pe {first}, so that no loss \
+                 takes both copies"
+            ),
+        );
+    }
 }

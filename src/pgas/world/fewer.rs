@@ -144,11 +144,6 @@ impl Fewer {
         lock(&self.adopting)
     }
 
-    /// True if somebody is known to be lost.
-    pub fn has_lost(&self) -> bool {
-        self.newest.load(Ordering::Relaxed) != 0
-    }
-
     // ---- acknowledgement ------------------------------------------------------------------------
 
     /// True if a loss is known that the program has not acknowledged.

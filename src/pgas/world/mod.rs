@@ -37,7 +37,7 @@ use raidshmem_core::message::{Flaw, Job, ToPe};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::settings::{Collectives, Settings};
 use raidshmem_core::store::stamp::Stamp;
-use raidshmem_core::view::{State, View};
+use raidshmem_core::view::{Member, State, View};
 use raidshmem_segment::waits::Waiting;
 
 use self::comm::Communication;
@@ -164,6 +164,13 @@ impl World {
         Stamp { number, job: self.job.id, pe, incarnation, whole }
     }
 
+    // ---- who speaks ---------------------------------------------------------------------------
+
+    /// True on the one PE that tells people what is the same on all: the lowest that lives.
+    pub(crate) fn speaks(&self) -> bool {
+        Pe::all(self.n_pes()).find(|&pe| !self.fewer.is_lost(pe)) == Some(self.me())
+    }
+
     // ---- what the launcher hears --------------------------------------------------------------
 
     /// A tile of PE `pe` that held when it was checked does not hold any more: asks for a new view,
@@ -210,6 +217,12 @@ impl World {
         let view = self.members.joined_view();
         let view = view.as_ref()?;
         Some(pes.map(|pe| view.pes[pe].node).collect())
+    }
+
+    /// True if PEs live on other nodes than this one, in the view joined.
+    pub fn has_other_nodes(&self, node: u32) -> bool {
+        let elsewhere = |pe: &Member| pe.state == State::Alive && pe.node != node;
+        self.members.joined_view().as_ref().is_some_and(|view| view.pes.iter().any(elsewhere))
     }
 
     /// The machine that each PE of `view` runs on.

@@ -147,6 +147,12 @@ impl Segments {
         }
     }
 
+    /// The node that PE `pe` runs on, or ran on when it was lost.
+    #[inline]
+    pub fn node_of(&self, pe: Pe) -> u32 {
+        self.peers[pe.at()].node.load(Ordering::Relaxed)
+    }
+
     /// True if PE `pe` cannot be mapped here.
     #[inline]
     pub fn is_far(&self, pe: Pe) -> bool {

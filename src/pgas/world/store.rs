@@ -3,8 +3,8 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use raidshmem_core::message::Scrubbed;
 use raidshmem_core::quantity::CheckpointNumber;
@@ -21,7 +21,8 @@ use super::watch::Tracking;
 /// The own part of the checkpoint store.
 #[derive(Debug)]
 pub struct Store {
-    protection: Option<Protection>,
+    /// The groups of the last agreed checkpoint.
+    protection: Mutex<Option<Arc<Protection>>>,
     agreed: AtomicU64,
     used: [AtomicUsize; 2],
     pub(crate) recovery: RecoveryState,
@@ -62,7 +63,7 @@ impl Store {
         pool: WorkerPool,
     ) -> Store {
         Store {
-            protection,
+            protection: Mutex::new(protection.map(Arc::new)),
             agreed: AtomicU64::new(0),
             used: Default::default(),
             recovery,
@@ -75,9 +76,14 @@ impl Store {
         }
     }
 
-    /// How this job is protected; None in mode `none`.
-    pub fn protection(&self) -> Option<&Protection> {
-        self.protection.as_ref()
+    /// How the last checkpoint is protected, or the first one will be; None in mode `none`.
+    pub fn protection(&self) -> Option<Arc<Protection>> {
+        lock(&self.protection).clone()
+    }
+
+    /// The last agreed checkpoint is protected so.
+    pub(crate) fn protect(&self, protection: Arc<Protection>) {
+        *lock(&self.protection) = Some(protection);
     }
 
     /// Number of the last agreed checkpoint, 0 before the first.

@@ -96,7 +96,7 @@ impl fmt::Display for Sizes {
 pub struct Grouping {
     /// The groups; none is empty.
     pub groups: Vec<Group>,
-    /// Where each PE is.
+    /// Where each PE is; of one that is in no group, a place that another PE has.
     pub of: Vec<InGroup>,
     /// Losses that each group survives, as asked for.
     pub parity: usize,
@@ -178,6 +178,20 @@ pub fn plan(
 }
 
 impl Grouping {
+    /// The same groups of other PEs: of those of `pes`, by their index, of `all` that the job has.
+    /// The others are in none: no group has them where `of` says.
+    pub fn of_pes(self, pes: &[Pe], all: usize) -> Grouping {
+        let Grouping { mut groups, of: known, .. } = self;
+        for member in groups.iter_mut().flat_map(|group| &mut group.members) {
+            *member = pes[member.at()];
+        }
+        let mut of = vec![InGroup::default(); all];
+        for (pe, at) in pes.iter().zip(known) {
+            of[pe.at()] = at;
+        }
+        Grouping { groups, of, ..self }
+    }
+
     /// The group that a PE is in; `None` for a PE that the plan does not know.
     pub fn group_of(&self, pe: Pe) -> Option<&Group> {
         self.of.get(pe.at()).and_then(|of| self.groups.get(of.group))

@@ -3,7 +3,8 @@
 //! A *failure domain* is what dies together: a process, a node, and what the user names above the
 //! node (a rack, a switch, a power feed). [`domains`] holds them, [`mod@file`] reads the user's,
 //! [`found`] works out what machines say of themselves,
-//! [`groups`] decides which PEs protect each other, [`substitute`] where a lost PE goes on, and
+//! [`groups`] decides which PEs protect each other, [`substitute`] where a lost PE goes on,
+//! [`mod@shadow`] where a second copy lies, and
 //! [`bindings`] on which processors each runs, and [`threads`] what its threads get back.
 //!
 //! All of it is a function of words that every process of a job is given, so all come to the same
@@ -19,6 +20,7 @@ pub mod domains;
 pub mod file;
 pub mod found;
 pub mod groups;
+pub mod shadow;
 pub mod substitute;
 pub mod table;
 #[cfg(test)]

@@ -36,15 +36,15 @@ pub enum Refusal {
     )]
     Manifest { pe: Pe, room: usize },
     #[error(
-        "PEs 0 and {pe} have not allocated the same symmetric memory ({} and {} bytes live)",
+        "PEs {first} and {pe} have not allocated the same symmetric memory ({} and {} bytes live)",
         len.0, len.1
     )]
-    Different { pe: Pe, len: (u64, u64) },
+    Different { first: Pe, pe: Pe, len: (u64, u64) },
     #[error(
-        "PEs 0 and {pe} have not registered the same amount of private memory ({} and {} KiB in \
-         whole pages, with what describes the heap)", len.0 >> 10, len.1 >> 10
+        "PEs {first} and {pe} have not registered the same amount of private memory ({} and {} KiB \
+         in whole pages, with what describes the heap)", len.0 >> 10, len.1 >> 10
     )]
-    Private { pe: Pe, len: (u64, u64) },
+    Private { first: Pe, pe: Pe, len: (u64, u64) },
     #[error(
         "{who} {} MiB more memory for {mode}, and {whose} machine has {} MiB free",
         need >> 20, free >> 20
@@ -217,7 +217,7 @@ pub fn agree(all: &Intents, machine_of: &[u32], bounds: &Bounds) -> Result<(), R
         return Err(Refusal::Manifest { pe, room: bounds.manifest });
     }
     if let Some((pe, odd)) = all.odd {
-        return Err(differ(pe, [(all.first.1, len), odd]));
+        return Err(differ([all.first.0, pe], [(all.first.1, len), odd]));
     }
     if len > bounds.snapshot as u64 {
         return Err(Refusal::Store { len, room: bounds.snapshot });
@@ -229,17 +229,17 @@ pub fn agree(all: &Intents, machine_of: &[u32], bounds: &Bounds) -> Result<(), R
     Err(refuse(&short, &pes, bounds))
 }
 
-/// How PE `pe` differs from PE 0, by digest and length of the two.
-fn differ(pe: Pe, brought: [(u64, u64); 2]) -> Refusal {
+/// How PE `pe` differs from the lowest, by digest and length of the two.
+fn differ([first, pe]: [Pe; 2], brought: [(u64, u64); 2]) -> Refusal {
     let manifests = brought.map(|(digest, _)| Coverage::manifest_of(digest));
     let symmetric = |at: usize| {
         let (digest, len) = brought[at];
         (digest >> 32, len.saturating_sub(manifests[at]))
     };
     if symmetric(0) == symmetric(1) {
-        Refusal::Private { pe, len: manifests.into() }
+        Refusal::Private { first, pe, len: manifests.into() }
     } else {
-        Refusal::Different { pe, len: (brought[0].1, brought[1].1) }
+        Refusal::Different { first, pe, len: (brought[0].1, brought[1].1) }
     }
 }
 

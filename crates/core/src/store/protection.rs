@@ -103,6 +103,17 @@ impl Protection {
         node_of: &[usize],
         domains: &Domains,
     ) -> Result<Option<Self>, ProtectionError> {
+        let all: Vec<Pe> = Pe::all(node_of.len()).collect();
+        Protection::among(settings, node_of, domains, &all)
+    }
+
+    /// That of those of the PEs that live, ascending; the others are in no group.
+    pub fn among(
+        settings: &Settings,
+        node_of: &[usize],
+        domains: &Domains,
+        living: &[Pe],
+    ) -> Result<Option<Self>, ProtectionError> {
         let scheme = match settings.backup_mode {
             BackupMode::None => return Ok(None),
             BackupMode::Single | BackupMode::Double => Scheme::Mirror,
@@ -110,7 +121,9 @@ impl Protection {
             BackupMode::Raid5 => Scheme::Raid5,
             BackupMode::Rs => Scheme::Rs { parity: settings.parity },
         };
-        let plan = groups::plan(node_of, domains, settings.group_size, settings.parity)?;
+        let nodes: Vec<usize> = living.iter().map(|pe| node_of[pe.at()]).collect();
+        let plan = groups::plan(&nodes, domains, settings.group_size, settings.parity)?;
+        let plan = plan.of_pes(living, node_of.len());
         let strict = settings.placement == crate::settings::Placement::Strict;
         let shapes = plan
             .groups
@@ -132,7 +145,13 @@ impl Protection {
         self.plan.survives_all() && self.mode != BackupMode::Single
     }
 
-    /// Group and place of a PE.
+    /// True if the PE is in a group: it lived when the groups were made.
+    pub fn holds(&self, pe: Pe) -> bool {
+        let (shape, place) = self.place(pe);
+        shape.members[place] == pe
+    }
+
+    /// Group and place of a PE that is in one.
     pub fn place(&self, pe: Pe) -> (&GroupLayout, usize) {
         let InGroup { group, place } = self.plan.of[pe.at()];
         (&self.shapes[group], place)
@@ -163,6 +182,40 @@ impl Protection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn raid5() -> Settings {
+        Settings { backup_mode: BackupMode::Raid5, ..Settings::default() }
+    }
+
+    /// Whoever of seven PEs on four nodes lives: they are in groups, and only they.
+    #[test]
+    fn those_that_live_are_in_groups_and_nobody_else() {
+        let node_of = [0, 0, 1, 1, 2, 2, 3];
+        for living in 1u32..1 << node_of.len() {
+            let living: Vec<Pe> =
+                Pe::all(node_of.len()).filter(|pe| living >> pe.0 & 1 == 1).collect();
+            let made = Protection::among(&raid5(), &node_of, &Domains::default(), &living);
+            if living.len() == 1 {
+                let words = "a group of 1 PE cannot hold 1 parity: needs at least 2 PEs";
+                assert_eq!(made.unwrap_err().to_string(), words);
+                continue;
+            }
+            let made = made.unwrap().expect("a mode that protects");
+            for pe in Pe::all(node_of.len()) {
+                assert_eq!(made.holds(pe), living.contains(&pe), "{pe} of {living:?}");
+            }
+            let mut members: Vec<Pe> =
+                made.shapes.iter().flat_map(|shape| shape.members.clone()).collect();
+            members.sort_unstable();
+            assert_eq!(members, living);
+            for (at, shape) in made.shapes.iter().enumerate() {
+                assert_eq!(shape.members, made.plan.groups[at].members);
+                for (place, &pe) in shape.members.iter().enumerate() {
+                    assert_eq!(made.place(pe).1, place);
+                }
+            }
+        }
+    }
 
     /// Of all copying each PE has its share, one chunk of as many others as it makes parity of; who
     /// copies a chunk makes its first parity; or nobody copies for others.
