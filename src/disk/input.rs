@@ -231,7 +231,7 @@ impl Input {
             line.extend(bytes);
             for (tile, error) in damages {
                 let at = begun + tile * TILE;
-                gaps.extend([at / TILE, (at + TILE - 1) / TILE]);
+                gaps.extend([at / TILE, at.div_ceil(TILE)]);
                 first.get_or_insert(error);
             }
             if next == files {
