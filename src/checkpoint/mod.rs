@@ -3,6 +3,7 @@
 //! What to encode comes from the stripe layout, what to cover from `coverage`; the order of the
 //! steps, and what follows a death, is the machine in [`raidshmem_core::protocol`].
 
+pub mod aside;
 mod copy;
 pub mod delta;
 mod encode;

@@ -97,7 +97,7 @@ mod tests {
                 assert_eq!(read(segment, heap, 64), Some(new), "{len} to {from}");
             }
         }
-        for outside in [layout.total as u64, u64::MAX - 3, u64::MAX] {
+        for outside in [layout.asides[0] as u64, u64::MAX - 3, u64::MAX] {
             assert_eq!(read(segment, outside, 8), None);
             assert_eq!(write(segment, outside, &[1; 8]), None);
         }
