@@ -18,7 +18,8 @@ pub(super) fn read(segment: &Segment, offset: u64, len: u64) -> Option<Vec<u8>> 
     let (before, end) = (offset % 8, offset.checked_add(len)?);
     let layout = segment.layout();
     if offset >= layout.store {
-        return (end <= layout.total).then(|| segment.bytes(offset, len).to_vec());
+        // What lies behind the store is between a PE and its agent.
+        return (end <= layout.asides[0]).then(|| segment.bytes(offset, len).to_vec());
     }
     let mut bytes = Vec::with_capacity(len + 16);
     for at in (offset - before..end).step_by(8) {
@@ -102,7 +103,7 @@ mod tests {
             assert_eq!(write(segment, outside, &[1; 8]), None);
         }
         assert_eq!(read(segment, heap, PIECE as u64 + 1), None);
-        let (snapshot, end) = (layout.snapshots[0] as u64, layout.total as u64);
+        let (snapshot, end) = (layout.snapshots[0] as u64, layout.asides[0] as u64);
         assert_eq!(read(segment, snapshot + 3, 40), Some(vec![0; 40]), "the store can be read");
         assert_eq!(write(segment, snapshot, &[1; 8]), None, "and not be written");
         assert_eq!(read(segment, end - 8, 8), Some(vec![0; 8]));

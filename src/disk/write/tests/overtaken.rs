@@ -155,7 +155,8 @@ fn all_of_a_checkpoint_may_be_aside_before_its_first_tile_is_read() {
     are_its(&of, &queue.into_iter().collect::<Vec<_>>(), "all aside");
 }
 
-/// Without room nothing is written, and nothing is copied; what is read before needs none.
+/// Without room nothing is written, and no more is copied than there is room for; what is read
+/// before needs none.
 #[test]
 fn what_does_not_fit_is_given_up() {
     let of = Overwriter::new(Pe(0));
@@ -163,7 +164,8 @@ fn what_does_not_fit_is_given_up() {
         if taken == 0 {
             of.go_on();
             assert!(of.aside_words().kept(StorePart::Snapshot, FIRST).is_some());
-            assert_eq!(of.aside_words().copied(FIRST), 0);
+            let copied = of.aside_words().copied(FIRST);
+            assert!(copied <= 1, "{copied} tiles"); // of a slot that was read but for one
         }
     });
     assert_eq!(result, Err(Failure::Overtaken));
