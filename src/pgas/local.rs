@@ -4,8 +4,9 @@
 //! ```text
 //! put      a record, then a look at the target: reached (carried out), away (left in the log), or
 //!          on its way back (waited for)
+//! atomic   the same, with what was found; who asks for that waits (`atomics.rs`)
 //! get      waited for until the other is reached; then a record of what was read
-//! wait     a record of what was found, and when
+//! wait     a record of what was found, and when; tests, and what the program draws: `answers.rs`
 //! meeting  a barrier or a collective: a record of what this PE brings, and a word that it has
 //!          come. What comes out each PE works out from the records of all (`gathering.rs`)
 //! other    not logged: it speaks against going back alone until the next checkpoint
@@ -71,12 +72,16 @@ pub struct Remote {
     pub block: (usize, usize),
 }
 
-/// What becomes of a put.
+/// What becomes of an operation on another PE.
 pub(super) enum Delivery {
     /// It is carried out now.
     CarryOut,
-    /// The target takes it from the log, or has.
+    /// The target takes it from the log.
     Leave,
+    /// The target has taken it from the log.
+    TakenOver,
+    /// All go back.
+    Cut,
 }
 
 impl World {
@@ -137,9 +142,20 @@ impl World {
         limit.min(log.room() as u64)
     }
 
+    /// It happens now; how much would be enough is known at the next checkpoint.
+    fn tell_of_full_log(&self, need: u64) {
+        if !self.local.said_full.swap(true, Ordering::Relaxed) {
+            let (me, limit) = (self.me(), self.local.limit.load(Ordering::Relaxed));
+            complain(&format!(
+                "the log of PE {me} is full: it needs {need} bytes so far, and \
+                 SHMEM_FT_LOG_LIMIT={limit}: a loss takes all PEs back until the next checkpoint"
+            ));
+        }
+    }
+
     fn tell_of_overflow(&self, need: u64, interval: CheckpointNumber) {
         let limit = self.local.limit.load(Ordering::Relaxed);
-        if need > limit && !self.local.said.swap(true, Ordering::Relaxed) {
+        if need > limit && !self.local.said_need.swap(true, Ordering::Relaxed) {
             let me = self.me();
             complain(&format!(
                 "the log of PE {me} needed {need} bytes up to checkpoint {interval}, more than \
@@ -263,6 +279,7 @@ impl World {
         if !fits && !book.bare {
             let bytes = book.need;
             self.leave_no_records(book, &Reason::Overflow { bytes }.to_string());
+            self.tell_of_full_log(bytes);
         }
         if book.bare {
             if self.own_log().get(Word::Need) < book.need {
@@ -305,7 +322,7 @@ impl World {
     }
 
     /// Waits until PE `pe` is reached. False if all go back.
-    fn await_reached(&self, call: &'static str, pe: Pe) -> bool {
+    pub(super) fn await_reached(&self, call: &'static str, pe: Pe) -> bool {
         let mut cut = false;
         if !self.is_reached(pe) {
             self.wait_raw(
@@ -339,19 +356,24 @@ impl World {
     ) {
         match self.way_to(call, pe, from) {
             Delivery::CarryOut => {
+                let log = self.own_log();
+                from.into_iter().for_each(|from| log.set_state(from, Carried::Underway));
                 carry_out();
+                from.into_iter().for_each(|from| log.set_state(from, Carried::Done));
                 self.segments.ring(pe);
-                from.into_iter().for_each(|from| self.own_log().set_state(from, Carried::Done));
-                self.own_log().word(Word::Flight).store(0, Ordering::Release);
+                log.word(Word::Flight).store(0, Ordering::Release);
             }
-            Delivery::Leave => {}
+            Delivery::TakenOver => {
+                from.into_iter().for_each(|from| self.own_log().set_state(from, Carried::Done));
+            }
+            Delivery::Leave | Delivery::Cut => {}
         }
     }
 
     /// Looks at the target after the record was shown. Carried out is what began while the word of
     /// the flight was set: who finds the target dead and that word clear knows that no bytes of
     /// this PE are on their way there.
-    fn way_to(&self, call: &'static str, pe: Pe, from: Option<usize>) -> Delivery {
+    pub(super) fn way_to(&self, call: &'static str, pe: Pe, from: Option<usize>) -> Delivery {
         let log = self.own_log();
         let drains = || {
             let member = self.members.member(pe);
@@ -370,10 +392,10 @@ impl World {
                 if !self.all_go_back() {
                     self.say_all_go_back(&log.against());
                 }
-                return Delivery::Leave;
+                return Delivery::Cut;
             };
             if self.all_go_back() {
-                return Delivery::Leave;
+                return Delivery::Cut;
             }
             if !drains() && !self.is_reached(pe) {
                 log.set_state(from, Carried::Logged);
@@ -386,8 +408,7 @@ impl World {
             // The target may have looked between the record and the look of this PE.
             Some(from) if self.has_taken(pe, from) => {
                 log.set(Word::Flight, 0);
-                log.set_state(from, Carried::Done);
-                Delivery::Leave
+                Delivery::TakenOver
             }
             _ => Delivery::CarryOut,
         }

@@ -9,6 +9,7 @@
 //! fewer                    going on with fewer: adopting views in the midst of calls, agreements
 //! calls, timing            what a PE shows of its checkpoint calls; which of them save
 //! local, gathering         logs, with which a lost PE goes back alone, and meetings by them
+//! atomics, answers         what is logged of atomic operations, tests, and what a program draws
 //! replay, rejoin           calls of a substitute from its log; the view that all join then
 //! inherit                  what a substitute takes over from the dead
 //! plan                     the file of what checkpoints leave out
@@ -20,6 +21,8 @@
 //! Left out: types, contexts and teams, which are the model's (`openshmem`).
 
 mod abort;
+mod answers;
+pub mod atomics;
 mod barrier;
 pub mod boot;
 mod calls;

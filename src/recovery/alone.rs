@@ -21,6 +21,7 @@ use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::{State as Life, View};
 use raidshmem_segment::log::{Carried, Kind, Word};
+use raidshmem_segment::update::Update;
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::site::CallSite;
 
@@ -89,17 +90,19 @@ fn look(
     Ok((number, len))
 }
 
-/// True if the dead may or may not have stored a word that another PE may have seen, and used up.
+/// True if the dead may or may not have changed a word that another PE may have seen, and used up.
 fn is_in_doubt(world: &World) -> bool {
     let log = world.segments.own().log(world.n_pes());
     let (mut at, mut doubt) = (0, false);
     while let Some(found) = log.read(at) {
         let record = found.record;
         let word = matches!(record.len, 1 | 2 | 4 | 8) && record.at % u64::from(record.len) == 0;
-        doubt |= record.kind == Kind::Put
-            && word
-            && record.target != world.me().0
-            && log.state(at) == Carried::Begun;
+        let exact = match record.kind {
+            Kind::Put => word && record.target != world.me().0,
+            Kind::Atomic => record.block.1 != Update::Load.code().0,
+            _ => false,
+        };
+        doubt |= exact && log.state(at) == Carried::Underway;
         at = found.next;
     }
     doubt

@@ -2,9 +2,13 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
+
+use raidshmem_core::quantity::Pe;
+use raidshmem_core::replay::edges::Edges;
 
 /// What becomes of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +29,13 @@ pub struct Replay {
     pub end: usize,
     /// Where the next record of each other PE is.
     pub next: Vec<usize>,
+    /// Atomic operations on own words that are not certain yet, and all words that had one.
+    pub edges: Edges,
+    pub changed: BTreeSet<usize>,
+    /// What the predecessor found when it took over the operation of a PE, by where its record is.
+    pub taken: BTreeMap<(Pe, usize), u64>,
+    /// How often the answer of the next record was given again.
+    pub repeated: u64,
     /// Calls that came from the log.
     pub calls: u64,
     /// When it began.
@@ -47,6 +58,8 @@ pub struct Book {
     pub bare: bool,
     /// Bytes that the records of this interval need.
     pub need: u64,
+    /// The record of an answer that may be given again, if it is the last.
+    pub idle: Option<usize>,
     pub replay: Replay,
 }
 
@@ -62,8 +75,9 @@ pub struct Local {
     /// The place of the checkpoint call that was made last.
     pub(in crate::pgas) site: AtomicU64,
     pub(in crate::pgas) book: Mutex<Book>,
-    /// It was said that all go back since several threads call the library.
-    pub(in crate::pgas) said: AtomicBool,
+    /// It was said that the log is full, and how much would have been enough.
+    pub(in crate::pgas) said_full: AtomicBool,
+    pub(in crate::pgas) said_need: AtomicBool,
     /// This PE cannot log anything, for this reason.
     pub(in crate::pgas) never: Mutex<Option<&'static str>>,
 }
@@ -79,7 +93,8 @@ impl Local {
             era: AtomicU64::new(0),
             site: AtomicU64::new(0),
             book: Mutex::new(book),
-            said: AtomicBool::new(false),
+            said_full: AtomicBool::new(false),
+            said_need: AtomicBool::new(false),
             never: Mutex::new(None),
         }
     }
