@@ -15,6 +15,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::atomic::Ordering;
+
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::replay::edges::Edge;
@@ -25,7 +27,6 @@ use raidshmem_sys::lock;
 use super::World;
 use super::local::{Call, Delivery, Remote};
 use super::world::local::CallWay;
-use std::sync::atomic::Ordering;
 
 /// An atomic operation as a call says it.
 #[derive(Debug, Clone, Copy)]
@@ -137,7 +138,7 @@ impl World {
             self.apply(seen + 1);
         }
         if pe == self.me() {
-            self.change_own(&found, old);
+            self.change_here(pe, &found, old);
         }
         self.catch_up();
         old
@@ -160,12 +161,7 @@ impl World {
         Some((WordAt { offset: found.record.at as usize, bytes: bytes as usize }, change))
     }
 
-    /// Applies an operation of this PE on itself.
-    fn change_own(&self, found: &Located, old: u64) {
-        self.change_here(self.me(), found, old);
-    }
-
-    /// Applies an operation of PE `pe` on this one, which found `old`.
+    /// Applies an operation of PE `pe`, or of this one, on this one, which found `old`.
     pub(super) fn change_here(&self, pe: Pe, found: &Located, old: u64) {
         let Some((word, change)) = self.change_of(pe, found) else { return };
         if change.how == Update::Load {
@@ -174,7 +170,8 @@ impl World {
         let own = self.segments.own();
         let on_own = |how, operand| own.update(word, Change { how, operand });
         let Some(now) = on_own(Update::Load, 0) else { return };
-        let replay = &mut lock(&self.local.book).replay;
+        let mut book = lock(&self.local.book);
+        let replay = &mut book.replay;
         replay.changed.insert(word.offset);
         let edge = Edge { old, new: change.of(old, word.bytes) };
         let certain = replay.edges.add(word.offset, edge, now);

@@ -39,6 +39,8 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
         return false;
     }
     world.refresh(&view);
+    // The predecessor wrote nowhere any more; who waits for it to have written goes on.
+    world.segments.own().log(world.n_pes()).set(Word::Flight, 0);
     match look(world, protection, site) {
         Ok((number, len)) => {
             await_quiet(world);
