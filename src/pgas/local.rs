@@ -34,6 +34,7 @@ use raidshmem_core::view::State as Life;
 use raidshmem_segment::log::{Carried, Kind, Log, Record, Stage, Word, bytes_for};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::lock;
+use tracing::info;
 
 use super::World;
 use super::complain::complain;
@@ -111,6 +112,8 @@ impl World {
             book.met = 0;
         }
         self.tell_of_overflow(book.need, interval);
+        self.local.touched.fetch_max(book.tail as u64, Ordering::Relaxed);
+        info!("logged {} bytes in {} records up to checkpoint {interval}", book.tail, book.records);
         log.clear((era, interval.0), site);
         let (met, time) = (book.met, book.time);
         *book = Book { met, time, seen: vec![None; self.n_pes()], ..Book::default() };
@@ -136,6 +139,16 @@ impl World {
         }
     }
 
+    /// Most bytes that the log of this PE may take, 0 without one.
+    pub(crate) fn log_most(&self) -> u64 {
+        if self.local.is_on() { self.limit(&self.own_log()) } else { 0 }
+    }
+
+    /// Bytes of them that it has not taken yet.
+    pub(crate) fn log_growth(&self) -> u64 {
+        self.log_most().saturating_sub(self.local.touched.load(Ordering::Relaxed))
+    }
+
     pub(super) fn limit(&self, log: &Log) -> u64 {
         let live = self.segments.layout().heap_len as u64;
         let limit = self.settings.log_limit.unwrap_or((live / 4).max(LEAST));
@@ -155,7 +168,8 @@ impl World {
 
     fn tell_of_overflow(&self, need: u64, interval: CheckpointNumber) {
         let limit = self.local.limit.load(Ordering::Relaxed);
-        if need > limit && !self.local.said_need.swap(true, Ordering::Relaxed) {
+        let logs = lock(&self.local.never).is_none();
+        if logs && need > limit && !self.local.said_need.swap(true, Ordering::Relaxed) {
             let me = self.me();
             complain(&format!(
                 "the log of PE {me} needed {need} bytes up to checkpoint {interval}, more than \
@@ -292,6 +306,7 @@ impl World {
         self.segments.write_own(log.payload(from), payload);
         log.append(from, &record);
         book.tail = from + need;
+        book.records += 1;
         Some(from)
     }
 

@@ -45,8 +45,9 @@ pub struct Replay {
 /// The own log.
 #[derive(Debug, Default)]
 pub struct Book {
-    /// Where the next record goes.
+    /// Where the next record goes, and how many there are.
     pub tail: usize,
+    pub records: u64,
     /// The time of the last one.
     pub time: u64,
     /// The last meeting that this PE came to, and its record.
@@ -69,8 +70,9 @@ pub struct Local {
     /// The job keeps logs.
     on: bool,
     way: AtomicU8,
-    /// Most bytes of records.
+    /// Most bytes of records, and how many there have been so far.
     pub(in crate::pgas) limit: AtomicU64,
+    pub(in crate::pgas) touched: AtomicU64,
     pub(in crate::pgas) era: AtomicU64,
     /// The place of the checkpoint call that was made last.
     pub(in crate::pgas) site: AtomicU64,
@@ -90,6 +92,7 @@ impl Local {
             on,
             way: AtomicU8::new(CallWay::Plain as u8),
             limit: AtomicU64::new(0),
+            touched: AtomicU64::new(0),
             era: AtomicU64::new(0),
             site: AtomicU64::new(0),
             book: Mutex::new(book),
