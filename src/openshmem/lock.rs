@@ -173,6 +173,11 @@ impl Lock {
         if self.state.load() != IDLE && !self.faulted() {
             return false;
         }
+        let word = self.tail;
+        // One that is tried again and again in vain is not to fill a log.
+        if word.world().logs() && !logged::tells(self.call, 0, || word.fetch() == 0) {
+            return false;
+        }
         logged::assign(&self.next, 0);
         let before = self.last(self.update_tail(Update::CompareSwap(0), self.me));
         if before == 0 {

@@ -50,6 +50,7 @@ macro_rules! of_each_mode {
 }
 
 mod alone;
+mod alone_words;
 mod binding;
 mod calls;
 mod corrupt;
