@@ -140,7 +140,8 @@ fn when_the_log_is_full_all_go_back_and_the_bytes_are_said() {
     all_went(&outcome, "its log needs");
     let outcome = job(&["1", "0", "large"]).env("SHMEM_FT_LOG_LIMIT", "1M").run();
     outcome.status(0).says("more than SHMEM_FT_LOG_LIMIT=1048576");
-    outcome.check(outcome.count("the log of PE 0 is full: it needs ") == 1, "once, when it is full");
+    outcome
+        .check(outcome.count("the log of PE 0 is full: it needs ") == 1, "once, when it is full");
     let outcome = job(&["1", &late, "large"]).env("SHMEM_FT_LOG_LIMIT", "8M").run();
     outcome.status(0);
     went_alone(&outcome, 1);
