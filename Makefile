@@ -89,6 +89,13 @@ evaluation: build
 		$(if $(FULL),--full) $(if $(TINY),--tiny) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(RECORD),--record)
 
+# A lost PE that goes back alone, beside all going back, in some minutes: target/local. ROUNDS=N
+# measures N times.
+local: build
+	@.ci/setup build
+	$(CARGO) bench --locked --bench local -- \
+		$(if $(TINY),--tiny) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RECORD),--record)
+
 # What oshadvise finds in three programs, and what checkpoints under its plan cost: benches/advise.
 advise: build
 	@.ci/setup test

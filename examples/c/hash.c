@@ -1,7 +1,8 @@
 /*
  * hash: a hash table over all PEs, by atomic operations, and a journal behind a lock.
  *
- *     hash [INSERTS STEPS]    insertions of a PE in a step, and steps; a checkpoint after each
+ *     hash [INSERTS STEPS WORK]    insertions of a PE in a step; a checkpoint after each; how much
+ *                                  a PE works for a key before it inserts it
  *
  * A key's hash says which PE has it, and the slot to begin at. A PE claims a slot by a compare and
  * swap of its key, and counts by an addition; who finds another key there tries the next slot.
@@ -15,7 +16,8 @@
 
 enum { SLOTS = 1 << 12, KEYS = 3 << 9, NOTES = 1 << 12 }; /* slots of a PE, keys for each PE */
 
-static long inserts = 1500, steps = 6;
+static long inserts = 1500, steps = 6, work = 1;
+static volatile uint64_t worked;
 static long done;               /* steps */
 static uint64_t *keys, *counts; /* SLOTS of each; a key of zero is a free slot */
 static long lock, notes;        /* notes: how many there are, on PE 0 */
@@ -36,6 +38,10 @@ static uint64_t slot_of(uint64_t key) {
 
 static void insert(uint64_t key) {
     int home = home_of(key);
+    uint64_t on = key;
+    for (long i = 0; i < work; i++)
+        on = mix(on + 1);
+    worked = on;
     for (uint64_t tried = 0; tried < SLOTS; tried++) {
         uint64_t slot = (slot_of(key) + tried) % SLOTS;
         uint64_t there = shmem_uint64_atomic_fetch(&keys[slot], home);
@@ -123,6 +129,7 @@ int main(int argc, char **argv) {
     shmem_init();
     inserts = argc > 1 ? atol(argv[1]) : inserts;
     steps = argc > 2 ? atol(argv[2]) : steps;
+    work = argc > 3 ? atol(argv[3]) : work;
     if (shmem_n_pes() > 64 || inserts < 0 || steps < 0 || steps * shmem_n_pes() > NOTES) {
         if (shmem_my_pe() == 0)
             fprintf(stderr, "hash: at most 64 PEs, and %d PEs times steps\n", NOTES);

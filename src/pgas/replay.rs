@@ -23,6 +23,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use raidshmem_core::message::Report;
 use raidshmem_core::quantity::Pe;
@@ -293,6 +294,9 @@ impl World {
         }
         let view = self.members.view();
         self.members.work_in(view.number);
+        let mut book = lock(&self.local.book);
+        book.replay.took = book.replay.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        drop(book);
         self.local.set_way(CallWay::Logged);
         log.set_stage(incarnation, Stage::Direct);
         let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
@@ -320,9 +324,9 @@ impl World {
     /// This PE went back alone, and has met the others since.
     pub(super) fn report_replay(&self) {
         let replay = std::mem::take(&mut lock(&self.local.book).replay);
-        if let Some(begun) = replay.begun {
+        if replay.begun.is_some() {
             let (pe, number) = (self.me(), self.store.agreed());
-            let micros = begun.elapsed().as_micros() as u64;
+            let micros = replay.took.as_micros() as u64;
             self.members.report(Report::Replayed { pe, number, micros, calls: replay.calls });
         }
     }

@@ -49,6 +49,7 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
             }
             world.store.set_agreed(number);
             world.begin_anew();
+            world.timing.went_back_alone();
             world.begin_replay();
             true
         }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::edges::Edges;
@@ -38,8 +38,9 @@ pub struct Replay {
     pub repeated: u64,
     /// Calls that came from the log.
     pub calls: u64,
-    /// When it began.
+    /// When it began, and how long it took.
     pub begun: Option<Instant>,
+    pub took: Duration,
 }
 
 /// The own log.
