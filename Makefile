@@ -22,7 +22,7 @@ FILL    := sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LI
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
 .PHONY: build demo test test-all test-nodes sanitize soak mutants scorecard scorecard-quick scaling
-.PHONY: evaluation advise install deb book paper clean help
+.PHONY: evaluation local advise install deb book paper clean help
 
 build:
 	@.ci/setup build
@@ -166,6 +166,7 @@ help:
 	@echo 'make scaling   cost against bytes, PEs, group size, parity: CSV, plots, model (QUICK=1)'
 	@echo 'make evaluation  what the thesis measured, in all modes, with real faults: CSV and plots'
 	@echo '               (a quarter of an hour; ROUNDS=3 FULL=1 RECORD=1)'
+	@echo 'make local     a lost PE that goes back alone, beside all going back (ROUNDS=5 RECORD=1)'
 	@echo 'make advise    what oshadvise finds, and checkpoints under its plan: a record and plots'
 	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it)'
 	@echo 'make deb       Debian packages in target/deb'

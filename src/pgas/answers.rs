@@ -1,33 +1,37 @@
-//! What a PE learns from its own memory, or draws by itself, in a job with logs (`pgas/local.rs`):
-//! tests, waits for one of several words, looks at a signal, and the program's own events.
+//! What a PE learns by looking at words, or draws by itself, in a job with logs (`pgas/local.rs`):
+//! tests, waits for one of several words, looks at a signal, atomic fetches, and the program's own
+//! events.
 //!
-//! A program may test a word many times in vain. Equal answers of one call that follow each other
-//! share a record that counts them: after a loss each is given as often as before.
+//! A program may look again and again in vain. Equal answers of one call that follow each other
+//! share a record that counts them: after a loss each is given as often as before. Later ones tell
+//! nothing new: whoever put the word back to what it was had to know that this PE had looked, by a
+//! call that has a record in between.
 //!
 //! Invariant: the time of a record is drawn after the look that it holds.
 
 #![forbid(unsafe_code)]
 
-use raidshmem_segment::log::{Kind, Located, bytes_for};
+use raidshmem_segment::log::{Kind, Located, Record, bytes_for};
 use raidshmem_sys::lock;
 
 use super::World;
 use super::local::{Call, Remote};
 use super::world::local::CallWay;
 
-/// What a call found in own words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// It as bytes.
-    pub bytes: Vec<u8>,
-    /// It may be the same again and again, and tells nothing new then.
-    pub idle: bool,
-}
-
 impl World {
     /// What `look` finds in own words, or found before.
-    pub fn answer_logged(&self, call: Call, look: impl FnOnce() -> Answer) -> Vec<u8> {
-        let place = Remote { pe: self.me(), at: 0, block: (0, 0) };
+    pub fn answer_logged(&self, call: Call, look: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+        self.answered(call, Remote { pe: self.me(), at: 0, block: (0, 0) }, look)
+    }
+
+    /// The value of a word of a PE, by `load`.
+    pub fn fetch_logged(&self, call: Call, place: Remote, load: impl FnMut() -> u64) -> u64 {
+        let look = || self.read_there(call.name, place.pe, load).unwrap_or_default();
+        let bytes = self.answered(call, place, || look().to_ne_bytes().to_vec());
+        bytes.try_into().map_or(0, u64::from_ne_bytes)
+    }
+
+    fn answered(&self, call: Call, place: Remote, look: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
         if self.local.way() == CallWay::Replayed
             && let Some((found, bytes)) = self.next_of(Kind::Answer, &call, place)
         {
@@ -35,20 +39,15 @@ impl World {
             self.catch_up();
             return bytes;
         }
-        let Answer { bytes, idle } = look();
+        let bytes = look();
         if self.local.way() == CallWay::Logged {
             let record = World::record(Kind::Answer, &call, place, &bytes);
-            let mut book = lock(&self.local.book);
-            let log = self.own_log();
-            let tail = book.tail;
-            let is_last = |from: &usize| from + bytes_for(bytes.len()) == tail;
-            let last = book.idle.filter(is_last).and_then(|from| log.read(from));
-            let is_same = |last: &Located| {
-                (last.record.digest, last.record.crc) == (record.digest, record.crc)
-            };
-            match last.filter(|last| idle && is_same(last)) {
+            let (log, mut book) = (self.own_log(), lock(&self.local.book));
+            let last = book.tail.checked_sub(bytes_for(bytes.len())).filter(|_| book.answered);
+            let is_same = |last: &Located| Record { time: record.time, ..last.record } == record;
+            match last.and_then(|from| log.read(from)).filter(is_same) {
                 Some(last) => log.repeat(last.from),
-                None => book.idle = self.append(&mut book, record, &bytes).filter(|_| idle),
+                None => book.answered = self.append(&mut book, record, &bytes).is_some(),
             }
         }
         bytes

@@ -164,9 +164,6 @@ impl World {
     /// Applies an operation of PE `pe`, or of this one, on this one, which found `old`.
     pub(super) fn change_here(&self, pe: Pe, found: &Located, old: u64) {
         let Some((word, change)) = self.change_of(pe, found) else { return };
-        if change.how == Update::Load {
-            return;
-        }
         let own = self.segments.own();
         let on_own = |how, operand| own.update(word, Change { how, operand });
         let Some(now) = on_own(Update::Load, 0) else { return };
@@ -180,11 +177,10 @@ impl World {
 
     /// Carries out an operation of PE `pe` that has not happened. False if it may have.
     pub(super) fn take_over(&self, pe: Pe, found: &Located) -> bool {
-        let underway = self.log_of(pe).state(found.from) == Carried::Underway;
-        let Some((word, change)) = self.change_of(pe, found) else { return true };
-        if underway && change.how != Update::Load {
+        if self.log_of(pe).state(found.from) == Carried::Underway {
             return false;
         }
+        let Some((word, _)) = self.change_of(pe, found) else { return true };
         // Recorded before it shows: nobody reaches this PE before it has all.
         let own = self.segments.own();
         let old = own.update(word, Change { how: Update::Load, operand: 0 }).unwrap_or_default();

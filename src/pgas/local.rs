@@ -306,7 +306,7 @@ impl World {
         self.segments.write_own(log.payload(from), payload);
         log.append(from, &record);
         book.tail = from + need;
-        book.records += 1;
+        (book.records, book.answered) = (book.records + 1, false);
         Some(from)
     }
 
@@ -444,27 +444,37 @@ impl World {
         }
     }
 
+    /// Reads from PE `pe` when that is reached, and still is when all was read. None if all go back.
+    pub(super) fn read_there<T>(
+        &self,
+        call: &'static str,
+        pe: Pe,
+        mut read: impl FnMut() -> T,
+    ) -> Option<T> {
+        loop {
+            if !self.await_reached(call, pe) {
+                return None;
+            }
+            let member = self.members.member(pe);
+            let found = read();
+            fence(Ordering::SeqCst); // read before the second look
+            if self.is_reached(pe) && self.members.member(pe) == member {
+                return Some(found);
+            }
+        }
+    }
+
     /// Gets bytes, which `read` copies from there. False if all go back.
     pub fn get_logged(
         &self,
         call: Call,
         place: Remote,
-        mut read: impl FnMut() -> Vec<u8>,
+        read: impl FnMut() -> Vec<u8>,
     ) -> Option<Vec<u8>> {
         if self.local.way() == CallWay::Replayed {
             return self.get_replayed(call, place);
         }
-        let bytes = loop {
-            if !self.await_reached(call.name, place.pe) {
-                return None;
-            }
-            let member = self.members.member(place.pe);
-            let bytes = read();
-            fence(Ordering::SeqCst); // read before the second look
-            if self.is_reached(place.pe) && self.members.member(place.pe) == member {
-                break bytes;
-            }
-        };
+        let bytes = self.read_there(call.name, place.pe, read)?;
         let record = World::record(Kind::Get, &call, Remote { at: place.at, ..place }, &bytes);
         self.append(&mut lock(&self.local.book), record, &bytes);
         Some(bytes)

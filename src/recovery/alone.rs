@@ -21,7 +21,6 @@ use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::{State as Life, View};
 use raidshmem_segment::log::{Carried, Kind, Word};
-use raidshmem_segment::update::Update;
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::site::CallSite;
 
@@ -102,8 +101,7 @@ fn is_in_doubt(world: &World) -> bool {
         let word = matches!(record.len, 1 | 2 | 4 | 8) && record.at % u64::from(record.len) == 0;
         let exact = match record.kind {
             Kind::Put => word && record.target != world.me().0,
-            Kind::Atomic => record.block.1 != Update::Load.code().0,
-            _ => false,
+            kind => kind == Kind::Atomic,
         };
         doubt |= exact && log.state(at) == Carried::Underway;
         at = found.next;

@@ -109,6 +109,18 @@ fn a_substitute_that_dies_in_its_replay_is_replaced_and_goes_back_alone() {
     }
 }
 
+/// Calls of the checkpoint that save nothing are in the log, too.
+#[test]
+fn a_pe_goes_back_past_calls_that_were_too_early_to_save() {
+    let per_round = without_a_loss().1 / 9;
+    for call in [per_round * 4 + 3, per_round * 7 + 11] {
+        let job = job(&["1", &call.to_string()]).env("SHMEM_FT_INTERVAL", "3600");
+        let outcome = job.run();
+        right(&outcome);
+        went_alone(&outcome, 1);
+    }
+}
+
 #[test]
 fn others_may_need_a_pe_before_they_come_to_the_barrier_that_it_died_in() {
     let outcome = run(&["1", "0", "needed"]);

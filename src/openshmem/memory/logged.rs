@@ -12,7 +12,6 @@ use super::place::SegmentRange;
 use super::rma::copy;
 use super::strides::Strides;
 use super::word::Word;
-use crate::pgas::answers::Answer;
 use crate::pgas::atomics::AtomicCall;
 use crate::pgas::local::{Call, Remote};
 use crate::pgas::{self, World};
@@ -137,6 +136,11 @@ pub fn changed(
     if !is_logged(call, &place) {
         return None;
     }
+    if how == Update::Load {
+        let call = Call { name: call, with: 0 };
+        let load = || word.apply(Update::Load, 0);
+        return Some(place.world.fetch_logged(call, place_of(&place, (word.bytes(), 0)), load));
+    }
     // What is overwritten is noted, too: the order of changes follows from what each found.
     let how = if how == Update::Store { Update::Swap } else { how };
     let call = AtomicCall { name: call, change: Change { how, operand }, fetches };
@@ -151,28 +155,19 @@ pub fn look(call: &'static str, word: &Word) -> u64 {
     if !world.logs() {
         return word.load();
     }
-    let look = || Answer { bytes: word.load().to_ne_bytes().to_vec(), idle: true };
-    let with = word.place().offset as u64;
-    let found = world.answer_logged(Call { name: call, with }, look);
-    found.try_into().map_or(0, u64::from_ne_bytes)
+    let place = place_of(&word.place(), (word.bytes(), 0));
+    world.fetch_logged(Call { name: call, with: 0 }, place, || word.load())
 }
 
 /// Whether a test of own words, which is made again and again, says yes.
 pub fn tells(call: &'static str, with: u64, look: impl FnOnce() -> bool) -> bool {
-    let look = || {
-        let yes = look();
-        Answer { bytes: vec![u8::from(yes)], idle: !yes }
-    };
+    let look = || vec![u8::from(look())];
     pgas::world().answer_logged(Call { name: call, with }, look) == [1]
 }
 
-/// What a call finds in a set of own words: the indices; again and again, perhaps, if it is none.
+/// What a call finds in a set of own words: their indices.
 pub fn indices(call: &'static str, with: u64, find: impl FnOnce() -> Vec<usize>) -> Vec<usize> {
-    let look = || {
-        let found = find();
-        let bytes = found.iter().flat_map(|index| index.to_ne_bytes()).collect();
-        Answer { bytes, idle: found.is_empty() }
-    };
+    let look = || find().iter().flat_map(|index| index.to_ne_bytes()).collect();
     let bytes = pgas::world().answer_logged(Call { name: call, with }, look);
     let words = bytes.chunks_exact(size_of::<usize>());
     words.map(|word| usize::from_ne_bytes(word.try_into().unwrap_or_default())).collect()

@@ -60,8 +60,8 @@ pub struct Book {
     pub bare: bool,
     /// Bytes that the records of this interval need.
     pub need: u64,
-    /// The record of an answer that may be given again, if it is the last.
-    pub idle: Option<usize>,
+    /// The last record is of an answer.
+    pub answered: bool,
     pub replay: Replay,
 }
 
