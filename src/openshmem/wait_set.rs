@@ -144,7 +144,10 @@ impl<T: Bits, F: Fn(usize) -> T> Set<F> {
     /// Waits until every word satisfies.
     pub fn wait_all(&self) {
         let nothing = (|()| Vec::new(), |_| ());
-        self.answer(|| drop(self.wait(|set| set.find_all().then_some(()))), nothing);
+        let wait = || {
+            self.wait(|set| set.find_all().then_some(()));
+        };
+        self.answer(wait, nothing);
     }
 
     /// Waits for one that satisfies; none of an empty set.

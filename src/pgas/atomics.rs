@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::replay::edges::Edge;
-use raidshmem_segment::log::{Carried, Found, Kind, Located, Record, Word};
+use raidshmem_segment::log::{AtomicOutcome, Carried, Kind, Located, Record, Word};
 use raidshmem_segment::update::{Change, Update, WordAt};
 use raidshmem_sys::lock;
 
@@ -99,7 +99,7 @@ impl World {
 
     fn note_found(&self, from: usize, old: u64, fetches: bool) {
         let seen = if fetches { self.tick(&mut lock(&self.local.book)) } else { 0 };
-        self.own_log().set_found(from, Found { old, seen });
+        self.own_log().set_found(from, AtomicOutcome { old, seen });
     }
 
     /// What PE `pe` found when it took over the own operation whose record begins at `from`.
@@ -133,7 +133,7 @@ impl World {
             self.catch_up();
             return old;
         }
-        let Found { old, seen } = log.found(found.from);
+        let AtomicOutcome { old, seen } = log.found(found.from);
         if call.fetches {
             self.apply(seen + 1);
         }
@@ -172,7 +172,9 @@ impl World {
         replay.changed.insert(word.offset);
         let edge = Edge { old, new: change.of(old, word.bytes) };
         let certain = replay.edges.add(word.offset, edge, now);
-        certain.into_iter().for_each(|value| drop(on_own(Update::Store, value)));
+        if let Some(value) = certain {
+            on_own(Update::Store, value);
+        }
     }
 
     /// Carries out an operation of PE `pe` that has not happened. False if it may have.

@@ -83,7 +83,7 @@ pub enum Carried {
 
 /// What an atomic operation found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct AtomicOutcome {
     /// What the word held before.
     pub old: u64,
     /// When that was looked at, if it was asked for; else 0.
@@ -339,13 +339,13 @@ impl<'a> Log<'a> {
     }
 
     /// What it found, if it is done.
-    pub fn found(&self, from: usize) -> Found {
+    pub fn found(&self, from: usize) -> AtomicOutcome {
         let load = |nth| self.payload_word(from, BROUGHT + nth).load(Ordering::Relaxed);
-        Found { old: load(0), seen: load(1) }
+        AtomicOutcome { old: load(0), seen: load(1) }
     }
 
     /// The atomic operation of the record at `from` is done, and found this.
-    pub fn set_found(&self, from: usize, found: Found) {
+    pub fn set_found(&self, from: usize, found: AtomicOutcome) {
         for (nth, value) in [found.old, found.seen].into_iter().enumerate() {
             self.payload_word(from, BROUGHT + nth).store(value, Ordering::Relaxed);
         }
@@ -443,8 +443,11 @@ mod tests {
         log.append(bytes_for(32), &record(Kind::Answer, 8));
         log.set_state(0, Carried::Underway);
         assert_eq!(log.state(0), Carried::Underway);
-        log.set_found(0, Found { old: 9, seen: 78 });
-        assert_eq!((log.state(0), log.found(0)), (Carried::Done, Found { old: 9, seen: 78 }));
+        log.set_found(0, AtomicOutcome { old: 9, seen: 78 });
+        assert_eq!(
+            (log.state(0), log.found(0)),
+            (Carried::Done, AtomicOutcome { old: 9, seen: 78 })
+        );
         assert_eq!((log.brought(0), log.read(0).unwrap().record.crc), ([0, 0], 0xdead_beef));
         log.repeat(bytes_for(32));
         log.repeat(bytes_for(32));
