@@ -77,7 +77,7 @@ pub fn test<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> bo
     if !word.world().logs() {
         return look();
     }
-    let with = with(value, cmp).wrapping_add(word.place().offset as u64);
+    let with = with(value, cmp).wrapping_add(word.place().offset() as u64);
     logged::tells(call, with, look)
 }
 

@@ -73,7 +73,7 @@ impl<T: Bits, F: Fn(usize) -> T> Set<F> {
         }
         let mix = |with: u64, more: u64| with.wrapping_mul(0x100_0001).wrapping_add(more);
         let of = |with, (index, word): &(usize, Word)| {
-            mix(mix(with, word.place().offset as u64), (self.than)(*index).bits())
+            mix(mix(with, word.place().offset() as u64), (self.than)(*index).bits())
         };
         let with = self.words.iter().fold(self.cmp as u64, of);
         read(logged::indices(self.call, with, || show(find())))

@@ -126,12 +126,6 @@ impl Word {
         value
     }
 
-    /// Stores `value` if the word holds `cond`; what was there before, zero in the faulted state.
-    #[inline]
-    pub fn compare_swap(self, cond: u64, value: u64) -> u64 {
-        self.update(Update::CompareSwap(cond), value)
-    }
-
     /// Adds one without waiting for it: tells the PE that what was put to it before is there.
     pub fn signal(self) {
         self.after_puts().change(Update::Add, 1);

@@ -176,11 +176,12 @@ impl Model {
             }
             Disposition::Differs => return Err(format!("PE {me} does something else than before")),
             Disposition::Own { progress } => {
-                let seen = pe.chains[to][before.made(to)].seen;
+                let number = before.made(to);
+                let seen = pe.chains[to][number].seen;
                 if !self.knows(s, me, op, seen, before) {
                     return Ok(false);
                 }
-                self.operates_on_itself(s, me, effect, progress);
+                self.operates_on_itself(s, me, effect, number);
                 let old = match progress {
                     EntryProgress::Done { old } => old,
                     _ => 0,
@@ -233,18 +234,18 @@ impl Model {
         s: &mut JobState,
         me: usize,
         effect: &Effect<Bytes>,
-        progress: EntryProgress,
+        number: usize,
     ) {
         let pe = &mut s.pes[me];
         let Some((_, merge)) = pe.replay.as_mut() else { unreachable!("it replays") };
+        let entry = &mut pe.chains[me][number];
+        let progress = entry.progress;
+        if !matches!(progress, EntryProgress::Done { .. }) {
+            entry.progress = EntryProgress::Done { old: 0 };
+        }
         if !self.breaks(Broken::OwnSkipped) {
             let memory = pe.memories.last_mut().expect("there is the first");
             merge.carry_out(effect, progress, memory);
-        }
-        for entry in &mut pe.chains[me] {
-            if !matches!(entry.progress, EntryProgress::Done { .. }) {
-                entry.progress = EntryProgress::Done { old: 0 };
-            }
         }
     }
 
