@@ -335,7 +335,7 @@ impl World {
         }
     }
 
-    /// Reads from PE `pe` when that is reached, and still is when all was read. None if all go back.
+    /// Reads from PE `pe` when that is reached, and still is when all is read. None if all go back.
     pub(super) fn read_there<T>(
         &self,
         call: &'static str,

@@ -1,5 +1,5 @@
-//! A lost PE goes back alone where PEs change words atomically, signal, test, wait for several words,
-//! hold locks, use contexts, and where the program draws numbers by itself.
+//! A lost PE goes back alone where PEs change words atomically, signal, test, wait for several
+//! words, hold locks, use contexts, and where the program draws numbers by itself.
 
 use std::sync::OnceLock;
 

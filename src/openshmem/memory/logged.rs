@@ -1,8 +1,8 @@
 //! Puts, gets, atomic operations and waits of a job with logs (`pgas/local.rs`): what is copied to
 //! and from where, as the calls say it.
 //!
-//! Invariant: only PEs that map each other come here, so an operation is over when its call returns,
-//! whichever context it is of. A call by the Rust interface is not logged.
+//! Invariant: only PEs that map each other come here, so an operation is over when its call
+//! returns, whichever context it is of. A call by the Rust interface is not logged.
 
 use raidshmem_core::quantity::Pe;
 use raidshmem_segment::update::{Change, Update, WordAt};
