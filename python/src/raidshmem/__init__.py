@@ -24,8 +24,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Agreed", "Lost", "Refused", "acknowledge", "agree", "algo_init", "array", "checkpoint_all",
     "checkpoint_number", "empty", "event", "exclude", "failed", "faulted", "free", "get",
-    "get_checkpoint", "include", "last_error", "need_checkpoint", "on_fault", "protect", "put2", "query_fault",
-    "restart_pes", "run", "should_stop", "shrink", "zeros",
+    "get_checkpoint", "include", "last_error", "need_checkpoint", "on_fault", "protect", "put2",
+    "query_fault", "restart_pes", "run", "should_stop", "shrink", "zeros",
 ]  # fmt: skip
 
 _SONAME = "libraidshmem.so.0"
