@@ -26,7 +26,7 @@ pub const VARIABLE: &str = "OSHADVISE_CLANG";
 
 /// Why there is nothing to analyse.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ClangError {
     /// No compiler.
     #[error(
         "no clang {OLDEST} or newer: install clang-{OLDEST} (apt-get install clang-{OLDEST}), or \
@@ -74,17 +74,17 @@ fn version(program: &str) -> Option<u32> {
 /// # Errors
 ///
 /// If there is none, or what is named is too old.
-pub fn clang(named: Option<String>) -> Result<String, Error> {
+pub fn clang(named: Option<String>) -> Result<String, ClangError> {
     if let Some(named) = named.filter(|name| !name.is_empty()) {
         return match version(&named) {
             Some(found) if found >= OLDEST => Ok(named),
-            Some(found) => Err(Error::NotClang(named, format!(", it is version {found}"))),
-            None => Err(Error::NotClang(named, String::new())),
+            Some(found) => Err(ClangError::NotClang(named, format!(", it is version {found}"))),
+            None => Err(ClangError::NotClang(named, String::new())),
         };
     }
     let numbered = (OLDEST..OLDEST + 12).rev().map(|number| format!("clang-{number}"));
     let mut names = numbered.chain(["clang".to_owned()]);
-    names.find(|name| version(name).is_some_and(|found| found >= OLDEST)).ok_or(Error::NoClang)
+    names.find(|name| version(name).is_some_and(|found| found >= OLDEST)).ok_or(ClangError::NoClang)
 }
 
 /// Reads one file: source by way of clang with these options, or IR as it is.
@@ -92,18 +92,18 @@ pub fn clang(named: Option<String>) -> Result<String, Error> {
 /// # Errors
 ///
 /// If it cannot be read or compiled.
-pub fn module(clang: &str, options: &[OsString], file: &Path) -> Result<Module, Error> {
+pub fn module(clang: &str, options: &[OsString], file: &Path) -> Result<Module, ClangError> {
     let name = file.display().to_string();
     let text = if file.extension().is_some_and(|extension| extension == "ll") {
-        std::fs::read_to_string(file).map_err(|error| Error::File(name.clone(), error))?
+        std::fs::read_to_string(file).map_err(|error| ClangError::File(name.clone(), error))?
     } else {
-        std::fs::metadata(file).map_err(|error| Error::File(name.clone(), error))?;
+        std::fs::metadata(file).map_err(|error| ClangError::File(name.clone(), error))?;
         printed(clang, options, file)?
     };
-    read::module(&text).map_err(|error| Error::Read(name, error))
+    read::module(&text).map_err(|error| ClangError::Read(name, error))
 }
 
-fn printed(clang: &str, options: &[OsString], file: &Path) -> Result<String, Error> {
+fn printed(clang: &str, options: &[OsString], file: &Path) -> Result<String, ClangError> {
     let name = || file.display().to_string();
     let output = Command::new(clang)
         .args(options)
@@ -113,17 +113,17 @@ fn printed(clang: &str, options: &[OsString], file: &Path) -> Result<String, Err
         .arg(file)
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|error| Error::File(clang.to_owned(), error))?;
+        .map_err(|error| ClangError::File(clang.to_owned(), error))?;
     if !output.status.success() {
-        return Err(Error::Compile(name()));
+        return Err(ClangError::Compile(name()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Our headers, from where the program itself stands.
-fn headers() -> Result<PathBuf, Error> {
-    let own = std::env::current_exe().map_err(|error| Error::NoHeaders(error.to_string()))?;
-    wrapper::include(&own).map_err(Error::NoHeaders)
+fn headers() -> Result<PathBuf, ClangError> {
+    let own = std::env::current_exe().map_err(|error| ClangError::NoHeaders(error.to_string()))?;
+    wrapper::include(&own).map_err(ClangError::NoHeaders)
 }
 
 #[cfg(test)]

@@ -17,10 +17,8 @@ use serde_json::{Value, json};
 mod plot;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// PEs of the paper's runs, for which bytes are computed.
+/// PEs of the paper's runs, for which bytes are computed and runs are timed.
 const PES: usize = 16;
-/// PEs of the runs that are timed: more would take turns on a small machine.
-const TIMED: usize = 4;
 /// Runs with the plan, and as many without.
 const RUNS: usize = 5;
 
@@ -164,7 +162,7 @@ fn folder() -> PathBuf {
 fn timed(source: &str, options: &[&str]) -> Value {
     let name = source.replace(['/', '.'], "-");
     let (program, plan) = (folder().join(&name), folder().join(format!("{name}.toml")));
-    let pes = format!("-DPES={TIMED}");
+    let pes = format!("-DPES={PES}");
     let options: Vec<&str> = options.iter().copied().chain(["-DSAVE", &pes]).collect();
     let mut compile = Command::new(env!("CARGO_BIN_EXE_oshcc"));
     let flags = ["-g", "-O2", "-fno-ipa-icf", "-o"];
@@ -175,7 +173,7 @@ fn timed(source: &str, options: &[&str]) -> Value {
     run(adviser.arg(source).args(&options), &[0, 1]);
     let once = |planned: bool| {
         let mut job = Command::new(env!("CARGO_BIN_EXE_oshrun"));
-        job.args(["-n", &TIMED.to_string(), "--verbose"]).arg(&program);
+        job.args(["-n", &PES.to_string(), "--verbose"]).arg(&program);
         job.env("SHMEM_SYMMETRIC_SIZE", "64M").env("SHMEM_FT_BACKUP_MODE", "raid5");
         job.env("SHMEM_FT_DELTA", "off").env_remove("LD_LIBRARY_PATH");
         if planned {
@@ -194,7 +192,7 @@ fn timed(source: &str, options: &[&str]) -> Value {
         json!({ "KiB a PE": kib, "ms a checkpoint": ms })
     };
     let (all, plan) = (cost(&mut without), cost(&mut with));
-    json!({ "mode": "raid5", "pes": TIMED, "runs": RUNS, "all": all, "plan": plan })
+    json!({ "mode": "raid5", "pes": PES, "runs": RUNS, "all": all, "plan": plan })
 }
 
 /// KiB of data a PE, and the median of milliseconds of checkpoints but for the first, which

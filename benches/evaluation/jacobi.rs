@@ -20,6 +20,8 @@ const MULTIPLES: [f64; 5] = [0.125, 0.35, 1.0, 2.5, 6.0];
 const INTERVALS: (&str, usize) = ("raid5", 4);
 /// The first checkpoint after the arrays are there and one step was done.
 const FIRST: usize = 3;
+/// The large heap: the mode, PEs, sweeps of a run and of a step.
+const LARGE: (&str, usize, usize, usize) = ("raid5", 4, 128, 64);
 
 /// What the interval was worked out from, in seconds, and what came of it.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -76,50 +78,67 @@ impl Study<'_> {
 
     /// Every mode with every number of faults once, then every interval once.
     pub fn measure(&mut self, round: usize, tables: &mut Tables) -> Result<(), Trouble> {
+        let (sweeps, halo) = (self.sweeps, self.halo);
         for &mib in self.mibs {
             for &pes in self.pes {
-                self.faults(mib, pes, tables)?;
+                let plain = plain(mib, pes, sweeps, halo);
+                for (mode, _) in MODES.into_iter().filter(|(_, fewest)| pes >= *fewest) {
+                    self.faults(mode, &plain, tables)?;
+                }
             }
         }
         self.intervals(round, tables)
     }
 
-    fn faults(&mut self, mib: usize, pes: usize, tables: &mut Tables) -> Result<(), Trouble> {
-        let (sweeps, halo) = (self.sweeps, self.halo);
-        let plain = Asked { mode: "none", mib, pes, sweeps, halo, launch: &[], settings: &[] };
+    /// Jacobi with 0 to 3 faults in a job that has at least half of the machine's memory, once.
+    pub fn large(&mut self, tables: &mut Tables) -> Result<(), Trouble> {
+        let (mode, pes, sweeps, halo) = LARGE;
+        let Some(mib) = large_mib() else {
+            eprintln!("evaluation: left out for want of memory: the large heap");
+            return Ok(());
+        };
+        self.faults(mode, &plain(mib, pes, sweeps, halo), tables)
+    }
+
+    /// One mode with every number of faults, beside the same without protection.
+    fn faults(
+        &mut self,
+        mode: &str,
+        plain: &Asked<'_>,
+        tables: &mut Tables,
+    ) -> Result<(), Trouble> {
+        let &Asked { mib, pes, .. } = plain;
         let of = |mode: &str, faults: usize| {
             let mut keys = keys(&[("mode", mode)], mib, pes);
             keys.push(("faults", faults.to_string()));
             keys
         };
-        for (mode, _) in MODES.into_iter().filter(|(_, fewest)| pes >= *fewest) {
-            let (none, mut whole) = (self.run(&plain)?.total, 0.0);
-            tables.add("jacobi", &of("none", 0), &[("seconds", none)]);
-            // Each PE but the first dies once at most, so that the one that tells lives.
-            for faults in 0..=3.min(pes - 1) {
-                let kills = (0..faults).map(|nth| format!("{}@{}:before", nth + 1, FIRST + nth));
-                let launch: Vec<String> = kills.flat_map(|k| ["--kill".to_owned(), k]).collect();
-                let run = self.run(&Asked { mode, launch: &launch, ..plain })?;
-                if run.faults() != faults {
-                    let what = format!("{mode}: {} recoveries of {faults} faults", run.faults());
-                    return Err(Trouble::new(what));
-                }
-                if faults == 0 {
-                    whole = run.total;
-                }
-                let predicted = none + run.overhead();
-                let values = [
-                    ("seconds", run.total),
-                    ("t_b_ms", 1e3 * run.t_b()),
-                    ("t_r_ms", 1e3 * run.t_r()),
-                    ("t_s_ms", 1e3 * run.t_s()),
-                    ("predicted_s", predicted),
-                    ("error_percent", 100.0 * (predicted / run.total - 1.0)),
-                    ("o_ft_percent", 100.0 * run.overhead() / whole),
-                    ("overhead_percent", 100.0 * (run.total / none - 1.0)),
-                ];
-                tables.add("jacobi", &of(mode, faults), &values);
+        let (none, mut whole) = (self.run(plain)?.total, 0.0);
+        tables.add("jacobi", &of("none", 0), &[("seconds", none)]);
+        // Each PE but the first dies once at most, so that the one that tells lives.
+        for faults in 0..=3.min(pes - 1) {
+            let kills = (0..faults).map(|nth| format!("{}@{}:before", nth + 1, FIRST + nth));
+            let launch: Vec<String> = kills.flat_map(|k| ["--kill".to_owned(), k]).collect();
+            let run = self.run(&Asked { mode, launch: &launch, ..*plain })?;
+            if run.faults() != faults {
+                let what = format!("{mode}: {} recoveries of {faults} faults", run.faults());
+                return Err(Trouble::new(what));
             }
+            if faults == 0 {
+                whole = run.total;
+            }
+            let predicted = none + run.overhead();
+            let values = [
+                ("seconds", run.total),
+                ("t_b_ms", 1e3 * run.t_b()),
+                ("t_r_ms", 1e3 * run.t_r()),
+                ("t_s_ms", 1e3 * run.t_s()),
+                ("predicted_s", predicted),
+                ("error_percent", 100.0 * (predicted / run.total - 1.0)),
+                ("o_ft_percent", 100.0 * run.overhead() / whole),
+                ("overhead_percent", 100.0 * (run.total / none - 1.0)),
+            ];
+            tables.add("jacobi", &of(mode, faults), &values);
         }
         Ok(())
     }
@@ -167,7 +186,7 @@ impl Study<'_> {
     /// deaths and checkpoints; all intervals of a round meet the same deaths.
     fn intervals(&mut self, round: usize, tables: &mut Tables) -> Result<(), Trouble> {
         let ((mode, pes), mib, (sweeps, halo)) = (INTERVALS, self.mibs[0], self.long);
-        let plain = Asked { mode: "none", mib, pes, sweeps, halo, launch: &[], settings: &[] };
+        let plain = plain(mib, pes, sweeps, halo);
         let none = self.run(&plain)?.total;
         let deaths = deaths(self.seed + round as u64, pes, 20.0 * none);
         if self.predicted.best == 0.0 {
@@ -238,6 +257,23 @@ impl Study<'_> {
         let name = |(mib, sweeps): (usize, usize)| format!("{mib} MiB, {sweeps} sweeps");
         self.sums.iter().map(|(key, sum)| (name(*key), sum.clone())).collect()
     }
+}
+
+/// A run without protection and without faults.
+fn plain(mib: usize, pes: usize, sweeps: usize, halo: usize) -> Asked<'static> {
+    Asked { mode: "none", mib, pes, sweeps, halo, launch: &[], settings: &[] }
+}
+
+/// MiB of the array with which a job in [`LARGE`]'s mode has half of this machine's memory, and
+/// live data of 4 GiB at least: two arrays, a copy of them, and two slots of parity over three.
+/// None if that much is not free.
+fn large_mib() -> Option<usize> {
+    const LIVE_MIN: usize = 4096;
+    let held = |live: usize| live * 8 / 3;
+    let machine = (raidshmem_sys::memory::total()? >> 20) as usize;
+    let free = (raidshmem_sys::memory::available()? >> 20) as usize;
+    let live = LIVE_MIN.max(machine / 2 * 3 / 8 + 64);
+    (held(live) < free * 8 / 10).then_some(live / 2)
 }
 
 /// Deaths of PEs other than the first, for so many seconds: exponential, by a seed.

@@ -69,7 +69,8 @@ fn read(bench: &Bench, program: &Path) -> Result<Figure, Trouble> {
     for _ in 0..bench.rounds() {
         let text = bench.job(4, &settings, &[], program, &["read", mib])?;
         let launch = ["--nodes", "4", "--kill-node", "1@2"];
-        let lost = bench.job(4, &RAID5, &launch, &rebuilder, &["lose", mib, "node"])?;
+        let told = [&RAID5[..], &[("SHMEM_FT_REPORT", "1")]].concat(); // with its time
+        let lost = bench.job(4, &told, &launch, &rebuilder, &["lose", mib, "node"])?;
         let took: Vec<f64> = lost.lines().filter_map(millis_of_rebuild).collect();
         if took.is_empty() {
             return Err(Trouble::new(format!("no PE was rebuilt: {lost}")));

@@ -46,15 +46,15 @@ impl Hasher {
 /// What a hasher says of the XOR of runs of bytes of one length, from what others say of those: the
 /// checksum is linear but for a constant, which is that of as many zeroes.
 #[derive(Debug, Clone, Copy)]
-pub struct Sum {
+pub struct XorChecksum {
     len: usize,
     zeroes: u32,
 }
 
-impl Sum {
+impl XorChecksum {
     /// A sum of runs of `len` bytes.
-    pub fn new(len: usize) -> Sum {
-        Sum { len, zeroes: crc32(&vec![0; len]) }
+    pub fn new(len: usize) -> XorChecksum {
+        XorChecksum { len, zeroes: crc32(&vec![0; len]) }
     }
 
     /// Bytes of each.
@@ -74,7 +74,7 @@ impl Sum {
 
 #[cfg(test)]
 mod tests {
-    use super::{Hasher, Sum, crc32};
+    use super::{Hasher, XorChecksum, crc32};
     use std::collections::{HashMap, HashSet};
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn the_checksum_of_a_sum_is_the_sum_of_checksums() {
         for len in [0, 1, 8, 333] {
-            let sum = Sum::new(len);
+            let sum = XorChecksum::new(len);
             for parts in 0..5usize {
                 let byte = |part: usize, at: usize| (part * 101 + at * 7 + at / 3 + 1) as u8;
                 let run = |part: usize| (0..len).map(|at| byte(part, at)).collect::<Vec<u8>>();

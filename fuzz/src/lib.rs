@@ -16,8 +16,8 @@ use raidshmem::launch::cli::hosts;
 use raidshmem_core::ended::Ended;
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::{Layout, STAMP, TILE};
-use raidshmem_core::membership::{Action, Event, Membership, Shape};
-use raidshmem_core::message::{Down, Job, Past, PeMessage, Report, ToPe, Up, Welcome};
+use raidshmem_core::membership::{Action, Membership, MembershipEvent, Shape};
+use raidshmem_core::message::{Down, Job, Past, PeMessage, ProgressReport, ToPe, Up, Welcome};
 use raidshmem_core::placement::Domains;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::secret::Secret;
@@ -105,7 +105,7 @@ pub fn control(bytes: &[u8]) {
     message::<Up>(bytes);
     message::<Down>(bytes);
     message::<ToPe>(bytes);
-    message::<Report>(bytes);
+    message::<ProgressReport>(bytes);
     message::<View>(bytes);
     if let Ok(ToPe::Welcome { job, welcome, .. }) = decode::<ToPe>(bytes)
         && job.is_sound()
@@ -134,11 +134,11 @@ pub fn membership(bytes: &[u8]) {
     let (mut view, mut over) = (ViewNumber(0), false);
     for (node, up) in said {
         let event = match up {
-            Up::Memory { pe, memory } => Event::MemoryMade { pe, memory },
-            Up::Said { proc, what } => Event::Said { proc, what },
-            Up::Ended { proc, how } => Event::Ended { proc, how },
-            Up::Shown { number } => Event::Shown { node, number },
-            Up::Started { .. } | Up::Failed { .. } => Event::NodeLost { node },
+            Up::Memory { pe, memory } => MembershipEvent::MemoryMade { pe, memory },
+            Up::Said { proc, what } => MembershipEvent::Said { proc, what },
+            Up::Ended { proc, how } => MembershipEvent::Ended { proc, how },
+            Up::Shown { number } => MembershipEvent::Shown { node, number },
+            Up::Started { .. } | Up::Failed { .. } => MembershipEvent::NodeLost { node },
             _ => continue, // heartbeats and news, which this machine never sees
         };
         for action in machine.handle(event) {
@@ -418,7 +418,7 @@ pub fn statics(bytes: &[u8]) {
         let number = |low, mid, high| u32::from_le_bytes([low, mid, high, 0]) as usize;
         let (address, len) = (number(a, b, c), number(l, m, n));
         let kind = KINDS[kind as usize % KINDS.len()];
-        headers.push(elf::Header { kind, flags: flags.into(), address, len });
+        headers.push(elf::ProgramHeader { kind, flags: flags.into(), address, len });
     }
     let image = Image(rest);
     let mut foreign: Vec<Range<usize>> = Vec::new();

@@ -17,7 +17,7 @@ use std::path::Path;
 use addr2line::gimli::{self, EndianSlice, LittleEndian};
 use object::{Object as _, ObjectSection as _};
 use raidshmem_advise::ir::SourceLine;
-use raidshmem_advise::leave::{Leave, Symbol};
+use raidshmem_advise::leave::{Leave, VariableSymbol};
 use raidshmem_archive::program::{self, Program, Variable};
 use raidshmem_core::page::PAGE;
 use raidshmem_core::store::advice::{Advice, Advised, Lies, Subject};
@@ -183,20 +183,24 @@ fn advice(leave: &Leave, program: &Program, code: &Code) -> Advice {
 }
 
 /// The variables of the source that one of the program may be: none if that is in doubt.
-fn matching<'a>(all: &'a [Symbol], is: &Variable, others: &[Variable]) -> Vec<&'a Symbol> {
+fn matching<'a>(
+    all: &'a [VariableSymbol],
+    is: &Variable,
+    others: &[Variable],
+) -> Vec<&'a VariableSymbol> {
     let plain = |name: &str| match name.rsplit_once('.') {
         Some((begin, end)) if end.bytes().all(|byte| byte.is_ascii_digit()) => begin.to_owned(),
         _ => name.to_owned(),
     };
     let own = plain(&is.name);
-    let named = |of: &&Symbol| match is.file.is_empty() {
+    let named = |of: &&VariableSymbol| match is.file.is_empty() {
         true => !of.internal && of.symbol == is.name,
         false => {
             let names = of.symbol == is.name || of.symbol == own || of.name == own;
             of.internal && names && basename(&of.place.file) == basename(&is.file)
         }
     };
-    let found: Vec<&Symbol> = all.iter().filter(named).collect();
+    let found: Vec<&VariableSymbol> = all.iter().filter(named).collect();
     let same = |other: &&Variable| plain(&other.name) == own && other.file == is.file;
     let fits = found.iter().all(|of| of.bytes == Some(is.len)) || found.len() > 1;
     match fits && others.iter().filter(same).count() <= found.len() {
@@ -209,10 +213,10 @@ fn matching<'a>(all: &'a [Symbol], is: &Variable, others: &[Variable]) -> Vec<&'
 mod tests {
     use super::*;
 
-    fn symbol(symbol: &str, name: &str, internal: bool, number: usize) -> Symbol {
+    fn symbol(symbol: &str, name: &str, internal: bool, number: usize) -> VariableSymbol {
         let place = SourceLine { file: "src/a.c".into(), line: 3 };
         let (symbol, name) = (symbol.to_owned(), name.to_owned());
-        Symbol { symbol, name, internal, place, bytes: Some(8), number }
+        VariableSymbol { symbol, name, internal, place, bytes: Some(8), number }
     }
 
     fn variable(name: &str, file: &str, len: u64) -> Variable {

@@ -9,7 +9,7 @@ use super::claims::{read_at, write_at};
 use super::wait::comparison;
 use crate::openshmem::bits::Bits;
 use crate::openshmem::memory::address::{In, Out, Sym};
-use crate::openshmem::wait_set::Set;
+use crate::openshmem::wait_set::WaitSet;
 
 /// The set that a call names.
 fn set<T: Bits, F: Fn(usize) -> T>(
@@ -18,9 +18,9 @@ fn set<T: Bits, F: Fn(usize) -> T>(
     status: In<c_int>,
     cmp: c_int,
     than: F,
-) -> Set<F> {
+) -> WaitSet<F> {
     let taken_out = |index| status.addr() != 0 && read_at(status, index) != 0;
-    Set::new(call, ivars, taken_out, comparison(call, cmp), than)
+    WaitSet::new(call, ivars, taken_out, comparison(call, cmp), than)
 }
 
 /// Puts the indices that are found into the caller's list.

@@ -24,7 +24,7 @@ use raidshmem_core::inject::Point;
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::quantity::{CheckpointNumber, TileIndex};
 use raidshmem_core::store::coverage::Coverage;
-use raidshmem_core::store::delta::{Changes, Next};
+use raidshmem_core::store::delta::{Changes, TileStep};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::stamp::Renewal;
 
@@ -98,14 +98,14 @@ impl<'a> Own<'a> {
         let Own { world, number, .. } = *self;
         let source = LiveTile { pe: world.me(), tile };
         let to = source.in_store(self.region(number));
-        match changes.map_or(Next::Make, |changes| changes.next_own(tile)) {
-            Next::Keep if tiles::renew(world, to.region, tile, &self.here) => return,
-            Next::Carry => {
+        match changes.map_or(TileStep::Make, |changes| changes.next_own(tile)) {
+            TileStep::Keep if tiles::renew(world, to.region, tile, &self.here) => return,
+            TileStep::Carry => {
                 if tiles::carry(world, self.region(number.previous()), to, number, &self.last) {
                     return;
                 }
             }
-            Next::Keep | Next::Update | Next::Make => {}
+            TileStep::Keep | TileStep::Update | TileStep::Make => {}
         }
         let bytes = tiles::live(world.segments, source, self.coverage, scratch);
         tiles::put(world, to, number, bytes);

@@ -1,9 +1,9 @@
 //! The step that makes parity: of the peers' live memory, a tile at a time, into the free slot.
 //!
 //! What did not change is not computed, and where little did a tile is brought up to date from what
-//! it was ([`Next`]). Snapshots are those of the last checkpoint until all have encoded, so what a
-//! changed source was can be read there; it is believed only if its checksum holds, like the old
-//! tile of parity. If either does not, the tile is computed from all sources.
+//! it was ([`TileStep`]). Snapshots are those of the last checkpoint until all have encoded, so
+//! what a changed source was can be read there; it is believed only if its checksum holds, like the
+//! old tile of parity. If either does not, the tile is computed from all sources.
 //!
 //! With a second snapshot the tiles that are read for the first parity over them are written into
 //! it on the way, as [`super::copy`] says.
@@ -23,7 +23,7 @@ use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::coverage::Coverage;
-use raidshmem_core::store::delta::{Changes, Next, SourceCount, TileSet};
+use raidshmem_core::store::delta::{Changes, SourceCount, TileSet, TileStep};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
 use raidshmem_core::store::stamp::Renewal;
 use raidshmem_sys::lock;
@@ -141,7 +141,7 @@ impl Encode<'_> {
             let next = known.next(at, count);
             if !self.spared(next, at, renewals) {
                 let copies = self.copies(tile, &changed);
-                let update = (next == Next::Update).then_some(changed);
+                let update = (next == TileStep::Update).then_some(changed);
                 lock(&tasks).push((nth, Task { update, copies, ..Task::whole(tile) }));
             }
         };
@@ -156,14 +156,14 @@ impl Encode<'_> {
 
     /// Makes tile `at` of the own parity that of this checkpoint without its sources, if it can be
     /// had so: with the stamp that it has there, or that in the other slot, renewed.
-    fn spared(&self, next: Next, at: TileIndex, (here, other): (&Renewal, &Renewal)) -> bool {
+    fn spared(&self, next: TileStep, at: TileIndex, (here, other): (&Renewal, &Renewal)) -> bool {
         let Encode { world, number, .. } = *self;
         match next {
-            Next::Keep => tiles::renew(world, self.slot(number), at, here),
-            Next::Carry => {
+            TileStep::Keep => tiles::renew(world, self.slot(number), at, here),
+            TileStep::Carry => {
                 tiles::carry(world, self.slot(number.previous()), self.own(at), number, other)
             }
-            Next::Update | Next::Make => false,
+            TileStep::Update | TileStep::Make => false,
         }
     }
 

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
-use raidshmem_core::message::{ChangedTiles, Report};
+use raidshmem_core::message::{ChangedTiles, ProgressReport};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::intent::{self, Bounds, CANNOT, Intent, Intents, Refusal};
@@ -96,7 +96,7 @@ pub fn saved(
     if world.me() == Pe(0) {
         let (shape, place) = protection.place(Pe(0));
         let parity = shape.layout.slot_len(place, shape.chunk_len(len));
-        world.members.report(Report::Checkpoint {
+        world.members.report(ProgressReport::Checkpoint {
             number,
             bytes: len as u64,
             parity_bytes: parity as u64,

@@ -23,7 +23,7 @@ use raidshmem_core::layout::TILE;
 use raidshmem_core::page::PAGE;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::settings::{Delta, Track};
-use raidshmem_core::store::coverage::{Coverage, Places};
+use raidshmem_core::store::coverage::{Coverage, LinePlaces};
 use raidshmem_core::store::delta::TileSet;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::track::{Costs, Tracked, WriteReport, few};
@@ -188,7 +188,7 @@ fn near(segments: &Segments) -> impl Iterator<Item = Pe> + '_ {
 }
 
 /// Tiles of PE `pe`, of `count`, that this process wrote to; None if the kernel does not say.
-fn look(watched: &Watched, pe: Pe, places: &Places, count: usize) -> Option<TileSet> {
+fn look(watched: &Watched, pe: Pe, places: &LinePlaces, count: usize) -> Option<TileSet> {
     let mut set = TileSet::none(count);
     let each = |bytes: Range<usize>| {
         for part in places.of(bytes) {

@@ -45,7 +45,7 @@ pub enum Side {
 /// What arrived was not written by a member of this job, or is no frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("what arrived was not written by a member of this job")]
-pub struct Foreign;
+pub struct NotAMember;
 
 enum SessionState {
     Hello(Box<HandshakeState>),
@@ -115,14 +115,14 @@ impl Session {
     ///
     /// # Errors
     /// The session is over, or the message is longer than [`SEALED_MAX`].
-    pub fn say(&mut self, message: Vec<u8>) -> Result<(), Foreign> {
+    pub fn say(&mut self, message: Vec<u8>) -> Result<(), NotAMember> {
         if message.len() > SEALED_MAX {
-            return Err(Foreign);
+            return Err(NotAMember);
         }
         match self.state {
             SessionState::Hello(_) => self.early.push_back(message),
             SessionState::Open(_) => self.seal(&message)?,
-            SessionState::Over => return Err(Foreign),
+            SessionState::Over => return Err(NotAMember),
         }
         Ok(())
     }
@@ -131,9 +131,9 @@ impl Session {
     ///
     /// # Errors
     /// They were not written by a member of this job. The session is over then.
-    pub fn hear(&mut self, bytes: &[u8]) -> Result<(), Foreign> {
+    pub fn hear(&mut self, bytes: &[u8]) -> Result<(), NotAMember> {
         if matches!(self.state, SessionState::Over) {
-            return Err(Foreign);
+            return Err(NotAMember);
         }
         self.input.extend_from_slice(bytes);
         let result = self.open_frames();
@@ -149,13 +149,13 @@ impl Session {
         self.ready.pop_front()
     }
 
-    fn open_frames(&mut self) -> Result<(), Foreign> {
+    fn open_frames(&mut self) -> Result<(), NotAMember> {
         let mut at = 0;
         while let Some(length) = self.input.get(at..at + 2) {
             let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
             match &self.state {
-                SessionState::Hello(_) if length != HELLO_LEN => return Err(Foreign),
-                SessionState::Over => return Err(Foreign),
+                SessionState::Hello(_) if length != HELLO_LEN => return Err(NotAMember),
+                SessionState::Over => return Err(NotAMember),
                 _ => {}
             }
             let Some(frame) = self.input.get(at + 2..at + 2 + length) else { break };
@@ -167,21 +167,21 @@ impl Session {
         Ok(())
     }
 
-    fn open_frame(&mut self, frame: &[u8]) -> Result<(), Foreign> {
+    fn open_frame(&mut self, frame: &[u8]) -> Result<(), NotAMember> {
         let mut piece = vec![0; frame.len()];
         match &mut self.state {
             SessionState::Hello(state) => {
-                state.read_message(frame, &mut piece).map_err(|_| Foreign)?;
+                state.read_message(frame, &mut piece).map_err(|_| NotAMember)?;
                 if self.side == Side::Launcher {
                     self.say_hello()?;
                 }
                 self.finish_hello()
             }
             SessionState::Open(state) => {
-                let len = state.read_message(frame, &mut piece).map_err(|_| Foreign)?;
-                let (more, piece) = piece[..len].split_first().ok_or(Foreign)?;
+                let len = state.read_message(frame, &mut piece).map_err(|_| NotAMember)?;
+                let (more, piece) = piece[..len].split_first().ok_or(NotAMember)?;
                 if self.message.len() + piece.len() > SEALED_MAX {
-                    return Err(Foreign);
+                    return Err(NotAMember);
                 }
                 self.message.extend_from_slice(piece);
                 if *more == 0 {
@@ -189,24 +189,24 @@ impl Session {
                 }
                 Ok(())
             }
-            SessionState::Over => Err(Foreign),
+            SessionState::Over => Err(NotAMember),
         }
     }
 
-    fn say_hello(&mut self) -> Result<(), Foreign> {
-        let SessionState::Hello(state) = &mut self.state else { return Err(Foreign) };
+    fn say_hello(&mut self) -> Result<(), NotAMember> {
+        let SessionState::Hello(state) = &mut self.state else { return Err(NotAMember) };
         let mut frame = [0; HELLO_LEN];
-        let len = state.write_message(&[], &mut frame).map_err(|_| Foreign)?;
+        let len = state.write_message(&[], &mut frame).map_err(|_| NotAMember)?;
         self.frame(&frame[..len]);
         Ok(())
     }
 
-    fn finish_hello(&mut self) -> Result<(), Foreign> {
+    fn finish_hello(&mut self) -> Result<(), NotAMember> {
         let SessionState::Hello(state) = std::mem::replace(&mut self.state, SessionState::Over)
         else {
-            return Err(Foreign);
+            return Err(NotAMember);
         };
-        let state = state.into_transport_mode().map_err(|_| Foreign)?;
+        let state = state.into_transport_mode().map_err(|_| NotAMember)?;
         self.state = SessionState::Open(Box::new(state));
         for message in std::mem::take(&mut self.early) {
             self.seal(&message)?;
@@ -214,15 +214,15 @@ impl Session {
         Ok(())
     }
 
-    fn seal(&mut self, message: &[u8]) -> Result<(), Foreign> {
+    fn seal(&mut self, message: &[u8]) -> Result<(), NotAMember> {
         let mut rest = message;
         loop {
             let (piece, after) = rest.split_at(rest.len().min(PIECE_MAX));
             let mut plain = vec![u8::from(!after.is_empty())];
             plain.extend_from_slice(piece);
             let mut frame = vec![0; plain.len() + TAG_LEN];
-            let SessionState::Open(state) = &mut self.state else { return Err(Foreign) };
-            let len = state.write_message(&plain, &mut frame).map_err(|_| Foreign)?;
+            let SessionState::Open(state) = &mut self.state else { return Err(NotAMember) };
+            let len = state.write_message(&plain, &mut frame).map_err(|_| NotAMember)?;
             self.frame(&frame[..len]);
             rest = after;
             if rest.is_empty() {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     /// Moves what `from` wants to write to `to`; gives the bytes.
-    fn carry(from: &mut Session, to: &mut Session) -> (Vec<u8>, Result<(), Foreign>) {
+    fn carry(from: &mut Session, to: &mut Session) -> (Vec<u8>, Result<(), NotAMember>) {
         let bytes: Vec<u8> = from.output().drain(..).collect();
         let heard = to.hear(&bytes);
         (bytes, heard)
@@ -290,13 +290,13 @@ mod tests {
     fn another_secret_and_garbage_are_refused_without_keeping_them() {
         let (_, mut launcher) = pair();
         let mut stranger = Session::new(Side::Agent, &Secret([8; SECRET_LEN]));
-        assert_eq!(carry(&mut stranger, &mut launcher).1, Err(Foreign));
-        assert_eq!(launcher.hear(&[]), Err(Foreign), "it is over for good");
+        assert_eq!(carry(&mut stranger, &mut launcher).1, Err(NotAMember));
+        assert_eq!(launcher.hear(&[]), Err(NotAMember), "it is over for good");
         assert_eq!(launcher.take(), None);
         assert!(launcher.say(vec![1]).is_err());
         for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0, 0, 0], &[255; 100], &[0, 47, 1]] {
             let (_, mut launcher) = pair();
-            assert_eq!(launcher.hear(garbage), Err(Foreign), "{garbage:?}");
+            assert_eq!(launcher.hear(garbage), Err(NotAMember), "{garbage:?}");
         }
     }
 
@@ -308,10 +308,10 @@ mod tests {
         carry(&mut launcher, &mut agent).1.unwrap();
         let (said, _) = carry(&mut agent, &mut launcher);
         assert_eq!(launcher.take().as_deref(), Some(&b"node 1"[..]));
-        assert_eq!(launcher.hear(&said), Err(Foreign), "twice in one conversation");
+        assert_eq!(launcher.hear(&said), Err(NotAMember), "twice in one conversation");
         let (_, mut again) = pair();
         again.hear(&hello).unwrap();
-        assert_eq!(again.hear(&said), Err(Foreign), "in a conversation of its own");
+        assert_eq!(again.hear(&said), Err(NotAMember), "in a conversation of its own");
         assert_eq!(again.take(), None);
     }
 
@@ -325,7 +325,7 @@ mod tests {
         let bit = bytes.len() * 8 - 1;
         let mut wrong = bytes.clone();
         wrong[bit / 8] ^= 1;
-        assert_eq!(launcher.hear(&wrong), Err(Foreign));
+        assert_eq!(launcher.hear(&wrong), Err(NotAMember));
     }
 
     /// Bytes of any kind, in any portions, before and after the handshake: an error or nothing.

@@ -8,12 +8,12 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use raidshmem_core::disk::{Failure, Share};
+use raidshmem_core::disk::{Failure, ParityShare};
 use raidshmem_core::layout::{Layout, STAMP, TILE};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::store::stamp::Stamp;
 use raidshmem_segment::Headed;
-use raidshmem_segment::header::Record;
+use raidshmem_segment::header::RegionRecord;
 use raidshmem_sys::memory::Part;
 
 /// The snapshot of a checkpoint in the memory of a PE, or the parity that it keeps.
@@ -34,7 +34,7 @@ pub struct Source {
 
 /// Whose memory it is.
 #[derive(Debug, Clone, Copy)]
-pub struct Owner {
+pub struct MemoryOwner {
     pub job: u64,
     pub pe: Pe,
     /// Tiles in memory have checksums.
@@ -49,13 +49,13 @@ impl Source {
     pub fn of(
         part: Part,
         layout: Layout,
-        owner: Owner,
+        owner: MemoryOwner,
         number: CheckpointNumber,
-        parity: Option<Share>,
+        parity: Option<ParityShare>,
     ) -> Result<Source, Failure> {
         let refused = |error: rustix::io::Errno| Failure::Refused(format!("memory: {error}"));
         let headed = Headed::of(&part, &layout).map_err(refused)?;
-        let Owner { job, pe, checksum } = owner;
+        let MemoryOwner { job, pe, checksum } = owner;
         let is_parity = parity.is_some();
         let holds = |place: usize| record(&headed, is_parity, place).holds(job, number);
         let found = [0, 1].into_iter().find_map(|place| Some((place, holds(place)?)));
@@ -102,7 +102,7 @@ impl Source {
     }
 }
 
-fn record(headed: &Headed, is_parity: bool, place: usize) -> &Record {
+fn record(headed: &Headed, is_parity: bool, place: usize) -> &RegionRecord {
     let header = headed.header();
     let records = if is_parity { &header.slots } else { &header.snapshots };
     &records[place]

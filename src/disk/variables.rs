@@ -5,16 +5,16 @@
 use raidshmem_archive::part::Object;
 use raidshmem_archive::program::{Program, Segment, Variable};
 use raidshmem_core::page::PAGE;
-use raidshmem_segment::statics::elf::{Executable, Header};
+use raidshmem_segment::statics::elf::{Executable, ProgramHeader};
 use raidshmem_segment::statics::select;
 
 /// Those that lie there whole.
 pub fn objects(program: Program) -> Vec<Object> {
     let header = |it: &Segment| {
         let (address, len) = (it.address as usize, it.len as usize);
-        Header { kind: it.kind, flags: it.flags, address, len }
+        ProgramHeader { kind: it.kind, flags: it.flags, address, len }
     };
-    let headers: Vec<Header> = program.segments.iter().map(header).collect();
+    let headers: Vec<ProgramHeader> = program.segments.iter().map(header).collect();
     let Ok(Some(statics)) = select(&Executable::new(&headers, Vec::new()), PAGE) else {
         return Vec::new();
     };

@@ -19,7 +19,7 @@ use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::{Area, Extent, Head, Object, Region};
 use raidshmem_archive::tiles::data_at;
 use raidshmem_codec::crc::crc32;
-use raidshmem_core::disk::{Content, Entry, Failure, Files, How, Share};
+use raidshmem_core::disk::{Content, Entry, Failure, Files, How, ParityShare};
 use raidshmem_core::layout::{Layout, TILE};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::coverage::{Coverage, Manifest};
@@ -28,7 +28,7 @@ use raidshmem_sys::memory::Part;
 use super::files::{self, SetError};
 use super::heap_at;
 use super::sets;
-use super::source::{Owner, Source};
+use super::source::{MemoryOwner, Source};
 use super::step::step;
 
 /// How soon a writer that is held back sees that it is to stop.
@@ -49,7 +49,7 @@ pub struct Order {
     /// The PEs of this node, with their memory.
     pub pes: Vec<(Pe, Part)>,
     /// The parity that they keep, where it is written too.
-    pub parity: Vec<Share>,
+    pub parity: Vec<ParityShare>,
     /// How they are written.
     pub how: How,
     /// Which build the program is.
@@ -152,7 +152,7 @@ fn read_pe(
     stop: &AtomicU64,
 ) -> Result<(), Failure> {
     let layout = Layout::new(order.heap_len as usize, order.n_pes as usize);
-    let owner = Owner { job: order.job, pe, checksum: order.how.checksum };
+    let owner = MemoryOwner { job: order.job, pe, checksum: order.how.checksum };
     let of = |share| Source::of(part.clone(), layout, owner, order.number, share);
     read_data(order, (pe, &layout), &of(None)?, pieces, stop)?;
     let share = order.parity.iter().find(|share| share.pe == pe);

@@ -9,7 +9,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
-use raidshmem_core::message::{Answer, Seen, Traced};
+use raidshmem_core::message::{Answer, ProcessSeen, Traced};
 
 use crate::trace::time_of_day;
 
@@ -31,7 +31,7 @@ pub fn processes(node: u32, answer: &Answer) -> Vec<String> {
     std::iter::once(agent).chain(each).collect()
 }
 
-fn describe(node: u32, process: &Seen) -> String {
+fn describe(node: u32, process: &ProcessSeen) -> String {
     let pid = process.pid;
     let stopped = if process.stopped { ", stopped" } else { "" };
     let Some(pe) = process.pe else { return format!("node {node}: spare process {pid}{stopped}") };
@@ -64,7 +64,7 @@ mod tests {
     fn each_process_has_a_line() {
         let seen = |proc, pe, stopped, calls: &[&str]| {
             let calls = calls.iter().map(|call| (*call).to_owned()).collect();
-            Seen { proc, pid: 100 + proc, pe, stopped, calls }
+            ProcessSeen { proc, pid: 100 + proc, pe, stopped, calls }
         };
         let processes_of = vec![
             seen(0, Some(Pe(0)), false, &["shmem_barrier_all"]),

@@ -15,7 +15,7 @@ use raidshmem_sys::process;
 use rustix::event::PollFd;
 
 use super::lines::{say, wait_for_end};
-use super::readers::Sink;
+use super::readers::OutputFile;
 
 /// Most lines that wait to be written.
 const ROOM: usize = 4096;
@@ -36,7 +36,7 @@ impl Feed {
     ///
     /// # Errors
     /// What the kernel says: too few descriptors or threads.
-    pub fn begin(sink: Sink) -> std::io::Result<Feed> {
+    pub fn begin(sink: OutputFile) -> std::io::Result<Feed> {
         let (over, end) = std::io::pipe()?;
         let (to, from) = sync_channel(ROOM);
         process::helper("events", STACK, move || {
@@ -74,7 +74,7 @@ impl Feed {
     }
 }
 
-fn write(mut sink: Sink, lines: &Receiver<String>) {
+fn write(mut sink: OutputFile, lines: &Receiver<String>) {
     for line in lines {
         if let Err(error) = sink.file.write_all(line.as_bytes()) {
             return say(&format!("{}: {error}; no more events are written", sink.name));
@@ -93,7 +93,7 @@ mod tests {
     fn feed() -> (Feed, PipeReader) {
         let (from, to) = pipe().unwrap();
         let file = File::from(OwnedFd::from(to));
-        (Feed::begin(Sink { name: "test".to_owned(), file }).unwrap(), from)
+        (Feed::begin(OutputFile { name: "test".to_owned(), file }).unwrap(), from)
     }
 
     fn note(number: usize) -> Event {

@@ -21,39 +21,39 @@ use super::lines::say;
 #[derive(Debug, Default)]
 pub struct Readers {
     /// For the record.
-    pub report: Option<Sink>,
+    pub report: Option<OutputFile>,
     /// For events.
-    pub events: Option<Sink>,
+    pub events: Option<OutputFile>,
     /// For metrics.
     pub metrics: Option<Endpoint>,
 }
 
 /// A file that an option names, open.
 #[derive(Debug)]
-pub struct Sink {
+pub struct OutputFile {
     /// The option with its value, for what is said of it.
     pub name: String,
     /// Empty, to be written from its beginning.
     pub file: File,
 }
 
-impl Sink {
+impl OutputFile {
     /// Makes the file, or empties it.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn create(option: &str, path: &Path) -> io::Result<Sink> {
+    pub fn create(option: &str, path: &Path) -> io::Result<OutputFile> {
         let name = format!("{option} {}", path.display().to_string().escape_debug());
-        Ok(Sink { name, file: File::create(path)? })
+        Ok(OutputFile { name, file: File::create(path)? })
     }
 
     /// Standard output.
     ///
     /// # Errors
     /// It is closed.
-    pub fn stdout(option: &str) -> io::Result<Sink> {
+    pub fn stdout(option: &str) -> io::Result<OutputFile> {
         let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        Ok(Sink { name: format!("{option} -"), file })
+        Ok(OutputFile { name: format!("{option} -"), file })
     }
 
     /// Writes the record of a job.

@@ -31,7 +31,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use raidshmem_core::agree::Decision;
+use raidshmem_core::agree::AgreedBits;
 use raidshmem_core::layout::{TEAM_WORDS, WORK_ROUNDS};
 use raidshmem_core::message::Whom;
 use raidshmem_core::quantity::{Pe, ViewNumber};
@@ -47,7 +47,7 @@ use super::memory::rma;
 use super::memory::slots::Slot;
 use super::memory::word::Word;
 use super::order;
-use super::team::{List, Members, Team, index_in, index_of_pe, list_of, members, pe_of};
+use super::team::{List, StridedPes, Team, index_in, index_of_pe, list_of, members, pe_of};
 use crate::pgas::{self, Fault};
 
 /// Words of a group's array; a `pSync` has as many.
@@ -141,7 +141,7 @@ const MOST_WORDS: usize = WORDS + MORE_GATES * (STEPS + GATE_WORDS) + 1 + 2 * WO
 const _: () = assert!(MOST_WORDS <= TEAM_WORDS);
 
 /// The number of an active set in agreements.
-fn number_of_set((start, stride, size): Members) -> u64 {
+fn number_of_set((start, stride, size): StridedPes) -> u64 {
     1 << 63 | (start as u64) << 40 | (stride as u64) << 20 | size as u64
 }
 
@@ -197,7 +197,11 @@ impl Group {
     }
 
     /// The group of an active set, whose PEs exist; `pSync` is symmetric and long enough.
-    pub fn of_set(call: &'static str, (start, stride, size): Members, p_sync: Sym<i64>) -> Group {
+    pub fn of_set(
+        call: &'static str,
+        (start, stride, size): StridedPes,
+        p_sync: Sym<i64>,
+    ) -> Group {
         Word::own(call, "pSync", p_sync.element(WORDS - 1));
         let words = Words::Set(p_sync);
         let number = number_of_set((start, stride, size));
@@ -237,7 +241,7 @@ impl Group {
     }
 
     /// The PEs that live come to one decision, in such a job.
-    pub fn agree(&self, with: (u64, u64)) -> Decision {
+    pub fn agree(&self, with: (u64, u64)) -> AgreedBits {
         pgas::world().agree(&self.members(), with)
     }
 
@@ -255,7 +259,7 @@ impl Group {
     }
 
     /// What a call says after a decision: an error if a PE of the group is lost.
-    pub fn whole(&self, decision: &Decision) -> Result<(), Fault> {
+    pub fn whole(&self, decision: &AgreedBits) -> Result<(), Fault> {
         if decision.lost == 0 { Ok(()) } else { Err(Fault) }
     }
 

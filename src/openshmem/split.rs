@@ -7,7 +7,7 @@ use super::check::misuse;
 use super::context;
 use super::group::{Group, MASK_AT, SyncPoint};
 use super::order;
-use super::team::{self, Members, Team, index_of_pe};
+use super::team::{self, StridedPes, Team, index_of_pe};
 use crate::pgas;
 
 /// What a split asks for, in PEs of the parent.
@@ -25,7 +25,7 @@ pub struct TeamPart {
 
 impl TeamPart {
     /// The part in PEs of the world; `None` when it is not inside the parent.
-    fn within(self, (start, stride, size): Members) -> Option<Members> {
+    fn within(self, (start, stride, size): StridedPes) -> Option<StridedPes> {
         let reach = self.stride.checked_mul(self.size.checked_sub(1)?.cast_signed())?;
         let last = self.start.checked_add(reach)?;
         let inside = |index: isize| usize::try_from(index).is_ok_and(|index| index < size);

@@ -68,7 +68,7 @@ pub type List = Option<&'static [Pe]>;
 static OF_LISTS: [Mutex<(List, u64)>; SLOTS] = [const { Mutex::new((None, 0)) }; SLOTS];
 
 /// The PEs of a team: `start, start + stride, ..`, and how many; of a list, if it has one.
-pub type Members = (isize, isize, usize);
+pub type StridedPes = (isize, isize, usize);
 
 /// The list of a team, and its number in agreements.
 pub fn list_of(team: Team) -> (List, u64) {
@@ -94,7 +94,7 @@ pub fn pe_of(list: List, (start, stride): (isize, isize), index: usize) -> isize
 }
 
 /// The inverse: which of them a PE is.
-pub fn index_of_pe(list: List, (start, stride, size): Members, pe: Pe) -> Option<usize> {
+pub fn index_of_pe(list: List, (start, stride, size): StridedPes, pe: Pe) -> Option<usize> {
     let place = match list {
         Some(list) => list.iter().position(|&other| other == pe)?,
         None => pe.at(),
@@ -112,7 +112,7 @@ pub fn register() {
 }
 
 /// The PEs of a team; `None` for a handle that is none.
-pub fn members(team: Team) -> Option<Members> {
+pub fn members(team: Team) -> Option<StridedPes> {
     let slot = team.0.checked_sub(1)?;
     match slot {
         0 => return Some((0, 1, pgas::world().n_pes())),
@@ -132,7 +132,7 @@ pub fn free() -> u64 {
 }
 
 /// Puts a team into a free slot.
-pub fn fill(slot: usize, (start, stride, size): Members, num_contexts: usize) -> Team {
+pub fn fill(slot: usize, (start, stride, size): StridedPes, num_contexts: usize) -> Team {
     let room = &TEAMS[slot];
     room.start.store(start, Ordering::Relaxed);
     room.stride.store(stride, Ordering::Relaxed);

@@ -16,16 +16,16 @@ use super::memory::word::Word;
 use super::wait::Cmp;
 use crate::pgas::{self, World};
 
-type Show<R> = fn(R) -> Vec<usize>;
-type Read<R> = fn(Vec<usize>) -> R;
+type ToIndices<R> = fn(R) -> Vec<usize>;
+type OfIndices<R> = fn(Vec<usize>) -> R;
 
 /// One index or none as a list of them, and back; a list as itself.
-const ONE: (Show<Option<usize>>, Read<Option<usize>>) =
+const ONE: (ToIndices<Option<usize>>, OfIndices<Option<usize>>) =
     (|one| one.into_iter().collect(), |found| found.first().copied());
-const ALL: (Show<Vec<usize>>, Read<Vec<usize>>) = (|found| found, |found| found);
+const ALL: (ToIndices<Vec<usize>>, OfIndices<Vec<usize>>) = (|found| found, |found| found);
 
 /// A set of words of this PE and the condition on them: `than` says what each is compared with.
-pub struct Set<F> {
+pub struct WaitSet<F> {
     call: &'static str,
     words: Vec<(usize, Word)>,
     cmp: Cmp,
@@ -38,7 +38,7 @@ pub struct Set<F> {
 /// Where `any` starts to look next, so that one busy word does not starve the others.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-impl<T: Bits, F: Fn(usize) -> T> Set<F> {
+impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
     /// The words of an array, but for those that are taken out.
     pub fn new(
         call: &'static str,
@@ -46,7 +46,7 @@ impl<T: Bits, F: Fn(usize) -> T> Set<F> {
         taken_out: impl Fn(usize) -> bool,
         cmp: Cmp,
         than: F,
-    ) -> Set<F> {
+    ) -> WaitSet<F> {
         bytes_of(call, nelems, size_of::<T>());
         let words: Vec<(usize, Word)> = (0..nelems)
             .filter(|index| !taken_out(*index))
@@ -55,7 +55,7 @@ impl<T: Bits, F: Fn(usize) -> T> Set<F> {
         let world = pgas::world();
         world.waits();
         let released = Cell::new(!words.is_empty() && world.interrupted() && world.lets_go());
-        Set { call, words, cmp, than, world, released }
+        WaitSet { call, words, cmp, than, world, released }
     }
 
     fn holds(&self, index: usize, word: Word) -> bool {
@@ -155,7 +155,7 @@ impl<T: Bits, F: Fn(usize) -> T> Set<F> {
         self.answer(|| self.wait(|set| set.find_any()), ONE)
     }
 
-    /// Waits until there are some, and shows them as [`Set::some`] does.
+    /// Waits until there are some, and shows them as [`WaitSet::some`] does.
     pub fn wait_some(&self, give: &impl Fn(usize, usize)) -> usize {
         let found = |set: &Self| Some(set.find_some()).filter(|found| !found.is_empty());
         let wait = || self.wait(found).unwrap_or_default();

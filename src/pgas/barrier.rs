@@ -22,7 +22,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use raidshmem_core::agree::Decision;
+use raidshmem_core::agree::AgreedBits;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::rounds::{Counter, rounds};
 use raidshmem_segment::waits::Waiting;
@@ -62,7 +62,7 @@ impl World {
     }
 
     /// All PEs that live come to `call`, and to one decision.
-    pub(crate) fn agree_all(&self, call: &'static str, with: (u64, u64)) -> Decision {
+    pub(crate) fn agree_all(&self, call: &'static str, with: (u64, u64)) -> AgreedBits {
         let all = Members {
             waiting: self.waiting_for_all(call),
             team: WORLD,

@@ -21,7 +21,7 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use raidshmem_core::agree::{Agreement, Decision, Proposal, Record, WORDS, Which, is_past};
+use raidshmem_core::agree::{AgreedBits, Agreement, Proposal, Record, WORDS, Which, is_past};
 use raidshmem_core::layout::MAILBOX_ENTRY;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::view::State;
@@ -145,7 +145,7 @@ impl World {
 
     /// All members that live come to the same decision, whoever is lost meanwhile. It has the bits
     /// that all values have.
-    pub fn agree(&self, of: &Members, (value, basis): (u64, u64)) -> Decision {
+    pub fn agree(&self, of: &Members, (value, basis): (u64, u64)) -> AgreedBits {
         let row = of.row();
         let (number, previous) = self.fewer.next(row);
         let view = self.adopt();

@@ -22,7 +22,7 @@
 
 use std::sync::atomic::Ordering;
 
-use raidshmem_core::message::{PeMessage, Report, Whom};
+use raidshmem_core::message::{PeMessage, ProgressReport, Whom};
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::status::Ending;
 use raidshmem_core::view::View;
@@ -174,16 +174,16 @@ impl World {
         if dropped > 0 {
             let writes = if dropped == 1 { "write" } else { "writes" };
             let line = format!("PE {me}: {dropped} {writes} to lost PEs did nothing");
-            self.members.report(Report::Note(line));
+            self.members.report(ProgressReport::Note(line));
         }
         if !self.settings.report {
             return;
         }
         let bytes = memory::proportional_share().unwrap_or(0);
-        self.members.report(Report::Memory { pe: self.me(), bytes });
+        self.members.report(ProgressReport::Memory { pe: self.me(), bytes });
         if self.store.protection().is_some() && self.settings.scrub != 0 && self.settings.checksum {
             let counts = *lock(&self.store.scrubbed);
-            self.members.report(Report::Scrubbed { pe: self.me(), counts });
+            self.members.report(ProgressReport::Scrubbed { pe: self.me(), counts });
         }
     }
 }

@@ -15,7 +15,7 @@ use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::stamp::Stamp;
 use raidshmem_segment::Segment;
-use raidshmem_segment::header::Record;
+use raidshmem_segment::header::RegionRecord;
 
 use super::World;
 use raidshmem_sys::memory::{self, Part};
@@ -67,7 +67,7 @@ struct Store<'a> {
 }
 
 impl Store<'_> {
-    fn record(&self, snapshot: usize) -> &Record {
+    fn record(&self, snapshot: usize) -> &RegionRecord {
         &self.own.header().snapshots[snapshot]
     }
 

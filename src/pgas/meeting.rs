@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering;
 use raidshmem_core::protocol::brought::Brought;
 use raidshmem_core::protocol::{At, meeting};
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::tree::meeting::{Meeting, Next};
-use raidshmem_core::tree::post::{self, FIRST, Stage, WORDS, Way};
+use raidshmem_core::tree::meeting::{Meeting, MeetingStep};
+use raidshmem_core::tree::post::{self, FIRST, MeetingId, WORDS, Way};
 use raidshmem_core::tree::{Location, Tree};
 use raidshmem_core::view::{Member, State, View};
 use raidshmem_fabric::Write;
@@ -35,7 +35,7 @@ impl World {
             meetings.checkpoints += 1;
             FIRST + meetings.checkpoints
         });
-        let stage = Stage { view: view.number, number };
+        let stage = MeetingId { view: view.number, number };
         if meetings.last >= Some(stage) {
             meetings.now = None;
             return;
@@ -60,7 +60,7 @@ impl World {
             Some(Brought::read(at, &body, limit))
         };
         while !now.is_over() {
-            let Next::Post(way) = now.advance(tree, read) else { return None };
+            let MeetingStep::Post(way) = now.advance(tree, read) else { return None };
             self.post(tree, way, &post::seal(*stage, way, &now.sum().body()));
         }
         let all = Some(*now.sum());

@@ -14,7 +14,7 @@ use raidshmem_fabric::{Ask, Read, Write};
 use raidshmem_sys::lock;
 
 use super::World;
-use super::world::stream::{Bytes, Gathered, Id, STREAMS, Stream, WINDOW};
+use super::world::stream::{Bytes, Gathered, Id, STREAMS, WINDOW, WriteStream};
 
 impl World {
     // ---- what a stream is ---------------------------------------------------------------------
@@ -111,7 +111,7 @@ impl World {
         (0..=STREAMS as Id).for_each(|id| self.forget(id));
     }
 
-    fn land(&self, stream: &Stream) {
+    fn land(&self, stream: &WriteStream) {
         if stream.waiting.load(Ordering::SeqCst) != 0 {
             let gathered = lock(&stream.gathered);
             self.comm.streams.change(stream, gathered, |gathered| {
@@ -139,7 +139,7 @@ impl World {
 
     /// Does what was gathered. Between a death and the restart puts are dropped and the rest is
     /// zero.
-    fn carry_out(&self, stream: &Stream, gathered: Gathered) {
+    fn carry_out(&self, stream: &WriteStream, gathered: Gathered) {
         let Gathered { writes, reads, asks } = gathered;
         // SAFETY: buffers that are left alone until now (`later_put`).
         let from = |w: &Bytes<*const u8>| unsafe { std::slice::from_raw_parts(w.at, w.len) };
@@ -237,7 +237,7 @@ impl World {
         }
     }
 
-    fn complete(&self, stream: &Stream) {
+    fn complete(&self, stream: &WriteStream) {
         self.land(stream);
         let (peers, begun) = stream.open();
         if !peers.is_empty() && self.far_quiet(&peers) {

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use raidshmem_core::message::Report;
+use raidshmem_core::message::ProgressReport;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::decide::{Finding, Reason};
 use raidshmem_segment::log::{Carried, Kind, Located, Log, Record, Stage, Word};
@@ -326,8 +326,8 @@ impl World {
         let replay = std::mem::take(&mut lock(&self.local.book).replay);
         if replay.begun.is_some() {
             let (pe, number) = (self.me(), self.store.agreed());
-            let micros = replay.took.as_micros() as u64;
-            self.members.report(Report::Replayed { pe, number, micros, calls: replay.calls });
+            let (micros, calls) = (replay.took.as_micros() as u64, replay.calls);
+            self.members.report(ProgressReport::Replayed { pe, number, micros, calls });
         }
     }
 }

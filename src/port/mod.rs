@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use raidshmem_core::inject::Point;
 use raidshmem_core::message::Flaw;
-use raidshmem_core::plan::{Finding, Lost, Unrecoverable};
+use raidshmem_core::plan::{Lost, StoreFinding, Unrecoverable};
 use raidshmem_core::protocol::brought::{Brought, Found, is_in_tree};
 use raidshmem_core::protocol::driver::{Driver, Judgement, OpProgress, Port, Standing, StepResult};
 use raidshmem_core::protocol::operation::{Op, StorePart};
@@ -28,7 +28,7 @@ use raidshmem_core::store::phase::{Phase, Votes};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::site::{Deed, Verdict};
 use raidshmem_core::view::View;
-use raidshmem_segment::header::Record;
+use raidshmem_segment::header::RegionRecord;
 use raidshmem_segment::words::Barrier;
 use tracing::info;
 
@@ -118,7 +118,7 @@ struct RealMemory<'a> {
     /// What the checks of all found.
     found: Found,
     /// What the members of the own group found, by place.
-    findings: Vec<Finding>,
+    findings: Vec<StoreFinding>,
     /// The own group, if it is lost.
     lost: Option<Lost>,
     verdict: Result<(), Unrecoverable>,
@@ -281,7 +281,7 @@ impl<'a> RealMemory<'a> {
         }
     }
 
-    fn record(&self, part: StorePart, number: CheckpointNumber) -> &Record {
+    fn record(&self, part: StorePart, number: CheckpointNumber) -> &RegionRecord {
         let (header, protection) = (self.world.segments.own().header(), self.protection);
         match part {
             StorePart::Snapshot => &header.snapshots[protection.snapshot_of(number)],

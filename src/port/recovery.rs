@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use raidshmem_core::inject::Point;
-use raidshmem_core::message::Report;
+use raidshmem_core::message::ProgressReport;
 use raidshmem_core::plan::Lost;
 use raidshmem_core::protocol::driver::{Driver, OpProgress};
 use raidshmem_core::protocol::operation::Op;
@@ -105,12 +105,12 @@ impl RealMemory<'_> {
             (Call::Finalize, _) => world.join(&self.view),
             (_, Some(ending)) => {
                 world.join_alone(&self.view, ending == Ending::Silent && !world.memory.excludes());
-                world.members.report(Report::Alone { pe: world.me(), number, micros });
+                world.members.report(ProgressReport::Alone { pe: world.me(), number, micros });
             }
             (_, None) => {
                 world.join_all(&self.view);
                 if world.me() == Pe(0) {
-                    world.members.report(Report::Resumed { number, micros });
+                    world.members.report(ProgressReport::Resumed { number, micros });
                 }
             }
         }

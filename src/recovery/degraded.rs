@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 
 use raidshmem_core::layout::TILE;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
-use raidshmem_core::store::coverage::{Coverage, Places};
+use raidshmem_core::store::coverage::{Coverage, LinePlaces};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
 use raidshmem_sys::lock;
 
@@ -28,7 +28,8 @@ use crate::checkpoint::tiles::{Reading, Room};
 use crate::pgas::World;
 
 /// Where bytes of segments are in their snapshots: of a PE and a checkpoint.
-static KNOWN: Mutex<BTreeMap<(Pe, CheckpointNumber), Arc<Places>>> = Mutex::new(BTreeMap::new());
+static KNOWN: Mutex<BTreeMap<(Pe, CheckpointNumber), Arc<LinePlaces>>> =
+    Mutex::new(BTreeMap::new());
 
 /// The snapshot of a PE as of a checkpoint.
 struct Snapshot<'a> {
@@ -81,7 +82,7 @@ impl Desk {
 
 impl Snapshot<'_> {
     /// Where the PE's memory is in it.
-    fn places(&self, pe: Pe) -> Option<Arc<Places>> {
+    fn places(&self, pe: Pe) -> Option<Arc<LinePlaces>> {
         let key = (pe, self.number);
         if let Some(places) = lock(&KNOWN).get(&key) {
             return Some(places.clone());

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use raidshmem_codec::code::Plan;
-use raidshmem_codec::crc::Sum;
+use raidshmem_codec::crc::XorChecksum;
 use raidshmem_codec::stripe::Place;
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::{STAMP, TILE};
-use raidshmem_core::message::Report;
-use raidshmem_core::plan::{Finding, bits, lost_shards};
+use raidshmem_core::message::ProgressReport;
+use raidshmem_core::plan::{StoreFinding, bits, lost_shards};
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
 use raidshmem_core::view::View;
@@ -34,7 +34,7 @@ const PERIOD_MS: u64 = 250;
 /// Tells people that the memory of a dead process was taken over.
 pub fn report_adopted(world: &World, number: CheckpointNumber, len: usize, begun: Instant) {
     let (pe, micros) = (world.me(), begun.elapsed().as_micros() as u64);
-    world.members.report(Report::Adopted { pe, number, bytes: len as u64, micros });
+    world.members.report(ProgressReport::Adopted { pe, number, bytes: len as u64, micros });
 }
 
 /// What was rebuilt.
@@ -53,7 +53,7 @@ impl Rebuilt {
         begun: Instant,
     ) {
         if protection.mode.keeps_snapshot() || world.members.is_new() {
-            world.members.report(Report::Rebuilt {
+            world.members.report(ProgressReport::Rebuilt {
                 pe: world.me(),
                 number,
                 bytes: self.bytes as u64,
@@ -70,7 +70,7 @@ pub fn rebuild(
     world: &World,
     protection: &Protection,
     (view, target, len): (&View, CheckpointNumber, usize),
-    (findings, busy): (&[Finding], usize),
+    (findings, busy): (&[StoreFinding], usize),
 ) -> Result<(Rebuilt, Option<Vec<u8>>), Changed> {
     let (shape, place) = protection.place(world.me());
     let own = findings[place].snapshot & bits(shape.layout.chunks());
@@ -78,7 +78,7 @@ pub fn rebuild(
     let mut line = (!keeps).then(|| vec![0; tiles::tiles(len) * TILE]);
     let mut from = BTreeSet::new();
     let pool = pool(world, busy);
-    let (found, sum) = (findings, Sum::new(TILE));
+    let (found, sum) = (findings, XorChecksum::new(TILE));
     let wanted = || (0..shape.layout.chunks()).filter(|chunk| own >> chunk & 1 == 1);
     let all: usize = wanted().map(|chunk| chunk_tiles(shape, len, chunk).len()).sum();
     let progress = RebuildReporter::begin(world, all);
@@ -128,10 +128,10 @@ struct Decode<'a> {
     view: &'a View,
     shape: &'a GroupLayout,
     place: usize,
-    found: &'a [Finding],
+    found: &'a [StoreFinding],
     target: CheckpointNumber,
     len: usize,
-    sum: Sum,
+    sum: XorChecksum,
     progress: RebuildReporter<'a>,
 }
 
@@ -172,7 +172,7 @@ impl<'a> RebuildReporter<'a> {
         let (bytes, of) = (self.done.load(Ordering::Relaxed) * TILE, self.all * TILE);
         if of > 0 {
             let (pe, bytes, of) = (self.world.me(), bytes as u64, of as u64);
-            self.world.members.report_progress(Report::Rebuilding { pe, bytes, of });
+            self.world.members.report_progress(ProgressReport::Rebuilding { pe, bytes, of });
         }
     }
 }

@@ -10,7 +10,7 @@ use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::message::RecoveryStep;
-use raidshmem_core::plan::{self, Finding};
+use raidshmem_core::plan::{self, StoreFinding};
 use raidshmem_core::quantity::{CheckpointNumber, TileIndex};
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::protection::Protection;
@@ -89,7 +89,7 @@ pub fn restore(
 fn damaged_unread(
     world: &World,
     protection: &Protection,
-    findings: &[Finding],
+    findings: &[StoreFinding],
     len: usize,
     target: CheckpointNumber,
 ) -> u64 {
@@ -113,7 +113,7 @@ fn damaged_unread(
 pub fn missing(
     world: &World,
     protection: &Protection,
-    (findings, checked): (&[Finding], bool),
+    (findings, checked): (&[StoreFinding], bool),
     coverage: &Coverage,
     target: CheckpointNumber,
 ) -> u64 {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use raidshmem_core::layout::TILE;
 use raidshmem_core::message::RecoveryStep;
-use raidshmem_core::plan::{self, Finding, Unrecoverable, bits};
+use raidshmem_core::plan::{self, StoreFinding, Unrecoverable, bits};
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::status::PeerStatus;
 use raidshmem_core::store::protection::Protection;
@@ -30,7 +30,7 @@ pub fn verify(
     let (shape, place) = protection.place(world.me());
     let header = world.segments.own().header();
     let slot = protection.slot_of(target);
-    let whole = Finding::lost(&shape.layout, place);
+    let whole = StoreFinding::lost(&shape.layout, place);
     let mut found = whole;
     let snapshot = header.snapshots[protection.snapshot_of(target)].holds(world.job(), target);
     let parity = header.slots[slot].holds(world.job(), target);
@@ -87,13 +87,15 @@ pub(super) fn damaged(
 }
 
 /// What the members of the own group found, by place, if snapshots are `len` bytes long.
-pub fn findings(world: &World, protection: &Protection, len: u64) -> Vec<Finding> {
+pub fn findings(world: &World, protection: &Protection, len: u64) -> Vec<StoreFinding> {
     let (shape, _) = protection.place(world.me());
     let finding = |(place, &pe): (usize, &Pe)| {
         let PeerStatus { bad_snapshot, bad_parity, found_len, found_empty } = world.status_of(pe);
         match found_len == len {
-            true => Finding { snapshot: bad_snapshot, parity: bad_parity, empty: found_empty == 1 },
-            false => Finding::lost(&shape.layout, place),
+            true => {
+                StoreFinding { snapshot: bad_snapshot, parity: bad_parity, empty: found_empty == 1 }
+            }
+            false => StoreFinding::lost(&shape.layout, place),
         }
     };
     shape.members.iter().enumerate().map(finding).collect()
@@ -103,7 +105,7 @@ pub fn findings(world: &World, protection: &Protection, len: u64) -> Vec<Finding
 pub fn check(
     world: &World,
     protection: &Protection,
-    findings: &[Finding],
+    findings: &[StoreFinding],
 ) -> Result<(), Unrecoverable> {
     let group = protection.plan.of[world.me().at()].group;
     let (shape, keeps) = (&protection.shapes[group], protection.mode.keeps_snapshot());
@@ -111,7 +113,7 @@ pub fn check(
 }
 
 /// True if the own snapshot misses something that was found.
-pub fn misses_snapshot(world: &World, protection: &Protection, findings: &[Finding]) -> bool {
+pub fn misses_snapshot(world: &World, protection: &Protection, findings: &[StoreFinding]) -> bool {
     let (shape, place) = protection.place(world.me());
     findings[place].snapshot & bits(shape.layout.chunks()) != 0
 }

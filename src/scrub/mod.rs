@@ -22,7 +22,7 @@ use std::sync::Once;
 use std::time::Instant;
 
 use raidshmem_core::layout::{STAMP, TILE};
-use raidshmem_core::message::{Report, Scrubbed};
+use raidshmem_core::message::{ProgressReport, Scrubbed};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_sys::lock;
@@ -145,7 +145,7 @@ impl Scrub {
         }
         if self.patrol.may_report() {
             let (pe, part) = (self.world.me(), spot.name().to_owned());
-            self.world.members.report(Report::Damaged { pe, number, part, from });
+            self.world.members.report(ProgressReport::Damaged { pe, number, part, from });
         }
     }
 

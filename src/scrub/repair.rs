@@ -5,7 +5,7 @@ use raidshmem_core::layout::TILE;
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
-use raidshmem_segment::header::Record;
+use raidshmem_segment::header::RegionRecord;
 use raidshmem_sys::lock;
 
 use super::patrol::Spot;
@@ -18,7 +18,7 @@ pub fn records<'a>(
     segments: &'a Segments,
     protection: &Protection,
     number: CheckpointNumber,
-) -> [&'a Record; 2] {
+) -> [&'a RegionRecord; 2] {
     let header = segments.own().header();
     [&header.snapshots[protection.snapshot_of(number)], &header.slots[protection.slot_of(number)]]
 }

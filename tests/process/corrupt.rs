@@ -10,7 +10,7 @@ use std::mem::size_of;
 
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::placement::Domains;
-use raidshmem_core::plan::{self, Finding};
+use raidshmem_core::plan::{self, StoreFinding};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::settings::Settings;
 use raidshmem_core::store::protection::Protection;
@@ -78,7 +78,7 @@ impl Rules {
     /// borne.
     fn verdict(&self, damage: &[(usize, Spot)], lost: &[usize]) -> Option<String> {
         let shape = &self.protection.shapes[0];
-        let mut findings = [Finding::default(); PES];
+        let mut findings = [StoreFinding::default(); PES];
         for &(pe, spot) in damage {
             match spot {
                 Spot::Snapshot(tile, _) => findings[pe].snapshot |= 1 << (tile / self.per_chunk()),
@@ -86,7 +86,7 @@ impl Rules {
             }
         }
         for &pe in lost {
-            findings[pe] = Finding::lost(&shape.layout, self.protection.place(Pe::of(pe)).1);
+            findings[pe] = StoreFinding::lost(&shape.layout, self.protection.place(Pe::of(pe)).1);
             if self.is_rebuilt(pe, damage, findings) {
                 findings[pe].snapshot = 0;
             }
@@ -94,19 +94,27 @@ impl Rules {
         self.check(&findings)
     }
 
-    fn check(&self, findings: &[Finding; PES]) -> Option<String> {
+    fn check(&self, findings: &[StoreFinding; PES]) -> Option<String> {
         let shape = &self.protection.shapes[0];
-        let of_group: Vec<Finding> = shape.members.iter().map(|&pe| findings[pe.at()]).collect();
+        let of_group: Vec<StoreFinding> =
+            shape.members.iter().map(|&pe| findings[pe.at()]).collect();
         let checked = plan::check(0, &shape.layout, &shape.members, &of_group, true);
         checked.err().map(|error| error.to_string())
     }
 
     /// Whether the lost PE has its snapshot back before anybody comes upon damage: when nothing was
     /// checked, and none of the tiles that are decoded is made of a damaged one.
-    fn is_rebuilt(&self, pe: usize, damage: &[(usize, Spot)], mut found: [Finding; PES]) -> bool {
+    fn is_rebuilt(
+        &self,
+        pe: usize,
+        damage: &[(usize, Spot)],
+        mut found: [StoreFinding; PES],
+    ) -> bool {
         let (shape, place) = self.protection.place(Pe::of(pe));
-        (0..PES).filter(|&other| other != pe).for_each(|other| found[other] = Finding::default());
-        let of_group: Vec<Finding> = shape.members.iter().map(|&pe| found[pe.at()]).collect();
+        (0..PES)
+            .filter(|&other| other != pe)
+            .for_each(|other| found[other] = StoreFinding::default());
+        let of_group: Vec<StoreFinding> = shape.members.iter().map(|&pe| found[pe.at()]).collect();
         let damaged = |pe: usize, parity: bool, tile: usize| {
             damage.iter().any(|&(other, spot)| match spot {
                 Spot::Snapshot(at, _) => (other, false, at) == (pe, parity, tile),

@@ -75,6 +75,23 @@ fn statics_go_back_and_what_is_libc_s_does_not() {
     }
 }
 
+/// Without the options of `oshcc` the loader goes on writing between the statics.
+#[test]
+fn statics_of_a_program_that_is_bound_lazily_go_back() {
+    for flags in [&[][..], &["-no-pie", "-fno-pie"], &["-Wl,-z,norelro"]] {
+        let program = super::support::lazily_bound("statics", flags);
+        for words in ["--kill 1@4:before", "--nodes 4 --kill-node 1@4:before"] {
+            let words: Vec<&str> = words.split_whitespace().collect();
+            let job = Job::new(4).mode("raid5").args(&words);
+            let outcome = job.program(&program, &["-x", "last"]).run();
+            line(&outcome, "statics ok");
+            for pe in 0..4 {
+                line_of_the_last_step(&outcome, pe);
+            }
+        }
+    }
+}
+
 /// Output works in survivors and substitutes to the end.
 #[track_caller]
 fn line_of_the_last_step(outcome: &Outcome, pe: usize) {

@@ -7,7 +7,7 @@ use raidshmem_core::protocol::At;
 use raidshmem_core::protocol::brought::Brought;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::site::{Called, Calls};
-use raidshmem_core::tree::post::{Stage, WORDS, Way, open, seal};
+use raidshmem_core::tree::post::{MeetingId, WORDS, Way, open, seal};
 use raidshmem_segment::words::{Line, SiteWords, Words};
 
 use super::support::stall::let_on;
@@ -145,7 +145,7 @@ fn two_numbers_in_one_checkpoint_are_one_error_that_names_both_places() {
     assert_eq!(call, first, "its first checkpoint");
     let at = offset_of!(Words, posts) + Way::Up as usize * size_of::<Line<[u64; WORDS]>>();
     let words: [u64; WORDS] = std::array::from_fn(|index| word(at + index * 8));
-    let stage = Stage::of(words[0]);
+    let stage = MeetingId::of(words[0]);
     let body = open(&words, stage, Way::Up).expect("it has posted");
     let Brought::Intents(intents, calls) = Brought::read(At::BarrierQ, &body, None) else {
         panic!("it says what it saves");

@@ -8,7 +8,7 @@ use std::fs::OpenOptions;
 use std::mem::{offset_of, size_of};
 
 use raidshmem_core::layout::TILE;
-use raidshmem_segment::header::{Header, Record};
+use raidshmem_segment::header::{Header, RegionRecord};
 
 use super::support::image::{self, Image};
 use super::support::{Job, Outcome, has_ucx, program};
@@ -183,10 +183,10 @@ fn only_the_agreed_one_is_believed() {
             image.write(new, &image.read(old, len));
             image.write(image.layout.stamps(new), &image.read(image.layout.stamps(old), 4096));
         });
-        let at = |nth: usize| offset_of!(Header, snapshots) + nth * size_of::<Record>();
+        let at = |nth: usize| offset_of!(Header, snapshots) + nth * size_of::<RegionRecord>();
         let claimed = damaged(mode, |images| {
             let image = &images[0];
-            let record = image.read(image.layout.store + at(0), size_of::<Record>());
+            let record = image.read(image.layout.store + at(0), size_of::<RegionRecord>());
             image.write(image.layout.store + at(1), &record);
         });
         if mode == "raid5" {

@@ -2,7 +2,7 @@
 //! checked of them. Real stripes, real codes, real stamps, a few tiles at a time.
 
 use raidshmem_core::message::{Flaw, PeMessage};
-use raidshmem_core::plan::{self, Finding, Lost, bits, lost_shards};
+use raidshmem_core::plan::{self, Lost, StoreFinding, bits, lost_shards};
 use raidshmem_core::protocol::driver::OpProgress;
 use raidshmem_core::protocol::{Call, Outcome};
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
@@ -121,7 +121,7 @@ impl Job {
     pub fn verify(&mut self, p: &mut Proc) {
         let (me, target) = (p.me(), p.number);
         let (shape, place) = self.plan.protection.place(Pe::of(me));
-        let mut found = Finding::lost(&shape.layout, place);
+        let mut found = StoreFinding::lost(&shape.layout, place);
         let slot = self.plan.slot_of(target.0);
         let memory = self.memory(p, me);
         let snapshot = memory.snapshots[self.plan.snapshot_of(target.0)].record;
@@ -163,17 +163,17 @@ impl Job {
             if posted.found_len == len {
                 posted.findings
             } else {
-                Finding::lost(&shape.layout, place)
+                StoreFinding::lost(&shape.layout, place)
             }
         };
-        let findings: Vec<Finding> = shape.members.iter().enumerate().map(finding).collect();
+        let findings: Vec<StoreFinding> = shape.members.iter().enumerate().map(finding).collect();
         let lost = plan::check(group, &shape.layout, &shape.members, &findings, true).err();
         p.lost = lost.map(|lost| Lost::of(&lost, &shape.members));
         (p.len, p.findings) = (len, findings);
     }
 
     /// What was found of the own memory.
-    pub fn finding<'a>(&self, p: &'a mut Proc) -> &'a mut Finding {
+    pub fn finding<'a>(&self, p: &'a mut Proc) -> &'a mut StoreFinding {
         let (_, place) = self.plan.protection.place(Pe::of(p.me()));
         &mut p.findings[place]
     }

@@ -7,7 +7,7 @@
 use raidshmem_codec::stripe::Data;
 use raidshmem_core::mutant::Mutant;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
-use raidshmem_core::store::delta::{Changes, Next, SourceCount, StoreCounts};
+use raidshmem_core::store::delta::{Changes, SourceCount, StoreCounts, TileStep};
 
 use super::bytes::JOB;
 use super::job::Job;
@@ -62,8 +62,8 @@ impl Job {
         let next = match changes
             .next(TileIndex::of(at), SourceCount { changed: changed.len(), all: data.len() })
         {
-            Next::Carry if self.plan.broken == Broken::Rule(Mutant::KeptThoughChanged) => {
-                Next::Keep
+            TileStep::Carry if self.plan.broken == Broken::Rule(Mutant::KeptThoughChanged) => {
+                TileStep::Keep
             }
             next => next,
         };
@@ -71,26 +71,26 @@ impl Job {
         let (own, other) = (slot(p.number), slot(p.number.previous()));
         let [new, last] = [p.number, p.number.previous()].map(|number| self.stamp(p, me, number));
         let spared = match next {
-            Next::Keep => {
+            TileStep::Keep => {
                 let slots = self.plan.protection.mode.slots() as u64;
                 let old = self.stamp(p, me, p.number.before(slots));
                 self.own(p).slots[own].renew(at, &old, &new)
             }
-            Next::Carry => {
+            TileStep::Carry => {
                 let unchecked = self.plan.broken == Broken::CarriedUnchecked;
                 let from = &self.memory(p, me).slots[other];
                 let bytes = (unchecked || from.holds(at, &last)).then(|| from.tile(at).to_vec());
                 let memory = self.own(p);
                 bytes.inspect(|bytes| memory.slots[own].write(at, bytes, &new)).is_some()
             }
-            Next::Update => self.update(p, (index, step), &changed),
-            Next::Make => false,
+            TileStep::Update => self.update(p, (index, step), &changed),
+            TileStep::Make => false,
         };
-        if !spared || next == Next::Update {
+        if !spared || next == TileStep::Update {
             changes.made.insert(TileIndex::of(at));
         }
         self.ending.spared += u32::from(spared);
-        self.ending.updated += u32::from(spared && next == Next::Update);
+        self.ending.updated += u32::from(spared && next == TileStep::Update);
         p.changes = Some(changes);
         spared
     }
@@ -135,8 +135,10 @@ impl Job {
     /// stamp, or comes from the other snapshot.
     pub fn copy_tile(&mut self, p: &mut Proc, tile: usize) {
         let snapshots = self.plan.settings.snapshots as u64;
-        let next =
-            p.changes.as_ref().map_or(Next::Make, |changes| changes.next_own(TileIndex::of(tile)));
+        let next = p
+            .changes
+            .as_ref()
+            .map_or(TileStep::Make, |changes| changes.next_own(TileIndex::of(tile)));
         let stamp = |number: CheckpointNumber| self.stamp(p, p.me(), number);
         let (new, last) = (stamp(p.number), stamp(p.number.previous()));
         let old = stamp(p.number.before(snapshots));
@@ -148,12 +150,12 @@ impl Job {
         let holds = memory.snapshots[other].holds(tile, &last) || resealed;
         let snapshot = &mut memory.snapshots[own];
         match next {
-            Next::Keep if resealed => {
+            TileStep::Keep if resealed => {
                 let bytes = snapshot.tile(tile).to_vec();
                 snapshot.write(tile, &bytes, &new);
             }
-            Next::Keep if snapshot.renew(tile, &old, &new) => {}
-            Next::Carry if holds => snapshot.write(tile, &carried, &new),
+            TileStep::Keep if snapshot.renew(tile, &old, &new) => {}
+            TileStep::Carry if holds => snapshot.write(tile, &carried, &new),
             _ => {
                 let bytes = memory.live_tile(tile);
                 memory.snapshots[own].write(tile, &bytes, &new);

@@ -1,7 +1,7 @@
 //! Deaths of processes and nodes, and flipped bits, as the plan says and as many as it may.
 
 use raidshmem_core::ended::Ended;
-use raidshmem_core::membership::Event;
+use raidshmem_core::membership::MembershipEvent;
 use raidshmem_core::message::PeMessage;
 use raidshmem_core::protocol::At;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
@@ -101,7 +101,7 @@ impl Job {
             self.procs[by.0 as usize].blocked = Some((pe, incarnation.0));
         }
         let what = PeMessage::Suspect { pe: Pe::of(pe), incarnation };
-        self.up(by.1, Event::Said { proc: by.0, what });
+        self.up(by.1, MembershipEvent::Said { proc: by.0, what });
         true
     }
 
@@ -120,7 +120,7 @@ impl Job {
     pub fn give_opinion(&mut self, by: u32, about: u32) {
         let hears = self.nodes[about as usize].alive && !self.is_parted(about);
         let alive = hears && !self.plan.chance.one_in(3);
-        self.up(by, Event::Opinion { by, about, alive });
+        self.up(by, MembershipEvent::Opinion { by, about, alive });
     }
 
     /// PEs whose memory is on a node.

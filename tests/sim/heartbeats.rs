@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use raidshmem_core::detector::{
-    Act, Decision, FailureDetector, Monitor, News, Observation, Timing,
+    DetectorAction, FailureDetector, Monitor, MonitorAction, News, Observation, Timing,
 };
 use raidshmem_core::ended::Ended;
-use raidshmem_core::membership::Event;
+use raidshmem_core::membership::MembershipEvent;
 use raidshmem_core::message::{Beat, Party};
 use raidshmem_core::mutant::Mutant;
 
@@ -127,7 +127,7 @@ impl Job {
                 let Some(watch) = detector.watches.get_mut(&node) else { return };
                 // As the agent does: who comes too late to his own lease hears nothing any more.
                 let mut acts = watch.tick(now);
-                if !acts.contains(&Act::Die) {
+                if !acts.contains(&MonitorAction::Die) {
                     acts.extend(watch.handle(now, news));
                 }
                 self.carry_out(node, acts);
@@ -140,11 +140,11 @@ impl Job {
         }
     }
 
-    fn carry_out(&mut self, node: u32, acts: Vec<Act>) {
+    fn carry_out(&mut self, node: u32, acts: Vec<MonitorAction>) {
         let me = Party::Node(node);
         for act in acts {
             let (about, observation) = match act {
-                Act::Beat { to: Party::Node(to), beat } => {
+                MonitorAction::Beat { to: Party::Node(to), beat } => {
                     self.beat(
                         me,
                         Party::Node(to),
@@ -152,11 +152,13 @@ impl Job {
                     );
                     continue;
                 }
-                Act::Die => return self.lease_is_over(node),
-                Act::Beat { beat, .. } => (node, Observation::Beat { beat }),
-                Act::Accuse { node: about } => (about, Observation::Accused { by: node }),
-                Act::Withdraw { node: about } => (about, Observation::Withdrawn { by: node }),
-                Act::Opinion { node: about, alive } => {
+                MonitorAction::Die => return self.lease_is_over(node),
+                MonitorAction::Beat { beat, .. } => (node, Observation::Beat { beat }),
+                MonitorAction::Accuse { node: about } => (about, Observation::Accused { by: node }),
+                MonitorAction::Withdraw { node: about } => {
+                    (about, Observation::Withdrawn { by: node })
+                }
+                MonitorAction::Opinion { node: about, alive } => {
                     (about, Observation::Opinion { by: node, alive })
                 }
             };
@@ -206,23 +208,25 @@ impl Job {
         self.at(time, What::Heartbeat(heartbeat));
     }
 
-    fn decided(&mut self, decisions: Vec<Decision>) {
+    fn decided(&mut self, decisions: Vec<DetectorAction>) {
         for decision in decisions {
             let (node, news) = match decision {
-                Decision::Beat { node, beat } => (node, News::Beat { from: Party::Launcher, beat }),
-                Decision::Ask { witness, node } => (witness, News::Ask { node }),
-                Decision::Ring { nodes } => {
+                DetectorAction::Beat { node, beat } => {
+                    (node, News::Beat { from: Party::Launcher, beat })
+                }
+                DetectorAction::Ask { witness, node } => (witness, News::Ask { node }),
+                DetectorAction::Ring { nodes } => {
                     for &node in &nodes {
                         let news = News::Ring { nodes: nodes.clone() };
                         self.beat(Party::Launcher, Party::Node(node), Heartbeat::News(node, news));
                     }
                     continue;
                 }
-                Decision::Declare { node, .. } => {
+                DetectorAction::Declare { node, .. } => {
                     self.declared(node);
                     continue;
                 }
-                Decision::CutOff { .. } | Decision::AsymmetricLink { .. } => continue,
+                DetectorAction::CutOff { .. } | DetectorAction::AsymmetricLink { .. } => continue,
             };
             self.beat(Party::Launcher, Party::Node(node), Heartbeat::News(node, news));
         }
@@ -251,6 +255,6 @@ impl Job {
             self.lost.insert(pe);
         }
         self.note(|| format!("launcher: node {node} is declared lost"));
-        self.deliver(Event::NodeLost { node });
+        self.deliver(MembershipEvent::NodeLost { node });
     }
 }

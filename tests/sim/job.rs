@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
 use raidshmem_core::ended::Ended;
-use raidshmem_core::membership::{Action, Event, Membership, Shape};
+use raidshmem_core::membership::{Action, Membership, MembershipEvent, Shape};
 use raidshmem_core::message::{Down, PeMessage, ProcId, Welcome};
 use raidshmem_core::mutant::Mutant;
 use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
@@ -36,7 +36,7 @@ pub enum What {
     /// A message reaches an agent.
     Down(u32, Down),
     /// A message reaches the launcher.
-    Up(Event),
+    Up(MembershipEvent),
     /// Words arrive in a mailbox.
     Mailbox(Box<Transfer>),
     /// A view appears on a node's page.
@@ -311,7 +311,7 @@ impl Job {
             What::ProcessDies(proc, how) => self.process_dies(proc, how),
             What::NodeGone(node) => {
                 self.note(|| format!("launcher: node {node} is lost"));
-                self.deliver(Event::NodeLost { node });
+                self.deliver(MembershipEvent::NodeLost { node });
             }
             What::Fault(index) => self.strike(index),
             What::CutShort => {
@@ -323,11 +323,11 @@ impl Job {
 
     // ---- launcher -----------------------------------------------------------------------------
 
-    pub fn deliver(&mut self, event: Event) {
-        if let Event::Said { what: PeMessage::Verdict { words, .. }, .. } = &event {
+    pub fn deliver(&mut self, event: MembershipEvent) {
+        if let MembershipEvent::Said { what: PeMessage::Verdict { words, .. }, .. } = &event {
             self.verdicts.insert(words.clone());
         }
-        if let Event::MemoryMade { pe, memory } = &event {
+        if let MembershipEvent::MemoryMade { pe, memory } = &event {
             let (of_pe, memory) = (&mut self.memories[pe.at()], *memory as usize);
             if of_pe.len() <= memory {
                 of_pe.resize(memory + 1, Memory::default());
@@ -360,7 +360,7 @@ impl Job {
                         *old = Memory::default();
                     }
                     let later = self.now + self.delay(self.plan.message);
-                    self.at(later, What::Up(Event::Wiped { pe, memory }));
+                    self.at(later, What::Up(MembershipEvent::Wiped { pe, memory }));
                 }
                 Action::End { status, words } => {
                     self.note(|| format!("launcher: the job ends, {status} {words:?}"));
@@ -368,7 +368,7 @@ impl Job {
                     self.over = true;
                 }
                 Action::Rest { pe, ms } => {
-                    self.at(self.now + ms, What::Up(Event::Rested { pe }));
+                    self.at(self.now + ms, What::Up(MembershipEvent::Rested { pe }));
                 }
                 Action::KillNode { .. } | Action::Lost { .. } => {}
                 Action::Say(_) | Action::Tell(_) => {}
@@ -398,14 +398,16 @@ impl Job {
 
     fn obey(&mut self, node: u32, message: Down) {
         match message {
-            Down::MakeMemory { pe, memory } => self.up(node, Event::MemoryMade { pe, memory }),
+            Down::MakeMemory { pe, memory } => {
+                self.up(node, MembershipEvent::MemoryMade { pe, memory })
+            }
             Down::Start { proc, .. } => {
                 while self.procs.len() <= proc as usize {
                     let id = self.procs.len() as ProcId;
                     self.procs.push(Proc::new(id));
                 }
                 self.procs[proc as usize].start(node);
-                self.up(node, Event::Said { proc, what: PeMessage::Hello });
+                self.up(node, MembershipEvent::Said { proc, what: PeMessage::Hello });
             }
             Down::Assign { proc, welcome } => self.assign(proc, &welcome),
             Down::Show(view) => {
@@ -416,9 +418,9 @@ impl Job {
                 } else {
                     self.show(node, number);
                 }
-                self.up(node, Event::Shown { node, number });
+                self.up(node, MembershipEvent::Shown { node, number });
             }
-            Down::Look { proc } => self.up(node, Event::Looked { proc }),
+            Down::Look { proc } => self.up(node, MembershipEvent::Looked { proc }),
             Down::Kill { proc } => self.end_suspect(proc),
             Down::Ask { node: about } => self.give_opinion(node, about),
             Down::Finish => {
@@ -437,7 +439,7 @@ impl Job {
             self.procs[proc as usize].take(welcome, mapped);
             let node = self.procs[proc as usize].node;
             let what = PeMessage::Address { address: Vec::new() };
-            self.up(node, Event::Said { proc, what });
+            self.up(node, MembershipEvent::Said { proc, what });
             self.wake(proc);
         }
     }
@@ -460,7 +462,7 @@ impl Job {
     }
 
     /// An agent tells the launcher something.
-    pub fn up(&mut self, node: u32, event: Event) {
+    pub fn up(&mut self, node: u32, event: MembershipEvent) {
         if self.is_parted(node) {
             return;
         }
@@ -493,7 +495,7 @@ impl Job {
         let killed = matches!(how, Ended::Killed(_));
         self.ending.late |= killed && self.procs.iter().any(|proc| proc.number >= last);
         if self.nodes[node as usize].alive {
-            self.up(node, Event::Ended { proc, how });
+            self.up(node, MembershipEvent::Ended { proc, how });
         }
     }
 

@@ -13,8 +13,8 @@ use raidshmem_core::protocol::brought::Brought;
 use raidshmem_core::protocol::meeting;
 use raidshmem_core::quantity::{Incarnation, Pe, ViewNumber};
 use raidshmem_core::tree::Tree;
-use raidshmem_core::tree::meeting::{Meeting, Next};
-use raidshmem_core::tree::post::{self, FIRST, Stage, WORDS, Way};
+use raidshmem_core::tree::meeting::{Meeting, MeetingStep};
+use raidshmem_core::tree::post::{self, FIRST, MeetingId, WORDS, Way};
 
 use super::job::{Job, What};
 use super::memory::Posted;
@@ -62,10 +62,10 @@ pub struct Meetings {
     /// Checkpoints begun since the last reset.
     pub checkpoints: u64,
     /// The last meeting of a recovery that is over.
-    last: Option<Stage>,
+    last: Option<MeetingId>,
     /// What all brought to the meeting that settles, in that view.
     settled: Option<Brought>,
-    now: Option<(Stage, Meeting<Brought>)>,
+    now: Option<(MeetingId, Meeting<Brought>)>,
 }
 
 impl Job {
@@ -164,7 +164,7 @@ impl Job {
             p.meetings.checkpoints += 1;
             FIRST + p.meetings.checkpoints
         });
-        let stage = Stage { view: p.view.number, number };
+        let stage = MeetingId { view: p.view.number, number };
         let goes_on = p.meetings.last < Some(stage);
         let tree = &self.tree(p.view.number)[p.me()];
         p.meetings.now = goes_on.then(|| (stage, Meeting::begin(tree, own)));
@@ -190,7 +190,7 @@ impl Job {
                 post::open(&words, stage, way).map(|body| Brought::read(at, &body, None))
             };
             let tree = &self.tree(p.view.number)[me];
-            let Next::Post(way) = now.advance(tree, read) else { break };
+            let MeetingStep::Post(way) = now.advance(tree, read) else { break };
             let to = match way {
                 Way::Up => tree.parent.as_slice(),
                 Way::Down => &tree.children,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use raidshmem_core::layout::STAMP;
-use raidshmem_core::plan::Finding;
+use raidshmem_core::plan::StoreFinding;
 use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 use raidshmem_core::store::delta::TileSet;
 use raidshmem_core::store::phase::Phase;
@@ -91,7 +91,7 @@ pub struct Posted {
     pub phase: u64,
     /// Checkpoint decided on, plus one.
     pub decision: u64,
-    pub findings: Finding,
+    pub findings: StoreFinding,
     pub found_len: usize,
     /// It is in `shmem_finalize`.
     pub ending: bool,

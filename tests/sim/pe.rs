@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use raidshmem_core::ended::Ended;
 use raidshmem_core::ended::UNRECOVERABLE;
-use raidshmem_core::membership::Event;
+use raidshmem_core::membership::MembershipEvent;
 use raidshmem_core::message::{PeMessage, ProcId, Welcome};
-use raidshmem_core::plan::{Finding, Lost, Unrecoverable};
+use raidshmem_core::plan::{Lost, StoreFinding, Unrecoverable};
 use raidshmem_core::protocol::brought::{Brought, Found};
 use raidshmem_core::protocol::driver::{Driver, StepResult};
 use raidshmem_core::protocol::{At, Call};
@@ -77,7 +77,7 @@ pub struct Proc {
     /// It has computed since then.
     pub written: bool,
     /// What the members of its group found, by place.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<StoreFinding>,
     /// The own group, if it is lost.
     pub lost: Option<Lost>,
     pub meetings: Meetings,
@@ -294,7 +294,7 @@ impl Job {
 
     pub fn say(&mut self, p: &Proc, what: PeMessage) {
         if self.nodes[p.node as usize].alive {
-            self.up(p.node, Event::Said { proc: p.id, what });
+            self.up(p.node, MembershipEvent::Said { proc: p.id, what });
         }
     }
 

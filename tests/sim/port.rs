@@ -1,7 +1,7 @@
 //! The port of a simulated process: what the driver's operations do to small memory. An operation
 //! that others can see is a step of its own; long ones take several.
 
-use raidshmem_core::message::{PeMessage, Report};
+use raidshmem_core::message::{PeMessage, ProgressReport};
 use raidshmem_core::mutant::{self, Mutant};
 use raidshmem_core::plan::Lost;
 use raidshmem_core::protocol::brought::{Brought, Found, is_in_tree};
@@ -129,7 +129,7 @@ impl Hands<'_> {
         if p.me() == 0 {
             let (number, bytes) = (p.number, p.len as u64);
             let (parity_bytes, micros, found) = (0, 0, None);
-            let report = Report::Checkpoint { number, bytes, parity_bytes, micros, found };
+            let report = ProgressReport::Checkpoint { number, bytes, parity_bytes, micros, found };
             job.say(p, PeMessage::Report(report));
         }
     }
@@ -138,7 +138,7 @@ impl Hands<'_> {
         let (job, p) = (&mut *self.job, &mut *self.p);
         p.joined = p.view.number;
         if p.me() == 0 {
-            let report = Report::Resumed { number: p.number, micros: 0 };
+            let report = ProgressReport::Resumed { number: p.number, micros: 0 };
             job.say(p, PeMessage::Report(report));
         }
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::str::FromStr;
 
-use raidshmem_core::inject::{FaultTarget, Point, Rule};
+use raidshmem_core::inject::{FaultTarget, InjectedFault, Point};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 
 use super::support::random::Random;
@@ -26,7 +26,7 @@ pub struct Schedule {
     pub adopt: bool,
     pub nodes: usize,
     pub spares: usize,
-    pub rules: Vec<Rule>,
+    pub rules: Vec<InjectedFault>,
 }
 
 /// What may come of a schedule beside the right bytes.
@@ -73,7 +73,7 @@ impl Schedule {
     }
 
     /// PEs that a rule takes away, as they are placed at the start.
-    fn taken(&self, rule: &Rule) -> BTreeSet<usize> {
+    fn taken(&self, rule: &InjectedFault) -> BTreeSet<usize> {
         match rule.target {
             FaultTarget::Pe(pe) => BTreeSet::from([pe.at()]),
             FaultTarget::Stop(_) => BTreeSet::new(),
@@ -89,7 +89,7 @@ impl Schedule {
     /// costs nothing, if what it leaves is whole: it is not when the other PEs had still to copy
     /// what was decided, that is, after a loss in `encode` or `encoded`.
     pub fn allowed(&self) -> Allowed {
-        let with_node = |rule: &Rule| matches!(rule.target, FaultTarget::Node(_));
+        let with_node = |rule: &InjectedFault| matches!(rule.target, FaultTarget::Node(_));
         let concerned: BTreeSet<usize> = self.rules.iter().flat_map(|r| self.taken(r)).collect();
         let (first, others) = self.rules.split_first().expect("one loss at least");
         let nodes = self.rules.iter().filter(|rule| with_node(rule)).map(|rule| rule.target);
@@ -121,14 +121,18 @@ impl Schedule {
                     if with_node { FaultTarget::Node(at) } else { FaultTarget::Pe(Pe::of(at)) }
                 };
                 for (point, at) in steps(|point| !point.is_recovery()) {
-                    let first =
-                        Rule { target: target(at), checkpoint: CheckpointNumber(FIRST), point };
+                    let first = InjectedFault {
+                        target: target(at),
+                        checkpoint: CheckpointNumber(FIRST),
+                        point,
+                    };
                     let nodes = if with_node { PES } else { 1 };
                     let mode = mode.to_owned();
                     let one = Schedule { mode, adopt, nodes, spares: 0, rules: vec![first] };
                     let second = |(point, at)| {
                         // The recovery may go back to the checkpoint before: one of the two fires.
-                        let rule = |checkpoint| Rule { target: target(at), checkpoint, point };
+                        let rule =
+                            |checkpoint| InjectedFault { target: target(at), checkpoint, point };
                         let rules = vec![
                             first,
                             rule(CheckpointNumber(FIRST - 1)),
@@ -157,7 +161,11 @@ impl Schedule {
                 false => FaultTarget::Pe(Pe::of(random.below(PES))),
             };
             let point = *random.one(&Point::ALL);
-            Rule { target, checkpoint: CheckpointNumber(2 + random.below(7) as u64), point }
+            InjectedFault {
+                target,
+                checkpoint: CheckpointNumber(2 + random.below(7) as u64),
+                point,
+            }
         });
         let rules = rules.collect();
         let mode = (*random.one(&["raid4", "raid5", "rs"])).to_owned();

@@ -49,6 +49,29 @@ fn build(name: &str, options: &[&str], target: &str) -> PathBuf {
     compile(&source, &folder.join(target), options)
 }
 
+/// The program `name` of `tests/c`, linked without the options of `oshcc`: bound lazily.
+pub fn lazily_bound(name: &str, options: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
+    std::fs::create_dir_all(&folder).expect("a folder for programs");
+    let target = folder.join(format!("{name}-lazy{}", options.concat()));
+    let flags = |what: &str| -> Vec<String> {
+        let told =
+            Command::new(env!("CARGO_BIN_EXE_oshcc")).arg(what).output().expect("oshcc runs");
+        let told = String::from_utf8(told.stdout).expect("options are text");
+        told.split_whitespace().filter(|word| *word != "-Wl,-z,now").map(str::to_owned).collect()
+    };
+    let status = Command::new("cc")
+        .args(["-O1", "-g", "-Wl,-z,lazy", "-o"])
+        .args([&target, &source.with_extension("c")])
+        .args(options)
+        .args(flags("--showme:compile"))
+        .args(flags("--showme:link"))
+        .status();
+    assert!(status.is_ok_and(|status| status.success()), "cc {}", source.display());
+    target
+}
+
 /// The program of a source of a test's own.
 pub fn compiled(source: &Path, target: &Path) -> PathBuf {
     compile(source, target, &[])

@@ -15,7 +15,7 @@ use raidshmem_core::page::PAGE;
 use raidshmem_core::protocol::{ALL, meeting};
 use raidshmem_core::rounds::LEVELS;
 use raidshmem_core::store::phase::Phase;
-use raidshmem_core::tree::post::{Stage, WORDS, Way};
+use raidshmem_core::tree::post::{MeetingId, WORDS, Way};
 use raidshmem_segment::header::Header;
 use raidshmem_segment::words::{Barrier, BarrierCounter, Line, Words};
 use rustix::fs::{SeekFrom, seek};
@@ -133,7 +133,7 @@ impl Image {
         let header = |at| self.word(self.layout.store + at);
         let post = |way: Way| {
             let each = size_of::<Line<[u64; WORDS]>>();
-            Stage::of(self.word(offset_of!(Words, posts) + way as usize * each))
+            MeetingId::of(self.word(offset_of!(Words, posts) + way as usize * each))
         };
         let last = post(Way::Up).max(post(Way::Down));
         let at = ALL.into_iter().find(|&at| meeting(at) == Some(last.number));

@@ -1,12 +1,23 @@
-//! One word names one type: where a word once named several, one definition may bear it. And a PE
-//! and a tile have types of their own, which no bare number takes the place of.
+//! One word names one type in a crate, and some words name one type in all of them. And a PE and a
+//! tile have types of their own, which no bare number takes the place of.
 //!
 //! Left out: types of tests, of benchmarks and of examples.
 
-use super::{CRATES, File, code_only, expect_none, line_of, rust, snippet, words};
-use crate::pure::test_modules;
+use std::collections::BTreeMap;
 
-/// Words that each named several types.
+use super::code::{code_only, line_of, words};
+use super::files::{CRATES, File, expect_none, rust, snippet};
+use super::pure::test_modules;
+
+/// Folders whose types may bear the names of those that they stand for, and why.
+const MIRRORS: &[(&str, &str)] = &[
+    ("crates/core/src/protocol/explore/", "a model for the explorer, in the words of its machine"),
+    ("crates/core/src/replay/explore/", "the same"),
+    ("src/capi/", "the C interface, in the words of the specification"),
+    ("src/shmem/", "the safe interface, in the words of the model that it wraps"),
+];
+
+/// Words that name one type in all crates.
 const ONCE: &[&str] = &[
     "Entry", "Found", "Gate", "Job", "Link", "Memory", "Part", "Pe", "Place", "Plan", "Progress",
     "Said", "Shape", "Site", "State", "Step", "Target", "Watch", "Way",
@@ -19,9 +30,9 @@ const BARE: &[(&str, &str)] = &[
     ("src/shmem/", "the interface for programs, which count in `usize`"),
 ];
 
-/// The names of the types that are defined at the start of a line: those of modules, not those
-/// that a trait or a function has for itself.
-fn defined(file: &File) -> Vec<String> {
+/// The names of the types that are defined at the start of a line, and whether other files see
+/// them: those of modules, not those that a trait or a function has for itself.
+fn defined(file: &File) -> Vec<(String, bool)> {
     let code = code_only(&file.text);
     let kinds = ["struct", "enum", "trait", "type", "union"];
     let name = |line: &str| {
@@ -31,20 +42,29 @@ fn defined(file: &File) -> Vec<String> {
         let part = |c: &char| c.is_alphanumeric() || *c == '_';
         let before = all[..kind].concat();
         let name = all.get(kind + 1).filter(|_| before.is_empty() || before.starts_with("pub"))?;
-        Some(name.chars().take_while(part).collect())
+        Some((name.chars().take_while(part).collect(), !before.is_empty()))
     };
     code.lines().filter(|line| !line.starts_with(' ')).filter_map(name).collect()
 }
 
-/// What is wrong with the names in `files`.
+/// What is wrong with the names in `files`, those that other files see or that are in [`ONCE`].
 fn doubled(files: &[File]) -> Vec<String> {
-    let has = |name: &&str, file: &&File| defined(file).iter().any(|defined| defined == name);
-    let places = |name: &&str| -> Vec<&str> {
-        files.iter().filter(|file| has(name, file)).map(|file| file.path.as_str()).collect()
-    };
-    let all = ONCE.iter().map(|name| (name, places(name)));
-    let wrong = all.filter(|(_, places)| places.len() > 1);
-    wrong.map(|(name, places)| format!("{name} names a type in {}", places.join(", "))).collect()
+    let once = |name: &String| ONCE.contains(&name.as_str());
+    let mirror = |file: &&File| MIRRORS.iter().any(|(folder, _)| file.path.starts_with(folder));
+    let mut places: BTreeMap<(String, &str), Vec<&str>> = BTreeMap::new();
+    for file in files {
+        let own = CRATES.iter().find(|root| file.path.starts_with(&format!("{root}/")));
+        for (name, seen) in defined(file) {
+            let within = if once(&name) { "all crates" } else { own.copied().unwrap_or_default() };
+            if once(&name) || seen && !mirror(&file) {
+                places.entry((name, within)).or_default().push(&file.path);
+            }
+        }
+    }
+    let wrong = places.into_iter().filter(|(_, places)| places.len() > 1);
+    wrong
+        .map(|((name, _), places)| format!("{name} names a type in {}", places.join(", ")))
+        .collect()
 }
 
 /// Parameters and fields of a source that are a PE or a tile, and a bare number.
@@ -112,10 +132,20 @@ fn bare_numbers_are_found() {
 
 #[test]
 fn words_of_two_types_are_found() {
-    let one =
-        snippet("pub struct Gate(u8);\n    struct Link;\nuse a::Link;\nfn f(gate: Gate) {}\n");
-    assert_eq!(defined(&one), ["Gate"]);
-    let two = snippet("pub(in crate::a) enum Gate {\n}\ntype Link = u8;\n");
-    assert_eq!(defined(&two), ["Gate", "Link"]);
-    assert_eq!(doubled(&[one, two]).len(), 1);
+    let here = |path: &str, text: &str| File { path: path.into(), text: text.into() };
+    let names = |file: &File| defined(file).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let one = "pub struct Gate(u8);\n    struct Link;\nuse a::Link;\nfn f(gate: Gate) {}\n";
+    assert_eq!(names(&snippet(one)), ["Gate"]);
+    let two = "pub(in crate::a) enum Gate {\n}\ntype Link = u8;\n";
+    assert_eq!(names(&snippet(two)), ["Gate", "Link"]);
+    let both = |a: &str, b: &str| doubled(&[here(a, one), here(b, two)]).len();
+    assert_eq!(both("src/a.rs", "crates/core/src/b.rs"), 1, "a word of all crates");
+    let both = |a: &str, b: &str, first: &str, second: &str| {
+        doubled(&[here(a, first), here(b, second)]).len()
+    };
+    let (shared, own) = ("pub(crate) struct Lorry;", "struct Lorry;");
+    assert_eq!(both("src/a.rs", "src/b.rs", shared, shared), 1);
+    assert_eq!(both("src/a.rs", "src/b.rs", shared, own), 0, "nobody else sees it");
+    assert_eq!(both("src/a.rs", "codec/src/b.rs", shared, shared), 0, "another crate");
+    assert_eq!(both("src/a.rs", "src/shmem/b.rs", shared, shared), 0, "it stands for the other");
 }

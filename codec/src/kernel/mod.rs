@@ -66,7 +66,7 @@ impl Kernel {
     }
 
     /// `dst = XOR of all sources`; zeros if there is none, a copy if there is one. Writes `dst`
-    /// once however many sources there are.
+    /// once however many sources there are. What the XOR kernel is measured by.
     ///
     /// # Panics
     /// If the lengths differ.

@@ -13,7 +13,7 @@ use crate::library::is_system;
 use crate::liveness::Liveness;
 use crate::memory::Memory;
 use crate::names::Names;
-use crate::objects::{Beyond, Kind, Objects, Routines};
+use crate::objects::{Beyond, ObjectKind, Objects, Routines};
 use crate::points::{OUTSIDE, Object};
 use crate::program::{Program, Site};
 use crate::reach::{self, Before};
@@ -26,7 +26,7 @@ use crate::uses::Uses;
 
 /// Why a program cannot be analysed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum AdviseError {
     /// Not all of it was given.
     #[error("no function main in these files: expected all files of one program")]
     NoMain,
@@ -56,7 +56,7 @@ struct Facts<'m, 'p> {
 /// # Errors
 ///
 /// If there is no `main`.
-pub fn advise(modules: Vec<Module>, routines: &Routines) -> Result<Report, Error> {
+pub fn advise(modules: Vec<Module>, routines: &Routines) -> Result<Report, AdviseError> {
     study(modules, routines, Scope::Program, &Given::new()).map(|found| found.0)
 }
 
@@ -80,14 +80,14 @@ pub fn study(
     routines: &Routines,
     scope: Scope,
     given: &Given,
-) -> Result<(Report, Leave), Error> {
+) -> Result<(Report, Leave), AdviseError> {
     let program = Program::link(modules);
     if !program.functions.iter().any(|function| function.name == "main") {
-        return Err(Error::NoMain);
+        return Err(AdviseError::NoMain);
     }
     let memory = Memory::new(Objects::new(&program, routines));
     if let Some(name) = stranger(&memory, given) {
-        return Err(Error::NoVariable(name.to_owned()));
+        return Err(AdviseError::NoVariable(name.to_owned()));
     }
     let steps = Steps::new(&memory);
     let uses = Uses::new(&steps);
@@ -136,7 +136,7 @@ fn keep_buffers(memory: &Memory<'_>, always: &mut Bits) {
 /// which any PE reads; and any block of the symmetric heap, since calls that allocate may differ.
 fn anywhere(memory: &Memory<'_>, steps: &Steps) -> Bits {
     let mut found = steps.shared.clone();
-    let heap = |object: &Object| memory.objects.all[*object].kind == Kind::Symmetric;
+    let heap = |object: &Object| memory.objects.all[*object].kind == ObjectKind::Symmetric;
     if steps.shared.ones().any(|object| heap(&object)) {
         found.extend((0..memory.objects.all.len()).filter(heap));
     }
@@ -180,7 +180,7 @@ impl Facts<'_, '_> {
         let before = self.before.get(&site).cloned().unwrap_or_default();
         let kind = |object: &Object| self.memory.objects.all[*object].kind;
         let there = |object: &Object, heap: &Bits| {
-            kind(object) != Kind::Symmetric || heap.contains(*object)
+            kind(object) != ObjectKind::Symmetric || heap.contains(*object)
         };
         let made = |object: &Object| there(object, &before.made);
         let allocated = |object: &Object| there(object, &before.allocated);
@@ -228,8 +228,8 @@ impl Facts<'_, '_> {
     /// True if memory of a function that is active there, or that was allocated before.
     fn exists(&self, site: Site, chain: &BTreeSet<usize>, object: Object) -> bool {
         match self.memory.objects.all[object].kind {
-            Kind::Frame(function) => chain.contains(&function),
-            Kind::Heap => self.before.get(&site).is_some_and(|is| is.made.contains(object)),
+            ObjectKind::Frame(function) => chain.contains(&function),
+            ObjectKind::Heap => self.before.get(&site).is_some_and(|is| is.made.contains(object)),
             _ => true,
         }
     }
@@ -247,8 +247,8 @@ impl Facts<'_, '_> {
         live.into_iter().filter(move |object| {
             let kind = self.memory.objects.all[*object].kind;
             let private = match kind {
-                Kind::Heap => !self.is_exception(*object),
-                kind => matches!(kind, Kind::Frame(_) | Kind::Thread(_)),
+                ObjectKind::Heap => !self.is_exception(*object),
+                kind => matches!(kind, ObjectKind::Frame(_) | ObjectKind::Thread(_)),
             };
             private && !self.kept.contains(object) && self.exists(site, &chain, *object)
         })
@@ -308,11 +308,11 @@ impl Facts<'_, '_> {
                 continue;
             }
             let who = match found.kind {
-                restarts::Kind::Substitute => "a substitute",
+                restarts::RestartMistake::Substitute => "a substitute",
                 _ => "the program",
             };
             let message = match found.kind {
-                restarts::Kind::Count => format!(
+                restarts::RestartMistake::Count => format!(
                     "after a restart in this call the program comes to line {} with another number \
                      of checkpoint calls than a substitute, which restarts in line {}: call it at \
                      one place, or after every restart again",

@@ -26,7 +26,7 @@ use fixedbitset::FixedBitSet as Bits;
 use crate::cycles::Cycles;
 use crate::ir::{Exact, Function, Local, Op, Operand};
 use crate::memory::Memory;
-use crate::objects::Kind;
+use crate::objects::ObjectKind;
 use crate::points::Object;
 use crate::program::Site;
 use crate::routines::{Gives, Sync};
@@ -149,8 +149,8 @@ impl Whole<'_, '_> {
     fn alone(&self, object: Object) -> bool {
         let known = &self.memory.objects.all[object];
         match (known.kind, known.site) {
-            (Kind::Static(_), _) => known.single,
-            (Kind::Symmetric, Some(site)) => {
+            (ObjectKind::Static(_), _) => known.single,
+            (ObjectKind::Symmetric, Some(site)) => {
                 let gives = self.memory.objects.routine(site).map(|routine| routine.gives);
                 let chain = self.cycles.chain(site);
                 let functions: BTreeSet<usize> = chain.iter().map(|at| at.function).collect();
@@ -231,7 +231,7 @@ impl<'a, 'm, 'p> View<'a, 'm, 'p> {
         let counter = self.loaded(count, head)?;
         let known = &self.whole.memory.objects.all[counter];
         let times = u64::try_from(*times).ok().filter(|times| *times > 0)?;
-        let private = matches!(known.kind, Kind::Frame(_)) && known.single;
+        let private = matches!(known.kind, ObjectKind::Frame(_)) && known.single;
         if !private || self.whole.pointed.contains(counter) || self.defined[&on].0 != head {
             return None;
         }
@@ -380,9 +380,9 @@ impl<'a, 'm, 'p> View<'a, 'm, 'p> {
         // The pointer must be the same in all rounds.
         let changes = |variable: &Object| {
             let known = &self.whole.memory.objects.all[*variable];
-            let private = matches!(known.kind, Kind::Frame(_)) && known.single;
+            let private = matches!(known.kind, ObjectKind::Frame(_)) && known.single;
             let quiet = known.single && !self.whole.written_by_peers(*variable);
-            !(private || matches!(known.kind, Kind::Static(_)) && quiet)
+            !(private || matches!(known.kind, ObjectKind::Static(_)) && quiet)
                 || around.iter().any(|of| {
                     self.steps_in_any(of).any(|step| self.whole.step_writes(step, *variable))
                 })

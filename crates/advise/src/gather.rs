@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::ir::{Callee, Op, Operand};
 use crate::library::{self, Model, Result as Given};
-use crate::objects::{Beyond, Kind, Objects};
+use crate::objects::{Beyond, ObjectKind, Objects};
 use crate::points::{Constraints, Node, OUTSIDE, Object, Solution};
 use crate::program::{Site, Symbol};
 use crate::routines::{Gives, Routine, plain};
@@ -52,7 +52,7 @@ impl Flow {
     pub fn called_from_outside(&self, objects: &Objects<'_>) -> Vec<usize> {
         let escaped = self.solution.escaped().iter();
         let code = escaped.filter_map(|object| match objects.all[*object].kind {
-            Kind::Function(at) => Some(at),
+            ObjectKind::Function(at) => Some(at),
             _ => None,
         });
         code.collect()
@@ -410,7 +410,7 @@ impl<'o, 'p> Gather<'o, 'p> {
         }
         for object in targets {
             match self.objects.all[object].kind {
-                Kind::Function(at) if found.insert(at) => self.enter(at, &args, result),
+                ObjectKind::Function(at) if found.insert(at) => self.enter(at, &args, result),
                 _ => {}
             }
         }

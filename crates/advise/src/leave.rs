@@ -14,7 +14,7 @@ use fixedbitset::FixedBitSet as Bits;
 use crate::ir::SourceLine;
 use crate::memory::Memory;
 use crate::names::Names;
-use crate::objects::Kind;
+use crate::objects::ObjectKind;
 use crate::points::Object;
 use crate::program::Site;
 use crate::routines::{Gives, Sync};
@@ -22,7 +22,7 @@ use crate::steps::{Step, Steps};
 
 /// A variable, as the symbols of a program have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Symbol {
+pub struct VariableSymbol {
     /// Its symbol.
     pub symbol: String,
     /// The name in the source.
@@ -52,7 +52,7 @@ pub struct Blocks {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leave {
     /// All variables that checkpoints hold.
-    pub variables: Vec<Symbol>,
+    pub variables: Vec<VariableSymbol>,
     /// All lines that allocate.
     pub blocks: Vec<Blocks>,
     /// By line of a checkpoint the numbers of what is dead there.
@@ -82,10 +82,10 @@ pub fn leave(
     let lines = Lines { memory, steps };
     let mut objects: Vec<Vec<Object>> = Vec::new();
     for object in memory.saved() {
-        if let Kind::Static(global) = memory.objects.all[object].kind {
+        if let ObjectKind::Static(global) = memory.objects.all[object].kind {
             let known = &memory.objects.all[object];
             let is = &memory.objects.program.globals[global];
-            leave.variables.push(Symbol {
+            leave.variables.push(VariableSymbol {
                 symbol: is.name.clone(),
                 name: known.name.clone(),
                 internal: is.internal,

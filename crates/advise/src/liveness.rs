@@ -18,7 +18,7 @@ use fixedbitset::FixedBitSet as Bits;
 use crate::fills::Fills;
 use crate::ir::Op;
 use crate::memory::Memory;
-use crate::objects::Kind;
+use crate::objects::ObjectKind;
 use crate::points::OUTSIDE;
 use crate::program::Site;
 use crate::routines::Sync;
@@ -67,7 +67,7 @@ impl Liveness {
         let none = Bits::with_capacity(objects);
         let mut frames = vec![none.clone(); functions];
         for (object, known) in memory.objects.all.iter().enumerate() {
-            if let Kind::Frame(function) = known.kind {
+            if let ObjectKind::Frame(function) = known.kind {
                 frames[function].insert(object);
             }
         }

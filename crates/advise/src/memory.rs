@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::gather::Flow;
 use crate::ir::{Callee, Op, Operand};
-use crate::objects::{Beyond, Kind, Objects};
+use crate::objects::{Beyond, ObjectKind, Objects};
 use crate::points::{OUTSIDE, Object};
 use crate::program::Site;
 use crate::routines::{Routine, Sync, plain};
@@ -197,7 +197,7 @@ impl<'a> Memory<'a> {
     pub fn saved(&self) -> impl Iterator<Item = Object> + '_ {
         let all = self.objects.all.iter().enumerate();
         let held = all.filter(|(_, known)| {
-            matches!(known.kind, Kind::Static(_) | Kind::Symmetric) && !known.constant
+            matches!(known.kind, ObjectKind::Static(_) | ObjectKind::Symmetric) && !known.constant
         });
         held.map(|found| found.0)
     }

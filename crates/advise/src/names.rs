@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::memory::Memory;
-use crate::objects::Kind;
+use crate::objects::ObjectKind;
 use crate::points::Object;
 use crate::report::Item;
 use crate::routines::plain;
@@ -26,7 +26,10 @@ impl<'m, 'p> Names<'m, 'p> {
     pub fn new(memory: &'m Memory<'p>, sizes: BTreeMap<Object, u64>) -> Self {
         let mut pointers = vec![Vec::new(); memory.objects.all.len()];
         let is_static = |object: &Object| {
-            matches!(memory.objects.all[*object].kind, Kind::Static(_) | Kind::Thread(_))
+            matches!(
+                memory.objects.all[*object].kind,
+                ObjectKind::Static(_) | ObjectKind::Thread(_)
+            )
         };
         let named = memory.objects.all.iter().enumerate();
         let mut named: Vec<Object> =
@@ -46,9 +49,9 @@ impl<'m, 'p> Names<'m, 'p> {
         let known = &self.memory.objects.all[object];
         let routine = known.site.and_then(|site| self.memory.objects.program.called(site));
         let storage = match known.kind {
-            Kind::Static(_) => "static",
-            Kind::Thread(_) => "thread-local",
-            Kind::Frame(_) => "local",
+            ObjectKind::Static(_) => "static",
+            ObjectKind::Thread(_) => "thread-local",
+            ObjectKind::Frame(_) => "local",
             _ => match plain(routine.unwrap_or_default()) {
                 "_Znwm" | "_Znam" => "new",
                 other => other,
@@ -67,10 +70,10 @@ impl<'m, 'p> Names<'m, 'p> {
         if !known.name.is_empty() {
             return known.name.clone();
         }
-        let home = known.site.map(|site| Kind::Frame(site.function));
+        let home = known.site.map(|site| ObjectKind::Frame(site.function));
         let all = &self.pointers[object];
         let kind = |at: &Object| self.memory.objects.all[*at].kind;
-        let statics = all.iter().filter(|at| !matches!(kind(at), Kind::Frame(_)));
+        let statics = all.iter().filter(|at| !matches!(kind(at), ObjectKind::Frame(_)));
         let statics: Vec<_> = statics.collect();
         let own: Vec<_> = all.iter().filter(|at| Some(kind(at)) == home).collect();
         let any: Vec<_> = all.iter().collect();

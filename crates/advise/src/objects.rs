@@ -16,7 +16,7 @@ pub type Routines = HashMap<String, Routine>;
 
 /// Where an object lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ObjectKind {
     /// Memory that no name of the program stands for.
     Outside,
     /// Code.
@@ -37,7 +37,7 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Known {
     /// Where it lies.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// Its name in the source; empty if there is none.
     pub name: String,
     /// Its declaration or allocation.
@@ -95,7 +95,7 @@ impl<'a> Objects<'a> {
         objects
     }
 
-    fn add(&mut self, kind: Kind, name: &str, place: SourceLine) -> Object {
+    fn add(&mut self, kind: ObjectKind, name: &str, place: SourceLine) -> Object {
         let (name, constant) = (name.to_owned(), false);
         self.all.push(Known {
             kind,
@@ -110,14 +110,14 @@ impl<'a> Objects<'a> {
     }
 
     fn find(&mut self) {
-        self.add(Kind::Outside, "", SourceLine::default());
+        self.add(ObjectKind::Outside, "", SourceLine::default());
         for (index, global) in self.program.globals.iter().enumerate() {
             if global.external && !global.thread_local {
                 self.statics.push(OUTSIDE);
                 continue;
             }
             let local = global.thread_local;
-            let kind = if local { Kind::Thread(index) } else { Kind::Static(index) };
+            let kind = if local { ObjectKind::Thread(index) } else { ObjectKind::Static(index) };
             let variable = global.variable.clone().unwrap_or_default();
             let name = if variable.name.is_empty() { &global.name } else { &variable.name };
             let object = self.add(kind, name, variable.place);
@@ -127,7 +127,8 @@ impl<'a> Objects<'a> {
             self.statics.push(object);
         }
         for (index, function) in self.program.functions.iter().enumerate() {
-            let object = self.add(Kind::Function(index), &function.name, function.place.clone());
+            let object =
+                self.add(ObjectKind::Function(index), &function.name, function.place.clone());
             self.code.push(object);
         }
         for (site, inst) in self.program.sites() {
@@ -146,7 +147,7 @@ impl<'a> Objects<'a> {
         let variables = &self.program.functions[site.function].variables;
         let variable = variables.iter().find(|variable| variable.0 == local);
         let variable = variable.map(|found| found.1.clone()).unwrap_or_default();
-        let object = self.add(Kind::Frame(site.function), &variable.name, variable.place);
+        let object = self.add(ObjectKind::Frame(site.function), &variable.name, variable.place);
         self.all[object].bytes = bytes;
         self.all[object].single = site.block == 0;
         self.frames.insert((site.function, local), object);
@@ -155,10 +156,10 @@ impl<'a> Objects<'a> {
     fn find_heap(&mut self, site: Site, place: &SourceLine, args: &[Operand]) {
         let kind = match self.beyond(site) {
             Some(Beyond::Routine(routine)) => match routine.gives {
-                Gives::Symmetric | Gives::Moved => Kind::Symmetric,
+                Gives::Symmetric | Gives::Moved => ObjectKind::Symmetric,
                 _ => return,
             },
-            Some(Beyond::Model(model)) if model.result == Given::New => Kind::Heap,
+            Some(Beyond::Model(model)) if model.result == Given::New => ObjectKind::Heap,
             _ => return,
         };
         let object = self.add(kind, "", place.clone());

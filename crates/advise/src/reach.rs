@@ -12,7 +12,7 @@ use fixedbitset::FixedBitSet as Bits;
 
 use crate::ir::{Inst, Op, Operand};
 use crate::memory::Memory;
-use crate::objects::{Beyond, Kind};
+use crate::objects::{Beyond, ObjectKind};
 use crate::points::{OUTSIDE, Object};
 use crate::program::Site;
 use crate::routines::{Sync, plain};
@@ -203,7 +203,7 @@ impl Reach<'_, '_> {
         if ["shmem_free", "shfree"].contains(&name) && sync != Sync::None {
             let points = self.memory.points(site.function, &args[0]);
             if let (1, Some(object)) = (points.len(), points.first()) {
-                let symmetric = self.memory.objects.all[*object].kind == Kind::Symmetric;
+                let symmetric = self.memory.objects.all[*object].kind == ObjectKind::Symmetric;
                 state.set(*object, state.contains(*object) && !symmetric);
             }
         }

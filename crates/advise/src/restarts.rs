@@ -40,12 +40,12 @@ pub struct Elsewhere {
     /// The call that made the checkpoint.
     pub from: Site,
     /// What is wrong.
-    pub kind: Kind,
+    pub kind: RestartMistake,
 }
 
 /// What is wrong with a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum RestartMistake {
     /// It does not come to the work.
     Program,
     /// The restart of a substitute does not come to the work.
@@ -62,7 +62,7 @@ struct Restarts<'m, 'p> {
     /// What is done without a loss.
     normal: BTreeSet<Spot>,
     calls: BTreeSet<Spot>,
-    found: BTreeSet<(Spot, Spot, Spot, Kind)>,
+    found: BTreeSet<(Spot, Spot, Spot, RestartMistake)>,
 }
 
 /// Restarts that come out elsewhere; none where there are too many ways to say.
@@ -106,7 +106,7 @@ impl Restarts<'_, '_> {
             for (call, works) in &all {
                 let spot = self.ways.spot(call);
                 if spot == own || before.contains(&spot) {
-                    self.tell(&first, call, works.keys(), &comes, Kind::Substitute);
+                    self.tell(&first, call, works.keys(), &comes, RestartMistake::Substitute);
                     self.count(&first, call, &comes)?;
                 }
             }
@@ -236,7 +236,7 @@ impl Restarts<'_, '_> {
         wanted: impl Iterator<Item = &'w Spot>,
     ) -> Result<(), TooMany> {
         if let Some(comes) = self.restarted(call)? {
-            self.tell(call, from, wanted, &comes, Kind::Program);
+            self.tell(call, from, wanted, &comes, RestartMistake::Program);
         }
         Ok(())
     }
@@ -256,7 +256,7 @@ impl Restarts<'_, '_> {
                 .flat_map(|own| states.iter().map(move |other| (own.calls, other.calls)));
             let mut pairs = pairs.peekable();
             if pairs.peek().is_some() && !pairs.any(|(own, other)| fits(own, other)) {
-                self.found.insert((call, *work, first, Kind::Count));
+                self.found.insert((call, *work, first, RestartMistake::Count));
             }
         }
         Ok(())
@@ -268,7 +268,7 @@ impl Restarts<'_, '_> {
         from: &Position,
         wanted: impl Iterator<Item = &'w Spot>,
         comes: &Works,
-        kind: Kind,
+        kind: RestartMistake,
     ) {
         let (call, from) = (self.ways.spot(call), self.ways.spot(from));
         let missed = wanted.filter(|work| !comes.contains_key(work));

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ir::{Exact, Local, Op, Operand};
 use crate::memory::Memory;
-use crate::objects::{Kind, asked};
+use crate::objects::{ObjectKind, asked};
 use crate::points::Object;
 use crate::program::Site;
 
@@ -132,7 +132,7 @@ impl<'m, 'p> Sizes<'m, 'p> {
             return Some(i128::from(*value));
         }
         // A static variable is 0 before it is stored to.
-        let local = matches!(known.kind, Kind::Frame(_));
+        let local = matches!(known.kind, ObjectKind::Frame(_));
         match self.stored.get(&object)?.as_deref()? {
             [(function, value)] if local => self.value(*function, value, deep),
             _ => None,

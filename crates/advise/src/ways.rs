@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::ir::{Exact, Inst, Local, Op, Operand};
 use crate::memory::Memory;
-use crate::objects::Kind;
+use crate::objects::ObjectKind;
 use crate::points::{OUTSIDE, Object};
 use crate::program::Site;
 use crate::routines::{Sync, plain};
@@ -27,10 +27,10 @@ const COUNTED: u8 = 3;
 pub struct TooMany;
 
 /// A call of a function: its number among those that were met.
-pub type Context = usize;
+pub type CallNumber = usize;
 
 /// An instruction, in one call of its function.
-pub type Spot = (Context, Site);
+pub type Spot = (CallNumber, Site);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Cell {
@@ -41,10 +41,10 @@ enum Cell {
 /// Where control is, and which constants are known.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Position {
-    context: Context,
+    context: CallNumber,
     block: usize,
     index: usize,
-    known: BTreeMap<(Context, Cell), i64>,
+    known: BTreeMap<(CallNumber, Cell), i64>,
     /// Calls that were counted, up to `COUNTED`.
     pub calls: u8,
 }
@@ -94,7 +94,7 @@ pub struct Ways<'m, 'p> {
     saved: HashSet<Object>,
     /// By call: its function, and where it was called.
     contexts: Vec<(usize, Option<Spot>)>,
-    numbers: HashMap<(Spot, usize), Context>,
+    numbers: HashMap<(Spot, usize), CallNumber>,
     left: usize,
 }
 
@@ -310,7 +310,7 @@ impl<'m, 'p> Ways<'m, 'p> {
         let object = self.memory.objects.direct(function, at)?;
         let known = &self.memory.objects.all[object];
         let whole = known.single && bytes.is_some() && known.bytes == bytes;
-        (matches!(known.kind, Kind::Frame(_)) && whole).then_some(Cell::Variable(object))
+        (matches!(known.kind, ObjectKind::Frame(_)) && whole).then_some(Cell::Variable(object))
     }
 
     fn value(&self, state: &Position, operand: &Operand) -> Option<i64> {

@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use raidshmem_core::disk::{Content, Held};
-use raidshmem_core::plan::{self, Finding, bits};
+use raidshmem_core::plan::{self, StoreFinding, bits};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::protection::Protection;
 
@@ -220,9 +220,9 @@ fn made_up_for(protection: &Protection, lost: &[Pe], bare: &BTreeSet<Pe>) -> Res
             let parities = bits(shape.layout.parities_of(place).len());
             let data = if lost.contains(pe) { bits(shape.layout.chunks()) } else { 0 };
             let parity = if bare.contains(pe) { parities } else { 0 };
-            Finding { snapshot: data, parity, empty: lost.contains(pe) && bare.contains(pe) }
+            StoreFinding { snapshot: data, parity, empty: lost.contains(pe) && bare.contains(pe) }
         };
-        let findings: Vec<Finding> = shape.members.iter().enumerate().map(finding).collect();
+        let findings: Vec<StoreFinding> = shape.members.iter().enumerate().map(finding).collect();
         plan::check(group, &shape.layout, &shape.members, &findings, true)
             .map_err(|error| error.to_string())?;
     }

@@ -3,7 +3,7 @@
 //! Invariant of one that was read: every PE is in exactly one group, and each group has more
 //! members than parities.
 
-use raidshmem_core::disk::Share;
+use raidshmem_core::disk::ParityShare;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::BackupMode;
 use raidshmem_core::store::protection::Protection;
@@ -34,11 +34,11 @@ impl Code {
     }
 
     /// How much of it each PE keeps, in their order.
-    pub fn shares(protection: &Protection) -> Vec<Share> {
+    pub fn shares(protection: &Protection) -> Vec<ParityShare> {
         let share = |pe: Pe| {
             let (shape, place) = protection.place(pe);
             let (chunks, held) = (shape.layout.chunks(), shape.layout.parities_of(place).len());
-            Share { pe, chunks: chunks as u32, held: held as u32 }
+            ParityShare { pe, chunks: chunks as u32, held: held as u32 }
         };
         Pe::all(protection.plan.of.len()).map(share).collect()
     }

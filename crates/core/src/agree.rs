@@ -44,7 +44,7 @@ pub struct Proposal {
 
 /// What all come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Decision {
+pub struct AgreedBits {
     /// The view in which it was taken.
     pub view: u64,
     /// The bits that all have.
@@ -57,16 +57,16 @@ pub struct Decision {
     pub acknowledged: u32,
 }
 
-impl Decision {
+impl AgreedBits {
     /// True if some living member does not know of every loss.
     pub fn has_news(&self) -> bool {
         self.acknowledged < self.lost
     }
 
-    fn fold(view: u64, lost: u32, proposals: impl Iterator<Item = Proposal> + Clone) -> Decision {
+    fn fold(view: u64, lost: u32, proposals: impl Iterator<Item = Proposal> + Clone) -> AgreedBits {
         let bases = proposals.clone().map(|proposal| proposal.basis);
         let first = bases.clone().next().unwrap_or(0);
-        Decision {
+        AgreedBits {
             view,
             value: proposals.clone().fold(u64::MAX, |all, one| all & one.value),
             even: first != 0 && { bases }.all(|basis| basis == first),
@@ -80,15 +80,15 @@ impl Decision {
         [self.view, self.value, flags | u64::from(self.even)]
     }
 
-    fn of([view, value, flags]: [u64; 3]) -> Decision {
+    fn of([view, value, flags]: [u64; 3]) -> AgreedBits {
         let (lost, acknowledged) = ((flags >> 32) as u32, (flags as u32) >> 1);
-        Decision { view, value, even: flags & 1 == 1, lost, acknowledged }
+        AgreedBits { view, value, even: flags & 1 == 1, lost, acknowledged }
     }
 }
 
 /// How far a member is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Phase {
+pub enum AgreementPhase {
     /// It proposes, and has locked nothing before.
     Proposed = 1,
     /// It proposes, and has locked the decision in a view before.
@@ -116,15 +116,15 @@ pub struct Record {
     /// The agreement that it is in.
     pub which: Which,
     /// How far it is.
-    pub phase: Phase,
+    pub phase: AgreementPhase,
     /// The view in which this was shown.
     pub view: u64,
     /// What it brings.
     pub proposal: Proposal,
     /// What it has locked, if its phase says so.
-    pub decision: Decision,
+    pub decision: AgreedBits,
     /// The decision of the agreement before.
-    pub previous: Decision,
+    pub previous: AgreedBits,
 }
 
 /// Words of a record.
@@ -151,13 +151,13 @@ impl Record {
     pub fn of(words: [u64; WORDS]) -> Option<Record> {
         let [team, number, state, value, basis, acknowledged, ..] = words;
         let phase = match state & 0xff {
-            1 => Phase::Proposed,
-            2 => Phase::Bound,
-            3 => Phase::Locked,
-            4 => Phase::Done,
+            1 => AgreementPhase::Proposed,
+            2 => AgreementPhase::Bound,
+            3 => AgreementPhase::Locked,
+            4 => AgreementPhase::Done,
             _ => return None,
         };
-        let decision = |at: usize| Decision::of([words[at], words[at + 1], words[at + 2]]);
+        let decision = |at: usize| AgreedBits::of([words[at], words[at + 1], words[at + 2]]);
         (words[WORDS - 1] == digest(&words[..WORDS - 1])).then(|| Record {
             which: Which { team, number, gate: (state >> 8 & 0xff) as u8 },
             phase,
@@ -173,8 +173,8 @@ impl Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Seen {
     Nothing,
-    Proposed(Proposal, Option<Decision>),
-    Locked(Decision),
+    Proposed(Proposal, Option<AgreedBits>),
+    Locked(AgreedBits),
 }
 
 /// True if a member of which `shown` was read needs no record of `last` or one before: it holds the
@@ -187,7 +187,7 @@ pub fn is_past(last: Which, shown: &Record) -> bool {
     }
     let of_another = shown.which.team != last.team;
     let (own, theirs) = (last.number, shown.which.number);
-    of_another || theirs > own || theirs == own && shown.phase == Phase::Done
+    of_another || theirs > own || theirs == own && shown.phase == AgreementPhase::Done
 }
 
 /// One member in one agreement.
@@ -205,10 +205,10 @@ impl Agreement {
     pub fn begin(
         (which, me): (Which, usize),
         proposal: Proposal,
-        previous: Decision,
+        previous: AgreedBits,
         (view, living): (u64, Vec<bool>),
     ) -> Agreement {
-        let (phase, decision) = (Phase::Proposed, Decision::default());
+        let (phase, decision) = (AgreementPhase::Proposed, AgreedBits::default());
         let record = Record { which, phase, view, proposal, decision, previous };
         let seen = living.into_iter().map(|lives| (lives, Seen::Nothing)).collect();
         Agreement { me, seen, record }
@@ -226,21 +226,21 @@ impl Agreement {
 
     /// The next view.
     pub fn adopt(&mut self, view: u64, living: Vec<bool>) {
-        if self.record.phase == Phase::Done || view <= self.record.view {
+        if self.record.phase == AgreementPhase::Done || view <= self.record.view {
             return;
         }
         self.record.view = view;
-        if self.record.phase == Phase::Locked {
+        if self.record.phase == AgreementPhase::Locked {
             let kept = !breaks(Mutant::LockForgotten);
-            self.record.phase = if kept { Phase::Bound } else { Phase::Proposed };
+            self.record.phase = if kept { AgreementPhase::Bound } else { AgreementPhase::Proposed };
         }
         self.seen = living.into_iter().map(|lives| (lives, Seen::Nothing)).collect();
     }
 
     /// The members whose records may bring it on.
     pub fn awaited(&self) -> impl Iterator<Item = usize> {
-        let over = self.record.phase == Phase::Done;
-        let locked = self.record.phase == Phase::Locked;
+        let over = self.record.phase == AgreementPhase::Done;
+        let locked = self.record.phase == AgreementPhase::Locked;
         let waits = move |seen: &Seen| match seen {
             Seen::Nothing => true,
             Seen::Proposed(..) => locked,
@@ -254,7 +254,7 @@ impl Agreement {
     /// What a member shows.
     pub fn observe(&mut self, member: usize, shown: &Record) {
         let (own, theirs) = (self.record.which, shown.which);
-        if theirs.team != own.team || self.record.phase == Phase::Done {
+        if theirs.team != own.team || self.record.phase == AgreementPhase::Done {
             return;
         }
         if theirs.number == own.number + 1 {
@@ -264,11 +264,11 @@ impl Agreement {
             return;
         }
         let seen = match shown.phase {
-            Phase::Done => return self.finish(shown.decision),
+            AgreementPhase::Done => return self.finish(shown.decision),
             _ if shown.view != self.record.view => return,
-            Phase::Proposed => Seen::Proposed(shown.proposal, None),
-            Phase::Bound => Seen::Proposed(shown.proposal, Some(shown.decision)),
-            Phase::Locked => Seen::Locked(shown.decision),
+            AgreementPhase::Proposed => Seen::Proposed(shown.proposal, None),
+            AgreementPhase::Bound => Seen::Proposed(shown.proposal, Some(shown.decision)),
+            AgreementPhase::Locked => Seen::Locked(shown.decision),
         };
         self.seen[member].1 = seen;
     }
@@ -276,34 +276,34 @@ impl Agreement {
     /// Goes on as far as it can. True if it has come further: then the record is another one.
     pub fn advance(&mut self) -> bool {
         let before = self.record.phase;
-        if matches!(self.record.phase, Phase::Proposed | Phase::Bound)
+        if matches!(self.record.phase, AgreementPhase::Proposed | AgreementPhase::Bound)
             && self.awaited().next().is_none()
         {
             self.record.decision = self.decide();
-            self.record.phase = Phase::Locked;
+            self.record.phase = AgreementPhase::Locked;
             if breaks(Mutant::DoneUnlocked) {
-                self.record.phase = Phase::Done;
+                self.record.phase = AgreementPhase::Done;
             }
         }
-        if self.record.phase == Phase::Locked && self.awaited().next().is_none() {
-            self.record.phase = Phase::Done;
+        if self.record.phase == AgreementPhase::Locked && self.awaited().next().is_none() {
+            self.record.phase = AgreementPhase::Done;
         }
         self.record.phase != before
     }
 
     /// The decision, once it stands.
-    pub fn decision(&self) -> Option<Decision> {
-        (self.record.phase == Phase::Done).then_some(self.record.decision)
+    pub fn decision(&self) -> Option<AgreedBits> {
+        (self.record.phase == AgreementPhase::Done).then_some(self.record.decision)
     }
 
-    fn finish(&mut self, decision: Decision) {
-        (self.record.phase, self.record.decision) = (Phase::Done, decision);
+    fn finish(&mut self, decision: AgreedBits) {
+        (self.record.phase, self.record.decision) = (AgreementPhase::Done, decision);
     }
 
     /// What follows from what all that live have shown in this view.
-    fn decide(&self) -> Decision {
+    fn decide(&self) -> AgreedBits {
         let Record { phase, view, proposal, decision, .. } = self.record;
-        let own = Seen::Proposed(proposal, (phase == Phase::Bound).then_some(decision));
+        let own = Seen::Proposed(proposal, (phase == AgreementPhase::Bound).then_some(decision));
         let seen = self.seen.iter().filter(|(lives, _)| *lives).map(|(_, seen)| *seen);
         let all = seen.filter(|seen| *seen != Seen::Nothing).chain([own]);
         let locked = all.clone().find_map(|seen| match seen {
@@ -320,7 +320,7 @@ impl Agreement {
         });
         let lost = self.seen.iter().filter(|(lives, _)| !lives).count() as u32;
         let newest = bound.max_by_key(|decision| decision.view);
-        locked.or(newest).unwrap_or_else(|| Decision::fold(view, lost, proposals))
+        locked.or(newest).unwrap_or_else(|| AgreedBits::fold(view, lost, proposals))
     }
 }
 
@@ -330,15 +330,20 @@ mod tests {
 
     fn record() -> Record {
         let proposal = Proposal { value: !3, basis: 9, acknowledged: 2 };
-        let decision = Decision { view: 9, value: 5, even: true, lost: 7, acknowledged: 3 };
-        let previous = Decision { view: 8, value: 1, even: false, lost: 16_383, acknowledged: 1 };
+        let decision = AgreedBits { view: 9, value: 5, even: true, lost: 7, acknowledged: 3 };
+        let previous = AgreedBits { view: 8, value: 1, even: false, lost: 16_383, acknowledged: 1 };
         let which = Which { team: 0xfeed, number: 12, gate: 4 };
-        Record { which, phase: Phase::Bound, view: 77, proposal, decision, previous }
+        Record { which, phase: AgreementPhase::Bound, view: 77, proposal, decision, previous }
     }
 
     #[test]
     fn a_record_survives_its_words() {
-        for phase in [Phase::Proposed, Phase::Bound, Phase::Locked, Phase::Done] {
+        for phase in [
+            AgreementPhase::Proposed,
+            AgreementPhase::Bound,
+            AgreementPhase::Locked,
+            AgreementPhase::Done,
+        ] {
             let record = Record { phase, ..record() };
             assert_eq!(Record::of(record.words()), Some(record));
         }
@@ -361,7 +366,7 @@ mod tests {
         let which = |gate| Which { team: 1, number: 1, gate };
         let begin = |gate, me| {
             let own = (which(gate), me);
-            Agreement::begin(own, Proposal::default(), Decision::default(), (1, vec![true; 2]))
+            Agreement::begin(own, Proposal::default(), AgreedBits::default(), (1, vec![true; 2]))
         };
         let (mut here, there) = (begin(0, 0), begin(1, 1));
         here.observe(1, there.record());

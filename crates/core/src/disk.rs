@@ -40,7 +40,7 @@ pub enum Content {
 
 /// How much parity a PE keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
+pub struct ParityShare {
     pub pe: Pe,
     /// Chunks that each member of its group cuts its data into.
     pub chunks: u32,
@@ -48,7 +48,7 @@ pub struct Share {
     pub held: u32,
 }
 
-impl Share {
+impl ParityShare {
     /// Tiles of that parity over snapshots of `len` bytes.
     pub fn tiles(&self, len: usize) -> usize {
         let chunk = len.div_ceil(self.chunks.max(1) as usize).div_ceil(TILE);
@@ -94,7 +94,13 @@ pub struct How {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Task {
     /// Write the files of these PEs, and the parity that they keep, to a folder below `folder`.
-    Write { number: CheckpointNumber, folder: String, pes: Vec<Pe>, parity: Vec<Share>, how: How },
+    Write {
+        number: CheckpointNumber,
+        folder: String,
+        pes: Vec<Pe>,
+        parity: Vec<ParityShare>,
+        how: How,
+    },
     /// Every file is written: make them a set by this manifest, with `set` as its number or a
     /// higher one, and keep so many sets.
     Commit { number: CheckpointNumber, folder: String, manifest: Vec<u8>, set: u64, keep: u64 },
@@ -104,7 +110,7 @@ pub enum Task {
 
 /// What became of that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Outcome {
+pub enum DiskOutcome {
     /// The files are on disk, or not.
     Written { number: CheckpointNumber, files: Result<Files, Failure> },
     /// The set is there and has this number, or is not.

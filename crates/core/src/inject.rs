@@ -156,7 +156,7 @@ impl fmt::Display for FaultTarget {
 
 /// One fault: `target` dies at `point` of `checkpoint`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Rule {
+pub struct InjectedFault {
     /// What dies.
     pub target: FaultTarget,
     /// The checkpoint being made, or, for a recovery step, the one rolled back to.
@@ -165,7 +165,7 @@ pub struct Rule {
     pub point: Point,
 }
 
-impl Rule {
+impl InjectedFault {
     /// True if PE `pe` on node `node` is to die (with its node, or alone) at this step.
     ///
     /// Every PE of a node matches a node rule; which of them fires it is the caller's choice.
@@ -178,7 +178,7 @@ impl Rule {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for InjectedFault {
     /// The shortest spelling that parses to the same rule: the default point is not written.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.target, self.checkpoint)?;
@@ -221,11 +221,11 @@ pub enum RuleError {
     },
 }
 
-impl FromStr for Rule {
+impl FromStr for InjectedFault {
     type Err = RuleError;
 
     /// Reads one rule; spaces around it are dropped, none are allowed inside.
-    fn from_str(text: &str) -> Result<Rule, RuleError> {
+    fn from_str(text: &str) -> Result<InjectedFault, RuleError> {
         let text = text.trim();
         let rule = || text.escape_debug().to_string();
         let (target, rest) =
@@ -234,7 +234,7 @@ impl FromStr for Rule {
             Some((number, point)) => (number, Some(point)),
             None => (rest, None),
         };
-        Ok(Rule {
+        Ok(InjectedFault {
             target: parse_target(target).ok_or_else(|| RuleError::Target {
                 rule: rule(),
                 target: target.escape_debug().to_string(),
@@ -260,7 +260,7 @@ impl FromStr for Rule {
 ///
 /// # Errors
 /// The first rule that cannot be read.
-pub fn parse(text: &str) -> Result<Vec<Rule>, RuleError> {
+pub fn parse(text: &str) -> Result<Vec<InjectedFault>, RuleError> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
@@ -268,8 +268,8 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, RuleError> {
 }
 
 /// Writes rules as [`parse`] reads them.
-pub fn list(rules: &[Rule]) -> String {
-    rules.iter().map(Rule::to_string).collect::<Vec<_>>().join(",")
+pub fn list(rules: &[InjectedFault]) -> String {
+    rules.iter().map(InjectedFault::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// All point names, separated by commas.
@@ -296,8 +296,8 @@ fn parse_number(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn rule(target: FaultTarget, checkpoint: CheckpointNumber, point: Point) -> Rule {
-        Rule { target, checkpoint, point }
+    fn rule(target: FaultTarget, checkpoint: CheckpointNumber, point: Point) -> InjectedFault {
+        InjectedFault { target, checkpoint, point }
     }
 
     #[test]

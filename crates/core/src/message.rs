@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{Held, Outcome, Resume, Task};
+use crate::disk::{DiskOutcome, Held, Resume, Task};
 use crate::ended::Ended;
 use crate::placement::Domains;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
@@ -154,7 +154,7 @@ pub struct Traced {
 
 /// A process of a node, as its agent sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct ProcessSeen {
     pub proc: ProcId,
     /// The process id of the program, not of a script around it.
     pub pid: u32,
@@ -171,7 +171,7 @@ pub struct Answer {
     pub question: u32,
     /// Process id of the agent.
     pub agent: u32,
-    pub processes: Vec<Seen>,
+    pub processes: Vec<ProcessSeen>,
     /// What they and the agent did last, if that was asked for.
     pub events: Vec<Traced>,
 }
@@ -186,14 +186,14 @@ pub enum Beat {
     /// My lease is over, and every process of my node has ended.
     Gone,
     /// This queue pair wants to read your counter.
-    Reader(End),
+    Reader(CounterEnd),
     /// Mine for yours, and where my counter is.
-    Counter(End),
+    Counter(CounterEnd),
 }
 
 /// One end of a connection over which a counter is read by RDMA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
+pub struct CounterEnd {
     /// Global identifier of its port.
     pub gid: [u8; 16],
     /// Local identifier of its port, 0 on Ethernet.
@@ -379,7 +379,7 @@ pub enum Up {
     /// The last events of a PE whose process was killed.
     Last { events: Vec<Traced> },
     /// A checkpoint is on disk, as far as it goes.
-    Disk(Outcome),
+    Disk(DiskOutcome),
     /// The signal that asks for a stop has come here.
     StopSignal,
     /// News for people.
@@ -417,7 +417,7 @@ pub enum PeMessage {
     /// It stands at a point of injection rule `rule` and waits to be killed.
     AtPoint { rule: u32 },
     /// Something worth a line.
-    Report(Report),
+    Report(ProgressReport),
     /// The job cannot go on; every PE comes to the same words.
     Verdict { status: i32, words: String },
     /// It is in `shmem_finalize`, a member of view `joined`; `cut` if a loss made a call of it do
@@ -466,7 +466,7 @@ pub struct ChangedTiles {
 
 /// Progress worth a line for people, and for tests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Report {
+pub enum ProgressReport {
     /// A checkpoint was agreed (said by PE 0). Bytes are one PE's.
     Checkpoint {
         number: CheckpointNumber,

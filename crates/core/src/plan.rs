@@ -11,7 +11,7 @@ use crate::store::protection::GroupLayout;
 
 /// What one member found in its own store for the checkpoint decided on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Finding {
+pub struct StoreFinding {
     /// Bit per chunk of its snapshot: 1 is unusable.
     pub snapshot: u64,
     /// Bit per parity chunk it holds: 1 is unusable.
@@ -20,11 +20,11 @@ pub struct Finding {
     pub empty: bool,
 }
 
-impl Finding {
+impl StoreFinding {
     /// A member of which nothing is left.
-    pub fn lost(layout: &Layout, place: usize) -> Finding {
+    pub fn lost(layout: &Layout, place: usize) -> StoreFinding {
         let parity = bits(layout.parities_of(place).len());
-        Finding { snapshot: bits(layout.chunks()), parity, empty: true }
+        StoreFinding { snapshot: bits(layout.chunks()), parity, empty: true }
     }
 }
 
@@ -34,7 +34,7 @@ pub fn bits(count: usize) -> u64 {
 }
 
 /// Which shards of a stripe are unusable, in code order.
-pub fn lost_shards(stripe: &Stripe, findings: &[Finding]) -> Vec<bool> {
+pub fn lost_shards(stripe: &Stripe, findings: &[StoreFinding]) -> Vec<bool> {
     let data = stripe.data.iter().map(|d| findings[d.member].snapshot >> d.chunk & 1 == 1);
     let parity = stripe.parity.iter().map(|p| findings[p.member].parity >> p.slot & 1 == 1);
     data.chain(parity).collect()
@@ -46,7 +46,7 @@ pub fn lost_shards(stripe: &Stripe, findings: &[Finding]) -> Vec<bool> {
 pub fn read(
     shape: &GroupLayout,
     parity: Parity,
-    found: &[Finding],
+    found: &[StoreFinding],
     tiles: impl Fn(usize) -> usize,
 ) -> usize {
     let (stripe, code) = (&shape.layout.stripes()[parity.stripe], &shape.codes[parity.stripe]);
@@ -163,7 +163,7 @@ pub fn check(
     group: usize,
     layout: &Layout,
     members: &[Pe],
-    findings: &[Finding],
+    findings: &[StoreFinding],
     keeps_snapshot: bool,
 ) -> Result<(), Unrecoverable> {
     let over = |stripe: &&Stripe| {
@@ -174,7 +174,7 @@ pub fn check(
         return Ok(());
     }
     let gone = |place: &usize| {
-        let (found, all) = (findings[*place], Finding::lost(layout, *place));
+        let (found, all) = (findings[*place], StoreFinding::lost(layout, *place));
         let nothing = found.snapshot == all.snapshot || !keeps_snapshot;
         found.empty || found.parity == all.parity && nothing
     };
@@ -200,10 +200,10 @@ mod tests {
 
     const FOUR: [Pe; 4] = [Pe(0), Pe(1), Pe(2), Pe(3)];
 
-    fn findings(layout: &Layout, lost: &[usize]) -> Vec<Finding> {
+    fn findings(layout: &Layout, lost: &[usize]) -> Vec<StoreFinding> {
         let of = |place: usize| match lost.contains(&place) {
-            true => Finding::lost(layout, place),
-            false => Finding::default(),
+            true => StoreFinding::lost(layout, place),
+            false => StoreFinding::default(),
         };
         (0..layout.members()).map(of).collect()
     }
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn single_bears_no_lost_copy_and_double_bears_one() {
         let layout = Layout::new(Scheme::Mirror, 4).unwrap();
-        let none = Finding { snapshot: 1, ..Finding::default() };
+        let none = StoreFinding { snapshot: 1, ..StoreFinding::default() };
         let intact = vec![none; 4];
         assert_eq!(check(0, &layout, &FOUR, &intact, false), Ok(()));
         let mut one = intact.clone();

@@ -1,8 +1,9 @@
 //! The environment: one typed table that parses, bounds, prints and documents every setting.
 //!
-//! Every setting is one [`Setting`] of [`table()`]: its name, its [`Kind`] (which holds the bounds
-//! and does the parsing), its default, one sentence, a reason to change it, how it is stored in
-//! [`Settings`] and how it is read back. Nothing else in the library looks at `SHMEM_*` variables.
+//! Every setting is one [`Setting`] of [`table()`]: its name, its [`ValueKind`] (which holds the
+//! bounds and does the parsing), its default, one sentence, a reason to change it, how it is stored
+//! in [`Settings`] and how it is read back. Nothing else in the library looks at `SHMEM_*`
+//! variables.
 //!
 //! Invariants: `from_env(s.to_env()) == s` for every `s` that `from_env` returned; an unknown
 //! `SHMEM_FT_*` name or a value outside its bounds is one line that says what is allowed, never a
@@ -34,7 +35,7 @@ pub use delta::{Delta, Track};
 pub use entry::Setting;
 use fields::Draft;
 pub use fields::Settings;
-pub use kind::Kind;
+pub use kind::ValueKind;
 pub use table::table;
 pub use text::{in_force, markdown};
 pub use values::{
@@ -221,7 +222,7 @@ fn parse_into(entry: &Setting, draft: &mut Draft, text: &str) -> Result<(), Sett
             Ok(())
         }
         None => Err(match inject::parse(text) {
-            Err(source) if entry.kind == Kind::Rules => SettingError::Rule { name, source },
+            Err(source) if entry.kind == ValueKind::Rules => SettingError::Rule { name, source },
             _ => SettingError::Value {
                 name,
                 value: text.escape_debug().to_string(),

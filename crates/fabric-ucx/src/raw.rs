@@ -355,13 +355,13 @@ unsafe extern "C" fn sent(request: *mut c_void, _: ucs_status_t, kept: *mut c_vo
 
 /// UCP's request.
 #[derive(Debug, Clone, Copy)]
-pub struct Request {
+pub struct UcpRequest {
     ucp: &'static Ucp,
     at: *mut c_void,
 }
 
 // SAFETY: as for `Worker`: a request is looked at with the engine's lock.
-unsafe impl Send for Request {}
+unsafe impl Send for UcpRequest {}
 
 /// An operation that may be under way.
 #[derive(Debug)]
@@ -369,7 +369,7 @@ pub enum Operation {
     /// Over, well or not.
     Over(Result<(), Status>),
     /// Under way.
-    Open(Request),
+    Open(UcpRequest),
 }
 
 impl Operation {
@@ -378,13 +378,13 @@ impl Operation {
         match at as isize {
             0 => Operation::Over(Ok(())),
             code @ -100..0 => Operation::Over(Err(Status { ucp, code: code as ucs_status_t })),
-            _ => Operation::Open(Request { ucp, at }),
+            _ => Operation::Open(UcpRequest { ucp, at }),
         }
     }
 
     /// The result if it is over. Called with the lock, as everything here.
     pub fn result(&mut self) -> Option<Result<(), Status>> {
-        if let Operation::Open(Request { ucp, at }) = *self {
+        if let Operation::Open(UcpRequest { ucp, at }) = *self {
             // SAFETY: a request of this operation that was not freed.
             let status = unsafe { ucp.ucp_request_check_status(at) };
             if status == UCS_INPROGRESS {

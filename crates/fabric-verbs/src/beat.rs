@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use raidshmem_core::message::{Beat, End};
+use raidshmem_core::message::{Beat, CounterEnd};
 use raidshmem_core::settings;
 use raidshmem_fabric::Signs;
 
@@ -99,10 +99,10 @@ impl Beats {
     }
 
     /// The own end of a queue pair whose other end is `peer`, if it is known.
-    fn end(&self, pair: &Pair, peer: u32) -> End {
+    fn end(&self, pair: &Pair, peer: u32) -> CounterEnd {
         let (d, (place, key)) = (&self.device, self.page.remote());
         let (gid, lid, mtu, reads) = (d.gid, d.lid, d.mtu, d.reads.0);
-        End { gid, lid, mtu, reads, qpn: pair.number(), peer, place, key }
+        CounterEnd { gid, lid, mtu, reads, qpn: pair.number(), peer, place, key }
     }
 
     /// Looks at what was read; true if the counter has changed.
@@ -136,8 +136,8 @@ fn raise(counter: &AtomicU64, pause: Duration, stop: &AtomicBool) {
     }
 }
 
-fn connect(pair: &Pair, to: &End) -> bool {
-    let &End { gid, lid, mtu, reads, qpn, .. } = to;
+fn connect(pair: &Pair, to: &CounterEnd) -> bool {
+    let &CounterEnd { gid, lid, mtu, reads, qpn, .. } = to;
     let sane = (1..=5).contains(&mtu) && reads > 0;
     let peer = Address { gid, lid, mtu, reads, atomics: false, qpn };
     sane && pair.connect(&peer, qpn, (psn(pair.number()), psn(qpn)), false).is_ok()

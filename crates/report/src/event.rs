@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use raidshmem_core::message::{ChangedTiles, RecoveryStep, Report};
+use raidshmem_core::message::{ChangedTiles, ProgressReport, RecoveryStep};
 use raidshmem_core::quantity::Pe;
 use serde::{Deserialize, Serialize};
 
@@ -138,42 +138,42 @@ impl From<&ChangedTiles> for Changed {
     }
 }
 
-impl From<&Report> for What {
-    fn from(report: &Report) -> What {
+impl From<&ProgressReport> for What {
+    fn from(report: &ProgressReport) -> What {
         let took = |micros: &u64| Duration::from_micros(*micros);
         match report.clone() {
-            Report::Checkpoint { number, bytes, parity_bytes: kept, micros, found } => {
+            ProgressReport::Checkpoint { number, bytes, parity_bytes: kept, micros, found } => {
                 let changed = found.as_ref().map(Changed::from);
                 What::Checkpoint { number: number.0, bytes, kept, took: took(&micros), changed }
             }
-            Report::Adopted { pe, number, bytes, micros } => {
+            ProgressReport::Adopted { pe, number, bytes, micros } => {
                 What::Adopted { pe, checkpoint: number.0, bytes, took: took(&micros) }
             }
-            Report::Rebuilt { pe, number, bytes, from, micros } => {
+            ProgressReport::Rebuilt { pe, number, bytes, from, micros } => {
                 What::Rebuilt { pe, checkpoint: number.0, bytes, from, took: took(&micros) }
             }
-            Report::Step(step) => What::Step { step },
-            Report::Rebuilding { pe, bytes, of } => What::Rebuilding { pe, bytes, of },
-            Report::Resumed { number, micros } => {
+            ProgressReport::Step(step) => What::Step { step },
+            ProgressReport::Rebuilding { pe, bytes, of } => What::Rebuilding { pe, bytes, of },
+            ProgressReport::Resumed { number, micros } => {
                 What::Resumed { checkpoint: number.0, took: took(&micros) }
             }
-            Report::Replayed { pe, number, micros, calls } => {
+            ProgressReport::Replayed { pe, number, micros, calls } => {
                 What::Replayed { pe, checkpoint: number.0, calls, took: took(&micros) }
             }
-            Report::Alone { pe, number, micros } => {
+            ProgressReport::Alone { pe, number, micros } => {
                 What::Alone { pe, checkpoint: number.0, took: took(&micros) }
             }
-            Report::Damaged { pe, number, part, from } => {
+            ProgressReport::Damaged { pe, number, part, from } => {
                 What::Damaged { pe, checkpoint: number.0, part, from }
             }
-            Report::Scrubbed { pe, counts } => What::Scrubbed {
+            ProgressReport::Scrubbed { pe, counts } => What::Scrubbed {
                 pe,
                 bytes: counts.bytes,
                 damaged: counts.damaged,
                 repaired: counts.repaired,
             },
-            Report::Memory { pe, bytes } => What::Memory { pe, bytes },
-            Report::Note(line) => What::Note { line },
+            ProgressReport::Memory { pe, bytes } => What::Memory { pe, bytes },
+            ProgressReport::Note(line) => What::Note { line },
         }
     }
 }
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(text, r#"{"time":1.25,"event":"lost","pes":[1,2],"cause":"gone"}"#);
         let found = Some(ChangedTiles { changed: 3, of: 9, by_pages: true });
         let (number, bytes, parity_bytes, micros) = (7, 30, 10, 1500);
-        let report = Report::Checkpoint {
+        let report = ProgressReport::Checkpoint {
             number: CheckpointNumber(number),
             bytes,
             parity_bytes,
@@ -210,7 +210,7 @@ mod tests {
             r#""changed":{"blocks":3,"of":9,"by":"pages"}}"#
         );
         assert_eq!(text, wanted);
-        let rebuilt = Report::Rebuilt {
+        let rebuilt = ProgressReport::Rebuilt {
             pe: Pe(1),
             number: CheckpointNumber(7),
             bytes: 8,

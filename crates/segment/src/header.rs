@@ -62,11 +62,11 @@ impl SealEntry {
 /// What one region of the store holds.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Record {
+pub struct RegionRecord {
     entries: [SealEntry; 2],
 }
 
-impl Record {
+impl RegionRecord {
     /// The region is about to change: it holds nothing that counts.
     pub fn void(&self) {
         self.entries.iter().for_each(SealEntry::void);
@@ -112,9 +112,9 @@ pub struct Header {
     /// Checkpoint decided on, plus one; 0 when none is pending.
     pub decision: AtomicU64,
     /// The snapshots.
-    pub snapshots: [Record; 2],
+    pub snapshots: [RegionRecord; 2],
     /// The parity slots.
-    pub slots: [Record; 2],
+    pub slots: [RegionRecord; 2],
 }
 
 impl Header {
@@ -125,9 +125,9 @@ impl Header {
         self.magic.store(MAGIC, Ordering::SeqCst);
     }
 
-    /// The newest hint at a snapshot ([`Record::hint`]).
+    /// The newest hint at a snapshot ([`RegionRecord::hint`]).
     pub fn snapshot_hint(&self) -> (CheckpointNumber, usize) {
-        let [one, other] = self.snapshots.each_ref().map(Record::hint);
+        let [one, other] = self.snapshots.each_ref().map(RegionRecord::hint);
         one.max(other)
     }
 
@@ -139,7 +139,7 @@ impl Header {
 
     /// Forgets everything but whose store it is: nothing in it counts any more.
     pub fn forget(&self) {
-        self.snapshots.iter().chain(&self.slots).for_each(Record::void);
+        self.snapshots.iter().chain(&self.slots).for_each(RegionRecord::void);
         self.phase.store(0, Ordering::SeqCst);
         self.decision.store(0, Ordering::SeqCst);
     }
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn one_flipped_bit_costs_nothing_and_one_in_each_entry_costs_the_record() {
-        fn words(record: &Record) -> [&AtomicU64; 6] {
+        fn words(record: &RegionRecord) -> [&AtomicU64; 6] {
             let [a, b] = &record.entries;
             [&a.number, &a.len, &a.seal, &b.number, &b.len, &b.seal]
         }
@@ -193,9 +193,9 @@ mod tests {
         }
     }
 
-    fn record() -> Record {
+    fn record() -> RegionRecord {
         let zero = || AtomicU64::new(0);
         let entry = || SealEntry { number: zero(), len: zero(), seal: zero() };
-        Record { entries: [entry(), entry()] }
+        RegionRecord { entries: [entry(), entry()] }
     }
 }

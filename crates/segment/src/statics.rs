@@ -41,7 +41,7 @@ mod error;
 #[cfg(test)]
 mod tests;
 
-use elf::{Dynamic, Executable, ExecutableMemory, Header, Machine};
+use elf::{Dynamic, Executable, ExecutableMemory, Machine, ProgramHeader};
 pub use error::StaticsError;
 
 /// The library that an executable must name to have its statics taken as symmetric.
@@ -70,7 +70,7 @@ pub fn find() -> Result<Option<Statics>, StaticsError> {
 
 /// [`find`] for any executable: its program headers, by how much it is displaced, its memory.
 fn find_in(
-    headers: &[Header],
+    headers: &[ProgramHeader],
     bias: usize,
     memory: &impl ExecutableMemory,
     machine: Machine,
@@ -135,7 +135,7 @@ fn merge(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
 /// The running executable as the loader lists it.
 struct Own {
     /// Program headers, with addresses as they are in memory.
-    headers: Vec<Header>,
+    headers: Vec<ProgramHeader>,
     /// Displacement of addresses in memory against those in the file.
     bias: usize,
 }
@@ -174,7 +174,7 @@ unsafe extern "C" fn first_object(
     let bias = info.dlpi_addr as usize;
     let headers = headers
         .iter()
-        .map(|h| Header {
+        .map(|h| ProgramHeader {
             kind: h.p_type,
             flags: h.p_flags,
             address: bias.wrapping_add(h.p_vaddr as usize),
@@ -190,7 +190,8 @@ unsafe extern "C" fn first_object(
 impl ExecutableMemory for Own {
     fn read(&self, address: usize, len: usize) -> Option<Vec<u8>> {
         let end = address.checked_add(len)?;
-        let inside = |h: &Header| h.is_readable() && h.range().contains_range(&(address..end));
+        let inside =
+            |h: &ProgramHeader| h.is_readable() && h.range().contains_range(&(address..end));
         if !self.headers.iter().any(inside) {
             return None;
         }

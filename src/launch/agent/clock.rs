@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use raidshmem_core::detector::{Act, News, Time};
+use raidshmem_core::detector::{MachineTime, MonitorAction, News};
 use raidshmem_core::message::{Beat, Down, Party, ProcId, Up};
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_sys::process::is_stopped;
@@ -22,7 +22,7 @@ impl Agent {
     pub(super) fn left(&self) -> Duration {
         let scripts = self.procs.values().filter_map(|local| local.until);
         let looks = self.heartbeat.looks.as_ref().map(Looks::next);
-        let first = scripts.chain(looks).fold(self.heartbeat.monitor.deadline(), Time::min);
+        let first = scripts.chain(looks).fold(self.heartbeat.monitor.deadline(), MachineTime::min);
         first.saturating_sub(self.heartbeat.clock.now())
     }
 
@@ -31,7 +31,7 @@ impl Agent {
     pub(super) fn look_at_clock(&mut self) -> Result<bool, ChannelError> {
         let time = self.heartbeat.clock.now();
         let acts = self.heartbeat.monitor.tick(time);
-        if acts.contains(&Act::Die) {
+        if acts.contains(&MonitorAction::Die) {
             return Ok(false);
         }
         self.act(acts)?;
@@ -107,16 +107,20 @@ impl Agent {
         self.act(acts)
     }
 
-    fn act(&mut self, acts: Vec<Act>) -> Result<(), ChannelError> {
+    fn act(&mut self, acts: Vec<MonitorAction>) -> Result<(), ChannelError> {
         for act in acts {
             match act {
-                Act::Beat { to, beat } => self.beat(to, beat)?,
-                Act::Accuse { node } => self.up.send(&Up::Accuse { node, silent: true }, &[])?,
-                Act::Withdraw { node } => self.up.send(&Up::Accuse { node, silent: false }, &[])?,
-                Act::Opinion { node, alive } => {
+                MonitorAction::Beat { to, beat } => self.beat(to, beat)?,
+                MonitorAction::Accuse { node } => {
+                    self.up.send(&Up::Accuse { node, silent: true }, &[])?
+                }
+                MonitorAction::Withdraw { node } => {
+                    self.up.send(&Up::Accuse { node, silent: false }, &[])?
+                }
+                MonitorAction::Opinion { node, alive } => {
                     self.up.send(&Up::Opinion { node, alive }, &[])?;
                 }
-                Act::Die => {} // seen before it comes here
+                MonitorAction::Die => {} // seen before it comes here
             }
         }
         Ok(())
@@ -137,7 +141,7 @@ impl Agent {
     }
 
     /// An RDMA read that shows the successor alive counts as its answer to a ping.
-    fn look_for_rdma_liveness(&mut self, time: Time) -> Result<(), ChannelError> {
+    fn look_for_rdma_liveness(&mut self, time: MachineTime) -> Result<(), ChannelError> {
         let successor = self.heartbeat.monitor.successor();
         let Some(liveness) = &mut self.heartbeat.rdma_liveness else { return Ok(()) };
         let (beat, seen) = liveness.look(successor, time);
@@ -152,7 +156,7 @@ impl Agent {
     }
 
     /// Kills PEs that have been stopped for too long, if there is a limit.
-    fn look_for_stopped(&mut self, time: Time) -> Result<(), ChannelError> {
+    fn look_for_stopped(&mut self, time: MachineTime) -> Result<(), ChannelError> {
         let at_once = breaks(Mutant::StoppedIsDead).then_some(Duration::ZERO);
         let Some(limit) = self.heartbeat.pe_limit.or(at_once) else { return Ok(()) };
         let stopped: Vec<ProcId> = self

@@ -14,7 +14,7 @@ use raidshmem_sys::socket::Outbox;
 use crate::launch::output::Sink;
 
 /// What was done.
-pub(super) enum Done {
+pub(super) enum AgentDone {
     /// The memory of a PE was made.
     Made { pe: Pe, memory: u32, result: rustix::io::Result<()> },
     /// A process was started; or why not.

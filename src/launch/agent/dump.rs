@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use raidshmem_core::layout::Layout;
-use raidshmem_core::message::{Answer, ProcId, Seen, Traced, Up};
+use raidshmem_core::message::{Answer, ProcId, ProcessSeen, Traced, Up};
 use raidshmem_core::quantity::Pe;
 use raidshmem_segment::Traced as Mapped;
 use raidshmem_sys::process::is_stopped;
@@ -42,12 +42,12 @@ impl Agent {
     }
 }
 
-fn see(proc: ProcId, local: &Local) -> Seen {
+fn see(proc: ProcId, local: &Local) -> ProcessSeen {
     let pid = local.carrier().pid;
     let calls = local.words().map(|words| {
         let shown = words.waits.entries().iter().filter_map(|entry| entry.read());
         shown.map(|wait| wait.call.to_string()).collect()
     });
     let calls = calls.filter(|_| local.pe.is_some()).unwrap_or_default();
-    Seen { proc, pid, pe: local.pe, stopped: is_stopped(pid), calls }
+    ProcessSeen { proc, pid, pe: local.pe, stopped: is_stopped(pid), calls }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use raidshmem_core::detector::{Monitor, Time, Timing};
+use raidshmem_core::detector::{MachineTime, Monitor, Timing};
 use raidshmem_core::message::{HeartbeatSettings, Job, Party, ProcId};
 use raidshmem_fabric::Signs;
 use raidshmem_sys::process::{Clock, Deadline};
@@ -32,7 +32,7 @@ pub struct HeartbeatClient {
     pub limit: Duration,
     pub pe_limit: Option<Duration>,
     /// PEs that are stopped, and since when.
-    pub stopped: BTreeMap<ProcId, Time>,
+    pub stopped: BTreeMap<ProcId, MachineTime>,
     /// What PEs wait in.
     pub looks: Option<Looks>,
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use raidshmem_core::detector::Time;
+use raidshmem_core::detector::MachineTime;
 use raidshmem_core::message::Wait;
 use raidshmem_core::quantity::Pe;
 
@@ -15,27 +15,27 @@ type Key = (Pe, (u8, u64));
 /// When to look, and what was seen.
 pub struct Looks {
     pub limit: Duration,
-    pub next: Time,
+    pub next: MachineTime,
     /// Waits that last, and since when.
-    since: BTreeMap<Key, Time>,
+    since: BTreeMap<Key, MachineTime>,
     /// The launcher was told of some.
     pub told: bool,
 }
 
 impl Looks {
     /// None if SHMEM_FT_STALL is off.
-    pub fn new(limit: Option<Duration>, time: Time) -> Option<Looks> {
+    pub fn new(limit: Option<Duration>, time: MachineTime) -> Option<Looks> {
         let (since, told) = (BTreeMap::new(), false);
         limit.map(|limit| Looks { limit, next: time, since, told })
     }
 
     /// When to look again.
-    pub fn next(&self) -> Time {
+    pub fn next(&self) -> MachineTime {
         self.next
     }
 
     /// The waits that have lasted for a quarter of the limit, with their times.
-    pub fn lasting(&mut self, time: Time, mut waits: Vec<Wait>) -> Vec<Wait> {
+    pub fn lasting(&mut self, time: MachineTime, mut waits: Vec<Wait>) -> Vec<Wait> {
         let before = std::mem::take(&mut self.since);
         for wait in &mut waits {
             let key = (wait.pe, wait.serial);

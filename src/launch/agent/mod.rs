@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use raidshmem_core::detector::Time;
+use raidshmem_core::detector::MachineTime;
 use raidshmem_core::ended::Ended;
 use raidshmem_core::message::{Down, Job, Party, PeMessage, ProcId, ProcessOptions, ToPe, Up};
 use raidshmem_core::mutant::{Mutant, breaks};
@@ -60,7 +60,7 @@ mod work;
 
 use begin::Held;
 use binder::Binder;
-use done::Done;
+use done::AgentDone;
 use heartbeat::{HeartbeatClient, Ties};
 
 /// An order and the descriptors that came with it.
@@ -83,7 +83,7 @@ struct Local {
     /// It is a PE that closed its connection.
     deaf: bool,
     /// When a deaf PE is killed, or a script whose PE died: the launcher waits for its number.
-    until: Option<Time>,
+    until: Option<MachineTime>,
     pe: Option<Pe>,
     /// Where its lines go, if they are carried there.
     sink: Option<Arc<Sink>>,
@@ -115,7 +115,7 @@ struct Agent {
     page_fd: Arc<OwnedFd>,
     binder: Arc<Binder>,
     /// A thread for what takes long.
-    worker: Worker<Done>,
+    worker: Worker<AgentDone>,
     /// The memory files of nodes that may map each other, its own among them.
     files: BTreeMap<u32, Arc<OwnedFd>>,
     /// PEs whose memory is here.
@@ -129,7 +129,7 @@ struct Agent {
     place: ProcessOptions,
     carriers: Carriers,
     heartbeat: HeartbeatClient,
-    disk: disk::Disk,
+    disk: disk::DiskThread,
     missed: signals::Missed,
 }
 
@@ -209,7 +209,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         place,
         carriers,
         heartbeat,
-        disk: disk::Disk::new(stop_signal),
+        disk: disk::DiskThread::new(stop_signal),
         missed: signals::Missed::default(),
     };
     agent.serve_to_the_end(timing.limit)

@@ -20,7 +20,7 @@ use raidshmem_sys::socket::{Channel, ChannelError, Outbox};
 
 use super::Agent;
 use super::begin::variables;
-use super::done::{Done, Started};
+use super::done::{AgentDone, Started};
 use crate::control::CONTROL_FD;
 use crate::fabric;
 use crate::launch::output::{Marks, Sink};
@@ -69,7 +69,7 @@ impl Agent {
             let result = binder.start(pe, start);
             let meant = pe.is_some();
             let started = Started { proc, begun, meant, channel, sink, parent_death, result };
-            Done::Started(Box::new(started))
+            AgentDone::Started(Box::new(started))
         });
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use raidshmem_archive::part::Object;
 use raidshmem_archive::program;
-use raidshmem_core::disk::{Failure, Outcome, Task};
+use raidshmem_core::disk::{DiskOutcome, Failure, Task};
 use raidshmem_core::message::Up;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_sys::socket::ChannelError;
@@ -52,7 +52,7 @@ impl Agent {
                 self.begin(move || {
                     (order.build, order.objects) = program();
                     let files = write::write(&order, &stop);
-                    Some(Outcome::Written { number, files })
+                    Some(DiskOutcome::Written { number, files })
                 });
             }
             Task::Commit { number, folder, manifest, set, keep } => {
@@ -65,7 +65,7 @@ impl Agent {
                         Ok(set)
                     });
                     let set = set.map_err(|error| Failure::Refused(error.to_string()));
-                    Some(Outcome::Committed { number, set })
+                    Some(DiskOutcome::Committed { number, set })
                 });
             }
             Task::Drop { number, folder } => {
@@ -79,7 +79,7 @@ impl Agent {
         Ok(())
     }
 
-    fn begin(&mut self, job: impl FnOnce() -> Option<Outcome> + Send + 'static) {
+    fn begin(&mut self, job: impl FnOnce() -> Option<DiskOutcome> + Send + 'static) {
         if let Some(worker) = &mut self.disk.worker {
             worker.begin(job);
         }
@@ -138,12 +138,12 @@ fn drop_part(folder: &str, job: u64, number: CheckpointNumber) {
 }
 
 /// What becomes of a task that has no thread.
-fn cannot(task: &Task, error: &std::io::Error) -> Outcome {
+fn cannot(task: &Task, error: &std::io::Error) -> DiskOutcome {
     let failure = Failure::Refused(format!("thread for checkpoints on disk: {error}"));
     match *task {
-        Task::Commit { number, .. } => Outcome::Committed { number, set: Err(failure) },
+        Task::Commit { number, .. } => DiskOutcome::Committed { number, set: Err(failure) },
         Task::Write { number, .. } | Task::Drop { number, .. } => {
-            Outcome::Written { number, files: Err(failure) }
+            DiskOutcome::Written { number, files: Err(failure) }
         }
     }
 }

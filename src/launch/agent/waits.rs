@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use raidshmem_core::detector::Time;
+use raidshmem_core::detector::MachineTime;
 use raidshmem_core::message::{Up, Wait};
 use raidshmem_sys::process::is_stopped;
 use raidshmem_sys::socket::ChannelError;
@@ -22,7 +22,7 @@ const OFTEN: Duration = Duration::from_millis(20);
 
 impl Agent {
     /// Tells the launcher which PEs wait for long and which are stopped, when it is time to look.
-    pub(super) fn look_for_waits(&mut self, time: Time) -> Result<(), ChannelError> {
+    pub(super) fn look_for_waits(&mut self, time: MachineTime) -> Result<(), ChannelError> {
         let Some(looks) = self.heartbeat.looks.as_mut().filter(|looks| looks.next <= time) else {
             return Ok(());
         };

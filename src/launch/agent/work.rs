@@ -10,7 +10,7 @@ use raidshmem_core::layout::Layout;
 use raidshmem_core::message::Up;
 use raidshmem_core::quantity::Pe;
 
-use super::done::{Done, Started};
+use super::done::{AgentDone, Started};
 use super::{Agent, Local};
 use raidshmem_sys::memory::Part;
 use raidshmem_sys::socket::ChannelError;
@@ -20,7 +20,7 @@ const LAST_JOB: Duration = Duration::from_secs(5);
 
 impl Agent {
     /// Does `job` beside the loop, after those before it.
-    pub(super) fn work(&mut self, job: impl FnOnce() -> Done + Send + 'static) {
+    pub(super) fn work(&mut self, job: impl FnOnce() -> AgentDone + Send + 'static) {
         self.worker.begin(job);
     }
 
@@ -28,9 +28,9 @@ impl Agent {
     pub(super) fn hear_worker(&mut self) -> Result<(), ChannelError> {
         for done in self.worker.results() {
             match done {
-                Done::Made { pe, memory, result } => self.memory_made(pe, memory, result)?,
-                Done::Started(started) => self.started(*started)?,
-                Done::Wiped => {}
+                AgentDone::Made { pe, memory, result } => self.memory_made(pe, memory, result)?,
+                AgentDone::Started(started) => self.started(*started)?,
+                AgentDone::Wiped => {}
             }
         }
         if self.worker.is_idle() {
@@ -62,7 +62,7 @@ impl Agent {
         self.work(move || {
             let result = part.wipe();
             binder.place_memory(pe, &part);
-            Done::Made { pe, memory, result }
+            AgentDone::Made { pe, memory, result }
         });
     }
 
@@ -84,7 +84,7 @@ impl Agent {
         let part = self.part(pe);
         self.work(move || {
             let _ = part.wipe(); // what is not given back now is at the end of the job
-            Done::Wiped
+            AgentDone::Wiped
         });
     }
 

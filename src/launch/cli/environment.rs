@@ -7,7 +7,7 @@
 
 use super::args::Args;
 use super::refused::Refused;
-use raidshmem_core::inject::Rule;
+use raidshmem_core::inject::InjectedFault;
 use raidshmem_core::settings::{SettingError, Settings, table};
 use raidshmem_core::spelling::{likeness, nearest};
 
@@ -86,7 +86,7 @@ pub fn settings(
 fn add_rules(args: &Args, all: &mut Variables) -> Result<(), Refused> {
     let kill = args.kill.iter().map(|rule| ("--kill", rule.clone()));
     let kill_node = args.kill_node.iter().map(|rule| ("--kill-node", format!("node:{rule}")));
-    let read = |(option, rule): (_, String)| match rule.parse::<Rule>() {
+    let read = |(option, rule): (_, String)| match rule.parse::<InjectedFault>() {
         Ok(rule) => Ok(rule.to_string()),
         Err(source) => Err(Refused::Rule { option, source }),
     };

@@ -7,7 +7,7 @@
 
 /// What becomes of an option of another launcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Foreign {
+pub enum ForeignOption {
     /// It is refused: what to say here.
     Instead(&'static str),
     /// It is left out, with so many values.
@@ -20,14 +20,14 @@ pub enum Foreign {
 }
 
 /// The option of that name, dashes included.
-pub fn find(name: &str) -> Option<Foreign> {
+pub fn find(name: &str) -> Option<ForeignOption> {
     let bare = name.trim_start_matches('-');
     let of = |names: &str| names.split(' ').any(|known| known == bare);
     let instead = INSTEAD.iter().find(|(names, _)| of(names));
-    let instead = instead.map(|&(_, instead)| Foreign::Instead(instead));
+    let instead = instead.map(|&(_, instead)| ForeignOption::Instead(instead));
     let needless = || {
         let found = NEEDLESS.iter().find(|(names, _, _)| of(names));
-        found.map(|&(_, values, why)| Foreign::Needless { values, why })
+        found.map(|&(_, values, why)| ForeignOption::Needless { values, why })
     };
     instead.or_else(needless)
 }

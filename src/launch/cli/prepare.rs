@@ -16,17 +16,17 @@ use std::time::Duration;
 use super::args::Args;
 use super::environment::{self, Variables};
 use super::hosts::{self, Host, HostsError};
-use super::protected::Protected;
+use super::protected::ProtectionTable;
 use super::ready::{Cluster, Programs, Ready, local_names};
 use super::refused::{FILE_MAX, Refused};
 use super::resume;
 use super::starter::Means;
 use crate::fabric;
 use crate::launch::probe::probe;
-use crate::launch::readers::{Endpoint, Readers, Sink};
+use crate::launch::readers::{Endpoint, OutputFile, Readers};
 use crate::pgas::boot::default_heap;
 use raidshmem_core::membership::Shape;
-use raidshmem_core::placement::{Domains, Kind, bindings, file, found};
+use raidshmem_core::placement::{DomainKind, Domains, bindings, file, found};
 use raidshmem_core::settings::{Bind, Fabric, Rollback, Settings};
 use raidshmem_core::signals::number;
 use raidshmem_core::view::PES_MAX;
@@ -83,7 +83,7 @@ impl Args {
         check_fewer(&settings, &shape)?;
         check_rules(&settings, pes, shape.nodes as usize)?;
         let domains = domains(&settings, &shape, cluster.as_ref().map(|(cluster, _)| cluster))?;
-        let protected = Protected::new(&settings, &shape.node_of, domains)?;
+        let protected = ProtectionTable::new(&settings, &shape.node_of, domains)?;
         let heap_len = heap_len(&settings, &shape, cluster.is_some())?;
         let (timeout, stop_signal) = (self.timeout()?, self.stop_signal()?);
         let programs = self.programs(exported, cluster.is_some())?;
@@ -321,7 +321,7 @@ pub fn domains_of_file(path: &str, names: Vec<String>) -> Result<Domains, Refuse
 }
 
 /// What the agents' bindings on this machine make of its packages and NUMA nodes.
-fn kinds_here(settings: &Settings, shape: &Shape, names: &[String]) -> Vec<Kind> {
+fn kinds_here(settings: &Settings, shape: &Shape, names: &[String]) -> Vec<DomainKind> {
     let machine = machine::discover();
     let node_of: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
     let bindings = bindings::bindings(&machine, node_of.len(), settings.bind);
@@ -390,11 +390,11 @@ fn readers(
         move |error| Refused::Folder { option, path, error, expected }
     };
     let report =
-        report.map(|path| Sink::create("--report", path).map_err(refuse("--report", path)));
+        report.map(|path| OutputFile::create("--report", path).map_err(refuse("--report", path)));
     let events = events.map(|path| {
         let sink = match path.to_str() {
-            Some("-") => Sink::stdout("--events"),
-            _ => Sink::create("--events", path),
+            Some("-") => OutputFile::stdout("--events"),
+            _ => OutputFile::create("--events", path),
         };
         sink.map_err(refuse("--events", path))
     });

@@ -11,7 +11,7 @@ use raidshmem_core::store::protection::{Protection, ProtectionError};
 
 /// The protection of a job in words and numbers.
 #[derive(Clone, Debug)]
-pub struct Protected {
+pub struct ProtectionTable {
     /// Groups, and what the nodes are called and fail together with.
     pub site: JobLayout,
     /// What is survived, in words; None in mode `none`.
@@ -24,7 +24,7 @@ pub struct Protected {
     pub bent: Option<String>,
 }
 
-impl Protected {
+impl ProtectionTable {
     /// The protection of PEs on the nodes `node_of`, which fail together as `domains` says.
     ///
     /// # Errors
@@ -33,17 +33,17 @@ impl Protected {
         settings: &Settings,
         node_of: &[u32],
         domains: Domains,
-    ) -> Result<Protected, ProtectionError> {
+    ) -> Result<ProtectionTable, ProtectionError> {
         let places: Vec<usize> = node_of.iter().map(|&node| node as usize).collect();
         let parity = settings.parity;
         let Some(protection) = Protection::new(settings, &places, &domains)? else {
             let site = JobLayout { group_of: vec![0; places.len()], domains, parity };
             let (survives, fragile, groups, bent) = (None, false, Vec::new(), None);
-            return Ok(Protected { site, survives, fragile, groups, bent });
+            return Ok(ProtectionTable { site, survives, fragile, groups, bent });
         };
         let plan = &protection.plan;
         let group_of = plan.of.iter().map(|of| of.group).collect();
-        Ok(Protected {
+        Ok(ProtectionTable {
             site: JobLayout { group_of, domains, parity },
             survives: Some(protection.to_string()),
             fragile: !protection.survives_domains(),

@@ -13,7 +13,7 @@ use raidshmem_core::placement::Domains;
 use raidshmem_core::settings::Settings;
 use raidshmem_core::store::protection::Protection;
 
-use super::protected::Protected;
+use super::protected::ProtectionTable;
 use super::starter::Means;
 use crate::launch::readers::Readers;
 
@@ -27,7 +27,7 @@ pub struct Ready {
     /// Settings in force.
     pub settings: Settings,
     /// Who protects whom.
-    pub protected: Protected,
+    pub protected: ProtectionTable,
     /// Bytes of each symmetric heap.
     pub heap_len: u64,
     /// The checkpoint on disk that it begins from.

@@ -16,7 +16,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use raidshmem_core::spelling;
 
-use super::foreign::{self, Foreign};
+use super::foreign::{self, ForeignOption};
 
 /// An option of this launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -233,10 +233,10 @@ impl Splitter<'_> {
         rest: &mut Peekable<impl Iterator<Item = OsString>>,
     ) -> Result<(), WordsError> {
         match foreign::find(name) {
-            Some(Foreign::Instead(instead)) => {
+            Some(ForeignOption::Instead(instead)) => {
                 Err(WordsError::Foreign { got: name.to_owned(), instead })
             }
-            Some(Foreign::Needless { values, why }) => {
+            Some(ForeignOption::Needless { values, why }) => {
                 rest.take(if has_value { 0 } else { values }).for_each(drop);
                 let name = name.escape_debug();
                 self.out.needless.push(format!("{name}: not needed here, and left out: {why}"));

@@ -8,7 +8,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use raidshmem_core::detector::{Decision, Observation, Time};
+use raidshmem_core::detector::{DetectorAction, MachineTime, Observation};
 use raidshmem_core::message::{Beat, Down, Party};
 use raidshmem_core::signals;
 use raidshmem_sys::socket::ChannelError;
@@ -67,23 +67,27 @@ impl Launcher {
         self.execute(decisions, way);
     }
 
-    fn execute(&mut self, decisions: Vec<Decision>, way: HeartbeatPath) {
+    fn execute(&mut self, decisions: Vec<DetectorAction>, way: HeartbeatPath) {
         for decision in decisions {
             match decision {
-                Decision::Beat { node, beat } => self.answer(node, beat, way),
-                Decision::Ask { witness, node } => self.send(witness, &Down::Ask { node }, &[]),
-                Decision::Ring { nodes } => {
+                DetectorAction::Beat { node, beat } => self.answer(node, beat, way),
+                DetectorAction::Ask { witness, node } => {
+                    self.send(witness, &Down::Ask { node }, &[])
+                }
+                DetectorAction::Ring { nodes } => {
                     let found =
                         nodes.iter().filter_map(|n| Some((*n, *self.detection.addresses.get(n)?)));
                     let ring = Down::Ring { nodes: found.collect() };
                     nodes.iter().for_each(|&node| self.send(node, &ring, &[]));
                 }
-                Decision::AsymmetricLink { node, by, witness } => self.telling.news(&format!(
-                    "{} is not heard by node {by}, but by node {witness} and here: the network \
+                DetectorAction::AsymmetricLink { node, by, witness } => {
+                    self.telling.news(&format!(
+                        "{} is not heard by node {by}, but by node {witness} and here: the network \
                      between the two is in doubt",
-                    self.name(node)
-                )),
-                Decision::CutOff { node, by, witness } => {
+                        self.name(node)
+                    ))
+                }
+                DetectorAction::CutOff { node, by, witness } => {
                     self.telling.news(&format!(
                         "{} is not heard by nodes {by} and {witness}, though it is here: it is cut \
                          off from its peers and told to end",
@@ -91,7 +95,7 @@ impl Launcher {
                     ));
                     self.send(node, &Down::Shutdown, &[]);
                 }
-                Decision::Declare { node, silent, witness } => {
+                DetectorAction::Declare { node, silent, witness } => {
                     self.say_why(node, silent, witness);
                     self.node_gone(node, silent.is_none());
                 }
@@ -99,7 +103,7 @@ impl Launcher {
         }
     }
 
-    fn say_why(&mut self, node: u32, silent: Option<Time>, witness: Option<u32>) {
+    fn say_why(&mut self, node: u32, silent: Option<MachineTime>, witness: Option<u32>) {
         let Some(silent) = silent else { return };
         let also = witness.map(|by| format!(", nor does node {by} hear it")).unwrap_or_default();
         self.telling.news(&format!(

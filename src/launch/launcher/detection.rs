@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use raidshmem_core::detector::{FailureDetector, Time, Timing};
+use raidshmem_core::detector::{FailureDetector, MachineTime, Timing};
 use raidshmem_sys::process::Clock;
 
 use crate::launch::heartbeats::Heartbeats;
@@ -44,7 +44,7 @@ impl Detection {
     }
 
     /// The time of the launcher's clock.
-    pub fn now(&self) -> Time {
+    pub fn now(&self) -> MachineTime {
         self.clock.now()
     }
 

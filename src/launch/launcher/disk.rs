@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use raidshmem_archive::code::Code;
 use raidshmem_archive::manifest::{Manifest, Parity};
 use raidshmem_archive::schedule::{Order, Schedule};
-use raidshmem_core::disk::{Entry, How, Share, Task};
+use raidshmem_core::disk::{Entry, How, ParityShare, Task};
 use raidshmem_core::message::Job;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::settings::StoreLayout;
@@ -19,7 +19,7 @@ use crate::disk::sets::node_folder;
 use crate::launch::cli::ready::Ready;
 
 /// What is written, and how.
-pub(super) struct Disk {
+pub(super) struct SetWriter {
     pub(super) schedule: Schedule,
     /// When each has asked for a stop: agents by a signal there, somebody here (None).
     pub(super) asked: BTreeMap<Option<u32>, Duration>,
@@ -28,7 +28,7 @@ pub(super) struct Disk {
     how: How,
     /// How parity is computed and how much each PE keeps, where that is written too: each node has
     /// its own disk.
-    parity: Option<(Code, Vec<Share>)>,
+    parity: Option<(Code, Vec<ParityShare>)>,
     /// A line for each set.
     pub(super) verbose: bool,
     job: u64,
@@ -37,16 +37,16 @@ pub(super) struct Disk {
     program: String,
 }
 
-impl Disk {
+impl SetWriter {
     /// None without `SHMEM_FT_STORE`.
-    pub(super) fn new(ready: &Ready, job: &Job) -> Option<Disk> {
+    pub(super) fn new(ready: &Ready, job: &Job) -> Option<SetWriter> {
         let settings = &ready.settings;
         let folder = settings.store.clone()?;
         let layout = settings.store_layout;
         let mut schedule = Schedule::new(settings.store_every, layout);
         let protection = ready.protection().filter(|_| layout == StoreLayout::Local);
         ready.resume.iter().for_each(|resume| schedule.resumed(resume.number));
-        Some(Disk {
+        Some(SetWriter {
             schedule,
             asked: BTreeMap::new(),
             folder,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::message::{Answer, Down, Traced, Wait};
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::stall::Act;
+use raidshmem_core::stall::StallAction;
 use tracing::info;
 
 use super::dumps::{For, Question};
@@ -34,15 +34,15 @@ impl Launcher {
         self.say_stall(act);
     }
 
-    pub(super) fn say_stall(&mut self, act: Option<Act>) {
+    pub(super) fn say_stall(&mut self, act: Option<StallAction>) {
         match act {
             _ if self.dumps.end_the_job() => {}
             None => {}
-            Some(Act::Say(line)) => {
+            Some(StallAction::Say(line)) => {
                 self.telling.news(&line);
                 self.dump_stall(None);
             }
-            Some(Act::End(words)) => {
+            Some(StallAction::End(words)) => {
                 self.telling.say_verdict(&words);
                 self.dump_stall(Some(UNRECOVERABLE));
             }

@@ -25,7 +25,7 @@ use super::signals::Signals;
 use crate::control::link::{Link, timespec};
 use crate::control::{BUILD, is_same_build};
 use crate::launch::cli::prepare::domains_of_file;
-use crate::launch::cli::protected::Protected;
+use crate::launch::cli::protected::ProtectionTable;
 use crate::launch::cli::ready::{Cluster, Ready};
 use crate::launch::cli::starter::agent_words;
 use crate::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, last_word};
@@ -47,7 +47,7 @@ pub struct Node {
     /// The connection, until it is over.
     pub link: Option<Link>,
     /// What belongs to one on another host.
-    pub remote: Option<Remote>,
+    pub remote: Option<RemoteAgent>,
     /// The process has ended.
     pub started_over: bool,
     /// It is ended on purpose: nobody need be told how.
@@ -57,7 +57,7 @@ pub struct Node {
 }
 
 /// What the launcher holds of an agent on another host.
-pub struct Remote {
+pub struct RemoteAgent {
     /// Standard input of what started it: its end tells the supervisor that the launcher is gone.
     _stdin: PipeWriter,
     /// Hears the last word of its supervisor.
@@ -106,10 +106,10 @@ impl Node {
 }
 
 /// Every node, and the listener if there is one.
-pub type Gathered = (BTreeMap<u32, Node>, Option<Listener>);
+pub type GatheredNodes = (BTreeMap<u32, Node>, Option<Listener>);
 
 /// Starts the agents of a job, and makes its groups for what their hosts say they share.
-pub fn all(ready: &mut Ready, signals: &Signals) -> Result<Gathered, LaunchError> {
+pub fn all(ready: &mut Ready, signals: &Signals) -> Result<GatheredNodes, LaunchError> {
     let system = |what| move |error| LaunchError::System { what, error };
     let Some(hosts) = &ready.cluster else {
         let input = input::open(ready.programs.stdin).map_err(system("standard input"))?;
@@ -123,7 +123,7 @@ pub fn all(ready: &mut Ready, signals: &Signals) -> Result<Gathered, LaunchError
 
 /// Starts `count` agents on this machine, with that standard input, or the own one. If `carried`,
 /// what is printed there goes to the own terminal by this process only.
-fn local(count: u32, stdin: Option<BorrowedFd>, carried: bool) -> std::io::Result<Gathered> {
+fn local(count: u32, stdin: Option<BorrowedFd>, carried: bool) -> std::io::Result<GatheredNodes> {
     let start = |node| {
         let (mine, theirs) = Channel::pair().map_err(std::io::Error::other)?;
         let mut command = Command::new("/proc/self/exe");
@@ -145,7 +145,7 @@ fn local(count: u32, stdin: Option<BorrowedFd>, carried: bool) -> std::io::Resul
 
 /// Starts an agent on every host of `cluster`. The status of a signal that came meanwhile is an
 /// error too.
-fn cluster(cluster: &Cluster, signals: &Signals) -> Result<Gathered, LaunchError> {
+fn cluster(cluster: &Cluster, signals: &Signals) -> Result<GatheredNodes, LaunchError> {
     let mut gathering = Gathering::start(cluster)?;
     match gathering.wait(signals) {
         Ok(()) => {
@@ -163,7 +163,7 @@ fn cluster(cluster: &Cluster, signals: &Signals) -> Result<Gathered, LaunchError
 
 /// The protection of a job on other hosts, now that they have said what they share. What the user
 /// says in a file stays.
-fn protected(ready: &Ready, nodes: &BTreeMap<u32, Node>) -> Result<Protected, LaunchError> {
+fn protected(ready: &Ready, nodes: &BTreeMap<u32, Node>) -> Result<ProtectionTable, LaunchError> {
     let as_they_are: Vec<usize> = (0..nodes.len()).collect();
     match ready.settings.domains {
         Some(_) => Ok(ready.protected.clone()),
@@ -176,7 +176,7 @@ pub fn protected_on(
     ready: &Ready,
     nodes: &BTreeMap<u32, Node>,
     host_of: &[usize],
-) -> Result<Protected, LaunchError> {
+) -> Result<ProtectionTable, LaunchError> {
     let Some(cluster) = &ready.cluster else { return Ok(ready.protected.clone()) };
     let names: Vec<String> = host_of.iter().map(|&host| cluster.names[host].clone()).collect();
     let domains = match &ready.settings.domains {
@@ -189,7 +189,7 @@ pub fn protected_on(
             Domains::of_hosts(names).with_kinds(kinds)
         }
     };
-    Ok(Protected::new(&ready.settings, &ready.shape.node_of, domains)?)
+    Ok(ProtectionTable::new(&ready.settings, &ready.shape.node_of, domains)?)
 }
 
 /// Ends agents that are not wanted any more, and everything they started.
@@ -352,7 +352,7 @@ fn start_one(node: u32, host: &str, words: &[String], secret: &Secret) -> std::i
     let _ = stdin.write_all(format!("{}\n", secret.to_hex()).as_bytes());
     let nowhere = SocketAddr::from(([0; 4], 0));
     let word = Some(word);
-    let remote = Some(Remote { _stdin: stdin, gate, word, beats: nowhere, enclosure: None });
+    let remote = Some(RemoteAgent { _stdin: stdin, gate, word, beats: nowhere, enclosure: None });
     let name = format!("node {node} ({host})");
     let (started_over, ordered) = (false, false);
     Ok(Node { name, process, link: None, remote, started_over, ordered, carriers })

@@ -17,7 +17,7 @@ pub(super) struct Leaving {
 }
 
 /// What the worker has done.
-pub(super) enum Done {
+pub(super) enum WorkerDone {
     /// The last lines of a node were printed.
     Lines { node: u32 },
     /// The memory of a PE was taken away.

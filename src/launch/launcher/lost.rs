@@ -8,14 +8,14 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use raidshmem_core::membership::Event;
+use raidshmem_core::membership::MembershipEvent;
 use raidshmem_core::message::{Down, ProcId, Up};
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::Pe;
 use raidshmem_sys::process::Process;
 
 use super::gather::Node;
-use super::leaving::{Done, Leaving};
+use super::leaving::{Leaving, WorkerDone};
 use super::{LAST_LINES, Launcher};
 use crate::control::link::Link;
 use crate::launch::handshake::JoinError;
@@ -116,7 +116,7 @@ impl Launcher {
         self.worker.begin(move || {
             let limit = if heard { LAST_LINES / 10 } else { Duration::ZERO };
             entry.finish_output(limit, || false);
-            Done::Lines { node }
+            WorkerDone::Lines { node }
         });
     }
 
@@ -135,7 +135,7 @@ impl Launcher {
         let part = self.memories.remove(&(pe, memory));
         self.worker.begin(move || {
             let result = part.map_or(Ok(()), |part| part.wipe());
-            Done::Wiped { pe, memory, result }
+            WorkerDone::Wiped { pe, memory, result }
         });
     }
 
@@ -143,12 +143,14 @@ impl Launcher {
     pub(super) fn hear_worker(&mut self) {
         for done in self.worker.results() {
             let event = match done {
-                Done::Lines { node } => {
+                WorkerDone::Lines { node } => {
                     self.stalls.forget(node);
-                    Event::NodeLost { node }
+                    MembershipEvent::NodeLost { node }
                 }
-                Done::Wiped { pe, memory, result: Ok(()) } => Event::Wiped { pe, memory },
-                Done::Wiped { pe, result: Err(error), .. } => {
+                WorkerDone::Wiped { pe, memory, result: Ok(()) } => {
+                    MembershipEvent::Wiped { pe, memory }
+                }
+                WorkerDone::Wiped { pe, result: Err(error), .. } => {
                     let words = format!("PE {pe}: its lost memory could not be wiped: {error}");
                     self.telling.say_verdict(&words);
                     self.result = Some(1);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use raidshmem_core::detector::{Observation, Timing};
 use raidshmem_core::ended::Ended;
 use raidshmem_core::layout::Layout;
-use raidshmem_core::membership::{Action, Event, Membership, Shape};
+use raidshmem_core::membership::{Action, Membership, MembershipEvent, Shape};
 use raidshmem_core::message::{Down, Party, PeMessage, ProcId, Up};
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::secret::Secret;
@@ -72,7 +72,7 @@ use dumps::Dumps;
 pub use error::LaunchError;
 use gather::Node;
 use job::{configure, heartbeat_settings, job_id, job_of, record_of, title};
-use leaving::{Done, Leaving};
+use leaving::{Leaving, WorkerDone};
 use listener::Listener;
 use placement::PlacementReport;
 use report::{signalled, timed_out};
@@ -87,7 +87,7 @@ struct Launcher {
     /// The nodes that are lost, until nothing runs there any more.
     leaving: BTreeMap<u32, Leaving>,
     /// Does what this loop must not wait for.
-    worker: Worker<Done>,
+    worker: Worker<WorkerDone>,
     /// Where other hosts' agents connected; it rejects everybody else now.
     listener: Option<Listener>,
     /// The memory files of nodes that map each other.
@@ -116,7 +116,7 @@ struct Launcher {
     /// When the view on the terminal is to be drawn again, if there is one.
     view: Option<Instant>,
     /// Checkpoints on disk, if there are to be any.
-    disk: Option<disk::Disk>,
+    disk: Option<disk::SetWriter>,
     /// PEs are on several hosts, and nothing carries data between them.
     islands: bool,
 }
@@ -175,7 +175,7 @@ pub fn run(mut ready: Ready) -> Result<i32, LaunchError> {
         input: input::send(ready).map_err(system("standard input"))?,
         title: title(ready),
         view: ready.live.then(Instant::now),
-        disk: disk::Disk::new(ready, &job),
+        disk: disk::SetWriter::new(ready, &job),
         islands: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
     };
     launcher.form_ring();
@@ -242,7 +242,7 @@ impl Launcher {
             self.send_input();
             self.draw_view();
             for pe in self.rests.over() {
-                let actions = self.machine.handle(Event::Rested { pe });
+                let actions = self.machine.handle(MembershipEvent::Rested { pe });
                 self.act(actions);
             }
             if self.machine.unrecoverable() && self.result.is_none() {
@@ -354,7 +354,7 @@ impl Launcher {
                     let part = Part::new(Arc::clone(file), pe.at() * self.total, self.total);
                     self.memories.insert((pe, memory), part);
                 }
-                Event::MemoryMade { pe, memory }
+                MembershipEvent::MemoryMade { pe, memory }
             }
             Up::Disk(outcome) => return self.heard_of_disk(node, outcome),
             Up::Held(_) => return, // that was before
@@ -382,11 +382,11 @@ impl Launcher {
                 if let PeMessage::Verdict { words, .. } = &what {
                     self.telling.say_verdict(words);
                 }
-                Event::Said { proc, what }
+                MembershipEvent::Said { proc, what }
             }
             Up::Ended { proc, how } => {
                 self.procs.remove(&proc);
-                Event::Ended { proc, how }
+                MembershipEvent::Ended { proc, how }
             }
             Up::Beat(beat) => return self.heartbeat(node, beat),
             Up::Accuse { node: about, silent: true } => {
@@ -397,15 +397,15 @@ impl Launcher {
             }
             Up::Opinion { node: about, alive } => {
                 self.observed(about, Observation::Opinion { by: node, alive });
-                Event::Opinion { by: node, about, alive }
+                MembershipEvent::Opinion { by: node, about, alive }
             }
-            Up::Looked { proc } => Event::Looked { proc },
+            Up::Looked { proc } => MembershipEvent::Looked { proc },
             Up::Waits { waits, stopped } => return self.heard_of_waits(node, waits, stopped),
             Up::Dump(answer) => return self.answered(node, answer),
             Up::Last { events } => return self.telling.last_of(events),
             Up::Note { line } => return self.telling.news(&line),
             Up::InputTaken { bytes } => return self.input_taken(node, bytes),
-            Up::Shown { number } => Event::Shown { node, number },
+            Up::Shown { number } => MembershipEvent::Shown { node, number },
             Up::StopSignal => return self.stop_signal_at(node),
             Up::Failed { what } => return self.failed(node, &what),
         };

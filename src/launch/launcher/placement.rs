@@ -2,7 +2,7 @@
 
 use raidshmem_core::message::Bound;
 use raidshmem_core::placement::bindings::Binding;
-use raidshmem_core::placement::table::Placement;
+use raidshmem_core::placement::table::PlacementTable;
 use raidshmem_core::placement::{Domains, Source};
 use raidshmem_sys::machine;
 
@@ -50,7 +50,7 @@ impl PlacementReport {
             return Some(self);
         }
         let bindings: Vec<Binding> = self.bindings.into_iter().flatten().collect();
-        let table = Placement {
+        let table = PlacementTable {
             node_of: &self.node_of,
             domains: &self.domains,
             group_of: &self.group_of,
@@ -84,7 +84,7 @@ fn sources(domains: &Domains) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use raidshmem_core::placement::Kind;
+    use raidshmem_core::placement::DomainKind;
 
     #[test]
     fn the_report_says_who_found_a_domain() {
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(sources(&none), "failure domains: node");
         let kind = |name: &str, source| {
             let domains = vec!["0".to_owned(), "1".to_owned()];
-            Kind { name: name.to_owned(), domains, of: vec![0, 0, 1], source }
+            DomainKind { name: name.to_owned(), domains, of: vec![0, 0, 1], source }
         };
         let some = none.with_kinds(vec![
             kind("chassis", Source::Firmware),

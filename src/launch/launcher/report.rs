@@ -4,7 +4,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use raidshmem_core::inject::Rule;
+use raidshmem_core::inject::InjectedFault;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::signals::name;
 use raidshmem_report::event::{Changed, What};
@@ -28,7 +28,7 @@ pub(super) fn timed_out(limit: Duration) -> (i32, String) {
 
 /// Lines on rules of injection that did nothing; `last` is the number of the last checkpoint.
 pub(super) fn never_due<'a>(
-    rules: impl Iterator<Item = &'a Rule>,
+    rules: impl Iterator<Item = &'a InjectedFault>,
     last: CheckpointNumber,
 ) -> Vec<String> {
     let made = match last {

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use raidshmem_core::message::{Answer, Seen};
+use raidshmem_core::message::{Answer, ProcessSeen};
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::stall::Standing;
+use raidshmem_core::stall::PeProgress;
 use raidshmem_core::view::State;
 
 use super::Launcher;
@@ -32,7 +32,7 @@ impl Launcher {
     pub(super) fn picture(&self, answers: &BTreeMap<u32, Answer>) -> Picture<'_> {
         let nodes = self.nodes.keys().map(|&node| {
             let answer = answers.get(&node);
-            let spare = |seen: &&Seen| self.machine.pe_of(seen.proc).is_none();
+            let spare = |seen: &&ProcessSeen| self.machine.pe_of(seen.proc).is_none();
             let spares = answer.iter().flat_map(|answer| &answer.processes).filter(spare);
             let spares = spares.map(|seen| seen.pid).collect();
             let agent = answer.map(|answer| answer.agent);
@@ -41,7 +41,7 @@ impl Launcher {
         });
         let seen = answers.values().flat_map(|answer| &answer.processes);
         let seen = seen.filter_map(|seen| Some((self.machine.pe_of(seen.proc)?, seen)));
-        let seen: BTreeMap<Pe, &Seen> = seen.collect();
+        let seen: BTreeMap<Pe, &ProcessSeen> = seen.collect();
         let (view, standing) = (self.machine.view(), self.machine.standing());
         let members = Pe::all(view.pes.len()).zip(view.pes.iter().zip(standing));
         let pes = members.map(|(pe, (member, standing))| {
@@ -71,15 +71,15 @@ impl Launcher {
 }
 
 /// Its name in lines for people.
-fn being(standing: Standing, lost: bool, stopped: bool) -> Being {
+fn being(standing: PeProgress, lost: bool, stopped: bool) -> Being {
     match standing {
-        Standing::Ended => Being::Ended,
-        Standing::Hole => Being::Lost,
+        PeProgress::Ended => Being::Ended,
+        PeProgress::Hole => Being::Lost,
         _ if stopped => Being::Stopped,
-        Standing::Lost => Being::Replaced,
+        PeProgress::Lost => Being::Replaced,
         _ if lost => Being::Replaced,
-        Standing::Starting | Standing::Joining => Being::Starting,
-        Standing::Running => Being::Alive,
-        Standing::Finalizing => Being::Finalizing,
+        PeProgress::Starting | PeProgress::Joining => Being::Starting,
+        PeProgress::Running => Being::Alive,
+        PeProgress::Finalizing => Being::Finalizing,
     }
 }

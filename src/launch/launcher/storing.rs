@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use raidshmem_archive::schedule::{Order, Schedule};
-use raidshmem_core::disk::{Outcome, Task};
-use raidshmem_core::message::{Down, Report};
+use raidshmem_core::disk::{DiskOutcome, Task};
+use raidshmem_core::message::{Down, ProgressReport};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_report::words::{bytes, time};
 
@@ -63,8 +63,8 @@ impl Launcher {
     }
 
     /// A PE reported something: perhaps a checkpoint that is due.
-    pub(super) fn note_for_disk(&mut self, report: &Report) {
-        let Report::Checkpoint { number, .. } = *report else { return };
+    pub(super) fn note_for_disk(&mut self, report: &ProgressReport) {
+        let ProgressReport::Checkpoint { number, .. } = *report else { return };
         let node_of: Vec<u32> = self.machine.view().pes.iter().map(|pe| pe.node).collect();
         let now = self.telling.now();
         self.decide(|schedule| schedule.checkpoint(number, &node_of, now));
@@ -76,11 +76,11 @@ impl Launcher {
     }
 
     /// An agent has done what it was told to, or not.
-    pub(super) fn heard_of_disk(&mut self, node: u32, outcome: Outcome) {
+    pub(super) fn heard_of_disk(&mut self, node: u32, outcome: DiskOutcome) {
         let now = self.telling.now();
         self.decide(|schedule| match outcome {
-            Outcome::Written { number, files } => schedule.written(node, number, files),
-            Outcome::Committed { number, set } => schedule.committed(node, number, set, now),
+            DiskOutcome::Written { number, files } => schedule.written(node, number, files),
+            DiskOutcome::Committed { number, set } => schedule.committed(node, number, set, now),
         });
     }
 

@@ -17,8 +17,8 @@ use crate::launch::dump::text;
 use crate::launch::feed::Feed;
 use crate::launch::lines;
 use crate::launch::readers::Readers;
-use raidshmem_core::inject::Rule;
-use raidshmem_core::message::{Past, Report, Traced};
+use raidshmem_core::inject::InjectedFault;
+use raidshmem_core::message::{Past, ProgressReport, Traced};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::settings::{BackupMode, Settings};
 use raidshmem_core::view::{State, View};
@@ -125,7 +125,7 @@ impl Telling {
     }
 
     /// A report of a PE.
-    pub fn hear(&mut self, report: &Report) {
+    pub fn hear(&mut self, report: &ProgressReport) {
         self.happened(What::from(report));
     }
 
@@ -168,7 +168,10 @@ impl Telling {
 
     /// The last lines of a job: what happened, and rules of injection that were `not_due` by the
     /// last checkpoint.
-    pub fn sum_up<'a>(&mut self, not_due: (impl Iterator<Item = &'a Rule>, CheckpointNumber)) {
+    pub fn sum_up<'a>(
+        &mut self,
+        not_due: (impl Iterator<Item = &'a InjectedFault>, CheckpointNumber),
+    ) {
         let (rules, last) = not_due;
         let lines = self.chronicle.summary(self.now()).into_iter().chain(never_due(rules, last));
         lines.collect::<Vec<_>>().iter().for_each(|line| self.news(line));

@@ -9,7 +9,7 @@
 
 use raidshmem_core::layout::WORK_SLOT;
 use raidshmem_core::rounds::rounds;
-use raidshmem_core::schedule::reduction::{At, Op, Side};
+use raidshmem_core::schedule::reduction::{PartialPlace, ReductionStep, Side};
 use raidshmem_core::schedule::{Nodes, bruck, reduction};
 
 use crate::openshmem::bits::Zero;
@@ -112,12 +112,14 @@ impl<'a> Actors<'a> {
             rma::fetch(call, mine, source, me);
             for step in reduction::doubling(own, size) {
                 match step {
-                    Op::Leave { to, round } => self.leave(to, SlotIndex { set, round }, mine),
-                    Op::Combine { round, side } => {
+                    ReductionStep::Leave { to, round } => {
+                        self.leave(to, SlotIndex { set, round }, mine)
+                    }
+                    ReductionStep::Combine { round, side } => {
                         self.pick(SlotIndex { set, round }, theirs)?;
                         combine(mine, theirs, side, op);
                     }
-                    Op::Adopt { round } => self.pick(SlotIndex { set, round }, mine)?,
+                    ReductionStep::Adopt { round } => self.pick(SlotIndex { set, round }, mine)?,
                     other => unreachable!("{other:?} in a doubling"),
                 }
             }
@@ -146,19 +148,21 @@ impl<'a> Actors<'a> {
     fn halve_step<T: Copy + Zero>(
         &self,
         (dest, source): (Sym<T>, SymIn<T>),
-        step: Op,
+        step: ReductionStep,
         (room, at_a_time): (&mut [T], usize),
         op: &impl Fn(T, T) -> T,
     ) -> Result<(), Fault> {
         let (group, call) = (self.group, self.group.call);
         let me = group.pe(group.index);
         let at = |place| match place {
-            At::Source => source,
-            At::Dest => SymIn::at(dest.addr()),
+            PartialPlace::Source => source,
+            PartialPlace::Dest => SymIn::at(dest.addr()),
         };
         match step {
-            Op::Offer { to, round } => group.word(OFFER_AT + round, self.index(to)).signal(),
-            Op::Read { from, round, range, side, theirs, mine } => {
+            ReductionStep::Offer { to, round } => {
+                group.word(OFFER_AT + round, self.index(to)).signal()
+            }
+            ReductionStep::Read { from, round, range, side, theirs, mine } => {
                 self.wait_for(OFFER_AT + round)?;
                 let from = group.pe(self.index(from));
                 let (read, own) = room.split_at_mut(at_a_time);
@@ -173,14 +177,14 @@ impl<'a> Actors<'a> {
                     }
                 }
             }
-            Op::Give { to, round, range } => {
+            ReductionStep::Give { to, round, range } => {
                 let (to, part) = (self.index(to), dest.element(range.start));
                 let bytes = range.len() * size_of::<T>();
                 let from = part.erase().as_out().as_in();
                 rma::put(call, part.erase(), from, bytes, group.pe(to));
                 group.word(RESULT_AT + round, to).signal();
             }
-            Op::Get { round } => self.wait_for(RESULT_AT + round)?,
+            ReductionStep::Get { round } => self.wait_for(RESULT_AT + round)?,
             other => unreachable!("{other:?} in a halving"),
         }
         Ok(())

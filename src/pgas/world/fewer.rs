@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 
-use raidshmem_core::agree::Decision;
+use raidshmem_core::agree::AgreedBits;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_sys::lock;
 
@@ -88,7 +88,7 @@ pub struct Fewer {
     /// One thread at a time adopts a view.
     adopting: Mutex<()>,
     /// How many agreements there were in each row, and what the last one came to.
-    rows: Mutex<BTreeMap<Row, (u64, Decision)>>,
+    rows: Mutex<BTreeMap<Row, (u64, AgreedBits)>>,
 }
 
 // Relaxed where nothing else is said: a view is adopted under a lock, and its number is a release.
@@ -234,13 +234,13 @@ impl Fewer {
     // ---- agreements -----------------------------------------------------------------------------
 
     /// The number of the next agreement of a row, and what the last one came to.
-    pub(crate) fn next(&self, row: Row) -> (u64, Decision) {
+    pub(crate) fn next(&self, row: Row) -> (u64, AgreedBits) {
         let (last, decision) = lock(&self.rows).get(&row).copied().unwrap_or_default();
         (last + 1, decision)
     }
 
     /// An agreement of a row is over.
-    pub(in crate::pgas) fn over(&self, row: Row, number: u64, decision: Decision) {
+    pub(in crate::pgas) fn over(&self, row: Row, number: u64, decision: AgreedBits) {
         lock(&self.rows).insert(row, (number, decision));
     }
 

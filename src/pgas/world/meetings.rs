@@ -6,7 +6,7 @@ use raidshmem_core::protocol::brought::Brought;
 use raidshmem_core::quantity::ViewNumber;
 use raidshmem_core::tree::Tree;
 use raidshmem_core::tree::meeting::Meeting;
-use raidshmem_core::tree::post::Stage;
+use raidshmem_core::tree::post::MeetingId;
 
 /// The meetings of a PE.
 #[derive(Debug, Default)]
@@ -16,9 +16,9 @@ pub struct Meetings {
     /// Checkpoints begun since the last reset.
     pub(in crate::pgas) checkpoints: u64,
     /// The last meeting of a recovery that is over.
-    pub(in crate::pgas) last: Option<Stage>,
+    pub(in crate::pgas) last: Option<MeetingId>,
     /// What all brought to the meeting that settles, in that view.
     pub(in crate::pgas) settled: Option<Brought>,
     /// The meeting that this PE is in, or was in last.
-    pub(in crate::pgas) now: Option<(Stage, Meeting<Brought>)>,
+    pub(in crate::pgas) now: Option<(MeetingId, Meeting<Brought>)>,
 }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use raidshmem_core::ended::UNRECOVERABLE;
-use raidshmem_core::inject::{FaultTarget, Point, Rule};
-use raidshmem_core::message::{Flaw, PeMessage, RecoveryStep, Report, Welcome};
+use raidshmem_core::inject::{FaultTarget, InjectedFault, Point};
+use raidshmem_core::message::{Flaw, PeMessage, ProgressReport, RecoveryStep, Welcome};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::view::{Member, State, View};
 use raidshmem_sys::lock;
@@ -46,7 +46,7 @@ pub struct Membership {
     /// The view in which calls are carried out: the one joined, or none.
     works: AtomicU64,
     /// Faults to be injected.
-    rules: Vec<(u32, Rule)>,
+    rules: Vec<(u32, InjectedFault)>,
 }
 
 impl Membership {
@@ -55,7 +55,7 @@ impl Membership {
         welcome: Welcome,
         page: Arc<Page>,
         channel: Option<Arc<Channel>>,
-        rules: Vec<(u32, Rule)>,
+        rules: Vec<(u32, InjectedFault)>,
     ) -> Membership {
         Membership {
             me: welcome.pe,
@@ -202,12 +202,12 @@ impl Membership {
         }
     }
 
-    pub(crate) fn report(&self, report: Report) {
+    pub(crate) fn report(&self, report: ProgressReport) {
         self.say(&PeMessage::Report(report));
     }
 
     /// The same without a trace: how far something is.
-    pub(crate) fn report_progress(&self, report: Report) {
+    pub(crate) fn report_progress(&self, report: ProgressReport) {
         if let Some(channel) = &self.channel {
             let _ = channel.send(&PeMessage::Report(report), &[]); // as above
         }
@@ -216,7 +216,7 @@ impl Membership {
     /// The recovery has come to a step, of which one PE tells.
     pub(crate) fn report_step(&self, step: RecoveryStep) {
         if self.me == Pe(0) {
-            self.report(Report::Step(step));
+            self.report(ProgressReport::Step(step));
         }
     }
 

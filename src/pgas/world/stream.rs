@@ -94,7 +94,7 @@ pub(in crate::pgas) struct Note {
 
 /// One stream.
 #[derive(Debug)]
-pub(in crate::pgas) struct Stream {
+pub(in crate::pgas) struct WriteStream {
     pub notes: Box<[Note]>,
     pub gathered: Mutex<Gathered>,
     /// How many are gathered, to be looked at without the lock.
@@ -105,9 +105,9 @@ pub(in crate::pgas) struct Stream {
     pub no_store: AtomicBool,
 }
 
-impl Stream {
-    fn new(n_pes: usize) -> Stream {
-        Stream {
+impl WriteStream {
+    fn new(n_pes: usize) -> WriteStream {
+        WriteStream {
             notes: (0..n_pes).map(|_| Note::default()).collect(),
             gathered: Mutex::default(),
             waiting: AtomicUsize::new(0),
@@ -134,7 +134,7 @@ impl Stream {
 /// All streams of a process.
 #[derive(Debug)]
 pub(in crate::pgas) struct Streams {
-    pub table: Box<[OnceLock<Stream>]>,
+    pub table: Box<[OnceLock<WriteStream>]>,
     pub n_pes: usize,
     /// Streams with something gathered.
     pub waiting: AtomicUsize,
@@ -146,18 +146,18 @@ impl Streams {
         Streams { table, n_pes, waiting: AtomicUsize::new(0) }
     }
 
-    pub fn of(&self, id: Id) -> &Stream {
-        self.table[usize::from(id)].get_or_init(|| Stream::new(self.n_pes))
+    pub fn of(&self, id: Id) -> &WriteStream {
+        self.table[usize::from(id)].get_or_init(|| WriteStream::new(self.n_pes))
     }
 
-    pub fn made(&self) -> impl Iterator<Item = &Stream> {
+    pub fn made(&self) -> impl Iterator<Item = &WriteStream> {
         self.table.iter().filter_map(OnceLock::get)
     }
 
     /// Changes what is gathered.
     pub fn change<R>(
         &self,
-        stream: &Stream,
+        stream: &WriteStream,
         mut gathered: MutexGuard<Gathered>,
         with: impl FnOnce(&mut Gathered) -> R,
     ) -> R {

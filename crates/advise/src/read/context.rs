@@ -40,7 +40,7 @@ pub enum Error {
 }
 
 /// What the whole module says, for its functions.
-pub struct Context<'a> {
+pub struct ModuleContext<'a> {
     /// Its types.
     pub shapes: Shapes<'a>,
     /// Its debug information.
@@ -50,9 +50,12 @@ pub struct Context<'a> {
 }
 
 /// Reads what stands outside functions.
-pub fn context<'a>(lines: &[&'a str]) -> Context<'a> {
-    let mut context =
-        Context { shapes: Shapes::default(), debug: Debug::default(), nounwind: HashSet::new() };
+pub fn context<'a>(lines: &[&'a str]) -> ModuleContext<'a> {
+    let mut context = ModuleContext {
+        shapes: Shapes::default(),
+        debug: Debug::default(),
+        nounwind: HashSet::new(),
+    };
     for line in lines {
         if line.starts_with('!') {
             context.debug.define(line);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::context::{Context, Error};
+use super::context::{Error, ModuleContext};
 use super::exact::{exact, joined};
 use super::instruction::instruction;
 use super::operand::Locals;
@@ -23,7 +23,7 @@ pub(super) fn function<'a>(
     number: usize,
     head: &'a str,
     body: Vec<Line<'a>>,
-    context: &Context<'a>,
+    context: &ModuleContext<'a>,
 ) -> Result<Function, Error> {
     let mut locals = Locals::default();
     let head = tokens(head);
@@ -67,7 +67,7 @@ fn signature<'a>(
     number: usize,
     head: &[Token<'a>],
     locals: &mut Locals<'a>,
-    context: &Context<'a>,
+    context: &ModuleContext<'a>,
 ) -> Result<Function, Error> {
     let wrong = Error::Expected { line: number, expected: "the head of a function" };
     let name = head.windows(2).enumerate().find_map(|(at, pair)| match pair {
@@ -112,7 +112,7 @@ fn declare<'a>(
     tokens: &[Token<'a>],
     locals: &mut Locals<'a>,
     read: &mut Function,
-    context: &Context<'a>,
+    context: &ModuleContext<'a>,
 ) {
     let local = tokens.iter().find_map(|token| match token {
         Token::Local(name) => Some(locals.number(name)),
@@ -130,7 +130,7 @@ fn inst<'a>(
     draft: &mut Draft<'a>,
     locals: &mut Locals<'a>,
     read: &mut Function,
-    context: &Context<'a>,
+    context: &ModuleContext<'a>,
 ) -> Result<(), Error> {
     let (result, tokens) = match &line.tokens[..] {
         [Token::Local(name), Token::Mark('='), rest @ ..] => (Some(locals.number(name)), rest),

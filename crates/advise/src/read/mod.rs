@@ -14,7 +14,7 @@ mod instruction;
 mod operand;
 
 pub use context::Error;
-use context::{Context, context};
+use context::{ModuleContext, context};
 use function::function;
 
 /// Reads one module.
@@ -64,7 +64,7 @@ fn known(line: &str) -> bool {
 }
 
 /// `@name = LINKAGE.. global|constant TYPE INITIAL, ..`, or an alias.
-fn global(number: usize, line: &str, context: &Context<'_>) -> Result<Global, Error> {
+fn global(number: usize, line: &str, context: &ModuleContext<'_>) -> Result<Global, Error> {
     let tokens = tokens(line);
     let wrong = Error::Expected { line: number, expected: "a global" };
     let is =

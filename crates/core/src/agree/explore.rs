@@ -10,14 +10,14 @@
 
 use std::collections::HashSet;
 
-use super::{Agreement, Decision, Phase, Proposal, Record, Which, is_past};
+use super::{AgreedBits, Agreement, AgreementPhase, Proposal, Record, Which, is_past};
 
 /// A member: the agreement that it is in, and what it has come to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Member {
     lives: bool,
     now: Option<Agreement>,
-    decided: Vec<Decision>,
+    decided: Vec<AgreedBits>,
     /// Those that it has seen to be past the last agreement.
     past: Vec<bool>,
     /// What it shows in the place since the team has ended.
@@ -27,7 +27,7 @@ struct Member {
 /// A record of the team that has the place next.
 fn of_the_next_team() -> Record {
     let (which, view) = (Which { team: 2, number: 1, gate: 0 }, (1, vec![true; 2]));
-    Agreement::begin((which, 0), Proposal::default(), Decision::default(), view).record
+    Agreement::begin((which, 0), Proposal::default(), AgreedBits::default(), view).record
 }
 
 /// All members, and the newest view: who lives in each.
@@ -108,7 +108,7 @@ impl Run {
                 next.push(run);
             }
         };
-        let over = member.now.as_ref().is_none_or(|now| now.record.phase == Phase::Done);
+        let over = member.now.as_ref().is_none_or(|now| now.record.phase == AgreementPhase::Done);
         if over && member.decided.len() < size.agreements {
             let number = member.decided.len() + 1;
             let which = Which { team: 1, number: number as u64, gate: 0 };

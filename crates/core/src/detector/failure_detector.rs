@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::timing::{Time, Timing};
+use super::timing::{MachineTime, Timing};
 use crate::message::Beat;
 
 /// What the launcher hears of a node.
@@ -24,7 +24,7 @@ pub enum Observation {
 
 /// What the launcher must do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub enum DetectorAction {
     /// Answer a heartbeat.
     Beat { node: u32, beat: Beat },
     /// Ask `witness` whether it hears `node`.
@@ -35,7 +35,7 @@ pub enum Decision {
     AsymmetricLink { node: u32, by: u32, witness: u32 },
     /// It is lost, for good. `silent` for this long, if that is the reason; `witness` hears nothing
     /// either.
-    Declare { node: u32, silent: Option<Time>, witness: Option<u32> },
+    Declare { node: u32, silent: Option<MachineTime>, witness: Option<u32> },
     /// The nodes that watch each other from now on.
     Ring { nodes: Vec<u32> },
 }
@@ -43,7 +43,7 @@ pub enum Decision {
 #[derive(Debug)]
 struct Node {
     /// When it was heard last.
-    contact: Time,
+    contact: MachineTime,
     accused_by: Option<u32>,
     asked: Option<u32>,
     opinion: Option<(u32, bool)>,
@@ -59,7 +59,7 @@ pub struct FailureDetector {
     nodes: BTreeMap<u32, Node>,
     /// Whether nodes can reach each other: those of one machine need no second opinion.
     ring: bool,
-    looked: Time,
+    looked: MachineTime,
 }
 
 impl FailureDetector {
@@ -68,7 +68,7 @@ impl FailureDetector {
         nodes: impl Iterator<Item = u32>,
         ring: bool,
         timing: Timing,
-        now: Time,
+        now: MachineTime,
     ) -> FailureDetector {
         let node = |number| {
             let node =
@@ -79,13 +79,13 @@ impl FailureDetector {
     }
 
     /// The ring as it stands, for the start.
-    pub fn ring(&self) -> Vec<Decision> {
+    pub fn ring(&self) -> Vec<DetectorAction> {
         let nodes = self.nodes.keys().copied().collect();
-        if self.ring { vec![Decision::Ring { nodes }] } else { Vec::new() }
+        if self.ring { vec![DetectorAction::Ring { nodes }] } else { Vec::new() }
     }
 
     /// When to look at the clock again: every period at least, or it would seem to be away.
-    pub fn deadline(&self) -> Option<Time> {
+    pub fn deadline(&self) -> Option<MachineTime> {
         let look = |node: &Node| {
             let doubt = node.contact + self.timing.doubt();
             let over = node.contact + self.timing.over();
@@ -102,7 +102,12 @@ impl FailureDetector {
     }
 
     /// Takes one observation of `node`.
-    pub fn handle(&mut self, now: Time, node: u32, observation: Observation) -> Vec<Decision> {
+    pub fn handle(
+        &mut self,
+        now: MachineTime,
+        node: u32,
+        observation: Observation,
+    ) -> Vec<DetectorAction> {
         let Some(entry) = self.nodes.get_mut(&node) else { return Vec::new() };
         match observation {
             Observation::Beat { beat: Beat::Ping(stamp) } if !entry.cut_off => {
@@ -110,7 +115,7 @@ impl FailureDetector {
                 if entry.accused_by.is_none() {
                     (entry.asked, entry.opinion) = (None, None);
                 }
-                vec![Decision::Beat { node, beat: Beat::Pong(stamp) }]
+                vec![DetectorAction::Beat { node, beat: Beat::Pong(stamp) }]
             }
             Observation::Beat { beat: Beat::Gone } | Observation::Dead => {
                 // A node that was silent beyond its lease died of that.
@@ -142,7 +147,7 @@ impl FailureDetector {
     }
 
     /// Looks at the clock. To be called after what has arrived was handled: it may be from before.
-    pub fn tick(&mut self, now: Time) -> Vec<Decision> {
+    pub fn tick(&mut self, now: MachineTime) -> Vec<DetectorAction> {
         let gap = now.saturating_sub(self.looked);
         self.looked = now;
         if gap > self.timing.away() {
@@ -166,7 +171,7 @@ impl FailureDetector {
     }
 
     /// Asks a node that is heard well and is not itself concerned.
-    fn ask(&mut self, now: Time, node: u32) -> Vec<Decision> {
+    fn ask(&mut self, now: MachineTime, node: u32) -> Vec<DetectorAction> {
         let accuser = self.nodes.get(&node).and_then(|entry| entry.accused_by);
         let fit = |(&other, entry): (&u32, &Node)| {
             let heard = now.saturating_sub(entry.contact) < self.timing.doubt();
@@ -179,25 +184,25 @@ impl FailureDetector {
         if let Some(entry) = self.nodes.get_mut(&node) {
             entry.asked = Some(witness);
         }
-        vec![Decision::Ask { witness, node }]
+        vec![DetectorAction::Ask { witness, node }]
     }
 
     /// An accusation and a second opinion together.
-    fn confront(&mut self, node: u32) -> Vec<Decision> {
+    fn confront(&mut self, node: u32) -> Vec<DetectorAction> {
         let Some(entry) = self.nodes.get_mut(&node) else { return Vec::new() };
         match (entry.accused_by, entry.opinion) {
             (Some(by), Some((witness, false))) if !entry.cut_off => {
                 entry.cut_off = true;
-                vec![Decision::CutOff { node, by, witness }]
+                vec![DetectorAction::CutOff { node, by, witness }]
             }
             (Some(by), Some((witness, true))) => {
-                vec![Decision::AsymmetricLink { node, by, witness }]
+                vec![DetectorAction::AsymmetricLink { node, by, witness }]
             }
             _ => Vec::new(),
         }
     }
 
-    fn declare(&mut self, node: u32, silent: Option<Time>) -> Vec<Decision> {
+    fn declare(&mut self, node: u32, silent: Option<MachineTime>) -> Vec<DetectorAction> {
         let Some(entry) = self.nodes.remove(&node) else { return Vec::new() };
         let witness = entry.opinion.filter(|(_, alive)| !alive).map(|(witness, _)| witness);
         for other in self.nodes.values_mut() {
@@ -208,7 +213,7 @@ impl FailureDetector {
                 other.asked = None; // somebody else is asked at the next look
             }
         }
-        let mut decisions = vec![Decision::Declare { node, silent, witness }];
+        let mut decisions = vec![DetectorAction::Declare { node, silent, witness }];
         decisions.extend(self.ring());
         decisions
     }

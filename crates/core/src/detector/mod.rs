@@ -35,9 +35,9 @@ mod failure_detector;
 mod monitor;
 mod timing;
 
-pub use failure_detector::{Decision, FailureDetector, Observation};
-pub use monitor::{Act, Monitor, News};
-pub use timing::{Lease, Time, Timing};
+pub use failure_detector::{DetectorAction, FailureDetector, Observation};
+pub use monitor::{Monitor, MonitorAction, News};
+pub use timing::{Lease, MachineTime, Timing};
 
 #[cfg(test)]
 mod tests;

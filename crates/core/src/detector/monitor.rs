@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::timing::{Lease, Time, Timing};
+use super::timing::{Lease, MachineTime, Timing};
 use crate::message::{Beat, Party};
 
 /// What an agent hears.
@@ -18,7 +18,7 @@ pub enum News {
 
 /// What an agent must do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Act {
+pub enum MonitorAction {
     /// Send a heartbeat.
     Beat { to: Party, beat: Beat },
     /// Tell the launcher that the successor is silent.
@@ -39,18 +39,18 @@ pub struct Monitor {
     lease: Lease,
     successor: Option<u32>,
     /// When the successor was heard last.
-    heard: Time,
+    heard: MachineTime,
     /// When it was last accused of its present silence.
-    accused: Option<Time>,
+    accused: Option<MachineTime>,
     /// Nodes that the launcher asked about, and until when they may answer.
-    asked: BTreeMap<u32, Time>,
-    next_ping: Time,
-    looked: Time,
+    asked: BTreeMap<u32, MachineTime>,
+    next_ping: MachineTime,
+    looked: MachineTime,
 }
 
 impl Monitor {
     /// The monitor of node `me`; its lease begins now.
-    pub fn new(me: u32, timing: Timing, now: Time) -> Monitor {
+    pub fn new(me: u32, timing: Timing, now: MachineTime) -> Monitor {
         Monitor {
             me,
             timing,
@@ -75,16 +75,16 @@ impl Monitor {
     }
 
     /// When to look at the clock again.
-    pub fn deadline(&self) -> Time {
+    pub fn deadline(&self) -> MachineTime {
         let asked = self.asked.values().copied();
         asked.chain([self.next_ping, self.lease.end()]).min().unwrap_or(self.next_ping)
     }
 
     /// Takes one piece of news. To be called only while the lease holds: see `tick`.
-    pub fn handle(&mut self, now: Time, news: News) -> Vec<Act> {
+    pub fn handle(&mut self, now: MachineTime, news: News) -> Vec<MonitorAction> {
         match news {
             News::Beat { from, beat: Beat::Ping(stamp) } => {
-                vec![Act::Beat { to: from, beat: Beat::Pong(stamp) }]
+                vec![MonitorAction::Beat { to: from, beat: Beat::Pong(stamp) }]
             }
             News::Beat { from: Party::Launcher, beat: Beat::Pong(stamp) } => {
                 self.lease.renew(stamp);
@@ -99,26 +99,26 @@ impl Monitor {
             }
             News::Ask { node } => {
                 self.asked.insert(node, now + self.timing.opinion());
-                vec![Act::Beat { to: Party::Node(node), beat: Beat::Ping(now) }]
+                vec![MonitorAction::Beat { to: Party::Node(node), beat: Beat::Ping(now) }]
             }
         }
     }
 
-    fn heard(&mut self, now: Time, node: u32) -> Vec<Act> {
+    fn heard(&mut self, now: MachineTime, node: u32) -> Vec<MonitorAction> {
         let mut acts = Vec::new();
         if self.asked.remove(&node).is_some() {
-            acts.push(Act::Opinion { node, alive: true });
+            acts.push(MonitorAction::Opinion { node, alive: true });
         }
         if self.successor == Some(node) {
             self.heard = now;
             if self.accused.take().is_some() {
-                acts.push(Act::Withdraw { node });
+                acts.push(MonitorAction::Withdraw { node });
             }
         }
         acts
     }
 
-    fn enter(&mut self, now: Time, nodes: &[u32]) {
+    fn enter(&mut self, now: MachineTime, nodes: &[u32]) {
         let others = || nodes.iter().copied().filter(|&node| node != self.me);
         let successor = others().filter(|&node| node > self.me).min().or(others().min());
         if successor != self.successor {
@@ -129,9 +129,9 @@ impl Monitor {
 
     /// Looks at the clock. To be called before anything that was received is looked at: if the
     /// lease is over, nothing that arrived makes it whole again.
-    pub fn tick(&mut self, now: Time) -> Vec<Act> {
+    pub fn tick(&mut self, now: MachineTime) -> Vec<MonitorAction> {
         if self.lease.is_over(now) {
-            return vec![Act::Die];
+            return vec![MonitorAction::Die];
         }
         let gap = now.saturating_sub(self.looked);
         self.looked = now;
@@ -143,7 +143,7 @@ impl Monitor {
         if now >= self.next_ping {
             self.next_ping = now + self.timing.period;
             let nodes = self.asked.keys().copied().chain(self.successor).map(Party::Node);
-            let ping = |to| Act::Beat { to, beat: Beat::Ping(now) };
+            let ping = |to| MonitorAction::Beat { to, beat: Beat::Ping(now) };
             acts.extend(nodes.chain([Party::Launcher]).map(ping));
         }
         if let Some(node) = self.successor
@@ -151,13 +151,13 @@ impl Monitor {
             && self.accused.is_none_or(|at| now.saturating_sub(at) >= self.timing.limit)
         {
             self.accused = Some(now);
-            acts.push(Act::Accuse { node });
+            acts.push(MonitorAction::Accuse { node });
         }
         let silent: Vec<u32> =
             self.asked.iter().filter(|(_, until)| now >= **until).map(|(&node, _)| node).collect();
         for node in silent {
             self.asked.remove(&node);
-            acts.push(Act::Opinion { node, alive: false });
+            acts.push(MonitorAction::Opinion { node, alive: false });
         }
         acts
     }

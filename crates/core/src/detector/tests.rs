@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::message::{Beat, Party};
 
-const LIMIT: Time = Time::from_millis(1000);
-const TIMING: Timing = Timing { period: Time::from_millis(100), limit: LIMIT };
+const LIMIT: MachineTime = MachineTime::from_millis(1000);
+const TIMING: Timing = Timing { period: MachineTime::from_millis(100), limit: LIMIT };
 const SEEDS: u64 = 400;
 
 /// SplitMix64.
@@ -25,8 +25,8 @@ impl Random {
         self.next() % n
     }
 
-    fn time(&mut self, most: Time) -> Time {
-        Time::from_nanos(self.below(most.as_nanos() as u64 + 1))
+    fn time(&mut self, most: MachineTime) -> MachineTime {
+        MachineTime::from_nanos(self.below(most.as_nanos() as u64 + 1))
     }
 }
 
@@ -44,33 +44,33 @@ enum Fault {
     Part(u64),
     Heal,
     /// Does nothing until then.
-    Stops(Party, Time),
+    Stops(Party, MachineTime),
 }
 
 struct Agent {
     monitor: Monitor,
     /// Ended by its own hand or by a fault.
-    ended: Option<Time>,
-    stopped: Time,
+    ended: Option<MachineTime>,
+    stopped: MachineTime,
     inbox: Vec<News>,
 }
 
 struct World {
     random: Random,
-    now: Time,
-    sent: BTreeMap<(Time, u64), (Party, Message)>,
+    now: MachineTime,
+    sent: BTreeMap<(MachineTime, u64), (Party, Message)>,
     count: u64,
     agents: BTreeMap<u32, Agent>,
     detector: FailureDetector,
-    detector_stopped: Time,
+    detector_stopped: MachineTime,
     detector_inbox: Vec<(u32, Observation)>,
     parted: u64,
     /// Longest delay of a message, and how many in a row may be lost.
-    delay: Time,
+    delay: MachineTime,
     losses: u32,
     lost: BTreeMap<(u64, u64), u32>,
-    declared: BTreeMap<u32, Time>,
-    decisions: Vec<Decision>,
+    declared: BTreeMap<u32, MachineTime>,
+    decisions: Vec<DetectorAction>,
 }
 
 fn bit(party: Party) -> u64 {
@@ -81,8 +81,8 @@ fn bit(party: Party) -> u64 {
 }
 
 impl World {
-    fn new(seed: u64, nodes: u32, delay: Time, losses: u32) -> World {
-        let start = Time::from_secs(100);
+    fn new(seed: u64, nodes: u32, delay: MachineTime, losses: u32) -> World {
+        let start = MachineTime::from_secs(100);
         let agent = |node| {
             let monitor = Monitor::new(node, TIMING, start);
             (node, Agent { monitor, ended: None, stopped: start, inbox: Vec::new() })
@@ -126,31 +126,31 @@ impl World {
         self.sent.insert((at, self.count), (to, message));
     }
 
-    fn act(&mut self, node: u32, acts: Vec<Act>) {
+    fn act(&mut self, node: u32, acts: Vec<MonitorAction>) {
         let me = Party::Node(node);
         for act in acts {
             let up = |about, observation| Message::Up(about, observation);
             match act {
-                Act::Beat { to: Party::Launcher, beat } => {
+                MonitorAction::Beat { to: Party::Launcher, beat } => {
                     let message = up(node, Observation::Beat { beat });
                     self.send(me, Party::Launcher, message, false);
                 }
-                Act::Beat { to, beat } => {
+                MonitorAction::Beat { to, beat } => {
                     self.send(me, to, Message::Down(News::Beat { from: me, beat }), false);
                 }
-                Act::Accuse { node: about } => {
+                MonitorAction::Accuse { node: about } => {
                     let observation = Observation::Accused { by: node };
                     self.send(me, Party::Launcher, up(about, observation), true);
                 }
-                Act::Withdraw { node: about } => {
+                MonitorAction::Withdraw { node: about } => {
                     let observation = Observation::Withdrawn { by: node };
                     self.send(me, Party::Launcher, up(about, observation), true);
                 }
-                Act::Opinion { node: about, alive } => {
+                MonitorAction::Opinion { node: about, alive } => {
                     let observation = Observation::Opinion { by: node, alive };
                     self.send(me, Party::Launcher, up(about, observation), true);
                 }
-                Act::Die => self.end(node),
+                MonitorAction::Die => self.end(node),
             }
         }
     }
@@ -162,27 +162,27 @@ impl World {
         }
     }
 
-    fn judge(&mut self, decisions: Vec<Decision>) {
+    fn judge(&mut self, decisions: Vec<DetectorAction>) {
         for decision in decisions {
             match decision.clone() {
-                Decision::Beat { node, beat } => {
+                DetectorAction::Beat { node, beat } => {
                     let news = News::Beat { from: Party::Launcher, beat };
                     self.send(Party::Launcher, Party::Node(node), Message::Down(news), false);
                 }
-                Decision::Ask { witness, node } => {
+                DetectorAction::Ask { witness, node } => {
                     let news = Message::Down(News::Ask { node });
                     self.send(Party::Launcher, Party::Node(witness), news, true);
                 }
-                Decision::CutOff { node, .. } => self.end(node), // told to end, and it does
-                Decision::AsymmetricLink { .. } => {}
-                Decision::Declare { node, .. } => {
+                DetectorAction::CutOff { node, .. } => self.end(node), // told to end, and it does
+                DetectorAction::AsymmetricLink { .. } => {}
+                DetectorAction::Declare { node, .. } => {
                     let agent = &self.agents[&node];
                     // The supervisor of a stopped agent has the same lease.
                     let over = agent.monitor.lease().is_over(self.now) || agent.ended.is_some();
                     assert!(over, "node {node} was declared lost while it might act");
                     self.declared.insert(node, self.now);
                 }
-                Decision::Ring { nodes } => {
+                DetectorAction::Ring { nodes } => {
                     for &node in &nodes {
                         let news = Message::Down(News::Ring { nodes: nodes.clone() });
                         self.send(Party::Launcher, Party::Node(node), news, true);
@@ -239,7 +239,7 @@ impl World {
                 continue;
             }
             let mut acts = agent.monitor.tick(now);
-            if !acts.contains(&Act::Die) {
+            if !acts.contains(&MonitorAction::Die) {
                 for news in std::mem::take(&mut agent.inbox) {
                     acts.extend(agent.monitor.handle(now, news));
                 }
@@ -248,17 +248,17 @@ impl World {
         }
     }
 
-    fn next(&self, faults: &[(Time, Fault)]) -> Time {
+    fn next(&self, faults: &[(MachineTime, Fault)]) -> MachineTime {
         let running = self.agents.values().filter(|agent| agent.ended.is_none());
         let agents = running.map(|agent| agent.monitor.deadline().max(agent.stopped));
         let detector = self.detector.deadline().map(|at| at.max(self.detector_stopped));
         let sent = self.sent.keys().next().map(|&(at, _)| at);
         let fault = faults.first().map(|&(at, _)| at);
         let all = agents.chain(detector).chain(sent).chain(fault);
-        all.min().unwrap_or(Time::MAX).max(self.now)
+        all.min().unwrap_or(MachineTime::MAX).max(self.now)
     }
 
-    fn run(&mut self, mut faults: Vec<(Time, Fault)>, until: Time) {
+    fn run(&mut self, mut faults: Vec<(MachineTime, Fault)>, until: MachineTime) {
         faults.sort_by_key(|&(at, _)| at);
         loop {
             let next = self.next(&faults);
@@ -276,7 +276,7 @@ impl World {
             }
             self.look();
             if self.now == next && self.next(&faults) <= next {
-                self.now = next + Time::from_nanos(1); // a clock goes on
+                self.now = next + MachineTime::from_nanos(1); // a clock goes on
             }
         }
     }
@@ -287,7 +287,7 @@ impl World {
     }
 }
 
-const START: Time = Time::from_secs(100);
+const START: MachineTime = MachineTime::from_secs(100);
 
 /// One loss in a row each way (every fourth ping is answered at least), two delays and a stop are
 /// less than the limit: 4 * 100 + 2 * 200 + 100 ms.
@@ -300,7 +300,7 @@ fn nobody_is_declared_lost_while_messages_arrive_within_the_limit() {
         let stop = Fault::Stops(Party::Node(node), away + LIMIT / 10);
         world.run(vec![(away, stop)], START + LIMIT * 40);
         assert!(world.declared.is_empty() && world.ended().is_empty(), "seed {seed}");
-        let cut = world.decisions.iter().any(|s| matches!(s, Decision::CutOff { .. }));
+        let cut = world.decisions.iter().any(|s| matches!(s, DetectorAction::CutOff { .. }));
         assert!(!cut, "seed {seed}");
     }
 }
@@ -408,7 +408,7 @@ fn a_node_that_only_the_launcher_hears_is_cut_off() {
     }
     assert_eq!(world.ended(), [2]);
     assert!(world.now - START <= LIMIT * 3 / 2);
-    let cut = |s: &&Decision| matches!(s, Decision::CutOff { node: 2, .. });
+    let cut = |s: &&DetectorAction| matches!(s, DetectorAction::CutOff { node: 2, .. });
     assert_eq!(world.decisions.iter().filter(cut).count(), 1);
     let now = world.now;
     world.detector.handle(now, 2, Observation::Dead);
@@ -421,9 +421,9 @@ fn one_accusation_is_not_enough() {
     let now = START;
     let mut detector = FailureDetector::new(0..3, true, TIMING, now);
     let asked = detector.handle(now, 1, Observation::Accused { by: 0 });
-    assert_eq!(asked, [Decision::Ask { witness: 2, node: 1 }]);
+    assert_eq!(asked, [DetectorAction::Ask { witness: 2, node: 1 }]);
     let said = detector.handle(now, 1, Observation::Opinion { by: 2, alive: true });
-    assert_eq!(said, [Decision::AsymmetricLink { node: 1, by: 0, witness: 2 }]);
+    assert_eq!(said, [DetectorAction::AsymmetricLink { node: 1, by: 0, witness: 2 }]);
     let mut two = FailureDetector::new(0..2, true, TIMING, now);
     assert!(two.handle(now, 1, Observation::Accused { by: 0 }).is_empty(), "nobody to ask");
 }
@@ -433,6 +433,6 @@ fn one_accusation_is_not_enough() {
 fn a_node_that_says_it_is_gone_is_believed() {
     let mut detector = FailureDetector::new(0..3, true, TIMING, START);
     let said = detector.handle(START, 1, Observation::Beat { beat: Beat::Gone });
-    assert_eq!(said[0], Decision::Declare { node: 1, silent: None, witness: None });
-    assert_eq!(said[1], Decision::Ring { nodes: vec![0, 2] });
+    assert_eq!(said[0], DetectorAction::Declare { node: 1, silent: None, witness: None });
+    assert_eq!(said[1], DetectorAction::Ring { nodes: vec![0, 2] });
 }

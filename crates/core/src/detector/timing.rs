@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::mutant::{Mutant, breaks};
 
 /// Time of the machine's own clock, which never goes back.
-pub type Time = Duration;
+pub type MachineTime = Duration;
 
 /// How often, and how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,27 +47,27 @@ impl Timing {
 #[derive(Debug, Clone, Copy)]
 pub struct Lease {
     limit: Duration,
-    contact: Time,
+    contact: MachineTime,
 }
 
 impl Lease {
     /// Begins at `now`.
-    pub fn new(now: Time, limit: Duration) -> Lease {
+    pub fn new(now: MachineTime, limit: Duration) -> Lease {
         Lease { limit, contact: now }
     }
 
     /// The ping that was sent at `stamp` was answered.
-    pub fn renew(&mut self, stamp: Time) {
+    pub fn renew(&mut self, stamp: MachineTime) {
         self.contact = self.contact.max(stamp);
     }
 
     /// When it ends unless it is renewed.
-    pub fn end(&self) -> Time {
+    pub fn end(&self) -> MachineTime {
         self.contact + self.limit
     }
 
     /// True when it has run out.
-    pub fn is_over(&self, now: Time) -> bool {
+    pub fn is_over(&self, now: MachineTime) -> bool {
         now >= self.end() && !breaks(Mutant::LeaseWithoutEnd)
     }
 }

@@ -12,7 +12,7 @@ use super::*;
 struct DrawnJob {
     machine: Membership,
     /// What was asked for and has not happened yet.
-    pending: Vec<Event>,
+    pending: Vec<MembershipEvent>,
     /// Processes and their nodes.
     running: Vec<(ProcId, u32)>,
     losses: u32,
@@ -34,27 +34,28 @@ impl DrawnJob {
             let (node, message) = match action {
                 Action::Send { node, message } => (node, message),
                 Action::Wipe { pe, memory } => {
-                    self.pending.push(Event::Wiped { pe, memory });
+                    self.pending.push(MembershipEvent::Wiped { pe, memory });
                     continue;
                 }
                 Action::Rest { pe, .. } => {
-                    self.pending.push(Event::Rested { pe });
+                    self.pending.push(MembershipEvent::Rested { pe });
                     continue;
                 }
                 _ => continue,
             };
             match message {
                 Down::MakeMemory { pe, memory } => {
-                    self.pending.push(Event::MemoryMade { pe, memory });
+                    self.pending.push(MembershipEvent::MemoryMade { pe, memory });
                 }
                 Down::Start { proc, .. } => {
                     self.running.push((proc, node));
-                    self.pending.push(Event::Said { proc, what: PeMessage::Hello });
+                    self.pending.push(MembershipEvent::Said { proc, what: PeMessage::Hello });
                 }
                 Down::Show(view) => {
-                    self.pending
-                        .retain(|e| !matches!(e, Event::Shown { node: n, .. } if *n == node));
-                    self.pending.push(Event::Shown { node, number: view.number });
+                    self.pending.retain(
+                        |e| !matches!(e, MembershipEvent::Shown { node: n, .. } if *n == node),
+                    );
+                    self.pending.push(MembershipEvent::Shown { node, number: view.number });
                 }
                 _ => {}
             }
@@ -62,12 +63,12 @@ impl DrawnJob {
     }
 
     /// Every event that may come next.
-    fn events(&self) -> Vec<Event> {
+    fn events(&self) -> Vec<MembershipEvent> {
         let mut events = self.pending.clone();
         let joined = self.machine.view.number;
         for &(proc, _) in &self.running {
             if self.losses > 0 {
-                events.push(Event::Ended { proc, how: Ended::Killed(9) });
+                events.push(MembershipEvent::Ended { proc, how: Ended::Killed(9) });
             }
             let Some(pe) = self.machine.pes.iter().position(|pe| pe.proc == Some(proc)) else {
                 continue;
@@ -82,35 +83,41 @@ impl DrawnJob {
                 }
                 _ => Vec::new(),
             };
-            events.extend(says.into_iter().map(|what| Event::Said { proc, what }));
+            events.extend(says.into_iter().map(|what| MembershipEvent::Said { proc, what }));
             if self.machine.pes[pe].stage >= Stage::Finalized {
-                events.push(Event::Ended { proc, how: Ended::Exited(0) });
+                events.push(MembershipEvent::Ended { proc, how: Ended::Exited(0) });
             }
         }
         if self.losses > 0 {
-            events.extend(self.machine.shown.keys().map(|&node| Event::NodeLost { node }));
+            events
+                .extend(self.machine.shown.keys().map(|&node| MembershipEvent::NodeLost { node }));
         }
         events
     }
 
-    fn after(&self, event: &Event) -> DrawnJob {
+    fn after(&self, event: &MembershipEvent) -> DrawnJob {
         let mut job = self.clone();
         let told = format!("{event:?}");
         job.pending.retain(|pending| format!("{pending:?}") != told);
         let lost: Vec<ProcId> = match event {
-            Event::Ended { proc, .. } => vec![*proc],
-            Event::NodeLost { node } => {
+            MembershipEvent::Ended { proc, .. } => vec![*proc],
+            MembershipEvent::NodeLost { node } => {
                 let here = job.running.iter().filter(|(_, at)| at == node);
                 here.map(|&(proc, _)| proc).collect()
             }
             _ => Vec::new(),
         };
         job.running.retain(|(proc, _)| !lost.contains(proc));
-        job.pending.retain(|e| !matches!(e, Event::Said { proc, .. } if lost.contains(proc)));
-        if let Event::NodeLost { node } = event {
-            job.pending.retain(|e| !matches!(e, Event::Shown { node: n, .. } if n == node));
+        job.pending
+            .retain(|e| !matches!(e, MembershipEvent::Said { proc, .. } if lost.contains(proc)));
+        if let MembershipEvent::NodeLost { node } = event {
+            job.pending
+                .retain(|e| !matches!(e, MembershipEvent::Shown { node: n, .. } if n == node));
         }
-        if matches!(event, Event::NodeLost { .. } | Event::Ended { how: Ended::Killed(_), .. }) {
+        if matches!(
+            event,
+            MembershipEvent::NodeLost { .. } | MembershipEvent::Ended { how: Ended::Killed(_), .. }
+        ) {
             job.losses -= 1;
         }
         let actions = job.machine.handle(event.clone());
@@ -134,19 +141,19 @@ impl DrawnJob {
     }
 }
 
-fn name(event: &Event) -> &'static str {
+fn name(event: &MembershipEvent) -> &'static str {
     match event {
-        Event::MemoryMade { .. } => "memory made",
-        Event::Wiped { .. } => "memory wiped",
-        Event::Ended { .. } => "process ended",
-        Event::NodeLost { .. } => "node lost",
-        Event::Shown { .. } => "view shown everywhere",
-        Event::Said { what: PeMessage::Hello, .. } => "hello",
-        Event::Said { what: PeMessage::Finalizing { .. }, .. } => "finalizing",
-        Event::Said { what: PeMessage::Finalized, .. } => "finalized",
-        Event::Said { .. } => "verdict",
-        Event::Rested { .. } => "held back for long enough",
-        Event::Looked { .. } | Event::Opinion { .. } => "suspected",
+        MembershipEvent::MemoryMade { .. } => "memory made",
+        MembershipEvent::Wiped { .. } => "memory wiped",
+        MembershipEvent::Ended { .. } => "process ended",
+        MembershipEvent::NodeLost { .. } => "node lost",
+        MembershipEvent::Shown { .. } => "view shown everywhere",
+        MembershipEvent::Said { what: PeMessage::Hello, .. } => "hello",
+        MembershipEvent::Said { what: PeMessage::Finalizing { .. }, .. } => "finalizing",
+        MembershipEvent::Said { what: PeMessage::Finalized, .. } => "finalized",
+        MembershipEvent::Said { .. } => "verdict",
+        MembershipEvent::Rested { .. } => "held back for long enough",
+        MembershipEvent::Looked { .. } | MembershipEvent::Opinion { .. } => "suspected",
     }
 }
 

@@ -1,12 +1,12 @@
 //! Events that the machine takes, and actions that it asks of the launcher.
 
 use crate::ended::Ended;
-use crate::message::{Down, PeMessage, ProcId, Report};
+use crate::message::{Down, PeMessage, ProcId, ProgressReport};
 use crate::quantity::{Pe, ViewNumber};
 
 /// What happened.
 #[derive(Debug, Clone)]
-pub enum Event {
+pub enum MembershipEvent {
     /// The memory asked for was made and handed to every node.
     MemoryMade { pe: Pe, memory: u32 },
     /// The bytes of a lost memory were taken away.
@@ -43,7 +43,7 @@ pub enum Action {
     /// A line for people.
     Say(String),
     /// A progress report for people and tests.
-    Tell(Report),
+    Tell(ProgressReport),
     /// The job is over.
     End { status: i32, words: Option<String> },
 }

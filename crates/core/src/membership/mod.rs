@@ -36,14 +36,14 @@ mod suspicions;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ended::{Ended, UNRECOVERABLE};
-use crate::inject::Rule;
-use crate::message::{Down, PeMessage, ProcId, Report};
+use crate::inject::InjectedFault;
+use crate::message::{Down, PeMessage, ProcId, ProgressReport};
 use crate::placement::substitute::JobLayout;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::settings::{BackupMode, Fabric, Rollback, Settings, Substitute};
 use crate::view::{Member, State, View};
 use crashes::Crashes;
-pub use event::{Action, Event};
+pub use event::{Action, MembershipEvent};
 use suspicion::Suspicions;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +108,7 @@ pub struct Membership {
     max_restarts: u32,
     /// PEs of other nodes are reached through an engine, by addresses.
     engine: bool,
-    rules: Vec<Rule>,
+    rules: Vec<InjectedFault>,
     fired: BTreeSet<u32>,
     /// Groups and failure domains: a substitute keeps away from its group.
     site: JobLayout,
@@ -211,23 +211,23 @@ impl Membership {
     }
 
     /// Takes one event and says what to do.
-    pub fn handle(&mut self, event: Event) -> Vec<Action> {
+    pub fn handle(&mut self, event: MembershipEvent) -> Vec<Action> {
         if !self.ended {
             match event {
-                Event::MemoryMade { pe, memory } => self.memory_made(pe, memory),
-                Event::Wiped { pe, memory } => self.wiped(pe, memory),
-                Event::Said { proc, what } => self.said(proc, what),
-                Event::Ended { proc, how } => self.proc_ended(proc, how),
-                Event::NodeLost { node } => self.node_lost(node),
-                Event::Shown { node, number } => {
+                MembershipEvent::MemoryMade { pe, memory } => self.memory_made(pe, memory),
+                MembershipEvent::Wiped { pe, memory } => self.wiped(pe, memory),
+                MembershipEvent::Said { proc, what } => self.said(proc, what),
+                MembershipEvent::Ended { proc, how } => self.proc_ended(proc, how),
+                MembershipEvent::NodeLost { node } => self.node_lost(node),
+                MembershipEvent::Shown { node, number } => {
                     if let Some(shown) = self.shown.get_mut(&node) {
                         *shown = number;
                     }
                     self.repair();
                 }
-                Event::Looked { proc } => self.looked(proc),
-                Event::Opinion { by, about, alive } => self.opinion(by, about, alive),
-                Event::Rested { pe } => self.rested(pe),
+                MembershipEvent::Looked { proc } => self.looked(proc),
+                MembershipEvent::Opinion { by, about, alive } => self.opinion(by, about, alive),
+                MembershipEvent::Rested { pe } => self.rested(pe),
             }
             self.settle();
         }
@@ -235,7 +235,7 @@ impl Membership {
     }
 
     /// The rules of injection that have not been carried out, and the last checkpoint.
-    pub fn not_due(&self) -> (impl Iterator<Item = &Rule>, CheckpointNumber) {
+    pub fn not_due(&self) -> (impl Iterator<Item = &InjectedFault>, CheckpointNumber) {
         let numbered = (0..).zip(&self.rules);
         let left = numbered.filter(|(rule, _)| !self.fired.contains(rule)).map(|(_, rule)| rule);
         (left, self.checkpoint)
@@ -308,10 +308,12 @@ impl Membership {
             (PeMessage::AtPoint { rule }, _) => self.at_point(proc, rule),
             (PeMessage::Report(report), _) => {
                 match report {
-                    Report::Checkpoint { number, .. } => self.checkpoint = number,
-                    Report::Resumed { number, .. } => self.resumed(number),
-                    Report::Alone { .. } => (self.lost, self.corrupt) = (BTreeSet::new(), 0),
-                    Report::Replayed { pe, .. } => self.caught_up(pe),
+                    ProgressReport::Checkpoint { number, .. } => self.checkpoint = number,
+                    ProgressReport::Resumed { number, .. } => self.resumed(number),
+                    ProgressReport::Alone { .. } => {
+                        (self.lost, self.corrupt) = (BTreeSet::new(), 0)
+                    }
+                    ProgressReport::Replayed { pe, .. } => self.caught_up(pe),
                     _ => {}
                 }
                 self.out.push(Action::Tell(report));

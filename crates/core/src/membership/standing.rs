@@ -5,7 +5,7 @@
 use super::{Membership, PeEntry, Role, Stage};
 use crate::message::ProcId;
 use crate::quantity::Pe;
-use crate::stall::Standing;
+use crate::stall::PeProgress;
 use crate::view::{Member, State, View};
 
 impl Membership {
@@ -44,18 +44,18 @@ impl Membership {
     }
 
     /// How far each PE is.
-    pub fn standing(&self) -> Vec<Standing> {
+    pub fn standing(&self) -> Vec<PeProgress> {
         let of = |(number, (pe, member)): (usize, (&PeEntry, &Member))| match pe.stage {
-            _ if self.is_hole(Pe::of(number)) => Standing::Hole,
-            Stage::Finalized => Standing::Ended,
-            _ if pe.status.is_some() => Standing::Ended,
-            _ if member.state != State::Alive => Standing::Lost,
+            _ if self.is_hole(Pe::of(number)) => PeProgress::Hole,
+            Stage::Finalized => PeProgress::Ended,
+            _ if pe.status.is_some() => PeProgress::Ended,
+            _ if member.state != State::Alive => PeProgress::Lost,
             Stage::Starting => match pe.proc.and_then(|proc| self.procs.get(&proc)) {
-                Some(proc) if proc.hello => Standing::Joining,
-                _ => Standing::Starting,
+                Some(proc) if proc.hello => PeProgress::Joining,
+                _ => PeProgress::Starting,
             },
-            Stage::Running | Stage::Unrecoverable => Standing::Running,
-            Stage::Finalizing => Standing::Finalizing,
+            Stage::Running | Stage::Unrecoverable => PeProgress::Running,
+            Stage::Finalizing => PeProgress::Finalizing,
         };
         self.pes.iter().zip(&self.view.pes).enumerate().map(of).collect()
     }

@@ -9,7 +9,7 @@ use crate::ended::UNRECOVERABLE;
 use crate::inject::FaultTarget;
 use crate::message::{Down, Flaw, Past, ProcId, Welcome};
 use crate::mutant::{Mutant, breaks};
-use crate::placement::substitute::Candidate;
+use crate::placement::substitute::SubstituteNode;
 use crate::quantity::{Incarnation, Pe, ViewNumber};
 use crate::replay::decide::Reason;
 use crate::settings::Substitute;
@@ -105,7 +105,7 @@ impl Membership {
     /// The best living node for PE `lost`, and the spare that sleeps there if one does.
     fn elsewhere(&self, lost: Pe, spawn: bool) -> Option<(Option<ProcId>, u32)> {
         let node_of: Vec<usize> = self.view.pes.iter().map(|pe| pe.node as usize).collect();
-        let place = |&node: &u32| Candidate {
+        let place = |&node: &u32| SubstituteNode {
             node: node as usize,
             spare: self.spare(|at| at == node).is_some(),
         };

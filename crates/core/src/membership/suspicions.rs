@@ -126,7 +126,7 @@ impl Membership {
 #[cfg(test)]
 mod tests {
     use super::super::tests::Cluster;
-    use super::super::{Event, Shape};
+    use super::super::{MembershipEvent, Shape};
     use super::*;
     use crate::message::PeMessage;
     use crate::quantity::ViewNumber;
@@ -161,7 +161,7 @@ mod tests {
     /// The suspect's agent answers.
     fn answers(cluster: &mut Cluster, pe: u32) {
         let proc = cluster.proc_of(pe);
-        cluster.event(Event::Looked { proc });
+        cluster.event(MembershipEvent::Looked { proc });
     }
 
     fn killed(cluster: &Cluster) -> Vec<u32> {
@@ -184,7 +184,7 @@ mod tests {
             assert_eq!(asked(&cluster), [(2, 0), (2, 1)]);
             answers(&mut cluster, 3);
             assert!(killed(&cluster).is_empty(), "the other node has said nothing yet");
-            let opinion = |about, alive| Event::Opinion { by: 2, about, alive };
+            let opinion = |about, alive| MembershipEvent::Opinion { by: 2, about, alive };
             cluster.event(opinion(0, accuser_is_heard));
             assert!(killed(&cluster).is_empty(), "nor of the other");
             cluster.event(opinion(1, suspect_is_heard));
@@ -197,10 +197,10 @@ mod tests {
         let mut cluster = cluster(3, true);
         suspects(&mut cluster, 0, 3);
         for about in [0, 1] {
-            cluster.event(Event::Opinion { by: 2, about, alive: about == 0 });
+            cluster.event(MembershipEvent::Opinion { by: 2, about, alive: about == 0 });
         }
         assert!(killed(&cluster).is_empty());
-        cluster.event(Event::NodeLost { node: 1 });
+        cluster.event(MembershipEvent::NodeLost { node: 1 });
         assert!(killed(&cluster).is_empty(), "it died with its node");
         answers(&mut cluster, 3);
         assert!(killed(&cluster).is_empty(), "its substitute is another");
@@ -226,7 +226,7 @@ mod tests {
         let mut cluster = cluster(3, true);
         suspects(&mut cluster, 0, 3);
         suspects(&mut cluster, 4, 3);
-        cluster.event(Event::NodeLost { node: 1 });
+        cluster.event(MembershipEvent::NodeLost { node: 1 });
         assert!(killed(&cluster).is_empty());
     }
 
@@ -256,7 +256,7 @@ mod tests {
             assert_eq!(asked(&cluster), [(2, 0), (2, 1)]);
             answers(&mut cluster, 3);
             for about in [0, 1] {
-                cluster.event(Event::Opinion { by: 2, about, alive: true });
+                cluster.event(MembershipEvent::Opinion { by: 2, about, alive: true });
             }
             assert_eq!(killed(&cluster), [3]);
             cluster.die(3);
@@ -282,7 +282,7 @@ mod tests {
         let mut cluster = cluster(3, true);
         suspects(&mut cluster, 0, 3);
         answers(&mut cluster, 3);
-        cluster.event(Event::NodeLost { node: 2 });
+        cluster.event(MembershipEvent::NodeLost { node: 2 });
         assert_eq!(killed(&cluster), [3]);
     }
 

@@ -24,7 +24,7 @@ pub struct Cluster {
     hold_wiped: bool,
     /// PEs say where they are reached as soon as they know their number.
     reached: bool,
-    held: Vec<Event>,
+    held: Vec<MembershipEvent>,
 }
 
 impl Cluster {
@@ -55,31 +55,31 @@ impl Cluster {
                     match &message {
                         Down::MakeMemory { pe, memory } => {
                             self.log.push(format!("make {pe}.{memory}"));
-                            events.push(Event::MemoryMade { pe: *pe, memory: *memory });
+                            events.push(MembershipEvent::MemoryMade { pe: *pe, memory: *memory });
                         }
                         Down::Start { proc, .. } => {
                             let what = PeMessage::Hello;
-                            events.push(Event::Said { proc: *proc, what });
+                            events.push(MembershipEvent::Said { proc: *proc, what });
                         }
                         Down::Assign { proc, .. } if self.reached => {
                             let what = PeMessage::Address { address: vec![7] };
-                            events.push(Event::Said { proc: *proc, what });
+                            events.push(MembershipEvent::Said { proc: *proc, what });
                         }
                         Down::Address { pe, incarnation, .. } => {
                             self.log.push(format!("tell {node} of {pe}.{incarnation}"));
                         }
                         Down::Show(view) => {
-                            events.push(Event::Shown { node, number: view.number });
+                            events.push(MembershipEvent::Shown { node, number: view.number });
                         }
                         _ => {}
                     }
                     self.sent.push((node, message));
                 }
                 Action::Rest { .. } if self.hold_rests => {}
-                Action::Rest { pe, .. } => events.push(Event::Rested { pe }),
+                Action::Rest { pe, .. } => events.push(MembershipEvent::Rested { pe }),
                 Action::Wipe { pe, memory } => {
                     self.log.push(format!("wipe {pe}.{memory}"));
-                    events.push(Event::Wiped { pe, memory });
+                    events.push(MembershipEvent::Wiped { pe, memory });
                 }
                 Action::End { status, words } => self.end = Some((status, words)),
                 Action::KillNode { .. } | Action::Lost { .. } => {}
@@ -88,8 +88,8 @@ impl Cluster {
             }
         }
         for event in events {
-            let shown = matches!(event, Event::Shown { .. });
-            let wiped = matches!(event, Event::Wiped { .. });
+            let shown = matches!(event, MembershipEvent::Shown { .. });
+            let wiped = matches!(event, MembershipEvent::Wiped { .. });
             if self.hold_shown && shown || self.hold_wiped && wiped {
                 self.held.push(event);
             } else {
@@ -98,8 +98,8 @@ impl Cluster {
         }
     }
 
-    pub fn event(&mut self, event: Event) {
-        if let Event::Shown { node, number } = &event {
+    pub fn event(&mut self, event: MembershipEvent) {
+        if let MembershipEvent::Shown { node, number } = &event {
             self.log.push(format!("shown {number} by {node}"));
         }
         let actions = self.machine.handle(event);
@@ -114,7 +114,7 @@ impl Cluster {
     fn crash_at(&mut self, pe: u32, checkpoints: &[u64]) {
         for &number in checkpoints {
             let (found, micros) = (None, 1);
-            let report = Report::Checkpoint {
+            let report = ProgressReport::Checkpoint {
                 number: CheckpointNumber(number),
                 bytes: 1,
                 parity_bytes: 1,
@@ -125,19 +125,22 @@ impl Cluster {
             self.die(pe);
             self.says(
                 0,
-                PeMessage::Report(Report::Resumed { number: CheckpointNumber(number), micros }),
+                PeMessage::Report(ProgressReport::Resumed {
+                    number: CheckpointNumber(number),
+                    micros,
+                }),
             );
         }
     }
 
     pub fn die(&mut self, pe: u32) {
         let proc = self.proc_of(pe);
-        self.event(Event::Ended { proc, how: Ended::Killed(9) });
+        self.event(MembershipEvent::Ended { proc, how: Ended::Killed(9) });
     }
 
     pub fn says(&mut self, pe: u32, what: PeMessage) {
         let proc = self.proc_of(pe);
-        self.event(Event::Said { proc, what });
+        self.event(MembershipEvent::Said { proc, what });
     }
 
     pub fn member(&self, pe: usize) -> Member {
@@ -185,7 +188,7 @@ fn without_adoption_the_memory_is_wiped_and_made_anew() {
 fn a_lost_node_is_wiped_and_replaced_only_after_every_node_shows_the_death() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 1);
     cluster.hold_shown = true;
-    cluster.event(Event::NodeLost { node: 1 });
+    cluster.event(MembershipEvent::NodeLost { node: 1 });
     assert_eq!(cluster.member(1).state, State::NodeDead);
     let held = std::mem::take(&mut cluster.held);
     assert_eq!(held.len(), 4, "living nodes, the spare's among them");
@@ -215,9 +218,9 @@ fn all_processes_may_die_while_their_memory_is_there() {
     assert!(cluster.end.is_none() && cluster.machine.view.whole());
     assert!(cluster.wiped().is_empty(), "and is taken over");
     let mut cluster = all_die(&settings(BackupMode::Raid5));
-    (0..3).for_each(|node| cluster.event(Event::NodeLost { node }));
+    (0..3).for_each(|node| cluster.event(MembershipEvent::NodeLost { node }));
     assert!(cluster.end.is_none(), "one memory is left; whether it is enough, its heir finds out");
-    cluster.event(Event::NodeLost { node: 3 });
+    cluster.event(MembershipEvent::NodeLost { node: 3 });
     assert_eq!(cluster.ended(), (UNRECOVERABLE, "unrecoverable: every PE was lost"));
     let cluster = all_die(&Settings { adopt: false, ..settings(BackupMode::Raid5) });
     assert_eq!(cluster.ended(), (UNRECOVERABLE, "unrecoverable: every PE was lost"));
@@ -227,11 +230,11 @@ fn all_processes_may_die_while_their_memory_is_there() {
 fn a_number_is_given_away_only_after_the_lost_memory_is_wiped() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.hold_wiped = true;
-    cluster.event(Event::NodeLost { node: 1 });
+    cluster.event(MembershipEvent::NodeLost { node: 1 });
     assert!(cluster.log.iter().any(|line| line == "make 1.1"), "{:?}", cluster.log);
     assert_eq!(cluster.member(1).state, State::NodeDead, "its old memory is there");
     let home = cluster.member(1).node;
-    cluster.event(Event::NodeLost { node: home });
+    cluster.event(MembershipEvent::NodeLost { node: home });
     for event in std::mem::take(&mut cluster.held) {
         assert_ne!(cluster.member(1).state, State::Alive, "nor does a second loss hurry it");
         cluster.event(event);
@@ -246,8 +249,8 @@ fn a_number_is_given_away_only_after_the_lost_memory_is_wiped() {
 fn two_nodes_lost_at_once_are_both_replaced() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 2);
     cluster.hold_shown = true;
-    cluster.event(Event::NodeLost { node: 1 });
-    cluster.event(Event::NodeLost { node: 3 });
+    cluster.event(MembershipEvent::NodeLost { node: 1 });
+    cluster.event(MembershipEvent::NodeLost { node: 3 });
     cluster.hold_shown = false;
     for event in std::mem::take(&mut cluster.held) {
         cluster.event(event);
@@ -260,9 +263,9 @@ fn two_nodes_lost_at_once_are_both_replaced() {
 fn no_substitute_left_is_an_error_not_a_hang() {
     let settings = Settings { substitute: Substitute::Spare, ..settings(BackupMode::Raid5) };
     let mut cluster = Cluster::four(&settings, 1);
-    cluster.event(Event::NodeLost { node: 1 });
+    cluster.event(MembershipEvent::NodeLost { node: 1 });
     assert!(cluster.machine.view.whole());
-    cluster.event(Event::NodeLost { node: 2 });
+    cluster.event(MembershipEvent::NodeLost { node: 2 });
     let (status, words) = cluster.ended();
     assert_eq!(status, UNRECOVERABLE);
     assert!(words.contains("no substitute left for PE 2"), "{words}");
@@ -274,7 +277,7 @@ fn a_spawned_substitute_keeps_away_from_its_group() {
     let shape = Shape { node_of, nodes: 3, spares, fabric: Fabric::Shm };
     let groups = vec![0, 1, 0, 1, 1, 1];
     let mut cluster = Cluster::new(&shape, &settings(BackupMode::Raid5), groups);
-    cluster.event(Event::NodeLost { node: 1 });
+    cluster.event(MembershipEvent::NodeLost { node: 1 });
     assert_eq!(cluster.member(2).node, 2, "group 0 has a PE on node 0 and none on node 2");
 }
 
@@ -311,7 +314,7 @@ fn a_substitute_that_is_held_back_starts_when_its_time_is_over() {
     assert_eq!(cluster.member(1).state, State::ProcessDead);
     cluster.die(2);
     assert_eq!(cluster.member(2).state, State::Alive, "another one is not");
-    cluster.event(Event::Rested { pe: Pe(1) });
+    cluster.event(MembershipEvent::Rested { pe: Pe(1) });
     assert_eq!(cluster.member(1).state, State::Alive);
 }
 
@@ -333,7 +336,7 @@ fn a_job_ends_when_all_have_finalized_with_the_first_status_that_is_not_zero() {
         let proc = cluster.proc_of(pe);
         cluster.says(pe, PeMessage::Finalized);
         let how = Ended::Exited(if pe == 2 { 7 } else { 0 });
-        cluster.event(Event::Ended { proc, how });
+        cluster.event(MembershipEvent::Ended { proc, how });
     }
     assert_eq!(cluster.ended(), (7, ""));
 }
@@ -348,8 +351,8 @@ fn nodes_lost_when_all_have_entered_finalize_are_not_replaced() {
         cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Start { .. })).count()
     };
     cluster.says(1, PeMessage::Finalized);
-    cluster.event(Event::NodeLost { node: 2 });
-    cluster.event(Event::NodeLost { node: 1 });
+    cluster.event(MembershipEvent::NodeLost { node: 2 });
+    cluster.event(MembershipEvent::NodeLost { node: 1 });
     assert_eq!(started(&cluster), 4, "the four of the beginning");
 }
 
@@ -364,10 +367,10 @@ fn a_node_that_is_lost_after_finalize_is_the_end_of_its_pe() {
     }
     for pe in [0, 2, 3] {
         let proc = cluster.proc_of(pe);
-        cluster.event(Event::Ended { proc, how: Ended::Exited(0) });
+        cluster.event(MembershipEvent::Ended { proc, how: Ended::Exited(0) });
     }
     assert!(cluster.end.is_none(), "PE 1 does something else");
-    cluster.event(Event::NodeLost { node: 1 });
+    cluster.event(MembershipEvent::NodeLost { node: 1 });
     assert_eq!(cluster.ended(), (137, ""));
 }
 
@@ -431,12 +434,12 @@ fn a_loss_when_all_are_in_finalize_costs_nothing() {
         let mut cluster = Cluster::four(&settings(mode), 0);
         (0..4).for_each(|pe| finalizes(&mut cluster, pe));
         cluster.die(2);
-        cluster.event(Event::NodeLost { node: 3 });
+        cluster.event(MembershipEvent::NodeLost { node: 3 });
         assert_eq!(cluster.machine.view.number, ViewNumber(1), "nobody need know");
         for pe in [0, 1] {
             let proc = cluster.proc_of(pe);
             cluster.says(pe, PeMessage::Finalized);
-            cluster.event(Event::Ended { proc, how: Ended::Exited(0) });
+            cluster.event(MembershipEvent::Ended { proc, how: Ended::Exited(0) });
         }
         assert_eq!(cluster.ended(), (0, ""));
     }
@@ -459,8 +462,8 @@ fn a_program_that_never_initialises_ends_with_its_own_status() {
     let shape = Shape { node_of, nodes: 1, spares, fabric: Fabric::Shm };
     for (how, status) in [(Ended::Exited(0), 0), (Ended::Exited(5), 5)] {
         let (mut machine, _) = Membership::new(&shape, &settings(BackupMode::None), vec![0; 2]);
-        let mut actions = machine.handle(Event::Ended { proc: 0, how });
-        actions.extend(machine.handle(Event::Ended { proc: 1, how }));
+        let mut actions = machine.handle(MembershipEvent::Ended { proc: 0, how });
+        actions.extend(machine.handle(MembershipEvent::Ended { proc: 1, how }));
         let ends: Vec<i32> = actions
             .iter()
             .filter_map(|action| match action {

@@ -20,7 +20,7 @@ pub enum Source {
 
 /// A kind of failure domain above the node, such as the rack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kind {
+pub struct DomainKind {
     /// What the user calls it.
     pub name: String,
     /// Names of its domains.
@@ -35,7 +35,7 @@ pub struct Kind {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Domains {
     hosts: Vec<String>,
-    kinds: Vec<Kind>,
+    kinds: Vec<DomainKind>,
 }
 
 impl Domains {
@@ -45,7 +45,7 @@ impl Domains {
     }
 
     /// The same nodes with these kinds of domain above them.
-    pub fn with_kinds(self, kinds: Vec<Kind>) -> Domains {
+    pub fn with_kinds(self, kinds: Vec<DomainKind>) -> Domains {
         Domains { kinds, ..self }
     }
 
@@ -56,7 +56,8 @@ impl Domains {
 
     /// True if the node is in a domain of every kind.
     pub fn hold(&self, node: usize) -> bool {
-        let inside = |kind: &Kind| kind.of.get(node).is_some_and(|at| *at < kind.domains.len());
+        let inside =
+            |kind: &DomainKind| kind.of.get(node).is_some_and(|at| *at < kind.domains.len());
         self.kinds.iter().all(inside)
     }
 

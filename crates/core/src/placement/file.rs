@@ -22,7 +22,7 @@ use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::domains::{Domains, Kind, Source};
+use super::domains::{DomainKind, Domains, Source};
 
 /// Why a file is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -135,7 +135,7 @@ impl Reader<'_> {
         name: &Name,
         value: &Spanned<DeValue>,
         hosts: &[String],
-    ) -> Result<Kind, FileError> {
+    ) -> Result<DomainKind, FileError> {
         let kind = name.get_ref().to_string();
         if ["node", "host", "process", "pe"].contains(&kind.to_ascii_lowercase().as_str()) {
             return Err(self.error(name.span(), Wrong::Reserved { name: kind }));
@@ -163,7 +163,7 @@ impl Reader<'_> {
             let host = hosts[at].clone();
             return Err(self.error(name.span(), Wrong::Unknown { host, kind }));
         }
-        Ok(Kind {
+        Ok(DomainKind {
             name: kind,
             domains,
             of: of.into_iter().flatten().collect(),

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::bindings::Binding;
-use super::domains::{Kind, Source};
+use super::domains::{DomainKind, Source};
 use crate::machine::Machine;
 
 /// Most bytes of a serial number that are looked at.
@@ -65,7 +65,7 @@ pub fn serial(text: &str) -> Option<String> {
 }
 
 /// Kinds of domain above hosts with these names. A host that says nothing is alone.
-pub fn of_hosts(names: &[String], enclosures: &[Enclosure]) -> Vec<Kind> {
+pub fn of_hosts(names: &[String], enclosures: &[Enclosure]) -> Vec<DomainKind> {
     let kind = |name: &str, of: &dyn Fn(&Enclosure) -> Option<String>| {
         let serials = enclosures.iter().map(|enclosure| of(enclosure).as_deref().and_then(serial));
         divide(name, Source::Firmware, serials.collect(), names)
@@ -82,7 +82,7 @@ pub fn of_machine(
     bindings: &[Binding],
     node_of: &[usize],
     names: &[String],
-) -> Vec<Kind> {
+) -> Vec<DomainKind> {
     let kind = |name: &str, of: &dyn Fn(usize) -> Option<usize>| {
         let mut homes = vec![BTreeSet::new(); names.len()];
         for (binding, &node) in bindings.iter().zip(node_of) {
@@ -105,7 +105,12 @@ pub fn of_machine(
 }
 
 /// The kind that puts nodes with the same key together, if that says more than the nodes do.
-fn divide(name: &str, source: Source, keys: Vec<Option<String>>, nodes: &[String]) -> Option<Kind> {
+fn divide(
+    name: &str,
+    source: Source,
+    keys: Vec<Option<String>>,
+    nodes: &[String],
+) -> Option<DomainKind> {
     let key = |(key, node): (Option<String>, &String)| match key {
         Some(key) => (0, key),
         None => (1, node.clone()),
@@ -121,12 +126,12 @@ fn divide(name: &str, source: Source, keys: Vec<Option<String>>, nodes: &[String
     }
     let of: Vec<usize> = keys.iter().map(|key| number[key]).collect();
     let tells = (2..nodes.len()).contains(&domains.len());
-    tells.then(|| Kind { name: name.to_owned(), domains, of, source })
+    tells.then(|| DomainKind { name: name.to_owned(), domains, of, source })
 }
 
 /// The kinds that there are, less one that says what another says, or that cuts across it.
-fn nested(kinds: [Option<Kind>; 2]) -> Vec<Kind> {
-    let kinds: Vec<Kind> = kinds.into_iter().flatten().collect();
+fn nested(kinds: [Option<DomainKind>; 2]) -> Vec<DomainKind> {
+    let kinds: Vec<DomainKind> = kinds.into_iter().flatten().collect();
     let [outer, inner] = kinds.as_slice() else { return kinds };
     let pairs: BTreeSet<(usize, usize)> =
         outer.of.iter().copied().zip(inner.of.iter().copied()).collect();
@@ -146,7 +151,7 @@ mod tests {
         (0..nodes).map(|node| format!("h{node}")).collect()
     }
 
-    fn hosts(serials: &[(&str, &str)]) -> Vec<Kind> {
+    fn hosts(serials: &[(&str, &str)]) -> Vec<DomainKind> {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let enclosure =
             |&(chassis, board): &_| Enclosure { chassis: some(chassis), board: some(board) };
@@ -165,12 +170,12 @@ mod tests {
         Machine::new((0..packages * nodes * cores).map(processor).collect())
     }
 
-    fn shared(machine: &Machine, pes: usize, nodes: usize, bind: Bind) -> Vec<Kind> {
+    fn shared(machine: &Machine, pes: usize, nodes: usize, bind: Bind) -> Vec<DomainKind> {
         let node_of: Vec<usize> = (0..pes).map(|pe| pe * nodes / pes).collect();
         of_machine(machine, &bindings(machine, pes, bind), &node_of, &names(nodes))
     }
 
-    fn shown(kinds: &[Kind]) -> Vec<(&str, Vec<&str>)> {
+    fn shown(kinds: &[DomainKind]) -> Vec<(&str, Vec<&str>)> {
         let all = kinds.iter().map(|kind| {
             let domains = kind.of.iter().map(|&at| kind.domains[at].as_str());
             (kind.name.as_str(), domains.collect())

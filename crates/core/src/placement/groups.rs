@@ -49,7 +49,7 @@ pub struct Group {
 
 /// The largest share that one domain of a kind has of one group, the first of equals.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct DomainShare {
     /// The word for the kind.
     pub kind: String,
     /// Index of the group.
@@ -101,7 +101,7 @@ pub struct Grouping {
     /// Losses that each group survives, as asked for.
     pub parity: usize,
     /// For each kind of domain, from the node on, what the loss of one can cost.
-    pub worst: Vec<Share>,
+    pub worst: Vec<DomainShare>,
 }
 
 /// Why there is no plan.
@@ -205,13 +205,13 @@ impl fmt::Display for Grouping {
         write!(f, "{} of {}", count(self.groups.len(), "group", "groups"), self.sizes())?;
         let lost = count(self.parity, "PE", "PEs");
         write!(f, ", parity {}: survives the loss of any {lost} per group", self.parity)?;
-        let (borne, not): (Vec<&Share>, Vec<&Share>) =
+        let (borne, not): (Vec<&DomainShare>, Vec<&DomainShare>) =
             self.worst.iter().partition(|share| share.members <= self.parity);
         for (at, share) in borne.iter().enumerate() {
             let before = if at == 0 { ", and of any one " } else { " or " };
             write!(f, "{before}{}", share.kind)?;
         }
-        for (at, Share { kind, group, name, members, .. }) in not.into_iter().enumerate() {
+        for (at, DomainShare { kind, group, name, members, .. }) in not.into_iter().enumerate() {
             let before = if at == 0 { ", not of a whole " } else { ", nor of a whole " };
             let members = count(*members, "member", "members");
             write!(f, "{before}{kind}: group {group} has {members} in {name}")?;
@@ -316,7 +316,12 @@ fn shares(members: impl Iterator<Item = usize>, domain_of: &[usize]) -> BTreeMap
     shares
 }
 
-fn largest_share(groups: &[Group], domains: &Domains, kind: usize, domain_of: &[usize]) -> Share {
+fn largest_share(
+    groups: &[Group],
+    domains: &Domains,
+    kind: usize,
+    domain_of: &[usize],
+) -> DomainShare {
     let (mut group, mut domain, mut members) = (0, 0, 0);
     for (at, g) in groups.iter().enumerate() {
         for (here, count) in shares(g.members.iter().map(|pe| pe.at()), domain_of) {
@@ -328,7 +333,7 @@ fn largest_share(groups: &[Group], domains: &Domains, kind: usize, domain_of: &[
     let (kind_name, name) = (domains.kind_name(kind).to_owned(), domains.name(kind, domain));
     let name = if kind == 0 { name } else { format!("{kind_name} {name}") };
     let asked = domains.asked(kind);
-    Share { kind: kind_name, group, domain, name, members, asked }
+    DomainShare { kind: kind_name, group, domain, name, members, asked }
 }
 
 /// A number with its noun.

@@ -25,4 +25,4 @@ pub mod table;
 mod tests;
 pub mod threads;
 
-pub use domains::{Domains, Kind, Source};
+pub use domains::{DomainKind, Domains, Source};

@@ -35,7 +35,7 @@ impl From<Vec<usize>> for JobLayout {
 
 /// A node that could take a PE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct SubstituteNode {
     /// The node.
     pub node: usize,
     /// Whether a spare sleeps there.
@@ -57,8 +57,8 @@ impl JobLayout {
         &self,
         lost: Pe,
         node_of: &[usize],
-        places: impl Iterator<Item = Candidate>,
-    ) -> Option<Candidate> {
+        places: impl Iterator<Item = SubstituteNode>,
+    ) -> Option<SubstituteNode> {
         let all = || Pe::all(node_of.len()).filter(|&pe| pe != lost);
         let group_of = |pe: Pe| self.group_of[pe.at()];
         let members = all().filter(|&pe| group_of(pe) == group_of(lost));

@@ -15,7 +15,7 @@ const LIST_MAX: usize = 24;
 
 /// What is to be shown; every list is by PE.
 #[derive(Clone, Copy, Debug)]
-pub struct Placement<'a> {
+pub struct PlacementTable<'a> {
     /// Nodes.
     pub node_of: &'a [usize],
     /// What is above them.
@@ -26,7 +26,7 @@ pub struct Placement<'a> {
     pub bindings: &'a [Binding],
 }
 
-impl std::fmt::Display for Placement<'_> {
+impl std::fmt::Display for PlacementTable<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let above = self.domains.kinds().skip(1).map(|kind| self.domains.kind_name(kind));
         let mut table = vec![["PE", "node"].into_iter().chain(above).map(str::to_owned).collect()];
@@ -43,7 +43,7 @@ impl std::fmt::Display for Placement<'_> {
     }
 }
 
-impl Placement<'_> {
+impl PlacementTable<'_> {
     /// The PEs of each row.
     fn rows(&self) -> BTreeMap<usize, Vec<usize>> {
         let by = |key: &dyn Fn(usize) -> usize| {
@@ -95,7 +95,7 @@ fn numbers(all: impl Iterator<Item = usize>, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::placement::{Kind, Source};
+    use crate::placement::{DomainKind, Source};
 
     fn job(
         nodes: usize,
@@ -105,7 +105,7 @@ mod tests {
         let node_of: Vec<usize> = (0..nodes * each).map(|pe| pe / each).collect();
         let of = (0..nodes).map(|node| node * racks / nodes).collect();
         let domains = (0..racks).map(|rack| format!("r{rack}")).collect();
-        let rack = Kind { name: "rack".into(), domains, of, source: Source::User };
+        let rack = DomainKind { name: "rack".into(), domains, of, source: Source::User };
         let groups = (0..nodes * each).map(|pe| pe % (nodes * each / 4)).collect();
         let binding = |pe: usize| Binding { cpus: vec![pe % each], numa: Some(0) };
         let bindings = (0..nodes * each).map(binding).collect();
@@ -114,7 +114,7 @@ mod tests {
 
     fn text(nodes: usize, each: usize, racks: usize) -> String {
         let (node_of, domains, group_of, bindings) = job(nodes, each, racks);
-        let placement = Placement {
+        let placement = PlacementTable {
             node_of: &node_of,
             domains: &domains,
             group_of: &group_of,
@@ -147,7 +147,7 @@ mod tests {
     fn what_is_not_bound_may_run_anywhere() {
         let (node_of, domains, group_of, _) = job(4, 1, 1);
         let bindings = vec![Binding::default(); 4];
-        let placement = Placement {
+        let placement = PlacementTable {
             node_of: &node_of,
             domains: &domains,
             group_of: &group_of,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::groups::{Grouping, InGroup, Sizes, plan};
-use super::substitute::{Candidate, JobLayout};
-use super::{Domains, Kind, Source, coloring, crossing};
+use super::substitute::{JobLayout, SubstituteNode};
+use super::{DomainKind, Domains, Source, coloring, crossing};
 use crate::quantity::Pe;
 
 /// The processor time that one decision about 10,000 PEs may take.
@@ -34,14 +34,14 @@ struct Job {
     domains: Domains,
 }
 
-fn kind(name: &str, of: Vec<usize>) -> Kind {
+fn kind(name: &str, of: Vec<usize>) -> DomainKind {
     let domains = of.iter().max().map_or(0, |most| most + 1);
     let domains = (0..domains).map(|domain| format!("{name}{domain}")).collect();
-    Kind { name: name.to_owned(), domains, of, source: Source::User }
+    DomainKind { name: name.to_owned(), domains, of, source: Source::User }
 }
 
 impl Job {
-    fn new(pes_of: &[usize], kinds: Vec<Kind>) -> Job {
+    fn new(pes_of: &[usize], kinds: Vec<DomainKind>) -> Job {
         let node_of = pes_of.iter().enumerate().flat_map(|(node, &pes)| vec![node; pes]).collect();
         Job { node_of, domains: Domains::default().with_kinds(kinds) }
     }
@@ -233,25 +233,26 @@ proptest! {
         let group_of: Vec<usize> = plan.of.iter().map(|of| of.group).collect();
         let site = JobLayout { group_of, domains: job.domains.clone(), parity: 1 };
         let nodes = job.node_of.iter().max().unwrap() + 1;
-        let places: Vec<Candidate> = places
+        let places: Vec<SubstituteNode> = places
             .iter()
-            .map(|(node, spare)| Candidate { node: node.index(nodes), spare: *spare })
+            .map(|(node, spare)| SubstituteNode { node: node.index(nodes), spare: *spare })
             .collect();
         let lost = lost.index(pes);
         let best = site.best(Pe::of(lost), &job.node_of, places.iter().copied()).unwrap();
         prop_assert!(places.contains(&best));
-        let away = |place: &Candidate, kind: usize| {
+        let away = |place: &SubstituteNode, kind: usize| {
             let here = job.domains.of(kind, place.node);
             (0..pes).all(|pe| {
                 let other = pe != lost && site.group_of[pe] == site.group_of[lost];
                 !other || job.domains.of(kind, job.node_of[pe]) != here
             })
         };
-        let all_away = |place: &&Candidate| job.domains.kinds().all(|kind| away(place, kind));
-        let clean: Vec<&Candidate> = places.iter().filter(all_away).collect();
+        let all_away = |place: &&SubstituteNode| job.domains.kinds().all(|kind| away(place, kind));
+        let clean: Vec<&SubstituteNode> = places.iter().filter(all_away).collect();
         if !clean.is_empty() {
             prop_assert!(clean.contains(&&best), "{best:?} of {clean:?}");
-            let near = |place: &Candidate| job.domains.separation(job.node_of[lost], place.node);
+            let lost = job.node_of[lost];
+            let near = |place: &SubstituteNode| job.domains.separation(lost, place.node);
             let alike = clean.iter().filter(|place| place.spare == best.spare);
             prop_assert!(alike.map(|place| near(place)).all(|other| other >= near(&best)));
             prop_assert!(best.spare || clean.iter().all(|place| !place.spare), "spares first");
@@ -326,7 +327,7 @@ fn ten_thousand_pes_in_time() {
     let plan = job.plan(None, 2);
     let group_of = plan.of.iter().map(|of| of.group).collect();
     let site = JobLayout { group_of, domains: job.domains.clone(), parity: 2 };
-    let places = (0..nodes).map(|node| Candidate { node, spare: false });
+    let places = (0..nodes).map(|node| SubstituteNode { node, spare: false });
     timed(|| {
         Pe::all(16).for_each(|pe| assert!(site.best(pe, &job.node_of, places.clone()).is_some()))
     });
@@ -365,7 +366,7 @@ fn a_substitute_stays_near() {
         parity,
     };
     let go = |parity, lost, nodes: &[(usize, bool)]| {
-        let places = nodes.iter().map(|&(node, spare)| Candidate { node, spare });
+        let places = nodes.iter().map(|&(node, spare)| SubstituteNode { node, spare });
         site(parity).best(Pe(lost), &four.node_of, places).unwrap().node
     };
     let all: Vec<(usize, bool)> = (0..8).map(|node| (node, false)).collect();
@@ -380,7 +381,7 @@ fn a_substitute_stays_near() {
 /// Found kinds spread groups as well as the others do, and neither refuse nor shrink them.
 #[test]
 fn found_domains_spread_but_are_not_asked_for() {
-    let found = |of: Vec<usize>| Kind { source: Source::Firmware, ..kind("chassis", of) };
+    let found = |of: Vec<usize>| DomainKind { source: Source::Firmware, ..kind("chassis", of) };
     let halves = Job::new(&[1; 8], vec![found(vec![0, 0, 0, 0, 1, 1, 1, 1])]);
     let groups = plan(&halves.node_of, &halves.domains, None, 1).expect("a plan");
     assert_eq!(groups.sizes(), Sizes { least: 8, most: 8 }, "as without them");

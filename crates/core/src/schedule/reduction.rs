@@ -43,7 +43,7 @@ pub enum Side {
 
 /// Where the partial result of a PE lies in a halving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
+pub enum PartialPlace {
     /// It is the PE's operand.
     Source,
     /// In the destination; its other parts are of no use yet.
@@ -53,7 +53,7 @@ pub enum At {
 /// What a PE does. Rounds name slots and words; in each of them one PE tells another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the fields are what the texts speak of
-pub enum Op {
+pub enum ReductionStep {
     /// Puts the partial result into a slot of PE `to`, and tells it.
     Leave { to: usize, round: usize },
     /// Waits for the slot, and combines what is in it with the partial result.
@@ -63,7 +63,14 @@ pub enum Op {
     /// Tells PE `to` that it may read.
     Offer { to: usize, round: usize },
     /// Waits for the offer of PE `from` and combines elements of it with the own, into `Dest`.
-    Read { from: usize, round: usize, range: Range<usize>, side: Side, theirs: At, mine: At },
+    Read {
+        from: usize,
+        round: usize,
+        range: Range<usize>,
+        side: Side,
+        theirs: PartialPlace,
+        mine: PartialPlace,
+    },
     /// Puts elements of the result into the destination of PE `to`, and tells it.
     Give { to: usize, round: usize, range: Range<usize> },
     /// Waits for what another one gives.
@@ -153,14 +160,20 @@ fn side(partner: usize, leaf: usize) -> Side {
 
 /// What PE `index` of `size` does in a recursive doubling. It has its operand before and the
 /// result afterwards.
-pub fn doubling(index: usize, size: usize) -> impl Iterator<Item = Op> {
+pub fn doubling(index: usize, size: usize) -> impl Iterator<Item = ReductionStep> {
     let leaves = Leaves::of(size);
     let last = leaves.last();
     let (leaf, lower) = match leaves.role(index) {
-        Role::Lower => (None, [Op::Leave { to: index + 1, round: 0 }, Op::Adopt { round: last }]),
+        Role::Lower => (
+            None,
+            [
+                ReductionStep::Leave { to: index + 1, round: 0 },
+                ReductionStep::Adopt { round: last },
+            ],
+        ),
         Role::Leaf(leaf) => {
-            let give = Op::Leave { to: index.wrapping_sub(1), round: last };
-            (Some(leaf), [Op::Combine { round: 0, side: Side::Lower }, give])
+            let give = ReductionStep::Leave { to: index.wrapping_sub(1), round: last };
+            (Some(leaf), [ReductionStep::Combine { round: 0, side: Side::Lower }, give])
         }
     };
     let [first, end] =
@@ -168,15 +181,15 @@ pub fn doubling(index: usize, size: usize) -> impl Iterator<Item = Op> {
     let exchange = move |leaf: usize| {
         (0..leaves.log).flat_map(move |bit| {
             let (partner, round) = (leaf ^ 1 << bit, bit + 1);
-            let leave = Op::Leave { to: leaves.actor(partner), round };
-            [leave, Op::Combine { round, side: side(partner, leaf) }]
+            let leave = ReductionStep::Leave { to: leaves.actor(partner), round };
+            [leave, ReductionStep::Combine { round, side: side(partner, leaf) }]
         })
     };
     first.into_iter().chain(leaf.into_iter().flat_map(exchange)).chain(end)
 }
 
 /// What PE `index` of `size` does with `count` elements in a halving and the doubling after it.
-pub fn halving(index: usize, size: usize, count: usize) -> impl Iterator<Item = Op> {
+pub fn halving(index: usize, size: usize, count: usize) -> impl Iterator<Item = ReductionStep> {
     let leaves = Leaves::of(size);
     let last = leaves.last();
     let leaf = match leaves.role(index) {
@@ -184,33 +197,43 @@ pub fn halving(index: usize, size: usize, count: usize) -> impl Iterator<Item = 
         Role::Leaf(leaf) => Some(leaf),
     };
     let pair = leaf.is_some_and(|leaf| leaves.is_pair(leaf));
-    let lower = [Op::Offer { to: index + 1, round: 0 }, Op::Get { round: last }];
-    let read = Op::Read {
+    let lower =
+        [ReductionStep::Offer { to: index + 1, round: 0 }, ReductionStep::Get { round: last }];
+    let read = ReductionStep::Read {
         from: index.wrapping_sub(1),
         round: 0,
         range: 0..count,
         side: Side::Lower,
-        theirs: At::Source,
-        mine: At::Source,
+        theirs: PartialPlace::Source,
+        mine: PartialPlace::Source,
     };
-    let give = Op::Give { to: index.wrapping_sub(1), round: last, range: 0..count };
+    let give = ReductionStep::Give { to: index.wrapping_sub(1), round: last, range: 0..count };
     let halve = move |leaf: usize| {
         (0..leaves.log).flat_map(move |bit| {
             let (partner, round) = (leaf ^ 1 << bit, bit + 1);
             let other = leaves.actor(partner);
-            let at = |leaf| if bit > 0 || leaves.is_pair(leaf) { At::Dest } else { At::Source };
+            let at = |leaf| {
+                if bit > 0 || leaves.is_pair(leaf) {
+                    PartialPlace::Dest
+                } else {
+                    PartialPlace::Source
+                }
+            };
             let range = leaves.kept(leaf, bit + 1, count);
             let (theirs, mine, side) = (at(partner), at(leaf), side(partner, leaf));
             [
-                Op::Offer { to: other, round },
-                Op::Read { from: other, round, range, side, theirs, mine },
+                ReductionStep::Offer { to: other, round },
+                ReductionStep::Read { from: other, round, range, side, theirs, mine },
             ]
         })
     };
     let gather = move |leaf: usize| {
         (0..leaves.log).rev().flat_map(move |bit| {
             let (to, round) = (leaves.actor(leaf ^ 1 << bit), bit + 1);
-            [Op::Give { to, round, range: leaves.kept(leaf, round, count) }, Op::Get { round }]
+            [
+                ReductionStep::Give { to, round, range: leaves.kept(leaf, round, count) },
+                ReductionStep::Get { round },
+            ]
         })
     };
     let before = pair.then_some(read);

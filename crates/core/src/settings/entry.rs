@@ -1,7 +1,7 @@
 //! One row of the settings table.
 
 use super::fields::{Draft, Settings};
-use super::kind::{Kind, Value};
+use super::kind::{Value, ValueKind};
 use super::reasons::reason;
 
 /// One setting: a row of the table.
@@ -9,7 +9,7 @@ pub struct Setting {
     /// The environment variable.
     pub name: &'static str,
     /// What its value may be.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// The default as documentation prints it; in words where it is not a value.
     pub default: &'static str,
     /// One sentence on what it does.

@@ -7,7 +7,7 @@ use super::values::{
     BackupMode, Bind, Collectives, Device, Every, Fabric, Interval, Pages, Placement, Rollback,
     StoreLayout, Substitute, Trace,
 };
-use crate::inject::Rule;
+use crate::inject::InjectedFault;
 
 /// All settings of one run, parsed and within bounds. `default()` is the empty environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub struct Settings {
     /// `SHMEM_FT_STORE_RATE`: bytes a second that a node writes there; 0: as many as it can.
     pub store_rate: u64,
     /// `SHMEM_FT_INJECT`: faults to inject; empty for none.
-    pub inject: Vec<Rule>,
+    pub inject: Vec<InjectedFault>,
     /// `SHMEM_SYMMETRIC_SIZE`: bytes of symmetric heap per PE; `None`: the library chooses.
     pub symmetric_size: Option<u64>,
     /// `SHMEM_INFO`: print the settings at start-up.

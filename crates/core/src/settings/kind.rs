@@ -1,15 +1,15 @@
 //! The kinds of value that a setting may have: what parses and bounds them, and says so.
 //!
-//! Invariant: [`Kind::allowed`] is the text of both the error message and the documentation, so the
-//! two cannot differ.
+//! Invariant: [`ValueKind::allowed`] is the text of both the error message and the documentation,
+//! so the two cannot differ.
 
 use super::units::{KIB, parse_count, parse_seconds, parse_size, show_seconds, show_size};
 use super::values::{Device, Every};
-use crate::inject::{self, Point, Rule};
+use crate::inject::{self, InjectedFault, Point};
 
 /// What a setting's value may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// One of these words, in lower case.
     Choice(&'static [&'static str]),
     /// A whole number.
@@ -34,12 +34,12 @@ pub enum Kind {
         /// Largest allowed, in milliseconds.
         max: u64,
     },
-    /// A [`Kind::Seconds`] from 0, or `auto`.
+    /// A [`ValueKind::Seconds`] from 0, or `auto`.
     Interval {
         /// Largest allowed, in milliseconds.
         max: u64,
     },
-    /// A [`Kind::Size`] of at least one tile a second, or `off`, which is 0.
+    /// A [`ValueKind::Size`] of at least one tile a second, or `off`, which is 0.
     Rate {
         /// Largest allowed, in bytes a second.
         max: u64,
@@ -68,68 +68,68 @@ pub enum Kind {
     Device,
 }
 
-/// A parsed value; which variant it is follows from the [`Kind`].
+/// A parsed value; which variant it is follows from the [`ValueKind`].
 pub(super) enum Value {
     Choice(usize),
     Number(u64),
     Auto,
     On(bool),
-    Rules(Vec<Rule>),
+    Rules(Vec<InjectedFault>),
     File(String),
     Every(Every),
     Device(Device),
 }
 
-impl Kind {
+impl ValueKind {
     /// The word for the kind in documentation.
     pub const fn name(&self) -> &'static str {
         match self {
-            Kind::Choice(_) => "word",
-            Kind::Count { .. } => "number",
-            Kind::Size { .. } => "size",
-            Kind::Seconds { .. } => "seconds",
-            Kind::Interval { .. } => "interval",
-            Kind::Rate { .. } => "rate",
-            Kind::Share { .. } => "share",
-            Kind::Switch => "switch",
-            Kind::Flag => "flag",
-            Kind::Rules => "rules",
-            Kind::File => "file",
-            Kind::Folder => "folder",
-            Kind::Every { .. } => "every",
-            Kind::Device => "device",
+            ValueKind::Choice(_) => "word",
+            ValueKind::Count { .. } => "number",
+            ValueKind::Size { .. } => "size",
+            ValueKind::Seconds { .. } => "seconds",
+            ValueKind::Interval { .. } => "interval",
+            ValueKind::Rate { .. } => "rate",
+            ValueKind::Share { .. } => "share",
+            ValueKind::Switch => "switch",
+            ValueKind::Flag => "flag",
+            ValueKind::Rules => "rules",
+            ValueKind::File => "file",
+            ValueKind::Folder => "folder",
+            ValueKind::Every { .. } => "every",
+            ValueKind::Device => "device",
         }
     }
 
     /// What is allowed, as documentation and error messages print it.
     pub fn allowed(&self) -> String {
         match self {
-            Kind::Choice(words) => words.join(", "),
-            Kind::Count { min, max } => format!("{min} to {max}"),
-            Kind::Size { min, max } => format!(
+            ValueKind::Choice(words) => words.join(", "),
+            ValueKind::Count { min, max } => format!("{min} to {max}"),
+            ValueKind::Size { min, max } => format!(
                 "{} to {} bytes, as a number with an optional suffix K, M, G or T",
                 show_size(*min),
                 show_size(*max)
             ),
-            Kind::Seconds { min, max } => {
+            ValueKind::Seconds { min, max } => {
                 format!("{} to {} seconds", show_seconds(*min), show_seconds(*max))
             }
-            Kind::Interval { max } => format!("auto, 0 to {} seconds", show_seconds(*max)),
-            Kind::Rate { max } => format!(
+            ValueKind::Interval { max } => format!("auto, 0 to {} seconds", show_seconds(*max)),
+            ValueKind::Rate { max } => format!(
                 "off, 64K to {} bytes a second, as a number with an optional suffix K, M, G or T",
                 show_size(*max)
             ),
-            Kind::Share { max } => format!("auto, 1 to {max}"),
-            Kind::Switch => "1 (on), 0 (off)".to_owned(),
-            Kind::Flag => "any value (on)".to_owned(),
-            Kind::File => "the path of a file".to_owned(),
-            Kind::Folder => "the path of a folder".to_owned(),
-            Kind::Every { max } => format!(
+            ValueKind::Share { max } => format!("auto, 1 to {max}"),
+            ValueKind::Switch => "1 (on), 0 (off)".to_owned(),
+            ValueKind::Flag => "any value (on)".to_owned(),
+            ValueKind::File => "the path of a file".to_owned(),
+            ValueKind::Folder => "the path of a folder".to_owned(),
+            ValueKind::Every { max } => format!(
                 "1 to {max} checkpoints, or 0.001 to {} seconds with an s behind them",
                 show_seconds(*max)
             ),
-            Kind::Device => "NAME or NAME:PORT of a device that ibv_devices lists".to_owned(),
-            Kind::Rules => {
+            ValueKind::Device => "NAME or NAME:PORT of a device that ibv_devices lists".to_owned(),
+            ValueKind::Rules => {
                 "rules PE@CHECKPOINT[:point], node:K@.. or stop:PE@.., \
                             separated by commas; points are "
                     .to_owned()
@@ -140,24 +140,26 @@ impl Kind {
 
     pub(super) fn parse(&self, text: &str) -> Option<Value> {
         match *self {
-            Kind::Choice(words) => words.iter().position(|w| *w == text).map(Value::Choice),
-            Kind::Count { min, max } => bounded(parse_count(text)?, min, max),
-            Kind::Size { min, max } => bounded(parse_size(text)?, min, max),
-            Kind::Seconds { min, max } => bounded(parse_seconds(text)?, min, max),
-            Kind::Interval { .. } if text == "auto" => Some(Value::Auto),
-            Kind::Interval { max } => bounded(parse_seconds(text)?, 0, max),
-            Kind::Rate { .. } if text == "off" => Some(Value::Number(0)),
-            Kind::Rate { max } => bounded(parse_size(text)?, 64 * KIB, max),
-            Kind::Share { .. } if text == "auto" => Some(Value::Number(0)),
-            Kind::Share { max } => bounded(parse_count(text)?, 1, max),
-            Kind::Switch if text == "1" => Some(Value::On(true)),
-            Kind::Switch if text == "0" => Some(Value::On(false)),
-            Kind::Switch => None,
-            Kind::Flag => Some(Value::On(true)),
-            Kind::Rules => inject::parse(text).ok().map(Value::Rules),
-            Kind::Every { max } => Every::parse(text, max).map(Value::Every),
-            Kind::File | Kind::Folder => (!text.is_empty()).then(|| Value::File(text.to_owned())),
-            Kind::Device => Device::parse(text).map(Value::Device),
+            ValueKind::Choice(words) => words.iter().position(|w| *w == text).map(Value::Choice),
+            ValueKind::Count { min, max } => bounded(parse_count(text)?, min, max),
+            ValueKind::Size { min, max } => bounded(parse_size(text)?, min, max),
+            ValueKind::Seconds { min, max } => bounded(parse_seconds(text)?, min, max),
+            ValueKind::Interval { .. } if text == "auto" => Some(Value::Auto),
+            ValueKind::Interval { max } => bounded(parse_seconds(text)?, 0, max),
+            ValueKind::Rate { .. } if text == "off" => Some(Value::Number(0)),
+            ValueKind::Rate { max } => bounded(parse_size(text)?, 64 * KIB, max),
+            ValueKind::Share { .. } if text == "auto" => Some(Value::Number(0)),
+            ValueKind::Share { max } => bounded(parse_count(text)?, 1, max),
+            ValueKind::Switch if text == "1" => Some(Value::On(true)),
+            ValueKind::Switch if text == "0" => Some(Value::On(false)),
+            ValueKind::Switch => None,
+            ValueKind::Flag => Some(Value::On(true)),
+            ValueKind::Rules => inject::parse(text).ok().map(Value::Rules),
+            ValueKind::Every { max } => Every::parse(text, max).map(Value::Every),
+            ValueKind::File | ValueKind::Folder => {
+                (!text.is_empty()).then(|| Value::File(text.to_owned()))
+            }
+            ValueKind::Device => Device::parse(text).map(Value::Device),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::delta::{Delta, Track};
 use super::entry::Setting;
-use super::kind::{Kind, Value};
+use super::kind::{Value, ValueKind};
 use super::units::{KIB, TIB, show_flag, show_rate, show_size, show_switch, show_time};
 use super::values::{
     BackupMode, Bind, Collectives, Device, Fabric, Interval, Pages, Placement, Rollback,
@@ -56,7 +56,7 @@ macro_rules! switch {
 static TABLE: &[Setting] = &[
     Setting {
         name: "SHMEM_FT_BACKUP_MODE",
-        kind: Kind::Choice(&BackupMode::NAMES),
+        kind: ValueKind::Choice(&BackupMode::NAMES),
         default: "none",
         doc: "How checkpoints are protected.",
         store: choice!(backup_mode, BackupMode::ALL),
@@ -64,7 +64,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_GROUP_SIZE",
-        kind: Kind::Count { min: 2, max: 64 },
+        kind: ValueKind::Count { min: 2, max: 64 },
         default: "chosen from the number of PEs",
         doc: "PEs in a group that protect each other.",
         store: number!(draft, n, draft.settings.group_size = Some(n as usize)),
@@ -72,7 +72,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_PARITY",
-        kind: Kind::Count { min: 1, max: 16 },
+        kind: ValueKind::Count { min: 1, max: 16 },
         default: "1, with rs 2",
         doc: "Parities of a group, which is how many losses it survives; only rs may have \
               other than 1.",
@@ -81,7 +81,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_SNAPSHOTS",
-        kind: Kind::Count { min: 1, max: 2 },
+        kind: ValueKind::Count { min: 1, max: 2 },
         default: "1",
         doc: "Local copies of its live memory that a PE keeps, in turns. With 2 a checkpoint reads \
               memory once and not twice, and takes the live bytes once more; only raid4, raid5 and \
@@ -91,7 +91,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_INTERVAL",
-        kind: Kind::Interval { max: 86_400_000 },
+        kind: ValueKind::Interval { max: 86_400_000 },
         default: "0",
         doc: "Time from one checkpoint to the next: a shmem_checkpoint_all before that reports \
               losses and saves nothing; auto works it out from what a checkpoint costs and from \
@@ -106,7 +106,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_MTBF",
-        kind: Kind::Seconds { min: 1000, max: 315_360_000_000 },
+        kind: ValueKind::Seconds { min: 1000, max: 315_360_000_000 },
         default: "what is seen",
         doc: "Time between two losses of PEs or nodes of the job, on average, for \
               SHMEM_FT_INTERVAL=auto.",
@@ -115,7 +115,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_SUBSTITUTE",
-        kind: Kind::Choice(&Substitute::NAMES),
+        kind: ValueKind::Choice(&Substitute::NAMES),
         default: "spawn",
         doc: "What takes the place of a dead PE: a sleeping spare or else a new process (spawn), \
               only a spare (spare), nothing (shrink, which needs SHMEM_FT_ROLLBACK=none).",
@@ -124,7 +124,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_ROLLBACK",
-        kind: Kind::Choice(&Rollback::NAMES),
+        kind: ValueKind::Choice(&Rollback::NAMES),
         default: "global",
         doc: "Who goes back after a loss: all (global), nobody (none, only with shrink), or the \
               lost PE alone where logs allow it (local, only with raid4, raid5 or rs).",
@@ -133,7 +133,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_LOG_LIMIT",
-        kind: Kind::Size { min: 1024 * KIB, max: TIB },
+        kind: ValueKind::Size { min: 1024 * KIB, max: TIB },
         default: "a quarter of the symmetric heap, 1M at least",
         doc: "Most bytes of the log that a PE keeps with SHMEM_FT_ROLLBACK=local, from one \
               checkpoint to the next. Beyond it a loss takes all PEs back.",
@@ -142,7 +142,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_PLACEMENT",
-        kind: Kind::Choice(&Placement::NAMES),
+        kind: ValueKind::Choice(&Placement::NAMES),
         default: "spread",
         doc: "Groups are spread over nodes and other failure domains as well as can be, or \
               (strict) the job is refused if they would not survive the loss of any one.",
@@ -151,7 +151,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_DOMAINS",
-        kind: Kind::File,
+        kind: ValueKind::File,
         default: "none",
         doc: "Failure domains above the nodes: which hosts share a rack, a switch or a power feed.",
         store: |draft, value| {
@@ -163,7 +163,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_BIND",
-        kind: Kind::Choice(&Bind::NAMES),
+        kind: ValueKind::Choice(&Bind::NAMES),
         default: "auto",
         doc: "What PEs are bound to: auto gives each its share of the cores and the memory near \
               them, if there are enough threads for all; core gives each one core, or one thread.",
@@ -172,7 +172,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_AFFINITY",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: "1",
         doc: "Threads of a substitute get the processors that those of the lost PE had at the last \
               checkpoint, matched by the order of their creation; 0 leaves them where they start.",
@@ -181,7 +181,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_PAGES",
-        kind: Kind::Choice(&Pages::NAMES),
+        kind: ValueKind::Choice(&Pages::NAMES),
         default: "auto",
         doc: "Pages of the memory of PEs: auto has huge ones for heaps of 32 MiB and more and for \
               what checkpoints keep of them, where they can be had; oshinfo says whether.",
@@ -190,7 +190,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_DELTA",
-        kind: Kind::Choice(&Delta::NAMES),
+        kind: ValueKind::Choice(&Delta::NAMES),
         default: "auto",
         doc: "Whether a checkpoint looks for what changed since the last and leaves the rest as it \
               is; auto does so while less than a quarter of the blocks (64 KiB) change.",
@@ -199,7 +199,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_TRACK",
-        kind: Kind::Choice(&Track::NAMES),
+        kind: ValueKind::Choice(&Track::NAMES),
         default: "auto",
         doc: "How it finds what changed: from the kernel, which notes the pages that are written \
               (pages), or by reading all (digests); auto is pages while less than an eighth of the \
@@ -214,7 +214,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_THREADS",
-        kind: Kind::Share { max: 64 },
+        kind: ValueKind::Share { max: 64 },
         default: "auto",
         doc: "Threads with which each PE makes checkpoints and recovers; auto is one for each \
               processor that the PE need not share, 8 at most.",
@@ -223,7 +223,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_FABRIC",
-        kind: Kind::Choice(&Fabric::NAMES),
+        kind: ValueKind::Choice(&Fabric::NAMES),
         default: "auto",
         doc: "What carries data between PEs on different nodes; auto is shm where all nodes are \
               on one machine. oshinfo engines says what there is.",
@@ -236,7 +236,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_DEVICE",
-        kind: Kind::Device,
+        kind: ValueKind::Device,
         default: "the first with an active port",
         doc: "The device for RDMA and its port, on every node; for the fabric verbs.",
         store: |draft, value| {
@@ -248,7 +248,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_COLLECTIVES",
-        kind: Kind::Choice(&Collectives::NAMES),
+        kind: ValueKind::Choice(&Collectives::NAMES),
         default: "auto",
         doc: "How PEs act together: each reads from all (direct), the leaders of nodes pass on \
               what is for all (nodes), or all PEs do, in the fewest messages (doubling) or bytes \
@@ -262,7 +262,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_ADOPT",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: "1",
         doc: "A substitute takes over the memory that a dead process left behind where its \
               checksums hold; 0 always rebuilds it.",
@@ -271,7 +271,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_MAX_RESTARTS",
-        kind: Kind::Count { min: 0, max: 1_000_000 },
+        kind: ValueKind::Count { min: 0, max: 1_000_000 },
         default: "3",
         doc: "Deaths of one PE without progress of the program, before the job ends.",
         store: number!(draft, n, draft.settings.max_restarts = n as u32),
@@ -279,7 +279,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_MEMORY_LIMIT",
-        kind: Kind::Size { min: 64 * KIB, max: 64 * TIB },
+        kind: ValueKind::Size { min: 64 * KIB, max: 64 * TIB },
         default: "what is free on each machine",
         doc: "Most bytes that the checkpoints may take on each machine, parity and copies of all \
               its PEs together. A checkpoint that needs more is refused.",
@@ -288,7 +288,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_NODE_TIMEOUT",
-        kind: Kind::Seconds { min: 100, max: 3_600_000 },
+        kind: ValueKind::Seconds { min: 100, max: 3_600_000 },
         default: "10",
         doc: "A node that has not heard the launcher for this time ends itself; it is declared \
               lost within 1.5 times this.",
@@ -297,7 +297,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_PE_TIMEOUT",
-        kind: Kind::Seconds { min: 100, max: 86_400_000 },
+        kind: ValueKind::Seconds { min: 100, max: 86_400_000 },
         default: "none",
         doc: "A PE that is stopped (by SIGSTOP, for example) for longer than this is killed.",
         store: number!(draft, n, draft.settings.pe_timeout = Some(Duration::from_millis(n))),
@@ -305,7 +305,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_STALL",
-        kind: Kind::Seconds { min: 0, max: 86_400_000 },
+        kind: ValueKind::Seconds { min: 0, max: 86_400_000 },
         default: "60",
         doc: "When PEs wait in one call for longer than this, a line says who waits in which call, \
               and who does not; 0 is off. The job ends only if such a wait can never end.",
@@ -314,7 +314,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_TRACE",
-        kind: Kind::Choice(&Trace::NAMES),
+        kind: ValueKind::Choice(&Trace::NAMES),
         default: "info",
         doc: "Which events each PE keeps, the last 511 of them, for `oshrun --dump`: info are \
               views and steps of checkpoints and recoveries, debug also every call that waits for \
@@ -328,7 +328,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_CHECKSUM",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: "1",
         doc: "Every block of a checkpoint carries a checksum and is used only if it holds; 0 is \
               to measure what that costs: damage then goes unnoticed and comes back as data.",
@@ -337,7 +337,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_PLAN",
-        kind: Kind::File,
+        kind: ValueKind::File,
         default: "none",
         doc: "What checkpoints leave out, by the place of the call: a plan that oshadvise -o wrote \
               for this very build of the program.",
@@ -350,7 +350,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_AUDIT",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: "0",
         doc: "After a restart, memory that the plan left out is filled with bytes of a5, so that a \
               program that reads it goes wrong at once.",
@@ -359,7 +359,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_SCRUB",
-        kind: Kind::Rate { max: TIB },
+        kind: ValueKind::Rate { max: TIB },
         default: "16M",
         doc: "How fast each PE looks over its part of the last checkpoint while the program runs; \
               damage is told and repaired.",
@@ -368,7 +368,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_STORE",
-        kind: Kind::Folder,
+        kind: ValueKind::Folder,
         default: "none",
         doc: "Folder to which checkpoints are written; oshrun --resume begins from there.",
         store: |draft, value| {
@@ -380,7 +380,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_STORE_EVERY",
-        kind: Kind::Every { max: 1_000_000_000 },
+        kind: ValueKind::Every { max: 1_000_000_000 },
         default: "10",
         doc: "Which checkpoints are written there: every tenth, or (10s) the first that is made \
               after 10 seconds. One that is due while another is written is left out.",
@@ -393,7 +393,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_STORE_KEEP",
-        kind: Kind::Count { min: 1, max: 1_000_000 },
+        kind: ValueKind::Count { min: 1, max: 1_000_000 },
         default: "2",
         doc: "Checkpoints that stay there: older ones are deleted after one was written.",
         store: number!(draft, n, draft.settings.store_keep = n as usize),
@@ -401,7 +401,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_STORE_LAYOUT",
-        kind: Kind::Choice(&StoreLayout::NAMES),
+        kind: ValueKind::Choice(&StoreLayout::NAMES),
         default: "shared",
         doc: "shared: all nodes see that folder. local: each node has its own disk there; parity \
               is written too, so that a job resumes though nodes lost their disks.",
@@ -410,7 +410,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_STORE_MEMORY",
-        kind: Kind::Size { min: 64 * KIB, max: 64 * TIB },
+        kind: ValueKind::Size { min: 64 * KIB, max: 64 * TIB },
         default: "256M",
         doc: "Memory in which each node copies a checkpoint ahead of its disk. What does not fit \
               must be on disk before the next checkpoint begins, or this one is given up.",
@@ -419,7 +419,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_STORE_RATE",
-        kind: Kind::Rate { max: TIB },
+        kind: ValueKind::Rate { max: TIB },
         default: "off",
         doc: "Bytes a second that each node writes there at most; off: as fast as the disk takes.",
         store: number!(draft, n, draft.settings.store_rate = n),
@@ -427,7 +427,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_INJECT",
-        kind: Kind::Rules,
+        kind: ValueKind::Rules,
         default: "none",
         doc: "Faults to inject: which PE or node dies, or which PE stops, at which step of \
               which checkpoint.",
@@ -440,7 +440,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_FT_REPORT",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: "0",
         doc: "A line for every checkpoint, each step of a recovery and the memory of each PE, as \
               oshrun -v prints.",
@@ -449,7 +449,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_SYMMETRIC_SIZE",
-        kind: Kind::Size { min: 64 * KIB, max: 64 * TIB },
+        kind: ValueKind::Size { min: 64 * KIB, max: 64 * TIB },
         default: "chosen by the library",
         doc: "Size of the symmetric heap of each PE.",
         store: number!(draft, n, draft.settings.symmetric_size = Some(n)),
@@ -457,7 +457,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_INFO",
-        kind: Kind::Flag,
+        kind: ValueKind::Flag,
         default: "off",
         doc: "Print the settings at start-up.",
         store: switch!(info),
@@ -465,7 +465,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_VERSION",
-        kind: Kind::Flag,
+        kind: ValueKind::Flag,
         default: "off",
         doc: "Print the library's version at start-up.",
         store: switch!(version),
@@ -473,7 +473,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_DEBUG",
-        kind: Kind::Flag,
+        kind: ValueKind::Flag,
         default: "off",
         doc: "Print debugging messages.",
         store: switch!(debug),
@@ -481,7 +481,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_CHECK",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: "1",
         doc: "Check the arguments of every call, and say what is wrong with them.",
         store: switch!(check),

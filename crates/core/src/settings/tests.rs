@@ -118,7 +118,9 @@ fn both_bounds_of_every_number() {
         env(&[("SHMEM_FT_BACKUP_MODE", "rs"), (name, value.to_string().as_str())])
     };
     for entry in table() {
-        let (Kind::Count { min, max } | Kind::Size { min, max }) = entry.kind else { continue };
+        let (ValueKind::Count { min, max } | ValueKind::Size { min, max }) = entry.kind else {
+            continue;
+        };
         for inside in [min, max] {
             let settings = rs(entry.name, inside).unwrap();
             let shown = entry.show(&settings).unwrap();

@@ -20,14 +20,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::detector::Time;
+use super::detector::MachineTime;
 use crate::message::{Wait, Whom};
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::{CheckpointNumber, Pe};
 
 /// How far a PE is, as membership knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub enum PeProgress {
     /// It has not called `shmem_init`.
     Starting,
     /// It is in `shmem_init`.
@@ -46,7 +46,7 @@ pub enum Standing {
 
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Act {
+pub enum StallAction {
     /// A line for people.
     Say(String),
     /// End the job: the wait can never end.
@@ -85,7 +85,7 @@ struct Picture<'a> {
 /// What the last line showed.
 #[derive(Debug)]
 struct Printed {
-    time: Time,
+    time: MachineTime,
     does: Vec<Does>,
     waits: BTreeSet<(Pe, (u8, u64))>,
 }
@@ -96,7 +96,7 @@ type Looks = BTreeMap<(Pe, (u8, u64)), u64>;
 /// PEs that cannot move, since when, and how often each had looked then.
 #[derive(Debug)]
 struct Stuck {
-    since: Time,
+    since: MachineTime,
     looks: Looks,
 }
 
@@ -110,7 +110,7 @@ pub struct Stalls {
     nodes: BTreeMap<u32, Report>,
     said: Option<Printed>,
     /// Since when some PE is in `shmem_init`, until a line was said of it.
-    joining: Option<Time>,
+    joining: Option<MachineTime>,
     stuck: Option<Stuck>,
 }
 
@@ -121,12 +121,12 @@ impl Stalls {
     }
 
     /// Before the job is whole nobody shows waits: all wait for those that have not come.
-    pub fn look(&mut self, time: Time, standing: &[Standing]) -> Option<Act> {
+    pub fn look(&mut self, time: MachineTime, standing: &[PeProgress]) -> Option<StallAction> {
         let of = |what| {
             let is = |pe: &Pe| standing[pe.at()] == what;
             Pe::all(standing.len()).filter(is).collect::<Vec<_>>()
         };
-        let (joining, missing) = (of(Standing::Joining), of(Standing::Starting));
+        let (joining, missing) = (of(PeProgress::Joining), of(PeProgress::Starting));
         if self.limit.is_zero() || joining.is_empty() || missing.is_empty() {
             return None;
         }
@@ -134,10 +134,13 @@ impl Stalls {
         if time.saturating_sub(since) < self.limit {
             return None;
         }
-        self.joining = Some(Time::MAX); // said
+        self.joining = Some(MachineTime::MAX); // said
         let (verb, lasted) = (if joining.len() == 1 { "waits" } else { "wait" }, time - since);
         let (who, rest) = (named(&joining), others(Does::Starting, &missing));
-        Some(Act::Say(format!("{who} {verb} in shmem_init for {}; {rest}", seconds(lasted))))
+        Some(StallAction::Say(format!(
+            "{who} {verb} in shmem_init for {}; {rest}",
+            seconds(lasted)
+        )))
     }
 
     /// What was reported of a node that is gone counts no more.
@@ -148,10 +151,10 @@ impl Stalls {
     /// A node's report: the waits of its PEs that last, and those that are stopped.
     pub fn hear(
         &mut self,
-        time: Time,
+        time: MachineTime,
         (node, waits, stopped): (u32, Vec<Wait>, Vec<Pe>),
-        standing: &[Standing],
-    ) -> Option<Act> {
+        standing: &[PeProgress],
+    ) -> Option<StallAction> {
         self.nodes.insert(node, Report { waits, stopped });
         let picture = Picture::new(self.nodes.values(), standing);
         let stuck = picture.stuck();
@@ -160,7 +163,7 @@ impl Stalls {
             && !stuck.is_disjoint(&lasting)
             && stuck.iter().any(|pe| picture.blocker(*pe).is_some())
         {
-            return Some(Act::End(picture.verdict(&stuck)));
+            return Some(StallAction::End(picture.verdict(&stuck)));
         }
         if lasting.is_empty() || breaks(Mutant::StallUnsaid) {
             return None;
@@ -174,12 +177,12 @@ impl Stalls {
         let waits = waits.map(|wait| (wait.pe, wait.serial)).collect();
         let does = picture.does.clone();
         self.said = Some(Printed { time, does, waits });
-        Some(Act::Say(line))
+        Some(StallAction::Say(line))
     }
 }
 
 /// True if the same waits have been stuck for half of `limit`, and all have looked meanwhile.
-fn is_settled(stuck: &mut Option<Stuck>, time: Time, looks: Looks, limit: Duration) -> bool {
+fn is_settled(stuck: &mut Option<Stuck>, time: MachineTime, looks: Looks, limit: Duration) -> bool {
     match stuck {
         Some(before) if before.looks.keys().eq(looks.keys()) => {
             let looked = before.looks.iter().all(|(wait, then)| looks[wait] >= then + LOOKED);
@@ -204,7 +207,7 @@ fn members(whom: Whom, n_pes: usize) -> impl Iterator<Item = Pe> {
 }
 
 impl<'a> Picture<'a> {
-    fn new(reports: impl Iterator<Item = &'a Report>, standing: &[Standing]) -> Picture<'a> {
+    fn new(reports: impl Iterator<Item = &'a Report>, standing: &[PeProgress]) -> Picture<'a> {
         let n_pes = standing.len();
         let (mut waits, mut stopped) = (vec![Vec::new(); n_pes], vec![false; n_pes]);
         for report in reports {
@@ -214,17 +217,17 @@ impl<'a> Picture<'a> {
             known.for_each(|&pe| stopped[pe.at()] = true);
         }
         let ends = |waits: &[&Wait]| waits.iter().any(|wait| wait.whom == Whom::Finalize);
-        let does = |(at, standing): (usize, &Standing)| match standing {
-            Standing::Lost => Does::Lost,
-            Standing::Hole => Does::Hole,
-            Standing::Ended => Does::Ended,
+        let does = |(at, standing): (usize, &PeProgress)| match standing {
+            PeProgress::Lost => Does::Lost,
+            PeProgress::Hole => Does::Hole,
+            PeProgress::Ended => Does::Ended,
             _ if ends(&waits[at]) => Does::Finalize,
             _ if stopped[at] => Does::Stopped,
             _ if !waits[at].is_empty() => Does::Wait,
-            Standing::Finalizing => Does::Finalizing,
-            Standing::Starting => Does::Starting,
-            Standing::Joining => Does::Compute,
-            Standing::Running => Does::Compute,
+            PeProgress::Finalizing => Does::Finalizing,
+            PeProgress::Starting => Does::Starting,
+            PeProgress::Joining => Does::Compute,
+            PeProgress::Running => Does::Compute,
         };
         Picture { does: standing.iter().enumerate().map(does).collect(), waits }
     }

@@ -13,7 +13,7 @@ const NODES: usize = 2;
 #[derive(Clone)]
 struct Since {
     wait: Wait,
-    begun: Time,
+    begun: MachineTime,
     /// The thread looks, again and again.
     looks: bool,
 }
@@ -21,10 +21,10 @@ struct Since {
 /// A job as its agents and the launcher see it.
 struct Job {
     stalls: Stalls,
-    standing: Vec<Standing>,
+    standing: Vec<PeProgress>,
     waits: Vec<Vec<Since>>,
     stopped: Vec<u32>,
-    time: Time,
+    time: MachineTime,
     serial: u64,
 }
 
@@ -34,7 +34,7 @@ impl Job {
     fn new(n_pes: usize) -> Job {
         Job {
             stalls: Stalls::new(LIMIT),
-            standing: vec![Standing::Running; n_pes],
+            standing: vec![PeProgress::Running; n_pes],
             waits: vec![Vec::new(); n_pes],
             stopped: Vec::new(),
             time: Duration::from_secs(1000),
@@ -64,11 +64,11 @@ impl Job {
 
     fn finalizes(&mut self, pe: usize) {
         self.goes_on(pe);
-        self.standing[pe] = Standing::Finalizing;
+        self.standing[pe] = PeProgress::Finalizing;
         self.waits(pe, "shmem_finalize", Whom::Finalize);
     }
 
-    fn tick(&mut self) -> Vec<Act> {
+    fn tick(&mut self) -> Vec<StallAction> {
         self.time += TICK;
         let mut acts = Vec::new();
         for node in 0..NODES {
@@ -82,7 +82,7 @@ impl Job {
             let stopped = self.stopped.iter().filter(here).map(|&pe| Pe(pe)).collect();
             let report = (node as u32, waits, stopped);
             acts.extend(self.stalls.hear(self.time, report, &self.standing));
-            if matches!(acts.last(), Some(Act::End(_))) {
+            if matches!(acts.last(), Some(StallAction::End(_))) {
                 break;
             }
         }
@@ -90,11 +90,11 @@ impl Job {
     }
 
     /// What is said in a time that follows.
-    fn run(&mut self, seconds: u64) -> Vec<Act> {
+    fn run(&mut self, seconds: u64) -> Vec<StallAction> {
         let mut acts = Vec::new();
         for _ in 0..seconds / TICK.as_secs() {
             acts.extend(self.tick());
-            if matches!(acts.last(), Some(Act::End(_))) {
+            if matches!(acts.last(), Some(StallAction::End(_))) {
                 break;
             }
         }
@@ -102,12 +102,12 @@ impl Job {
     }
 }
 
-fn say(line: &str) -> Act {
-    Act::Say(line.to_owned())
+fn say(line: &str) -> StallAction {
+    StallAction::Say(line.to_owned())
 }
 
-fn end(line: &str) -> Act {
-    Act::End(line.to_owned())
+fn end(line: &str) -> StallAction {
+    StallAction::End(line.to_owned())
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn who_has_not_looked_again_may_have_to_be_let_on_only() {
                     shmem_finalize)";
         assert_eq!(job.run(600), [say(line)]);
         job.waits[asleep][0].looks = true;
-        assert!(matches!(job.run(60)[..], [Act::End(_)]));
+        assert!(matches!(job.run(60)[..], [StallAction::End(_)]));
     }
 }
 
@@ -201,7 +201,7 @@ fn who_has_not_looked_again_may_have_to_be_let_on_only() {
 fn who_is_in_finalize_but_busy_may_take_part_in_a_recovery() {
     let mut job = Job::new(2);
     job.waits(0, "shmem_restart_pes", ALL);
-    job.standing[1] = Standing::Finalizing;
+    job.standing[1] = PeProgress::Finalizing;
     let line = "PE 0 waits in shmem_restart_pes for 60 s; PE 1 does not (it is in shmem_finalize)";
     assert_eq!(job.run(600), [say(line)]);
 }
@@ -229,16 +229,16 @@ fn a_team_concerns_its_members_only() {
     job.waits(5, "shmem_int_sum_reduce", team);
     assert_eq!(job.run(600).len(), 1); // another picture, and nobody of them is at the end
     job.finalizes(5);
-    assert!(matches!(job.run(600)[..], [Act::Say(_), Act::End(_)]));
+    assert!(matches!(job.run(600)[..], [StallAction::Say(_), StallAction::End(_)]));
     // The wait of a team for one that waits for all is a wait for all.
     let mut job = Job::new(6);
     (0..4).step_by(2).for_each(|pe| job.finalizes(pe));
     job.waits(1, "shmem_team_sync", team);
     job.waits(3, "shmem_barrier_all", ALL);
     job.waits(5, "shmem_barrier_all", ALL);
-    assert!(matches!(job.run(600)[..], [Act::Say(_)])); // PE 4 computes
+    assert!(matches!(job.run(600)[..], [StallAction::Say(_)])); // PE 4 computes
     job.waits(4, "shmem_barrier_all", ALL);
-    assert!(matches!(job.run(600)[..], [Act::End(_)]));
+    assert!(matches!(job.run(600)[..], [StallAction::End(_)]));
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn what_a_lost_node_reported_counts_no_more() {
     job.run(30);
     job.stalls.forget(1);
     job.goes_on(1);
-    job.standing[1] = Standing::Lost;
+    job.standing[1] = PeProgress::Lost;
     job.waits(0, "shmem_restart_pes", ALL);
     let line = "PE 0 waits in shmem_restart_pes for 60 s; PEs 2,3 do not (they compute), PE 1 does \
                 not (it is being replaced)";
@@ -270,14 +270,14 @@ fn what_a_lost_node_reported_counts_no_more() {
 #[test]
 fn nobody_waits_for_a_hole() {
     let mut job = Job::new(4);
-    job.standing[2] = Standing::Hole;
+    job.standing[2] = PeProgress::Hole;
     job.waits(0, "shmem_barrier_all", ALL);
     job.waits(1, "shmem_barrier_all", ALL);
     let line = "PEs 0,1 wait in shmem_barrier_all for 60 s; PE 3 does not (it computes)";
     assert_eq!(job.run(60), [say(line)]);
     job.finalizes(3);
     let end = "unrecoverable: PEs 0,1 wait in shmem_barrier_all";
-    let ends = |act: &Act| matches!(act, Act::End(words) if words.starts_with(end));
+    let ends = |act: &StallAction| matches!(act, StallAction::End(words) if words.starts_with(end));
     assert!(job.run(60).iter().any(ends));
 }
 
@@ -300,11 +300,11 @@ fn nonsense_in_a_report_is_no_harm() {
 #[test]
 fn before_the_job_is_whole_a_line_says_who_has_not_come() {
     let mut stalls = Stalls::new(LIMIT);
-    let mut standing = vec![Standing::Starting; 3];
+    let mut standing = vec![PeProgress::Starting; 3];
     let mut look =
-        |seconds, standing: &[Standing]| stalls.look(Duration::from_secs(seconds), standing);
+        |seconds, standing: &[PeProgress]| stalls.look(Duration::from_secs(seconds), standing);
     assert_eq!(look(100, &standing), None);
-    standing[..2].fill(Standing::Joining);
+    standing[..2].fill(PeProgress::Joining);
     assert_eq!((look(200, &standing), look(259, &standing)), (None, None));
     let line = "PEs 0,1 wait in shmem_init for 60 s; PE 2 does not (it has not called shmem_init)";
     assert_eq!(look(260, &standing), Some(say(line)));
@@ -379,8 +379,8 @@ fn play(job: &mut Job, pe: usize, role: Role) {
         }
         Role::Until => job.waits(pe, "shmem_int_wait_until", Whom::Anyone),
         Role::Finalizes => job.finalizes(pe),
-        Role::Lost => job.standing[pe] = Standing::Lost,
-        Role::Ended => job.standing[pe] = Standing::Ended,
+        Role::Lost => job.standing[pe] = PeProgress::Lost,
+        Role::Ended => job.standing[pe] = PeProgress::Ended,
         Role::Computes | Role::Stopped => {}
     }
     if matches!(role, Role::Stopped | Role::StoppedInBarrier) {
@@ -403,10 +403,13 @@ fn every_combination_has_its_line_or_its_end() {
         match (never_ends(&roles), roles.iter().any(waits)) {
             // Another wait may have had its line a report before.
             (true, _) => assert!(
-                matches!(acts[..], [Act::End(_)] | [Act::Say(_), Act::End(_)]),
+                matches!(
+                    acts[..],
+                    [StallAction::End(_)] | [StallAction::Say(_), StallAction::End(_)]
+                ),
                 "{roles:?}: {acts:?}"
             ),
-            (_, true) => assert!(matches!(acts[..], [Act::Say(_)]), "{roles:?}: {acts:?}"),
+            (_, true) => assert!(matches!(acts[..], [StallAction::Say(_)]), "{roles:?}: {acts:?}"),
             _ => assert_eq!(acts, [], "{roles:?}"),
         }
         ends += usize::from(never_ends(&roles));

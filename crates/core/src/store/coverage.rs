@@ -96,6 +96,7 @@ impl Coverage {
         for hole in excluded {
             all = all.into_iter().flat_map(|range| without(range, hole)).collect();
         }
+        all.retain(|range| !range.is_empty());
         let count = all.len() + 1;
         let pairs = (count + excluded.len()) * 16;
         let need = (FIXED + pairs + state.len() + private.len()).next_multiple_of(PAGE);
@@ -194,11 +195,11 @@ impl Coverage {
     }
 
     /// The same by offset in the segment.
-    pub fn places(&self) -> Places {
+    pub fn places(&self) -> LinePlaces {
         let by_offset = |&(start, at, len): &(usize, usize, usize)| (at, start, len);
         let mut extents: Vec<_> = self.extents.iter().map(by_offset).collect();
         extents.sort_unstable();
-        Places { extents }
+        LinePlaces { extents }
     }
 
     /// The pieces of the segment that make up `range` of the line. What lies beyond the end of the
@@ -230,12 +231,12 @@ impl Piece {
 
 /// Where bytes of the segment are in the line.
 #[derive(Debug)]
-pub struct Places {
+pub struct LinePlaces {
     /// (offset in the segment, start in the line, length), by offset.
     extents: Vec<(usize, usize, usize)>,
 }
 
-impl Places {
+impl LinePlaces {
     /// The parts of the line that lie in `range` of the segment.
     pub fn of(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let first = self.extents.partition_point(|&(at, _, len)| at + len <= range.start);
@@ -374,6 +375,16 @@ mod tests {
         let all = layout.heap..layout.heap + 4096;
         let (coverage, _) = Coverage::build(&layout, &[], &heap, &[all], &[]).unwrap();
         assert_eq!(coverage.extents.len(), 1);
+    }
+
+    #[test]
+    fn an_empty_range_is_none() {
+        let layout = Layout::new(1 << 20, 4);
+        let (heap, at) = (Heap::new(layout.heap_len), layout.statics);
+        let ranges = [at..at, at + 8..at + 24, at + 24..at + 24];
+        let (coverage, bytes) = Coverage::build(&layout, &ranges, &heap, &[], &[]).unwrap();
+        assert_eq!(coverage.extents.len(), 2);
+        assert_eq!(Coverage::parse(&layout, &bytes).unwrap().coverage, coverage);
     }
 
     #[test]

@@ -205,13 +205,13 @@ impl Changes {
     }
 
     /// What to do with tile `tile` of the own parity, which has such sources.
-    pub fn next(&self, tile: TileIndex, sources: SourceCount) -> Next {
+    pub fn next(&self, tile: TileIndex, sources: SourceCount) -> TileStep {
         next(self.slots, sources, self.before.as_ref().map(|before| before.parity.contains(tile)))
     }
 
     /// What to do with own tile `tile` of the snapshot: the same, with the live tile as its one
     /// source.
-    pub fn next_own(&self, tile: TileIndex) -> Next {
+    pub fn next_own(&self, tile: TileIndex) -> TileStep {
         let changed = usize::from(self.own.contains(tile));
         let before = self.before.as_ref().map(|before| before.own.contains(tile));
         next(self.snapshots, SourceCount { changed, all: 1 }, before)
@@ -228,7 +228,7 @@ impl Changes {
 
 /// What is done with a tile of parity, or of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum TileStep {
     /// It is right as it is, with a new stamp.
     Keep,
     /// The other slot, or the other snapshot, has it.
@@ -251,14 +251,14 @@ pub struct SourceCount {
 /// What to do with a tile of parity in one of `slots` slots; `before` says whether the last
 /// checkpoint changed it; None if that is not known. An update reads the tile, and each changed
 /// source twice: it is done where that is less than all sources.
-pub fn next(slots: usize, sources: SourceCount, before: Option<bool>) -> Next {
+pub fn next(slots: usize, sources: SourceCount, before: Option<bool>) -> TileStep {
     let SourceCount { changed, all } = sources;
     match (changed, slots, before) {
-        (0, 1, Some(_)) | (0, _, Some(false)) => Next::Keep,
-        (0, _, Some(true)) if breaks(Mutant::KeptThoughChanged) => Next::Keep,
-        (0, _, Some(true)) => Next::Carry,
-        (_, 2, Some(_)) if 1 + 2 * changed < all => Next::Update,
-        _ => Next::Make,
+        (0, 1, Some(_)) | (0, _, Some(false)) => TileStep::Keep,
+        (0, _, Some(true)) if breaks(Mutant::KeptThoughChanged) => TileStep::Keep,
+        (0, _, Some(true)) => TileStep::Carry,
+        (_, 2, Some(_)) if 1 + 2 * changed < all => TileStep::Update,
+        _ => TileStep::Make,
     }
 }
 
@@ -315,13 +315,13 @@ mod tests {
                         known,
                     );
                     held[slot] = match next {
-                        Next::Keep => held[slot],
-                        Next::Carry => held[other],
-                        Next::Update => held[other] ^ last ^ content,
-                        Next::Make => content,
+                        TileStep::Keep => held[slot],
+                        TileStep::Carry => held[other],
+                        TileStep::Update => held[other] ^ last ^ content,
+                        TileStep::Make => content,
                     };
                     assert_eq!(held[slot], content, "{slots} {pattern:b} {number}");
-                    before = Some(matches!(next, Next::Update | Next::Make));
+                    before = Some(matches!(next, TileStep::Update | TileStep::Make));
                 }
             }
         }
@@ -331,9 +331,9 @@ mod tests {
     fn parity_is_updated_where_that_reads_less() {
         let next = |changed, sources| next(2, SourceCount { changed, all: sources }, Some(true));
         assert_eq!([next(1, 3), next(1, 4), next(3, 7), next(3, 8)], {
-            [Next::Make, Next::Update, Next::Make, Next::Update]
+            [TileStep::Make, TileStep::Update, TileStep::Make, TileStep::Update]
         });
-        assert_eq!(super::next(2, SourceCount { changed: 1, all: 9 }, None), Next::Make);
+        assert_eq!(super::next(2, SourceCount { changed: 1, all: 9 }, None), TileStep::Make);
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //!
 //! Left out: protection against somebody who computes matching checksums on purpose.
 
-use raidshmem_codec::crc::{Hasher, Sum};
+use raidshmem_codec::crc::{Hasher, XorChecksum};
 
 use crate::layout::STAMP;
 use crate::mutant::{Mutant, breaks};
@@ -133,7 +133,7 @@ impl Seal {
 
     /// All of the tile's bytes, which are the XOR of those that `seals` have seen. They are not
     /// looked at: if they are not that sum, the stamp will not hold.
-    pub fn update_sum<'a>(&mut self, sum: &Sum, seals: impl IntoIterator<Item = &'a Seal>) {
+    pub fn update_sum<'a>(&mut self, sum: &XorChecksum, seals: impl IntoIterator<Item = &'a Seal>) {
         self.len = sum.len();
         if self.stamp.whole {
             self.hasher = sum.of(seals.into_iter().map(|seal| seal.hasher.clone()));
@@ -184,7 +184,7 @@ mod tests {
                     seal
                 });
                 let (seen, mut seal) = (seen.collect::<Vec<Seal>>(), stamp.begin());
-                seal.update_sum(&Sum::new(333), &seen);
+                seal.update_sum(&XorChecksum::new(333), &seen);
                 let xor = |at: usize| (0..parts).fold(0, |sum, part| sum ^ tile(part)[at]);
                 let sum: Vec<u8> = (0..333).map(xor).collect();
                 let sealed = seal.finish();

@@ -6,8 +6,8 @@
 
 use std::collections::HashSet;
 
-use super::meeting::{Meeting, Next, Sum};
-use super::post::{BODY, FIRST, Stage, WORDS, Way, open, seal};
+use super::meeting::{Meeting, MeetingStep, Sum};
+use super::post::{BODY, FIRST, MeetingId, WORDS, Way, open, seal};
 use super::{Location, Tree, trees};
 use crate::quantity::{Pe, ViewNumber};
 
@@ -72,9 +72,9 @@ impl Run {
         trees(&places).swap_remove(me)
     }
 
-    fn stage(&self, me: usize) -> Stage {
+    fn stage(&self, me: usize) -> MeetingId {
         let member = &self.members[me];
-        Stage { view: ViewNumber(member.view as u64 + 1), number: FIRST + member.met }
+        MeetingId { view: ViewNumber(member.view as u64 + 1), number: FIRST + member.met }
     }
 
     /// PE `me` takes a step; of words that it reads, those from `cut` on are of the post before.
@@ -96,7 +96,7 @@ impl Run {
             open(&words, stage, way).map(|body| Brought::read(body, pes))
         };
         let next = now.advance(&tree, read);
-        if let Next::Post(way) = next {
+        if let MeetingStep::Post(way) = next {
             let words = seal(stage, way, &now.sum().body());
             let [old, new] = &mut self.members[me].posts[way as usize];
             (*old, *new) = (*new, words);
@@ -110,7 +110,7 @@ impl Run {
             self.members[me].met += 1;
             return Ok(());
         }
-        if next == Next::Wait && self.members[me].view < newest {
+        if next == MeetingStep::Wait && self.members[me].view < newest {
             (self.members[me].view, self.members[me].met) = (newest, 0);
             return Ok(());
         }

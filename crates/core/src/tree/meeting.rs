@@ -37,7 +37,7 @@ enum At {
 
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum MeetingStep {
     /// A post of another PE.
     Wait,
     /// [`Meeting::sum`] is to be posted this way; then it is asked again, unless the meeting is
@@ -73,27 +73,31 @@ impl<S: Sum> Meeting<S> {
     }
 
     /// Goes on as far as posts let it. `read` gives what a PE has posted in this meeting.
-    pub fn advance(&mut self, tree: &Tree, mut read: impl FnMut(Pe, Way) -> Option<S>) -> Next {
+    pub fn advance(
+        &mut self,
+        tree: &Tree,
+        mut read: impl FnMut(Pe, Way) -> Option<S>,
+    ) -> MeetingStep {
         if self.at == At::Gathers {
             let sum = &mut self.sum;
             self.awaited.retain(|&pe| read(pe, Way::Up).inspect(|post| sum.add(post)).is_none());
             if !self.awaited.is_empty() {
-                return Next::Wait;
+                return MeetingStep::Wait;
             }
             if tree.leads {
                 self.sum.close();
             }
             self.at = if tree.parent.is_some() { At::Waits } else { At::Over };
             let way = if tree.parent.is_some() { Way::Up } else { Way::Down };
-            return Next::Post(way);
+            return MeetingStep::Post(way);
         }
         let above = tree.parent.filter(|_| self.at == At::Waits);
         match above.and_then(|pe| read(pe, Way::Down)) {
             Some(all) => {
                 (self.sum, self.at) = (all, At::Over);
-                Next::Post(Way::Down)
+                MeetingStep::Post(Way::Down)
             }
-            None => Next::Wait,
+            None => MeetingStep::Wait,
         }
     }
 }

@@ -35,7 +35,7 @@ pub trait ExecutableMemory {
 
 /// A program header.
 #[derive(Clone, Debug)]
-pub struct Header {
+pub struct ProgramHeader {
     /// `p_type`.
     pub kind: u32,
     /// `p_flags`.
@@ -46,7 +46,7 @@ pub struct Header {
     pub len: usize,
 }
 
-impl Header {
+impl ProgramHeader {
     /// Its addresses.
     pub fn range(&self) -> Range<usize> {
         self.address..self.address.saturating_add(self.len)
@@ -71,11 +71,11 @@ pub struct Executable {
 
 impl Executable {
     /// From the program headers and the result of [`Dynamic::foreign`].
-    pub fn new(headers: &[Header], foreign: Vec<Range<usize>>) -> Executable {
-        let writable = |h: &&Header| h.kind == abi::PT_LOAD && h.flags & abi::PF_W != 0;
+    pub fn new(headers: &[ProgramHeader], foreign: Vec<Range<usize>>) -> Executable {
+        let writable = |h: &&ProgramHeader| h.kind == abi::PT_LOAD && h.flags & abi::PF_W != 0;
         Executable {
-            writable: headers.iter().filter(writable).map(Header::range).collect(),
-            relro: headers.iter().find(|h| h.kind == abi::PT_GNU_RELRO).map(Header::range),
+            writable: headers.iter().filter(writable).map(ProgramHeader::range).collect(),
+            relro: headers.iter().find(|h| h.kind == abi::PT_GNU_RELRO).map(ProgramHeader::range),
             foreign,
         }
     }
@@ -143,7 +143,7 @@ impl Machine {
 
 /// The dynamic section, and where it is from.
 pub struct Dynamic<'a, M> {
-    headers: &'a [Header],
+    headers: &'a [ProgramHeader],
     bias: usize,
     memory: &'a M,
     /// Addresses of the section itself.
@@ -158,7 +158,7 @@ impl<'a, M: ExecutableMemory> Dynamic<'a, M> {
     /// # Errors
     /// The section is not inside the executable's segments.
     pub fn read(
-        headers: &'a [Header],
+        headers: &'a [ProgramHeader],
         bias: usize,
         memory: &'a M,
     ) -> Result<Option<Dynamic<'a, M>>, StaticsError> {
@@ -256,7 +256,7 @@ impl<'a, M: ExecutableMemory> Dynamic<'a, M> {
     /// executable is never displaced by less than its own length.
     fn address(&self, value: u64) -> usize {
         let value = value as usize;
-        let inside = |h: &Header| h.kind == abi::PT_LOAD && h.range().contains(&value);
+        let inside = |h: &ProgramHeader| h.kind == abi::PT_LOAD && h.range().contains(&value);
         if self.headers.iter().any(inside) { value } else { self.bias.wrapping_add(value) }
     }
 }

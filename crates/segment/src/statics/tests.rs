@@ -90,7 +90,7 @@ fn foreign_ranges_are_clipped_and_merged() {
 /// An ELF file, as if loaded at the addresses that it was linked for.
 struct File {
     bytes: Vec<u8>,
-    headers: Vec<Header>,
+    headers: Vec<ProgramHeader>,
     /// Offset in the file, address, bytes in the file.
     loads: Vec<(usize, usize, usize)>,
 }
@@ -106,7 +106,7 @@ impl File {
         for at in (0..count).map(|i| table + 56 * i) {
             let (kind, flags, address, len) =
                 (half(at), half(at + 4), word(at + 16), word(at + 40));
-            headers.push(Header { kind, flags, address, len });
+            headers.push(ProgramHeader { kind, flags, address, len });
             if kind == 1 {
                 loads.push((word(at + 8), address, word(at + 32)));
             }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::quantity::ViewNumber;
 use crate::settings::{Rollback, Substitute};
-use crate::stall::Standing;
+use crate::stall::PeProgress;
 
 /// Four PEs on nodes of their own, and a spare, which nobody wakes.
 fn four() -> Cluster {
@@ -24,7 +24,7 @@ fn come_to_the_end(cluster: &mut Cluster, pes: &[u32]) {
 fn exit(cluster: &mut Cluster, pe: u32, status: i32) {
     cluster.says(pe, PeMessage::Finalized);
     let proc = cluster.proc_of(pe);
-    cluster.event(Event::Ended { proc, how: Ended::Exited(status) });
+    cluster.event(MembershipEvent::Ended { proc, how: Ended::Exited(status) });
 }
 
 fn told_to_finish(cluster: &Cluster) -> bool {
@@ -40,7 +40,7 @@ fn a_lost_pe_leaves_a_hole_and_the_others_end_without_it() {
     assert_eq!((hole.state, hole.incarnation.0, hole.memory), (State::ProcessDead, 0, 0));
     assert_eq!((cluster.machine.view.number.0, cluster.machine.next_proc), (2, started));
     assert!(cluster.wiped().is_empty() && cluster.machine.is_lost(Pe(2)));
-    assert_eq!(cluster.machine.standing()[2], Standing::Hole);
+    assert_eq!(cluster.machine.standing()[2], PeProgress::Hole);
 
     come_to_the_end(&mut cluster, &[0, 1]);
     assert!(!told_to_finish(&cluster), "PE 3 computes");
@@ -65,7 +65,7 @@ fn the_last_that_is_waited_for_at_the_end_may_be_lost() {
 fn the_status_is_the_first_of_the_living_that_is_not_0() {
     let mut cluster = four();
     let proc = cluster.proc_of(0);
-    cluster.event(Event::Ended { proc, how: Ended::Exited(9) }); // without shmem_finalize
+    cluster.event(MembershipEvent::Ended { proc, how: Ended::Exited(9) }); // without shmem_finalize
     come_to_the_end(&mut cluster, &[1, 2, 3]);
     for (pe, status) in [(1, 0), (2, 5), (3, 7)] {
         assert!(cluster.end.is_none());
@@ -78,7 +78,7 @@ fn the_status_is_the_first_of_the_living_that_is_not_0() {
 fn nodes_are_lost_one_after_the_other_until_nobody_is_left() {
     let mut cluster = four();
     for (lost, node) in [1, 3, 0].into_iter().enumerate() {
-        cluster.event(Event::NodeLost { node });
+        cluster.event(MembershipEvent::NodeLost { node });
         assert_eq!(cluster.member(node as usize).state, State::NodeDead);
         assert_eq!(cluster.machine.view.number, ViewNumber(2 + lost as u64));
         assert!(cluster.end.is_none() && cluster.wiped().is_empty());
@@ -91,7 +91,7 @@ fn nodes_are_lost_one_after_the_other_until_nobody_is_left() {
 fn a_node_that_is_lost_after_its_pe_makes_no_second_hole() {
     let mut cluster = four();
     cluster.die(1);
-    cluster.event(Event::NodeLost { node: 1 });
+    cluster.event(MembershipEvent::NodeLost { node: 1 });
     assert_eq!(cluster.machine.view.number, ViewNumber(2));
     assert!(cluster.log.iter().any(|line| line == "node 1 was lost; it carried no PE"));
 }

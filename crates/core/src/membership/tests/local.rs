@@ -12,7 +12,10 @@ fn raid5() -> Settings {
 
 fn caught_up(cluster: &mut Cluster, pe: u32) {
     let (number, micros, calls) = (CheckpointNumber(3), 1, 7);
-    cluster.says(pe, PeMessage::Report(Report::Replayed { pe: Pe(pe), number, micros, calls }));
+    cluster.says(
+        pe,
+        PeMessage::Report(ProgressReport::Replayed { pe: Pe(pe), number, micros, calls }),
+    );
 }
 
 fn lines(cluster: &Cluster) -> Vec<&str> {
@@ -58,7 +61,7 @@ fn one_word_takes_all_back_in_a_new_view_and_is_said_once() {
     cluster.die(3);
     assert!(!cluster.machine.view.alone);
     let (number, micros) = (CheckpointNumber(3), 1);
-    cluster.says(0, PeMessage::Report(Report::Resumed { number, micros }));
+    cluster.says(0, PeMessage::Report(ProgressReport::Resumed { number, micros }));
     cluster.die(3);
     assert!(cluster.machine.view.alone);
 }
@@ -66,7 +69,7 @@ fn one_word_takes_all_back_in_a_new_view_and_is_said_once() {
 #[test]
 fn a_lost_node_or_memory_takes_all_back() {
     let mut node = cluster(raid5());
-    node.event(Event::NodeLost { node: 1 });
+    node.event(MembershipEvent::NodeLost { node: 1 });
     assert!(!node.machine.view.alone);
     assert_eq!(lines(&node), ["all PEs go back: PE 1: its node is lost, and its logs with it"]);
     let mut memory = cluster(Settings { adopt: false, ..raid5() });

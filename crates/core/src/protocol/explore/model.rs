@@ -5,7 +5,7 @@ use raidshmem_codec::stripe::{Layout, Scheme};
 pub use super::broken::Broken;
 use super::state::{Bytes, JobState, MOST, PeState, Places};
 use crate::mutant::{self, Mutant};
-use crate::plan::{self, Finding, Unrecoverable};
+use crate::plan::{self, StoreFinding, Unrecoverable};
 use crate::protocol::{At, Call, Outcome, next};
 use crate::quantity::{CheckpointNumber, Pe};
 use crate::store::inherited::is_borne_out;
@@ -447,14 +447,14 @@ impl Model {
 /// their parity, as a PE's words; 0 if all can be rebuilt.
 fn verdict(layout: &Layout, snapshots: usize, parities: usize) -> u8 {
     let finding = |place: usize| {
-        let all = Finding::lost(layout, place);
-        Finding {
+        let all = StoreFinding::lost(layout, place);
+        StoreFinding {
             snapshot: if snapshots >> place & 1 == 1 { all.snapshot } else { 0 },
             parity: if parities >> place & 1 == 1 { all.parity } else { 0 },
             empty: false,
         }
     };
-    let findings: Vec<Finding> = (0..layout.members()).map(finding).collect();
+    let findings: Vec<StoreFinding> = (0..layout.members()).map(finding).collect();
     let members: Vec<Pe> = Pe::all(layout.members()).collect();
     let mask = |pes: Vec<Pe>| pes.into_iter().fold(0, |mask, pe| mask | 1u8 << pe.0);
     match plan::check(0, layout, &members, &findings, true) {

@@ -133,7 +133,7 @@ impl Call {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Do(Op),
+    Do(ReductionStep),
     Send { to: usize, round: usize },
     Take { round: usize },
 }
@@ -312,19 +312,25 @@ impl World<'_> {
         true
     }
 
-    fn reduce(&mut self, me: usize, call: &Call, (_, slot): (usize, Key), op: Op) -> bool {
+    fn reduce(
+        &mut self,
+        me: usize,
+        call: &Call,
+        (_, slot): (usize, Key),
+        op: ReductionStep,
+    ) -> bool {
         let team = call.team;
         let combine = |side, own: f64, other: f64| match side {
             Side::Lower => other + own,
             Side::Upper => own + other,
         };
         match op {
-            Op::Leave { to, round } => {
+            ReductionStep::Leave { to, round } => {
                 let data = Some(self.pes[me].partial.clone());
                 let key = (slot.0, slot.1, round);
                 self.flying.push(Message { to: call.pes[to], slot: data, result: None, key });
             }
-            Op::Combine { round, .. } | Op::Adopt { round } => {
+            ReductionStep::Combine { round, .. } | ReductionStep::Adopt { round } => {
                 let key = (slot.0, slot.1, round);
                 if !self.wait_for(me, key) {
                     return false;
@@ -333,19 +339,21 @@ impl World<'_> {
                 let data = pe.slots.remove(&key).unwrap();
                 for (own, other) in pe.partial.iter_mut().zip(data) {
                     *own = match op {
-                        Op::Combine { side, .. } => combine(side, *own, other),
+                        ReductionStep::Combine { side, .. } => combine(side, *own, other),
                         _ => other,
                     };
                 }
             }
-            Op::Offer { to, round } => self.signal(call.pes[to], (team, Word::Offer, round)),
-            Op::Read { from, round, range, side, theirs, mine } => {
+            ReductionStep::Offer { to, round } => {
+                self.signal(call.pes[to], (team, Word::Offer, round))
+            }
+            ReductionStep::Read { from, round, range, side, theirs, mine } => {
                 if !self.wait_for(me, (team, Word::Offer, round)) {
                     return false;
                 }
                 // Where a call is in place, source and destination are one.
                 let buffer = |pe: &Pe, at| match at {
-                    At::Source if !call.in_place => pe.source[&team].clone(),
+                    PartialPlace::Source if !call.in_place => pe.source[&team].clone(),
                     _ => pe.dest[&team].clone(),
                 };
                 let theirs = buffer(&self.pes[call.pes[from]], theirs);
@@ -355,13 +363,13 @@ impl World<'_> {
                     dest[at] = combine(side, own[at], theirs[at]);
                 }
             }
-            Op::Give { to, round, range } => {
+            ReductionStep::Give { to, round, range } => {
                 let data = self.pes[me].dest[&team][range.clone()].to_vec();
                 let (to, key) = (call.pes[to], (team, Word::Result, round));
                 let result = Some((range.start, data));
                 self.flying.push(Message { to, slot: None, result, key });
             }
-            Op::Get { round } => return self.wait_for(me, (team, Word::Result, round)),
+            ReductionStep::Get { round } => return self.wait_for(me, (team, Word::Result, round)),
         }
         true
     }
@@ -450,13 +458,21 @@ fn teams_that_overlap_and_teams_in_the_same_words_do_not_disturb_each_other() {
 fn no_pe_sends_more_than_a_message_a_round_and_a_pair() {
     for size in 1..=LARGEST {
         for index in 0..size {
-            let sends =
-                |op: &Op| matches!(op, Op::Leave { .. } | Op::Offer { .. } | Op::Give { .. });
+            let sends = |op: &ReductionStep| {
+                matches!(
+                    op,
+                    ReductionStep::Leave { .. }
+                        | ReductionStep::Offer { .. }
+                        | ReductionStep::Give { .. }
+                )
+            };
             let most = size.ilog2() as usize + 1;
             assert!(doubling(index, size).filter(sends).count() <= most);
             assert!(halving(index, size, 1000).filter(sends).count() <= 2 * most);
-            let read = |op: Op| match op {
-                Op::Read { range, .. } | Op::Give { range, .. } => range.len(),
+            let read = |op: ReductionStep| match op {
+                ReductionStep::Read { range, .. } | ReductionStep::Give { range, .. } => {
+                    range.len()
+                }
                 _ => 0,
             };
             let pair = size - (1 << size.ilog2());
