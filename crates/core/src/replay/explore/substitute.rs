@@ -201,6 +201,12 @@ impl Model {
                 }
                 s.returns(me, op, old);
             }
+            // What it finds tells what others did: all of that is there when it returns.
+            Disposition::Again { .. } if matches!(op, Op::Atomic { into: Some(_), .. }) => {
+                pe.chains[to].pop();
+                pe.replay.as_mut().expect("it replays").0 = before;
+                return self.hands_over(s, me);
+            }
             Disposition::Again { number } => {
                 let underway = pe.chains[to][number].progress == EntryProgress::Underway;
                 let exact = effect.is_exact();
