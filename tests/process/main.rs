@@ -52,6 +52,7 @@ macro_rules! of_each_mode {
 }
 
 mod alone;
+mod alone_words;
 mod binding;
 mod calls;
 mod corrupt;

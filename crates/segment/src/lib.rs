@@ -147,8 +147,9 @@ impl Segment {
         let (base, len) = (self.layout.log, self.layout.log_len);
         let at = self.at(base, len).cast::<AtomicU64>();
         // SAFETY: inside the store (`at`), at the beginning of a page, and the mapping lives as
-        // long as self. Heads are touched as atomics only; bytes of a payload are written before
-        // the tail shows their record, and are not written again while it does.
+        // long as self. Heads, and what atomic operations bring and find, are touched as atomics
+        // only; other bytes of a payload are written before the tail shows their record, and are
+        // not written again while it does.
         Log::of(unsafe { std::slice::from_raw_parts(at, len / 8) }, n_pes, base)
     }
 
