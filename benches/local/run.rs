@@ -54,8 +54,9 @@ impl Run {
         let need = |word: &str| {
             first(word).ok_or_else(|| Trouble::new(format!("no line `{word} ..` in {text:?}")))
         };
-        let ended = text.lines().filter_map(|line| line.strip_prefix("ended ")?.parse().ok());
-        let ended = ended.last().ok_or_else(|| Trouble::new(format!("no end in {text:?}")))?;
+        let mut ended =
+            text.lines().filter_map(|line| line.strip_prefix("ended ")?.parse::<f64>().ok());
+        let ended = ended.next_back().ok_or_else(|| Trouble::new(format!("no end in {text:?}")))?;
         let begun = need("begun")?;
         let checksum = text.split_whitespace().find_map(|word| word.strip_prefix("checksum="));
         let checksum = checksum.ok_or_else(|| Trouble::new(format!("no checksum in {text:?}")))?;
