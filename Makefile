@@ -22,7 +22,7 @@ FILL    := sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LI
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
 .PHONY: build demo test test-all test-nodes sanitize soak mutants scorecard scorecard-quick scaling
-.PHONY: evaluation advise install deb book paper clean help
+.PHONY: evaluation local advise install deb book paper clean help
 
 build:
 	@.ci/setup build
@@ -75,9 +75,9 @@ mutants:
 	@.ci/mutants $(NAMES)
 
 # Cost of checkpoint and rebuild against bytes, PEs, group size and parity: target/scaling*.
-# START=1: time of jobs of 64 to 1,024 PEs that only start and end.
+# START=1: time of jobs of 64 to 1,024 PEs that only start and end, beside Open MPI's.
 scaling: build
-	@.ci/setup build
+	@.ci/setup $(if $(START),peers,build)
 	$(CARGO) bench --locked --bench scaling -- \
 		$(if $(START),--start) $(if $(QUICK),--quick) $(if $(RECORD),--record)
 
@@ -88,6 +88,13 @@ evaluation: build
 	$(CARGO) bench --locked --bench evaluation -- \
 		$(if $(FULL),--full) $(if $(TINY),--tiny) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(RECORD),--record)
+
+# A lost PE that goes back alone, beside all going back, in some minutes: target/local. ROUNDS=N
+# measures N times.
+local: build
+	@.ci/setup build
+	$(CARGO) bench --locked --bench local -- \
+		$(if $(TINY),--tiny) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RECORD),--record)
 
 # What oshadvise finds in three programs, and what checkpoints under its plan cost: benches/advise.
 advise: build
@@ -159,6 +166,7 @@ help:
 	@echo 'make scaling   cost against bytes, PEs, group size, parity: CSV, plots, model (QUICK=1)'
 	@echo 'make evaluation  what the thesis measured, in all modes, with real faults: CSV and plots'
 	@echo '               (a quarter of an hour; ROUNDS=3 FULL=1 RECORD=1)'
+	@echo 'make local     a lost PE that goes back alone, beside all going back (ROUNDS=5 RECORD=1)'
 	@echo 'make advise    what oshadvise finds, and checkpoints under its plan: a record and plots'
 	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it)'
 	@echo 'make deb       Debian packages in target/deb'

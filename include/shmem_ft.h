@@ -46,6 +46,9 @@
  * shmemx_ft_exclude     leave symmetric memory (static, or of one block of the heap) out of them,
  *                       the same on every PE, until it is freed
  * shmemx_ft_include     take it in again
+ * shmemx_ft_event       bytes that the program drew by itself, from a clock, as random numbers or
+ *                       as input: with SHMEM_FT_ROLLBACK=local a PE that goes back alone gets what
+ *                       it drew before. Elsewhere it does nothing
  * shmemx_ft_need_checkpoint
  *                       collective: 1 if the next shmem_checkpoint_all saves or reports a loss, 0
  *                       if it would pass without either, because of SHMEM_FT_INTERVAL
@@ -87,6 +90,7 @@ int shmemx_ft_register(void *addr, size_t len);
 int shmemx_ft_protect(const char *name, void *ptr, size_t len);
 int shmemx_ft_include(void *addr, size_t len);
 int shmemx_ft_exclude(void *addr, size_t len);
+void shmemx_ft_event(void *ptr, size_t len);
 const char *shmemx_ft_last_error(void);
 uint64_t shmemx_ft_checkpoint_number(void);
 int shmemx_ft_need_checkpoint(void);

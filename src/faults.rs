@@ -350,6 +350,18 @@ pub fn on_fault(handler: impl Fn(Pe, i32) + Send + 'static) {
     }));
 }
 
+/// The program has drawn these bytes by itself: from a clock, as random numbers, or as input. A PE
+/// that goes back alone (`SHMEM_FT_ROLLBACK=local`) gets what it drew before. Elsewhere nothing
+/// happens.
+pub fn event(bytes: &mut [u8]) {
+    world().draws("shmemx_ft_event", bytes);
+}
+
+/// True if [`event`] has something to do.
+pub fn keeps_events() -> bool {
+    world().logs()
+}
+
 /// True in an original PE, false in a substitute: guards initialisation that the checkpoint holds.
 pub fn algo_init() -> bool {
     world().members.incarnation() == Incarnation::FIRST

@@ -7,7 +7,7 @@
 //! and the time in a file beside it.
 //!
 //! `make scaling START=1` measures instead how long jobs of 64 to 1,024 PEs take that only start
-//! and end ([`start`]), and writes `target/scaling-start.csv`.
+//! and end, beside Open MPI's ([`start`]), and writes `target/scaling-start.csv`.
 //!
 //! One parameter varies at a time, round a middle: 64 MiB a PE, 4 PEs, one group, one parity.
 //! `--quick` leaves out the large ends. Points that the machine has no memory for are left out, and
@@ -17,6 +17,8 @@
 #[allow(dead_code)]
 mod figure;
 mod model;
+#[path = "../scorecard/peer.rs"]
+mod peer;
 mod plot;
 #[path = "../scorecard/programs.rs"]
 #[allow(dead_code)]

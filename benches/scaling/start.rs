@@ -2,17 +2,37 @@
 //!
 //! The PEs share the processors of this machine, so the best that can be is in proportion to their
 //! number. The exponent is the slope of a line through the logarithms of number and time.
+//!
+//! Beside it stands the same program under Open MPI's OpenSHMEM, built with its wrapper, size by
+//! size, up to the first size that it does not carry through within [`PATIENCE`]; why, a line
+//! says. Where it is not installed the column is empty.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use super::figure;
-use super::programs::{Bench, Trouble};
+use super::peer::Peer;
+use super::programs::{Bench, Trouble, output};
 
+const SOURCE: &str = "benches/start.c";
 /// Jobs of each size; the middle one counts.
 const JOBS: usize = 3;
 /// What a PE's heap takes of addresses: as much as it can be had of in large jobs.
 const HEAP: &str = "1M";
+/// Seconds that a job of Open MPI may take.
+const PATIENCE: &str = "120";
+
+/// The middle of so many times that `job` takes, in seconds.
+fn seconds(mut job: impl FnMut() -> Result<String, Trouble>) -> Result<f64, Trouble> {
+    let mut times = Vec::new();
+    for _ in 0..JOBS {
+        let begun = Instant::now();
+        job()?;
+        times.push(begun.elapsed().as_secs_f64());
+    }
+    Ok(figure::median(&times))
+}
 
 /// The slope of a line through the logarithms of the points.
 fn exponent(points: &[(usize, f64)]) -> f64 {
@@ -25,26 +45,49 @@ fn exponent(points: &[(usize, f64)]) -> f64 {
     over / logs.iter().map(|point| (point.0 - x).powi(2)).sum::<f64>()
 }
 
-/// Measures the curve, prints it, and gives it back as a table.
+/// Open MPI and the program that it runs.
+fn peer(bench: &Bench) -> Result<(Peer, PathBuf), Trouble> {
+    let peer = Peer::find()?;
+    let program = peer.compile(bench, SOURCE, "start_peer")?;
+    Ok((peer, program))
+}
+
+/// Measures the curves, prints them, and gives them back as a table.
 pub fn curve(bench: &Bench) -> Result<String, Trouble> {
-    let program = bench.compile("benches/start.c")?;
+    let program = bench.compile(SOURCE)?;
+    let mut peer = peer(bench).map_err(|why| println!("start   Open MPI: {why}")).ok();
     let sizes: &[usize] = if bench.quick { &[16, 32, 64] } else { &[64, 128, 256, 512, 1024] };
-    let mut points = Vec::new();
-    let mut csv = String::from("pes,seconds\n");
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut csv = String::from("pes,seconds,open_mpi_seconds\n");
     for &pes in sizes {
-        let mut times = Vec::new();
-        for _ in 0..JOBS {
-            let begun = Instant::now();
-            bench.job(pes, &[("SHMEM_SYMMETRIC_SIZE", HEAP)], &[], &program, &[])?;
-            times.push(begun.elapsed().as_secs_f64());
+        let settings = [("SHMEM_SYMMETRIC_SIZE", HEAP)];
+        let own = seconds(|| bench.job(pes, &settings, &[], &program, &[]))?;
+        println!("start   {pes:>5} PEs: {own:.3} s");
+        ours.push((pes, own));
+        let _ = write!(csv, "{pes},{own:.4},");
+        if let Some((launcher, program)) = &peer {
+            let before = ["timeout", "-s", "KILL", PATIENCE];
+            let job = || launcher.job(&before, pes, program);
+            match seconds(|| output(job().env("SHMEM_SYMMETRIC_SIZE", HEAP))) {
+                Ok(other) => {
+                    println!("start   {pes:>5} PEs, Open MPI: {other:.3} s");
+                    theirs.push((pes, other));
+                    let _ = write!(csv, "{other:.4}");
+                }
+                Err(why) => {
+                    println!("start   {pes:>5} PEs, Open MPI: {why}");
+                    peer = None;
+                }
+            }
         }
-        let seconds = figure::median(&times);
-        println!("start   {pes:>5} PEs: {seconds:.3} s");
-        let _ = writeln!(csv, "{pes},{seconds:.4}");
-        points.push((pes, seconds));
+        csv.push('\n');
     }
-    println!("start   the exponent is {:.2}", exponent(&points));
-    let _ = writeln!(csv, "exponent,{:.3}", exponent(&points));
+    let slope = |points: &[(usize, f64)]| match points.len() {
+        0 | 1 => String::new(),
+        _ => format!("{:.3}", exponent(points)),
+    };
+    println!("start   the exponent is {}, Open MPI's {}", slope(&ours), slope(&theirs));
+    let _ = writeln!(csv, "exponent,{},{}", slope(&ours), slope(&theirs));
     Ok(csv)
 }
 

@@ -14,11 +14,13 @@
 #[path = "../evaluation/chart.rs"]
 mod chart;
 mod codec;
+mod disk;
 mod fewer;
 mod figure;
 mod guests;
 mod jacobi;
 mod network;
+mod peer;
 mod programs;
 mod record;
 mod small;
@@ -43,7 +45,7 @@ use figure::Figure;
 use programs::{Bench, Trouble};
 
 const USAGE: &str = "usage: scorecard [--quick] [--record] [--guests] [--only SECTION] [--out FILE]\
-    \n       SECTION is codec, small, store, jacobi, fewer, network or guests";
+    \n       SECTION is codec, small, store, disk, jacobi, fewer, network or guests";
 
 struct Options {
     quick: bool,
@@ -72,10 +74,11 @@ fn options(words: impl Iterator<Item = String>) -> Result<Options, String> {
 }
 
 type Section = fn(&Bench) -> Result<Vec<Figure>, Trouble>;
-const SECTIONS: [(&str, Section); 7] = [
+const SECTIONS: [(&str, Section); 8] = [
     ("codec", codec::figures),
     ("small", small::figures),
     ("store", store::figures),
+    ("disk", disk::figures),
     ("jacobi", jacobi::figures),
     ("fewer", fewer::figures),
     ("network", network::figures),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::figure::{Figure, ratios};
+use super::peer::Peer;
 use super::programs::{Bench, Trouble, output, value};
 
 const SOURCE: &str = "benches/peers/osh_latency.c";
@@ -12,30 +13,19 @@ const PEER: &str = "Open MPI OSHMEM";
 
 struct Sides {
     ours: PathBuf,
+    peer: Peer,
     theirs: PathBuf,
-    launcher: PathBuf,
 }
 
 impl Sides {
     fn new(bench: &Bench) -> Result<Sides, Trouble> {
-        let place = |variable: &str, path: &str| {
-            let path = std::env::var_os(variable).map_or(PathBuf::from(path), PathBuf::from);
-            let missing = "no Open MPI to compare with (openmpi-bin, libopenmpi-dev)";
-            if path.exists() { Ok(path) } else { Err(Trouble::new(missing)) }
-        };
-        let wrapper = place("PEER_OSHCC", "/usr/bin/oshcc")?;
-        let launcher = place("PEER_OSHRUN", "/usr/bin/oshrun")?;
-        let theirs = bench.compile_with(&wrapper, SOURCE, "osh_latency_peer")?;
-        Ok(Sides { ours: bench.compile(SOURCE)?, theirs, launcher })
+        let peer = Peer::find()?;
+        let theirs = peer.compile(bench, SOURCE, "osh_latency_peer")?;
+        Ok(Sides { ours: bench.compile(SOURCE)?, peer, theirs })
     }
 
     fn theirs(&self, pes: usize, words: &[&str]) -> Result<String, Trouble> {
-        let mut command = Command::new(&self.launcher);
-        // As root, as in a container, it starts nothing unless told to twice; with `osc rdma`
-        // every program of Open MPI 4.1 ends in a segmentation fault in shmem_finalize.
-        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        command.args(["--oversubscribe", "--mca", "osc", "^rdma", "-n", &pes.to_string()]);
-        output(command.arg(&self.theirs).args(words))
+        output(self.peer.job(&[], pes, &self.theirs).args(words))
     }
 }
 

@@ -13,7 +13,13 @@
 
 #include <string.h>
 
-enum { GRID = 64, ROUNDS_A_STEP = 16, MAX_PES = 64 };
+#ifndef GRID
+#define GRID 64
+#endif
+#ifndef ROUNDS_A_STEP
+#define ROUNDS_A_STEP 16
+#endif
+enum { MAX_PES = 64 };
 #define SMALL_ENOUGH 1e-24
 
 static long rounds;       /* done */

@@ -12,7 +12,10 @@
 
 #include <string.h>
 
-enum { KEYS = 1 << 13, ROUNDS = 6, ROOM = KEYS * ROUNDS * 3 + 1024, MAX_PES = 64 };
+#ifndef ROUNDS
+#define ROUNDS 6
+#endif
+enum { KEYS = 1 << 13, ROOM = KEYS * ROUNDS * 3 + 1024, MAX_PES = 64 };
 
 static long rounds;         /* done */
 static uint64_t drawn;      /* sum of all keys that this PE drew, each mixed */

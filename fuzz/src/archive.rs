@@ -3,6 +3,7 @@
 use raidshmem_archive::choose::{Wanted, choose};
 use raidshmem_archive::code::Code;
 use raidshmem_archive::manifest::{Manifest, Parity};
+use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::{Area, Extent, Head, Object, Region};
 use raidshmem_archive::program;
@@ -52,14 +53,14 @@ fn chosen(manifest: &Manifest, bytes: &[u8]) {
 /// Heads and manifests.
 pub fn examples() -> Vec<Vec<u8>> {
     let extent = |area, offset, len| Extent { area, offset, len };
+    let number = CheckpointNumber(3);
+    let owner = Owner { job: 7, number, pe: Pe(1), n_pes: 2, heap_len: 1 << 20 };
     let head = Head {
-        job: 7,
-        number: CheckpointNumber(3),
-        pe: Pe(1),
-        n_pes: 2,
-        heap_len: 1 << 20,
+        owner,
         heap_at: 1 << 45,
         build: vec![9; 20],
+        program: "jacobi".into(),
+        image: 1 << 22..1 << 23,
         heap: Heap::new(1 << 20).encode(),
         excluded: vec![extent(Area::Heap, 64, 64)],
         extents: vec![extent(Area::Heap, 0, 4096), extent(Area::Statics, 8, 100)],
@@ -68,18 +69,10 @@ pub fn examples() -> Vec<Vec<u8>> {
         begin: Vec::new(),
         sums: vec![5],
     };
-    let parity = ParityHead {
-        job: 7,
-        number: CheckpointNumber(3),
-        pe: Pe(1),
-        n_pes: 2,
-        heap_len: 1 << 20,
-        line: 8296,
-        sums: vec![6],
-    };
+    let parity = ParityHead { owner, build: vec![9; 20], line: 8296, sums: vec![6] };
     let manifest = Manifest {
         job: 7,
-        number: CheckpointNumber(3),
+        number,
         heap_len: 1 << 20,
         seconds: 1,
         mode: "raid5".into(),

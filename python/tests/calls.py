@@ -42,6 +42,10 @@ if original:
     assert (far == np.arange(4) + 10 * ((me + 1) % pes)).all(), far
     shmem.barrier_all()
     raidshmem.free(scratch)
+    drawn = np.random.rand(3)
+    had = drawn.copy()
+    raidshmem.event(drawn)
+    assert (drawn == had).all(), drawn
     private[0] = 100 + me
     assert raidshmem.need_checkpoint() and not raidshmem.should_stop()
     raidshmem.checkpoint_all()

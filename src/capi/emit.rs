@@ -211,6 +211,9 @@ const FT_NOTES: &str = r#"
  * shmemx_ft_exclude     leave symmetric memory (static, or of one block of the heap) out of them,
  *                       the same on every PE, until it is freed
  * shmemx_ft_include     take it in again
+ * shmemx_ft_event       bytes that the program drew by itself, from a clock, as random numbers or
+ *                       as input: with SHMEM_FT_ROLLBACK=local a PE that goes back alone gets what
+ *                       it drew before. Elsewhere it does nothing
  * shmemx_ft_need_checkpoint
  *                       collective: 1 if the next shmem_checkpoint_all saves or reports a loss, 0
  *                       if it would pass without either, because of SHMEM_FT_INTERVAL

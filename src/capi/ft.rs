@@ -147,6 +147,18 @@ macro_rules! knows_its_place {
 
 knows_its_place! { "shmemx_ft_register" "pshmemx_ft_register" }
 
+fn event(call: &'static str, drawn: Out<u8>, len: usize) {
+    pgas::world();
+    if drawn.addr() == 0 && len != 0 {
+        misuse(call, format_args!("ptr is NULL, and len {len}"));
+    }
+    if faults::keeps_events() {
+        let mut bytes: Vec<u8> = (0..len).map(|at| read_at(drawn.as_in(), at)).collect();
+        faults::event(&mut bytes);
+        write_all(drawn, &bytes);
+    }
+}
+
 /// The status of a get from a PE.
 fn got(call: &'static str, pe: c_int) -> c_int {
     c_int::from(!faults::may_use(check::pe(call, pgas::world(), pe)))
@@ -245,6 +257,9 @@ family! { EXTENSION: "Fault tolerance: extensions";
     ONE "shmemx_ft_exclude" "" [header "ft"] (addr: Sym<u8>, len: usize) -> c_int {
         pgas::world();
         faults::exclude(addr.pointer(), len)
+    }
+    ONE "shmemx_ft_event" "" [header "ft"] (ptr: Out<u8>, len: usize) {
+        event(NAME, ptr, len)
     }
     ONE "shmemx_ft_last_error" "" [header "ft"] () -> *const c_char {
         last_error()

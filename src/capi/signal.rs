@@ -7,7 +7,6 @@ use raidshmem_segment::update::Update;
 use super::constants::{SIGNAL_ADD, SIGNAL_SET};
 use crate::openshmem::check::{bytes_of, misuse};
 use crate::openshmem::memory::address::{In, Sym, SymIn};
-use crate::openshmem::memory::word::Word;
 use crate::openshmem::signal::{self, Signal};
 use crate::pgas::stream::Target;
 
@@ -69,6 +68,6 @@ family! { SIGNAL: "Signaling (put-with-signal)";
         signal::send(NAME, Signal { word: sig_addr, value: signal, how: Update::Store }, pe)
     }
     ONE "shmem_signal_fetch" "" (sig_addr: SymIn<u64>) -> u64 {
-        Word::own(NAME, "sig_addr", sig_addr.as_sym()).load()
+        signal::fetch(NAME, sig_addr.as_sym())
     }
 }

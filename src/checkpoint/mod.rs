@@ -3,6 +3,7 @@
 //! What to encode comes from the stripe layout, what to cover from `coverage`; the order of the
 //! steps, and what follows a death, is the machine in [`raidshmem_core::protocol`].
 
+pub mod aside;
 mod copy;
 pub mod delta;
 mod encode;
@@ -38,7 +39,8 @@ pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Inte
     let (room, used) = (room(world.segments, protection, len), world.store.used());
     let grows =
         room.snapshots.saturating_sub(used.snapshots) + room.slots.saturating_sub(used.slots);
-    let grows = grows as u64;
+    // Memory is looked at when the store grows; the log has its own by then, or never.
+    let grows = if grows == 0 { 0 } else { grows as u64 + world.log_growth() };
     // Both take their time.
     let absent =
         coverage.as_ref().filter(|_| grows != 0).map_or(0, |live| world.segments.absent(live));
@@ -47,7 +49,7 @@ pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Inte
     let intent = Intent {
         digest,
         len: coverage.as_ref().map_or(CANNOT, |coverage| coverage.len() as u64),
-        hold: room.all() as u64,
+        hold: room.all() as u64 + world.log_most(),
         need: grows + absent,
         available: available.unwrap_or(u64::MAX),
     };

@@ -35,7 +35,7 @@ const MOST: usize = 4;
 /// True if all PEs of this machine may take the store for `len` bytes, and with it and as much of
 /// the heap would take at most half of what the machine has free.
 fn affordable(world: &World, protection: &Protection, len: usize) -> bool {
-    let hold = room(world.segments, protection, len).all() as u64;
+    let hold = room(world.segments, protection, len).all() as u64 + world.log_most();
     let pes = world.pes_of_machine() as u64;
     let available = raidshmem_sys::memory::available().unwrap_or(0);
     let limit = world.settings().memory_limit.unwrap_or(u64::MAX);

@@ -12,6 +12,7 @@ use raidshmem_report::words::bytes;
 use serde_json::json;
 
 use super::files::SetError;
+use super::held;
 use super::sets::{self, Set};
 
 /// Lists the checkpoints in a folder of SHMEM_FT_STORE, the newest first.
@@ -73,11 +74,7 @@ pub fn answer(words: impl Iterator<Item = String>) -> Result<Answer, NoAnswer> {
 
 /// Deletes old sets there and in the folders of nodes; the numbers of those that are gone.
 fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
-    let mut gone = sets::prune(folder, keep)?;
-    for (_, node) in sets::node_folders(folder)? {
-        gone.extend(sets::prune(&node, keep)?);
-    }
-    Ok(gone)
+    Ok([sets::prune(folder, keep)?, held::prune(folder, keep)?].concat())
 }
 
 /// Of which node, if of one.

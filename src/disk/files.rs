@@ -10,12 +10,12 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use raidshmem_archive::error::FormatError;
-use raidshmem_archive::manifest::Manifest;
+use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::Head;
 use raidshmem_archive::tiles::{BEGIN, Tiles, data_at};
 use raidshmem_core::disk::{Content, Entry};
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::Pe;
 
 /// Why a file or folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -89,29 +89,6 @@ pub fn name(content: Content, pe: Pe) -> String {
     }
 }
 
-/// Whose file it is, and of which checkpoint of which job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner {
-    /// The job that wrote it.
-    pub job: u64,
-    /// The checkpoint.
-    pub number: CheckpointNumber,
-    /// The PE.
-    pub pe: Pe,
-    /// How many there are.
-    pub n_pes: u32,
-    /// Bytes of the symmetric heap.
-    pub heap_len: u64,
-}
-
-impl Owner {
-    /// A PE of the job that wrote the set.
-    pub fn of(manifest: &Manifest, pe: Pe) -> Owner {
-        let Manifest { job, number, heap_len, .. } = *manifest;
-        Owner { job, number, pe, n_pes: manifest.entries.len() as u32, heap_len }
-    }
-}
-
 /// A head of a file of a PE.
 pub trait PeHead: Sized {
     /// What such a file holds.
@@ -143,8 +120,7 @@ macro_rules! heads {
                 $head::decode(bytes)
             }
             fn owner(&self) -> Owner {
-                let $head { job, number, pe, n_pes, heap_len, .. } = *self;
-                Owner { job, number, pe, n_pes, heap_len }
+                self.owner
             }
             fn tiles(&self) -> Tiles<'_> {
                 $head::tiles(self)

@@ -2,16 +2,18 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use raidshmem_archive::manifest::Manifest;
+use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::Head;
 use raidshmem_core::disk::{Content, Entry, Held};
-use raidshmem_core::quantity::Pe;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 
-use super::files::{Owner, PeFile, PeHead};
+use super::files::{PeFile, PeHead, SetError};
 use super::sets;
 
 /// All of it: sets, and what may become some though the job that wrote it was killed. What cannot
@@ -22,7 +24,7 @@ pub fn list(folder: &Path) -> Vec<Held> {
         for set in sets::list(&node).unwrap_or_default() {
             let bytes = sets::manifest_bytes(&set.folder).unwrap_or_default();
             let manifest = Manifest::decode(&bytes).ok();
-            let of = manifest.as_ref().map(|it| Owner::of(it, Pe(0)));
+            let of = manifest.as_ref().map(|it| it.owner(Pe(0)));
             let (found, files) = files(&set.folder).unzip();
             let Some(owner) = of.or(found) else { continue };
             // Once is enough.
@@ -37,6 +39,41 @@ pub fn list(folder: &Path) -> Vec<Held> {
         }
     }
     all
+}
+
+/// Deletes what all nodes have here of checkpoints but the newest `keep`, and what killed jobs left
+/// behind; the numbers of the sets that are gone. One that another disk may have made a set stays.
+///
+/// # Errors
+/// The first thing that could not be deleted.
+pub fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
+    let (all, mut sets) = (list(folder), BTreeMap::new());
+    for held in &all {
+        if let Some((set, _)) = held.set {
+            let number = sets.entry((held.job, held.number)).or_insert(set);
+            *number = set.max(*number);
+        }
+    }
+    let mut newest: Vec<((u64, CheckpointNumber), u64)> = sets.into_iter().collect();
+    newest.sort_by_key(|&(_, set)| Reverse(set));
+    newest.truncate(keep);
+    let stays = |held: &&Held| {
+        let is_kept = newest.iter().any(|&(id, _)| id == (held.job, held.number));
+        let first = newest.first().map(|&(id, _)| id);
+        is_kept || first.is_some_and(|(job, number)| held.job == job && held.number > number)
+    };
+    let stay: BTreeSet<PathBuf> =
+        all.iter().filter(stays).map(|held| PathBuf::from(&held.folder)).collect();
+    let mut gone = BTreeSet::new();
+    for (_, node) in sets::node_folders(folder)? {
+        for set in sets::list(&node)?.iter().filter(|set| !stay.contains(&set.folder)) {
+            sets::delete(set)?;
+            gone.insert(set.number);
+        }
+        sets::delete_left_behind(&node, &stay)?;
+        let _ = std::fs::remove_dir(&node); // of a node that has nothing any more
+    }
+    Ok(gone.into_iter().rev().collect())
 }
 
 type Files = Vec<(Content, Pe, Entry)>;

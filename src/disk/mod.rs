@@ -2,12 +2,16 @@
 //!
 //! ```text
 //! step       a process may be killed before any step that changes files
+//! claim      what a PE is told while a checkpoint in its memory is written
+//! aside      what the PE then copies
 //! source     reading the store of a PE without its help
 //! variables  what lies where in the statics of a program
 //! files      opening the files of a set
 //! sets       the folders: which sets there are, making one, deleting old ones
 //! held       what the disk of this host has, where each node has its own
 //! write      the files of the PEs of a node
+//! input      the file of a PE, and what it makes of the memory
+//! rebuilt    the same where another build of the program wrote it
 //! load       the memory of a PE from its file
 //! answer     what `oshinfo store` says of a folder
 //! ```
@@ -21,12 +25,16 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod aside;
+mod claim;
 pub mod files;
 pub mod held;
+pub mod input;
 pub mod load;
+mod rebuilt;
 pub mod sets;
 mod source;
-mod step;
+pub mod step;
 pub mod variables;
 pub mod write;
 

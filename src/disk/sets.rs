@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ use raidshmem_sys::pool::{self, WorkerPool};
 use raidshmem_sys::{lock, process};
 use rustix::fs::{FlockOperation, flock};
 
-use super::files::{Owner, PeFile, PeHead, SetError, format_at, io_at, name, open};
+use super::files::{PeFile, PeHead, SetError, format_at, io_at, name, open};
 use super::step::step;
 
 /// The file that makes a folder a set.
@@ -95,7 +96,7 @@ impl Set {
 
     /// The file of a PE; it must be the one that the manifest names.
     fn open<H: PeHead>(&self, manifest: &Manifest, pe: Pe) -> Result<PeFile<H>, SetError> {
-        let opened = PeFile::open_of(&self.folder, Owner::of(manifest, pe))?;
+        let opened = PeFile::open_of(&self.folder, manifest.owner(pe))?;
         match manifest.entry(H::CONTENT, pe) == Some(opened.entry) {
             true => Ok(opened),
             false => {
@@ -294,15 +295,24 @@ pub fn delete(set: &Set) -> Result<(), SetError> {
 pub fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
     let old: Vec<Set> = list(folder)?.into_iter().skip(keep).collect();
     old.iter().try_for_each(delete)?;
+    delete_left_behind(folder, &BTreeSet::new())?;
+    Ok(old.into_iter().map(|set| set.number).collect())
+}
+
+/// Deletes what jobs left behind, but for folders that stay.
+///
+/// # Errors
+/// As above.
+pub fn delete_left_behind(folder: &Path, stay: &BTreeSet<PathBuf>) -> Result<(), SetError> {
     for entry in fs::read_dir(folder).map_err(io_at(folder))?.flatten() {
-        let name = entry.file_name().into_string().unwrap_or_default();
+        let (name, path) = (entry.file_name().into_string().unwrap_or_default(), entry.path());
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_folder && is_left_behind(&name, &entry.path()) {
+        if is_folder && !stay.contains(&path) && is_left_behind(&name, &path) {
             step();
-            fs::remove_dir_all(entry.path()).map_err(io_at(&entry.path()))?;
+            fs::remove_dir_all(&path).map_err(io_at(&path))?;
         }
     }
-    Ok(old.into_iter().map(|set| set.number).collect())
+    Ok(())
 }
 
 /// A folder of ours that is no set, and that nobody is writing.

@@ -1,73 +1,60 @@
 //! Reading the store of a PE without its help.
 //!
 //! Invariant: bytes of a snapshot or slot are believed only if its record spoke of that checkpoint
-//! before and after they were read (its owner voids the record before it writes there), and only if
-//! their stamp holds.
+//! after they were read (its owner voids the record before it writes there) and the owner had not
+//! said that it kept copies of them, which are read then; and only if their stamp holds.
 
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{Ordering, fence};
 
 use raidshmem_core::disk::{Failure, ParityShare};
-use raidshmem_core::layout::{Layout, STAMP, TILE};
-use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
+use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_core::protocol::operation::StorePart;
 use raidshmem_core::store::stamp::Stamp;
-use raidshmem_segment::Headed;
+use raidshmem_segment::aside::Kept;
 use raidshmem_segment::header::RegionRecord;
-use raidshmem_sys::memory::Part;
+
+use super::claim::{Claim, refused};
 
 /// The snapshot of a checkpoint in the memory of a PE, or the parity that it keeps.
-pub struct Source {
-    part: Part,
-    layout: Layout,
-    headed: Headed,
+pub struct Source<'a> {
+    claim: &'a Claim,
     stamp: Stamp,
-    /// Which of the two snapshots or slots.
-    place: usize,
-    /// It is a slot.
-    is_parity: bool,
+    kind: StorePart,
+    /// Which of the two snapshots or slots; None if all of it was copied aside.
+    place: Option<usize>,
     /// Bytes of the snapshots of that checkpoint.
     pub line: usize,
     /// Its own bytes.
     pub len: usize,
 }
 
-/// Whose memory it is.
-#[derive(Debug, Clone, Copy)]
-pub struct MemoryOwner {
-    pub job: u64,
-    pub pe: Pe,
-    /// Tiles in memory have checksums.
-    pub checksum: bool,
-}
-
-impl Source {
-    /// The snapshot of checkpoint `number`, or that `parity`.
+impl Source<'_> {
+    /// The snapshot of the checkpoint that is claimed, or that `parity`; its tiles are sealed with
+    /// `stamp`.
     ///
     /// # Errors
-    /// It is not there any more, or the memory cannot be mapped.
+    /// It is not there any more.
     pub fn of(
-        part: Part,
-        layout: Layout,
-        owner: MemoryOwner,
-        number: CheckpointNumber,
+        claim: &Claim,
+        stamp: Stamp,
         parity: Option<ParityShare>,
-    ) -> Result<Source, Failure> {
-        let refused = |error: rustix::io::Errno| Failure::Refused(format!("memory: {error}"));
-        let headed = Headed::of(&part, &layout).map_err(refused)?;
-        let MemoryOwner { job, pe, checksum } = owner;
-        let is_parity = parity.is_some();
-        let holds = |place: usize| record(&headed, is_parity, place).holds(job, number);
-        let found = [0, 1].into_iter().find_map(|place| Some((place, holds(place)?)));
+    ) -> Result<Source<'_>, Failure> {
+        let (header, Stamp { job, number, .. }) = (claim.header(), stamp);
+        let (kind, records) = match parity {
+            Some(_) => (StorePart::Slot, &header.slots),
+            None => (StorePart::Snapshot, &header.snapshots),
+        };
+        let holds = |place: usize| Some((Some(place), records[place].holds(job, number)?));
+        let aside = || claim.aside().kept(kind, number).map(|kept| (None, kept.len));
+        let found = [0, 1].into_iter().find_map(holds).or_else(aside);
         let (place, line) = found.ok_or(Failure::Overtaken)?;
         let len = parity.map_or(line, |share| share.tiles(line).saturating_mul(TILE));
-        if line.max(len) > layout.region_len {
+        if line.max(len) > claim.layout.region_len {
             return Err(Failure::Refused("memory: a snapshot longer than its place".into()));
         }
-        // Any process that was the PE may have written a tile.
-        let incarnation = Incarnation(u32::MAX);
-        let stamp = Stamp { number, job, pe, incarnation, whole: checksum };
-        Ok(Source { part, layout, headed, stamp, place, is_parity, line, len })
+        Ok(Source { claim, stamp, kind, place, line, len })
     }
 
     /// Tiles that it has.
@@ -75,35 +62,59 @@ impl Source {
         self.len.div_ceil(TILE)
     }
 
-    /// A tile of it, as far as it has bytes.
+    /// A tile of it, as far as it has bytes. It is not asked for again.
     ///
     /// # Errors
     /// It was overwritten meanwhile, or is damaged.
     pub fn tile(&self, tile: usize) -> Result<Vec<u8>, Failure> {
-        let refused = |error: rustix::io::Errno| Failure::Refused(format!("memory: {error}"));
-        let regions = if self.is_parity { self.layout.slots } else { self.layout.snapshots };
-        let region = regions[self.place];
-        let (mut bytes, mut stamp) = (vec![0; TILE], [0; STAMP]);
-        self.part.read_at(region + tile * TILE, &mut bytes).map_err(refused)?;
-        let at = self.layout.stamps(region) + tile * STAMP;
-        self.part.read_at(at, &mut stamp).map_err(refused)?;
-        // Pairs with the owner's voiding of the record before it writes the first of new bytes.
-        fence(Ordering::SeqCst);
-        let record = record(&self.headed, self.is_parity, self.place);
-        if record.holds(self.stamp.job, self.stamp.number).is_none() {
-            return Err(Failure::Overtaken);
-        }
+        let (mut bytes, stamp) = self.sealed(tile)?;
         if !self.stamp.holds(&stamp, &bytes) {
             let pe = self.stamp.pe;
             return Err(Failure::Refused(format!("a block of PE {pe} is damaged in memory")));
         }
+        self.claim.aside().note_read(self.kind, tile + 1);
         bytes.truncate(self.len - tile * TILE);
         Ok(bytes)
     }
-}
 
-fn record(headed: &Headed, is_parity: bool, place: usize) -> &RegionRecord {
-    let header = headed.header();
-    let records = if is_parity { &header.slots } else { &header.snapshots };
-    &records[place]
+    /// Its bytes and its stamp, where they were not overwritten.
+    fn sealed(&self, tile: usize) -> Result<(Vec<u8>, [u8; STAMP]), Failure> {
+        let layout = &self.claim.layout;
+        if let (Some(place), None) = (self.place, self.kept()) {
+            let (regions, records) = match self.kind {
+                StorePart::Snapshot => (layout.snapshots, &self.claim.header().snapshots),
+                StorePart::Slot => (layout.slots, &self.claim.header().slots),
+            };
+            let read = self.read(regions[place], tile)?;
+            // Pairs with what the owner says before the first of new bytes is written there.
+            fence(Ordering::SeqCst);
+            let is_there = self.holds(&records[place]);
+            if self.kept().is_none() {
+                return if is_there { Ok(read) } else { Err(Failure::Overtaken) };
+            }
+        }
+        match self.kept() {
+            Some(Kept { from, tiles: Some(_), .. }) if from <= tile => {
+                self.read(layout.asides[self.kind as usize], tile)
+            }
+            _ => Err(Failure::Overtaken),
+        }
+    }
+
+    fn kept(&self) -> Option<Kept> {
+        self.claim.aside().kept(self.kind, self.stamp.number)
+    }
+
+    fn holds(&self, record: &RegionRecord) -> bool {
+        record.holds(self.stamp.job, self.stamp.number).is_some()
+    }
+
+    fn read(&self, region: usize, tile: usize) -> Result<(Vec<u8>, [u8; STAMP]), Failure> {
+        let Claim { part, layout, .. } = self.claim;
+        let (mut bytes, mut stamp) = (vec![0; TILE], [0; STAMP]);
+        part.read_at(region + tile * TILE, &mut bytes).map_err(|error| refused(&error))?;
+        let at = layout.stamps(region) + tile * STAMP;
+        part.read_at(at, &mut stamp).map_err(|error| refused(&error))?;
+        Ok((bytes, stamp))
+    }
 }

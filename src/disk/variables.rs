@@ -2,14 +2,44 @@
 
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
+use std::path::Path;
+
 use raidshmem_archive::part::Object;
 use raidshmem_archive::program::{Program, Segment, Variable};
 use raidshmem_core::page::PAGE;
 use raidshmem_segment::statics::elf::{Executable, ProgramHeader};
 use raidshmem_segment::statics::select;
 
+/// What a file says of the program.
+#[derive(Debug, Clone, Default)]
+pub struct SavedProgram {
+    /// Which build it is.
+    pub build: Vec<u8>,
+    /// The name of its executable.
+    pub name: String,
+    /// The addresses that this has in the process.
+    pub image: Range<u64>,
+    /// Its variables.
+    pub objects: Vec<Object>,
+}
+
+/// The name of the executable at the end of that link of a process.
+pub fn name_of(link: &Path) -> String {
+    let path = std::fs::read_link(link).unwrap_or_default();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned()
+}
+
+/// Where a process began to run, as the kernel told it (`auxv`).
+pub fn entry_of(auxv: &[u8]) -> Option<u64> {
+    let mut pairs = auxv.as_chunks::<16>().0.iter().map(|pair| u128::from_le_bytes(*pair));
+    let entry = pairs.find(|pair| *pair as u64 == libc::AT_ENTRY);
+    entry.map(|pair| (pair >> 64) as u64)
+}
+
 /// Those that lie there whole.
-pub fn objects(program: Program) -> Vec<Object> {
+pub fn objects(program: &Program) -> Vec<Object> {
     let header = |it: &Segment| {
         let (address, len) = (it.address as usize, it.len as usize);
         ProgramHeader { kind: it.kind, flags: it.flags, address, len }
@@ -18,11 +48,11 @@ pub fn objects(program: Program) -> Vec<Object> {
     let Ok(Some(statics)) = select(&Executable::new(&headers, Vec::new()), PAGE) else {
         return Vec::new();
     };
-    let object = |it: Variable| {
+    let object = |it: &Variable| {
         let offset = it.address.checked_sub(statics.start as u64)?;
         let inside = offset.checked_add(it.len).is_some_and(|end| end <= statics.len as u64);
-        let Variable { name, file, len, .. } = it;
-        inside.then_some(Object { name, file, offset, len })
+        let (name, file) = (it.name.clone(), it.file.clone());
+        inside.then_some(Object { name, file, offset, len: it.len })
     };
-    program.variables.into_iter().filter_map(object).collect()
+    program.variables.iter().filter_map(object).collect()
 }

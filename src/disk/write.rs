@@ -1,9 +1,10 @@
 //! The files of the PEs of a node, written from the memory that their agent holds.
 //!
-//! One thread reads ahead, as far as a bounded queue of tiles allows; this one writes. So memory is
-//! read at its own speed as long as there is room, and the next checkpoint rarely comes before.
+//! One thread reads a few tiles ahead, this one writes. What the next checkpoint would overwrite
+//! before it was read, its PE copies aside ([`Claim`]), as far as there is room.
 //!
-//! Invariant: the program waits for nothing here.
+//! Invariants: the program waits for nothing here; what was read ahead and what is aside at a time
+//! are no more than the order allows; no more is on its way to the disk than [`DIRTY`].
 
 #![forbid(unsafe_code)]
 
@@ -14,25 +15,33 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use raidshmem_archive::owner::Owner;
 use raidshmem_archive::pace;
 use raidshmem_archive::parity::ParityHead;
-use raidshmem_archive::part::{Area, Extent, Head, Object, Region};
+use raidshmem_archive::part::{Area, Extent, Head, Region};
 use raidshmem_archive::tiles::data_at;
 use raidshmem_codec::crc::crc32;
 use raidshmem_core::disk::{Content, Entry, Failure, Files, How, ParityShare};
 use raidshmem_core::layout::{Layout, TILE};
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::store::coverage::{Coverage, Manifest};
+use raidshmem_core::store::stamp::Stamp;
 use raidshmem_sys::memory::Part;
 
+use super::claim::Claim;
 use super::files::{self, SetError};
 use super::heap_at;
 use super::sets;
-use super::source::{MemoryOwner, Source};
+use super::source::Source;
 use super::step::step;
+use super::variables::SavedProgram;
 
 /// How soon a writer that is held back sees that it is to stop.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Most tiles that are read ahead.
+const AHEAD: usize = 16;
+/// Most bytes of a file that are not on the disk yet.
+const DIRTY: u64 = 64 << 20;
 
 /// What is written, and from where.
 pub struct Order {
@@ -52,10 +61,15 @@ pub struct Order {
     pub parity: Vec<ParityShare>,
     /// How they are written.
     pub how: How,
-    /// Which build the program is.
-    pub build: Vec<u8>,
-    /// Its variables.
-    pub objects: Vec<Object>,
+    /// What it runs.
+    pub program: SavedProgram,
+}
+
+impl Order {
+    fn owner(&self, pe: Pe) -> Owner {
+        let Order { job, number, n_pes, heap_len, .. } = *self;
+        Owner { job, number, pe, n_pes, heap_len }
+    }
 }
 
 /// A piece of what is read.
@@ -116,16 +130,17 @@ pub fn write(order: &Order, stop: &AtomicU64) -> Result<Files, Failure> {
     let make = fs::create_dir_all(&folder);
     make.map_err(|error| Failure::Refused(format!("{}: {error}", folder.display())))?;
     let _held = sets::hold(&folder).map_err(|error| refused(&error))?;
-    let room = (order.how.memory / TILE as u64).clamp(1, 1 << 20) as usize;
-    let (pieces, queue) = sync_channel(room);
+    let room = usize::try_from(order.how.memory / TILE as u64).unwrap_or(usize::MAX);
+    let ahead = (room / 2).clamp(1, AHEAD);
+    let (pieces, queue) = sync_channel(ahead);
     let mut written = std::thread::scope(|scope| {
         let reading = std::thread::Builder::new().name("store-read".into());
-        let reader = reading.spawn_scoped(scope, || read(order, pieces, stop));
+        let reader = reading.spawn_scoped(scope, || read(order, room - ahead, pieces, stop));
         let reader = reader.map_err(|error| Failure::Refused(format!("a thread: {error}")))?;
         let written = Output::new(&folder, order, stop).take(queue);
         // What was not read is the cause of what was not written.
-        reader.join().unwrap_or(Err(Failure::Refused("its thread ended".into())))?;
-        written
+        let aside = reader.join().unwrap_or(Err(Failure::Refused("its thread ended".into())))?;
+        written.map(|written| Files { aside, ..written })
     })?;
     sets::sync(&folder).map_err(|error| refused(&error))?;
     written.next = sets::next(&order.folder);
@@ -138,37 +153,60 @@ fn go_on(order: &Order, stop: &AtomicU64) -> Result<(), Failure> {
     if stopped { Err(Failure::Stopped) } else { Ok(()) }
 }
 
-/// Reads all that is to be written; ends without an error when nobody takes it any more.
-fn read(order: &Order, pieces: SyncSender<Piece>, stop: &AtomicU64) -> Result<(), Failure> {
-    order.pes.iter().try_for_each(|(pe, part)| read_pe(order, *pe, part, &pieces, stop))
+/// Reads all that is to be written; ends without an error when nobody takes it any more. The bytes
+/// that PEs copied aside, of which there were at most `room` tiles at a time.
+fn read(
+    order: &Order,
+    room: usize,
+    pieces: SyncSender<Piece>,
+    stop: &AtomicU64,
+) -> Result<u64, Failure> {
+    let layout = Layout::new(order.heap_len as usize, order.n_pes as usize);
+    let parity = !order.parity.is_empty();
+    let share = |pes: usize| room / pes.max(1);
+    let claim = |(pe, part): &(Pe, Part)| {
+        let most = share(order.pes.len());
+        Claim::new(part.clone(), layout, order.number, parity, most).map(|claim| (*pe, claim))
+    };
+    let claims: Vec<(Pe, Claim)> = order.pes.iter().map(claim).collect::<Result<_, _>>()?;
+    let (mut claims, mut aside) = (claims.into_iter(), 0);
+    while let Some((pe, claim)) = claims.next() {
+        read_pe(order, pe, &claim, &pieces, stop)?;
+        aside += (claim.aside().copied(order.number) * TILE) as u64;
+        drop(claim);
+        // What it had of the room is for the others.
+        let left = claims.as_slice();
+        left.iter().for_each(|(_, claim)| claim.aside().allow(share(left.len())));
+    }
+    Ok(aside)
 }
 
 /// The file of a PE, and its parity file.
 fn read_pe(
     order: &Order,
     pe: Pe,
-    part: &Part,
+    claim: &Claim,
     pieces: &SyncSender<Piece>,
     stop: &AtomicU64,
 ) -> Result<(), Failure> {
-    let layout = Layout::new(order.heap_len as usize, order.n_pes as usize);
-    let owner = MemoryOwner { job: order.job, pe, checksum: order.how.checksum };
-    let of = |share| Source::of(part.clone(), layout, owner, order.number, share);
-    read_data(order, (pe, &layout), &of(None)?, pieces, stop)?;
-    let share = order.parity.iter().find(|share| share.pe == pe);
-    share.map_or(Ok(()), |&share| read_parity(order, pe, &of(Some(share))?, pieces, stop))
+    // Any process that was the PE may have written a tile.
+    let (incarnation, whole) = (Incarnation(u32::MAX), order.how.checksum);
+    let stamp = Stamp { number: order.number, job: order.job, pe, incarnation, whole };
+    read_data(order, (pe, &claim.layout), &Source::of(claim, stamp, None)?, pieces, stop)?;
+    let Some(&share) = order.parity.iter().find(|share| share.pe == pe) else { return Ok(()) };
+    read_parity(order, pe, &Source::of(claim, stamp, Some(share))?, pieces, stop)
 }
 
 fn read_parity(
     order: &Order,
     pe: Pe,
-    source: &Source,
+    source: &Source<'_>,
     pieces: &SyncSender<Piece>,
     stop: &AtomicU64,
 ) -> Result<(), Failure> {
     let (line, sums) = (source.line as u64, vec![0; source.tiles()]);
-    let Order { job, number, n_pes, heap_len, .. } = *order;
-    let head = ParityHead { job, number, pe, n_pes, heap_len, line, sums };
+    let head =
+        ParityHead { owner: order.owner(pe), build: order.program.build.clone(), line, sums };
     let mut sent = pieces.send(Piece::Begin(pe, Begin::Parity(head)));
     for tile in 0..source.tiles() {
         go_on(order, stop)?;
@@ -183,7 +221,7 @@ fn read_parity(
 fn read_data(
     order: &Order,
     (pe, layout): (Pe, &Layout),
-    source: &Source,
+    source: &Source<'_>,
     pieces: &SyncSender<Piece>,
     stop: &AtomicU64,
 ) -> Result<(), Failure> {
@@ -246,18 +284,16 @@ fn head(order: &Order, layout: &Layout, pe: Pe, manifest: &Manifest) -> Head {
     };
     let has_statics = extents.iter().any(|extent| extent.area == Area::Statics);
     let mut head = Head {
-        job: order.job,
-        number: order.number,
-        pe,
-        n_pes: order.n_pes,
-        heap_len: order.heap_len,
+        owner: order.owner(pe),
         heap_at: heap_at(layout),
-        build: order.build.clone(),
+        build: order.program.build.clone(),
+        program: order.program.name.clone(),
+        image: order.program.image.clone(),
         heap: manifest.heap.encode(),
         excluded: manifest.excluded.iter().map(|hole| extent(hole.start, hole.len())).collect(),
         extents,
         regions: manifest.private.iter().map(region).collect(),
-        objects: if has_statics { order.objects.clone() } else { Vec::new() },
+        objects: if has_statics { order.program.objects.clone() } else { Vec::new() },
         begin: Vec::new(),
         sums: Vec::new(),
     };
@@ -310,7 +346,9 @@ impl<'a> Output<'a> {
         let Some(open) = &mut self.open else { return Ok(()) };
         open.tile(bytes)?;
         self.bytes += bytes.len() as u64;
-        if rate > 0 && before / rate != self.bytes / rate {
+        let dirty = if rate > 0 { rate.min(DIRTY) } else { DIRTY };
+        if before / dirty != self.bytes / dirty {
+            step();
             open.file.sync_data().map_err(|error| failed(&open.path, &error))?;
         }
         let due = self.begun + pace::due(rate, self.bytes);

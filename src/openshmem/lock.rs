@@ -25,6 +25,8 @@ use raidshmem_segment::waits::Waiting;
 
 use super::check::misuse;
 use super::memory::address::Sym;
+use super::memory::atomic::{change_word, logged_or};
+use super::memory::logged;
 use super::memory::word::Word;
 use super::order;
 use crate::pgas;
@@ -104,12 +106,29 @@ impl Lock {
         tail
     }
 
+    fn update_tail(&self, how: Update, operand: u64) -> u64 {
+        logged_or(self.call, self.tail, (how, operand), true, |tail| tail.update(how, operand))
+    }
+
+    /// Waits for an own word of which `holds` is true; what it is then, or when a death ends that.
+    fn wait_for(&self, word: &Word, holds: impl Fn(u64) -> bool) -> u64 {
+        let wait = || {
+            let waiting = || Waiting::anyone(self.call);
+            let _ = word.world().wait_until(waiting, || holds(word.load()));
+            word.load()
+        };
+        match word.world().logs() {
+            true => logged::wait(self.call, word, 0, &holds, wait),
+            false => wait(),
+        }
+    }
+
     /// Waits until PE `before` hands it on, who is ahead in the queue.
     fn wait_behind(&self, before: u64) {
         let (world, waiting) = (self.state.world(), || Waiting::anyone(self.call));
         let holds = || self.state.load() == HOLDING;
         if !world.goes_on() {
-            let _ = world.wait_until(waiting, holds);
+            self.wait_for(&self.state, |state| state == HOLDING);
             return;
         }
         let before = Pe(before as u32 - 1);
@@ -119,18 +138,18 @@ impl Lock {
         }
     }
 
-    /// Waits until whoever is behind has said so.
-    fn wait_for_next(&self) {
+    /// Waits until whoever is behind has said so: who that is, 0 after a death.
+    fn wait_for_next(&self) -> u64 {
         let (world, waiting) = (self.next.world(), || Waiting::anyone(self.call));
         let known = || self.next.load() != 0;
         if !world.goes_on() {
-            let _ = world.wait_until(waiting, known);
-            return;
+            return self.wait_for(&self.next, |next| next != 0);
         }
         // If it is lost, whoever comes after it ends the job.
         let is_lost = |last: u64| last != 0 && world.is_lost_now(Pe(last as u32 - 1));
         let over = || is_lost(self.last(self.tail.fetch()));
         world.wait_for_words(waiting, || known() || over());
+        self.next.load()
     }
 
     /// Waits for it, and holds it.
@@ -138,13 +157,13 @@ impl Lock {
         if self.state.load() != IDLE && !self.faulted() {
             misuse(self.call, "this PE holds the lock already");
         }
-        self.next.store(0);
-        self.state.store(WAITING);
-        let before = self.last(self.tail.update(Update::Swap, self.me));
+        logged::assign(&self.next, 0);
+        logged::assign(&self.state, WAITING);
+        let before = self.last(self.update_tail(Update::Swap, self.me));
         if before == 0 {
-            self.state.store(HOLDING);
+            logged::assign(&self.state, HOLDING);
         } else {
-            self.of(before, NEXT_AT).store(self.me);
+            change_word(self.call, self.of(before, NEXT_AT), Update::Store, self.me);
             self.wait_behind(before);
         }
     }
@@ -154,10 +173,15 @@ impl Lock {
         if self.state.load() != IDLE && !self.faulted() {
             return false;
         }
-        self.next.store(0);
-        let before = self.last(self.tail.compare_swap(0, self.me));
+        let word = self.tail;
+        // One that is tried again and again in vain is not to fill a log.
+        if word.world().logs() && !logged::tells(self.call, 0, || word.fetch() == 0) {
+            return false;
+        }
+        logged::assign(&self.next, 0);
+        let before = self.last(self.update_tail(Update::CompareSwap(0), self.me));
         if before == 0 {
-            self.state.store(HOLDING);
+            logged::assign(&self.state, HOLDING);
         } else {
             require(self.call, Pe(before as u32 - 1), IN_QUEUE);
         }
@@ -172,18 +196,18 @@ impl Lock {
             IDLE => misuse(self.call, "this PE does not hold the lock"),
             // A death ended the wait for it.
             WAITING => return,
-            _ => self.state.store(IDLE),
+            _ => logged::assign(&self.state, IDLE),
         }
-        if self.next.load() == 0 {
-            if self.last(self.tail.compare_swap(self.me, 0)) == self.me {
+        let mut next = logged::look(self.call, &self.next);
+        if next == 0 {
+            if self.last(self.update_tail(Update::CompareSwap(self.me), 0)) == self.me {
                 return;
             }
             // Somebody is behind, and about to say so.
-            self.wait_for_next();
+            next = self.wait_for_next();
         }
-        let next = self.next.load();
         if next != 0 {
-            self.of(next, STATE_AT).store(HOLDING);
+            change_word(self.call, self.of(next, STATE_AT), Update::Store, HOLDING);
         }
     }
 }

@@ -7,8 +7,10 @@
 use raidshmem_segment::update::Update;
 
 use super::memory::address::{In, Sym};
-use super::memory::rma;
+use super::memory::atomic::change_word;
+use super::memory::elements::put_elements;
 use super::memory::word::Word;
+use super::memory::{logged, rma};
 use crate::pgas::stream::Target;
 
 /// What is done with which signal word.
@@ -36,11 +38,19 @@ pub fn put(
     pe: Target,
 ) {
     let word = signal.on(call, pe);
-    rma::put(call, dest, source, bytes, pe);
-    word.after_puts().change(signal.how, signal.value);
+    match word.world().logs() {
+        true => put_elements(call, dest, source, bytes, pe),
+        false => rma::put(call, dest, source, bytes, pe),
+    }
+    change_word(call, word.after_puts(), signal.how, signal.value);
 }
 
 /// Signals, without waiting for it.
 pub fn send(call: &'static str, signal: Signal, pe: Target) {
-    signal.on(call, pe).change(signal.how, signal.value);
+    change_word(call, signal.on(call, pe), signal.how, signal.value);
+}
+
+/// The value of an own signal word.
+pub fn fetch(call: &'static str, word: Sym<u64>) -> u64 {
+    logged::look(call, &Word::own(call, "sig_addr", word))
 }

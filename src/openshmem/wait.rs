@@ -47,10 +47,9 @@ impl Cmp {
 pub fn until<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> T {
     let word = Word::own(call, "ivar", ivar);
     if logged::applies() {
-        let with = value.bits() ^ (cmp as u64) << 56;
         let holds = |seen: u64| cmp.holds(T::of(seen), value);
         let wait = || until_now(call, &word, (cmp, value)).bits();
-        return T::of(logged::wait::<T>(call, &word, with, holds, wait));
+        return T::of(logged::wait(call, &word, with(value, cmp), holds, wait));
     }
     until_now(call, &word, (cmp, value))
 }
@@ -74,5 +73,15 @@ fn until_now<T: Bits>(call: &'static str, word: &Word, (cmp, value): (Cmp, T)) -
 pub fn test<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> bool {
     let word = Word::own(call, "ivar", ivar);
     word.world().waits(); // again and again, perhaps
-    cmp.holds(T::of(word.load()), value) || word.world().lets_go()
+    let look = || cmp.holds(T::of(word.load()), value) || word.world().lets_go();
+    if !word.world().logs() {
+        return look();
+    }
+    let with = with(value, cmp).wrapping_add(word.place().offset() as u64);
+    logged::tells(call, with, look)
+}
+
+/// What a call is compared by.
+fn with<T: Bits>(value: T, cmp: Cmp) -> u64 {
+    value.bits() ^ (cmp as u64) << 56
 }

@@ -11,9 +11,18 @@ use raidshmem_segment::waits::Waiting;
 use super::bits::Bits;
 use super::check::bytes_of;
 use super::memory::address::Sym;
+use super::memory::logged;
 use super::memory::word::Word;
 use super::wait::Cmp;
 use crate::pgas::{self, World};
+
+type ToIndices<R> = fn(R) -> Vec<usize>;
+type OfIndices<R> = fn(Vec<usize>) -> R;
+
+/// One index or none as a list of them, and back; a list as itself.
+const ONE: (ToIndices<Option<usize>>, OfIndices<Option<usize>>) =
+    (|one| one.into_iter().collect(), |found| found.first().copied());
+const ALL: (ToIndices<Vec<usize>>, OfIndices<Vec<usize>>) = (|found| found, |found| found);
 
 /// A set of words of this PE and the condition on them: `than` says what each is compared with.
 pub struct WaitSet<F> {
@@ -53,13 +62,28 @@ impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
         self.released.get() || self.cmp.holds(T::of(word.load()), (self.than)(index))
     }
 
-    /// True if every word satisfies.
-    pub fn all(&self) -> bool {
+    /// What `find` finds; in a job with logs as indices, none if nothing satisfies.
+    fn answer<R>(
+        &self,
+        find: impl FnOnce() -> R,
+        (show, read): (impl Fn(R) -> Vec<usize>, impl Fn(Vec<usize>) -> R),
+    ) -> R {
+        if self.words.is_empty() || !self.world.logs() {
+            return find();
+        }
+        let mix = |with: u64, more: u64| with.wrapping_mul(0x100_0001).wrapping_add(more);
+        let of = |with, (index, word): &(usize, Word)| {
+            mix(mix(with, word.place().offset() as u64), (self.than)(*index).bits())
+        };
+        let with = self.words.iter().fold(self.cmp as u64, of);
+        read(logged::indices(self.call, with, || show(find())))
+    }
+
+    fn find_all(&self) -> bool {
         self.words.iter().all(|(index, word)| self.holds(*index, *word))
     }
 
-    /// The next satisfied word after the one given last.
-    pub fn any(&self) -> Option<usize> {
+    fn find_any(&self) -> Option<usize> {
         // Relaxed: only a hint where to start.
         let start = NEXT.load(Ordering::Relaxed) % self.words.len().max(1);
         let (before, after) = self.words.split_at(start);
@@ -69,10 +93,30 @@ impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
         Some(found)
     }
 
+    fn find_some(&self) -> Vec<usize> {
+        let held = self.words.iter().filter(|(index, word)| self.holds(*index, *word));
+        held.map(|(index, _)| *index).collect()
+    }
+
+    /// True if every word satisfies.
+    pub fn all(&self) -> bool {
+        let yes = |yes: bool| if yes { vec![0] } else { Vec::new() };
+        self.answer(|| self.find_all(), (yes, |found: Vec<usize>| !found.is_empty()))
+    }
+
+    /// The next satisfied word after the one given last.
+    pub fn any(&self) -> Option<usize> {
+        self.answer(|| self.find_any(), ONE)
+    }
+
     /// Shows the satisfied words to `give`, and counts them.
     pub fn some(&self, give: &impl Fn(usize, usize)) -> usize {
-        let held = self.words.iter().filter(|(index, word)| self.holds(*index, *word));
-        held.enumerate().map(|(at, (index, _))| give(at, *index)).count()
+        self.give(self.answer(|| self.find_some(), ALL), give)
+    }
+
+    fn give(&self, found: Vec<usize>, give: &impl Fn(usize, usize)) -> usize {
+        found.iter().enumerate().for_each(|(at, &index)| give(at, index));
+        found.len()
     }
 
     /// Waits for `ready`. After a death it is asked once more, and then finds all satisfied.
@@ -99,16 +143,22 @@ impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
 
     /// Waits until every word satisfies.
     pub fn wait_all(&self) {
-        self.wait(|set| set.all().then_some(()));
+        let nothing = (|()| Vec::new(), |_| ());
+        let wait = || {
+            self.wait(|set| set.find_all().then_some(()));
+        };
+        self.answer(wait, nothing);
     }
 
     /// Waits for one that satisfies; none of an empty set.
     pub fn wait_any(&self) -> Option<usize> {
-        self.wait(|set| set.any())
+        self.answer(|| self.wait(|set| set.find_any()), ONE)
     }
 
     /// Waits until there are some, and shows them as [`WaitSet::some`] does.
     pub fn wait_some(&self, give: &impl Fn(usize, usize)) -> usize {
-        self.wait(|set| Some(set.some(give)).filter(|count| *count > 0)).unwrap_or(0)
+        let found = |set: &Self| Some(set.find_some()).filter(|found| !found.is_empty());
+        let wait = || self.wait(found).unwrap_or_default();
+        self.give(self.answer(wait, ALL), give)
     }
 }

@@ -4,7 +4,7 @@
 //! then the PE is in the faulted state, and what the call did not do is undone by the restart.
 //!
 //! Invariants: `World::base` of a PE is null exactly while it is out of reach of loads and stores;
-//! an engine is connected to the incarnations of the view that was last given to `refresh`.
+//! an engine knows the incarnations of the view that was last given to `refresh`.
 
 #![forbid(unsafe_code)]
 
@@ -266,7 +266,7 @@ impl World {
         }
     }
 
-    /// Connects to the far PEs that are alive in `view`.
+    /// Tells the engine the far PEs that are alive in `view`; it connects when they are used.
     pub(super) fn connect(&self, view: &View) {
         let Some(far) = &self.comm.far else { return };
         for (pe, link) in lock(&far.links).iter_mut().enumerate() {
@@ -283,7 +283,7 @@ impl World {
             if let Some((known, address)) = &link.address
                 && *known == wanted
             {
-                info!("connects to PE {pe}, incarnation {wanted}");
+                info!("PE {pe} is incarnation {wanted}");
                 match far.engine.connect(Pe::of(pe), wanted, address) {
                     Ok(()) => link.connected = Some(wanted),
                     Err(error) => {

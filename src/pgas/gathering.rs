@@ -44,10 +44,9 @@ impl World {
         let place = Remote { pe: self.me(), at: 0, block: (0, 0) };
         let record = World::record(Kind::Meeting, &call, place, what);
         let number = if self.local.way() == CallWay::Replayed {
-            match self.meeting_replayed(&record) {
-                Some(number) => number,
-                None => return Met::Cut,
-            }
+            let Some(number) = self.meeting_replayed(&record) else { return Met::Cut };
+            self.catch_up(); // at the end of the log others may need this PE before they come
+            number
         } else {
             self.come_to(record, what)
         };
@@ -58,7 +57,7 @@ impl World {
         match parts {
             Some((parts, time)) => {
                 if self.local.way() == CallWay::Replayed {
-                    self.apply(Some(time));
+                    self.apply(time);
                 }
                 Met::Together(parts)
             }

@@ -4,8 +4,9 @@
 //! ```text
 //! put      a record, then a look at the target: reached (carried out), away (left in the log), or
 //!          on its way back (waited for)
+//! atomic   the same, with what was found; who asks for that waits (`atomics.rs`)
 //! get      waited for until the other is reached; then a record of what was read
-//! wait     a record of what was found, and when
+//! wait     a record of what was found, and when; tests, and what the program draws: `answers.rs`
 //! meeting  a barrier or a collective: a record of what this PE brings, and a word that it has
 //!          come. What comes out each PE works out from the records of all (`gathering.rs`)
 //! other    not logged: it speaks against going back alone until the next checkpoint
@@ -15,31 +16,28 @@
 //! it in the call that finds it, and see no fault. They join it when they meet at the next
 //! checkpoint; up to then any of them may say that all go back.
 //!
-//! Invariants: a record is in the log before its operation shows; the clock of a PE is the
-//! machine's, and each record has a later time than the one before.
+//! Invariant: a record is in the log before its operation shows.
 //!
 //! Left out: the calls of a substitute (`replay.rs`), and how it begins (`recovery/alone.rs`).
 
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{Ordering, fence};
-use std::time::Duration;
 
 use raidshmem_codec::crc::Hasher;
 use raidshmem_core::message::PeMessage;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::view::State as Life;
-use raidshmem_segment::log::{Carried, Kind, Log, Record, Stage, Word, bytes_for};
+use raidshmem_segment::log::{Carried, Kind, Log, Stage, Word};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::lock;
+use tracing::info;
 
 use super::World;
 use super::complain::complain;
 use super::world::local::{Book, CallWay};
 
-/// Smallest limit that is chosen for a program.
-const LEAST: u64 = 1 << 20;
 /// The place of a checkpoint call of an interval that began otherwise.
 pub(crate) const NO_SITE: u64 = 1;
 
@@ -53,7 +51,7 @@ pub struct Call {
 }
 
 impl Call {
-    fn digest(&self) -> u64 {
+    pub(super) fn digest(&self) -> u64 {
         let mut hasher = Hasher::new();
         hasher.update(self.name.as_bytes());
         u64::from(hasher.finish()) << 32 ^ self.with.wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -71,12 +69,16 @@ pub struct Remote {
     pub block: (usize, usize),
 }
 
-/// What becomes of a put.
+/// What becomes of an operation on another PE.
 pub(super) enum Delivery {
     /// It is carried out now.
     CarryOut,
-    /// The target takes it from the log, or has.
+    /// The target takes it from the log.
     Leave,
+    /// The target has taken it from the log.
+    TakenOver,
+    /// All go back.
+    Cut,
 }
 
 impl World {
@@ -106,6 +108,8 @@ impl World {
             book.met = 0;
         }
         self.tell_of_overflow(book.need, interval);
+        self.local.touched.fetch_max(book.tail as u64, Ordering::Relaxed);
+        info!("logged {} bytes in {} records up to checkpoint {interval}", book.tail, book.records);
         log.clear((era, interval.0), site);
         let (met, time) = (book.met, book.time);
         *book = Book { met, time, seen: vec![None; self.n_pes()], ..Book::default() };
@@ -128,23 +132,6 @@ impl World {
             let relaxed = Ordering::Relaxed;
             let (era, site) = (self.local.era.load(relaxed), self.local.site.load(relaxed));
             self.begin_log(era, number, site);
-        }
-    }
-
-    pub(super) fn limit(&self, log: &Log) -> u64 {
-        let live = self.segments.layout().heap_len as u64;
-        let limit = self.settings.log_limit.unwrap_or((live / 4).max(LEAST));
-        limit.min(log.room() as u64)
-    }
-
-    fn tell_of_overflow(&self, need: u64, interval: CheckpointNumber) {
-        let limit = self.local.limit.load(Ordering::Relaxed);
-        if need > limit && !self.local.said.swap(true, Ordering::Relaxed) {
-            let me = self.me();
-            complain(&format!(
-                "the log of PE {me} needed {need} bytes up to checkpoint {interval}, more than \
-                 SHMEM_FT_LOG_LIMIT={limit}: a loss took all PEs back meanwhile"
-            ));
         }
     }
 
@@ -191,15 +178,6 @@ impl World {
         }
     }
 
-    fn leave_no_records(&self, book: &mut Book, why: &str) {
-        if !book.bare {
-            let log = self.own_log();
-            log.set(Word::BareFrom, self.meeting(book.met + 1));
-            log.set_against(why);
-            book.bare = true;
-        }
-    }
-
     // ---- views --------------------------------------------------------------------------------
 
     /// True if a PE was lost, and all go back. Adopts a view in which the lost go back alone.
@@ -239,61 +217,6 @@ impl World {
         self.local.set_way(CallWay::Plain);
     }
 
-    // ---- records ------------------------------------------------------------------------------
-
-    /// A later time than any before.
-    pub(super) fn tick(&self, book: &mut Book) -> u64 {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32).as_nanos() as u64;
-        book.time = now.max(book.time + 1);
-        book.time
-    }
-
-    /// Writes a record; where it begins. None if there is no room.
-    pub(super) fn append(
-        &self,
-        book: &mut Book,
-        mut record: Record,
-        payload: &[u8],
-    ) -> Option<usize> {
-        let need = bytes_for(payload.len());
-        let limit = self.local.limit.load(Ordering::Relaxed);
-        book.need += need as u64;
-        let fits = book.tail as u64 + need as u64 <= limit && u32::try_from(payload.len()).is_ok();
-        if !fits && !book.bare {
-            let bytes = book.need;
-            self.leave_no_records(book, &Reason::Overflow { bytes }.to_string());
-        }
-        if book.bare {
-            if self.own_log().get(Word::Need) < book.need {
-                self.own_log().set(Word::Need, book.need);
-            }
-            return None;
-        }
-        let (log, from) = (self.own_log(), book.tail);
-        record.time = self.tick(book);
-        self.segments.write_own(log.payload(from), payload);
-        log.append(from, &record);
-        book.tail = from + need;
-        Some(from)
-    }
-
-    /// The record of an operation on a place.
-    pub(super) fn record(kind: Kind, call: &Call, place: Remote, payload: &[u8]) -> Record {
-        let mut hasher = Hasher::new();
-        hasher.update(payload);
-        Record {
-            kind,
-            target: place.pe.0,
-            time: 0,
-            at: place.at as u64,
-            block: (place.block.0 as u32, place.block.1 as u64),
-            len: payload.len() as u32,
-            crc: hasher.finish(),
-            digest: call.digest(),
-        }
-    }
-
     // ---- one-sided ----------------------------------------------------------------------------
 
     /// True if PE `pe` is reached: its process lives, and has caught up.
@@ -305,7 +228,7 @@ impl World {
     }
 
     /// Waits until PE `pe` is reached. False if all go back.
-    fn await_reached(&self, call: &'static str, pe: Pe) -> bool {
+    pub(super) fn await_reached(&self, call: &'static str, pe: Pe) -> bool {
         let mut cut = false;
         if !self.is_reached(pe) {
             self.wait_raw(
@@ -339,19 +262,24 @@ impl World {
     ) {
         match self.way_to(call, pe, from) {
             Delivery::CarryOut => {
+                let log = self.own_log();
+                from.into_iter().for_each(|from| log.set_state(from, Carried::Underway));
                 carry_out();
+                from.into_iter().for_each(|from| log.set_state(from, Carried::Done));
                 self.segments.ring(pe);
-                from.into_iter().for_each(|from| self.own_log().set_state(from, Carried::Done));
-                self.own_log().word(Word::Flight).store(0, Ordering::Release);
+                log.word(Word::Flight).store(0, Ordering::Release);
             }
-            Delivery::Leave => {}
+            Delivery::TakenOver => {
+                from.into_iter().for_each(|from| self.own_log().set_state(from, Carried::Done));
+            }
+            Delivery::Leave | Delivery::Cut => {}
         }
     }
 
     /// Looks at the target after the record was shown. Carried out is what began while the word of
     /// the flight was set: who finds the target dead and that word clear knows that no bytes of
     /// this PE are on their way there.
-    fn way_to(&self, call: &'static str, pe: Pe, from: Option<usize>) -> Delivery {
+    pub(super) fn way_to(&self, call: &'static str, pe: Pe, from: Option<usize>) -> Delivery {
         let log = self.own_log();
         let drains = || {
             let member = self.members.member(pe);
@@ -370,10 +298,10 @@ impl World {
                 if !self.all_go_back() {
                     self.say_all_go_back(&log.against());
                 }
-                return Delivery::Leave;
+                return Delivery::Cut;
             };
             if self.all_go_back() {
-                return Delivery::Leave;
+                return Delivery::Cut;
             }
             if !drains() && !self.is_reached(pe) {
                 log.set_state(from, Carried::Logged);
@@ -386,8 +314,7 @@ impl World {
             // The target may have looked between the record and the look of this PE.
             Some(from) if self.has_taken(pe, from) => {
                 log.set(Word::Flight, 0);
-                log.set_state(from, Carried::Done);
-                Delivery::Leave
+                Delivery::TakenOver
             }
             _ => Delivery::CarryOut,
         }
@@ -408,27 +335,37 @@ impl World {
         }
     }
 
+    /// Reads from PE `pe` when that is reached, and still is when all is read. None if all go back.
+    pub(super) fn read_there<T>(
+        &self,
+        call: &'static str,
+        pe: Pe,
+        mut read: impl FnMut() -> T,
+    ) -> Option<T> {
+        loop {
+            if !self.await_reached(call, pe) {
+                return None;
+            }
+            let member = self.members.member(pe);
+            let found = read();
+            fence(Ordering::SeqCst); // read before the second look
+            if self.is_reached(pe) && self.members.member(pe) == member {
+                return Some(found);
+            }
+        }
+    }
+
     /// Gets bytes, which `read` copies from there. False if all go back.
     pub fn get_logged(
         &self,
         call: Call,
         place: Remote,
-        mut read: impl FnMut() -> Vec<u8>,
+        read: impl FnMut() -> Vec<u8>,
     ) -> Option<Vec<u8>> {
         if self.local.way() == CallWay::Replayed {
             return self.get_replayed(call, place);
         }
-        let bytes = loop {
-            if !self.await_reached(call.name, place.pe) {
-                return None;
-            }
-            let member = self.members.member(place.pe);
-            let bytes = read();
-            fence(Ordering::SeqCst); // read before the second look
-            if self.is_reached(place.pe) && self.members.member(place.pe) == member {
-                break bytes;
-            }
-        };
+        let bytes = self.read_there(call.name, place.pe, read)?;
         let record = World::record(Kind::Get, &call, Remote { at: place.at, ..place }, &bytes);
         self.append(&mut lock(&self.local.book), record, &bytes);
         Some(bytes)

@@ -6,25 +6,29 @@
 //!
 //! ```text
 //! put      done there: skipped; in doubt, or left in the log: made again
+//! atomic   what it found, and what others did until then is applied (`atomics.rs`)
 //! get      the bytes of the log
-//! wait     what others put until then is applied, and the word holds what it held
-//! meeting  what others put until then is applied; what comes out follows from what all brought
+//! wait     what others did until then is applied, and the word holds what it held
+//! meeting  what others did until then is applied; what comes out follows from what all brought
 //! ```
 //!
 //! At the end of the log the substitute looks at the logs of the others for the last time, and is
-//! reached from then on.
+//! reached from then on. If that end is a meeting it does so before it waits there: others may need
+//! it before they come.
 //!
 //! Invariants: what others put is applied in the order of their times, once; a call that differs
 //! changes nothing, and all go back.
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use raidshmem_core::message::ProgressReport;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::decide::{Finding, Reason};
-use raidshmem_segment::log::{Carried, Kind, Located, Record, Stage, Word};
+use raidshmem_segment::log::{Carried, Kind, Located, Log, Record, Stage, Word};
 use raidshmem_segment::update::{Change, Update, WordAt};
 use raidshmem_sys::lock;
 use tracing::info;
@@ -33,16 +37,28 @@ use super::World;
 use super::local::{Call, Remote};
 use super::world::local::CallWay;
 
+/// Where the next call in the own log is, from `at` on.
+fn past_taken(log: &Log, mut at: usize) -> usize {
+    while let Some(found) = log.read(at).filter(|found| found.record.kind == Kind::Taken) {
+        at = found.next;
+    }
+    at
+}
+
 impl World {
     /// This process goes on from the checkpoint with the log of its predecessor.
     pub(crate) fn begin_replay(&self) {
         let log = self.own_log();
         let mut book = lock(&self.local.book);
-        let (mut at, mut meetings) = (0, 0);
-        while let Some(found) = log.read(at) {
-            meetings += u64::from(found.record.kind == Kind::Meeting);
-            book.last = if found.record.kind == Kind::Meeting { Some(at) } else { book.last };
-            at = found.next;
+        let (mut at, mut meetings, mut taken) = (0, 0, BTreeMap::new());
+        while let Some(Located { record, next, .. }) = log.read(at) {
+            if record.kind == Kind::Meeting {
+                (meetings, book.last) = (meetings + 1, Some(at));
+            }
+            if record.kind == Kind::Taken {
+                taken.insert((Pe(record.target), record.at as usize), record.block.1);
+            }
+            at = next;
         }
         self.local.era.store(log.get(Word::Era), Ordering::Relaxed);
         self.local.limit.store(self.limit(&log), Ordering::Relaxed);
@@ -53,6 +69,7 @@ impl World {
         book.seen = vec![None; self.n_pes()];
         let replay = &mut book.replay;
         (replay.end, replay.next) = (at, vec![0; self.n_pes()]);
+        (replay.at, replay.taken) = (past_taken(&log, 0), taken);
         replay.begun = Some(std::time::Instant::now());
         drop(book);
         self.local.set_way(CallWay::Replayed);
@@ -61,15 +78,21 @@ impl World {
     }
 
     /// The next record if the call is of that; None if it is of another, and all go back.
-    fn next(&self, record: &Record) -> Option<Located> {
+    pub(super) fn next(&self, record: &Record) -> Option<Located> {
         let log = self.own_log();
         let mut book = lock(&self.local.book);
         let found = log.read(book.replay.at).filter(|_| book.replay.at < book.replay.end);
         let is_same = |found: &Located| Record { time: record.time, ..found.record } == *record;
         let found = found.filter(is_same);
         if let Some(found) = found {
-            book.replay.at = found.next;
-            book.replay.calls += 1;
+            let replay = &mut book.replay;
+            let again = found.record.kind == Kind::Answer;
+            if again && replay.repeated < log.repeats(found.from) {
+                replay.repeated += 1;
+            } else {
+                (replay.at, replay.repeated) = (past_taken(&log, found.next), 0);
+            }
+            replay.calls += 1;
         }
         drop(book);
         if found.is_none() {
@@ -79,7 +102,12 @@ impl World {
     }
 
     /// The same where what was found counts as it stands in the log.
-    fn next_of(&self, kind: Kind, call: &Call, place: Remote) -> Option<(Located, Vec<u8>)> {
+    pub(super) fn next_of(
+        &self,
+        kind: Kind,
+        call: &Call,
+        place: Remote,
+    ) -> Option<(Located, Vec<u8>)> {
         let payload = self.brought_before();
         let found = self.next(&World::record(kind, call, place, &payload))?;
         Some((found, payload))
@@ -106,6 +134,7 @@ impl World {
         let Some(found) = self.next(&World::record(Kind::Put, &call, place, bytes)) else { return };
         let done = self.own_log().state(found.from) == Carried::Done;
         if place.pe == self.me() {
+            self.assigns_blocks(&found.record, bytes.len());
             carry_out();
         } else if !done && !self.has_taken(place.pe, found.from) {
             self.deliver(call.name, place.pe, Some(found.from), carry_out);
@@ -126,9 +155,11 @@ impl World {
         holds: impl Fn(u64) -> bool,
     ) -> Option<u64> {
         let (found, payload) = self.next_of(Kind::Wait, &call, place)?;
-        self.apply(Some(found.record.time + 1));
+        self.apply(found.record.time + 1);
         let value = payload.try_into().map_or(0, u64::from_ne_bytes);
-        if !holds(value) || !holds(self.own_word(place, value)) {
+        // What others change atomically may have gone on meanwhile.
+        let goes_on = lock(&self.local.book).replay.changed.contains(&place.at);
+        if !holds(value) || !goes_on && !holds(self.own_word(place, value)) {
             self.take_all_back(&Reason::Differs);
             return None;
         }
@@ -158,41 +189,95 @@ impl World {
         }
     }
 
-    /// Applies what others put here, all of it or what is older than `until`.
-    pub(super) fn apply(&self, until: Option<u64>) {
+    /// Applies what others did here before `until`.
+    pub(super) fn apply(&self, until: u64) {
+        self.apply_while(|pe, found| {
+            found.record.time < until
+                && self.happened_here(pe, found)
+                && self.carry_out_here(pe, found)
+        });
+    }
+
+    /// Applies all, in the end what nobody has carried out. False if that may have happened.
+    fn apply_all(&self) -> bool {
+        self.apply_while(|pe, found| {
+            self.happened_here(pe, found) && self.carry_out_here(pe, found)
+        });
+        let mut known = true;
+        self.apply_while(|pe, found| {
+            known &= match found.record.kind {
+                Kind::Atomic => self.take_over(pe, found),
+                _ => self.carry_out_here(pe, found),
+            };
+            known
+        });
+        known
+    }
+
+    /// Bytes are the same however often they are put. An atomic operation happened if it found
+    /// something.
+    fn happened_here(&self, pe: Pe, found: &Located) -> bool {
+        found.record.kind == Kind::Put || self.found_here(pe, found.from).is_some()
+    }
+
+    /// Hands what others did here to `apply` in the order of their times: of each PE as long as
+    /// that says that it was applied.
+    fn apply_while(&self, mut apply: impl FnMut(Pe, &Located) -> bool) {
         let mut next = std::mem::take(&mut lock(&self.local.book).replay.next);
         let me = self.me();
-        let first = |pe: Pe, at: &mut usize| {
+        let head = |pe: Pe, at: &mut usize| {
             let log = self.log_of(pe);
             loop {
                 let found = log.read(*at)?;
-                if found.record.kind == Kind::Put && found.record.target == me.0 {
-                    return Some(found).filter(|f| until.is_none_or(|t| f.record.time < t));
+                let Record { kind, target, .. } = found.record;
+                if matches!(kind, Kind::Put | Kind::Atomic) && target == me.0 {
+                    return Some(found);
                 }
                 *at = found.next;
             }
         };
+        let mut others: Vec<Pe> = Pe::all(self.n_pes()).filter(|&pe| pe != me).collect();
         loop {
-            let others = Pe::all(self.n_pes()).filter(|&pe| pe != me);
-            let heads = others.filter_map(|pe| Some((pe, first(pe, &mut next[pe.at()])?)));
+            let heads = others.iter().filter_map(|&pe| Some((pe, head(pe, &mut next[pe.at()])?)));
             let Some((pe, found)) = heads.min_by_key(|(pe, found)| (found.record.time, *pe)) else {
                 break;
             };
-            self.carry_out_here(&found.record, &self.payload(pe, &found));
-            next[pe.at()] = found.next;
+            match apply(pe, &found) {
+                true => next[pe.at()] = found.next,
+                false => others.retain(|&other| other != pe),
+            }
         }
         lock(&self.local.book).replay.next = next;
     }
 
-    fn carry_out_here(&self, record: &Record, bytes: &[u8]) {
+    fn carry_out_here(&self, pe: Pe, found: &Located) -> bool {
+        let record = &found.record;
+        if record.kind == Kind::Atomic {
+            let old = self.found_here(pe, found.from);
+            old.into_iter().for_each(|old| self.change_here(pe, found, old));
+            return old.is_some();
+        }
+        let bytes = self.payload(pe, found);
+        self.assigns_blocks(record, bytes.len());
         let (block, step) = (record.block.0 as usize, record.block.1 as usize);
         for (nth, block) in bytes.chunks(block.max(1)).enumerate() {
             self.segments.write_own(record.at as usize + nth * step, block);
         }
+        true
+    }
+
+    /// A put assigns own bytes, in blocks.
+    fn assigns_blocks(&self, record: &Record, bytes: usize) {
+        let (block, step) = ((record.block.0 as usize).max(1), record.block.1 as usize);
+        if bytes > 0 && !lock(&self.local.book).replay.edges.is_certain() {
+            for nth in 0..bytes.div_ceil(block) {
+                self.assigns(record.at as usize + nth * step, block);
+            }
+        }
     }
 
     /// At the end of the log: takes over what others left in theirs, and is reached from then on.
-    fn catch_up(&self) {
+    pub(super) fn catch_up(&self) {
         let (at, end) = {
             let book = lock(&self.local.book);
             (book.replay.at, book.replay.end)
@@ -202,19 +287,25 @@ impl World {
         }
         let (log, incarnation) = (self.own_log(), self.members.incarnation().0);
         log.set_stage(incarnation, Stage::Draining);
-        self.apply(None);
+        let known = self.apply_all();
         let next = std::mem::take(&mut lock(&self.local.book).replay.next);
         for (pe, &to) in Pe::all(self.n_pes()).zip(&next) {
             log.take(pe, to as u64);
         }
         let view = self.members.view();
         self.members.work_in(view.number);
+        let mut book = lock(&self.local.book);
+        book.replay.took = book.replay.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        drop(book);
         self.local.set_way(CallWay::Logged);
         log.set_stage(incarnation, Stage::Direct);
         let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
         others.for_each(|pe| self.segments.wake(pe));
         info!("has caught up in view {}", view.number);
-        if let Some(why) = self.findings() {
+        let doubt = (!known).then_some(Reason::InDoubt).or(self.uncertain());
+        if let Some(why) = doubt {
+            self.take_all_back(&why);
+        } else if let Some(why) = self.findings() {
             self.say_all_go_back(&why);
         }
     }
@@ -233,15 +324,10 @@ impl World {
     /// This PE went back alone, and has met the others since.
     pub(super) fn report_replay(&self) {
         let replay = std::mem::take(&mut lock(&self.local.book).replay);
-        if let Some(begun) = replay.begun {
+        if replay.begun.is_some() {
             let (pe, number) = (self.me(), self.store.agreed());
-            let micros = begun.elapsed().as_micros() as u64;
-            self.members.report(ProgressReport::Replayed {
-                pe,
-                number,
-                micros,
-                calls: replay.calls,
-            });
+            let (micros, calls) = (replay.took.as_micros() as u64, replay.calls);
+            self.members.report(ProgressReport::Replayed { pe, number, micros, calls });
         }
     }
 }

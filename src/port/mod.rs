@@ -33,7 +33,7 @@ use raidshmem_segment::words::Barrier;
 use tracing::info;
 
 use crate::checkpoint;
-use crate::checkpoint::{delta, pages, since};
+use crate::checkpoint::{aside, delta, pages, since};
 use crate::pgas::{Fault, World};
 use crate::recovery::rebuild;
 
@@ -387,7 +387,10 @@ impl<'a> RealMemory<'a> {
             Op::ShowCall => self.show_call(driver),
             Op::Quiet => world.quiet_all(),
             Op::Describe => self.describe(number),
-            Op::Prepare => checkpoint::prepare(world, protection, self.len),
+            Op::Prepare => {
+                aside::keep(world, protection, number);
+                checkpoint::prepare(world, protection, self.len);
+            }
             Op::Compare => {
                 let changes = delta::compare(world, protection, self.covered(), number);
                 self.changes = Some(changes);

@@ -38,6 +38,8 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
         return false;
     }
     world.refresh(&view);
+    // The predecessor wrote nowhere any more; who waits for it to have written goes on.
+    world.segments.own().log(world.n_pes()).set(Word::Flight, 0);
     match look(world, protection, site) {
         Ok((number, len)) => {
             await_quiet(world);
@@ -46,6 +48,7 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
             }
             world.store.set_agreed(number);
             world.begin_anew();
+            world.timing.went_back_alone();
             world.begin_replay();
             true
         }
@@ -89,17 +92,18 @@ fn look(
     Ok((number, len))
 }
 
-/// True if the dead may or may not have stored a word that another PE may have seen, and used up.
+/// True if the dead may or may not have changed a word that another PE may have seen, and used up.
 fn is_in_doubt(world: &World) -> bool {
     let log = world.segments.own().log(world.n_pes());
     let (mut at, mut doubt) = (0, false);
     while let Some(found) = log.read(at) {
         let record = found.record;
         let word = matches!(record.len, 1 | 2 | 4 | 8) && record.at % u64::from(record.len) == 0;
-        doubt |= record.kind == Kind::Put
-            && word
-            && record.target != world.me().0
-            && log.state(at) == Carried::Begun;
+        let exact = match record.kind {
+            Kind::Put => word && record.target != world.me().0,
+            kind => kind == Kind::Atomic,
+        };
+        doubt |= exact && log.state(at) == Carried::Underway;
         at = found.next;
     }
     doubt

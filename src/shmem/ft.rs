@@ -87,6 +87,20 @@ pub fn restart_pes(shmem: &mut Shmem) {
     faults::restart_pes();
 }
 
+/// A value that the program has drawn by itself, from a clock, as a random number, or as input: it
+/// is kept where lost PEs go back alone, and a PE that goes back gets what it drew before.
+///
+/// ```
+/// let shmem = raidshmem::Shmem::init();
+/// let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+/// let seconds = raidshmem::ft::event(&shmem, now.map_or(0, |now| now.as_secs()));
+/// # let _ = seconds;
+/// ```
+pub fn event<T: Symmetric>(_shmem: &Shmem, mut drawn: T) -> T {
+    faults::event(bytemuck::bytes_of_mut(&mut drawn));
+    drawn
+}
+
 /// True in an original PE, false in a substitute.
 pub fn algo_init(_shmem: &Shmem) -> bool {
     faults::algo_init()

@@ -16,6 +16,10 @@ use super::roles::{ADDED, COUNTER, HAMMERED, SWAPPED, rounds};
 
 /// From here on heaps are for bytes.
 const BULK: usize = 1 << 20;
+/// Peers that are used for the first time, and as many that die then.
+const FIRST_USES: u64 = 6;
+/// Threads that use one at the same time.
+const THREADS: u64 = 4;
 /// More than any queue holds.
 const PRESSURE: u64 = 5000;
 
@@ -45,6 +49,8 @@ pub fn conform(bench: &mut dyn Bench, seed: u64) {
     adding(bench);
     case("a stale incarnation");
     stale(bench);
+    case("the first use");
+    first_use(bench, seed);
     case("deaths");
     deaths(bench, seed, |_| true);
     case("a new incarnation");
@@ -318,6 +324,78 @@ fn stale(bench: &mut dyn Bench) {
     bench.killer()();
     bench.node().view.bury(bench.other(), Incarnation(bench.incarnation()));
     bench.replace();
+}
+
+/// The first use of a connection makes it, by whichever of several threads. A peer that has died
+/// unused, or dies meanwhile, is lost as any other.
+fn first_use(bench: &mut dyn Bench, seed: u64) {
+    let mut random = Random::new(seed);
+    for round in 0..FIRST_USES {
+        bench.replace();
+        used_first(bench, (seed + round) * THREADS);
+        if bench.loses() {
+            bench.replace();
+            let wait = random.below(4000) as u64 * (round % 3); // dead already in every third
+            dies_at_first(bench, Duration::from_micros(wait));
+        }
+    }
+    bench.replace();
+}
+
+/// Calls `body` in several threads, each with its number.
+fn in_threads(body: impl Fn(u64) + Sync) {
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let body = &body;
+            scope.spawn(move || body(thread));
+        }
+    });
+}
+
+/// Threads use a new peer at once: each by a put and an update.
+fn used_first(bench: &dyn Bench, first: u64) {
+    let (engine, pe, memory) = (&bench.node().engine, bench.other(), bench.memory());
+    let before = read(memory, COUNTER, 8);
+    in_threads(|thread| {
+        let from = &(first + thread).to_ne_bytes();
+        let put = Write { pe, offset: heap(BULK) + 8 * thread as usize, from };
+        engine.put(&[put]).expect("a living peer");
+        let counts = [ask(pe, COUNTER, Update::Add, 1)];
+        engine.update(&counts, &mut [0]).expect("a living peer");
+        engine.quiet(&[pe]).expect("a living peer");
+    });
+    assert_eq!(read(memory, COUNTER, 8), before + THREADS);
+    for thread in 0..THREADS {
+        assert_eq!(read(memory, BULK + 8 * thread as usize, 8), first + thread);
+    }
+}
+
+/// The same of one that is killed then: each thread is told, and others are not disturbed.
+fn dies_at_first(bench: &mut dyn Bench, wait: Duration) {
+    let dead = Lost { pe: bench.other(), incarnation: Incarnation(bench.incarnation()) };
+    let (kill, view) = (bench.killer(), Arc::clone(&bench.node().view));
+    let engine = &bench.node().engine;
+    let deed = std::thread::spawn(move || {
+        std::thread::sleep(wait);
+        kill();
+        std::thread::sleep(Duration::from_millis(20)); // till the view is there
+        view.bury(dead.pe, dead.incarnation);
+    });
+    in_threads(|thread| {
+        let offset = heap(BULK) + 8 * thread as usize;
+        let put = Write { pe: dead.pe, offset, from: &[1; 8] };
+        let begun = Instant::now();
+        let lost = loop {
+            assert!(begun.elapsed() < LONG, "nothing tells of the death");
+            if let Err(lost) = engine.put(&[put]).and_then(|()| engine.quiet(&[dead.pe])) {
+                break lost;
+            }
+        };
+        assert_eq!(lost, dead, "killed after {wait:?}");
+    });
+    deed.join().expect("it was killed");
+    let other = Write { pe: BYSTANDER, offset: heap(BULK), from: &[9; 64] };
+    engine.put(&[other]).and_then(|()| engine.quiet(&[BYSTANDER])).expect("it lives");
 }
 
 type Call = fn(&dyn Bench) -> Result<(), Lost>;

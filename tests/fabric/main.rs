@@ -57,6 +57,16 @@ fn contexts_complete_their_own_operations_over_every_fabric() {
     }
 }
 
+/// Of the path from the call to UCX and of UCX itself: no thread of a program waits for memory.
+#[test]
+fn puts_of_a_word_to_another_node_take_no_memory() {
+    if !has_ucx() {
+        return;
+    }
+    let job = Job::new(2).args(&["--nodes", "2", "--fabric", "ucx"]).mode("none");
+    litmus(job.program(&program("short"), &[]), "short: all as promised");
+}
+
 #[test]
 fn a_lost_process_and_a_lost_node_cost_no_byte() {
     for fabric in fabrics() {

@@ -160,7 +160,7 @@ fn start() -> String {
     let text = page(&csv);
     let (points, exponent): (Vec<&str>, Vec<&str>) =
         text.lines().partition(|line| !line.starts_with("exponent"));
-    let exponent = exponent.first().and_then(|line| line.split_once(',')).expect("exponent").1;
+    let exponent = exponent.first().and_then(|line| line.split(',').nth(1)).expect("exponent");
     let of = json(&csv.replace("start.csv", "context.json"));
     format!(
         "(machine: {}, exponent: {}, points: {})",

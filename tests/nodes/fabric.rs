@@ -1,5 +1,6 @@
 //! PEs of different hosts reach each other by the engine over UCX, and survive the loss of a host.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -23,6 +24,45 @@ fn transfers_and_order_are_as_promised_between_hosts() {
     let net = Net::new(2);
     let outcome = over_ucx(&net, &[1, 1]).program(&program("litmus"), &["apart"]).run();
     outcome.status(0).check(outcome.out.contains("all as promised"), "`all as promised` expected");
+}
+
+/// TCP connections of a process, by the kernel's tables.
+fn connections(pid: u32) -> usize {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/net/{name}"));
+    let of_namespace = read("tcp").expect("a table") + &read("tcp6").unwrap_or_default();
+    let established: BTreeSet<String> = of_namespace
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|words| words.get(3) == Some(&"01"))
+        .map(|words| format!("socket:[{}]", words[9]))
+        .collect();
+    let own = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").flatten();
+    let own = own.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    own.filter(|to| established.contains(&*to.to_string_lossy())).count()
+}
+
+/// A barrier meets a logarithm of the hosts, by one PE of each; the other knows its neighbours.
+#[test]
+fn a_ring_makes_no_more_connections_however_many_hosts_there_are() {
+    if !has_ucx() {
+        return;
+    }
+    for hosts in [4usize, 8] {
+        let net = Net::new(hosts);
+        let job = over_ucx(&net, &vec![2; hosts]).mode("none");
+        let mut run = job.program(&program("ring"), &[]).start();
+        let pids: Vec<u32> = (0..2 * hosts).map(|pe| run.pid_of(pe)).collect();
+        run.wait_for("ready");
+        let counts: Vec<usize> = pids.into_iter().map(connections).collect();
+        run.stop();
+        run.finish().status(0);
+        let rounds = hosts.ilog2() as usize;
+        for (pe, &count) in counts.iter().enumerate() {
+            let most = if pe % 2 == 0 { 2 * rounds + 2 } else { 2 };
+            assert!((1..=most).contains(&count), "{hosts} hosts, PE {pe}: {counts:?}");
+        }
+        println!("{hosts} hosts, connections of each PE: {counts:?}");
+    }
 }
 
 #[test]

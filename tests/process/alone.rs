@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 use super::support::jacobi::{self, SMALL, TINY};
 use super::support::{Job, Outcome, program, sample};
 
-const PES: usize = 3;
+pub const PES: usize = 3;
 /// What is said of a PE that went back alone.
-const ALONE: &str = "went back alone to checkpoint";
+pub const ALONE: &str = "went back alone to checkpoint";
 /// What is said where all go back.
-const ALL: &str = "all PEs go back: ";
+pub const ALL: &str = "all PEs go back: ";
 const RESUMED: &str = "all PEs resume from checkpoint";
 
 fn job(what: &[&str]) -> Job {
@@ -23,7 +23,7 @@ fn run(what: &[&str]) -> Outcome {
 }
 
 /// The line of a program that begins with a word, without it.
-fn said(outcome: &Outcome, word: &str) -> String {
+pub fn said(outcome: &Outcome, word: &str) -> String {
     let line = outcome.out.lines().find_map(|line| line.strip_prefix(word));
     outcome.check(line.is_some(), &format!("a line `{word}..` was expected"));
     line.unwrap_or_default().trim().to_owned()
@@ -48,7 +48,7 @@ fn right(outcome: &Outcome) {
 }
 
 #[track_caller]
-fn went_alone(outcome: &Outcome, losses: usize) {
+pub fn went_alone(outcome: &Outcome, losses: usize) {
     outcome.check(outcome.count(ALONE) == losses, "it should have gone back alone");
     outcome.check(outcome.count(ALL) + outcome.count(RESUMED) == 0, "nobody else should have");
 }
@@ -109,17 +109,36 @@ fn a_substitute_that_dies_in_its_replay_is_replaced_and_goes_back_alone() {
     }
 }
 
+/// Calls of the checkpoint that save nothing are in the log, too.
+#[test]
+fn a_pe_goes_back_past_calls_that_were_too_early_to_save() {
+    let per_round = without_a_loss().1 / 9;
+    for call in [per_round * 4 + 3, per_round * 7 + 11] {
+        let job = job(&["1", &call.to_string()]).env("SHMEM_FT_INTERVAL", "3600");
+        let outcome = job.run();
+        right(&outcome);
+        went_alone(&outcome, 1);
+    }
+}
+
+#[test]
+fn others_may_need_a_pe_before_they_come_to_the_barrier_that_it_died_in() {
+    let outcome = run(&["1", "0", "needed"]);
+    right(&outcome);
+    went_alone(&outcome, 1);
+}
+
 #[test]
 fn after_a_call_that_is_not_logged_all_go_back() {
-    // Round 5 is in the second interval; its last call is the atomic operation.
+    // Round 5 is in the second interval; its last call is the one that is not logged.
     let per_round = without_a_loss().1 / 9;
     let late = (per_round * 6 + 1).to_string();
-    let outcome = run(&["1", &late, "atomic"]);
+    let outcome = run(&["1", &late, "unlogged"]);
     outcome.status(0);
-    all_went(&outcome, "shmem_long_atomic_add, which is not logged");
+    all_went(&outcome, "shmem_ptr, which is not logged");
     // In the interval after it the PE goes back alone again.
     let later = (per_round * 7 + 8).to_string();
-    let outcome = run(&["1", &later, "atomic"]);
+    let outcome = run(&["1", &later, "unlogged"]);
     outcome.status(0);
     went_alone(&outcome, 1);
 }
@@ -133,6 +152,8 @@ fn when_the_log_is_full_all_go_back_and_the_bytes_are_said() {
     all_went(&outcome, "its log needs");
     let outcome = job(&["1", "0", "large"]).env("SHMEM_FT_LOG_LIMIT", "1M").run();
     outcome.status(0).says("more than SHMEM_FT_LOG_LIMIT=1048576");
+    outcome
+        .check(outcome.count("the log of PE 0 is full: it needs ") == 1, "once, when it is full");
     let outcome = job(&["1", &late, "large"]).env("SHMEM_FT_LOG_LIMIT", "8M").run();
     outcome.status(0);
     went_alone(&outcome, 1);

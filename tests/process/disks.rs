@@ -63,7 +63,7 @@ impl Disks {
         *all[0].iter().find(everywhere).expect("a set that all have")
     }
 
-    /// Begins a file of a set with another byte in its last tile.
+    /// Changes a bit in the last tile of a file of a set; the second time, back.
     fn damage(&self, node: usize, set: u64, name: &str) {
         let file = self.node(node).join(format!("set-{set}")).join(name);
         let mut bytes = fs::read(&file).expect("a file");
@@ -104,21 +104,28 @@ fn with_all_disks_nothing_is_rebuilt_and_nodes_and_mode_may_be_others() {
 }
 
 #[test]
-fn a_damaged_file_counts_as_lost() {
+fn a_damaged_tile_counts_as_lost_and_its_file_does_not() {
     let disks = Disks::fill("raid5");
     let set = disks.common();
     let given = format!("{}@{set}", disks.0.text());
     let resume = || disks.resume_at(&given, "raid5", &["--nodes", "4"]);
     disks.damage(1, set, "parity-1");
     resume().right_sum(LONG).says("parity-1: damaged: the checksum of tile");
+    disks.damage(1, set, "parity-1"); // it is as it was
     disks.damage(1, set, "pe-1");
     let outcome = resume();
     outcome.right_sum(LONG).says("pe-1: damaged: the checksum of tile").says("counts as lost");
     is_rebuilt(&outcome, 1);
-    // A second one is too much: all come to that once they have read.
+    // The same tile of another file is in another stripe: two damaged files, and one parity.
     disks.damage(2, set, "pe-2");
     let outcome = resume();
-    outcome.status(3).says("unrecoverable: group 0 lost PE 1, parity 1; not usable on PE 2");
+    outcome.right_sum(LONG).says("pe-1: damaged").says("pe-2: damaged");
+    is_rebuilt(&outcome, 1);
+    is_rebuilt(&outcome, 2);
+    // All of a third is too much: all come to that once they have read.
+    let third = disks.node(3).join(format!("set-{set}")).join("pe-3");
+    fs::remove_file(third).expect("removed");
+    resume().status(3).says("unrecoverable: group 0 lost PE");
 }
 
 #[test]
@@ -229,7 +236,15 @@ fn sets_of_nodes_are_listed_checked_and_deleted() {
     let (status, listed) = text(&["--verify"]);
     assert_eq!(status, Some(1), "{listed}");
     assert!(listed.contains(&format!("set {set} of node 3  not whole: ")), "{listed}");
+    // A node of a job before has an older checkpoint.
+    let old = disks.node(9).join("set-0");
+    fs::create_dir_all(&old).expect("a disk");
+    for name in ["manifest", "pe-3", "parity-3"] {
+        let from = disks.node(3).join(format!("set-{}", disks.sets(3).last().expect("a set")));
+        fs::copy(from.join(name), old.join(name)).expect("copied");
+    }
     let (status, _) = text(&["--prune", "1"]);
     assert_eq!(status, Some(0));
-    assert!((0..4).all(|node| disks.sets(node).len() == 1));
+    assert!((0..4).all(|node| disks.sets(node).len() <= 1) && !disks.node(9).exists());
+    disks.resume("raid5").right_sum(LONG).says("oshrun: begins from set ");
 }

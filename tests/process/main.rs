@@ -24,9 +24,11 @@
 //! - [`pages`]: huge pages for large heaps, with and without rights
 //! - [`placement`]: failure domains above the node
 //! - [`places`]: programs that call the checkpoint from several places
+//! - [`rebuilt`]: a job that begins from disk with another build of its program
 //! - [`recovery`]: a second loss at every step of a recovery
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
 //! - [`scrub`]: damage found and repaired in idle time
+//! - [`slow_disk`]: disks that are slower than checkpoints, and a disk that hangs
 //! - [`snapshots`]: two of them in turns
 //! - [`stall`]: waits that last, and those that never end
 //! - [`starve`]: checkpoints for which there is no memory
@@ -50,6 +52,7 @@ macro_rules! of_each_mode {
 }
 
 mod alone;
+mod alone_words;
 mod binding;
 mod calls;
 mod corrupt;
@@ -71,10 +74,12 @@ mod pages;
 mod placement;
 mod places;
 mod pool;
+mod rebuilt;
 mod recovery;
 mod report;
 mod residue;
 mod scrub;
+mod slow_disk;
 mod snapshots;
 mod stall;
 mod starve;

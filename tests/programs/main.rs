@@ -34,8 +34,16 @@ const FAMILIES: &[&str] = &[
 ];
 
 /// Applications, each with a checkpoint by which it is well under way on four PEs.
-const APPLICATIONS: &[(&str, u32)] =
-    &[("isort", 4), ("matmul", 4), ("transpose", 5), ("mandelbrot", 4), ("cg", 6), ("bfs", 5)];
+const APPLICATIONS: &[(&str, u32)] = &[
+    ("isort", 4),
+    ("matmul", 4),
+    ("transpose", 5),
+    ("mandelbrot", 4),
+    ("cg", 6),
+    ("bfs", 5),
+    ("himeno", 4),
+    ("hash", 4),
+];
 
 /// The rest of the program's last line after `name: ok`.
 #[track_caller]
@@ -113,8 +121,25 @@ fn applications_on_one_to_five_pes() {
             .map(|pes| ok(&Job::new(pes).program(&program, &[]).run(), name).to_owned())
             .collect();
         // These compute the same, however many compute it.
-        if ["matmul", "mandelbrot", "bfs"].contains(&name) {
+        if ["matmul", "mandelbrot", "bfs", "himeno"].contains(&name) {
             assert!(sums.iter().all(|sum| *sum == sums[0]), "{name}: {sums:?}");
+        }
+    }
+}
+
+/// All of what they call is logged.
+#[test]
+fn applications_come_to_the_same_sum_where_the_lost_pe_goes_back_alone() {
+    for &(name, checkpoint) in APPLICATIONS {
+        let program = build(C, name);
+        let job = || Job::new(4).mode("raid5").env("SHMEM_FT_ROLLBACK", "local");
+        let undisturbed = job().args(&["--verbose"]).program(&program, &[]).run();
+        let right = ok(&undisturbed, name);
+        for kill in [format!("1@{checkpoint}:before"), format!("0@{}:before", checkpoint + 1)] {
+            let outcome = job().args(&["--verbose"]).kill(&[&kill]).program(&program, &[]).run();
+            outcome.check(ok(&outcome, name) == right, &format!("the sum without a loss: {right}"));
+            outcome
+                .check(outcome.count("went back alone to checkpoint") == 1, "it goes back alone");
         }
     }
 }

@@ -135,6 +135,8 @@ fn access(symbol: &str, name: &str, of: &str, args: &[(&str, &str)]) -> Access {
         "In" => own(true, false),
         // The list of a restart is what a query gave.
         "Out" if symbol == "shmem_restart_pes" => own(true, false),
+        // What was drawn is kept, or replaced by what was drawn before.
+        "Out" if symbol == "shmemx_ft_event" => own(true, true),
         "Out" => own(false, true),
         "SymIn" => Access { reads: true, reads_remote: true, ..Access::default() },
         "Sym" if waits(symbol) && !name.starts_with("pSync") => own(true, false),

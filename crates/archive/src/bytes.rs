@@ -19,7 +19,7 @@ const END: usize = 4;
 const LARGEST: usize = 1 << 30;
 
 /// The version of all files of a set.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Which file a frame begins, and its version.
 #[derive(Debug, Clone, Copy)]
@@ -159,5 +159,27 @@ impl<'a> Reader<'a> {
     pub fn end(self) -> Result<(), FormatError> {
         let left = FormatError::Impossible("a head that goes on after its end");
         if self.bytes.is_empty() { Ok(()) } else { Err(left) }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Fails if a frame is taken that is cut at any byte, or has any bit flipped.
+    #[track_caller]
+    pub fn nothing_else_is_taken<T>(
+        mut bytes: Vec<u8>,
+        decode: impl Fn(&[u8]) -> Result<T, FormatError>,
+    ) {
+        for cut in 0..bytes.len() {
+            let refused = decode(&bytes[..cut]).err();
+            assert!(matches!(refused, Some(FormatError::Short { .. })), "{cut}: {refused:?}");
+        }
+        for bit in 0..bytes.len() * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&bytes).is_err(), "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
     }
 }

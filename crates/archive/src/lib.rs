@@ -17,9 +17,9 @@
 //! ```text
 //! error                       why bytes are refused
 //! bytes                       numbers, and the frame round what a file begins with
-//! tiles  code                 what follows that; how parity is computed
+//! owner  tiles  code          whose file it is; what follows its head; how parity is computed
 //! part  parity  manifest      the files of a PE; what says that a set is whole
-//! choose                      from which disks a job can begin
+//! choose  rebuilt             from which disks a job can begin; by which build of the program
 //! program  schedule  pace     which program; which checkpoint, and when; how fast (beside)
 //! ```
 
@@ -32,9 +32,11 @@ pub mod choose;
 pub mod code;
 pub mod error;
 pub mod manifest;
+pub mod owner;
 pub mod pace;
 pub mod parity;
 pub mod part;
 pub mod program;
+pub mod rebuilt;
 pub mod schedule;
 pub mod tiles;

@@ -12,6 +12,7 @@ use raidshmem_core::view::PES_MAX;
 use crate::bytes::{self, Kind, Reader, VERSION, Writer};
 use crate::code::Code;
 use crate::error::FormatError;
+use crate::owner::Owner;
 
 /// What a manifest begins with, and its version.
 const KIND: Kind = Kind { magic: *b"RAIDSETM", version: VERSION, name: "manifest" };
@@ -109,6 +110,12 @@ impl Manifest {
         self.entries.iter().chain(parity).fold(0, |sum, entry| sum.saturating_add(entry.len))
     }
 
+    /// A PE of the job that wrote it.
+    pub fn owner(&self, pe: Pe) -> Owner {
+        let Manifest { job, number, heap_len, .. } = *self;
+        Owner { job, number, pe, n_pes: self.entries.len() as u32, heap_len }
+    }
+
     /// The file of a PE.
     pub fn entry(&self, content: Content, pe: Pe) -> Option<Entry> {
         let entries = match content {
@@ -134,6 +141,7 @@ fn read(body: &mut Reader<'_>) -> Result<Entry, FormatError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bytes::tests::nothing_else_is_taken;
 
     fn manifest() -> Manifest {
         Manifest {
@@ -168,15 +176,7 @@ mod tests {
     fn is_read_back(manifest: &Manifest) {
         let mut bytes = manifest.encode();
         assert_eq!(Manifest::decode(&bytes).as_ref(), Ok(manifest));
-        for cut in 0..bytes.len() {
-            let refused = Manifest::decode(&bytes[..cut]);
-            assert!(matches!(refused, Err(FormatError::Short { .. })), "{cut}");
-        }
-        for bit in 0..bytes.len() * 8 {
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(Manifest::decode(&bytes).is_err(), "bit {bit}");
-            bytes[bit / 8] ^= 1 << (bit % 8);
-        }
+        nothing_else_is_taken(bytes.clone(), Manifest::decode);
         bytes.push(0);
         assert!(Manifest::decode(&bytes).is_err(), "a byte more");
     }

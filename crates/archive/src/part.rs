@@ -9,15 +9,15 @@
 //! checksums as the bytes make tiles.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::{STATICS_MAX, TILE};
-use raidshmem_core::message::HEAP_MAX;
 use raidshmem_core::page::PAGE;
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
 
 use crate::bytes::{self, Kind, Reader, VERSION, Writer};
 use crate::error::FormatError;
+use crate::owner::Owner;
 use crate::tiles::Tiles;
 
 /// What a file of a PE begins with, and its version.
@@ -68,20 +68,16 @@ pub struct Object {
 /// What a file of a PE begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// The job that wrote it.
-    pub job: u64,
-    /// The checkpoint.
-    pub number: CheckpointNumber,
-    /// The PE.
-    pub pe: Pe,
-    /// How many there are.
-    pub n_pes: u32,
-    /// Bytes of the symmetric heap.
-    pub heap_len: u64,
-    /// Its address in every process: pointers to it are saved as they are.
+    /// Whose it is.
+    pub owner: Owner,
+    /// The heap's address in every process: pointers to it are saved as they are.
     pub heap_at: u64,
     /// Which build of the program.
     pub build: Vec<u8>,
+    /// The name of its executable.
+    pub program: String,
+    /// The addresses that this had in the process; none if they are not known.
+    pub image: Range<u64>,
     /// The allocator, as [`Heap::encode`] writes it: number, offset and size of each allocation.
     pub heap: Vec<u8>,
     /// What the program excluded.
@@ -126,7 +122,7 @@ impl Head {
     pub fn allocator(&self) -> Result<Heap, FormatError> {
         let heap = Heap::decode(&self.heap).ok();
         let len = self.heap.get(8..16).map(|len| len.try_into().expect("eight bytes"));
-        let most = self.heap_len.next_multiple_of(PAGE as u64);
+        let most = self.owner.heap_len.next_multiple_of(PAGE as u64);
         let fits = len.is_some_and(|len| u64::from_le_bytes(len) <= most);
         heap.filter(|_| fits).ok_or(FormatError::Impossible("the state of the heap"))
     }
@@ -134,13 +130,12 @@ impl Head {
     /// The head as bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new(KIND);
-        out.u64(self.job);
-        out.u64(self.number.0);
-        out.u32(self.pe.0);
-        out.u32(self.n_pes);
-        out.u64(self.heap_len);
+        self.owner.write(&mut out);
         out.u64(self.heap_at);
         out.run(&self.build);
+        out.run(self.program.as_bytes());
+        out.u64(self.image.start);
+        out.u64(self.image.end);
         out.run(&self.heap);
         for extents in [&self.excluded, &self.extents] {
             out.count(extents.len());
@@ -171,13 +166,11 @@ impl Head {
     pub fn decode(bytes: &[u8]) -> Result<Head, FormatError> {
         let mut body = bytes::body(KIND, bytes)?;
         let head = Head {
-            job: body.u64()?,
-            number: CheckpointNumber(body.u64()?),
-            pe: Pe(body.u32()?),
-            n_pes: body.u32()?,
-            heap_len: body.u64()?,
+            owner: Owner::read(&mut body)?,
             heap_at: body.u64()?,
             build: body.run()?.to_vec(),
+            program: body.text()?,
+            image: body.u64()?..body.u64()?,
             heap: body.run()?.to_vec(),
             excluded: body.list(17, Extent::read)?,
             extents: body.list(17, Extent::read)?,
@@ -196,11 +189,8 @@ impl Head {
 
     fn check_sense(&self) -> Result<(), FormatError> {
         let no = |what| Err(FormatError::Impossible(what));
-        if self.pe.0 >= self.n_pes || self.heap_len > HEAP_MAX {
-            return no("the number of its PE, or its heap");
-        }
         self.allocator()?;
-        let inside = |extent: &Extent| extent.is_inside(self.heap_len);
+        let inside = |extent: &Extent| extent.is_inside(self.owner.heap_len);
         if !self.extents.iter().chain(&self.excluded).all(inside) {
             return no("an extent outside its area");
         }

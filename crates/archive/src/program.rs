@@ -3,6 +3,8 @@
 //! Invariant: two executables with the same name of their build are the same file, as far as their
 //! linker or their bytes can say.
 
+use std::ops::Range;
+
 use object::elf::ProgramHeader64;
 use object::read::elf::{ElfFile64, ProgramHeader as _};
 use object::{LittleEndian, Object as _, ObjectSymbol as _, SymbolKind};
@@ -17,6 +19,20 @@ pub struct Program {
     pub variables: Vec<Variable>,
     /// Its program headers.
     pub segments: Vec<Segment>,
+    /// Address in the file at which it begins to run.
+    pub entry: u64,
+}
+
+impl Program {
+    /// The addresses of a process that runs it, where it began to run at `entry`.
+    #[must_use]
+    pub fn image(&self, entry: u64) -> Range<u64> {
+        let bias = entry.wrapping_sub(self.entry);
+        let loads = self.segments.iter().filter(|it| it.kind == object::elf::PT_LOAD);
+        let at = |it: &Segment| it.address.wrapping_add(bias);
+        let start = loads.clone().map(at).min().unwrap_or(0);
+        start..loads.map(|it| at(it).saturating_add(it.len)).max().unwrap_or(start)
+    }
 }
 
 /// A program header.
@@ -70,7 +86,8 @@ pub fn read(bytes: &[u8]) -> Program {
         len: it.p_memsz(LittleEndian),
     };
     let segments = elf.iter().flat_map(|elf| elf.elf_program_headers()).map(segment).collect();
-    Program { build, variables, segments }
+    let entry = elf.as_ref().map_or(0, |elf| elf.entry());
+    Program { build, variables, segments, entry }
 }
 
 /// The name of a build as people read it.
@@ -99,6 +116,10 @@ mod tests {
         assert_eq!(COUNTED[4].fetch_add(1, Ordering::Relaxed), 7, "it is there");
         let program = read(&bytes);
         assert!(program.variables.iter().any(|it| it.name.contains("COUNTED") && it.len == 40));
+        let image = program.image(program.entry + (1 << 40));
+        let counted = program.variables.iter().find(|it| it.name.contains("COUNTED"));
+        let address = counted.map(|it| it.address).expect("as above") + (1 << 40);
+        assert!(image.contains(&address) && image.contains(&(program.entry + (1 << 40))));
         let (one, other) = (read(b"#!/bin/sh"), read(b"#!/bin/ksh"));
         assert!(one.variables.is_empty() && one.build != other.build);
         for cut in (0..bytes.len()).step_by(bytes.len() / 50 + 1) {

@@ -6,6 +6,9 @@
 //!                                     +------ not done, or a PE was lost ---+-> dropped
 //! ```
 //!
+//! A set that a checkpoint overtook is tried again with the next, once; so is one that a loss cut
+//! short. Then the checkpoint that is due by the rule is waited for.
+//!
 //! One node commits in the folder of all; if each has its own disk, each commits there. Such a set
 //! is there as soon as one has: a node that does not come to it has its files nevertheless.
 //!
@@ -32,9 +35,18 @@ pub enum Order {
     /// That node takes back what it wrote.
     Drop { node: u32, number: CheckpointNumber },
     /// The set is there; the job is to stop if it is the `last`.
-    Stored { number: CheckpointNumber, set: u64, bytes: u64, took: Duration, last: bool },
+    Stored { number: CheckpointNumber, set: u64, sizes: Sizes, took: Duration, last: bool },
     /// A line for people.
     Warn(String),
+}
+
+/// Bytes of a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Of its files.
+    pub files: u64,
+    /// That were copied aside in memory before they were written.
+    pub aside: u64,
 }
 
 /// A set under way.
@@ -42,6 +54,8 @@ pub enum Order {
 struct Writing {
     number: CheckpointNumber,
     begun: Duration,
+    /// The set before.
+    before: Option<(CheckpointNumber, Duration)>,
     nodes: BTreeSet<u32>,
     /// Those that still have to write.
     waiting: BTreeSet<u32>,
@@ -49,6 +63,8 @@ struct Writing {
     committing: Option<BTreeSet<u32>>,
     data: BTreeMap<Pe, Entry>,
     parity: BTreeMap<Pe, Entry>,
+    /// Bytes that were copied aside.
+    aside: u64,
     /// The number of the set, as far as it is known.
     set: u64,
     n_pes: usize,
@@ -114,7 +130,7 @@ impl Schedule {
         if self.writing.is_some() || !self.is_due(number, now) {
             return Vec::new();
         }
-        self.last = Some((number, now));
+        let before = self.last.replace((number, now));
         let nodes: BTreeSet<u32> = node_of.iter().copied().collect();
         let (waiting, n_pes) = (nodes.clone(), node_of.len());
         let order = |&node: &u32| {
@@ -122,11 +138,19 @@ impl Schedule {
             Order::Write { node, number, pes }
         };
         let orders = nodes.iter().map(order).collect();
-        let (data, parity) = Default::default();
-        let (begun, committing, set) = (now, None, 1);
-        let writing =
-            Writing { number, begun, nodes, waiting, committing, data, parity, set, n_pes };
-        self.writing = Some(writing);
+        self.writing = Some(Writing {
+            number,
+            begun: now,
+            before,
+            nodes,
+            waiting,
+            committing: None,
+            data: BTreeMap::new(),
+            parity: BTreeMap::new(),
+            aside: 0,
+            set: 1,
+            n_pes,
+        });
         orders
     }
 
@@ -150,6 +174,7 @@ impl Schedule {
         }
         writing.data.extend(files.data);
         writing.parity.extend(files.parity);
+        writing.aside += files.aside;
         writing.set = writing.set.max(files.next);
         if !writing.waiting.is_empty() {
             return Vec::new();
@@ -201,22 +226,27 @@ impl Schedule {
             return Vec::new();
         }
         let files = writing.data.values().chain(writing.parity.values());
-        let (bytes, set) = (files.map(|entry| entry.len).sum(), writing.set);
+        let sizes = Sizes { files: files.map(|entry| entry.len).sum(), aside: writing.aside };
+        let set = writing.set;
         let took = now.saturating_sub(writing.begun);
         let last = self.stop.is_some_and(|agreed| number > agreed);
         (self.writing, self.overtaken, self.warned) = (None, 0, false);
-        vec![Order::Stored { number, set, bytes, took, last }]
+        vec![Order::Stored { number, set, sizes, took, last }]
     }
 
     /// A PE was lost: memory is of no single checkpoint until all are back.
     pub fn interrupted(&mut self) -> Vec<Order> {
-        self.give_up()
+        self.give_up(true)
     }
 
-    fn give_up(&mut self) -> Vec<Order> {
+    /// Drops the set under way; the next checkpoint is due if it is to be tried `again`.
+    fn give_up(&mut self, again: bool) -> Vec<Order> {
         let is_local = self.is_local;
         // On disks of their own some may have committed, and the others do.
         let writing = self.writing.take().filter(|it| !is_local || it.committing.is_none());
+        if let (true, Some(writing)) = (again, &writing) {
+            self.last = writing.before;
+        }
         let dropped = |it: Writing| {
             let number = it.number;
             it.nodes.into_iter().map(move |node| Order::Drop { node, number })
@@ -226,7 +256,7 @@ impl Schedule {
 
     fn failed(&mut self, node: u32, failure: Failure) -> Vec<Order> {
         let number = self.writing.as_ref().map_or(CheckpointNumber::START, |it| it.number);
-        let mut orders = self.give_up();
+        let mut orders = self.give_up(failure == Failure::Overtaken && self.overtaken == 0);
         orders.extend(self.told(number, node, failure));
         orders
     }
@@ -240,7 +270,7 @@ impl Schedule {
                 if self.overtaken != 2 {
                     return None;
                 }
-                "the next checkpoint came before it was read, twice in a row; a larger \
+                "the next checkpoint overwrote what was not read yet, twice in a row; a larger \
                  SHMEM_FT_STORE_MEMORY, SHMEM_FT_STORE_RATE or SHMEM_FT_INTERVAL helps"
                     .to_owned()
             }
@@ -269,7 +299,7 @@ mod tests {
 
     fn files(pes: &[u32]) -> Result<Files, Failure> {
         let data = pes.iter().map(|&pe| (Pe(pe), entry(10 + u64::from(pe)))).collect();
-        Ok(Files { data, parity: Vec::new(), next: 4 })
+        Ok(Files { data, next: 4, aside: 5, ..Files::default() })
     }
 
     #[test]
@@ -289,7 +319,8 @@ mod tests {
         let (data, parity) = (vec![entry(10), entry(11), entry(12)], Vec::new());
         let commit = Order::Commit { node: 0, number: N(2), data, parity, set: 4 };
         assert_eq!(plan.written(0, N(2), files(&[0, 1])), [commit]);
-        let stored = Order::Stored { number: N(2), set: 4, bytes: 33, took: SECOND, last: false };
+        let sizes = Sizes { files: 33, aside: 10 };
+        let stored = Order::Stored { number: N(2), set: 4, sizes, took: SECOND, last: false };
         assert_eq!(plan.committed(0, N(2), Ok(4), SECOND * 2), [stored]);
         assert_eq!(plan.checkpoint(N(3), &NODES, SECOND), []);
         assert_eq!(plan.checkpoint(N(5), &NODES, SECOND).len(), 2, "4 was missed");
@@ -312,7 +343,8 @@ mod tests {
         };
         assert_eq!(plan.written(2, N(1), local(&[2], 7)), [commit(0), commit(2)]);
         assert_eq!(plan.committed(2, N(1), Ok(7), SECOND * 2), []);
-        let stored = Order::Stored { number: N(1), set: 8, bytes: 66, took: SECOND, last: false };
+        let sizes = Sizes { files: 66, aside: 10 };
+        let stored = Order::Stored { number: N(1), set: 8, sizes, took: SECOND, last: false };
         assert_eq!(plan.committed(0, N(1), Ok(8), SECOND * 2), [stored]);
         plan.checkpoint(N(2), &NODES, SECOND);
         plan.written(0, N(2), local(&[0, 1], 9));
@@ -333,9 +365,12 @@ mod tests {
         let mut plan = schedule(Every::Time(SECOND * 10));
         assert_eq!(plan.checkpoint(N(1), &NODES, SECOND * 9), []);
         assert_eq!(plan.checkpoint(N(2), &NODES, SECOND * 10).len(), 2);
-        plan.interrupted();
+        let failure = Failure::Refused("full".into());
+        plan.written(0, N(2), Err(failure));
         assert_eq!(plan.checkpoint(N(3), &NODES, SECOND * 19), []);
         assert_eq!(plan.checkpoint(N(4), &NODES, SECOND * 20).len(), 2);
+        plan.interrupted();
+        assert_eq!(plan.checkpoint(N(5), &NODES, SECOND * 21).len(), 2, "tried again");
     }
 
     #[test]
@@ -359,14 +394,18 @@ mod tests {
 
     #[test]
     fn the_second_set_in_a_row_that_is_overtaken_is_told() {
-        let mut plan = schedule(Every::Checkpoints(1));
-        let mut warned = Vec::new();
-        for number in 1..5 {
-            plan.checkpoint(N(number), &NODES, SECOND);
-            let orders = plan.written(0, N(number), Err(Failure::Overtaken));
-            warned.push(orders.iter().any(|order| matches!(order, Order::Warn(_))));
+        let mut plan = schedule(Every::Checkpoints(10));
+        let (mut tried, mut warned) = (Vec::new(), Vec::new());
+        for number in (1..40).map(N) {
+            if plan.checkpoint(number, &NODES, SECOND).is_empty() {
+                continue;
+            }
+            tried.push(number.0);
+            let orders = plan.written(0, number, Err(Failure::Overtaken));
+            let is_warning = |order: &Order| matches!(order, Order::Warn(_));
+            warned.extend(orders.iter().any(is_warning).then_some(number.0));
         }
-        assert_eq!(warned, [false, true, false, false]);
+        assert_eq!((tried, warned), (vec![10, 11, 21, 31], vec![11]));
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub struct Entry {
 /// Why a node has not done what it was told to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Failure {
-    /// The next checkpoint overwrote the memory before it was read.
+    /// The next checkpoint overwrote more of the memory than there was room to copy aside.
     Overtaken,
     /// It was told to stop.
     Stopped,
@@ -63,6 +63,8 @@ pub struct Files {
     pub parity: Vec<(Pe, Entry)>,
     /// The lowest number that a set there may get.
     pub next: u64,
+    /// Bytes that were copied aside, since a checkpoint overwrote them before they were read.
+    pub aside: u64,
 }
 
 /// The files of one checkpoint in one folder of a node's disk.
@@ -82,7 +84,7 @@ pub struct Held {
 /// How files are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct How {
-    /// Bytes that are read ahead at most.
+    /// Bytes that are read ahead and copied aside at most.
     pub memory: u64,
     /// Bytes that are written a second at most; 0: as many as the disk takes.
     pub rate: u64,
@@ -126,6 +128,8 @@ pub struct Resume {
     pub number: CheckpointNumber,
     /// Where its files are.
     pub folders: Folders,
+    /// Another build of the program takes what may be addresses in it as data.
+    pub rebuilt: bool,
 }
 
 /// Where the files of a set are.

@@ -19,6 +19,9 @@
 //! slot 0     parity, then its tile stamps
 //! slot 1     parity, then its tile stamps
 //! log        what the owner did and learned since the last checkpoint (segment::log)
+//! ---------- mapped by nobody below ------------------------------------------------------
+//! aside 0    tiles of a snapshot that is not on disk yet and was overwritten, and their stamps
+//! aside 1    the same of a slot
 //! ```
 //!
 //! Every part is reserved at its largest. The memory file is sparse, so memory that nobody writes
@@ -90,6 +93,9 @@ pub struct Layout {
     pub log: usize,
     /// Most bytes of it.
     pub log_len: usize,
+    /// Copies of tiles of a snapshot, and of a slot, that are to go to disk. Nothing from the first
+    /// on is mapped.
+    pub asides: [usize; 2],
     /// Most bytes a snapshot or a slot can hold.
     pub region_len: usize,
     /// End of the segment.
@@ -142,7 +148,8 @@ impl Layout {
         let region = |nth: usize| regions + nth * with_stamps;
         let (snapshots, slots) = ([region(0), region(1)], [region(2), region(3)]);
         let (log, log_len) = (region(4), region_len.next_multiple_of(HUGE));
-        let total = log + log_len;
+        let aside = log + log_len;
+        let (asides, total) = ([aside, aside + with_stamps], aside + 2 * with_stamps);
         Layout {
             mailbox,
             teams,
@@ -160,6 +167,7 @@ impl Layout {
             slots,
             log,
             log_len,
+            asides,
             region_len,
             total,
         }
@@ -220,6 +228,8 @@ mod tests {
                 (l.slots[0], l.region_len),
                 (l.slots[1], l.region_len),
                 (l.log, l.log_len),
+                (l.asides[0], l.region_len),
+                (l.asides[1], l.region_len),
             ];
             for pair in ends.windows(2) {
                 assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{heap}: {pair:?}");
@@ -229,7 +239,8 @@ mod tests {
             let inner = |at: usize| at > l.changes && at < l.snapshots[0];
             assert!(ends.iter().all(|&(at, _)| at % PAGE == 0 || inner(at) && at % LINE == 0));
             assert!([l.heap, l.store, l.snapshots[0], l.slots[1]].iter().all(|at| at % HUGE == 0));
-            assert!(l.stamps(l.slots[1]) + l.region_len / TILE * STAMP <= l.total);
+            let end = |region| l.stamps(region) + l.region_len / TILE * STAMP;
+            assert!(end(l.slots[1]) <= l.log && end(l.asides[1]) <= l.total);
             assert!(l.heap_len >= heap && l.region_len >= STATICS_MAX + l.heap_len);
         }
     }

@@ -6,16 +6,18 @@
 //! ```text
 //! message                                    what travels, as bytes (pure)
 //! raw                                        UCP's worker, endpoints, operations
-//! bytes                                      the own segment, word by word
+//! bytes  turns                               the own segment, word by word; who is inside UCP
 //! shared                                     what its callbacks and the threads share
 //! links                                      connections made, broken and ended
-//! copies                                     puts and gets as messages
+//! asking                                     what peers answer
 //! ```
 //!
 //! How it works:
 //!
 //! ```text
-//! put, get       UCP's, flushed per endpoint; where nobody goes back after a loss, messages
+//! put, get       UCP's, flushed per endpoint; where nobody goes back after a loss, messages. A
+//!                put of one range takes no memory, and one of a word waits for no other thread
+//! connection     made when an operation first needs it
 //! updates        messages, carried out by the target's processor and answered: UCP's own atomics
 //!                are not atomic with the processor's, and fail in newer versions where peers may
 //! progress       a thread that sleeps until the worker has something to do; threads that wait for
@@ -25,7 +27,7 @@
 //!                when the view says so; either ends what is open on them
 //! ```
 //!
-//! Invariants: UCP is called with the lock held. A link that has failed stays in the table until
+//! Invariants: UCP is called by whose turn it is. A link that has failed stays in the table until
 //! `disconnect`, so that `quiet` goes on saying so. Whatever came in, threads that wait look again.
 //!
 //! Settings of UCX are its environment, [`ENVIRONMENT`], which its libraries read when they are
@@ -38,15 +40,16 @@
 // Modules explain themselves by what is private to them.
 #![allow(rustdoc::private_intra_doc_links)]
 
+mod asking;
 mod bytes;
-mod copies;
 mod links;
 mod message;
 mod raw;
 mod shared;
+mod turns;
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -55,13 +58,11 @@ use raidshmem_core::settings::Fabric;
 use raidshmem_fabric::{Ask, Engine, FabricError, Local, Lost, Read, Write};
 use raidshmem_sys::futex;
 
-use self::bytes::PIECE;
-use self::links::{Connection, Connections, attend, report, tend};
-use self::message::{
-    ANSWER, Address, DATA, READ, REQUEST, Request, SegmentPart, WRITE, decode, encode,
-};
-use self::raw::{Failure, Operation, Status, Worker};
-use self::shared::{NOBODY, Shared};
+use self::links::{Connection, Connections, attend, report};
+use self::message::{ANSWER, Address, DATA, READ, REQUEST, SegmentPart, WRITE, decode, encode};
+use self::raw::{Operation, Status, Worker};
+use self::shared::Shared;
+use self::turns::{Inside, LeftPut, SHORT, Turns};
 use raidshmem_sys::lock;
 
 /// Variables that UCX's libraries read, and why they are not left at their defaults.
@@ -92,15 +93,13 @@ pub fn load() -> Result<(), &'static str> {
 const LIMIT: Duration = Duration::from_millis(10);
 /// Looks before sleeping, with a processor for each PE and without.
 const LOOKS: (u32, u32) = (2000, 20);
-/// Gets that are on their way at a time.
+/// Operations of one call that are on their way at a time.
 const WINDOW: usize = 64;
-/// Posts to all peers that may be unanswered.
-const UNANSWERED: u64 = 1024;
 
 /// The engine.
 #[derive(Debug)]
 pub struct Ucx {
-    state: &'static Mutex<Connections>,
+    turns: &'static Turns<Connections>,
     shared: &'static Shared,
     address: Vec<u8>,
     tickets: AtomicU64,
@@ -135,18 +134,17 @@ impl Ucx {
         let own = worker.address().map_err(refused("the address of this process"))?;
         let address = encode(&Address { job: local.job, worker: own, parts });
         let descriptor = worker.descriptor().map_err(refused("a descriptor to wait on"))?;
-        let links = (0..local.n_pes).map(|_| None).collect();
         let shared: &'static Shared = Box::leak(Box::new(Shared::new(local)));
         worker.hear::<_, REQUEST>(shared).map_err(refused("hearing requests"))?;
         worker.hear::<_, ANSWER>(shared).map_err(refused("hearing answers"))?;
         worker.hear::<_, READ>(shared).map_err(refused("hearing reads"))?;
         worker.hear::<_, DATA>(shared).map_err(refused("hearing what was read"))?;
         worker.hear::<_, WRITE>(shared).map_err(refused("hearing writes"))?;
-        let state = Connections { worker, links, closing: Vec::new() };
-        let state: &'static Mutex<Connections> = Box::leak(Box::new(Mutex::new(state)));
+        let turns = Turns::new(Connections::new(worker, shared));
+        let turns: &'static Turns<Connections> = Box::leak(Box::new(turns));
         let body = move || {
             let _own = raidshmem_sys::threads::own();
-            attend(state, shared, &descriptor)
+            attend(turns, shared, &descriptor)
         };
         let thread = std::thread::Builder::new().name("shmem-ucx".into()).spawn(body);
         let thread = thread.map_err(|error| FabricError::Refused {
@@ -155,7 +153,7 @@ impl Ucx {
             why: error.to_string(),
         })?;
         let (tickets, thread) = (AtomicU64::new(1), Mutex::new(Some(thread)));
-        Ok(Ucx { state, shared, address, tickets, thread })
+        Ok(Ucx { turns, shared, address, tickets, thread })
     }
 
     /// Waits until `over` has an answer, helping the progress.
@@ -165,9 +163,9 @@ impl Ucx {
         loop {
             let seen = self.shared.ticks.load(Ordering::SeqCst);
             self.shared.helps.fetch_add(1, Ordering::Relaxed); // says only that somebody is here
-            let mut state = lock(self.state);
-            let worked = state.progress(self.shared);
-            let suspects = tend(&mut state, self.shared, look >= looks);
+            let mut state = self.turns.enter();
+            let worked = state.progress(false);
+            let suspects = state.tend(look >= looks);
             let result = over(&mut state);
             drop(state);
             report(self.shared, suspects);
@@ -190,7 +188,7 @@ impl Ucx {
     }
 
     /// Waits for one operation to `lost`, which is lost if it fails.
-    fn finish(&self, mut operation: Operation, lost: Lost) -> Result<(), Lost> {
+    fn finish(&self, (mut operation, lost): Begun) -> Result<(), Lost> {
         let result = match operation {
             Operation::Over(result) => result,
             Operation::Open(_) => self.complete(|_| operation.result()),
@@ -198,112 +196,70 @@ impl Ucx {
         result.map_err(|_| lost)
     }
 
-    fn ask(&self, state: &mut Connections, ticket: u64, ask: &Ask) -> Result<Lost, Lost> {
-        let local = &self.shared.local;
-        let (endpoint, link) = state.link(ask.pe)?;
-        let lost = Lost { pe: ask.pe, incarnation: link.incarnation };
-        let request = Request {
-            job: local.job,
-            pe: local.me,
-            incarnation: local.incarnation,
-            ticket,
-            word: ask.word,
-            change: ask.change,
-        };
-        endpoint.send(REQUEST, encode(&request), true).map_err(|_| lost)?;
-        Ok(lost)
-    }
-
-    /// Asks for one update, to be answered.
-    fn begin(&self, state: &mut Connections, ask: &Ask) -> Result<(u64, Lost), Lost> {
-        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
-        lock(&self.shared.answers).insert(ticket, None);
-        let asked = self.ask(state, ticket, ask);
-        if asked.is_err() {
-            lock(&self.shared.answers).remove(&ticket);
-        }
-        asked.map(|lost| (ticket, lost))
-    }
-
-    /// Begins what `pe` answers, and only a quiet waits for.
-    fn begin_unanswered(
+    /// Begins what is to be done with each item, [`WINDOW`] at a time, and waits for it; the first
+    /// loss.
+    fn each<I, B>(
         &self,
-        pe: Pe,
-        begin: impl FnOnce(&mut Connections) -> Result<Lost, Lost>,
+        mut items: impl Iterator<Item = I>,
+        mut begin: impl FnMut(&mut Connections, I) -> Result<B, Lost>,
+        mut end: impl FnMut(B) -> Result<(), Lost>,
     ) -> Result<(), Lost> {
-        let shared = self.shared;
-        if shared.unanswered_all.load(Ordering::SeqCst) >= UNANSWERED {
-            let room = || shared.unanswered_all.load(Ordering::SeqCst) < UNANSWERED;
-            self.complete(|_| room().then_some(()));
-        }
-        let mut state = lock(self.state);
-        state.link(pe)?;
-        shared.unanswered[pe.at()].fetch_add(1, Ordering::SeqCst);
-        shared.unanswered_all.fetch_add(1, Ordering::SeqCst);
-        let begun = begin(&mut state);
-        if begun.is_err() {
-            shared.answered(pe);
-        }
-        begun.map(drop)
-    }
-
-    /// A get that is messages.
-    fn read(&self, reads: &mut [Read]) -> Result<(), Lost> {
         let mut first = Ok(());
-        for some in copies::pieces(reads).chunks_mut(WINDOW) {
-            let mut state = lock(self.state);
-            let mut want = |read: &Read| {
-                let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
-                copies::want(&mut state, self.shared, ticket, read).map(|lost| (ticket, lost))
-            };
-            let asked: Vec<_> = some.iter().map(&mut want).collect();
+        loop {
+            let mut state = self.turns.enter();
+            let some = items.by_ref().take(WINDOW);
+            let begun: Vec<_> = some.map(|item| begin(&mut state, item)).collect();
             drop(state);
-            for (asked, read) in asked.into_iter().zip(some) {
-                let found = asked.and_then(|(ticket, lost)| self.found(ticket, lost, read));
-                first = first.and(found);
+            if begun.is_empty() {
+                return first;
+            }
+            for one in begun {
+                first = first.and(one.and_then(&mut end));
             }
         }
-        first
     }
 
-    /// Waits for bytes that were asked for.
-    fn found(&self, ticket: u64, lost: Lost, read: &mut Read) -> Result<(), Lost> {
-        let bytes = self.complete(|state| {
-            let bytes = lock(&self.shared.found).get_mut(&ticket).and_then(Option::take);
-            let here = state.link(lost.pe).is_ok_and(|(_, l)| l.incarnation == lost.incarnation);
-            bytes.map(Ok).or((!here).then_some(Err(lost)))
-        });
-        lock(&self.shared.found).remove(&ticket);
-        let bytes = bytes?;
-        if bytes.len() != read.into.len() {
-            return Err(lost);
+    /// Puts one range. No memory is taken; a short one waits for nobody who is inside UCP.
+    fn put_one(&self, write: &Write) -> Result<(), Lost> {
+        let &Write { pe, offset, from } = write;
+        let may_be_left = || from.len() <= SHORT && self.shared.is_whole(pe);
+        let mut state = match self.turns.try_enter() {
+            Some(state) => state,
+            None if may_be_left() && self.turns.leave(pe, offset, from) => return Ok(()),
+            None => self.turns.enter(),
+        };
+        // SAFETY: it is waited for below; borrowed until then.
+        let begun = unsafe { begin_put(&mut state, write) }?;
+        drop(state);
+        self.finish(begun)
+    }
+}
+
+/// An operation, and what is lost if it fails.
+type Begun = (Operation, Lost);
+
+/// Begins a put.
+///
+/// # Safety
+/// The bytes stay as they are until the operation is over.
+unsafe fn begin_put(state: &mut Connections, write: &Write) -> Result<Begun, Lost> {
+    let (link, len) = (state.usable(write.pe)?, write.from.len());
+    let (to, key) = link.place(write.offset, len);
+    // SAFETY: the caller's promise.
+    Ok((unsafe { link.endpoint.put(write.from.as_ptr(), len, to, key) }, link.lost))
+}
+
+impl Inside for Connections {
+    /// What is lost with a connection its next quiet tells.
+    fn begin(&mut self, place: &'static LeftPut) {
+        let (pe, offset, len) = place.target();
+        // SAFETY: a place lives for ever, and has so many bytes.
+        let from = unsafe { std::slice::from_raw_parts(place.bytes(), len) };
+        // SAFETY: nobody changes them before the place is told that the put is over.
+        match unsafe { begin_put(self, &Write { pe, offset, from }) } {
+            Ok((operation @ Operation::Open(_), _)) => self.left.push((operation, place)),
+            Ok(_) | Err(_) => place.over(),
         }
-        read.into.copy_from_slice(&bytes);
-        Ok(())
-    }
-
-    /// A put that is messages.
-    fn write(&self, writes: &[Write]) -> Result<(), Lost> {
-        let mut first = Ok(());
-        for write in writes {
-            for (nth, bytes) in write.from.chunks(PIECE).enumerate() {
-                let to = (write.pe, write.offset + nth * PIECE);
-                let bring = |state: &mut Connections| copies::bring(state, self.shared, to, bytes);
-                first = first.and(self.begin_unanswered(write.pe, bring));
-            }
-        }
-        first
-    }
-
-    /// Waits for the answer.
-    fn answer(&self, ticket: u64, lost: Lost) -> Result<u64, Lost> {
-        let result = self.complete(|state| {
-            let answer = lock(&self.shared.answers).get(&ticket).copied().flatten();
-            let here = state.link(lost.pe).is_ok_and(|(_, l)| l.incarnation == lost.incarnation);
-            answer.map(Ok).or((!here).then_some(Err(lost)))
-        });
-        lock(&self.shared.answers).remove(&ticket);
-        result
     }
 }
 
@@ -323,114 +279,47 @@ impl Engine for Ucx {
             return Err(no_address("it is of another job"));
         }
         self.disconnect(pe);
-        let mut state = lock(self.state);
-        let any = &self.shared.any_broken;
-        let failure = Box::new(Failure { broken: AtomicBool::new(false), any });
-        // SAFETY: the link keeps it, and `closing` until the endpoint is closed.
-        let endpoint = unsafe { state.worker.connect(&address.worker, &failure) }
-            .map_err(refused("connecting"))?;
-        let key =
-            |part: &SegmentPart| endpoint.key(&part.key).map_err(refused("the key of a peer"));
-        let keys = [key(&address.parts[0])?, key(&address.parts[1])?];
-        let parts = address.parts;
-        let (endpoint, reported) = (Some(endpoint), false);
-        self.shared.oldest[pe.at()].store(incarnation.0, Ordering::SeqCst);
-        self.shared.connected[pe.at()].store(incarnation.0, Ordering::SeqCst);
-        state.links[pe.at()] =
-            Some(Connection { incarnation, endpoint, keys, parts, failure, reported });
+        self.turns.enter().add(pe, Connection::new(incarnation, address));
         Ok(())
     }
 
     fn disconnect(&self, pe: Pe) {
-        let mut state = lock(self.state);
-        state.cut(pe, self.shared);
-        self.shared.connected[pe.at()].store(NOBODY, Ordering::SeqCst);
-        if let Some(link) = state.links[pe.at()].take() {
-            self.shared.oldest[pe.at()].store(link.incarnation.next().0, Ordering::SeqCst);
+        if !self.turns.enter().remove(pe) {
+            self.complete(|state| state.all_closed().then_some(()));
         }
-        drop(state);
-        self.complete(|state| {
-            state.closing.retain_mut(|(operation, _)| operation.result().is_none());
-            state.closing.is_empty().then_some(())
-        });
     }
 
     fn put(&self, writes: &[Write]) -> Result<(), Lost> {
-        if self.shared.by_messages.load(Ordering::Relaxed) {
-            return self.write(writes);
-        }
-        let mut first = Ok(());
-        for some in writes.chunks(WINDOW) {
-            let mut under_way = Vec::new();
-            let mut state = lock(self.state);
-            for write in some {
-                let (endpoint, link) = match state.link(write.pe) {
-                    Ok(found) => found,
-                    Err(lost) => {
-                        first = first.and(Err(lost));
-                        continue;
-                    }
-                };
-                let (to, key) = link.place(write.offset, write.from.len());
-                let lost = Lost { pe: write.pe, incarnation: link.incarnation };
-                let (at, len) = (write.from.as_ptr(), write.from.len());
-                // SAFETY: all are waited for below, whatever happens; borrowed until then.
-                under_way.push((unsafe { endpoint.put(at, len, to, key) }, lost));
-            }
-            drop(state);
-            for (operation, lost) in under_way {
-                first = self.finish(operation, lost).and(first);
+        match writes {
+            _ if self.shared.by_messages.load(Ordering::Relaxed) => self.write(writes),
+            [write] => self.put_one(write),
+            writes => {
+                // SAFETY: all are waited for, whatever happens; borrowed until then.
+                let begin = |state: &mut Connections, write| unsafe { begin_put(state, write) };
+                self.each(writes.iter(), begin, |begun| self.finish(begun))
             }
         }
-        first
     }
 
     fn get(&self, reads: &mut [Read]) -> Result<(), Lost> {
         if self.shared.by_messages.load(Ordering::Relaxed) {
             return self.read(reads);
         }
-        let mut first = Ok(());
-        for some in reads.chunks_mut(WINDOW) {
-            let mut under_way = Vec::new();
-            let mut state = lock(self.state);
-            for read in some {
-                let (endpoint, link) = match state.link(read.pe) {
-                    Ok(found) => found,
-                    Err(lost) => {
-                        first = first.and(Err(lost));
-                        continue;
-                    }
-                };
-                let (from, key) = link.place(read.offset, read.into.len());
-                let lost = Lost { pe: read.pe, incarnation: link.incarnation };
-                let (at, len) = (read.into.as_mut_ptr(), read.into.len());
-                // SAFETY: all are waited for below, whatever happens; borrowed until then.
-                under_way.push((unsafe { endpoint.get(at, len, from, key) }, lost));
-            }
-            drop(state);
-            for (operation, lost) in under_way {
-                first = self.finish(operation, lost).and(first);
-            }
-        }
-        first
+        let begin = |state: &mut Connections, read: &mut Read| {
+            let (link, len) = (state.usable(read.pe)?, read.into.len());
+            let (from, key) = link.place(read.offset, len);
+            // SAFETY: all are waited for, whatever happens; borrowed until then.
+            Ok((unsafe { link.endpoint.get(read.into.as_mut_ptr(), len, from, key) }, link.lost))
+        };
+        self.each(reads.iter_mut(), begin, |begun| self.finish(begun))
     }
 
     fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
-        let mut first = Ok(());
-        for (asks, before) in asks.chunks(WINDOW).zip(before.chunks_mut(WINDOW)) {
-            let mut state = lock(self.state);
-            let asked: Vec<_> = asks.iter().map(|ask| self.begin(&mut state, ask)).collect();
-            drop(state);
-            for (asked, before) in asked.into_iter().zip(before) {
-                let found = asked.and_then(|(ticket, lost)| self.answer(ticket, lost));
-                first = first.and(found.map(|value| *before = value));
-            }
-        }
-        first
+        self.update_words(asks, before)
     }
 
     fn post(&self, ask: Ask) -> Result<(), Lost> {
-        self.begin_unanswered(ask.pe, |state| self.ask(state, 0, &ask))
+        self.post_word(ask)
     }
 
     fn fence(&self, peers: &[Pe]) -> Result<(), Lost> {
@@ -438,24 +327,19 @@ impl Engine for Ucx {
     }
 
     fn quiet(&self, peers: &[Pe]) -> Result<(), Lost> {
-        let mut flushes = Vec::new();
-        let state = lock(self.state);
-        for &pe in peers {
-            let Some(link) = state.links.get(pe.at()).and_then(Option::as_ref) else { continue };
-            if let Some(endpoint) = link.works() {
-                flushes.push((endpoint.flush(), Lost { pe, incarnation: link.incarnation }));
-            }
-        }
+        let state = self.turns.enter();
+        let used = peers.iter().filter_map(|&pe| state.used(pe));
+        let flushes: Vec<Begun> = used.map(|(endpoint, lost)| (endpoint.flush(), lost)).collect();
         drop(state);
         let mut result = Ok(());
-        for (operation, lost) in flushes {
-            result = self.finish(operation, lost).and(result);
+        for flush in flushes {
+            result = self.finish(flush).and(result);
         }
         let unanswered = |pe: &Pe| self.shared.unanswered[pe.at()].load(Ordering::SeqCst) != 0;
         if peers.iter().any(unanswered) {
             self.complete(|_| (!peers.iter().any(unanswered)).then_some(()));
         }
-        match lock(self.state).lost(peers) {
+        match self.turns.enter().lost(peers) {
             Some(lost) => Err(lost),
             None => result,
         }
@@ -479,8 +363,8 @@ impl Engine for Ucx {
 
     fn progress(&self) {
         self.shared.helps.fetch_add(1, Ordering::Relaxed); // as in `complete`
-        let Ok(mut state) = self.state.try_lock() else { return };
-        let worked = state.progress(self.shared);
+        let Some(mut state) = self.turns.try_enter() else { return };
+        let worked = state.progress(false);
         drop(state);
         if worked {
             self.shared.tick();
@@ -489,7 +373,7 @@ impl Engine for Ucx {
 
     fn close(&self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        lock(self.state).worker.signal();
+        self.turns.enter().worker.signal();
         self.shared.hand_over();
         if let Some(thread) = lock(&self.thread).take() {
             let _ = thread.join();

@@ -45,17 +45,24 @@ pub struct SegmentPart {
     pub key: Vec<u8>,
 }
 
-/// An update of a word of the receiver.
+/// A message: who sends it, and what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct Letter<T> {
     /// The job; others are refused.
     pub job: u64,
-    /// The PE that asks.
+    /// The PE that sends it.
     pub pe: Pe,
     /// Its incarnation; older ones than known are refused.
     pub incarnation: Incarnation,
-    /// Number of the request; 0 if only its being over is waited for.
+    /// Number of what is asked and answered; 0 if only its being over is waited for.
     pub ticket: u64,
+    /// What is asked or answered.
+    pub body: T,
+}
+
+/// An update of a word of the receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
     /// Which word.
     pub word: WordAt,
     /// What to do with it.
@@ -65,14 +72,6 @@ pub struct Request {
 /// It was carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The job; others are refused.
-    pub job: u64,
-    /// The PE that did it.
-    pub pe: Pe,
-    /// Its incarnation; older ones than known are refused.
-    pub incarnation: Incarnation,
-    /// Number of the request.
-    pub ticket: u64,
     /// What was there.
     pub before: u64,
 }
@@ -80,14 +79,6 @@ pub struct Answer {
 /// Bytes of the receiver that the sender wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// The job; others are refused.
-    pub job: u64,
-    /// The PE that asks.
-    pub pe: Pe,
-    /// Its incarnation; older ones than known are refused.
-    pub incarnation: Incarnation,
-    /// Number of the request.
-    pub ticket: u64,
     /// Where they begin in the segment.
     pub offset: u64,
     /// How many they are.
@@ -97,14 +88,6 @@ pub struct Wanted {
 /// Bytes, read or to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Data<'a> {
-    /// The job; others are refused.
-    pub job: u64,
-    /// The PE that sends them.
-    pub pe: Pe,
-    /// Its incarnation; older ones than known are refused.
-    pub incarnation: Incarnation,
-    /// Number of the request; 0 in a write.
-    pub ticket: u64,
     /// Where in the segment they belong, in a write.
     pub offset: u64,
     /// The bytes.
@@ -126,31 +109,27 @@ mod tests {
     use super::*;
     use raidshmem_segment::update::Update;
 
+    fn letter<T>(body: T) -> Letter<T> {
+        Letter { job: u64::MAX, pe: Pe(3), incarnation: Incarnation(2), ticket: 9, body }
+    }
+
     #[test]
     fn what_is_cut_short_is_not_believed() {
-        let how = Update::CompareSwap(7);
-        let request = Request {
-            job: u64::MAX,
-            pe: Pe(3),
-            incarnation: Incarnation(2),
-            ticket: 9,
-            word: WordAt { offset: 4096, bytes: 8 },
-            change: Change { how, operand: 1 },
-        };
+        let change = Change { how: Update::CompareSwap(7), operand: 1 };
+        let request = letter(Request { word: WordAt { offset: 4096, bytes: 8 }, change });
         let bytes = encode(&request);
-        assert_eq!(decode::<Request>(&bytes), Some(request));
+        assert_eq!(decode::<Letter<Request>>(&bytes), Some(request));
         for len in 0..bytes.len() {
-            assert_eq!(decode::<Request>(&bytes[..len]), None, "{len} bytes");
+            assert_eq!(decode::<Letter<Request>>(&bytes[..len]), None, "{len} bytes");
         }
     }
 
     #[test]
     fn bytes_that_were_read_survive_their_message() {
         let all: Vec<u8> = (0..=u8::MAX).collect();
-        let (pe, incarnation) = (Pe(3), Incarnation(2));
-        let data = Data { job: u64::MAX, pe, incarnation, ticket: 9, offset: 7, bytes: &all };
+        let data = letter(Data { offset: 7, bytes: &all });
         let bytes = encode(&data);
-        assert_eq!(decode::<Data>(&bytes), Some(data));
-        assert_eq!(decode::<Data>(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(decode::<Letter<Data>>(&bytes), Some(data));
+        assert_eq!(decode::<Letter<Data>>(&bytes[..bytes.len() - 1]), None);
     }
 }

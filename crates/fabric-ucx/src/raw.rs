@@ -48,7 +48,7 @@ pub struct Failure {
 }
 
 unsafe extern "C" fn failed(failure: *mut c_void, _: ucp_ep_h, _: ucs_status_t) {
-    // SAFETY: `Worker::connect` gave it, and its caller keeps it until the endpoint is closed.
+    // SAFETY: `Worker::connect` gave it, and it lives for ever.
     let failure = unsafe { &*failure.cast::<Failure>() };
     failure.broken.store(true, Ordering::SeqCst);
     failure.any.store(true, Ordering::SeqCst);
@@ -190,12 +190,15 @@ impl Worker {
         check(self.ucp, unsafe { self.ucp.ucp_worker_set_am_recv_handler(self.worker, &params) })
     }
 
-    /// Does what is to do; true if there was something.
-    pub fn progress(&self) -> bool {
+    /// Does what is to do, once or until nothing is left; true if there was something.
+    pub fn progress(&self, all: bool) -> bool {
         let mut worked = false;
         // SAFETY: a living worker; callbacks are this engine's, made for being called here.
         while unsafe { self.ucp.ucp_worker_progress(self.worker) } != 0 {
             worked = true;
+            if !all {
+                break;
+            }
         }
         worked
     }
@@ -213,10 +216,7 @@ impl Worker {
     }
 
     /// An endpoint to the worker at `address`. `failure` is set when it breaks.
-    ///
-    /// # Safety
-    /// `failure` lives until the endpoint is closed, and that is over.
-    pub unsafe fn connect(&self, address: &[u8], failure: &Failure) -> Result<Endpoint, Status> {
+    pub fn connect(&self, address: &[u8], failure: &'static Failure) -> Result<Endpoint, Status> {
         let params = ucp_ep_params {
             field_mask: u64::from(
                 UCP_EP_PARAM_FIELD_REMOTE_ADDRESS
@@ -232,7 +232,7 @@ impl Worker {
             ..Default::default()
         };
         let mut endpoint = null_mut();
-        // SAFETY: address and handler live as the callers promise; UCP copies the address.
+        // SAFETY: the handler and what it is given live for ever; UCP copies the address.
         check(self.ucp, unsafe { self.ucp.ucp_ep_create(self.worker, &params, &mut endpoint) })?;
         Ok(Endpoint { ucp: self.ucp, at: endpoint })
     }

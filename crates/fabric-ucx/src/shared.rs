@@ -18,9 +18,10 @@ use raidshmem_sys::lock;
 
 use crate::bytes;
 use crate::message::{
-    ANSWER, Answer, DATA, Data, READ, REQUEST, Request, WRITE, Wanted, decode, encode,
+    ANSWER, Answer, DATA, Data, Letter, READ, REQUEST, Request, WRITE, Wanted, decode, encode,
 };
 use crate::raw::{Endpoint, Hearer};
+use serde::{Deserialize, Serialize};
 
 /// No incarnation of a PE.
 pub(super) const NOBODY: u32 = u32::MAX;
@@ -35,6 +36,38 @@ pub(super) struct Owed {
     pub answer: Vec<u8>,
 }
 
+/// What threads wait for, by its ticket.
+#[derive(Debug)]
+pub(super) struct Replies<T>(Mutex<HashMap<u64, Option<T>>>);
+
+impl<T> Default for Replies<T> {
+    fn default() -> Replies<T> {
+        Replies(Mutex::default())
+    }
+}
+
+impl<T> Replies<T> {
+    /// A thread will wait for it.
+    pub fn expect(&self, ticket: u64) {
+        lock(&self.0).insert(ticket, None);
+    }
+
+    /// It came; made only if a thread waits for it.
+    pub fn came(&self, ticket: u64, reply: impl FnOnce() -> T) {
+        lock(&self.0).entry(ticket).and_modify(|at| *at = Some(reply()));
+    }
+
+    /// It, if it came.
+    pub fn take(&self, ticket: u64) -> Option<T> {
+        lock(&self.0).get_mut(&ticket)?.take()
+    }
+
+    /// Nobody waits for it any more.
+    pub fn forget(&self, ticket: u64) {
+        lock(&self.0).remove(&ticket);
+    }
+}
+
 /// What callbacks inside UCP touch.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -43,16 +76,18 @@ pub(super) struct Shared {
     pub oldest: Box<[AtomicU32]>,
     /// The incarnation of each PE that this process is connected to, [`NOBODY`] if there is none.
     pub connected: Box<[AtomicU32]>,
+    /// Nobody has found the connection to that PE broken.
+    pub whole: Box<[AtomicBool]>,
     /// Answers to those, to be sent once UCP is out of its callbacks: it ends the process that
     /// sends on an endpoint after its failure, and only a connection of our own tells of one.
     pub owed: Mutex<Vec<Owed>>,
     /// Posts to each PE that were not answered yet, and all of them.
     pub unanswered: Box<[AtomicU64]>,
     pub unanswered_all: AtomicU64,
-    /// Updates whose answer is waited for.
-    pub answers: Mutex<HashMap<u64, Option<u64>>>,
-    /// Reads whose bytes are waited for.
-    pub found: Mutex<HashMap<u64, Option<Vec<u8>>>>,
+    /// What updates found.
+    pub answers: Replies<u64>,
+    /// What reads found.
+    pub found: Replies<Vec<u8>>,
     /// Puts and gets are messages of this engine, not UCP's own.
     pub by_messages: AtomicBool,
     pub any_broken: AtomicBool,
@@ -74,11 +109,12 @@ impl Shared {
         Shared {
             oldest: pes.clone().map(|_| AtomicU32::new(0)).collect(),
             connected: pes.clone().map(|_| AtomicU32::new(NOBODY)).collect(),
+            whole: pes.clone().map(|_| AtomicBool::new(false)).collect(),
             owed: Mutex::default(),
             unanswered: pes.map(|_| AtomicU64::new(0)).collect(),
             unanswered_all: AtomicU64::new(0),
-            answers: Mutex::default(),
-            found: Mutex::default(),
+            answers: Replies::default(),
+            found: Replies::default(),
             by_messages: AtomicBool::new(false),
             any_broken: AtomicBool::new(false),
             ticks: AtomicU32::new(0),
@@ -108,6 +144,11 @@ impl Shared {
         }
     }
 
+    /// True if nobody has found the connection to `pe` broken.
+    pub fn is_whole(&self, pe: Pe) -> bool {
+        self.whole.get(pe.at()).is_some_and(|whole| whole.load(Ordering::Relaxed))
+    }
+
     pub fn answered(&self, pe: Pe) {
         let one_less = |count: u64| count.checked_sub(1);
         let counted = &self.unanswered[pe.at()];
@@ -116,41 +157,31 @@ impl Shared {
         }
     }
 
-    /// True if a message of this sender is accepted: of this job, and of nobody who is dead.
-    fn accepts(&self, job: u64, pe: Pe, incarnation: Incarnation) -> bool {
-        let known = self.oldest.get(pe.at()).map(|oldest| oldest.load(Ordering::SeqCst));
-        let stale = |known| incarnation < known && !breaks(Mutant::StaleAccepted);
-        job == self.local.job && known.is_some_and(|known| !stale(Incarnation(known)))
-    }
-
-    fn carry_out(&self, request: &Request) -> Option<Answer> {
-        if !self.accepts(request.job, request.pe, request.incarnation) {
-            return None;
-        }
-        let before = self.local.segment.update(request.word, request.change)?;
+    /// A message of this process.
+    pub fn letter<T>(&self, ticket: u64, body: T) -> Letter<T> {
         let Local { me, incarnation, job, .. } = self.local;
-        Some(Answer { job, pe: me, incarnation, ticket: request.ticket, before })
+        Letter { job, pe: me, incarnation, ticket, body }
     }
 
-    /// An answer of the dead would be taken for one of their substitute: then a quiet would be over
-    /// before what it waits for has arrived.
-    fn take(&self, answer: &Answer) {
-        if !self.accepts(answer.job, answer.pe, answer.incarnation) {
-            return;
-        }
-        match answer.ticket {
-            0 => self.answered(answer.pe),
-            ticket => {
-                lock(&self.answers).entry(ticket).and_modify(|at| *at = Some(answer.before));
-            }
-        }
+    /// The message, if it is accepted: of this job, and of nobody who is dead. An answer of the
+    /// dead would be taken for one of their substitute: then a quiet would be over before what it
+    /// waits for has arrived.
+    fn accepted<'a, T: Deserialize<'a>>(&self, message: &'a [u8]) -> Option<Letter<T>> {
+        let letter: Letter<T> = decode(message)?;
+        let known = self.oldest.get(letter.pe.at())?.load(Ordering::SeqCst);
+        let stale = letter.incarnation < Incarnation(known) && !breaks(Mutant::StaleAccepted);
+        (letter.job == self.local.job && !stale).then_some(letter)
     }
-}
 
-impl Shared {
     /// Answers a PE that asked.
-    fn answer(&self, to: (Pe, Incarnation), (id, answer): (u32, Vec<u8>), reply: Option<Endpoint>) {
-        let (pe, incarnation) = to;
+    fn answer<Q, A: Serialize>(
+        &self,
+        asked: &Letter<Q>,
+        (id, said): (u32, A),
+        reply: Option<Endpoint>,
+    ) {
+        let answer = encode(&self.letter(asked.ticket, said));
+        let Letter { pe, incarnation, .. } = *asked;
         if self.connected[pe.at()].load(Ordering::SeqCst) == incarnation.0 {
             lock(&self.owed).push(Owed { pe, incarnation, id, answer });
         } else if let Some(reply) = reply {
@@ -159,62 +190,46 @@ impl Shared {
         }
     }
 
-    /// The bytes that a PE wants; those it cannot have are none.
-    fn look_up(&self, wanted: &Wanted) -> Option<Vec<u8>> {
-        if !self.accepts(wanted.job, wanted.pe, wanted.incarnation) {
-            return None;
+    /// Does what a message of kind `id` asks for. None if it is not accepted, or cannot be done.
+    fn hear(&self, id: u32, message: &[u8], reply: Option<Endpoint>) -> Option<()> {
+        let segment = self.local.segment;
+        match id {
+            REQUEST => {
+                let asked = self.accepted::<Request>(message)?;
+                let before = segment.update(asked.body.word, asked.body.change)?;
+                self.answer(&asked, (ANSWER, Answer { before }), reply);
+            }
+            READ => {
+                let asked = self.accepted::<Wanted>(message)?;
+                let Wanted { offset, len } = asked.body;
+                let bytes = bytes::read(segment, offset, len); // None: there are none to be had
+                let bytes = bytes.unwrap_or_default();
+                self.answer(&asked, (DATA, Data { offset, bytes: &bytes }), reply);
+            }
+            WRITE => {
+                let asked = self.accepted::<Data>(message)?;
+                bytes::write(segment, asked.body.offset, asked.body.bytes)?;
+                self.answer(&asked, (ANSWER, Answer { before: 0 }), reply);
+            }
+            DATA => {
+                let said = self.accepted::<Data>(message)?;
+                self.found.came(said.ticket, || said.body.bytes.to_vec());
+            }
+            _ => {
+                let said = self.accepted::<Answer>(message)?;
+                match said.ticket {
+                    0 => self.answered(said.pe),
+                    ticket => self.answers.came(ticket, || said.body.before),
+                }
+            }
         }
-        let bytes = bytes::read(self.local.segment, wanted.offset, wanted.len).unwrap_or_default();
-        let Local { me, incarnation, job, .. } = self.local;
-        let (pe, ticket) = (me, wanted.ticket);
-        Some(encode(&Data { job, pe, incarnation, ticket, offset: wanted.offset, bytes: &bytes }))
-    }
-
-    /// Takes what a PE writes; the answer.
-    fn store(&self, data: &Data) -> Option<Answer> {
-        if !self.accepts(data.job, data.pe, data.incarnation) {
-            return None;
-        }
-        bytes::write(self.local.segment, data.offset, data.bytes)?;
-        let Local { me, incarnation, job, .. } = self.local;
-        Some(Answer { job, pe: me, incarnation, ticket: data.ticket, before: 0 })
-    }
-
-    /// Bytes that were asked for.
-    fn hand_over_data(&self, data: &Data) {
-        if self.accepts(data.job, data.pe, data.incarnation) {
-            let bytes = || Some(data.bytes.to_vec());
-            lock(&self.found).entry(data.ticket).and_modify(|at| *at = bytes());
-        }
+        Some(())
     }
 }
 
 impl Hearer for Shared {
     fn heard(&self, id: u32, message: &[u8], reply: Option<Endpoint>) {
-        match id {
-            REQUEST => {
-                let Some(request) = decode::<Request>(message) else { return };
-                if let Some(answer) = self.carry_out(&request) {
-                    let to = (request.pe, request.incarnation);
-                    self.answer(to, (ANSWER, encode(&answer)), reply);
-                }
-            }
-            READ => {
-                let Some(wanted) = decode::<Wanted>(message) else { return };
-                if let Some(data) = self.look_up(&wanted) {
-                    self.answer((wanted.pe, wanted.incarnation), (DATA, data), reply);
-                }
-            }
-            WRITE => {
-                let Some(data) = decode::<Data>(message) else { return };
-                if let Some(answer) = self.store(&data) {
-                    let to = (data.pe, data.incarnation);
-                    self.answer(to, (ANSWER, encode(&answer)), reply);
-                }
-            }
-            DATA => decode(message).iter().for_each(|data| self.hand_over_data(data)),
-            _ => decode(message).iter().for_each(|answer| self.take(answer)),
-        }
+        let _ = self.hear(id, message, reply); // what is not accepted is dropped
     }
 }
 
@@ -261,13 +276,13 @@ mod tests {
         shared.oldest[1].store(3, Ordering::SeqCst);
         shared.unanswered[1].store(1, Ordering::SeqCst);
         shared.unanswered_all.store(1, Ordering::SeqCst);
-        lock(&shared.answers).insert(8, None);
+        shared.answers.expect(8);
         let waits = |job, pe, incarnation| {
             for ticket in [0, 8] {
-                let answer = Answer { job, pe, incarnation, ticket, before: 77 };
+                let answer = Letter { job, pe, incarnation, ticket, body: Answer { before: 77 } };
                 shared.heard(ANSWER, &encode(&answer), None);
             }
-            (shared.unanswered[1].load(Ordering::SeqCst), lock(&shared.answers)[&8])
+            (shared.unanswered[1].load(Ordering::SeqCst), shared.answers.take(8))
         };
         for (job, pe, incarnation) in [(5, 1, 2), (5, 1, 0), (6, 1, 3), (5, 2, 3)] {
             assert_eq!(

@@ -14,7 +14,7 @@
 //! poller                                     who looks at completions
 //! shared                                     connections made, broken and ended
 //! work                                       posting, waiting, what peers ask for
-//! transfer                                   puts, gets, updates, on top of those
+//! transfer  put                              gets, updates; puts, on top of those
 //! beat                                       signs of life between agents (beside)
 //! ```
 //!
@@ -55,6 +55,7 @@ mod objects;
 mod pace;
 mod pair;
 mod poller;
+mod put;
 mod shared;
 mod transfer;
 mod windows;

@@ -7,16 +7,15 @@
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
+use arc_swap::ArcSwapOption;
 use raidshmem_core::layout::STATICS_MAX;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::{self, Fabric};
 use raidshmem_fabric::{FabricError, Local, Lost};
-use raidshmem_sys::exit;
 
 use crate::conn::{Conn, Ticket};
 use crate::device::{self, Atomics, Device};
@@ -58,7 +57,7 @@ pub struct Shared {
     pub(super) hand_off: HandOff,
     /// Peers may use the atomics of this device.
     serves_atomics: bool,
-    peers: Box<[RwLock<Option<Arc<Conn>>>]>,
+    peers: Box<[ArcSwapOption<Conn>]>,
     incarnations: Box<[AtomicU32]>,
     pub(super) all: RwLock<Vec<Arc<Conn>>>,
     listening: Mutex<HashMap<u32, Arc<Conn>>>,
@@ -90,7 +89,7 @@ impl Shared {
         let absent = |why: &str| FabricError::NotLoaded { fabric: Fabric::Verbs, why: why.into() };
         rdma_sys::load().map_err(absent)?;
         let layout = *local.segment.layout();
-        let needed = layout.total - STATICS_MAX + BLOCKS * BLOCK;
+        let needed = layout.asides[0] - STATICS_MAX + BLOCKS * BLOCK;
         device::may_pin(needed as u64).map_err(|why| refused("locked memory", why))?;
         let device = Device::open(named).map_err(|why| refused("device", why))?;
         let n = local.n_pes;
@@ -114,7 +113,7 @@ impl Shared {
             due: AtomicBool::new(false),
             hand_off: HandOff::default(),
             serves_atomics: device.atomics != Atomics::None && device.atomics >= atomics,
-            peers: (0..n).map(|_| RwLock::new(None)).collect(),
+            peers: (0..n).map(|_| ArcSwapOption::empty()).collect(),
             incarnations: (0..n).map(|_| AtomicU32::new(0)).collect(),
             all: RwLock::default(),
             listening: Mutex::default(),
@@ -150,9 +149,7 @@ impl Shared {
 
     /// Ends this process: what it promised to its peers it cannot do.
     pub(super) fn fatal(&self, what: &str, why: &str) -> ! {
-        let words = format!("raidshmem: PE {}: fabric verbs: {what}: {why}\n", self.local.me);
-        let _ = std::io::stderr().write_all(words.as_bytes());
-        exit::end(1) // the caller may hold locks
+        self.local.fatal(Fabric::Verbs, what, why)
     }
 
     // ---- buffers -----------------------------------------------------------------------------
@@ -223,14 +220,13 @@ impl Shared {
         let conn = Arc::new(conn);
         all.push(Arc::clone(&conn));
         self.incarnations[pe.at()].store(incarnation.0, Ordering::Relaxed);
-        *self.peers[pe.at()].write().unwrap_or_else(PoisonError::into_inner) = Some(conn);
+        self.peers[pe.at()].store(Some(conn));
         Ok(())
     }
 
     /// Nothing of `pe` goes or comes any more.
     pub fn disconnect(&self, pe: Pe) {
-        let conn = self.peers[pe.at()].write().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(conn) = conn else { return };
+        let Some(conn) = self.peers[pe.at()].swap(None) else { return };
         conn.broken.store(true, Ordering::Release);
         let _ends = lock(&conn.ends); // nobody makes its queue pair meanwhile
         if let Some(pair) = conn.pair.get() {
@@ -241,9 +237,9 @@ impl Shared {
 
     /// The connection to `pe`, open or not.
     pub(super) fn conn(&self, pe: Pe) -> Result<Arc<Conn>, Lost> {
-        let conn = self.peers[pe.at()].read().unwrap_or_else(PoisonError::into_inner);
-        let incarnation = Incarnation(self.incarnations[pe.at()].load(Ordering::Relaxed));
-        conn.clone().ok_or(Lost { pe, incarnation })
+        let incarnation = || Incarnation(self.incarnations[pe.at()].load(Ordering::Relaxed));
+        let conn = self.peers[pe.at()].load_full();
+        conn.ok_or_else(|| Lost { pe, incarnation: incarnation() })
     }
 
     /// The connection whose messages come through queue pair `qpn`.

@@ -1,8 +1,7 @@
-//! Puts, gets and updates.
+//! Gets, updates and order; and what every transfer begins with.
 //!
-//! A transfer is cut into pieces of a block each; pieces for one peer go out together, those of
-//! several puts to it too, and all that there are blocks for are in flight at a time. A put has
-//! left when its bytes are in blocks or in work requests; a get is over when all its pieces are.
+//! A transfer is cut into pieces of a block each; pieces for one peer go out together, and all that
+//! there are blocks for are in flight at a time. A get is over when all its pieces are.
 //!
 //! A fence waits for nothing: what is sent on a connection arrives in order. Only posts are carried
 //! out later than they arrive, by a processor; what goes past it waits until those are.
@@ -16,12 +15,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_fabric::{Ask, Lost, Read, Write};
+use raidshmem_fabric::{Ask, Lost, Read};
 use raidshmem_segment::update::Update;
 
 use crate::conn::{Conn, Used};
 use crate::objects::LINKED;
-use crate::pair::{INLINE, Local as Bytes, What, Work};
+use crate::pair::{Local as Bytes, What, Work};
 use crate::shared::{BLOCK, Shared};
 use crate::wire::{Message, RemoteAddress};
 use raidshmem_sys::lock;
@@ -52,14 +51,7 @@ enum Open {
     Asked(Arc<Conn>, u32, usize),
 }
 
-/// Pieces that go out together.
-#[derive(Default)]
-struct Batch<'a> {
-    works: Vec<Work<'a>>,
-    blocks: Vec<Used>,
-}
-
-/// The same of pieces whose results come to blocks, to one peer.
+/// Pieces that go out together, to one peer, and whose results come to blocks.
 struct Leaving {
     conn: Arc<Conn>,
     works: Vec<Work<'static>>,
@@ -90,7 +82,7 @@ impl Shared {
     }
 
     /// The same for what goes past the peer's processor: behind the posts before the last fence.
-    fn ready_in_order(&self, pe: Pe) -> Result<Arc<Conn>, Lost> {
+    pub(super) fn ready_in_order(&self, pe: Pe) -> Result<Arc<Conn>, Lost> {
         let conn = self.ready(pe)?;
         self.in_order(&conn)?;
         Ok(conn)
@@ -104,7 +96,7 @@ impl Shared {
     }
 
     /// Address and key of a peer's window.
-    fn key(&self, conn: &Conn, window: usize) -> Result<RemoteAddress, Lost> {
+    pub(super) fn key(&self, conn: &Conn, window: usize) -> Result<RemoteAddress, Lost> {
         if let Some(place) = conn.keys[window].place() {
             return Ok(place);
         }
@@ -127,78 +119,18 @@ impl Shared {
         pieces.try_for_each(|piece| self.ask_where(&conn, piece.window))
     }
 
-    fn free_block(&self) -> Option<u32> {
+    pub(super) fn free_block(&self) -> Option<u32> {
         lock(&self.free).pop()
     }
 
     /// Where bytes of a window are at the peer.
-    fn remote(&self, window: usize, (base, key): RemoteAddress, offset: usize) -> RemoteAddress {
-        (base + (offset - self.windows.range(window).start) as u64, key)
-    }
-
-    // ---- put ---------------------------------------------------------------------------------
-
-    /// Copies bytes to peers; to the others even if one is lost. With `wake` each is woken by what
-    /// comes last.
-    pub fn put(&self, writes: &[Write], wake: bool) -> Result<(), Lost> {
-        let mut first = Ok(());
-        for to_one in writes.chunk_by(|a, b| a.pe == b.pe) {
-            first = first.and(self.put_to_one(to_one, wake));
-        }
-        first
-    }
-
-    /// The same to one peer, which the first of `writes` names.
-    fn put_to_one(&self, writes: &[Write], wake: bool) -> Result<(), Lost> {
-        let conn = self.ready_in_order(writes[0].pe)?;
-        let mut batch = Batch::default();
-        for write in writes {
-            for piece in self.windows.pieces(write.offset, write.from.len(), BLOCK) {
-                let bytes = &write.from[piece.at..piece.at + piece.len];
-                if batch.works.len() == LINKED || conn.keys[piece.window].place().is_none() {
-                    self.send(&conn, &mut batch, false)?; // blocks are not kept while it asks
-                }
-                let key = self.key(&conn, piece.window)?;
-                let local = match bytes.len() <= INLINE {
-                    true => Bytes::Inline(bytes),
-                    false => self.fill_block(&conn, &mut batch, bytes)?,
-                };
-                let what = What::Write(self.remote(piece.window, key, piece.offset));
-                batch.works.push(Work { id: 0, what, local, signal: false });
-            }
-        }
-        self.send(&conn, &mut batch, wake)
-    }
-
-    /// Posts what has been gathered, if anything.
-    fn send(&self, conn: &Conn, batch: &mut Batch, wake: bool) -> Result<(), Lost> {
-        if batch.works.is_empty() {
-            return Ok(());
-        }
-        let number = self.submit(conn, &mut batch.works, (&batch.blocks, false), wake);
-        batch.works.clear();
-        batch.blocks.clear();
-        number.map(drop)
-    }
-
-    /// Copies bytes to a block, which is that of the next work request; sends the earlier ones if
-    /// blocks are short.
-    fn fill_block<'a>(
+    pub(super) fn remote(
         &self,
-        conn: &Conn,
-        batch: &mut Batch<'a>,
-        bytes: &[u8],
-    ) -> Result<Bytes<'a>, Lost> {
-        let block = match self.free_block() {
-            Some(block) => block,
-            None => {
-                self.send(conn, batch, false)?;
-                self.until(conn, || self.free_block())?
-            }
-        };
-        self.blocks.write(block as usize * BLOCK, bytes);
-        batch.blocks.push((batch.works.len(), block));
-        Ok(Bytes::Span(self.blocks.span(block as usize * BLOCK, bytes.len())))
+        window: usize,
+        (base, key): RemoteAddress,
+        offset: usize,
+    ) -> RemoteAddress {
+        (base + (offset - self.windows.range(window).start) as u64, key)
     }
 
     // ---- get ---------------------------------------------------------------------------------

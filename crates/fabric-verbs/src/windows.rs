@@ -33,7 +33,7 @@ impl Windows {
         // Stamps come behind room for the largest region: they are used from their own start.
         let regions = [l.snapshots, l.slots].concat().into_iter();
         parts.extend(regions.flat_map(|at| [at, l.stamps(at)]));
-        parts.push(l.total);
+        parts.push(l.asides[0]);
         let mut starts = Vec::new();
         for bounds in parts.windows(2) {
             let mut at = bounds[0];
@@ -42,7 +42,7 @@ impl Windows {
                 at += ((at - bounds[0]) / 2 / FIRST * FIRST).max(FIRST);
             }
         }
-        Windows { starts, end: l.total, store: l.store }
+        Windows { starts, end: l.asides[0], store: l.store }
     }
 
     /// How many there are.
@@ -107,7 +107,7 @@ mod tests {
                 assert_eq!(windows.is_visible(at), range.end <= layout.store);
                 end = range.end;
             }
-            assert_eq!(end, layout.total);
+            assert_eq!(end, layout.asides[0]);
         }
     }
 
@@ -128,7 +128,8 @@ mod tests {
     fn pieces_cover_the_transfer_and_fit() {
         let layout = Layout::new(16 << 20, 4);
         let windows = Windows::new(&layout);
-        for (offset, len) in [(0, 0), (4000, 1), (layout.heap - 10, 5 << 20), (0, layout.total)] {
+        for (offset, len) in [(0, 0), (4000, 1), (layout.heap - 10, 5 << 20), (0, layout.asides[0])]
+        {
             let mut done = 0;
             for piece in windows.pieces(offset, len, 64 << 10) {
                 assert_eq!((piece.at, piece.offset), (done, offset + done));

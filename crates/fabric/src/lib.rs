@@ -11,7 +11,7 @@
 //! update, post      words of 2, 4 or 8 bytes, changed in one step, with and without an answer
 //! fence, quiet      order, completion, at the peers that are named
 //! wake              the peer's sleeping threads look again
-//! connect           to one incarnation of a peer, by the address that it gave
+//! connect           to one incarnation of a peer, by the address that it gave, when first used
 //! disconnect        the fence round a dead incarnation: nothing of it goes or comes any more
 //! ```
 //!
@@ -54,6 +54,7 @@
 #![forbid(unsafe_code)]
 
 use std::fmt::Debug;
+use std::io::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +64,7 @@ use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
 use raidshmem_segment::Segment;
 use raidshmem_segment::update::{Change, WordAt};
+use raidshmem_sys::exit;
 
 /// The connection to this incarnation is broken, or the view says that it is dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -165,6 +167,15 @@ pub struct Local {
     pub events: Arc<dyn EventSink>,
 }
 
+impl Local {
+    /// Ends this process: what its engine promised to its peers it cannot do.
+    pub fn fatal(&self, fabric: Fabric, what: &str, why: &str) -> ! {
+        let words = format!("raidshmem: PE {}: fabric {}: {what}: {why}\n", self.me, fabric.name());
+        let _ = std::io::stderr().write_all(words.as_bytes());
+        exit::end(1) // the caller may hold locks
+    }
+}
+
 impl Debug for Local {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         write!(f, "Local {{ me: {}, incarnation: {} }}", self.me, self.incarnation)
@@ -186,10 +197,11 @@ pub trait Engine: Send + Sync + Debug {
     /// What a peer needs to connect to this process; at most a few KiB.
     fn address(&self) -> Vec<u8>;
 
-    /// Connects to `incarnation` of `pe`, which gave `address`. Does not wait for the peer.
+    /// From now on `pe` is this incarnation, which gave `address`. The connection is made when an
+    /// operation first needs it; a process for which that cannot be done ends.
     ///
     /// # Errors
-    /// [`FabricError::Refused`] if the address is none, or resources are short.
+    /// [`FabricError::Refused`] if the address is none.
     fn connect(&self, pe: Pe, incarnation: Incarnation, address: &[u8]) -> Result<(), FabricError>;
 
     /// Ends every operation to `pe` at once, and refuses what still comes from it.

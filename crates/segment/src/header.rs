@@ -1,7 +1,7 @@
 //! The store header: what a PE's store holds, as its owner sealed it.
 //!
 //! ```text
-//! header     magic | job | pe | phase | decision | record x 4
+//! header     magic | job | pe | phase | decision | record x 4 | aside
 //! record     entry | entry                              (of snapshots 0 and 1, slots 0 and 1)
 //! entry      number | snapshot length | seal
 //! ```
@@ -21,8 +21,10 @@ use raidshmem_codec::crc::Hasher;
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 
+use crate::aside::Aside;
+
 /// First word of a store header: "RAIDSHM" and the version of the format.
-pub const MAGIC: u64 = 0x5241_4944_5348_4d02;
+pub const MAGIC: u64 = 0x5241_4944_5348_4d03;
 
 #[repr(C)]
 #[derive(Debug)]
@@ -115,6 +117,8 @@ pub struct Header {
     pub snapshots: [RegionRecord; 2],
     /// The parity slots.
     pub slots: [RegionRecord; 2],
+    /// What goes to disk.
+    pub aside: Aside,
 }
 
 impl Header {

@@ -6,7 +6,8 @@
 //!
 //! Invariants: offsets are checked against the layout before they become addresses. Control words
 //! and the store header are touched through atomics only. The store is written by its owner alone,
-//! but for tiles of a second snapshot, each of which has one writer (`checkpoint::copy`).
+//! but for tiles of a second snapshot, each of which has one writer (`checkpoint::copy`), and words
+//! of its agent (`aside`).
 //! Bulk bytes of a peer may change under a reader only where the protocol is broken; what is read
 //! from a store is checksummed before it is believed.
 //!
@@ -19,13 +20,14 @@
 //! ```text
 //! update                                     a word that changes in one step
 //! waits  words                               the control page, and the waits shown on it
-//! header  mailbox  ring  log                 the store's first page, mail, last events, the log
+//! aside  header  mailbox  ring  log          the store's first page, mail, last events, the log
 //! statics                                    static variables of the executable
 //! ```
 
 // Modules explain themselves by what is private to them.
 #![allow(rustdoc::private_intra_doc_links)]
 
+pub mod aside;
 pub mod header;
 pub mod log;
 pub mod mailbox;
@@ -89,7 +91,7 @@ impl Segment {
             None => map(None)?,
         };
         let at_base = visible.base().addr() == layout::BASE;
-        let store = part.map(layout.store, layout.total - layout.store, None, true)?;
+        let store = part.map(layout.store, layout.asides[0] - layout.store, None, true)?;
         Ok((Segment::of(visible, store, layout), at_base))
     }
 
@@ -97,7 +99,7 @@ impl Segment {
     /// `open`.
     pub fn peer(part: &Part, layout: Layout, open: bool) -> rustix::io::Result<Segment> {
         let visible = part.map(0, layout.store, None, true)?;
-        let store = part.map(layout.store, layout.total - layout.store, None, false)?;
+        let store = part.map(layout.store, layout.asides[0] - layout.store, None, false)?;
         if open {
             let [begin, end] = [layout.snapshots[0], layout.slots[0]];
             store.open(begin - layout.store, end - begin)?;
@@ -145,8 +147,9 @@ impl Segment {
         let (base, len) = (self.layout.log, self.layout.log_len);
         let at = self.at(base, len).cast::<AtomicU64>();
         // SAFETY: inside the store (`at`), at the beginning of a page, and the mapping lives as
-        // long as self. Heads are touched as atomics only; bytes of a payload are written before
-        // the tail shows their record, and are not written again while it does.
+        // long as self. Heads, and what atomic operations bring and find, are touched as atomics
+        // only; other bytes of a payload are written before the tail shows their record, and are
+        // not written again while it does.
         Log::of(unsafe { std::slice::from_raw_parts(at, len / 8) }, n_pes, base)
     }
 
@@ -321,18 +324,18 @@ impl Traced {
 pub struct Headed(Mapping);
 
 impl Headed {
-    /// Maps it, to be read alone.
+    /// Maps it. The agent writes nothing there but what it [wants](aside::Aside::want).
     ///
     /// # Errors
     /// What the kernel says.
     pub fn of(part: &Part, layout: &Layout) -> rustix::io::Result<Headed> {
-        part.map(layout.store, PAGE, None, false).map(Headed)
+        part.map(layout.store, PAGE, None, true).map(Headed)
     }
 
     /// The header.
     pub fn header(&self) -> &Header {
-        // SAFETY: the whole mapping is the page of the header, page-aligned, all of it atomics that
-        // are only read here; it lives as long as self.
+        // SAFETY: the whole mapping is the page of the header, page-aligned and writable, all of it
+        // atomics; it lives as long as self.
         unsafe { &*self.0.base().cast() }
     }
 }
@@ -373,7 +376,7 @@ mod tests {
                 assert_eq!(allowed(at), if open { "rw-s" } else { "r--s" }, "{at}");
             }
             let rest = [layout.store, layout.changes, layout.written, first - 1];
-            for at in rest.into_iter().chain([layout.slots[0], layout.total - 1]) {
+            for at in rest.into_iter().chain([layout.slots[0], layout.asides[0] - 1]) {
                 assert_eq!(allowed(at), "r--s", "{at}");
             }
             assert_eq!(allowed(layout.heap), "rw-s");

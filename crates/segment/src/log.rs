@@ -10,8 +10,8 @@
 //! records   head of 64 bytes, then the payload; in the order of the calls
 //! ```
 //!
-//! Invariants: a record is whole before the tail says so; of a record only the state and the link
-//! to the next meeting change after that; the word of meetings only grows.
+//! Invariants: a record is whole before the tail says so; of a record only the state, what was
+//! found, and the last word of its head change after that; the word of meetings only grows.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +24,8 @@ use raidshmem_core::quantity::Pe;
 const HEAD: usize = 8;
 /// What records begin at a multiple of, in bytes.
 const ALIGN: usize = 16;
+/// Words of what an atomic operation brings, before what it found.
+const BROUGHT: usize = 2;
 /// Words before those of each PE.
 const WORDS: usize = 64;
 /// Words of the text that speaks against going back alone.
@@ -48,17 +50,44 @@ pub enum Kind {
     Wait,
     /// A meeting of all PEs: a barrier, a collective, the heap.
     Meeting,
+    /// A word of a PE is changed in one step, or read.
+    Atomic,
+    /// What a call found in own words.
+    Answer,
+    /// What the program drew by itself.
+    Event,
+    /// An atomic operation of a PE that a substitute found in a log and carried out.
+    Taken,
+}
+
+impl Kind {
+    fn of(number: u64) -> Option<Kind> {
+        let all = [Kind::Put, Kind::Get, Kind::Wait, Kind::Meeting];
+        let more = [Kind::Atomic, Kind::Answer, Kind::Event, Kind::Taken];
+        all.into_iter().chain(more).find(|kind| *kind as u64 == number)
+    }
 }
 
 /// How far an operation on another PE is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carried {
-    /// It may or may not have happened.
+    /// Nothing of it has happened.
     Begun = 0,
     /// It happened.
     Done,
     /// Its target was lost: it is in the log alone.
     Logged,
+    /// It may or may not have happened.
+    Underway,
+}
+
+/// What an atomic operation found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AtomicOutcome {
+    /// What the word held before.
+    pub old: u64,
+    /// When that was looked at, if it was asked for; else 0.
+    pub seen: u64,
 }
 
 /// The head of a record.
@@ -269,15 +298,8 @@ impl<'a> Log<'a> {
         }
         let at = self.records() + from / 8;
         let word = |index: usize| self.words[at + index].load(Ordering::Relaxed);
-        let kind = match word(0) & 0xff {
-            1 => Kind::Put,
-            2 => Kind::Get,
-            3 => Kind::Wait,
-            4 => Kind::Meeting,
-            _ => return None,
-        };
         let record = Record {
-            kind,
+            kind: Kind::of(word(0) & 0xff)?,
             target: (word(0) >> 8) as u32 & 0xff_ffff,
             time: word(2),
             at: word(3),
@@ -295,6 +317,7 @@ impl<'a> Log<'a> {
         match self.words[self.records() + from / 8 + 1].load(Ordering::SeqCst) & 0xff {
             1 => Carried::Done,
             2 => Carried::Logged,
+            3 => Carried::Underway,
             _ => Carried::Begun,
         }
     }
@@ -306,14 +329,48 @@ impl<'a> Log<'a> {
         word.store(crc | state as u64, Ordering::Release);
     }
 
+    fn payload_word(&self, from: usize, nth: usize) -> &'a AtomicU64 {
+        &self.words[self.records() + from / 8 + HEAD + nth]
+    }
+
+    /// What the atomic operation of the record at `from` brings.
+    pub fn brought(&self, from: usize) -> [u64; BROUGHT] {
+        [0, 1].map(|nth| self.payload_word(from, nth).load(Ordering::Relaxed))
+    }
+
+    /// What it found, if it is done.
+    pub fn found(&self, from: usize) -> AtomicOutcome {
+        let load = |nth| self.payload_word(from, BROUGHT + nth).load(Ordering::Relaxed);
+        AtomicOutcome { old: load(0), seen: load(1) }
+    }
+
+    /// The atomic operation of the record at `from` is done, and found this.
+    pub fn set_found(&self, from: usize, found: AtomicOutcome) {
+        for (nth, value) in [found.old, found.seen].into_iter().enumerate() {
+            self.payload_word(from, BROUGHT + nth).store(value, Ordering::Relaxed);
+        }
+        self.set_state(from, Carried::Done);
+    }
+
+    fn last_of_head(&self, from: usize) -> &'a AtomicU64 {
+        &self.words[self.records() + from / 8 + HEAD - 1]
+    }
+
+    /// How often the answer of the record at `from` was given again, without another call between.
+    pub fn repeats(&self, from: usize) -> u64 {
+        self.last_of_head(from).load(Ordering::SeqCst)
+    }
+
+    /// It was given once more.
+    pub fn repeat(&self, from: usize) {
+        self.last_of_head(from).store(self.repeats(from) + 1, Ordering::SeqCst);
+    }
+
     /// The meeting at `from` follows that at `last`, or is the first.
     pub fn link(&self, last: Option<usize>, from: usize) {
         match last {
             None => self.set(Word::First, from as u64 + 1),
-            Some(last) => {
-                let word = &self.words[self.records() + last / 8 + HEAD - 1];
-                word.store(from as u64 + 1, Ordering::SeqCst);
-            }
+            Some(last) => self.last_of_head(last).store(from as u64 + 1, Ordering::SeqCst),
         }
     }
 
@@ -321,7 +378,7 @@ impl<'a> Log<'a> {
     pub fn meeting(&self, last: Option<usize>) -> Option<Located> {
         let next = match last {
             None => self.get(Word::First),
-            Some(last) => self.words[self.records() + last / 8 + HEAD - 1].load(Ordering::SeqCst),
+            Some(last) => self.last_of_head(last).load(Ordering::SeqCst),
         };
         self.read((next as usize).checked_sub(1)?)
     }
@@ -375,6 +432,26 @@ mod tests {
         assert_eq!(log.read(0).unwrap().record.crc, 0xdead_beef);
         log.clear((1, 3), 9);
         assert_eq!(log.read(0), None);
+    }
+
+    #[test]
+    fn what_an_atomic_operation_found_comes_later() {
+        let words = words(4096);
+        let log = Log::of(&words, 2, 0);
+        log.clear((1, 0), 0);
+        log.append(0, &record(Kind::Atomic, 32));
+        log.append(bytes_for(32), &record(Kind::Answer, 8));
+        log.set_state(0, Carried::Underway);
+        assert_eq!(log.state(0), Carried::Underway);
+        log.set_found(0, AtomicOutcome { old: 9, seen: 78 });
+        assert_eq!(
+            (log.state(0), log.found(0)),
+            (Carried::Done, AtomicOutcome { old: 9, seen: 78 })
+        );
+        assert_eq!((log.brought(0), log.read(0).unwrap().record.crc), ([0, 0], 0xdead_beef));
+        log.repeat(bytes_for(32));
+        log.repeat(bytes_for(32));
+        assert_eq!(log.repeats(bytes_for(32)), 2);
     }
 
     #[test]

@@ -46,6 +46,48 @@ pub struct Change {
     pub operand: u64,
 }
 
+impl Update {
+    /// A number for it, and what it compares with: for records.
+    pub fn code(self) -> (u64, u64) {
+        match self {
+            Update::Load => (0, 0),
+            Update::Store => (1, 0),
+            Update::Swap => (2, 0),
+            Update::Add => (3, 0),
+            Update::And => (4, 0),
+            Update::Or => (5, 0),
+            Update::Xor => (6, 0),
+            Update::CompareSwap(expected) => (7, expected),
+        }
+    }
+
+    /// What has this number; None: nothing.
+    pub fn of_code(code: u64, compares_with: u64) -> Option<Update> {
+        let plain = [Update::Load, Update::Store, Update::Swap, Update::Add];
+        let bits = [Update::And, Update::Or, Update::Xor, Update::CompareSwap(compares_with)];
+        plain.into_iter().chain(bits).find(|how| how.code().0 == code)
+    }
+}
+
+impl Change {
+    /// What a word of so many bytes holds after it, if it held `old`.
+    pub fn of(self, old: u64, bytes: usize) -> u64 {
+        let all = u64::MAX >> (64 - 8 * bytes.clamp(1, 8));
+        let operand = self.operand;
+        let new = match self.how {
+            Update::Load => old,
+            Update::Store | Update::Swap => operand,
+            Update::Add => old.wrapping_add(operand),
+            Update::And => old & operand,
+            Update::Or => old | operand,
+            Update::Xor => old ^ operand,
+            Update::CompareSwap(expected) if expected & all == old & all => operand,
+            Update::CompareSwap(_) => old,
+        };
+        new & all
+    }
+}
+
 /// Applies `change` to the word of `bytes` (2, 4 or 8) bytes at `at`; what was there.
 ///
 /// # Safety
@@ -110,5 +152,30 @@ mod tests {
             apply(Update::Store, 5);
             assert_eq!(apply(Update::Load, 0), 5);
         }
+    }
+
+    #[test]
+    fn what_a_word_holds_then_is_known_without_it() {
+        let hows = (0..8).filter_map(|code| Update::of_code(code, u64::MAX - 6));
+        for (how, bytes) in hows.flat_map(|how| [2usize, 4, 8].map(|bytes| (how, bytes))) {
+            assert_eq!(Update::of_code(how.code().0, how.code().1), Some(how));
+            for (first, operand) in [(3, 9), (u64::MAX - 6, 1), (1 << 15, u64::MAX), (0, 0)] {
+                let (mut word, change) = (first, Change { how, operand });
+                let at = (&raw mut word).cast::<u8>();
+                // SAFETY: an aligned local.
+                let (old, new) = unsafe {
+                    let load = Change { how: Update::Load, operand: 0 };
+                    let old = apply(at, bytes, load);
+                    apply(at, bytes, change);
+                    (old, apply(at, bytes, load))
+                };
+                assert_eq!(
+                    change.of(old, bytes),
+                    new,
+                    "{how:?}, {bytes}, {first:#x}, {operand:#x}"
+                );
+            }
+        }
+        assert_eq!(Update::of_code(8, 0), None);
     }
 }

@@ -10,10 +10,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use raidshmem_core::ended::Ended;
@@ -270,21 +269,21 @@ pub fn adopt_orphans() -> io::Result<()> {
     set_child_subreaper(Some(rustix::process::getpid())).map_err(Into::into)
 }
 
-/// Kills and collects every child of this process, and whatever becomes its child by that.
+/// Kills and collects every child of this process, and whatever becomes its child by that, but for
+/// what does not end: the kernel ends none that waits for a disk.
 pub fn end_children() {
-    const GENERATIONS: u32 = 64; // something that starts processes faster than this is left alone
+    const GENERATIONS: usize = 64; // something that starts processes faster than this is left alone
+    let mut stays = BTreeSet::new();
     for _ in 0..GENERATIONS {
-        let children = children();
+        // A child that was not collected keeps its number, so these are the processes meant.
+        let meant = |pid| Process::open(pid).ok().filter(|child| !stays.contains(&child.pid));
+        let children: Vec<Process> = children().into_iter().filter_map(meant).collect();
         if children.is_empty() {
             return;
         }
-        // A child that was not collected keeps its number, so these are the processes meant.
-        let children = children.into_iter().filter_map(|pid| Process::open(pid).ok());
-        let children: Vec<Process> = children.inspect(Process::kill).collect();
-        for child in children {
-            child.wait_end(5_000);
-            child.reap();
-        }
+        children.iter().for_each(Process::kill);
+        let _ = children.iter().all(|child| child.wait_end(5_000)); // one that stays is enough
+        stays.extend(children.iter().filter(|it| it.reap().is_none()).map(|child| child.pid));
     }
 }
 

@@ -23,9 +23,9 @@ from shmem4py.api import ffi
 __version__ = "0.1.0"
 __all__ = [
     "Agreed", "Lost", "Refused", "acknowledge", "agree", "algo_init", "array", "checkpoint_all",
-    "checkpoint_number", "empty", "exclude", "failed", "faulted", "free", "get", "get_checkpoint",
-    "include", "last_error", "need_checkpoint", "on_fault", "protect", "put2", "query_fault",
-    "restart_pes", "run", "shadow", "should_stop", "shrink", "zeros",
+    "checkpoint_number", "empty", "event", "exclude", "failed", "faulted", "free", "get",
+    "get_checkpoint", "include", "last_error", "need_checkpoint", "on_fault", "protect", "put2",
+    "query_fault", "restart_pes", "run", "shadow", "should_stop", "shrink", "zeros",
 ]  # fmt: skip
 
 _SONAME = "libraidshmem.so.0"
@@ -68,6 +68,7 @@ def _load() -> ctypes.CDLL:
         ("shmemx_ft_protect", number, [ctypes.c_char_p, address, size]),
         ("shmemx_ft_include", number, [address, size]),
         ("shmemx_ft_exclude", number, [address, size]),
+        ("shmemx_ft_event", None, [address, size]),
         ("shmemx_ft_last_error", ctypes.c_char_p, []),
         ("shmemx_ft_checkpoint_number", ctypes.c_uint64, []),
         ("shmemx_ft_need_checkpoint", number, []),
@@ -135,6 +136,12 @@ def algo_init() -> bool:
 def checkpoint_number() -> int:
     """Number of the last agreed checkpoint, 0 before the first."""
     return int(_lib.shmemx_ft_checkpoint_number())
+
+
+def event(array: NDArray[Any]) -> None:
+    """What the program drew by itself, from a clock, as random numbers or as input: a PE that goes
+    back alone (`SHMEM_FT_ROLLBACK=local`) gets in `array` what it drew before."""
+    _lib.shmemx_ft_event(_address(array), array.nbytes)
 
 
 def need_checkpoint() -> bool:

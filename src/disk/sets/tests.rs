@@ -3,6 +3,7 @@
 use std::os::unix::fs::{FileExt, symlink};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use raidshmem_archive::owner::Owner;
 use raidshmem_archive::part::{Area, Extent};
 use raidshmem_archive::tiles::data_at;
 use raidshmem_codec::crc::crc32;
@@ -56,14 +57,13 @@ impl Random {
 fn file(number: u64, pe: u32) -> (Vec<u8>, usize) {
     let mut random = Random(number << 8 | u64::from(pe) | 1 << 40);
     let data: Vec<u8> = (0..LEN).map(|_| random.next() as u8).collect();
+    let number = CheckpointNumber(number);
     let head = Head {
-        job: JOB,
-        number: CheckpointNumber(number),
-        pe: Pe(pe),
-        n_pes: PES,
-        heap_len: 1 << 20,
+        owner: Owner { job: JOB, number, pe: Pe(pe), n_pes: PES, heap_len: 1 << 20 },
         heap_at: 1 << 45,
         build: vec![1, 2, 3],
+        program: String::new(),
+        image: 0..0,
         heap: Heap::new(1 << 20).encode(),
         excluded: Vec::new(),
         extents: vec![Extent { area: Area::Heap, offset: 0, len: LEN as u64 }],

@@ -24,9 +24,12 @@ use raidshmem_sys::pool::WorkerPool;
 use raidshmem_sys::{memory, process};
 
 use super::super::held;
-use super::super::load::{LoadTarget, load};
+use super::super::input::LoadTarget;
+use super::super::load::load;
 use super::super::step::kill_after;
 use super::*;
+
+mod overtaken;
 
 const JOB: u64 = 77;
 /// The job that begins from the set.
@@ -138,8 +141,7 @@ fn store(folder: &Path, layout: StoreLayout, number: CheckpointNumber, build: &[
             pes: vec![(pe, memory.part.clone())],
             parity: if is_local { vec![shares[pe.at()]] } else { Vec::new() },
             how: How { memory: 1 << 20, rate: 0, checksum: true },
-            build: build.to_vec(),
-            objects: Vec::new(),
+            program: SavedProgram { build: build.to_vec(), ..SavedProgram::default() },
         };
         let files = write(&order, &stop).expect("it is written");
         all.data.extend(files.data);
@@ -173,7 +175,8 @@ fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
         let sets = sets::list(folder).expect("a folder");
         let manifest = sets[0].verify().expect("it holds");
         let folders = Folders::Shared(sets[0].folder.display().to_string());
-        return (Resume { job: JOB, number: manifest.number, folders }, manifest.number);
+        let number = manifest.number;
+        return (Resume { job: JOB, number, folders, rebuilt: false }, number);
     }
     let all: Vec<Held> = held::list(folder);
     let host = |node: u32| {
@@ -187,7 +190,7 @@ fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
     assert_eq!((chosen.lost.len(), chosen.parity), (0, true), "all files are there");
     for folder in chosen.folders.iter().flatten() {
         let folder = PathBuf::from(folder);
-        let owner = |pe| files::Owner::of(&chosen.manifest, pe);
+        let owner = |pe| chosen.manifest.owner(pe);
         for pe in Pe::all(PES as usize) {
             if folder.join(files::name(Content::Data, pe)).exists() {
                 let data = files::PeFile::<Head>::open_of(&folder, owner(pe)).expect("it holds");
@@ -201,10 +204,8 @@ fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
         }
     }
     let number = chosen.manifest.number;
-    (
-        Resume { job: JOB, number, folders: Folders::Local { of: chosen.folders, parity: true } },
-        number,
-    )
+    let folders = Folders::Local { of: chosen.folders, parity: true };
+    (Resume { job: JOB, number, folders, rebuilt: false }, number)
 }
 
 /// Fills the memory of every PE from it, and fails unless that is as it was.

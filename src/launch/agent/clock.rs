@@ -38,6 +38,7 @@ impl Agent {
         self.look_for_rdma_liveness(time)?;
         self.look_for_stopped(time)?;
         self.look_for_waits(time)?;
+        self.look_at_disk(time)?;
         for local in self.procs.values_mut() {
             if local.until.take_if(|until| *until <= time).is_none() {
                 continue;

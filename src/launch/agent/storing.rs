@@ -4,32 +4,42 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use raidshmem_archive::part::Object;
 use raidshmem_archive::program;
+use raidshmem_core::detector::MachineTime;
 use raidshmem_core::disk::{DiskOutcome, Failure, Task};
 use raidshmem_core::message::Up;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_sys::socket::ChannelError;
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
+use super::disk::{Awaited, no_answer};
 use super::{Agent, Local};
-use crate::disk::{sets, variables, write};
+use crate::disk::variables::{self, SavedProgram, entry_of, name_of};
+use crate::disk::{sets, step, write};
 use crate::launch::worker::Worker;
 
 /// How long what is being written may take to stop when the agent ends.
-const LAST_FILES: Duration = Duration::from_secs(5);
+const LAST_FILES: Duration = Duration::from_secs(3);
 
 impl Agent {
     pub(super) fn disk(&mut self, task: Task) -> Result<(), ChannelError> {
         if self.disk.worker.is_none() {
             match Worker::new() {
                 Ok(worker) => self.disk.worker = Some(worker),
-                Err(error) => return self.up.send(&Up::Disk(cannot(&task, &error)), &[]),
+                Err(error) => {
+                    let why = format!("thread for checkpoints on disk: {error}");
+                    return self.refuse(awaited(&task), why);
+                }
             }
+        }
+        self.disk.awaited = awaited(&task);
+        if self.disk.awaited.is_some() && self.disk.patience.is_over {
+            return self.refuse(self.disk.awaited, no_answer());
         }
         let job = self.job.id;
         match task {
@@ -45,12 +55,11 @@ impl Agent {
                     pes: pes.into_iter().map(|pe| (pe, self.part(pe))).collect(),
                     parity,
                     how,
-                    build: Vec::new(),
-                    objects: Vec::new(),
+                    program: SavedProgram::default(),
                 };
                 let stop = Arc::clone(&self.disk.stop);
                 self.begin(move || {
-                    (order.build, order.objects) = program();
+                    order.program = program();
                     let files = write::write(&order, &stop);
                     Some(DiskOutcome::Written { number, files })
                 });
@@ -79,6 +88,11 @@ impl Agent {
         Ok(())
     }
 
+    fn refuse(&mut self, awaited: Option<Awaited>, why: String) -> Result<(), ChannelError> {
+        self.disk.awaited = None;
+        awaited.map_or(Ok(()), |it| self.up.send(&Up::Disk(it.failed(why)), &[]))
+    }
+
     fn begin(&mut self, job: impl FnOnce() -> Option<DiskOutcome> + Send + 'static) {
         if let Some(worker) = &mut self.disk.worker {
             worker.begin(job);
@@ -87,7 +101,20 @@ impl Agent {
 
     pub(super) fn hear_disk(&mut self) -> Result<(), ChannelError> {
         let outcomes = self.disk.worker.as_mut().map(Worker::results).unwrap_or_default();
-        outcomes.into_iter().flatten().try_for_each(|it| self.up.send(&Up::Disk(it), &[]))
+        for outcome in outcomes.into_iter().flatten() {
+            self.disk.awaited.take_if(|awaited| *awaited == Awaited::of(&outcome));
+            self.up.send(&Up::Disk(outcome), &[])?;
+        }
+        Ok(())
+    }
+
+    /// A disk that does not answer is one that fails: nobody waits for it any more.
+    pub(super) fn look_at_disk(&mut self, now: MachineTime) -> Result<(), ChannelError> {
+        let works = self.disk.worker.as_ref().is_some_and(|worker| !worker.is_idle());
+        match self.disk.patience.ends(works, step::begun(), now) {
+            true => self.refuse(self.disk.awaited, no_answer()),
+            false => Ok(()),
+        }
     }
 
     /// The signal that asks for a stop has come: the launcher decides.
@@ -101,17 +128,22 @@ impl Agent {
 
     /// Reads the build of the program and its variables, by a process of it, on the thread: an
     /// executable may be large, and this loop renews the lease.
-    fn program(&self) -> impl FnOnce() -> (Vec<u8>, Vec<Object>) + Send + 'static {
+    fn program(&self) -> impl FnOnce() -> SavedProgram + Send + 'static {
         let known = Arc::clone(&self.disk.program);
         let carrier = self.procs.values().find(|local| local.pe.is_some()).map(Local::carrier);
-        let file = carrier.and_then(|it| File::open(format!("/proc/{}/exe", it.pid)).ok());
+        let of = carrier.map(|it| PathBuf::from(format!("/proc/{}", it.pid)));
+        let file = of.as_ref().and_then(|of| File::open(of.join("exe")).ok());
         move || {
             let mut bytes = Vec::new();
-            if known.get().is_none()
-                && file.is_some_and(|mut it| it.read_to_end(&mut bytes).is_ok())
+            if let (None, Some(of), Some(mut file)) = (known.get(), of, file)
+                && file.read_to_end(&mut bytes).is_ok()
             {
-                let program = program::read(&bytes);
-                let _ = known.set((program.build.clone(), variables::objects(program)));
+                let (program, name) = (program::read(&bytes), name_of(&of.join("exe")));
+                let entry = std::fs::read(of.join("auxv")).ok().and_then(|it| entry_of(&it));
+                let image = entry.map_or(0..0, |entry| program.image(entry));
+                let objects = variables::objects(&program);
+                let build = program.build;
+                let _ = known.set(SavedProgram { build, name, image, objects });
             }
             known.get().cloned().unwrap_or_default()
         }
@@ -123,11 +155,26 @@ impl Agent {
         self.disk.stop.store(u64::MAX, Ordering::SeqCst);
         worker.stop();
         let end = Instant::now() + LAST_FILES;
-        while worker.waits_until(end) {
+        while !self.disk.patience.is_over && worker.waits_until(end) {
             worker.results();
         }
-        if let Some((number, folder)) = self.disk.open.take() {
-            drop_part(&folder, self.job.id, number);
+        match (worker.is_idle(), self.disk.open.take()) {
+            (true, Some((number, folder))) => drop_part(&folder, self.job.id, number),
+            (true, None) => {}
+            (false, _) => self.leave_behind(),
+        }
+    }
+
+    /// The kernel does not end a thread that waits for a disk, and with it this process: it keeps
+    /// nothing that others wait for, and no memory of PEs.
+    fn leave_behind(&self) {
+        if let Ok(nowhere) = File::options().read(true).write(true).open("/dev/null") {
+            let _ = dup2_stdin(&nowhere);
+            let _ = dup2_stdout(&nowhere);
+            let _ = dup2_stderr(&nowhere);
+        }
+        for &pe in &self.here {
+            let _ = self.part(pe).wipe(); // what is not given back now is once the disk answers
         }
     }
 }
@@ -137,13 +184,11 @@ fn drop_part(folder: &str, job: u64, number: CheckpointNumber) {
     let _ = std::fs::remove_dir_all(sets::part_folder(Path::new(folder), job, number));
 }
 
-/// What becomes of a task that has no thread.
-fn cannot(task: &Task, error: &std::io::Error) -> DiskOutcome {
-    let failure = Failure::Refused(format!("thread for checkpoints on disk: {error}"));
+/// What the launcher waits for after that task.
+fn awaited(task: &Task) -> Option<Awaited> {
     match *task {
-        Task::Commit { number, .. } => DiskOutcome::Committed { number, set: Err(failure) },
-        Task::Write { number, .. } | Task::Drop { number, .. } => {
-            DiskOutcome::Written { number, files: Err(failure) }
-        }
+        Task::Write { number, .. } => Some(Awaited::Written(number)),
+        Task::Commit { number, .. } => Some(Awaited::Committed(number)),
+        Task::Drop { .. } => None,
     }
 }

@@ -74,6 +74,9 @@ pub struct Args {
     /// every PE had been lost after it.
     #[arg(long, value_name = "DIR[@N]", help_heading = LOSSES)]
     pub resume: Option<String>,
+    /// With another build of the program: take what may be addresses in it as data.
+    #[arg(long, requires = "resume", help_heading = LOSSES)]
+    pub resume_rebuilt: bool,
 
     /// Give PEs a variable, that of oshrun or with this value. May be repeated.
     #[arg(short = 'x', value_name = "VAR[=VALUE]", help_heading = PROGRAMS)]

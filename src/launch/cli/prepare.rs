@@ -69,7 +69,7 @@ impl Args {
         };
         let pes = shape.node_of.len();
         let settings = environment::settings(&self, &environment, &exported)?;
-        let begin = resume::settle(self.resume.as_deref(), pes, settings)?;
+        let begin = resume::settle(self.resume.as_deref(), self.resume_rebuilt, pes, settings)?;
         let resume::Begin { settings, resume, disks, notes: begun } = begin;
         let together = shape.node_of.windows(2).all(|pair| pair[0] == pair[1]);
         let one_machine = cluster.is_none() || together;

@@ -83,6 +83,8 @@ pub struct Disks {
     pub folder: String,
     /// Which set; None for the newest.
     pub set: Option<u64>,
+    /// `--resume-rebuilt`.
+    pub rebuilt: bool,
 }
 
 /// What programs get, and what becomes of what they print.

@@ -32,12 +32,17 @@ pub struct Begin {
     pub notes: Vec<String>,
 }
 
-/// What a job of `pes` PEs begins with, if `--resume` says this. On disks of the nodes only their
-/// agents can look.
+/// What a job of `pes` PEs begins with, if `--resume` says this, and `--resume-rebuilt` is there or
+/// not. On disks of the nodes only their agents can look.
 ///
 /// # Errors
 /// The set does not fit.
-pub fn settle(given: Option<&str>, pes: usize, mut settings: Settings) -> Result<Begin, Refused> {
+pub fn settle(
+    given: Option<&str>,
+    rebuilt: bool,
+    pes: usize,
+    mut settings: Settings,
+) -> Result<Begin, Refused> {
     if let Some(store) = &mut settings.store {
         let path = std::path::absolute(&*store);
         let path = path.map_err(|error| Refused::Store { path: store.clone(), error })?;
@@ -55,12 +60,12 @@ pub fn settle(given: Option<&str>, pes: usize, mut settings: Settings) -> Result
         let (folder, set) = split(given);
         let folder = std::path::absolute(&folder).map_err(|error| refused(error.to_string()))?;
         let folder = folder.display().to_string();
-        let disks = Some(Disks { given: given.to_owned(), folder, set });
+        let disks = Some(Disks { given: given.to_owned(), folder, set, rebuilt });
         return Ok(Begin { settings, resume, disks, notes });
     }
     let FoundSet { resume, heap_len, notes } = find(given, pes)?;
     settings.symmetric_size = Some(heap_len);
-    Ok(Begin { settings, resume: Some(resume), disks, notes })
+    Ok(Begin { settings, resume: Some(Resume { rebuilt, ..resume }), disks, notes })
 }
 
 /// Makes the folder of `SHMEM_FT_STORE`; on disks of the nodes their agents do.
@@ -115,7 +120,7 @@ fn find(given: &str, pes: usize) -> Result<FoundSet, Refused> {
     ));
     let folder = std::path::absolute(&set.folder).unwrap_or_else(|_| set.folder.clone());
     let folders = Folders::Shared(folder.display().to_string());
-    let resume = Resume { job: manifest.job, number: manifest.number, folders };
+    let resume = Resume { job: manifest.job, number: manifest.number, folders, rebuilt: false };
     Ok(FoundSet { resume, heap_len: manifest.heap_len, notes })
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use raidshmem_archive::choose::{Chosen, Wanted, choose};
+use raidshmem_archive::manifest::Manifest;
 use raidshmem_core::disk::{Folders, Held, Resume};
 use raidshmem_core::message::{Down, Up};
 use rustix::event::{PollFd, poll};
@@ -43,7 +44,7 @@ pub(super) fn find_set(
     match found {
         Ok(chosen) => {
             tell(&chosen);
-            adopt(ready, nodes, chosen)
+            adopt(ready, nodes, chosen, disks.rebuilt)
         }
         Err(error) => {
             for link in nodes.values_mut().filter_map(|node| node.link.as_mut()) {
@@ -119,6 +120,7 @@ fn adopt(
     ready: &mut Ready,
     nodes: &mut BTreeMap<u32, Node>,
     chosen: Chosen,
+    rebuilt: bool,
 ) -> Result<(), LaunchError> {
     let Chosen { manifest, host_of, node_of, folders, parity, .. } = chosen;
     ready.protected = gather::protected_on(ready, nodes, &host_of)?;
@@ -138,6 +140,7 @@ fn adopt(
     ready.heap_len = manifest.heap_len;
     ready.starts = (node_of != ready.shape.node_of).then_some(node_of);
     let folders = Folders::Local { of: folders, parity };
-    ready.resume = Some(Resume { job: manifest.job, number: manifest.number, folders });
+    let Manifest { job, number, .. } = manifest;
+    ready.resume = Some(Resume { job, number, folders, rebuilt });
     Ok(())
 }

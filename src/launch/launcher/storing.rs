@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use raidshmem_archive::schedule::{Order, Schedule};
+use raidshmem_archive::schedule::{Order, Schedule, Sizes};
 use raidshmem_core::disk::{DiskOutcome, Task};
 use raidshmem_core::message::{Down, ProgressReport};
 use raidshmem_core::quantity::CheckpointNumber;
@@ -24,6 +24,15 @@ fn stopped(number: CheckpointNumber, folder: &str, set: u64) -> String {
         "stopped as asked for, with checkpoint {number} on disk: \
          oshrun --resume {folder}@{set} goes on from there"
     )
+}
+
+fn on_disk(number: CheckpointNumber, place: &str, sizes: Sizes, took: Duration) -> String {
+    let (len, took) = (bytes(sizes.files), time(took));
+    let aside = match sizes.aside {
+        0 => String::new(),
+        aside => format!(", {} copied aside in memory", bytes(aside)),
+    };
+    format!("checkpoint {number} is on disk: {place}, {len} in {took}{aside}")
 }
 
 impl Launcher {
@@ -94,14 +103,11 @@ impl Launcher {
             match task {
                 Ok((node, task)) => self.send(node, &Down::Disk(task), &[]),
                 Err(Order::Warn(line)) => self.telling.error(&line),
-                Err(Order::Stored { number, set, bytes: len, took, last }) => {
-                    let (len, took) = (bytes(len), time(took));
-                    let place = self.disk.as_ref().map(|disk| disk.place_of(set));
-                    let place = place.unwrap_or_default();
+                Err(Order::Stored { number, set, sizes, took, last }) => {
                     if verbose {
-                        let line =
-                            format!("checkpoint {number} is on disk: {place}, {len} in {took}");
-                        self.telling.news(&line);
+                        let place = self.disk.as_ref().map(|disk| disk.place_of(set));
+                        let place = place.unwrap_or_default();
+                        self.telling.news(&on_disk(number, &place, sizes, took));
                     }
                     if last {
                         self.telling.say_verdict(&stopped(number, &folder, set));

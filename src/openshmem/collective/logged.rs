@@ -18,6 +18,7 @@ use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::logged::{self, elements, fill, source};
 use crate::openshmem::memory::rma;
+use crate::openshmem::memory::strides::Strides;
 use crate::pgas::gathering::Met;
 use crate::pgas::local::Call;
 use crate::pgas::{self, Fault, World};
@@ -109,6 +110,53 @@ pub fn alltoall(group: &Group, (dest, from): (Sym<u8>, SymIn<u8>), bytes: usize)
         for index in 0..group.size {
             let block = &part(world, parts, index)[group.index * bytes..][..bytes];
             fill(group.call, dest.element(index * bytes), block);
+        }
+    })
+}
+
+/// From each as many bytes as it says, one after another by index; `fits` is told how many those
+/// are in all, which are handed back.
+pub fn collect(
+    group: &Group,
+    (dest, from): (Sym<u8>, SymIn<u8>),
+    bytes: usize,
+    fits: impl Fn(usize),
+) -> Option<Result<usize, Fault>> {
+    let mut end = 0;
+    let what = source(group.call, from, bytes);
+    let outcome = meet(group.call, with([0, 4, 0]), what, |world, parts| {
+        fits(parts.iter().map(|(_, len)| len).sum());
+        for index in 0..group.size {
+            let part = part(world, parts, index);
+            fill(group.call, dest.element(end), part);
+            end += part.len();
+        }
+    });
+    outcome.map(|outcome| outcome.map(|()| end))
+}
+
+/// Block `i` of each goes to PE `i`, there by index; elements are apart, and blocks by the steps.
+pub fn alltoalls(
+    group: &Group,
+    (dest, from): (Sym<u8>, SymIn<u8>),
+    by: Strides,
+    (dest_step, source_step): (usize, usize),
+) -> Outcome {
+    let extent = source_step * (group.size - 1) + by.extent(group.call, by.source_bytes);
+    let all = source(group.call, from, extent);
+    let starts = |index: usize, step: usize, stride: usize| {
+        (0..by.blocks).map(move |block| index * step + block * stride)
+    };
+    let of_all = (0..group.size).flat_map(|index| starts(index, source_step, by.source_bytes));
+    let packed: Vec<u8> = of_all.flat_map(|at| &all[at..at + by.block_bytes]).copied().collect();
+    let bytes = by.blocks * by.block_bytes;
+    meet(group.call, with([by.blocks, by.block_bytes, 5]), &packed, |world, parts| {
+        for index in 0..group.size {
+            let block = &part(world, parts, index)[group.index * bytes..][..bytes];
+            let to = starts(index, dest_step, by.dest_bytes);
+            for (at, element) in to.zip(block.chunks_exact(by.block_bytes)) {
+                fill(group.call, dest.element(at), element);
+            }
         }
     })
 }

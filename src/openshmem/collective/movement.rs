@@ -135,6 +135,12 @@ pub fn collect(
         let (all, status) = living::collect(&group, (dest, source), bytes, fits);
         return status.map(|()| all);
     }
+    let fits = |all| check_room(&group, dest, all, room);
+    if logged::applies(&group)
+        && let Some(outcome) = logged::collect(&group, (dest, source), bytes, fits)
+    {
+        return outcome;
+    }
     let lengths = exchange::gather(&group, bytes as u64)?;
     let all = lengths.iter().fold(0usize, |all, length| all.saturating_add(*length as usize));
     check_room(&group, dest, all, room);
@@ -208,6 +214,12 @@ pub fn alltoalls(
     check_source(&group, source, source_step * (group.size - 1) + rest);
     if living::applies() {
         return living::strided(&group, (dest, source), strides, (dest_step, source_step));
+    }
+    let steps = (dest_step, source_step);
+    if logged::applies(&group)
+        && let Some(outcome) = logged::alltoalls(&group, (dest, source), strides, steps)
+    {
+        return outcome;
     }
     let by_nodes = group.nodes(None).is_some();
     group.meet()?;

@@ -8,21 +8,48 @@
 use raidshmem_segment::update::Update;
 
 use super::address::{Out, Sym, SymIn};
+use super::logged;
 use super::word::Word;
 use crate::openshmem::bits::Bits;
 use crate::pgas::stream::Target;
+
+/// Updates a word by `otherwise`, or as a job with logs does; what was there.
+#[inline(always)]
+pub fn logged_or(
+    call: &'static str,
+    word: Word,
+    change: (Update, u64),
+    fetches: bool,
+    otherwise: impl FnOnce(Word) -> u64,
+) -> u64 {
+    if word.world().logs()
+        && let Some(found) = logged::changed(call, &word, change, fetches)
+    {
+        return found;
+    }
+    otherwise(word)
+}
+
+/// Updates a word without waiting for it.
+#[inline(always)]
+pub fn change_word(call: &'static str, word: Word, how: Update, operand: u64) {
+    logged_or(call, word, (how, operand), false, |word| {
+        word.change(how, operand);
+        0
+    });
+}
 
 /// The value of a word.
 #[inline]
 pub fn fetch<T: Bits>(call: &'static str, source: SymIn<T>, pe: impl Into<Target>) -> T {
     let word = Word::new(call, "source", source.as_sym(), pe);
-    T::of(word.fetch())
+    T::of(logged_or(call, word, (Update::Load, 0), true, |word| word.fetch()))
 }
 
 /// Stores a value.
 #[inline]
 pub fn set<T: Bits>(call: &'static str, dest: Sym<T>, value: T, pe: impl Into<Target>) {
-    Word::new(call, "dest", dest, pe).store(value.bits());
+    change_word(call, Word::new(call, "dest", dest, pe), Update::Store, value.bits());
 }
 
 /// Updates a word; what was there before.
@@ -34,13 +61,14 @@ pub fn update<T: Bits>(
     value: T,
     pe: impl Into<Target>,
 ) -> T {
-    T::of(Word::new(call, "dest", dest, pe).update(how, value.bits()))
+    let (word, operand) = (Word::new(call, "dest", dest, pe), value.bits());
+    T::of(logged_or(call, word, (how, operand), true, |word| word.update(how, operand)))
 }
 
 /// Updates a word without waiting for it.
 #[inline]
 pub fn change<T: Bits>(call: &'static str, how: Update, dest: Sym<T>, value: T, pe: Target) {
-    Word::new(call, "dest", dest, pe).change(how, value.bits());
+    change_word(call, Word::new(call, "dest", dest, pe), how, value.bits());
 }
 
 /// Updates a word; what was there goes to `before`, as late as the next quiet.
@@ -52,7 +80,13 @@ pub fn update_later<T: Bits>(
     before: Out<T>,
     pe: Target,
 ) {
-    Word::new(call, "dest", dest, pe).update_later(how, value.bits(), before);
+    let (word, operand) = (Word::new(call, "dest", dest, pe), value.bits());
+    if word.world().logs()
+        && let Some(found) = logged::changed(call, &word, (how, operand), true)
+    {
+        return before.write(T::of(found));
+    }
+    word.update_later(how, operand, before);
 }
 
 /// Stores `value` where `cond` is; what was there before.
@@ -64,5 +98,5 @@ pub fn compare_swap<T: Bits>(
     value: T,
     pe: impl Into<Target>,
 ) -> T {
-    T::of(Word::new(call, "dest", dest, pe).compare_swap(cond.bits(), value.bits()))
+    update(call, Update::CompareSwap(cond.bits()), dest, value, pe)
 }

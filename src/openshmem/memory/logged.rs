@@ -1,17 +1,18 @@
-//! Puts, gets and waits of a job with logs (`pgas/local.rs`): what is copied to and from where, as
-//! the calls say it.
+//! Puts, gets, atomic operations and waits of a job with logs (`pgas/local.rs`): what is copied to
+//! and from where, as the calls say it.
 //!
-//! Invariant: only PEs that map each other come here. A call through a context, or by the Rust
-//! interface, is not logged.
+//! Invariant: only PEs that map each other come here, so an operation is over when its call
+//! returns, whichever context it is of. A call by the Rust interface is not logged.
 
 use raidshmem_core::quantity::Pe;
+use raidshmem_segment::update::{Change, Update, WordAt};
 
 use super::address::{In, Out, Sym, SymIn};
 use super::place::SegmentRange;
 use super::rma::copy;
 use super::strides::Strides;
 use super::word::Word;
-use crate::openshmem::bits::Bits;
+use crate::pgas::atomics::AtomicCall;
 use crate::pgas::local::{Call, Remote};
 use crate::pgas::{self, World};
 
@@ -117,14 +118,69 @@ pub fn is_logged(call: &'static str, range: &SegmentRange) -> bool {
     if !applies() {
         return false;
     }
-    if range.stream != 0 || range.is_far() {
+    if range.is_far() {
         unlogged(call);
     }
     range.world.logs() && !range.is_far()
 }
 
+/// Changes a word; what was there, zero if all go back. None if it is not logged.
+#[cold]
+pub fn changed(
+    call: &'static str,
+    word: &Word,
+    (how, operand): (Update, u64),
+    fetches: bool,
+) -> Option<u64> {
+    let place = word.place();
+    if !is_logged(call, &place) {
+        return None;
+    }
+    if how == Update::Load {
+        let call = Call { name: call, with: 0 };
+        let load = || word.apply(Update::Load, 0);
+        return Some(place.world.fetch_logged(call, place_of(&place, (word.bytes(), 0)), load));
+    }
+    // What is overwritten is noted, too: the order of changes follows from what each found.
+    let how = if how == Update::Store { Update::Swap } else { how };
+    let call = AtomicCall { name: call, change: Change { how, operand }, fetches };
+    let on = WordAt { offset: place.offset, bytes: word.bytes() };
+    let carry_out = || word.apply(how, operand);
+    Some(place.world.atomic_logged(call, (place.pe, on), carry_out))
+}
+
+/// The value of an own word that others change.
+pub fn look(call: &'static str, word: &Word) -> u64 {
+    let world = word.world();
+    if !world.logs() {
+        return word.load();
+    }
+    let place = place_of(&word.place(), (word.bytes(), 0));
+    world.fetch_logged(Call { name: call, with: 0 }, place, || word.load())
+}
+
+/// Whether a test of own words, which is made again and again, says yes.
+pub fn tells(call: &'static str, with: u64, look: impl FnOnce() -> bool) -> bool {
+    let look = || vec![u8::from(look())];
+    pgas::world().answer_logged(Call { name: call, with }, look) == [1]
+}
+
+/// What a call finds in a set of own words: their indices.
+pub fn indices(call: &'static str, with: u64, find: impl FnOnce() -> Vec<usize>) -> Vec<usize> {
+    let look = || find().iter().flat_map(|index| index.to_ne_bytes()).collect();
+    let bytes = pgas::world().answer_logged(Call { name: call, with }, look);
+    let words = bytes.chunks_exact(size_of::<usize>());
+    words.map(|word| usize::from_ne_bytes(word.try_into().unwrap_or_default())).collect()
+}
+
+/// Stores to an own word that others change, too, but not now.
+pub fn assign(word: &Word, value: u64) {
+    word.world().assigns(word.place().offset, word.bytes());
+    word.store(value);
+}
+
 /// Waits for an own word by `until`.
-pub fn wait<T: Bits>(
+pub fn wait(
     call: &'static str,
     word: &Word,
     with: u64,
@@ -133,7 +189,7 @@ pub fn wait<T: Bits>(
 ) -> u64 {
     let place = word.place();
     let call = Call { name: call, with };
-    place.world.wait_logged(call, (place.offset, size_of::<T>()), holds, until)
+    place.world.wait_logged(call, (place.offset, word.bytes()), holds, until)
 }
 
 /// Reads elements of what a PE brought to a meeting, from byte `at` of its segment.

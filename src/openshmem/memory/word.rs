@@ -44,6 +44,11 @@ impl Word {
         self.place
     }
 
+    /// Its bytes: 2, 4 or 8.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The word of this PE.
     #[inline]
     pub fn own<T: Bits>(call: &'static str, name: &str, on: Sym<T>) -> Word {
@@ -121,12 +126,6 @@ impl Word {
         value
     }
 
-    /// Stores `value` if the word holds `cond`; what was there before, zero in the faulted state.
-    #[inline]
-    pub fn compare_swap(self, cond: u64, value: u64) -> u64 {
-        self.update(Update::CompareSwap(cond), value)
-    }
-
     /// Adds one without waiting for it: tells the PE that what was put to it before is there.
     pub fn signal(self) {
         self.after_puts().change(Update::Add, 1);
@@ -150,8 +149,9 @@ impl Word {
         self
     }
 
+    /// Updates in one step, and does nothing else; what was there.
     #[inline(always)]
-    fn apply(self, how: Update, value: u64) -> u64 {
+    pub(super) fn apply(self, how: Update, value: u64) -> u64 {
         if self.place.is_far() {
             return self.place.world.far_update(self.place.ask(self.bytes, how, value));
         }

@@ -2,9 +2,13 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use raidshmem_core::quantity::Pe;
+use raidshmem_core::replay::edges::Edges;
 
 /// What becomes of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,17 +29,26 @@ pub struct Replay {
     pub end: usize,
     /// Where the next record of each other PE is.
     pub next: Vec<usize>,
+    /// Atomic operations on own words that are not certain yet, and all words that had one.
+    pub edges: Edges,
+    pub changed: BTreeSet<usize>,
+    /// What the predecessor found when it took over the operation of a PE, by where its record is.
+    pub taken: BTreeMap<(Pe, usize), u64>,
+    /// How often the answer of the next record was given again.
+    pub repeated: u64,
     /// Calls that came from the log.
     pub calls: u64,
-    /// When it began.
+    /// When it began, and how long it took.
     pub begun: Option<Instant>,
+    pub took: Duration,
 }
 
 /// The own log.
 #[derive(Debug, Default)]
 pub struct Book {
-    /// Where the next record goes.
+    /// Where the next record goes, and how many there are.
     pub tail: usize,
+    pub records: u64,
     /// The time of the last one.
     pub time: u64,
     /// The last meeting that this PE came to, and its record.
@@ -47,6 +60,8 @@ pub struct Book {
     pub bare: bool,
     /// Bytes that the records of this interval need.
     pub need: u64,
+    /// The last record is of an answer.
+    pub answered: bool,
     pub replay: Replay,
 }
 
@@ -56,14 +71,16 @@ pub struct Local {
     /// The job keeps logs.
     on: bool,
     way: AtomicU8,
-    /// Most bytes of records.
+    /// Most bytes of records, and how many there have been so far.
     pub(in crate::pgas) limit: AtomicU64,
+    pub(in crate::pgas) touched: AtomicU64,
     pub(in crate::pgas) era: AtomicU64,
     /// The place of the checkpoint call that was made last.
     pub(in crate::pgas) site: AtomicU64,
     pub(in crate::pgas) book: Mutex<Book>,
-    /// It was said that all go back since several threads call the library.
-    pub(in crate::pgas) said: AtomicBool,
+    /// It was said that the log is full, and how much would have been enough.
+    pub(in crate::pgas) said_full: AtomicBool,
+    pub(in crate::pgas) said_need: AtomicBool,
     /// This PE cannot log anything, for this reason.
     pub(in crate::pgas) never: Mutex<Option<&'static str>>,
 }
@@ -76,10 +93,12 @@ impl Local {
             on,
             way: AtomicU8::new(CallWay::Plain as u8),
             limit: AtomicU64::new(0),
+            touched: AtomicU64::new(0),
             era: AtomicU64::new(0),
             site: AtomicU64::new(0),
             book: Mutex::new(book),
-            said: AtomicBool::new(false),
+            said_full: AtomicBool::new(false),
+            said_need: AtomicBool::new(false),
             never: Mutex::new(None),
         }
     }

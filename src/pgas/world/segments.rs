@@ -123,7 +123,7 @@ impl Segments {
     }
 
     /// The own memory.
-    pub(in crate::pgas) fn part(&self) -> &Part {
+    pub(crate) fn part(&self) -> &Part {
         &self.part
     }
 

@@ -76,6 +76,11 @@ impl Timing {
         self.promised.store(false, Ordering::Relaxed);
     }
 
+    /// This PE went back alone to the last checkpoint: calls passed after it.
+    pub(crate) fn went_back_alone(&self) {
+        self.has_saved.store(true, Ordering::Relaxed);
+    }
+
     /// All went back to the last checkpoint, after a loss: the answer is how many the job has had.
     pub(crate) fn restarted(&self) -> u32 {
         self.has_saved.store(false, Ordering::Relaxed);

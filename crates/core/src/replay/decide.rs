@@ -27,6 +27,8 @@ pub enum Reason {
     OtherCall,
     /// The PE was killed in the midst of an operation that may not happen twice.
     InDoubt,
+    /// It is not known what a word holds that is changed atomically.
+    Uncertain,
     /// A routine without a rule was called since the last checkpoint.
     NoRule { routine: String },
     /// The logs of the interval need more than the limit, this many bytes.
@@ -49,6 +51,7 @@ impl Display for Reason {
             Reason::InCheckpoint => f.write_str("a checkpoint was being made"),
             Reason::OtherCall => f.write_str("it calls the first checkpoint from another place"),
             Reason::InDoubt => f.write_str("it was killed in the midst of an atomic operation"),
+            Reason::Uncertain => f.write_str("atomic operations on it do not follow each other"),
             Reason::NoRule { routine } => write!(f, "it called {routine}, which is not logged"),
             Reason::Overflow { bytes } => write!(f, "its log needs {bytes} bytes"),
             Reason::Threads => f.write_str("its threads call the library at the same time"),
@@ -115,6 +118,7 @@ mod tests {
             None,
             Some(Reason::NodeLost),
             Some(Reason::InDoubt),
+            Some(Reason::Uncertain),
             Some(Reason::NoRule { routine: "shmem_ptr".to_owned() }),
             Some(Reason::Overflow { bytes: 1 << 20 }),
             Some(Reason::Threads),

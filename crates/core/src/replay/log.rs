@@ -62,8 +62,10 @@ impl<B> Effect<B> {
 /// How far an operation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EntryProgress {
-    /// It may or may not have happened.
+    /// Nothing of it has happened.
     Begun,
+    /// It may or may not have happened.
+    Underway,
     /// It happened; an atomic operation found this.
     Done { old: u64 },
     /// Its target was lost: it was logged and not carried out.
@@ -79,17 +81,19 @@ pub struct LogEntry<B> {
     pub effect: Effect<B>,
     /// How far it is.
     pub progress: EntryProgress,
+    /// What it found is drawn later: its origin may know everything with a smaller time.
+    pub seen: Time,
 }
 
 impl<B> LogEntry<B> {
     /// An operation that is about to begin.
     pub fn new(time: Time, effect: Effect<B>) -> LogEntry<B> {
-        LogEntry { time, effect, progress: EntryProgress::Begun }
+        LogEntry { time, effect, progress: EntryProgress::Begun, seen: Time(0) }
     }
 
     /// Nobody can say whether it happened, and it may not happen twice, if its origin is lost now.
     pub fn is_in_doubt(&self) -> bool {
-        self.effect.is_exact() && self.progress == EntryProgress::Begun
+        self.effect.is_exact() && self.progress == EntryProgress::Underway
     }
 }
 

@@ -2,21 +2,15 @@
 //!
 //! Bytes and assignments follow each other in that order: in a program without races the order is
 //! that of cause and effect wherever it matters. The order of atomic operations is not that of
-//! their times, which were drawn before. Each is an *edge* from the value that it found to the one
-//! that it left. Every order that explains all edges of a word ends at the same value:
-//!
-//! ```text
-//! the v with  [v = value before] + edges that end at v - edges that begin at v = 1
-//! ```
-//!
-//! If there is none, or more than one, what is known cuts through operations of the same time; the
-//! edges stay *pending* until the rest is known, and nobody may look at the word meanwhile.
+//! their times, which were drawn before (`edges.rs`): where it is not known, nobody may look at the
+//! word.
 //!
 //! What is not done comes last, in [`Merge::finish`], when nobody reaches the memory of the
 //! dead any more: it happens after everything that was carried out there.
 //!
 //! Invariant: an entry is applied once.
 
+use super::edges::{Edge, Edges};
 use super::log::{Effect, EntryProgress, LogEntry, Time};
 
 /// The memory of a substitute.
@@ -29,14 +23,6 @@ pub trait SubstituteMemory<B> {
     fn copy(&mut self, at: usize, bytes: &B);
 }
 
-/// An atomic operation on a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Edge {
-    at: usize,
-    old: u64,
-    new: u64,
-}
-
 /// An entry that may still be carried out by its origin is in the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InTheMidst;
@@ -46,14 +32,14 @@ pub struct InTheMidst;
 pub struct Merge {
     me: usize,
     taken: Vec<usize>,
-    pending: Vec<Edge>,
+    edges: Edges,
 }
 
 impl Merge {
     /// Nothing is applied yet, of `origins` PEs, to the memory of PE `me`. Its own entries are left
     /// to the replay of its calls.
     pub fn begin(me: usize, origins: usize) -> Merge {
-        Merge { me, taken: vec![0; origins], pending: Vec::new() }
+        Merge { me, taken: vec![0; origins], edges: Edges::default() }
     }
 
     /// Entries of an origin that were applied.
@@ -63,11 +49,11 @@ impl Merge {
 
     /// True if nobody may look at the word yet.
     pub fn is_pending(&self, at: usize) -> bool {
-        self.pending.iter().any(|edge| edge.at == at)
+        self.edges.is_pending(&(at..at + 1))
     }
 
-    /// Applies what was carried out before `until`, when this PE saw something. What was begun then
-    /// may be what it saw.
+    /// Applies what was carried out before `until`, when this PE saw something. What was under way
+    /// then may be what it saw.
     ///
     /// # Errors
     /// An origin is in the midst of an atomic operation, and nobody knows yet what it found.
@@ -77,8 +63,8 @@ impl Merge {
         until: Time,
         memory: &mut impl SubstituteMemory<B>,
     ) -> Result<(), InTheMidst> {
-        let fits =
-            |entry: &LogEntry<B>| entry.time < until && entry.progress != EntryProgress::Logged;
+        let happened = |at| matches!(at, EntryProgress::Underway | EntryProgress::Done { .. });
+        let fits = |entry: &LogEntry<B>| entry.time < until && happened(entry.progress);
         while let Some(origin) = self.next(chains, fits) {
             let entry = &chains[origin][self.taken[origin]];
             if is_unknown(entry) {
@@ -142,40 +128,23 @@ impl Merge {
         match (effect, progress) {
             (Effect::Bulk { at, bytes }, _) => memory.copy(*at, bytes),
             (&Effect::Assign { at, value }, _) => {
-                self.pending.retain(|edge| edge.at != at); // what came before is over
+                self.edges.assign(&(at..at + 1));
                 memory.store(at, value);
             }
             (&Effect::Atomic { at, change }, EntryProgress::Done { old }) => {
-                self.pending.push(Edge { at, old, new: change.of(old) });
-                self.settle(at, memory);
+                let edge = Edge { old, new: change.of(old) };
+                let now = memory.load(at);
+                let certain = self.edges.add(at, edge, now);
+                certain.into_iter().for_each(|value| memory.store(at, value));
             }
             (Effect::Atomic { .. }, _) => unreachable!("it is not known what it found"),
-        }
-    }
-
-    /// Writes what the word holds if that is certain.
-    fn settle<B>(&mut self, at: usize, memory: &mut impl SubstituteMemory<B>) {
-        let edges = self.pending.iter().filter(|edge| edge.at == at);
-        let ends = edges.clone().map(|edge| (edge.new, 1));
-        let begins = edges.map(|edge| (edge.old, -1));
-        let mut balance: Vec<(u64, i64)> = vec![(memory.load(at), 1)];
-        for (value, by) in ends.chain(begins) {
-            match balance.iter_mut().find(|(known, _)| *known == value) {
-                Some((_, sum)) => *sum += by,
-                None => balance.push((value, by)),
-            }
-        }
-        balance.retain(|&(_, sum)| sum != 0);
-        if let [(value, 1)] = balance[..] {
-            self.pending.retain(|edge| edge.at != at);
-            memory.store(at, value);
         }
     }
 }
 
 /// What the entry found is not known, and may have been seen.
 fn is_unknown<B>(entry: &LogEntry<B>) -> bool {
-    matches!(entry.effect, Effect::Atomic { .. }) && entry.progress == EntryProgress::Begun
+    matches!(entry.effect, Effect::Atomic { .. }) && entry.progress == EntryProgress::Underway
 }
 
 /// What an operation that nobody has carried out finds.

@@ -8,6 +8,7 @@
 //! routine    what each routine of OpenSHMEM logs, and what its replay does
 //! log        the logs as data: operations at their origin, events and meetings at each PE
 //! merge      entries of all origins become the memory of the substitute, in order
+//! edges      the order of atomic operations on a word, from what each found
 //! own        the own calls of the substitute: skipped, done again, or answered from a log
 //! handover   from "survivors only log" to "survivors reach the substitute", nothing lost or twice
 //! decide     whether a loss is for one PE alone or takes all back, and the reason
@@ -24,9 +25,10 @@
 //!
 //! Used by the explorer in its tests, which drives all of it, and by the C tables, each family of
 //! which must have a [`routine::rule`]. The logs of real PEs are those of the crate `raidshmem`; of
-//! this they use the rules and the reasons. They log no atomic operations yet.
+//! this they use the rules, the reasons and the order of atomic operations.
 
 pub mod decide;
+pub mod edges;
 pub mod handover;
 pub mod log;
 pub mod merge;

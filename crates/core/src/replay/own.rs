@@ -3,8 +3,9 @@
 //! The program runs from the checkpoint again, and makes the same calls. Each asks here first:
 //!
 //! ```text
-//! operation on another PE   done there: skipped. Begun, and of bytes: done again
-//! operation on itself       done again, since this memory went back; an atomic one as it was
+//! operation on another PE   done there: skipped. Else it is done again, once if it is exact
+//! operation on itself       done again, since this memory went back; an atomic one as it was, or,
+//!                           if it never was, when all that others did is there
 //! get, wait, test           what the log says
 //! meeting                   over, if the predecessor has logged anything since
 //! ```
@@ -26,6 +27,8 @@ pub enum Disposition {
     Again { number: usize },
     /// It is an operation on the own memory: applied as it was.
     Own { progress: EntryProgress },
+    /// The same, atomic, and it never happened: it is the last entry, done after the hand-over.
+    Late,
     /// It is in no log.
     New,
     /// The program does something else than before.
@@ -64,12 +67,21 @@ impl Replay {
         if entry.effect != *effect {
             return Disposition::Differs;
         }
+        let is_done = matches!(entry.progress, EntryProgress::Done { .. });
+        if target == self.me && matches!(effect, Effect::Atomic { .. }) && !is_done {
+            return Disposition::Late;
+        }
         self.made[target] += 1;
         match entry.progress {
             progress if target == self.me => Disposition::Own { progress },
             EntryProgress::Done { old } => Disposition::Skip { old },
-            EntryProgress::Begun | EntryProgress::Logged => Disposition::Again { number },
+            _ => Disposition::Again { number },
         }
+    }
+
+    /// Entries of the chain to PE `target` that the program has made again.
+    pub fn made(&self, target: usize) -> usize {
+        self.made[target]
     }
 
     /// The program asks something; None if the predecessor did not learn it.

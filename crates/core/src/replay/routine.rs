@@ -24,6 +24,10 @@ pub enum Rule {
     Wait,
     /// What was chosen or tested: an event that holds the answer and when it was seen.
     Answer,
+    /// A lock: the atomic operations and waits of its queue.
+    Lock,
+    /// What the program draws by itself: an event that holds it.
+    Event,
     /// Order of operations: nothing is logged. What was logged only is released late.
     Order,
     /// A meeting: the time of each member.
@@ -93,6 +97,8 @@ rules! {
         "shmem_" "_test_any" "shmem_" "_test_any_vector"
         "shmem_" "_test_some" "shmem_" "_test_some_vector"
         "shmem_signal_wait_until" "" "shmem_signal_fetch" "";
+    Lock: "shmem_set_lock" "" "shmem_clear_lock" "" "shmem_test_lock" "";
+    Event: "shmemx_ft_event" "";
     Order:
         "shmem_fence" "" "shmem_quiet" "" "shmem_pe_quiet" ""
         "shmem_ctx_fence" "" "shmem_ctx_quiet" "" "shmem_ctx_pe_quiet" "";
@@ -126,7 +132,6 @@ rules! {
         "shmem_restart_pes" "" "shmem_ft_algo_init" "";
     Global:
         "shmem_ptr" "" "shmem_team_ptr" ""
-        "shmem_set_lock" "" "shmem_clear_lock" "" "shmem_test_lock" ""
         "shmemx_ft_agree" "" "shmemx_ft_shrink" "" "shmemx_ft_failed" "" "shmemx_ft_on_fault" ""
         "shmemx_ft_put2" "" "shmemx_ft_get_checkpoint" "" "shmemx_ft_shadow" ""
         "shmemx_ft_faulted" "" "shmemx_ft_last_error" "" "shmemx_ft_checkpoint_number" ""
@@ -134,12 +139,13 @@ rules! {
         "shmemx_ft_register" "" "shmemx_ft_exclude" "" "shmemx_ft_include" "";
 }
 
-/// The rule of a family of routines; None if the table has no row for it. A `const` asks.
+/// The rule of a family of routines, which is that of its context form; None if the table has no
+/// row for it. A `const` asks.
 pub const fn rule(pre: &str, post: &str) -> Option<Rule> {
     let mut row = 0;
     while row < RULES.len() {
         let (own_pre, own_post, rule) = RULES[row];
-        if same(own_pre, pre) && same(own_post, post) {
+        if (same(own_pre, pre) || is_context_form(own_pre, pre)) && same(own_post, post) {
             return Some(rule);
         }
         row += 1;
@@ -147,13 +153,26 @@ pub const fn rule(pre: &str, post: &str) -> Option<Rule> {
     None
 }
 
+/// True for `shmem_put` and `shmem_ctx_put`.
+const fn is_context_form(plain: &str, pre: &str) -> bool {
+    starts(pre, "shmem_ctx_")
+        && starts(plain, "shmem_")
+        && same_from(plain.as_bytes(), "shmem_".len(), pre.as_bytes(), "shmem_ctx_".len())
+}
+
 const fn same(one: &str, two: &str) -> bool {
-    let (one, two) = (one.as_bytes(), two.as_bytes());
+    same_from(one.as_bytes(), 0, two.as_bytes(), 0)
+}
+
+const fn same_from(one: &[u8], one_from: usize, two: &[u8], two_from: usize) -> bool {
     let mut at = 0;
-    while at < one.len() && at < two.len() && one[at] == two[at] {
+    while one_from + at < one.len()
+        && two_from + at < two.len()
+        && one[one_from + at] == two[two_from + at]
+    {
         at += 1;
     }
-    at == one.len() && at == two.len()
+    one_from + at == one.len() && two_from + at == two.len()
 }
 
 /// True if a call of the family is logged, or depends on nobody: after any other call a loss takes
@@ -163,9 +182,11 @@ pub const fn is_covered(pre: &str, post: &str) -> bool {
     match rule {
         Rule::Local | Rule::Bytes | Rule::Word | Rule::Order | Rule::Heap | Rule::Interval => true,
         Rule::Meeting | Rule::Movement | Rule::Reduction => true,
+        Rule::BytesAndSignal | Rule::Atomic | Rule::Lock | Rule::Event => true,
+        Rule::Wait | Rule::Answer => true,
         Rule::Get => !starts(pre, "shmemx_"),
-        Rule::Wait => !starts(post, "_wait_until_"),
-        Rule::BytesAndSignal | Rule::Atomic | Rule::Answer | Rule::Handle => false,
+        // A handle of a context is the same when it is made again.
+        Rule::Handle => starts(pre, "shmem_ctx_"),
         Rule::Global => starts(pre, "shmemx_") && !is_collective(pre),
     }
 }
@@ -205,13 +226,22 @@ mod tests {
 
     #[test]
     fn what_is_logged_is_said() {
-        let covered = [("shmem_", "_put"), ("shmem_barrier_all", ""), ("shmem_", "_wait_until")];
+        let covered = [
+            ("shmem_", "_put"),
+            ("shmem_ctx_", "_put"),
+            ("shmem_ctx_put", "_signal"),
+            ("shmem_", "_atomic_add"),
+            ("shmem_ctx_", "_atomic_swap_nbi"),
+            ("shmem_barrier_all", ""),
+            ("shmem_", "_wait_until_any"),
+            ("shmem_", "_test"),
+            ("shmem_set_lock", ""),
+        ];
         covered.iter().for_each(|(pre, post)| assert!(is_covered(pre, post), "{pre}..{post}"));
         let others = [
-            ("shmem_", "_atomic_add"),
-            ("shmem_ctx_", "_put"),
-            ("shmem_", "_wait_until_all"),
             ("shmem_ptr", ""),
+            ("shmem_ctx_ptr", ""),
+            ("shmem_team_create_ctx", ""),
             ("shmemx_ft_", "_get"),
             ("shmemx_ft_put2", ""),
             ("shmem_team_split_2d", ""),

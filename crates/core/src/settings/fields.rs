@@ -83,7 +83,7 @@ pub struct Settings {
     pub store_keep: usize,
     /// `SHMEM_FT_STORE_LAYOUT`: where the files of a set lie.
     pub store_layout: StoreLayout,
-    /// `SHMEM_FT_STORE_MEMORY`: bytes that a node reads ahead of its disk.
+    /// `SHMEM_FT_STORE_MEMORY`: bytes that a node keeps for its disk beside the checkpoints.
     pub store_memory: u64,
     /// `SHMEM_FT_STORE_RATE`: bytes a second that a node writes there; 0: as many as it can.
     pub store_rate: u64,

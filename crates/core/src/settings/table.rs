@@ -412,8 +412,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_STORE_MEMORY",
         kind: ValueKind::Size { min: 64 * KIB, max: 64 * TIB },
         default: "256M",
-        doc: "Memory in which each node copies a checkpoint ahead of its disk. What does not fit \
-              must be on disk before the next checkpoint begins, or this one is given up.",
+        doc: "Memory of each node for what the next checkpoint overwrites before it is on disk; \
+              where that is more, it does not come there.",
         store: number!(draft, n, draft.settings.store_memory = n),
         show: |s| Some(show_size(s.store_memory)),
     },

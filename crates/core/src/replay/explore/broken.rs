@@ -8,13 +8,17 @@ pub(super) enum Broken {
     LoggedAfter,
     /// An operation is said to be done before it has happened.
     DoneBefore,
+    /// What is carried out is not said to be under way.
+    NotUnderway,
+    /// What an atomic operation found tells its origin nothing of what others did before.
+    FoundAlone,
     /// What the target has is done again.
     NotSkipped,
     /// Bytes that were begun are skipped.
     BegunSkipped,
     /// Operations on the own memory are skipped.
     OwnSkipped,
-    /// An atomic operation that was begun is done again.
+    /// An atomic operation that was under way is done again.
     DoubtDoneAgain,
     /// The same, and it is skipped.
     DoubtSkipped,

@@ -123,11 +123,18 @@ impl Model {
         match delivery {
             Delivery::CarryOut => {
                 if !self.breaks(Broken::DoneBefore) {
-                    s.pes[me].chains[to][index].progress = EntryProgress::Begun;
+                    let underway = match self.breaks(Broken::NotUnderway) {
+                        true => EntryProgress::Begun,
+                        false => EntryProgress::Underway,
+                    };
+                    s.pes[me].chains[to][index].progress = underway;
                 }
                 s.pes[me].at = At::Writes { to, index, on, half: false };
             }
-            Delivery::TakenOver { old } => s.returns(me, op, old),
+            Delivery::TakenOver { old } => {
+                s.pes[me].chains[to][index].seen = s.now();
+                s.returns(me, op, old);
+            }
             Delivery::Log if !fetches => {
                 s.pes[me].chains[to][index].progress = EntryProgress::Logged;
                 s.pes[me].owes = true;

@@ -129,6 +129,8 @@ fn caught() -> Vec<(Broken, Program, u8)> {
     vec![
         (Broken::LoggedAfter, p::adds_and_swaps(), 1),
         (Broken::DoneBefore, p::used_up(), 1),
+        (Broken::NotUnderway, p::flag(), 1),
+        (Broken::FoundAlone, p::found(), 1),
         (Broken::NotSkipped, p::used_up(), 1),
         (Broken::BegunSkipped, p::signalled(), 1),
         (Broken::OwnSkipped, p::own_memory(), 1),

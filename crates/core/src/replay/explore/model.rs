@@ -282,7 +282,9 @@ impl Model {
             At::Waits { to, index } => Ok(self.looks(s, me, op, (to, index), false)),
             At::Writes { to, index, on, half } => Ok(self.writes(s, me, (to, index), on, half)),
             At::Wrote { to, index, old } => {
-                s.pes[me].chains[to][index].progress = EntryProgress::Done { old };
+                let seen = s.now();
+                let entry = &mut s.pes[me].chains[to][index];
+                (entry.progress, entry.seen) = (EntryProgress::Done { old }, seen);
                 s.returns(me, op, old);
                 Ok(true)
             }
@@ -298,7 +300,8 @@ impl Model {
             At::Query { .. } | At::Copied | At::Closes { .. } => self.checkpoints(s, me),
             At::LogsLate { to, effect, old } => {
                 let time = s.now();
-                let entry = LogEntry { time, effect, progress: EntryProgress::Done { old } };
+                let progress = EntryProgress::Done { old };
+                let entry = LogEntry { time, effect, progress, seen: time };
                 s.pes[me].chains[to].push(entry);
                 s.returns(me, op, old);
                 Ok(true)

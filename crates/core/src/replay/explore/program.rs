@@ -213,6 +213,15 @@ pub(super) fn read_once() -> Program {
     Program { name: "read once", pes: vec![one, two], victims: vec![0, 1] }
 }
 
+/// What an atomic operation finds says that bytes are there.
+pub(super) fn found() -> Program {
+    let one = vec![put(2, 0, 1), Quiet, add(1, 1, 1)];
+    let change = Kind::Add;
+    let look = Op::Atomic { to: 1, at: 1, change, value: Value::Just(0), into: Some(0) };
+    let three = vec![look, load(0, 1)];
+    Program { name: "found", pes: vec![one, Vec::new(), three], victims: vec![2] }
+}
+
 /// Bytes and a signal.
 pub(super) fn signalled() -> Program {
     let one = vec![bulk(1, 0, 3), add(1, 2, 1), Barrier];
@@ -279,6 +288,7 @@ pub(super) fn all() -> Vec<Program> {
         failed_swap(),
         tested(),
         read_once(),
+        found(),
         signalled(),
         stale(),
         own_memory(),

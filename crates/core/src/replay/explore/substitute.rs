@@ -166,24 +166,26 @@ impl Model {
         effect: &Effect<Bytes>,
     ) -> Result<bool, String> {
         let pe = &mut s.pes[me];
-        let Some((replay, merge)) = pe.replay.as_mut() else { unreachable!("it replays") };
+        let Some((replay, _)) = pe.replay.as_mut() else { unreachable!("it replays") };
+        let before = replay.clone();
         match replay.operation(to, effect, &pe.chains[to]) {
             Disposition::New => return self.hands_over(s, me),
+            Disposition::Late => {
+                pe.chains[to].pop(); // it is new, as if nobody had said that it would be
+                return self.hands_over(s, me);
+            }
             Disposition::Differs => return Err(format!("PE {me} does something else than before")),
             Disposition::Own { progress } => {
-                if !self.breaks(Broken::OwnSkipped) {
-                    let memory = pe.memories.last_mut().expect("there is the first");
-                    merge.carry_out(effect, progress, memory);
+                let number = before.made(to);
+                let seen = pe.chains[to][number].seen;
+                if !self.knows(s, me, op, seen, before) {
+                    return Ok(false);
                 }
+                self.operates_on_itself(s, me, effect, number);
                 let old = match progress {
                     EntryProgress::Done { old } => old,
                     _ => 0,
                 };
-                for entry in &mut pe.chains[to] {
-                    if entry.progress == EntryProgress::Begun {
-                        entry.progress = EntryProgress::Done { old: 0 };
-                    }
-                }
                 s.returns(me, op, old);
             }
             Disposition::Skip { .. } if self.breaks(Broken::NotSkipped) => {
@@ -192,11 +194,23 @@ impl Model {
                 pe.chains[to][index].progress = EntryProgress::Begun;
                 pe.at = At::Logged { to, index };
             }
-            Disposition::Skip { old } => s.returns(me, op, old),
+            Disposition::Skip { old } => {
+                let seen = pe.chains[to][before.made(to)].seen;
+                if !self.knows(s, me, op, seen, before) {
+                    return Ok(false);
+                }
+                s.returns(me, op, old);
+            }
+            // What it finds tells what others did: all of that is there when it returns.
+            Disposition::Again { .. } if matches!(op, Op::Atomic { into: Some(_), .. }) => {
+                pe.chains[to].pop();
+                pe.replay.as_mut().expect("it replays").0 = before;
+                return self.hands_over(s, me);
+            }
             Disposition::Again { number } => {
-                let begun = pe.chains[to][number].progress == EntryProgress::Begun;
+                let underway = pe.chains[to][number].progress == EntryProgress::Underway;
                 let exact = effect.is_exact();
-                if begun && !exact && self.breaks(Broken::BegunSkipped)
+                if underway && !exact && self.breaks(Broken::BegunSkipped)
                     || exact && self.breaks(Broken::DoubtSkipped)
                 {
                     pe.chains[to][number].progress = EntryProgress::Done { old: 0 };
@@ -207,6 +221,38 @@ impl Model {
             }
         }
         Ok(true)
+    }
+
+    /// What an operation found says what others did before; false if that is not known yet.
+    fn knows(&self, s: &mut JobState, me: usize, op: Op, seen: Time, before: Replay) -> bool {
+        let fetches = matches!(op, Op::Atomic { into: Some(_), .. });
+        if !fetches || self.breaks(Broken::FoundAlone) || self.apply(s, me, seen) {
+            return true;
+        }
+        if let Some((replay, _)) = s.pes[me].replay.as_mut() {
+            *replay = before; // asked again when it is known
+        }
+        false
+    }
+
+    fn operates_on_itself(
+        &self,
+        s: &mut JobState,
+        me: usize,
+        effect: &Effect<Bytes>,
+        number: usize,
+    ) {
+        let pe = &mut s.pes[me];
+        let Some((_, merge)) = pe.replay.as_mut() else { unreachable!("it replays") };
+        let entry = &mut pe.chains[me][number];
+        let progress = entry.progress;
+        if !matches!(progress, EntryProgress::Done { .. }) {
+            entry.progress = EntryProgress::Done { old: 0 };
+        }
+        if !self.breaks(Broken::OwnSkipped) {
+            let memory = pe.memories.last_mut().expect("there is the first");
+            merge.carry_out(effect, progress, memory);
+        }
     }
 
     fn learns(&self, s: &mut JobState, me: usize, op: Op, asked: Asked) -> Result<bool, String> {

@@ -1,0 +1,206 @@
+//! What it costs that a lost PE goes back alone, and what that gains: programs with logs and
+//! without, without a loss and with a death in the midst of an interval, beside all going back.
+//!
+//! `make local` takes some minutes; `ROUNDS` says how often all is measured, `RECORD=1` keeps it
+//! under `benches/record`. Writes `target/local`: a CSV, and `context.json`. Runs with and without
+//! logs take turns, so that other load meets both; medians over the rounds are written. All runs of
+//! a program must come to one checksum, else the measurement fails.
+//!
+//! ```text
+//! overhead     time of a run without a loss, with logs over without, in per cent
+//! caught up    from the death to the moment the lost PE is where it was
+//! extra        time of a run with a loss over that of one without, of the same kind
+//! processor    time of all processes, of a run with a loss over one without
+//! ```
+//!
+//! Left out: losses of nodes, and between hosts, which take all PEs back.
+
+#[path = "../scorecard/figure.rs"]
+#[allow(dead_code, reason = "the scorecard asks more of it")]
+mod figure;
+#[path = "../scorecard/programs.rs"]
+#[allow(dead_code, reason = "the scorecard asks more of them")]
+mod programs;
+#[path = "../scorecard/record.rs"]
+#[allow(dead_code, reason = "the scorecard asks more of it")]
+mod record;
+mod run;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use figure::median;
+use programs::{Bench, Trouble};
+use run::{Asked, Run, Subject};
+use serde::Serialize;
+
+const USAGE: &str = "usage: local [--tiny] [--record] [--rounds N]";
+/// When in an interval a PE dies: the second one is the paper's.
+const FRACTIONS: [f64; 2] = [0.5, 0.875];
+
+#[derive(Debug, Clone, Copy)]
+struct Options {
+    tiny: bool,
+    record: bool,
+    rounds: usize,
+}
+
+fn options(words: impl Iterator<Item = String>) -> Result<Options, Trouble> {
+    let mut words = words.filter(|word| word != "--bench"); // cargo's own
+    let mut options = Options { tiny: false, record: false, rounds: 5 };
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--tiny" => (options.tiny, options.rounds) = (true, 1),
+            "--record" => options.record = true,
+            "--rounds" => {
+                let value = words.next().unwrap_or_default();
+                let number = value.parse::<usize>().ok().filter(|&n| n > 0);
+                options.rounds = number.ok_or_else(|| {
+                    Trouble::new(format!("--rounds {value}: expected at least 1; {USAGE}"))
+                })?;
+            }
+            _ => return Err(Trouble::new(format!("{word}: {USAGE}"))),
+        }
+    }
+    Ok(options)
+}
+
+/// Each program, its words, and options of the compiler.
+const PROGRAMS: [(&str, &str, &[&str], &[&str]); 5] = [
+    ("jacobi", "examples/jacobi.c", &["--bytes", "32M", "--sweeps", "1536", "--halo", "32"], &[]),
+    ("himeno", "examples/c/himeno.c", &["65", "65", "129", "700", "2"], &[]),
+    ("cg", "examples/c/cg.c", &[], &["-DGRID=768", "-DROUNDS_A_STEP=2"]),
+    ("isort", "examples/c/isort.c", &[], &["-DROUNDS=48"]),
+    ("hash", "examples/c/hash.c", &["4000", "300", "300"], &[]),
+];
+
+/// What a reader must know to believe the table.
+#[derive(Serialize)]
+struct Setting {
+    context: record::Context,
+    rounds: usize,
+    pes: usize,
+    /// Seconds between two checkpoints.
+    interval: f64,
+    checksums: Vec<(String, String)>,
+}
+
+/// What was measured of a program, a run of each kind in each round.
+#[derive(Default)]
+struct Measured {
+    /// Without logs and with them, without a loss.
+    plain: [Vec<Run>; 2],
+    /// The same with a death, by when it is.
+    lost: [[Vec<Run>; 2]; FRACTIONS.len()],
+    /// Records and bytes of a PE in an interval, and calls of the checkpoint in it.
+    logged: (f64, f64),
+}
+
+fn measure(bench: &Bench, subject: &Subject, rounds: usize) -> Result<Measured, Trouble> {
+    let mut measured = Measured::default();
+    let ask = |logs, death| subject.run(bench, &Asked { logs, death, tells: false });
+    for _ in 0..rounds {
+        for logs in [false, true] {
+            measured.plain[usize::from(logs)].push(ask(logs, None)?);
+        }
+        for (nth, fraction) in FRACTIONS.into_iter().enumerate() {
+            for logs in [false, true] {
+                measured.lost[nth][usize::from(logs)].push(ask(logs, Some(fraction))?);
+            }
+        }
+    }
+    let told = subject.run(bench, &Asked { logs: true, death: None, tells: true })?;
+    measured.logged = told.logged;
+    Ok(measured)
+}
+
+fn of(runs: &[Run], what: impl Fn(&Run) -> f64) -> f64 {
+    median(&runs.iter().map(what).collect::<Vec<_>>())
+}
+
+/// The rows of a program, in the order of the head.
+fn rows(name: &str, measured: &Measured) -> String {
+    let [off, on] = &measured.plain;
+    let overhead = 100.0 * (of(on, |run| run.total) / of(off, |run| run.total) - 1.0);
+    let (records, bytes) = measured.logged;
+    let mut text = String::new();
+    for (fraction, runs) in FRACTIONS.iter().zip(&measured.lost) {
+        let extra =
+            |at: usize| 1e3 * (of(&runs[at], |r| r.total) - of(&measured.plain[at], |r| r.total));
+        let processor =
+            |at: usize| of(&runs[at], |r| r.processor) - of(&measured.plain[at], |r| r.processor);
+        let caught = |at: usize| 1e3 * of(&runs[at], |run| run.caught_up);
+        let alone = runs[1].iter().filter(|run| run.alone).count();
+        text += &format!(
+            "{name},{fraction},{:.3},{overhead:.1},{:.0},{:.0},{:.0},{:.0},{:.2},{:.2},{alone}/{},\
+             {records:.0},{bytes:.0}\n",
+            of(off, |run| run.total),
+            caught(0),
+            caught(1),
+            extra(0),
+            extra(1),
+            processor(0),
+            processor(1),
+            runs[1].len(),
+        );
+    }
+    text
+}
+
+const HEAD: &str = "program,death at,seconds without logs,overhead %,caught up ms (all),\
+    caught up ms (alone),extra ms (all),extra ms (alone),processor s (all),processor s (alone),\
+    alone,records of an interval,bytes of an interval\n";
+
+fn evaluate(options: Options) -> Result<(), Trouble> {
+    let (bench, load) = (Bench::new(options.tiny)?, record::load());
+    let mut csv = HEAD.to_owned();
+    let mut checksums = Vec::new();
+    for (name, source, words, flags) in PROGRAMS {
+        eprintln!("local: {name}");
+        let subject = Subject::build(&bench, name, source, (words, flags), options.tiny)?;
+        csv += &rows(name, &measure(&bench, &subject, options.rounds)?);
+        checksums.push((name.to_owned(), subject.checksum()));
+    }
+    let folder = bench.target().join("local");
+    let context = record::Context::new(options.tiny, load);
+    let place = record::place(&bench, &context);
+    let interval = run::interval(options.tiny);
+    let setting = Setting { context, rounds: options.rounds, pes: run::PES, interval, checksums };
+    let text = serde_json::to_string_pretty(&setting).map_err(Trouble::new)? + "\n";
+    let kept = options.record.then(|| place.0.join(format!("local-{}", place.1)));
+    for folder in std::iter::once(folder).chain(kept) {
+        record::save(&folder, "local.csv", &csv)?;
+        record::save(&folder, "context.json", &text)?;
+    }
+    print!("{csv}");
+    Ok(())
+}
+
+/// Compiles a program with what its deaths and times need.
+fn compile(
+    bench: &Bench,
+    (name, source): (&str, &str),
+    flags: &[&str],
+) -> Result<PathBuf, Trouble> {
+    let out = bench.target().join("scorecard").join(format!("local-{name}"));
+    let mut command = Command::new(bench.tool("oshcc"));
+    let sources = [source, "benches/local/deaths.c"].map(|path| bench.root().join(path));
+    command.args(["-O3", "-march=native"]).args(flags).arg("-o").arg(&out).args(sources);
+    programs::output(&mut command).map(|_| out)
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo test --all-targets` runs benches too, without `--bench`: then only what is pure.
+    if !words.iter().any(|word| word == "--bench") {
+        run::check();
+        return ExitCode::SUCCESS;
+    }
+    match options(words.into_iter()).and_then(evaluate) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(trouble) => {
+            eprintln!("local: {trouble}");
+            ExitCode::from(2)
+        }
+    }
+}

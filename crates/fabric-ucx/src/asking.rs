@@ -1,0 +1,148 @@
+//! What peers answer: updates of their words, and puts and gets that are messages.
+//!
+//! Whoever asks names a ticket, under which the reply comes; where only a quiet waits, replies are
+//! counted.
+//!
+//! UCP's own puts and gets are messages over TCP, too. But UCP (1.13) ends a process that answers a
+//! get on an endpoint that has failed, or that hears of a put over one, and endpoints fail when a
+//! peer dies: now and then the death of a PE is that of another one. A job that goes on after every
+//! loss copies by these messages; one that goes back does it by UCP, which is faster for long
+//! ranges.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+
+use raidshmem_core::quantity::Pe;
+use raidshmem_fabric::{Ask, Lost, Read, Write};
+use serde::Serialize;
+
+use crate::Ucx;
+use crate::bytes::PIECE;
+use crate::links::{Connections, Usable};
+use crate::message::{Data, READ, REQUEST, Request, WRITE, Wanted, encode};
+use crate::shared::Replies;
+
+/// Messages to all peers that may be unanswered.
+const UNANSWERED: u64 = 1024;
+
+/// A reply that is waited for, and what is lost if it does not come.
+type Awaited = (u64, Lost);
+
+impl Ucx {
+    /// Sends `pe` a message of kind `id`, to be answered.
+    fn say<T: Serialize>(
+        &self,
+        state: &mut Connections,
+        pe: Pe,
+        (id, ticket, body): (u32, u64, T),
+    ) -> Result<Lost, Lost> {
+        let Usable { endpoint, lost, .. } = state.usable(pe)?;
+        let message = encode(&self.shared.letter(ticket, body));
+        endpoint.send(id, message, true).map(|()| lost).map_err(|_| lost)
+    }
+
+    /// Asks `pe` for what comes to `replies`.
+    fn ask<T: Serialize, R>(
+        &self,
+        state: &mut Connections,
+        pe: Pe,
+        (id, body): (u32, T),
+        replies: &Replies<R>,
+    ) -> Result<Awaited, Lost> {
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        replies.expect(ticket);
+        let asked = self.say(state, pe, (id, ticket, body));
+        if asked.is_err() {
+            replies.forget(ticket);
+        }
+        asked.map(|lost| (ticket, lost))
+    }
+
+    /// Waits for it.
+    fn reply<R>(&self, (ticket, lost): Awaited, replies: &Replies<R>) -> Result<R, Lost> {
+        let reply = self.complete(|state| {
+            let reply = replies.take(ticket);
+            reply.map(Ok).or((!state.is_open(lost)).then_some(Err(lost)))
+        });
+        replies.forget(ticket);
+        reply
+    }
+
+    /// Sends what `pe` answers, and only a quiet waits for.
+    fn say_unanswered<T: Serialize>(&self, pe: Pe, (id, body): (u32, T)) -> Result<(), Lost> {
+        let shared = self.shared;
+        if shared.unanswered_all.load(Ordering::SeqCst) >= UNANSWERED {
+            let room = || shared.unanswered_all.load(Ordering::SeqCst) < UNANSWERED;
+            self.complete(|_| room().then_some(()));
+        }
+        let mut state = self.turns.enter();
+        state.usable(pe)?;
+        shared.unanswered[pe.at()].fetch_add(1, Ordering::SeqCst);
+        shared.unanswered_all.fetch_add(1, Ordering::SeqCst);
+        let said = self.say(&mut state, pe, (id, 0, body));
+        if said.is_err() {
+            shared.answered(pe);
+        }
+        said.map(drop)
+    }
+
+    /// Updates words; what each found.
+    pub(super) fn update_words(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
+        let replies = &self.shared.answers;
+        self.each(
+            asks.iter().zip(before),
+            |state, (&Ask { pe, word, change }, before)| {
+                let asked = self.ask(state, pe, (REQUEST, Request { word, change }), replies)?;
+                Ok((asked, before))
+            },
+            |(asked, before)| self.reply(asked, replies).map(|found| *before = found),
+        )
+    }
+
+    /// Updates a word; a quiet waits for it.
+    pub(super) fn post_word(&self, Ask { pe, word, change }: Ask) -> Result<(), Lost> {
+        self.say_unanswered(pe, (REQUEST, Request { word, change }))
+    }
+
+    /// A get that is messages.
+    pub(super) fn read(&self, reads: &mut [Read]) -> Result<(), Lost> {
+        let replies = &self.shared.found;
+        self.each(
+            reads.iter_mut().flat_map(pieces),
+            |state, Read { pe, offset, into }| {
+                let wanted = Wanted { offset: offset as u64, len: into.len() as u64 };
+                let asked = self.ask(state, pe, (READ, wanted), replies)?;
+                Ok((asked, into))
+            },
+            |(asked, into)| {
+                let bytes = self.reply(asked, replies)?;
+                if bytes.len() != into.len() {
+                    return Err(asked.1);
+                }
+                into.copy_from_slice(&bytes);
+                Ok(())
+            },
+        )
+    }
+
+    /// A put that is messages.
+    pub(super) fn write(&self, writes: &[Write]) -> Result<(), Lost> {
+        let mut first = Ok(());
+        for write in writes {
+            for (nth, bytes) in write.from.chunks(PIECE).enumerate() {
+                let offset = (write.offset + nth * PIECE) as u64;
+                let said = self.say_unanswered(write.pe, (WRITE, Data { offset, bytes }));
+                first = first.and(said);
+            }
+        }
+        first
+    }
+}
+
+/// A read in pieces of a message each.
+fn pieces<'a>(read: &'a mut Read<'_>) -> impl Iterator<Item = Read<'a>> {
+    let (pe, offset) = (read.pe, read.offset);
+    let pieces = read.into.chunks_mut(PIECE).enumerate();
+    pieces.map(move |(nth, into)| Read { pe, offset: offset + nth * PIECE, into })
+}

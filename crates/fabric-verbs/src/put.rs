@@ -1,0 +1,100 @@
+//! Puts.
+//!
+//! A put has left when its bytes are in blocks or in work requests. What goes to one peer by one
+//! call goes out together. A put of one range that fits into a work request takes no memory.
+
+#![forbid(unsafe_code)]
+
+use raidshmem_fabric::{Lost, Write};
+
+use crate::conn::{Conn, Used};
+use crate::objects::LINKED;
+use crate::pair::{INLINE, Local as Bytes, What, Work};
+use crate::shared::{BLOCK, Shared};
+
+/// Pieces that go out together.
+#[derive(Default)]
+struct Batch<'a> {
+    works: Vec<Work<'a>>,
+    blocks: Vec<Used>,
+}
+
+impl Shared {
+    /// Copies bytes to peers; to the others even if one is lost. With `wake` each is woken by what
+    /// comes last.
+    pub fn put(&self, writes: &[Write], wake: bool) -> Result<(), Lost> {
+        let mut first = Ok(());
+        for to_one in writes.chunk_by(|a, b| a.pe == b.pe) {
+            first = first.and(self.put_to_one(to_one, wake));
+        }
+        first
+    }
+
+    /// The same to one peer, which the first of `writes` names.
+    fn put_to_one(&self, writes: &[Write], wake: bool) -> Result<(), Lost> {
+        let conn = self.ready_in_order(writes[0].pe)?;
+        if let [write] = writes
+            && let Some(mut work) = self.inline(&conn, write)
+        {
+            return self.submit(&conn, &mut work, (&[], false), wake).map(drop);
+        }
+        let mut batch = Batch::default();
+        for write in writes {
+            for piece in self.windows.pieces(write.offset, write.from.len(), BLOCK) {
+                let bytes = &write.from[piece.at..piece.at + piece.len];
+                if batch.works.len() == LINKED || conn.keys[piece.window].place().is_none() {
+                    self.send(&conn, &mut batch, false)?; // blocks are not kept while it asks
+                }
+                let key = self.key(&conn, piece.window)?;
+                let local = match bytes.len() <= INLINE {
+                    true => Bytes::Inline(bytes),
+                    false => self.fill_block(&conn, &mut batch, bytes)?,
+                };
+                let what = What::Write(self.remote(piece.window, key, piece.offset));
+                batch.works.push(Work { id: 0, what, local, signal: false });
+            }
+        }
+        self.send(&conn, &mut batch, wake)
+    }
+
+    /// A put that is one work request, with its bytes in it: it takes no memory and no block. None
+    /// if it is more, or where it goes is not known yet.
+    fn inline<'a>(&self, conn: &Conn, write: &Write<'a>) -> Option<[Work<'a>; 1]> {
+        let piece = self.windows.pieces(write.offset, write.from.len(), INLINE).next()?;
+        let whole = piece.len == write.from.len();
+        let key = conn.keys[piece.window].place().filter(|_| whole)?;
+        let what = What::Write(self.remote(piece.window, key, piece.offset));
+        Some([Work { id: 0, what, local: Bytes::Inline(write.from), signal: false }])
+    }
+
+    /// Posts what has been gathered, if anything.
+    fn send(&self, conn: &Conn, batch: &mut Batch, wake: bool) -> Result<(), Lost> {
+        if batch.works.is_empty() {
+            return Ok(());
+        }
+        let number = self.submit(conn, &mut batch.works, (&batch.blocks, false), wake);
+        batch.works.clear();
+        batch.blocks.clear();
+        number.map(drop)
+    }
+
+    /// Copies bytes to a block, which is that of the next work request; sends the earlier ones if
+    /// blocks are short.
+    fn fill_block<'a>(
+        &self,
+        conn: &Conn,
+        batch: &mut Batch<'a>,
+        bytes: &[u8],
+    ) -> Result<Bytes<'a>, Lost> {
+        let block = match self.free_block() {
+            Some(block) => block,
+            None => {
+                self.send(conn, batch, false)?;
+                self.until(conn, || self.free_block())?
+            }
+        };
+        self.blocks.write(block as usize * BLOCK, bytes);
+        batch.blocks.push((batch.works.len(), block));
+        Ok(Bytes::Span(self.blocks.span(block as usize * BLOCK, bytes.len())))
+    }
+}

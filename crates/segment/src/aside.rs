@@ -1,0 +1,160 @@
+//! What a PE and its agent say to each other of a checkpoint that goes to disk.
+//!
+//! The agent *wants* a checkpoint until it has read it, and notes how far it is. A PE that is about
+//! to let a snapshot or a slot of that checkpoint be overwritten first *keeps* the tiles that were
+//! not read: it copies them aside, or says that it does not.
+//!
+//! Invariants: a PE says what it kept after the last tile was copied, and before the first is
+//! overwritten; what was copied stays as it is while the agent wants it.
+//!
+//! Left out: where the tiles are, and who copies them.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use raidshmem_core::protocol::operation::StorePart;
+use raidshmem_core::quantity::CheckpointNumber;
+
+/// The words of both.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Aside {
+    /// The agent's: the checkpoint; 0 if it wants none.
+    wanted: AtomicU64,
+    /// The agent's: tiles of snapshot and slot that it has read.
+    read: [AtomicU64; 2],
+    /// The agent's: most tiles that are copied aside.
+    most: AtomicU64,
+    /// The PE's, of snapshot and slot.
+    kept: [KeptWords; 2],
+}
+
+#[repr(C)]
+#[derive(Debug)]
+struct KeptWords {
+    number: AtomicU64,
+    from: AtomicU64,
+    tiles: AtomicU64,
+    len: AtomicU64,
+}
+
+/// What a PE kept of a snapshot or slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// The first tile; those before it had been read.
+    pub from: usize,
+    /// How many tiles; None if they were too many.
+    pub tiles: Option<usize>,
+    /// Bytes of a snapshot of that checkpoint.
+    pub len: usize,
+}
+
+/// What stands for no number of tiles.
+const NONE: u64 = u64::MAX;
+
+impl Aside {
+    /// The agent wants checkpoint `number`, of the slot only with `parity`; the PE may copy so many
+    /// tiles aside.
+    pub fn want(&self, number: CheckpointNumber, parity: bool, most: usize) {
+        self.release();
+        self.allow(most);
+        let [snapshot, slot] = &self.read;
+        snapshot.store(0, Ordering::SeqCst);
+        slot.store(if parity { 0 } else { NONE }, Ordering::SeqCst);
+        self.wanted.store(number.0, Ordering::SeqCst); // last: the rest stands then
+    }
+
+    /// So many tiles may be copied aside from now on.
+    pub fn allow(&self, most: usize) {
+        self.most.store(most as u64, Ordering::SeqCst);
+    }
+
+    /// The agent has read so many tiles of that part, from its first on.
+    pub fn note_read(&self, part: StorePart, tiles: usize) {
+        self.read[part as usize].store(tiles as u64, Ordering::SeqCst);
+    }
+
+    /// It wants nothing any more.
+    pub fn release(&self) {
+        self.wanted.store(0, Ordering::SeqCst);
+    }
+
+    /// The checkpoint that the agent wants.
+    pub fn wanted(&self) -> Option<CheckpointNumber> {
+        let wanted = CheckpointNumber(self.wanted.load(Ordering::SeqCst));
+        (wanted != CheckpointNumber::START).then_some(wanted)
+    }
+
+    /// Tiles of that part that the agent has no need of any more, of `tiles`.
+    pub fn read(&self, part: StorePart, tiles: usize) -> usize {
+        self.read[part as usize].load(Ordering::SeqCst).min(tiles as u64) as usize
+    }
+
+    /// How many more tiles the PE may copy aside of that checkpoint.
+    pub fn room(&self, number: CheckpointNumber) -> usize {
+        let most = self.most.load(Ordering::SeqCst);
+        most.saturating_sub(self.copied(number) as u64) as usize
+    }
+
+    /// How many it has.
+    pub fn copied(&self, number: CheckpointNumber) -> usize {
+        let parts = [StorePart::Snapshot, StorePart::Slot];
+        let kept = parts.iter().filter_map(|&part| self.kept(part, number)?.tiles);
+        kept.fold(0, usize::saturating_add)
+    }
+
+    /// The PE has copied this, and the part may be overwritten.
+    pub fn keep(&self, part: StorePart, number: CheckpointNumber, kept: Kept) {
+        let words = &self.kept[part as usize];
+        words.number.store(0, Ordering::SeqCst);
+        words.from.store(kept.from as u64, Ordering::SeqCst);
+        words.tiles.store(kept.tiles.map_or(NONE, |tiles| tiles as u64), Ordering::SeqCst);
+        words.len.store(kept.len as u64, Ordering::SeqCst);
+        words.number.store(number.0, Ordering::SeqCst); // last, as above
+    }
+
+    /// What it has kept of that checkpoint.
+    pub fn kept(&self, part: StorePart, number: CheckpointNumber) -> Option<Kept> {
+        let words = &self.kept[part as usize];
+        let is_it = words.number.load(Ordering::SeqCst) == number.0;
+        let load = |word: &AtomicU64| word.load(Ordering::SeqCst);
+        let tiles = Some(load(&words.tiles)).filter(|&tiles| tiles != NONE);
+        is_it.then(|| Kept {
+            from: load(&words.from) as usize,
+            tiles: tiles.map(|tiles| tiles as usize),
+            len: load(&words.len) as usize,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use CheckpointNumber as N;
+    use StorePart::{Slot, Snapshot};
+
+    #[test]
+    fn what_is_kept_is_of_the_checkpoint_that_is_wanted_and_counted() {
+        let zero = || AtomicU64::new(0);
+        let kept = || KeptWords { number: zero(), from: zero(), tiles: zero(), len: zero() };
+        let aside =
+            Aside { wanted: zero(), read: [zero(), zero()], most: zero(), kept: [kept(), kept()] };
+        assert_eq!((aside.wanted(), aside.kept(Slot, N(3))), (None, None));
+        aside.want(N(3), false, 10);
+        assert_eq!((aside.wanted(), aside.room(N(3))), (Some(N(3)), 10));
+        assert_eq!((aside.read(Snapshot, 7), aside.read(Slot, 7)), (0, 7), "no parity is wanted");
+        aside.note_read(Snapshot, 4);
+        assert_eq!((aside.read(Snapshot, 7), aside.read(Snapshot, 2)), (4, 2));
+        let three = Kept { from: 4, tiles: Some(3), len: 400_000 };
+        aside.keep(Snapshot, N(3), three);
+        assert_eq!((aside.kept(Snapshot, N(3)), aside.kept(Snapshot, N(4))), (Some(three), None));
+        assert_eq!((aside.copied(N(3)), aside.room(N(3)), aside.room(N(4))), (3, 7, 10));
+        aside.keep(Slot, N(3), Kept { from: 0, tiles: None, len: 400_000 });
+        assert_eq!(aside.room(N(3)), 7, "nothing was copied");
+        aside.allow(2);
+        assert_eq!(aside.room(N(3)), 0);
+        aside.release();
+        assert_eq!(aside.wanted(), None);
+    }
+}

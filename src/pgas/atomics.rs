@@ -1,0 +1,212 @@
+//! Atomic operations of a job with logs (`pgas/local.rs`): what is written down of each, and what
+//! becomes of it while its target is away.
+//!
+//! ```text
+//! begun      the record is there
+//! under way  the operation may have happened: who dies here leaves a doubt, and all go back
+//! done       with what it found
+//! ```
+//!
+//! A substitute applies what others changed in the order of what they found, whatever their times
+//! are (`core/replay/edges.rs`). What nobody has carried out it carries out itself in the end, and
+//! leaves a record of what it found: whoever waits for an answer has it from there.
+//!
+//! Invariant: an operation happens once over all incarnations of its origin and its target.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+
+use raidshmem_core::quantity::Pe;
+use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::edges::Edge;
+use raidshmem_segment::log::{AtomicOutcome, Carried, Kind, Located, Record, Word};
+use raidshmem_segment::update::{Change, Update, WordAt};
+use raidshmem_sys::lock;
+
+use super::World;
+use super::local::{Call, Delivery, Remote};
+use super::world::local::CallWay;
+
+/// An atomic operation as a call says it.
+#[derive(Debug, Clone, Copy)]
+pub struct AtomicCall {
+    /// The routine.
+    pub name: &'static str,
+    /// What is done.
+    pub change: Change,
+    /// The caller gets what was there.
+    pub fetches: bool,
+}
+
+/// The payload of the record of a change: what it brings, and room for what it finds.
+fn payload(change: Change) -> [u8; 32] {
+    let (_, compared) = change.how.code();
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&change.operand.to_ne_bytes());
+    bytes[8..16].copy_from_slice(&compared.to_ne_bytes());
+    bytes
+}
+
+impl World {
+    /// Changes a word of `bytes` bytes of a PE in one step, by `carry_out`; what was there.
+    pub fn atomic_logged(
+        &self,
+        call: AtomicCall,
+        (pe, word): (Pe, WordAt),
+        carry_out: impl FnOnce() -> u64,
+    ) -> u64 {
+        let code = call.change.how.code().0 as usize;
+        let place = Remote { pe, at: word.offset, block: (word.bytes, code) };
+        let payload = payload(call.change);
+        let name = Call { name: call.name, with: 0 };
+        let record = World::record(Kind::Atomic, &name, place, &payload);
+        if self.local.way() == CallWay::Replayed {
+            return self.atomic_replayed(call, &record, carry_out);
+        }
+        let from = self.append(&mut lock(&self.local.book), record, &payload);
+        self.change_once(call, pe, from, carry_out)
+    }
+
+    /// Carries out the operation whose record begins at `from`, or leaves it to its target.
+    fn change_once(
+        &self,
+        call: AtomicCall,
+        pe: Pe,
+        from: Option<usize>,
+        carry_out: impl FnOnce() -> u64,
+    ) -> u64 {
+        let log = self.own_log();
+        loop {
+            match self.way_to(call.name, pe, from) {
+                Delivery::CarryOut => break,
+                Delivery::Leave if call.fetches && self.await_reached(call.name, pe) => {}
+                Delivery::TakenOver => {
+                    let old = from.and_then(|from| self.taken_by(pe, from)).unwrap_or_default();
+                    from.into_iter().for_each(|from| self.note_found(from, old, call.fetches));
+                    return old;
+                }
+                Delivery::Leave | Delivery::Cut => return 0,
+            }
+        }
+        from.into_iter().for_each(|from| log.set_state(from, Carried::Underway));
+        let old = carry_out();
+        from.into_iter().for_each(|from| self.note_found(from, old, call.fetches));
+        self.segments.ring(pe);
+        log.word(Word::Flight).store(0, Ordering::Release);
+        old
+    }
+
+    fn note_found(&self, from: usize, old: u64, fetches: bool) {
+        let seen = if fetches { self.tick(&mut lock(&self.local.book)) } else { 0 };
+        self.own_log().set_found(from, AtomicOutcome { old, seen });
+    }
+
+    /// What PE `pe` found when it took over the own operation whose record begins at `from`.
+    fn taken_by(&self, pe: Pe, from: usize) -> Option<u64> {
+        let (log, me) = (self.log_of(pe), self.me().0);
+        let mut at = 0;
+        while let Some(Located { record, next, .. }) = log.read(at) {
+            if record.kind == Kind::Taken && (record.target, record.at) == (me, from as u64) {
+                return Some(record.block.1);
+            }
+            at = next;
+        }
+        None
+    }
+
+    /// The call that the predecessor made, and what it found.
+    fn atomic_replayed(
+        &self,
+        call: AtomicCall,
+        record: &Record,
+        carry_out: impl FnOnce() -> u64,
+    ) -> u64 {
+        let Some(found) = self.next(record) else { return 0 };
+        let (log, pe) = (self.own_log(), Pe(record.target));
+        if log.state(found.from) != Carried::Done {
+            // One on the own memory is the last record: it finds all that others did.
+            if pe == self.me() {
+                self.catch_up();
+            }
+            let old = self.change_once(call, pe, Some(found.from), carry_out);
+            self.catch_up();
+            return old;
+        }
+        let AtomicOutcome { old, seen } = log.found(found.from);
+        if call.fetches {
+            self.apply(seen + 1);
+        }
+        if pe == self.me() {
+            self.change_here(pe, &found, old);
+        }
+        self.catch_up();
+        old
+    }
+
+    /// What the operation of a record in the log of PE `pe` found on this PE; None if it has not
+    /// happened.
+    pub(super) fn found_here(&self, pe: Pe, from: usize) -> Option<u64> {
+        let taken = lock(&self.local.book).replay.taken.get(&(pe, from)).copied();
+        let log = self.log_of(pe);
+        let done = || (log.state(from) == Carried::Done).then(|| log.found(from).old);
+        taken.or_else(done)
+    }
+
+    /// The word and the change of a record; None for a kind of change that there is not.
+    fn change_of(&self, pe: Pe, found: &Located) -> Option<(WordAt, Change)> {
+        let [operand, compared] = self.log_of(pe).brought(found.from);
+        let (bytes, code) = found.record.block;
+        let change = Change { how: Update::of_code(code, compared)?, operand };
+        Some((WordAt { offset: found.record.at as usize, bytes: bytes as usize }, change))
+    }
+
+    /// Applies an operation of PE `pe`, or of this one, on this one, which found `old`.
+    pub(super) fn change_here(&self, pe: Pe, found: &Located, old: u64) {
+        let Some((word, change)) = self.change_of(pe, found) else { return };
+        let own = self.segments.own();
+        let on_own = |how, operand| own.update(word, Change { how, operand });
+        let Some(now) = on_own(Update::Load, 0) else { return };
+        let mut book = lock(&self.local.book);
+        let replay = &mut book.replay;
+        replay.changed.insert(word.offset);
+        let edge = Edge { old, new: change.of(old, word.bytes) };
+        let certain = replay.edges.add(word.offset, edge, now);
+        if let Some(value) = certain {
+            on_own(Update::Store, value);
+        }
+    }
+
+    /// Carries out an operation of PE `pe` that has not happened. False if it may have.
+    pub(super) fn take_over(&self, pe: Pe, found: &Located) -> bool {
+        if self.log_of(pe).state(found.from) == Carried::Underway {
+            return false;
+        }
+        let Some((word, _)) = self.change_of(pe, found) else { return true };
+        // Recorded before it shows: nobody reaches this PE before it has all.
+        let own = self.segments.own();
+        let old = own.update(word, Change { how: Update::Load, operand: 0 }).unwrap_or_default();
+        let place = Remote { pe, at: found.from, block: (0, old as usize) };
+        let call = Call { name: "", with: 0 };
+        let record = World::record(Kind::Taken, &call, place, &[]);
+        let mut book = lock(&self.local.book);
+        self.append(&mut book, record, &[]);
+        book.replay.taken.insert((pe, found.from), old);
+        drop(book);
+        self.change_here(pe, found, old);
+        true
+    }
+
+    /// The program assigns own bytes, which others change atomically too.
+    pub fn assigns(&self, at: usize, bytes: usize) {
+        if self.local.way() == CallWay::Replayed {
+            lock(&self.local.book).replay.edges.assign(&(at..at + bytes));
+        }
+    }
+
+    /// Why all go back if a word is not certain when all is known.
+    pub(super) fn uncertain(&self) -> Option<Reason> {
+        let certain = lock(&self.local.book).replay.edges.is_certain();
+        (!certain).then_some(Reason::Uncertain)
+    }
+}

@@ -1,0 +1,29 @@
+/*
+ * alone_event: what PEs draw by themselves, from a clock and as random numbers, in a program of
+ * alone.h. It is in what they compute and send, so it is in the memory of two PEs.
+ *
+ * what: plain   it is kept for a PE that goes back alone (the default)
+ *       unkept  it is not, so that one draws other numbers than before
+ */
+#include "alone.h"
+
+static long drawn, sent, theirs;
+
+static void turn(struct own *own) {
+    int right = (own->me + 1) % own->n;
+    struct {
+        long time, number;
+    } draw = {nanoseconds(), 0};
+    FILE *source = fopen("/dev/urandom", "rb");
+    CHECK(source && fread(&draw.number, sizeof draw.number, 1, source) == 1);
+    fclose(source);
+    if (!is(own, "unkept"))
+        CALL(shmemx_ft_event(&draw, sizeof draw));
+    drawn = drawn * 3 + draw.time + draw.number;
+    CALL(shmem_long_p(&sent, drawn, right));
+    CALL(shmem_barrier_all());
+    CALL(shmem_long_get(&theirs, &sent, 1, right));
+    CHECK(shmemx_ft_faulted() || theirs == drawn);
+    value++;
+    CALL(shmem_barrier_all());
+}

@@ -1,0 +1,95 @@
+//! Checkpoints on disk that another build of the program wrote: it begins from them if it has all
+//! variables that were saved, and none of the memory may hold an address in it.
+
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+
+use super::disk::{Store, refused};
+use super::support::processes::signal;
+use super::support::{Job, Outcome, program_with};
+
+/// A build of `rebuilt`, by that name.
+fn build(store: &Store, form: u32) -> PathBuf {
+    let built = program_with("rebuilt", &[&format!("-DFORM={form}")]);
+    let folder = store.0.join(format!("form-{form}"));
+    let own = folder.join("rebuilt");
+    if !own.exists() {
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::copy(built, &own).expect("copied");
+    }
+    own
+}
+
+/// Sets of that build, in that layout.
+fn written(form: u32, layout: &str) -> Store {
+    let store = Store::new();
+    let job = store.job("raid5", &["--nodes", "4"]).env("SHMEM_FT_STORE_LAYOUT", layout);
+    let mut run = job.program(&build(&store, form), &[]).with_orphans().start();
+    run.wait_for("set-2,");
+    run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
+    run.finish().status(137);
+    store
+}
+
+fn resume(store: &Store, program: &Path, layout: &str, words: &[&str]) -> Outcome {
+    let job = Job::new(4).mode("raid5").args(&["--nodes", "4", "--resume", store.text()]);
+    job.args(words).env("SHMEM_FT_STORE_LAYOUT", layout).program(program, &[]).run()
+}
+
+#[track_caller]
+fn is_right(outcome: &Outcome) {
+    outcome.status(0);
+    let right = outcome.out.matches("the sum is right").count();
+    outcome.check(right == 4 && outcome.err.contains("begins from set "), "it was to go on");
+}
+
+#[test]
+fn another_build_goes_on_with_what_it_knows_by_name() {
+    for layout in ["shared", "local"] {
+        let store = written(0, layout);
+        is_right(&resume(&store, &build(&store, 1), layout, &[]));
+        is_right(&resume(&store, &build(&store, 0), layout, &[]));
+    }
+}
+
+#[test]
+fn what_another_build_does_not_have_is_refused() {
+    let store = written(0, "shared");
+    let by = |form| resume(&store, &build(&store, form), "shared", &["--resume-rebuilt"]);
+    let why = " was written by another build of the program: ";
+    refused(&by(2), &format!("{why}variable extra is not there"));
+    refused(&by(3), &format!("{why}variable sums has 1024 bytes, expected 512"));
+    let other = store.0.join("renamed");
+    std::fs::copy(build(&store, 1), &other).expect("copied");
+    let named = resume(&store, &other, "shared", &[]);
+    refused(&named, &format!("{why}that of rebuilt, expected renamed"));
+    let stripped = store.0.join("form-1/stripped");
+    std::fs::copy(build(&store, 1), &stripped).expect("copied");
+    let strip = std::process::Command::new("strip").arg(&stripped).status();
+    assert!(strip.is_ok_and(|status| status.success()), "strip runs");
+    std::fs::rename(&stripped, build(&store, 1)).expect("it takes the place");
+    refused(&by(1), " is not there");
+}
+
+#[test]
+fn what_may_be_an_address_is_refused_unless_that_is_asked_for() {
+    let store = written(4, "shared");
+    let by = |words: &[&str]| resume(&store, &build(&store, 5), "shared", words);
+    refused(&by(&[]), "variable function may hold an address in it, at byte 0; --resume-rebuilt");
+    is_right(&by(&["--resume-rebuilt"])); // the function lies where it did
+    let store = written(6, "shared");
+    let outcome = resume(&store, &build(&store, 0), "shared", &[]);
+    refused(&outcome, " may hold an address in it, at byte ");
+    outcome.says(": the heap from byte ");
+}
+
+/// Parity is of no use to it: it is over memory that lies elsewhere.
+#[test]
+fn another_build_does_not_make_up_for_lost_files() {
+    let store = written(0, "local");
+    std::fs::remove_dir_all(store.0.join("node-2")).expect("its disk is wiped");
+    is_right(&resume(&store, &build(&store, 0), "local", &[]));
+    let outcome = resume(&store, &build(&store, 1), "local", &[]);
+    outcome.status(3).says("unrecoverable: group 0 lost PE 2, parity 1");
+}

@@ -1,0 +1,158 @@
+//! Disks that are slower than checkpoints come, and a disk that hangs: sets are whole all the same,
+//! or a line says why there is none, and nobody waits.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use super::disk::{LONG, Store};
+use super::support::jacobi::{self, SMALL};
+use super::support::processes::signal;
+use super::support::{Job, Running, program, skip};
+
+/// A job that makes a checkpoint every few milliseconds, and takes many times as long to write one.
+fn slow(store: &Store, words: &[&str]) -> Job {
+    let job = store.job("raid5", words).env("SHMEM_FT_INTERVAL", "0.02");
+    job.env("SHMEM_FT_STORE_RATE", "3M")
+}
+
+fn kill(run: Running) -> super::support::Outcome {
+    run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
+    let outcome = run.finish();
+    outcome.status(137);
+    outcome
+}
+
+#[test]
+fn sets_are_whole_though_checkpoints_come_faster_than_the_disk() {
+    for (words, layout, snapshots) in
+        [("", "shared", "1"), ("--nodes 4", "local", "1"), ("--nodes 2", "shared", "2")]
+    {
+        let store = Store::new();
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let local = |job: Job| job.env("SHMEM_FT_STORE_LAYOUT", layout);
+        let job = local(slow(&store, &words)).env("SHMEM_FT_SNAPSHOTS", snapshots);
+        let mut run = jacobi::job(job, LONG).with_orphans().start();
+        run.wait_for("copied aside in memory");
+        let outcome = kill(run);
+        outcome.check(!outcome.err.contains("is not on disk"), "no set was to be given up");
+        assert!(store.oshinfo(&["--verify"]).status.success(), "{words:?}");
+        let job = Job::new(4).mode("raid5").args(&["--resume", store.text()]).args(&words);
+        jacobi::job(local(job), LONG).run().right_sum(LONG);
+    }
+}
+
+/// What is written when a PE is lost is dropped, and the next checkpoint is written instead.
+#[test]
+fn losses_while_tiles_are_aside_leave_only_whole_sets() {
+    for rule in ["1@40:encode", "2@41:copy", "3@42:quiesce"] {
+        let store = Store::new();
+        let job = slow(&store, &["--nodes", "2", "--kill", rule]);
+        let mut run = jacobi::job(job, LONG).with_orphans().start();
+        run.wait_for("all PEs resume from");
+        for _ in 0..2 {
+            run.wait_for("copied aside in memory");
+        }
+        kill(run);
+        assert!(store.oshinfo(&["--verify"]).status.success(), "{rule}");
+        let job = Job::new(4).mode("raid5").args(&["--resume", store.text()]);
+        jacobi::job(job, LONG).run().right_sum(LONG);
+    }
+}
+
+#[test]
+fn what_has_no_room_in_memory_is_one_line_that_names_the_setting() {
+    let store = Store::new();
+    let job = slow(&store, &[]).env("SHMEM_FT_STORE_MEMORY", "64K");
+    let outcome = jacobi::job(job.env("SHMEM_FT_STORE_RATE", "64K"), LONG).run();
+    outcome.right_sum(LONG).says("twice in a row; a larger SHMEM_FT_STORE_MEMORY, ");
+    outcome.check(outcome.count("is not on disk: ") == 1, "one line was expected");
+}
+
+/// A file system whose writes do not return while it is frozen: not even a kill ends who waits.
+struct Hanging {
+    store: Store,
+    image: PathBuf,
+}
+
+impl Hanging {
+    /// None where it cannot be had.
+    fn new() -> Option<Hanging> {
+        let store = Store::new();
+        let image = store.0.with_extension("image");
+        let hanging = Hanging { store, image };
+        let (file, folder) = (hanging.image.display(), hanging.store.text());
+        let made = hanging.sh(&format!(
+            "truncate -s 64M {file} && mkfs.ext4 -q -F {file} && mount -o loop {file} {folder} && \
+             fsfreeze -f {folder} && fsfreeze -u {folder}"
+        ));
+        made.then_some(hanging)
+    }
+
+    fn sh(&self, commands: &str) -> bool {
+        let output = Command::new("/bin/sh").args(["-c", commands]).output();
+        output.is_ok_and(|output| output.status.success())
+    }
+
+    fn freeze(&self) {
+        assert!(self.sh(&format!("fsfreeze -f {}", self.store.text())), "it freezes");
+    }
+
+    fn thaw(&self) {
+        self.sh(&format!("fsfreeze -u {}", self.store.text()));
+    }
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        self.thaw();
+        self.sh(&format!("umount {0} || umount -l {0}", self.store.text()));
+        let _ = std::fs::remove_file(&self.image);
+    }
+}
+
+/// Waits for the end of a job whose disk hangs: its output is closed, though an agent is still
+/// there.
+fn ends(mut run: Running, disk: &Hanging) -> super::support::Outcome {
+    assert!(run.line_or_end("no line has these words").is_none());
+    while run.is_alive() {
+        std::thread::yield_now();
+    }
+    assert!(!run.processes().is_empty(), "an agent waits for the disk");
+    disk.thaw();
+    run.finish()
+}
+
+#[test]
+fn a_disk_that_hangs_is_a_warning_and_nobody_waits_for_it() {
+    let Some(disk) = Hanging::new() else {
+        return skip("loop-devices", "no file system can be made to be frozen");
+    };
+    let job = disk.store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_INTERVAL", "0.05");
+    let mut run = job.program(&program("steps"), &[]).with_orphans().start();
+    run.wait_for("set-1,");
+    disk.freeze();
+    run.wait_for("its disk has not answered for 20 s");
+    run.stop();
+    let outcome = ends(run, &disk);
+    outcome.status(0);
+    outcome.check(outcome.count("is not on disk: ") == 1, "one line was expected");
+}
+
+/// It is over before anybody has noticed.
+#[test]
+fn a_job_whose_disk_hangs_ends_as_it_would() {
+    let Some(disk) = Hanging::new() else {
+        return skip("loop-devices", "no file system can be made to be frozen");
+    };
+    let job = disk.store.job("raid5", &["--nodes", "2"]);
+    let mut run = jacobi::job(job, LONG).with_orphans().start();
+    run.wait_for("set-1,");
+    disk.freeze();
+    ends(run, &disk).right_sum(LONG);
+    // What was not finished goes with the next set.
+    jacobi::job(disk.store.job("raid5", &[]), SMALL).run().right_sum(SMALL);
+    let names = disk.store.names();
+    assert!(!names.iter().any(|name| name.ends_with(".part")), "{names:?}");
+}
