@@ -30,7 +30,7 @@
 pub mod brought;
 pub mod driver;
 #[cfg(test)]
-mod explore;
+pub(crate) mod explore;
 pub mod operation;
 
 /// Which call of the program a PE is in.

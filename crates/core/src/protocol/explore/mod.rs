@@ -208,7 +208,7 @@ fn larger_jobs_when_soaking() {
 const LARGE: [(usize, usize, u8, u8); 6] =
     [(2, 1, 3, 2), (3, 1, 2, 3), (3, 1, 3, 2), (4, 1, 2, 3), (4, 2, 2, 3), (4, 2, 3, 2)];
 
-fn asked_for(name: &str, need: &str) -> bool {
+pub fn asked_for(name: &str, need: &str) -> bool {
     let asked = std::env::var_os(name).is_some();
     if !asked {
         // Past the harness, which keeps what a test prints that passes; `.ci/sums` reads it.

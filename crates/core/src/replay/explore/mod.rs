@@ -23,10 +23,13 @@ mod substitute;
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 
 use broken::Broken;
 use model::{JobState, Model, Words};
 use program::Program;
+
+use crate::protocol::explore::asked_for;
 
 /// Memory and registers at an end.
 type End = Vec<(Words, [u64; 2])>;
@@ -111,8 +114,20 @@ fn two_losses_anywhere() {
 /// Programs that nobody thought of.
 #[test]
 fn programs_by_a_seed() {
+    by_seeds(0..4);
+}
+
+/// The same, as many as there is time for.
+#[test]
+fn more_programs_by_a_seed() {
+    if asked_for("RAIDSHMEM_ALL", "all") {
+        by_seeds(4..20);
+    }
+}
+
+fn by_seeds(seeds: Range<u64>) {
     let (mut states, mut replayed, mut global) = (0, 0, 0);
-    for seed in 0..40 {
+    for seed in seeds {
         let program = random::program(seed);
         let found = explore(&program, 1, Broken::Nothing);
         let found = found.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{program:#?}"));
