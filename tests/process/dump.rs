@@ -34,7 +34,9 @@ fn a_stopped_pe_and_those_that_wait_for_it_are_read() {
     run.wait_for("ready");
     let stopped = run.pid_of(3);
     processes::signal(stopped, Signal::STOP);
-    let waits = |text: &str| (0..3).all(|pe| text.contains(&format!("PE {pe}: waits in")));
+    let waits = |text: &str| {
+        (0..3).all(|pe| text.contains(&format!("PE {pe}: waits in shmem_barrier_all")))
+    };
     let end = std::time::Instant::now() + super::support::LIMIT;
     let mut text = dump_of(&run);
     while !waits(&text) && std::time::Instant::now() < end {

@@ -11,6 +11,9 @@ use super::support::jacobi::{self, SMALL};
 use super::support::processes::signal;
 use super::support::{Job, Running, program, skip};
 
+/// Seconds, on any machine.
+const LONGER: &[&str] = &["--bytes", "2M", "--sweeps", "32768", "--halo", "16"];
+
 /// A job that makes a checkpoint every few milliseconds, and takes many times as long to write one.
 fn slow(store: &Store, words: &[&str]) -> Job {
     let job = store.job("raid5", words).env("SHMEM_FT_INTERVAL", "0.02");
@@ -26,22 +29,25 @@ fn kill(run: Running) -> super::support::Outcome {
 
 #[test]
 fn sets_are_whole_though_checkpoints_come_faster_than_the_disk() {
-    for (words, layout, snapshots) in
-        [("", "shared", "1"), ("--nodes 4", "local", "1"), ("--nodes 2", "shared", "2")]
-    {
+    // A set takes several times as long to write as from one checkpoint to the next.
+    for (words, layout, snapshots, rate) in [
+        ("", "shared", "1", "8M"),
+        ("--nodes 2", "local", "1", "4M"),
+        ("--nodes 2", "shared", "2", "4M"),
+    ] {
         let store = Store::new();
         let words: Vec<&str> = words.split_whitespace().collect();
         let local = |job: Job| job.env("SHMEM_FT_STORE_LAYOUT", layout);
         // On a busy machine an agent may be a moment late, twice in a row.
         let job = local(slow(&store, &words)).env("SHMEM_FT_INTERVAL", "0.1");
-        let job = job.env("SHMEM_FT_SNAPSHOTS", snapshots);
-        let mut run = jacobi::job(job, LONG).with_orphans().start();
+        let job = job.env("SHMEM_FT_SNAPSHOTS", snapshots).env("SHMEM_FT_STORE_RATE", rate);
+        let mut run = jacobi::job(job, LONGER).with_orphans().start();
         run.wait_for("copied aside in memory");
         let outcome = kill(run);
         outcome.check(!outcome.err.contains("is not on disk"), "no set was to be given up");
         assert!(store.oshinfo(&["--verify"]).status.success(), "{words:?}");
         let job = Job::new(4).mode("raid5").args(&["--resume", store.text()]).args(&words);
-        jacobi::job(local(job), LONG).run().right_sum(LONG);
+        jacobi::job(local(job), LONGER).run().right_sum(LONGER);
     }
 }
 
@@ -67,7 +73,7 @@ fn losses_while_tiles_are_aside_leave_only_whole_sets() {
 fn what_has_no_room_in_memory_is_one_line_that_names_the_setting() {
     let store = Store::new();
     let job = slow(&store, &[]).env("SHMEM_FT_STORE_MEMORY", "64K");
-    let outcome = jacobi::job(job.env("SHMEM_FT_STORE_RATE", "64K"), LONG).run();
+    let outcome = jacobi::job(job.env("SHMEM_FT_STORE_RATE", "1M"), LONG).run();
     outcome.right_sum(LONG).says("twice in a row; a larger SHMEM_FT_STORE_MEMORY, ");
     outcome.check(outcome.count("is not on disk: ") == 1, "one line was expected");
 }

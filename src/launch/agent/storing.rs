@@ -158,10 +158,15 @@ impl Agent {
         while !self.disk.patience.is_over && worker.waits_until(end) {
             worker.results();
         }
-        match (worker.is_idle(), self.disk.open.take()) {
-            (true, Some((number, folder))) => drop_part(&folder, self.job.id, number),
-            (true, None) => {}
-            (false, _) => self.leave_behind(),
+        let is_over = match (worker.is_idle(), self.disk.open.take()) {
+            (true, Some((number, folder))) => {
+                let job = self.job.id;
+                does_in_time(move || drop_part(&folder, job, number))
+            }
+            (is_idle, _) => is_idle,
+        };
+        if !is_over {
+            self.leave_behind();
         }
     }
 
@@ -177,6 +182,17 @@ impl Agent {
             let _ = self.part(pe).wipe(); // what is not given back now is once the disk answers
         }
     }
+}
+
+/// Does something to a disk on a thread of its own; false if the disk does not answer in time.
+fn does_in_time(job: impl FnOnce() + Send + 'static) -> bool {
+    let Ok(mut worker) = Worker::new() else { return true }; // then it is left there
+    worker.begin(job);
+    let end = Instant::now() + LAST_FILES;
+    while worker.waits_until(end) {
+        worker.results();
+    }
+    worker.is_idle()
 }
 
 /// Takes back what was written; what other nodes write there goes by their own hands.
