@@ -36,9 +36,10 @@ fn without_a_loss_logs_change_nothing() {
     outcome.check(outcome.count(ALONE) + outcome.count(ALL) == 0, "nothing was lost");
 }
 
-/// Every call of a PE, and each PE: the home of the words that all change, and of none.
-fn before_calls(victim: usize, most: usize) {
-    let calls: Vec<u32> = (1..=without_a_loss().1).collect();
+/// One call of a PE in so many, and each PE: the home of the words that all change, and of none. A
+/// call is one of several rounds, so that those between are met in other rounds.
+fn before_calls(victim: usize, each: usize, most: usize) {
+    let calls: Vec<u32> = (1..=without_a_loss().1).step_by(each).collect();
     for call in sample(calls, most) {
         let outcome = job("alone_words", &[&victim.to_string(), &call.to_string()]).run();
         right(&outcome);
@@ -48,13 +49,13 @@ fn before_calls(victim: usize, most: usize) {
 
 #[test]
 fn the_home_of_words_dies_before_each_of_its_calls() {
-    before_calls(1, 14);
+    before_calls(1, 5, 14);
 }
 
 #[test]
 fn another_pe_dies_before_its_calls() {
-    before_calls(0, 6);
-    before_calls(2, 6);
+    before_calls(0, 17, 6);
+    before_calls(2, 17, 6);
 }
 
 #[test]
