@@ -15,7 +15,7 @@ const DEATH: (usize, usize) = (1, 2);
 
 /// Seconds between two checkpoints.
 pub fn interval(tiny: bool) -> f64 {
-    if tiny { 0.1 } else { 0.8 }
+    if tiny { 0.1 } else { 0.3 }
 }
 
 /// What a run is asked for.
