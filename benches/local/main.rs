@@ -69,8 +69,8 @@ fn options(words: impl Iterator<Item = String>) -> Result<Options, Trouble> {
 const PROGRAMS: [(&str, &str, &[&str], &[&str]); 5] = [
     ("jacobi", "examples/jacobi.c", &["--bytes", "32M", "--sweeps", "1536", "--halo", "32"], &[]),
     ("himeno", "examples/c/himeno.c", &["65", "65", "129", "700", "2"], &[]),
-    ("cg", "examples/c/cg.c", &[], &["-DGRID=768", "-DROUNDS_A_STEP=2"]),
-    ("isort", "examples/c/isort.c", &[], &["-DROUNDS=48"]),
+    ("cg", "examples/c/cg.c", &[], &["-DGRID=384", "-DROUNDS_A_STEP=2"]),
+    ("isort", "examples/c/isort.c", &[], &["-DROUNDS=96"]),
     ("hash", "examples/c/hash.c", &["4000", "300", "300"], &[]),
 ];
 
