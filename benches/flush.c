@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../tests/c/restart.h"
+
 static double millis(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -43,12 +45,7 @@ int main(int argc, char **argv) {
         if (shmem_my_pe() == 0)
             printf("flush_ms %.3f\n", millis() - begun);
     } else {
-        int *pes = NULL, *status = NULL;
-        size_t lost = 0;
-        shmem_query_fault(&pes, &status, &lost);
-        shmem_restart_pes(pes, lost);
-        free(pes);
-        free(status);
+        restart();
     }
     shmem_barrier_all();
     shmem_finalize();

@@ -225,7 +225,7 @@ impl Message {
             let offset = usize::try_from(offset).ok()?;
             Some(WordAt { offset, bytes: from[1].into() })
         };
-        let change = || Some(Change { how: update(from[2], expected)?, operand });
+        let change = || Some(Change { how: Update::of_code(from[2].into(), expected)?, operand });
         Some(match from[0] {
             1 => Message::Update { tag, word: place()?, change: change()? },
             2 => Message::Post { word: place()?, change: change()? },
@@ -241,37 +241,8 @@ impl Message {
 
 /// Code of the update; offset, operand, expected.
 fn order(word: WordAt, change: Change) -> (u8, [u64; 3]) {
-    let (code, expected) = code(change.how);
-    (code, [word.offset as u64, change.operand, expected])
-}
-
-fn code(how: Update) -> (u8, u64) {
-    match how {
-        Update::Load => (0, 0),
-        Update::Store => (1, 0),
-        Update::Swap => (2, 0),
-        Update::Add => (3, 0),
-        Update::And => (4, 0),
-        Update::Or => (5, 0),
-        Update::Xor => (6, 0),
-        Update::CompareSwap(expected) => (7, expected),
-    }
-}
-
-fn update(code: u8, expected: u64) -> Option<Update> {
-    const PLAIN: [Update; 7] = [
-        Update::Load,
-        Update::Store,
-        Update::Swap,
-        Update::Add,
-        Update::And,
-        Update::Or,
-        Update::Xor,
-    ];
-    match code {
-        7 => Some(Update::CompareSwap(expected)),
-        code => PLAIN.get(usize::from(code)).copied(),
-    }
+    let (code, expected) = change.how.code();
+    (code as u8, [word.offset as u64, change.operand, expected])
 }
 
 #[cfg(test)]
@@ -315,7 +286,7 @@ mod tests {
 
     #[test]
     fn messages_survive() {
-        let hows = (0..8).map(|code| update(code, 77).expect("a code"));
+        let hows = (0..8).map(|code| Update::of_code(code, 77).expect("a code"));
         let updates = hows.flat_map(|how| {
             let far = WordAt { offset: 1 << 40, bytes: 4 };
             let update = Message::Update { tag: 9, word: far, change: Change { how, operand: 3 } };
@@ -335,6 +306,6 @@ mod tests {
         for wrong in [[0u8; Message::LEN], [8; Message::LEN], [1; Message::LEN].map(|_| 200)] {
             assert_eq!(Message::decode(&wrong), None);
         }
-        assert_eq!(update(8, 0), None);
+        assert_eq!(Update::of_code(8, 0), None);
     }
 }

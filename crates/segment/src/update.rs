@@ -47,7 +47,7 @@ pub struct Change {
 }
 
 impl Update {
-    /// A number for it, and what it compares with: for records.
+    /// A number for it, less than 256, and what it compares with: for records and messages.
     pub fn code(self) -> (u64, u64) {
         match self {
             Update::Load => (0, 0),
