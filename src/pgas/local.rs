@@ -107,7 +107,7 @@ impl World {
         let (log, pen) = (self.own_log(), &self.local.pen);
         let (bytes, records) = (pen.tail.get(), pen.records.get());
         self.tell_of_overflow(pen.need.get(), interval);
-        self.local.touched.fetch_max(bytes, Ordering::Relaxed);
+        self.note_length();
         info!("logged {bytes} bytes in {records} records up to checkpoint {interval}");
         let mut book = lock(&self.local.book);
         if self.local.era.swap(era, Ordering::Relaxed) != era {
