@@ -125,9 +125,13 @@ impl World {
         let Some(found) = self.next(record) else { return 0 };
         let (log, pe) = (self.own_log(), Pe(record.target));
         if log.state(found.from) != Carried::Done {
-            // One on the own memory is the last record: it finds all that others did.
-            if pe == self.me() {
+            // One on the own memory is the last record: it finds all that others did. So is one
+            // that waits for its target, which may be lost, too, and wait for this PE.
+            if pe == self.me() || call.fetches {
                 self.catch_up();
+            }
+            if self.local.way() == CallWay::Plain {
+                return 0; // all go back
             }
             let old = self.change_once(call, pe, Some(found.from), carry_out);
             self.catch_up();

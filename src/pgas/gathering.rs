@@ -84,9 +84,14 @@ impl World {
         log.set(Word::Met, self.meeting(book.met));
         let number = book.met;
         drop(book);
+        self.wake_others();
+        number
+    }
+
+    /// All others may wait for what this PE has shown.
+    pub(super) fn wake_others(&self) {
         let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
         others.for_each(|pe| self.segments.wake(pe));
-        number
     }
 
     fn await_meeting(&self, call: &'static str, number: u64) -> bool {

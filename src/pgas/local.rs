@@ -110,6 +110,7 @@ impl World {
         self.tell_of_overflow(book.need, interval);
         self.local.touched.fetch_max(book.tail as u64, Ordering::Relaxed);
         info!("logged {} bytes in {} records up to checkpoint {interval}", book.tail, book.records);
+        log.set(Word::MetBefore, self.meeting(book.met));
         log.clear((era, interval.0), site);
         let (met, time) = (book.met, book.time);
         *book = Book { met, time, seen: vec![None; self.n_pes()], ..Book::default() };

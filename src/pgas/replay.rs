@@ -50,28 +50,30 @@ impl World {
     pub(crate) fn begin_replay(&self) {
         let log = self.own_log();
         let mut book = lock(&self.local.book);
-        let (mut at, mut meetings, mut taken) = (0, 0, BTreeMap::new());
+        self.local.era.store(log.get(Word::Era), Ordering::Relaxed);
+        book.met = log.get(Word::MetBefore) & 0xffff_ffff;
+        let (mut at, mut met, mut taken) = (0, book.met, BTreeMap::new());
         while let Some(Located { record, next, .. }) = log.read(at) {
             if record.kind == Kind::Meeting {
-                (meetings, book.last) = (meetings + 1, Some(at));
+                log.link(book.last, at);
+                (met, book.last) = (met + 1, Some(at));
             }
             if record.kind == Kind::Taken {
                 taken.insert((Pe(record.target), record.at as usize), record.block.1);
             }
             at = next;
         }
-        self.local.era.store(log.get(Word::Era), Ordering::Relaxed);
         self.local.limit.store(self.limit(&log), Ordering::Relaxed);
-        // A word of an era before says nothing of this one.
-        let met = log.get(Word::Met);
-        let met = if met >> 32 == log.get(Word::Era) { met & 0xffff_ffff } else { 0 };
-        (book.met, book.tail) = (met.saturating_sub(meetings), at);
+        // The predecessor may have died between a record of a meeting and its word.
+        log.set(Word::Met, self.meeting(met).max(log.get(Word::Met)));
+        book.tail = at;
         book.seen = vec![None; self.n_pes()];
         let replay = &mut book.replay;
         (replay.end, replay.next) = (at, vec![0; self.n_pes()]);
         (replay.at, replay.taken) = (past_taken(&log, 0), taken);
         replay.begun = Some(std::time::Instant::now());
         drop(book);
+        self.wake_others();
         self.local.set_way(CallWay::Replayed);
         info!("replays {at} bytes of its log");
         self.catch_up();
@@ -285,6 +287,10 @@ impl World {
         if at < end || self.local.way() != CallWay::Replayed {
             return;
         }
+        let view = self.members.view();
+        if !view.alone {
+            return self.local.set_way(CallWay::Plain); // another loss took all back
+        }
         let (log, incarnation) = (self.own_log(), self.members.incarnation().0);
         log.set_stage(incarnation, Stage::Draining);
         let known = self.apply_all();
@@ -292,15 +298,13 @@ impl World {
         for (pe, &to) in Pe::all(self.n_pes()).zip(&next) {
             log.take(pe, to as u64);
         }
-        let view = self.members.view();
         self.members.work_in(view.number);
         let mut book = lock(&self.local.book);
         book.replay.took = book.replay.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         drop(book);
         self.local.set_way(CallWay::Logged);
         log.set_stage(incarnation, Stage::Direct);
-        let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
-        others.for_each(|pe| self.segments.wake(pe));
+        self.wake_others();
         info!("has caught up in view {}", view.number);
         let doubt = (!known).then_some(Reason::InDoubt).or(self.uncertain());
         if let Some(why) = doubt {

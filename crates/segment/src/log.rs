@@ -148,6 +148,8 @@ pub enum Word {
     Era,
     /// Era and number of the last meeting that the owner came to.
     Met,
+    /// The same before the first record.
+    MetBefore,
     /// Bytes of records.
     Tail,
     /// Where the first meeting is, plus one; 0: there is none.

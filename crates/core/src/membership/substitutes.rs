@@ -215,6 +215,7 @@ impl Membership {
             ),
         };
         self.out.push(Action::Say(line));
+        self.cannot_go_alone(&Reason::Damaged, of);
         self.show();
     }
 

@@ -21,6 +21,8 @@ pub enum Reason {
     NotMapped,
     /// There is no checkpoint to go back to, or it and the logs are not of one interval.
     NoCheckpoint,
+    /// What it kept of the checkpoint is damaged.
+    Damaged,
     /// It was lost while a checkpoint was made.
     InCheckpoint,
     /// The first checkpoint call of the substitute is not the one that was made.
@@ -48,6 +50,7 @@ impl Display for Reason {
             Reason::MemoryLost => f.write_str("its memory and its log are not taken over"),
             Reason::NotMapped => f.write_str("others do not map its memory"),
             Reason::NoCheckpoint => f.write_str("its log does not begin at the last checkpoint"),
+            Reason::Damaged => f.write_str("a tile of its checkpoint does not hold"),
             Reason::InCheckpoint => f.write_str("a checkpoint was being made"),
             Reason::OtherCall => f.write_str("it calls the first checkpoint from another place"),
             Reason::InDoubt => f.write_str("it was killed in the midst of an atomic operation"),

@@ -1,6 +1,7 @@
 //! A lost PE goes back alone, or all do: the views say which.
 
 use super::*;
+use crate::message::Flaw;
 
 fn cluster(settings: Settings) -> Cluster {
     Cluster::four(&Settings { rollback: Rollback::Local, ..settings }, 1)
@@ -77,6 +78,17 @@ fn a_lost_node_or_memory_takes_all_back() {
     assert!(!memory.machine.view.alone);
     let line = "all PEs go back: PE 1: its memory and its log are not taken over";
     assert_eq!(lines(&memory), [line]);
+}
+
+/// Who finds it waits for a view in which all check what they keep.
+#[test]
+fn a_tile_that_does_not_hold_takes_all_back() {
+    let mut cluster = cluster(raid5());
+    cluster.die(1);
+    let view = cluster.machine.view.number;
+    cluster.says(1, PeMessage::Unusable { view, pe: Pe(1), flaw: Flaw::Damaged });
+    assert!(!cluster.machine.view.alone);
+    assert_eq!(lines(&cluster), ["all PEs go back: PE 1: a tile of its checkpoint does not hold"]);
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! Two PEs are lost before the next checkpoint, at the same time or one in the replay of the other:
+//! each goes back alone, or one line says why all do.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use super::alone::{ALL, ALONE, PES, said, went_alone};
+use super::support::{Job, Outcome, program, sample};
+
+/// Calls of an interval.
+const CALLS: usize = 11;
+/// Every pair of calls.
+const PAIRS: usize = CALLS * CALLS;
+/// Pairs of a job.
+const EACH: usize = 40;
+
+/// Which cases a job takes: from, to, and each how many.
+type Cases = [usize; 3];
+
+fn job(job: Job, how: &str, [a, b]: [usize; 2], cases: Cases) -> Job {
+    let words = [a, b].into_iter().chain(cases).map(|number| number.to_string());
+    let words: Vec<String> = [how.to_owned()].into_iter().chain(words).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    job.mode("raid5").program(&program("alone_pairs"), &words).leaves("notes")
+}
+
+/// The sum of a run in which nobody dies, without logs.
+fn sum_without_a_loss(cases: Cases) -> String {
+    static SUMS: Mutex<BTreeMap<usize, String>> = Mutex::new(BTreeMap::new());
+    let intervals = (cases[1] - cases[0]).div_ceil(cases[2]).next_multiple_of(2);
+    let mut sums = SUMS.lock().unwrap_or_else(PoisonError::into_inner);
+    let sum = || {
+        let outcome = job(Job::new(PES), "none", [0, 1], cases).run();
+        outcome.status(0);
+        said(&outcome, "sum")
+    };
+    sums.entry(intervals).or_insert_with(sum).clone()
+}
+
+#[track_caller]
+fn run(how: &str, pair: [usize; 2], cases: Cases, nodes: usize) -> Outcome {
+    let nodes = nodes.to_string();
+    let local = Job::new(PES).env("SHMEM_FT_ROLLBACK", "local");
+    let outcome = job(local.args(&["--verbose", "--nodes", &nodes]), how, pair, cases).run();
+    outcome.status(0);
+    let sum = said(&outcome, "sum");
+    outcome.check(sum == sum_without_a_loss(cases), "the sum of a run without a loss was expected");
+    outcome
+}
+
+/// Parts of all pairs, each of a job.
+fn parts(step: usize) -> Vec<Cases> {
+    let each = EACH * step;
+    (0..PAIRS).step_by(each).map(|from| [from, (from + each).min(PAIRS), step]).collect()
+}
+
+/// Between calls there is no doubt: nobody else goes back, whatever the two calls are.
+#[test]
+fn each_of_two_pes_dies_before_each_of_its_calls() {
+    for cases in parts(1) {
+        let outcome = run("each", [1, 2], cases, 1);
+        went_alone(&outcome, 2 * (cases[1] - cases[0]));
+    }
+}
+
+/// The same with PE 0, and on nodes of their own.
+#[test]
+fn pe_0_and_another_die_on_nodes_of_their_own() {
+    for cases in sample(parts(3), 1) {
+        let outcome = run("each", [0, 2], cases, PES);
+        went_alone(&outcome, 2 * (cases[1] - cases[0]).div_ceil(cases[2]));
+    }
+}
+
+/// One of them is killed whatever it does: in the midst of an operation that may not happen twice,
+/// or of a checkpoint, all go back.
+fn at_any_moment(how: &str, pair: [usize; 2], cases: Cases) {
+    let outcome = run(how, pair, cases, 1);
+    let doubt = outcome.count("in the midst of an atomic operation");
+    let checkpoint = outcome.count("a checkpoint was being made")
+        + outcome.count("its log does not begin at the last checkpoint");
+    outcome.check(outcome.count(ALL) == doubt + checkpoint, "another reason");
+    outcome.check(outcome.count(ALONE) > outcome.count(ALL), "most should have gone back alone");
+}
+
+#[test]
+fn two_pes_die_at_the_same_time() {
+    for cases in sample(parts(1), 1) {
+        at_any_moment("both", [1, 2], cases);
+    }
+}
+
+#[test]
+fn a_pe_dies_in_the_replay_of_another() {
+    for (nth, cases) in sample(parts(1), 1).into_iter().enumerate() {
+        at_any_moment("replay", [[1, 2], [2, 1], [0, 1]][nth % 3], cases);
+    }
+}
+
+/// So both may have waited for each other when they died.
+#[test]
+fn a_substitute_dies_after_another_pe_died_in_its_replay() {
+    for (nth, cases) in sample(parts(1), 1).into_iter().enumerate() {
+        at_any_moment("chain", [[1, 2], [0, 2], [2, 1]][nth % 3], cases);
+    }
+}
