@@ -77,12 +77,10 @@ fn look(
     let Some(len) = record.holds(world.job(), number) else {
         return Err(own(Reason::NoCheckpoint));
     };
-    let log = |pe| world.segments.near(pe).map(|near| near.log(world.n_pes()));
-    let begins = |pe| log(pe).is_some_and(|log| log.get(Word::Interval) == number.0);
-    if !Pe::all(world.n_pes()).all(begins) {
+    let log = world.segments.own().log(world.n_pes());
+    if log.get(Word::Interval) != number.0 || !all_begin(world, number) {
         return Err(own(Reason::NoCheckpoint));
     }
-    let log = world.segments.own().log(world.n_pes());
     if log.get(Word::Site) != site.digest {
         return Err(own(Reason::OtherCall));
     }
@@ -90,6 +88,24 @@ fn look(
         return Err(own(Reason::InDoubt));
     }
     Ok((number, len))
+}
+
+/// True if the logs of all begin at checkpoint `number`, which others may not have left yet. False
+/// if all go back.
+fn all_begin(world: &World, number: CheckpointNumber) -> bool {
+    let begins = |pe: Pe| {
+        let near = world.segments.near(pe);
+        near.is_some_and(|near| near.log(world.n_pes()).get(Word::Interval) == number.0)
+    };
+    let mut all = false;
+    world.wait_raw(
+        || Waiting::anyone(Call::Checkpoint.name()),
+        || {
+            all = Pe::all(world.n_pes()).all(begins);
+            all || !world.members.view().alone
+        },
+    );
+    all
 }
 
 /// True if the dead may or may not have changed a word that another PE may have seen, and used up.

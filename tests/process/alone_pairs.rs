@@ -41,6 +41,7 @@ fn sum_without_a_loss(cases: Cases) -> String {
 fn run(how: &str, pair: [usize; 2], cases: Cases, nodes: usize) -> Outcome {
     let nodes = nodes.to_string();
     let local = Job::new(PES).env("SHMEM_FT_ROLLBACK", "local");
+    let local = local.env("SHMEM_FT_MAX_RESTARTS", "1000");
     let outcome = job(local.args(&["--verbose", "--nodes", &nodes]), how, pair, cases).run();
     outcome.status(0);
     let sum = said(&outcome, "sum");
@@ -57,8 +58,11 @@ fn parts(step: usize) -> Vec<Cases> {
 /// Between calls there is no doubt: nobody else goes back, whatever the two calls are.
 #[test]
 fn each_of_two_pes_dies_before_each_of_its_calls() {
-    for cases in parts(1) {
-        let outcome = run("each", [1, 2], cases, 1);
+    for (pair, cases) in [[1, 2], [2, 0]]
+        .into_iter()
+        .flat_map(|pair| parts(1).into_iter().map(move |cases| (pair, cases)))
+    {
+        let outcome = run("each", pair, cases, 1);
         went_alone(&outcome, 2 * (cases[1] - cases[0]));
     }
 }
@@ -66,7 +70,7 @@ fn each_of_two_pes_dies_before_each_of_its_calls() {
 /// The same with PE 0, and on nodes of their own.
 #[test]
 fn pe_0_and_another_die_on_nodes_of_their_own() {
-    for cases in sample(parts(3), 1) {
+    for cases in parts(3) {
         let outcome = run("each", [0, 2], cases, PES);
         went_alone(&outcome, 2 * (cases[1] - cases[0]).div_ceil(cases[2]));
     }
@@ -85,14 +89,14 @@ fn at_any_moment(how: &str, pair: [usize; 2], cases: Cases) {
 
 #[test]
 fn two_pes_die_at_the_same_time() {
-    for cases in sample(parts(1), 1) {
-        at_any_moment("both", [1, 2], cases);
+    for (nth, cases) in sample(parts(1), 2).into_iter().enumerate() {
+        at_any_moment("both", [[1, 2], [0, 2]][nth % 2], cases);
     }
 }
 
 #[test]
 fn a_pe_dies_in_the_replay_of_another() {
-    for (nth, cases) in sample(parts(1), 1).into_iter().enumerate() {
+    for (nth, cases) in sample(parts(1), 3).into_iter().enumerate() {
         at_any_moment("replay", [[1, 2], [2, 1], [0, 1]][nth % 3], cases);
     }
 }
@@ -100,7 +104,7 @@ fn a_pe_dies_in_the_replay_of_another() {
 /// So both may have waited for each other when they died.
 #[test]
 fn a_substitute_dies_after_another_pe_died_in_its_replay() {
-    for (nth, cases) in sample(parts(1), 1).into_iter().enumerate() {
+    for (nth, cases) in sample(parts(1), 3).into_iter().enumerate() {
         at_any_moment("chain", [[1, 2], [0, 2], [2, 1]][nth % 3], cases);
     }
 }
