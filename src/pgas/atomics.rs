@@ -64,7 +64,7 @@ impl World {
         if self.local.way() == CallWay::Replayed {
             return self.atomic_replayed(call, &record, carry_out);
         }
-        let from = self.append(&mut lock(&self.local.book), record, &payload);
+        let from = self.append(record, &payload);
         self.change_once(call, pe, from, carry_out)
     }
 
@@ -98,7 +98,7 @@ impl World {
     }
 
     fn note_found(&self, from: usize, old: u64, fetches: bool) {
-        let seen = if fetches { self.tick(&mut lock(&self.local.book)) } else { 0 };
+        let seen = if fetches { self.tick() } else { 0 };
         self.own_log().set_found(from, AtomicOutcome { old, seen });
     }
 
@@ -125,8 +125,8 @@ impl World {
         let Some(found) = self.next(record) else { return 0 };
         let (log, pe) = (self.own_log(), Pe(record.target));
         if log.state(found.from) != Carried::Done {
-            // One on the own memory is the last record: it finds all that others did. So is one
-            // that waits for its target, which may be lost, too, and wait for this PE.
+            // It is the last record. One on the own memory finds all that others did; one that
+            // waits for a PE may be what that PE waits for.
             if pe == self.me() || call.fetches {
                 self.catch_up();
             }
@@ -193,10 +193,8 @@ impl World {
         let place = Remote { pe, at: found.from, block: (0, old as usize) };
         let call = Call { name: "", with: 0 };
         let record = World::record(Kind::Taken, &call, place, &[]);
-        let mut book = lock(&self.local.book);
-        self.append(&mut book, record, &[]);
-        book.replay.taken.insert((pe, found.from), old);
-        drop(book);
+        self.append(record, &[]);
+        lock(&self.local.book).replay.taken.insert((pe, found.from), old);
         self.change_here(pe, found, old);
         true
     }

@@ -27,9 +27,11 @@ const ALIGN: usize = 16;
 /// Words of what an atomic operation brings, before what it found.
 const BROUGHT: usize = 2;
 /// Words before those of each PE.
-const WORDS: usize = 64;
+const WORDS: usize = 4 * APART as usize;
 /// Words of the text that speaks against going back alone.
 const TEXT: usize = 12;
+/// Words of two lines of a cache, which a processor fetches together.
+const APART: isize = 16;
 
 /// Bits of a number of bytes beside which the number of an interval is kept.
 const BYTES_BITS: u32 = 40;
@@ -106,9 +108,16 @@ pub struct Record {
     /// Bytes of the payload.
     pub len: u32,
     /// Checksum of the payload.
-    pub crc: u32,
+    pub checksum: u32,
     /// Routine and arguments.
     pub digest: u64,
+}
+
+impl Record {
+    /// True if both are of one call, whenever that was.
+    pub fn is_of_one_call(&self, other: &Record) -> bool {
+        Record { time: other.time, ..*self } == *other
+    }
 }
 
 /// A record in a log: its head, and where in the segment its payload is.
@@ -135,37 +144,36 @@ pub enum Stage {
     Direct,
 }
 
-/// A word of the log.
+/// A word of the log. What the owner changes with every call is apart from what others look at with
+/// every call, and both from what is written at each meeting, by [`APART`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
     /// The job.
-    Job,
+    Job = 0,
     /// The PE, plus one.
     Owner,
     /// The checkpoint that it begins at.
     Interval,
     /// The view that was joined by all when they last went back, or began.
     Era,
-    /// Era and number of the last meeting that the owner came to.
-    Met,
-    /// The same before the first record.
-    MetBefore,
-    /// Bytes of records.
-    Tail,
-    /// Where the first meeting is, plus one; 0: there is none.
-    First,
-    /// Era and number of the first meeting without a record; none: the greatest number.
-    BareFrom,
     /// Incarnation and stage.
     Stage,
-    /// The PE that the owner may be writing to, plus one.
-    Flight,
+    /// Era and number of the first meeting without a record; none: the greatest number.
+    BareFrom,
+    /// Where the first meeting is, plus one; 0: there is none.
+    First,
     /// The place of the checkpoint call in the program.
     Site,
+    /// Bytes of records.
+    Tail = APART,
+    /// The PE that the owner may be writing to, plus one.
+    Flight,
     /// Bytes that it would need, if that is more than it has.
     Need,
+    /// Era and number of the last meeting that the owner came to.
+    Met = 2 * APART,
     /// Bytes of the text that speaks against going back alone.
-    Against,
+    Against = 3 * APART - 1,
 }
 
 /// A log in words of shared memory.
@@ -271,13 +279,14 @@ impl<'a> Log<'a> {
     }
 
     /// Writes the head of the record at the tail, whose payload is written, and shows it.
+    #[inline]
     pub fn append(&self, from: usize, record: &Record) {
         let at = self.records() + from / 8;
         let head = record.kind as u64 | u64::from(record.target) << 8 | u64::from(record.len) << 32;
         let (bytes, step) = record.block;
         let words = [
             head,
-            u64::from(record.crc) << 32 | Carried::Begun as u64,
+            u64::from(record.checksum) << 32 | Carried::Begun as u64,
             record.time,
             record.at,
             u64::from(bytes),
@@ -288,8 +297,9 @@ impl<'a> Log<'a> {
         for (word, value) in self.words[at..at + HEAD].iter().zip(words) {
             word.store(value, Ordering::Relaxed);
         }
-        // Who sees the tail sees the record.
-        self.set(Word::Tail, (from + bytes_for(record.len as usize)) as u64);
+        // Who sees the tail sees the record. The owner fences before it looks at anybody's stage.
+        let tail = (from + bytes_for(record.len as usize)) as u64;
+        self.word(Word::Tail).store(tail, Ordering::Release);
     }
 
     /// The record at `from`; None at the end, or if it is none.
@@ -307,7 +317,7 @@ impl<'a> Log<'a> {
             at: word(3),
             block: (word(4) as u32, word(5)),
             len: (word(0) >> 32) as u32,
-            crc: (word(1) >> 32) as u32,
+            checksum: (word(1) >> 32) as u32,
             digest: word(6),
         };
         let next = from + bytes_for(record.len as usize);
@@ -327,8 +337,8 @@ impl<'a> Log<'a> {
     /// The operation of the record at `from` is so far.
     pub fn set_state(&self, from: usize, state: Carried) {
         let word = &self.words[self.records() + from / 8 + 1];
-        let crc = word.load(Ordering::Relaxed) & !0xff;
-        word.store(crc | state as u64, Ordering::Release);
+        let checksum = word.load(Ordering::Relaxed) & !0xff;
+        word.store(checksum | state as u64, Ordering::Release);
     }
 
     fn payload_word(&self, from: usize, nth: usize) -> &'a AtomicU64 {
@@ -403,7 +413,7 @@ mod tests {
 
     fn record(kind: Kind, len: u32) -> Record {
         let (target, time, at, block) = (3, 77, 4096, (8, 24));
-        Record { kind, target, time, at, block, len, crc: 0xdead_beef, digest: 5 }
+        Record { kind, target, time, at, block, len, checksum: 0xdead_beef, digest: 5 }
     }
 
     fn words(n: usize) -> Vec<AtomicU64> {
@@ -431,7 +441,7 @@ mod tests {
         assert_eq!(log.read(*ends.last().unwrap()), None);
         log.set_state(0, Carried::Logged);
         assert_eq!((log.state(0), log.state(ends[1])), (Carried::Logged, Carried::Begun));
-        assert_eq!(log.read(0).unwrap().record.crc, 0xdead_beef);
+        assert_eq!(log.read(0).unwrap().record.checksum, 0xdead_beef);
         log.clear((1, 3), 9);
         assert_eq!(log.read(0), None);
     }
@@ -450,7 +460,7 @@ mod tests {
             (log.state(0), log.found(0)),
             (Carried::Done, AtomicOutcome { old: 9, seen: 78 })
         );
-        assert_eq!((log.brought(0), log.read(0).unwrap().record.crc), ([0, 0], 0xdead_beef));
+        assert_eq!((log.brought(0), log.read(0).unwrap().record.checksum), ([0, 0], 0xdead_beef));
         log.repeat(bytes_for(32));
         log.repeat(bytes_for(32));
         assert_eq!(log.repeats(bytes_for(32)), 2);

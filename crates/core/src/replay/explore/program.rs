@@ -173,6 +173,15 @@ pub(super) fn two_origins_then_more() -> Program {
     Program { name: "two origins, and more", pes, victims: vec![2] }
 }
 
+/// Two PEs write the same bytes of a third, one after the other by a meeting alone, and the first of
+/// them has learned something before.
+pub(super) fn met_between() -> Program {
+    let one = vec![Test { at: 1, least: 1, into: 0 }, put(2, 0, 1), Barrier, Barrier];
+    let two = vec![Barrier, put(2, 0, 2), Barrier];
+    let three = vec![Barrier, Barrier, load(0, 0)];
+    Program { name: "met between", pes: vec![one, two, three], victims: vec![2] }
+}
+
 /// All swap with a word of one of them.
 pub(super) fn swaps() -> Program {
     let all = |me: u64| vec![swap(0, 0, me + 1, 0), Barrier];
@@ -283,6 +292,7 @@ pub(super) fn all() -> Vec<Program> {
         two_origins(),
         two_origins_turned(),
         two_origins_then_more(),
+        met_between(),
         swaps(),
         adds_and_swaps(),
         failed_swap(),
