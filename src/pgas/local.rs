@@ -87,7 +87,11 @@ impl World {
     }
 
     pub(super) fn own_log(&self) -> Log<'_> {
-        self.segments.own().log(self.n_pes())
+        let log = self.segments.own().log(self.n_pes());
+        match self.local.holder().and_then(|pe| self.segments.near(pe)) {
+            Some(near) => log.with_replica(near.replica(self.n_pes())),
+            None => log,
+        }
     }
 
     /// True if calls are logged or come from a log now.
@@ -101,7 +105,10 @@ impl World {
         if !self.local.is_on() {
             return;
         }
+        self.choose_holder();
         let (log, pen) = (self.own_log(), &self.local.pen);
+        log.set(Word::Job, self.job.id);
+        log.set(Word::Owner, u64::from(self.me().0) + 1);
         let (bytes, records) = (pen.tail.get(), pen.records.get());
         self.tell_of_overflow(pen.need.get(), interval);
         self.local.touched.fetch_max(bytes, Ordering::Relaxed);
@@ -191,6 +198,9 @@ impl World {
         let view = self.members.view();
         let replays = self.local.way() == CallWay::Replayed;
         if view.alone || view.number == self.members.joined() {
+            if self.local.mapped.swap(view.number.0, Ordering::Relaxed) != view.number.0 {
+                self.refresh(&view); // who was lost with a node is on another one
+            }
             if !replays {
                 self.members.work_in(view.number);
             }

@@ -12,6 +12,9 @@
  *      both    A kills B, wherever that is, and itself before its call I
  *      replay  A dies before its call I; its substitute kills B before its call J
  *      chain   the same, and is killed itself a moment later, whatever it does then
+ *      node    A's node dies before the call I
+ *      then    the same, and B, a process, dies before its call J
+ *      nodes   A's node dies before the call I; the substitute of A kills B's before its call J
  */
 #include "test.h"
 
@@ -28,7 +31,7 @@ enum { CALLS = 11, CASES = 4096, WORDS = 40, PES = 3, EVERY = 7 };
 
 /* What outlives the processes of a PE: who it is now, and which deaths there were. */
 struct notes {
-    _Atomic int process[PES];
+    _Atomic int process[PES], agent[PES];
     _Atomic char died[CASES][2];
 };
 
@@ -55,8 +58,12 @@ static int case_of(const struct own *own) {
     return (round_ % EVERY == 0 || round_ % EVERY == 3) && number < own->to ? (int)number : -1;
 }
 
-static void kill_pe(const struct own *own, int pe) {
-    kill(own->notes->process[pe], SIGKILL);
+/* The node of an agent ends with it. */
+static void kill_pe(const struct own *own, int pe, int with_node) {
+    kill((with_node ? own->notes->agent : own->notes->process)[pe], SIGKILL);
+    if (pe == own->me)
+        for (;;)
+            pause();
 }
 
 /* Before each call. */
@@ -68,17 +75,19 @@ static void call(struct own *own) {
     int i = number / CALLS + 1, j = number % CALLS + 1;
     _Atomic char *died = own->notes->died[number];
     int is_first = own->me == own->a && at == i && !died[0];
-    int is_second = own->me == own->b && is(own, "each") && at == j && !died[1];
+    int apart = is(own, "each") || is(own, "then"), chain = is(own, "chain");
+    int is_second = own->me == own->b && apart && at == j && !died[1];
     int in_replay = own->me == own->a && died[0] && at == j && !died[1];
     if (is_first || is_second) {
         died[is_second] = 1;
         if (is(own, "both"))
-            kill_pe(own, own->b);
-        kill_pe(own, own->me);
-    } else if (in_replay && (is(own, "replay") || is(own, "chain"))) {
+            kill_pe(own, own->b, 0);
+        int with_node = is(own, "node") || is(own, "then") || is(own, "nodes");
+        kill_pe(own, own->me, is_first && with_node);
+    } else if (in_replay && (is(own, "replay") || chain || is(own, "nodes"))) {
         died[1] = 1;
-        kill_pe(own, own->b);
-        if (is(own, "chain")) {
+        kill_pe(own, own->b, is(own, "nodes"));
+        if (chain) {
             pthread_t thread;
             delay = 100000L * (number % 97);
             pthread_create(&thread, NULL, kill_later, &delay);
@@ -126,6 +135,7 @@ int main(int argc, char **argv) {
     own.notes = mmap(NULL, sizeof *own.notes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     CHECK(own.notes != MAP_FAILED);
     own.notes->process[own.me] = getpid();
+    own.notes->agent[own.me] = getppid();
     if (shmem_ft_algo_init())
         value = own.me + 1;
     int cases = (own.to - own.from + own.step - 1) / own.step;

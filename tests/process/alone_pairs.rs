@@ -1,5 +1,5 @@
-//! Two PEs are lost before the next checkpoint, at the same time or one in the replay of the other:
-//! each goes back alone, or one line says why all do.
+//! Two PEs are lost before the next checkpoint, at the same time or one in the replay of the other, or
+//! a PE with its node: each goes back alone, or one line says why all do.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -107,4 +107,48 @@ fn a_substitute_dies_after_another_pe_died_in_its_replay() {
     for (nth, cases) in sample(parts(1), 3).into_iter().enumerate() {
         at_any_moment("chain", [[1, 2], [0, 2], [2, 1]][nth % 3], cases);
     }
+}
+
+/// The case in which a PE dies before call `i`, and another before call `j`.
+fn case(i: usize, j: usize) -> Cases {
+    let number = (i - 1) * CALLS + j - 1;
+    [number, number + 1, 1]
+}
+
+/// Its log comes from another node, and its checkpoint from its group.
+#[test]
+fn a_pe_is_lost_with_its_node_before_each_of_its_calls() {
+    let all = (0..PES).flat_map(|pe| (1..=CALLS).map(move |call| (pe, call)));
+    for (pe, call) in sample(all.collect(), 17) {
+        let outcome = run("node", [pe, (pe + 1) % PES], case(call, 1), PES);
+        went_alone(&outcome, 1);
+        outcome.says("was lost with PE").says("rebuilt from PEs");
+    }
+}
+
+#[test]
+fn a_pe_dies_after_another_was_lost_with_its_node() {
+    let all = (1..=CALLS).flat_map(|i| (1..=CALLS).map(move |j| (i, j)));
+    for (i, j) in sample(all.collect(), 9) {
+        let outcome = run("then", [1, 2], case(i, j), PES);
+        went_alone(&outcome, 2);
+    }
+}
+
+/// The substitute of the first has the parity that it needs to keep, too: so all can go back.
+#[test]
+fn a_second_node_takes_all_back() {
+    for (i, j) in [(4, 1), (9, 3), (11, 11)] {
+        let outcome = run("nodes", [1, 2], case(i, j), PES + 1);
+        outcome.says("its node is lost while another PE goes back");
+        outcome.check(outcome.count(ALL) == 1 && outcome.count(ALONE) == 0, "all should go back");
+    }
+}
+
+/// More than half of the PEs on one node: it keeps no replica of its own.
+#[test]
+fn without_another_node_for_the_replica_all_go_back() {
+    let outcome = run("node", [0, 1], case(5, 1), 2);
+    outcome.says("its node is lost, and its logs with it");
+    outcome.check(outcome.count(ALL) == 1 && outcome.count(ALONE) == 0, "all should go back");
 }

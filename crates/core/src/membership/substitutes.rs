@@ -62,7 +62,7 @@ impl Membership {
             },
         };
         let adopted = home && node == member.node && self.adopt;
-        if !adopted {
+        if !adopted && member.state == State::ProcessDead {
             self.cannot_go_alone(&Reason::MemoryLost, pe);
         }
         if !adopted && !breaks(Mutant::NotWiped) {

@@ -15,6 +15,8 @@ use crate::quantity::Pe;
 pub enum Reason {
     /// A node is lost, and the logs of its PEs with it.
     NodeLost,
+    /// Its node is lost before a PE that was lost earlier has gone back.
+    NodeLostThen,
     /// The memory of its process is not taken over.
     MemoryLost,
     /// PEs do not map each other's memory.
@@ -47,6 +49,7 @@ impl Display for Reason {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Reason::NodeLost => f.write_str("its node is lost, and its logs with it"),
+            Reason::NodeLostThen => f.write_str("its node is lost while another PE goes back"),
             Reason::MemoryLost => f.write_str("its memory and its log are not taken over"),
             Reason::NotMapped => f.write_str("others do not map its memory"),
             Reason::NoCheckpoint => f.write_str("its log does not begin at the last checkpoint"),

@@ -68,11 +68,21 @@ fn one_word_takes_all_back_in_a_new_view_and_is_said_once() {
 }
 
 #[test]
-fn a_lost_node_or_memory_takes_all_back() {
+fn pes_of_a_lost_node_go_back_alone_unless_somebody_is_away() {
     let mut node = cluster(raid5());
     node.event(MembershipEvent::NodeLost { node: 1 });
+    assert!(node.machine.view.alone && node.machine.view.whole());
+    caught_up(&mut node, 1);
+    node.event(MembershipEvent::NodeLost { node: 2 });
+    assert!(node.machine.view.alone && lines(&node).is_empty());
+    node.event(MembershipEvent::NodeLost { node: 3 });
     assert!(!node.machine.view.alone);
-    assert_eq!(lines(&node), ["all PEs go back: PE 1: its node is lost, and its logs with it"]);
+    let line = "all PEs go back: PE 3: its node is lost while another PE goes back";
+    assert_eq!(lines(&node), [line]);
+}
+
+#[test]
+fn lost_memory_of_a_process_takes_all_back() {
     let mut memory = cluster(Settings { adopt: false, ..raid5() });
     memory.die(1);
     assert!(!memory.machine.view.alone);

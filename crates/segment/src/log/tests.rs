@@ -1,0 +1,130 @@
+//! Logs in words of a vector.
+
+use super::*;
+
+fn record(kind: Kind, len: u32) -> Record {
+    let (target, time, at, block) = (3, 77, 4096, (8, 24));
+    Record { kind, target, time, at, block, len, checksum: 0xdead_beef, digest: 5 }
+}
+
+fn words(n: usize) -> Vec<AtomicU64> {
+    (0..n).map(|_| AtomicU64::new(0)).collect()
+}
+
+#[test]
+fn records_are_read_as_they_were_written() {
+    let words = words(4096);
+    let log = Log::of(&words, 4, 1 << 20);
+    log.clear((1, 2), 9);
+    assert_eq!(log.read(0), None);
+    let mut ends = vec![0];
+    for len in [0, 1, 16, 17, 100] {
+        let from = *ends.last().unwrap();
+        log.append(from, &record(Kind::Put, len));
+        let found = log.read(from).unwrap();
+        assert_eq!(found.record, record(Kind::Put, len));
+        assert_eq!(
+            (found.next, found.payload),
+            (from + bytes_for(len as usize), log.payload(from))
+        );
+        ends.push(found.next);
+    }
+    assert_eq!(log.read(*ends.last().unwrap()), None);
+    log.set_state(0, Carried::Logged);
+    assert_eq!((log.state(0), log.state(ends[1])), (Carried::Logged, Carried::Begun));
+    assert_eq!(log.read(0).unwrap().record.checksum, 0xdead_beef);
+    log.clear((1, 3), 9);
+    assert_eq!(log.read(0), None);
+}
+
+#[test]
+fn what_an_atomic_operation_found_comes_later() {
+    let words = words(4096);
+    let log = Log::of(&words, 2, 0);
+    log.clear((1, 0), 0);
+    log.append(0, &record(Kind::Atomic, 32));
+    log.append(bytes_for(32), &record(Kind::Answer, 8));
+    log.set_state(0, Carried::Underway);
+    assert_eq!(log.state(0), Carried::Underway);
+    log.set_found(0, AtomicOutcome { old: 9, seen: 78 });
+    assert_eq!((log.state(0), log.found(0)), (Carried::Done, AtomicOutcome { old: 9, seen: 78 }));
+    assert_eq!((log.brought(0), log.read(0).unwrap().record.checksum), ([0, 0], 0xdead_beef));
+    log.repeat(bytes_for(32));
+    log.repeat(bytes_for(32));
+    assert_eq!(log.repeats(bytes_for(32)), 2);
+}
+
+#[test]
+fn meetings_follow_each_other() {
+    let words = words(4096);
+    let log = Log::of(&words, 2, 0);
+    log.clear((1, 0), 0);
+    let (mut last, mut from, mut made) = (None, 0, Vec::new());
+    for kind in [Kind::Put, Kind::Meeting, Kind::Get, Kind::Wait, Kind::Meeting, Kind::Meeting] {
+        log.append(from, &record(kind, 8));
+        if kind == Kind::Meeting {
+            log.link(last, from);
+            last = Some(from);
+            made.push(from);
+        }
+        from += bytes_for(8);
+    }
+    let mut seen = None;
+    for expected in made {
+        let found = log.meeting(seen).unwrap();
+        assert_eq!((found.from, found.record.kind), (expected, Kind::Meeting));
+        seen = Some(found.from);
+    }
+    assert_eq!(log.meeting(seen), None);
+}
+
+#[test]
+fn a_replica_says_what_the_log_says() {
+    let (all, copy, new) = (words(4096), words(4096), words(4096));
+    let [log, copy, new] = [&all, &copy, &new].map(|words| Log::of(words, 4, 0));
+    log.set(Word::Job, 5);
+    let log = log.with_replica(copy);
+    [(Word::Job, 5), (Word::Owner, 3)].map(|(word, value)| log.set(word, value));
+    log.clear((1, 7), 9);
+    log.replicate(0, &[7; 19]);
+    log.append(0, &record(Kind::Get, 19));
+    let (second, third) = (bytes_for(19), bytes_for(19) + bytes_for(32));
+    log.append(second, &record(Kind::Atomic, 32));
+    log.append(third, &record(Kind::Meeting, 0));
+    log.set_found(second, AtomicOutcome { old: 9, seen: 78 });
+    log.repeat(0);
+    log.link(None, third);
+    log.take(Pe(3), 64);
+    log.set_against("it called shmem_ptr");
+    assert!(copy.is_of(5, Pe(2)) && !copy.is_of(5, Pe(1)) && !new.is_of(5, Pe(2)));
+    new.clear((0, NO_INTERVAL), 0);
+    new.set_stage(2, Stage::Replaying);
+    assert_eq!(new.fetch(&copy), 7);
+    assert_eq!(new.get(Word::Interval), NO_INTERVAL, "the caller shows it");
+    assert!(new.is_at(2, Stage::Replaying));
+    for from in [0, second, third] {
+        assert_eq!(new.read(from), log.read(from));
+    }
+    assert_eq!((new.found(second).old, new.state(second)), (9, Carried::Done));
+    assert_eq!((new.repeats(0), new.meeting(None)), (1, log.read(third)));
+    assert_eq!((new.has_taken(Pe(3), 0), new.against()), (0, "it called shmem_ptr".to_owned()));
+    let bytes = new.records() + HEAD;
+    let payload = new.words[bytes..].iter().flat_map(|w| w.load(Ordering::SeqCst).to_ne_bytes());
+    assert_eq!(payload.take(19).collect::<Vec<u8>>(), [7; 19]);
+}
+
+#[test]
+fn what_speaks_against_it_is_text() {
+    let words = words(2048);
+    let log = Log::of(&words, 2, 0);
+    assert_eq!(log.against(), "");
+    for text in ["it called shmem_ptr, which is not logged", "x", ""] {
+        log.set_against(text);
+        assert_eq!(log.against(), text);
+    }
+    log.clear((1, 7), 0);
+    log.take(Pe(1), 4096);
+    assert_eq!([7, 8].map(|interval| log.has_taken(Pe(1), interval)), [4096, 0]);
+    log.set_stage(3, Stage::Draining);
+    assert!(log.is_at(3, Stage::Draining) && !log.is_at(2, Stage::Draining));
+}
