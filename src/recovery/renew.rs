@@ -45,6 +45,7 @@ pub(super) fn renew(world: &World, protection: &Protection) -> Result<(), Reason
     rebuild_store(world, protection, number)?;
     world.store.recovery.set_phase(Phase::Agreed(number));
     log.set(Word::Interval, interval);
+    Pe::all(world.n_pes()).for_each(|pe| world.segments.wake(pe)); // who waits for the log
     Ok(())
 }
 
@@ -77,7 +78,7 @@ fn rebuild_store(
         let Ok((rebuilt, _)) = rebuild::rebuild(world, protection, job_of, (&findings, 1)) else {
             continue;
         };
-        let decode = Decode { world, protection, shape, findings: &findings, number, len };
+        let decode = ParityDecode { world, protection, shape, findings: &findings, number, len };
         if let Err(pe) = decode.parity(place) {
             world.found_corrupt(&view, pe);
             continue;
@@ -124,7 +125,7 @@ fn findings(
 }
 
 /// What the own parity is decoded from.
-struct Decode<'a> {
+struct ParityDecode<'a> {
     world: &'a World,
     protection: &'a Protection,
     shape: &'a GroupLayout,
@@ -133,7 +134,7 @@ struct Decode<'a> {
     len: usize,
 }
 
-impl Decode<'_> {
+impl ParityDecode<'_> {
     /// Decodes all own parity. The error is the PE of a tile that does not hold.
     fn parity(&self, place: usize) -> Result<(), Pe> {
         let per_chunk = self.shape.chunk_len(self.len) / TILE;
