@@ -13,8 +13,9 @@
  *      replay  A dies before its call I; its substitute kills B before its call J
  *      chain   the same, and is killed itself a moment later, whatever it does then
  *      node    A's node dies before the call I
- *      then    the same, and B, a process, dies before its call J
- *      nodes   A's node dies before the call I; the substitute of A kills B's before its call J
+ *      then    the same; the substitute of A kills B, a process, before its call J
+ *      nodes   the same; the substitute of A kills the node of B before its call J, or that of the
+ *              third PE if it is on that of B itself
  */
 #include "test.h"
 
@@ -27,7 +28,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { CALLS = 11, CASES = 4096, WORDS = 40, PES = 3, EVERY = 7 };
+enum { CALLS = 12, CASES = 4096, WORDS = 40, PES = 3, EVERY = 7 };
 
 /* What outlives the processes of a PE: who it is now, and which deaths there were. */
 struct notes {
@@ -75,18 +76,19 @@ static void call(struct own *own) {
     int i = number / CALLS + 1, j = number % CALLS + 1;
     _Atomic char *died = own->notes->died[number];
     int is_first = own->me == own->a && at == i && !died[0];
-    int apart = is(own, "each") || is(own, "then"), chain = is(own, "chain");
-    int is_second = own->me == own->b && apart && at == j && !died[1];
+    int chain = is(own, "chain"), then = is(own, "then"), nodes = is(own, "nodes");
+    int is_second = own->me == own->b && is(own, "each") && at == j && !died[1];
     int in_replay = own->me == own->a && died[0] && at == j && !died[1];
     if (is_first || is_second) {
         died[is_second] = 1;
         if (is(own, "both"))
             kill_pe(own, own->b, 0);
-        int with_node = is(own, "node") || is(own, "then") || is(own, "nodes");
-        kill_pe(own, own->me, is_first && with_node);
-    } else if (in_replay && (is(own, "replay") || chain || is(own, "nodes"))) {
+        kill_pe(own, own->me, is_first && (is(own, "node") || then || nodes));
+    } else if (in_replay && (is(own, "replay") || chain || then || nodes)) {
+        _Atomic int *agent = own->notes->agent;
+        int third = PES - own->a - own->b;
         died[1] = 1;
-        kill_pe(own, own->b, is(own, "nodes"));
+        kill_pe(own, nodes && agent[own->b] == agent[own->me] ? third : own->b, nodes);
         if (chain) {
             pthread_t thread;
             delay = 100000L * (number % 97);
@@ -101,6 +103,7 @@ static void turn(struct own *own) {
     int right = (own->me + 1) % PES, left = (own->me + PES - 1) % PES;
     long next = round_ + 1;
     own->calls = 0;
+    CALL(shmem_barrier_all()); /* all have left the checkpoint */
     for (int i = 0; i < WORDS; i++)
         got[i] = value * 31 + i + round_;
     CALL(shmem_long_put(box, got, WORDS, right));
