@@ -165,7 +165,15 @@ pub(super) fn two_origins_turned() -> Program {
     Program { name: "two origins, turned", pes: vec![one, two, three], victims: vec![2] }
 }
 
-/// The same, and the third tells what it read, so that its log goes on behind the meeting.
+/// The same, and who writes first has made more calls: its time is later, if the other's is not by the
+/// clock.
+pub(super) fn two_origins_apart() -> Program {
+    let mut program = two_origins_turned();
+    program.pes[1].insert(0, put(0, 0, 7));
+    Program { name: "two origins, apart", ..program }
+}
+
+/// As before, and the third tells what it read, so that its log goes on behind the meeting.
 pub(super) fn two_origins_then_more() -> Program {
     let [one, two, _] = &two_origins_turned().pes[..] else { unreachable!("three PEs") };
     let three = vec![Barrier, load(0, 0), Op::Put { to: 0, at: 0, value: of(0, 3) }];
@@ -292,6 +300,7 @@ pub(super) fn all() -> Vec<Program> {
         two_origins(),
         two_origins_turned(),
         two_origins_then_more(),
+        two_origins_apart(),
         met_between(),
         swaps(),
         adds_and_swaps(),
