@@ -237,6 +237,15 @@ impl World {
                 && self.log_of(pe).is_at(member.incarnation.0, Stage::Direct)
     }
 
+    /// True if PE `pe` looks at the logs for the last time, or has: its process may be so far before
+    /// the view that is shown here says that it lives.
+    fn is_past_replay(&self, pe: Pe) -> bool {
+        let (member, log) = (self.members.member(pe), self.log_of(pe));
+        let lives = member.state == Life::Alive;
+        let incarnation = member.incarnation.0 + u32::from(!lives);
+        log.is_at(incarnation, Stage::Draining) || log.is_at(incarnation, Stage::Direct)
+    }
+
     /// Waits until PE `pe` is reached. False if all go back.
     pub(super) fn await_reached(&self, call: &'static str, pe: Pe) -> bool {
         let mut cut = false;
@@ -291,11 +300,7 @@ impl World {
     /// this PE are on their way there.
     pub(super) fn way_to(&self, call: &'static str, pe: Pe, from: Option<usize>) -> Delivery {
         let log = self.own_log();
-        let drains = || {
-            let member = self.members.member(pe);
-            member.state == Life::Alive
-                && self.log_of(pe).is_at(member.incarnation.0, Stage::Draining)
-        };
+        let drains = || self.is_past_replay(pe) && !self.is_reached(pe);
         loop {
             log.word(Word::Flight).store(u64::from(pe.0) + 1, Ordering::Relaxed);
             fence(Ordering::SeqCst); // the record and the flight show before the look
@@ -313,9 +318,9 @@ impl World {
             if self.all_go_back() {
                 return Delivery::Cut;
             }
-            if !drains() && !self.is_reached(pe) {
+            self.await_shown(call, pe);
+            if !self.all_go_back() && !self.is_past_replay(pe) {
                 log.set_state(from, Carried::Logged);
-                self.await_shown(call, pe);
                 return Delivery::Leave;
             }
             self.wait_raw(|| Waiting::anyone(call), || !drains() || self.all_go_back());
@@ -337,7 +342,7 @@ impl World {
     }
 
     /// Another node may not show the loss yet: its PEs would read what the dead left. A substitute
-    /// is shown when all nodes have shown the loss.
+    /// is shown when all nodes have shown the loss. Where it is, only the view says that shows it.
     fn await_shown(&self, call: &'static str, pe: Pe) {
         if self.has_several_nodes() {
             let shown = || self.members.member(pe).state == Life::Alive;
