@@ -40,13 +40,20 @@ pub struct AtomicCall {
     pub fetches: bool,
 }
 
-/// The payload of the record of a change: what it brings, and room for what it finds.
-fn payload(change: Change) -> [u8; 32] {
-    let (_, compared) = change.how.code();
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&change.operand.to_ne_bytes());
-    bytes[8..16].copy_from_slice(&compared.to_ne_bytes());
-    bytes
+impl AtomicCall {
+    /// Its record on a word of a PE, and the payload of that: what it brings, and room for what it
+    /// finds. A replay compares what it brings with the routine.
+    fn record(&self, pe: Pe, word: WordAt) -> (Record, [u8; 32]) {
+        let Change { how, operand } = self.change;
+        let (code, compared) = how.code();
+        let with = operand.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ compared;
+        let call = Call { name: self.name, with };
+        let place = Remote { pe, at: word.offset, block: (word.bytes, code as usize) };
+        let mut payload = [0; 32];
+        payload[..8].copy_from_slice(&operand.to_ne_bytes());
+        payload[8..16].copy_from_slice(&compared.to_ne_bytes());
+        (World::record_found(Kind::Atomic, &call, place, payload.len()), payload)
+    }
 }
 
 impl World {
@@ -57,11 +64,7 @@ impl World {
         (pe, word): (Pe, WordAt),
         carry_out: impl Fn() -> u64,
     ) -> u64 {
-        let code = call.change.how.code().0 as usize;
-        let place = Remote { pe, at: word.offset, block: (word.bytes, code) };
-        let payload = payload(call.change);
-        let name = Call { name: call.name, with: 0 };
-        let record = World::record(Kind::Atomic, &name, place, &payload);
+        let (record, payload) = call.record(pe, word);
         if self.local.way() == CallWay::Replayed {
             return self.atomic_replayed(call, &record, carry_out);
         }

@@ -51,6 +51,7 @@ pub struct Call {
 }
 
 impl Call {
+    #[inline]
     pub(super) fn digest(&self) -> u64 {
         XxHash3_64::oneshot_with_seed(self.with, self.name.as_bytes())
     }
@@ -81,11 +82,13 @@ pub(super) enum Delivery {
 
 impl World {
     /// The log of PE `pe`, which is mapped.
+    #[inline]
     pub(super) fn log_of(&self, pe: Pe) -> Log<'_> {
         let near = self.segments.near(pe).unwrap_or_else(|| self.segments.own());
         near.log(self.n_pes())
     }
 
+    #[inline]
     pub(super) fn own_log(&self) -> Log<'_> {
         let log = self.segments.own().log(self.n_pes());
         match self.local.holder().and_then(|pe| self.segments.near(pe)) {
@@ -230,6 +233,7 @@ impl World {
     // ---- one-sided ----------------------------------------------------------------------------
 
     /// True if PE `pe` is reached: its process lives, and has caught up.
+    #[inline]
     fn is_reached(&self, pe: Pe) -> bool {
         let member = self.members.member(pe);
         pe == self.me()
@@ -247,6 +251,7 @@ impl World {
     }
 
     /// Waits until PE `pe` is reached. False if all go back.
+    #[inline]
     pub(super) fn await_reached(&self, call: &'static str, pe: Pe) -> bool {
         let mut cut = false;
         if !self.is_reached(pe) {
@@ -336,6 +341,7 @@ impl World {
     }
 
     /// True if PE `pe` has taken over the own record that begins at `from`.
+    #[inline]
     pub(super) fn has_taken(&self, pe: Pe, from: usize) -> bool {
         let interval = self.own_log().get(Word::Interval);
         (from as u64) < self.log_of(pe).has_taken(self.me(), interval)

@@ -1,9 +1,9 @@
 //! Records in the log of a PE (`pgas/local.rs`), and the room that they have.
 //!
-//! The time of a record is that of the one before and one more. Only where this PE learns something,
-//! in a wait, an answer, or what an operation found, it reads the clock, after its last look; what
-//! others bring to a meeting has their times with it. So what happens before something else has a
-//! smaller time, and calls that teach nothing need no clock.
+//! The time of a record is that of the one before and one more. Only where this PE learns
+//! something, in a wait, an answer, or what an operation found, it reads the clock, after its last
+//! look; what others bring to a meeting has their times with it. So what happens before something
+//! else has a smaller time, and calls that teach nothing need no clock.
 //!
 //! Invariants: each record has a later time than the one before, and none is ahead of the clock;
 //! beyond the limit there are no records until the next checkpoint, and a loss takes all back. A

@@ -89,8 +89,8 @@ impl World {
         self.catch_up();
     }
 
-    /// The number of the meeting before those of the log, of which these are the first and the last.
-    /// Who died right behind a record of one had come to it, and may not have said so.
+    /// The number of the meeting before those of the log, of which these are the first and the
+    /// last. Who died right behind a record of one had come to it, and may not have said so.
     fn met_before(&self, log: &Log, meetings: Option<(u64, u64)>) -> u64 {
         // A word of an era before says nothing of this one.
         let met = log.get(Word::Met);

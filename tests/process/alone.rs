@@ -63,7 +63,8 @@ impl Subject {
     pub fn right(&self, outcome: &Outcome) {
         outcome.status(0);
         let sum = said(outcome, "sum");
-        outcome.check(sum == self.without_a_loss().0, "the sum of a run without a loss was expected");
+        outcome
+            .check(sum == self.without_a_loss().0, "the sum of a run without a loss was expected");
     }
 
     pub fn is_right_without_a_loss(&self) {

@@ -119,6 +119,7 @@ pub struct Record {
 
 impl Record {
     /// True if both are of one call, whenever that was.
+    #[inline]
     pub fn is_of_one_call(&self, other: &Record) -> bool {
         Record { time: other.time, ..*self } == *other
     }
@@ -185,6 +186,8 @@ pub enum Word {
 pub struct Log<'a> {
     words: &'a [AtomicU64],
     n_pes: usize,
+    /// The first word of the records.
+    records: usize,
     /// Where it lies in the segment.
     base: usize,
     /// What the owner writes everything to, too.
@@ -192,14 +195,17 @@ pub struct Log<'a> {
 }
 
 /// Bytes that a record with so much payload takes.
+#[inline]
 pub fn bytes_for(payload: usize) -> usize {
     (HEAD * 8).saturating_add(payload).next_multiple_of(ALIGN)
 }
 
 impl<'a> Log<'a> {
     /// The log in `words`, which lie at `base` in the segment of a job of `n_pes` PEs.
+    #[inline]
     pub fn of(words: &'a [AtomicU64], n_pes: usize, base: usize) -> Log<'a> {
-        Log { words, n_pes, base, replica: None }
+        let records = ((WORDS + n_pes) * 8).next_multiple_of(PAGE) / 8;
+        Log { words, n_pes, records, base, replica: None }
     }
 
     /// The same log, for its owner, which writes to `replica`, too.
@@ -220,7 +226,7 @@ impl<'a> Log<'a> {
     #[inline]
     pub fn replicate(&self, from: usize, payload: &[u8]) {
         let Some(replica) = self.replica else { return };
-        let words = &replica[self.records() + HEAD + from / 8..];
+        let words = &replica[self.records + HEAD + from / 8..];
         for (word, bytes) in words.iter().zip(payload.chunks(8)) {
             let mut whole = [0; 8];
             whole[..bytes.len()].copy_from_slice(bytes);
@@ -234,7 +240,7 @@ impl<'a> Log<'a> {
         let own = [Word::Job, Word::Owner, Word::Interval, Word::Stage, Word::Flight];
         let own = own.map(|word| word as usize);
         let tail = (replica.get(Word::Tail) as usize).min(self.room());
-        for at in (0..self.records() + tail / 8).filter(|at| !own.contains(at)) {
+        for at in (0..self.records + tail / 8).filter(|at| !own.contains(at)) {
             self.words[at].store(replica.words[at].load(Ordering::Relaxed), Ordering::Relaxed);
         }
         replica.get(Word::Interval)
@@ -249,20 +255,24 @@ impl<'a> Log<'a> {
     }
 
     /// One of the words.
+    #[inline]
     pub fn word(&self, word: Word) -> &'a AtomicU64 {
         &self.words[word as usize]
     }
 
     /// Its value.
+    #[inline]
     pub fn get(&self, word: Word) -> u64 {
         self.word(word).load(Ordering::SeqCst)
     }
 
     /// Sets it.
+    #[inline]
     pub fn set(&self, word: Word, value: u64) {
         self.store(word as usize, value, Ordering::SeqCst);
     }
 
+    #[inline]
     fn taken(&self, pe: Pe) -> usize {
         assert!(pe.at() < self.n_pes, "PE {pe}");
         WORDS + pe.at()
@@ -276,20 +286,16 @@ impl<'a> Log<'a> {
 
     /// How many bytes the owner has taken over of the log of PE `pe`, of that interval: the log of
     /// that PE may be of a later one already.
+    #[inline]
     pub fn has_taken(&self, pe: Pe, interval: u64) -> u64 {
         let word = self.words[self.taken(pe)].load(Ordering::SeqCst);
         let bytes = word & !(u64::MAX << BYTES_BITS);
         if word - bytes == mark(interval) { bytes } else { 0 }
     }
 
-    /// The first word of the records.
-    fn records(&self) -> usize {
-        ((WORDS + self.n_pes) * 8).next_multiple_of(PAGE) / 8
-    }
-
     /// Bytes of records that there is room for.
     pub fn room(&self) -> usize {
-        (self.words.len() - self.records()) * 8
+        (self.words.len() - self.records) * 8
     }
 
     /// What speaks against going back alone; empty: nothing.
@@ -327,14 +333,15 @@ impl<'a> Log<'a> {
     }
 
     /// Where the payload of a record is to be written that begins at `from`, in the segment.
+    #[inline]
     pub fn payload(&self, from: usize) -> usize {
-        self.base + (self.records() + HEAD) * 8 + from
+        self.base + (self.records + HEAD) * 8 + from
     }
 
     /// Writes the head of the record at the tail, whose payload is written, and shows it.
     #[inline]
     pub fn append(&self, from: usize, record: &Record) {
-        let at = self.records() + from / 8;
+        let at = self.records + from / 8;
         let head = record.kind as u64 | u64::from(record.target) << 8 | u64::from(record.len) << 32;
         let (bytes, step) = record.block;
         let words = [
@@ -356,12 +363,13 @@ impl<'a> Log<'a> {
     }
 
     /// The record at `from`; None at the end, or if it is none.
+    #[inline]
     pub fn read(&self, from: usize) -> Option<Located> {
         let tail = self.get(Word::Tail) as usize;
         if from.checked_add(HEAD * 8)? > tail.min(self.room()) {
             return None;
         }
-        let at = self.records() + from / 8;
+        let at = self.records + from / 8;
         let word = |index: usize| self.words[at + index].load(Ordering::Relaxed);
         let record = Record {
             kind: Kind::of(word(0) & 0xff)?,
@@ -378,8 +386,9 @@ impl<'a> Log<'a> {
     }
 
     /// How far the operation of the record at `from` is.
+    #[inline]
     pub fn state(&self, from: usize) -> Carried {
-        match self.words[self.records() + from / 8 + 1].load(Ordering::SeqCst) & 0xff {
+        match self.words[self.records + from / 8 + 1].load(Ordering::SeqCst) & 0xff {
             1 => Carried::Done,
             2 => Carried::Logged,
             3 => Carried::Underway,
@@ -388,14 +397,16 @@ impl<'a> Log<'a> {
     }
 
     /// The operation of the record at `from` is so far.
+    #[inline]
     pub fn set_state(&self, from: usize, state: Carried) {
-        let at = self.records() + from / 8 + 1;
+        let at = self.records + from / 8 + 1;
         let checksum = self.words[at].load(Ordering::Relaxed) & !0xff;
         self.store(at, checksum | state as u64, Ordering::Release);
     }
 
+    #[inline]
     fn payload_word(&self, from: usize, nth: usize) -> usize {
-        self.records() + from / 8 + HEAD + nth
+        self.records + from / 8 + HEAD + nth
     }
 
     /// What the atomic operation of the record at `from` brings.
@@ -411,6 +422,7 @@ impl<'a> Log<'a> {
     }
 
     /// The atomic operation of the record at `from` is done, and found this.
+    #[inline]
     pub fn set_found(&self, from: usize, found: AtomicOutcome) {
         for (nth, value) in [found.old, found.seen].into_iter().enumerate() {
             self.store(self.payload_word(from, BROUGHT + nth), value, Ordering::Relaxed);
@@ -418,16 +430,19 @@ impl<'a> Log<'a> {
         self.set_state(from, Carried::Done);
     }
 
+    #[inline]
     fn last_of_head(&self, from: usize) -> usize {
-        self.records() + from / 8 + HEAD - 1
+        self.records + from / 8 + HEAD - 1
     }
 
     /// How often the answer of the record at `from` was given again, without another call between.
+    #[inline]
     pub fn repeats(&self, from: usize) -> u64 {
         self.words[self.last_of_head(from)].load(Ordering::SeqCst)
     }
 
     /// It was given once more.
+    #[inline]
     pub fn repeat(&self, from: usize) {
         self.store(self.last_of_head(from), self.repeats(from) + 1, Ordering::SeqCst);
     }
@@ -456,6 +471,7 @@ impl<'a> Log<'a> {
     }
 
     /// True if the process of that incarnation is at `stage`.
+    #[inline]
     pub fn is_at(&self, incarnation: u32, stage: Stage) -> bool {
         self.get(Word::Stage) == u64::from(incarnation) << 2 | stage as u64
     }

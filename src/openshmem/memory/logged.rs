@@ -71,8 +71,8 @@ pub fn put_blocks(call: &'static str, range: SegmentRange, source: In<u8>, by: S
 /// Copies to a buffer of `bytes`, which the range holds too.
 pub fn get(call: &'static str, range: SegmentRange, dest: Out<u8>, bytes: usize) {
     let read = || {
-        // SAFETY: `range` holds `bytes` bytes of a mapped segment; the caller owes room for as many,
-        // which nobody else touches.
+        // SAFETY: `range` holds `bytes` bytes of a mapped segment; the caller owes room for as
+        // many, which nobody else touches.
         unsafe {
             copy(range.now().at(), dest.0, bytes);
             std::slice::from_raw_parts(dest.0, bytes)

@@ -1,4 +1,4 @@
-//! Logs in words of a vector.
+//! The log of a PE, read as it was written.
 
 use super::*;
 
@@ -82,7 +82,6 @@ fn meetings_follow_each_other() {
 fn a_replica_says_what_the_log_says() {
     let (all, copy, new) = (words(4096), words(4096), words(4096));
     let [log, copy, new] = [&all, &copy, &new].map(|words| Log::of(words, 4, 0));
-    log.set(Word::Job, 5);
     let log = log.with_replica(copy);
     [(Word::Job, 5), (Word::Owner, 3)].map(|(word, value)| log.set(word, value));
     log.clear((1, 7), 9);
@@ -108,7 +107,7 @@ fn a_replica_says_what_the_log_says() {
     assert_eq!((new.found(second).old, new.state(second)), (9, Carried::Done));
     assert_eq!((new.repeats(0), new.meeting(None)), (1, log.read(third)));
     assert_eq!((new.has_taken(Pe(3), 0), new.against()), (0, "it called shmem_ptr".to_owned()));
-    let bytes = new.records() + HEAD;
+    let bytes = new.records + HEAD;
     let payload = new.words[bytes..].iter().flat_map(|w| w.load(Ordering::SeqCst).to_ne_bytes());
     assert_eq!(payload.take(19).collect::<Vec<u8>>(), [7; 19]);
 }

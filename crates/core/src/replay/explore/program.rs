@@ -165,8 +165,8 @@ pub(super) fn two_origins_turned() -> Program {
     Program { name: "two origins, turned", pes: vec![one, two, three], victims: vec![2] }
 }
 
-/// The same, and who writes first has made more calls: its time is later, if the other's is not by the
-/// clock.
+/// The same, and who writes first has made more calls: its time is later, if the other's is not by
+/// the clock.
 pub(super) fn two_origins_apart() -> Program {
     let mut program = two_origins_turned();
     program.pes[1].insert(0, put(0, 0, 7));
@@ -181,8 +181,8 @@ pub(super) fn two_origins_then_more() -> Program {
     Program { name: "two origins, and more", pes, victims: vec![2] }
 }
 
-/// Two PEs write the same bytes of a third, one after the other by a meeting alone, and the first of
-/// them has learned something before.
+/// Two PEs write the same bytes of a third, one after the other by a meeting alone, and the first
+/// of them has learned something before.
 pub(super) fn met_between() -> Program {
     let one = vec![Test { at: 1, least: 1, into: 0 }, put(2, 0, 1), Barrier, Barrier];
     let two = vec![Barrier, put(2, 0, 2), Barrier];
