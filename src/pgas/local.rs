@@ -241,8 +241,8 @@ impl World {
                 && self.log_of(pe).is_at(member.incarnation.0, Stage::Direct)
     }
 
-    /// True if PE `pe` looks at the logs for the last time, or has: its process may be so far before
-    /// the view that is shown here says that it lives.
+    /// True if PE `pe` looks at the logs for the last time, or has: its process may be so far
+    /// before the view that is shown here says that it lives.
     fn is_past_replay(&self, pe: Pe) -> bool {
         let (member, log) = (self.members.member(pe), self.log_of(pe));
         let lives = member.state == Life::Alive;

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! It only reads what others have. They do not make the next checkpoint without this PE, so what is
-//! read is of one checkpoint. Invariant: the own log shows its interval last. So a substitute of this
-//! one begins here again, or finds all of it.
+//! read is of one checkpoint. Invariant: the own log shows its interval last. So a substitute of
+//! this one begins here again, or finds all of it.
 
 use raidshmem_codec::code::Plan;
 use raidshmem_core::layout::TILE;

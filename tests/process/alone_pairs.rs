@@ -1,5 +1,5 @@
-//! Two PEs are lost before the next checkpoint, at the same time or one in the replay of the other, or
-//! a PE with its node: each goes back alone, or one line says why all do.
+//! Two PEs are lost before the next checkpoint, at the same time or one in the replay of the other,
+//! or a PE with its node: each goes back alone, or one line says why all do.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -234,8 +234,8 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Becomes what its replica says; who and at which stage its owner is, it knows itself. It shows
-    /// no interval before the caller sets it; which one that is.
+    /// Becomes what its replica says; who and at which stage its owner is, it knows itself. It
+    /// shows no interval before the caller sets it; which one that is.
     pub fn fetch(&self, replica: &Log) -> u64 {
         let own = [Word::Job, Word::Owner, Word::Interval, Word::Stage, Word::Flight];
         let own = own.map(|word| word as usize);
