@@ -21,9 +21,9 @@
 //! - nobody is taken back by a local decision, and a decision is the same on all PEs.
 //!
 //! Limits: PEs map each other. The explorer has deaths of processes, whose logs survive in the
-//! memory of their agent; after the loss of a node a substitute begins with a replica of such a log,
-//! and goes on in the same way. Programs are free of races, and depend on their memory and on what
-//! calls return alone.
+//! memory of their agent; after the loss of a node a substitute begins with a replica of such a
+//! log, and goes on in the same way. Programs are free of races, and depend on their memory and on
+//! what calls return alone.
 //!
 //! Used by the explorer in its tests, which drives all of it, and by the C tables, each family of
 //! which must have a [`routine::rule`]. The logs of real PEs are those of the crate `raidshmem`; of
