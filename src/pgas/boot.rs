@@ -229,9 +229,7 @@ fn build(
     let file = Arc::clone(&files[&welcome.node]);
     let part = Part::new(file, me * layout.total, layout.total);
     let own = attach_own(&part, layout, job.pages)?.leak();
-    let replica = settings.rollback == Rollback::Local && job.fabric == Fabric::Shm;
-    let open = OpenParts { snapshots: settings.snapshots == 2, replica };
-    let how = (is_large(layout.heap_len, job.pages), open);
+    let how = (is_large(layout.heap_len, job.pages), open_parts(&settings, &job));
     let memory = (own, part.clone());
     let mut segments = Segments::new(Pe::of(me), memory, files, &job.node_of, how, end);
     let original = welcome.incarnation == Incarnation::FIRST;
@@ -287,6 +285,12 @@ fn build(
     };
     arrive(&world, original);
     Ok(world)
+}
+
+/// What this process writes of the stores of others.
+fn open_parts(settings: &Settings, job: &Job) -> OpenParts {
+    let replica = settings.rollback == Rollback::Local && job.fabric == Fabric::Shm;
+    OpenParts { snapshots: settings.snapshots == 2, replica }
 }
 
 /// Which events this PE keeps.
