@@ -83,7 +83,8 @@ fn a_replica_says_what_the_log_says() {
     let (all, copy, new) = (words(4096), words(4096), words(4096));
     let [log, copy, new] = [&all, &copy, &new].map(|words| Log::of(words, 4, 0));
     let log = log.with_replica(copy);
-    [(Word::Job, 5), (Word::Owner, 3)].map(|(word, value)| log.set(word, value));
+    log.set(Word::Job, 5);
+    log.set(Word::Owner, 3);
     log.clear((1, 7), 9);
     log.replicate(0, &[7; 19]);
     log.append(0, &record(Kind::Get, 19));
