@@ -114,7 +114,7 @@ impl World {
         log.set(Word::Owner, u64::from(self.me().0) + 1);
         let (bytes, records) = (pen.tail.get(), pen.records.get());
         self.tell_of_overflow(pen.need.get(), interval);
-        self.local.touched.fetch_max(bytes, Ordering::Relaxed);
+        self.note_length();
         info!("logged {bytes} bytes in {records} records up to checkpoint {interval}");
         let mut book = lock(&self.local.book);
         if self.local.era.swap(era, Ordering::Relaxed) != era {

@@ -11,7 +11,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::replay::decide::Reason;
@@ -43,6 +43,22 @@ impl World {
     pub(crate) fn log_growth(&self) -> u64 {
         let touched = self.local.touched.load(Ordering::Relaxed) * self.copies();
         self.log_most().saturating_sub(touched)
+    }
+
+    /// The log is as long as it gets in this interval.
+    pub(super) fn note_length(&self) {
+        let (pen, local) = (&self.local.pen, &self.local);
+        if local.touched.fetch_max(pen.tail.get(), Ordering::Relaxed) < pen.tail.get() {
+            local.most.store(pen.records.get(), Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes and records of the longest log of this process between two checkpoints; None without
+    /// logs.
+    pub(super) fn longest_log(&self) -> Option<(u64, u64)> {
+        self.note_length();
+        let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        self.local.is_on().then(|| (load(&self.local.touched), load(&self.local.most)))
     }
 
     pub(super) fn limit(&self, log: &Log) -> u64 {

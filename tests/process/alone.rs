@@ -71,6 +71,8 @@ impl Subject {
         let outcome = self.run(&["1", "0"]);
         self.right(&outcome);
         outcome.check(outcome.count(ALONE) + outcome.count(ALL) == 0, "nothing was lost");
+        let logs = outcome.count("records of its log between two checkpoints");
+        outcome.check(logs == PES, "each PE should say how long its log was");
     }
 
     /// One call of a PE in so many, and at most so many of those: before a call the PE has made all

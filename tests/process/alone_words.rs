@@ -30,6 +30,18 @@ fn a_substitute_that_dies_in_its_replay_goes_back_alone() {
     WORDS.dies_again(11);
 }
 
+/// A PE that is held up in the midst of an operation finds what the dead left, and not what the
+/// substitute begins with.
+#[test]
+fn a_substitute_begins_when_nobody_changes_its_memory() {
+    for _ in 0..8 {
+        let job = WORDS.job(&["1", "0", "held"]).env("SHMEM_FT_LOG_LIMIT", "64M");
+        let outcome = job.env("SHMEM_SYMMETRIC_SIZE", "128M").run();
+        outcome.status(0);
+        went_alone(&outcome, 1);
+    }
+}
+
 /// At any moment: where that is in the midst of an operation all go back. No ticket is lost, or
 /// drawn twice.
 #[test]

@@ -114,6 +114,8 @@ pub struct Local {
     /// Most bytes of records, and how many there have been so far.
     pub(in crate::pgas) limit: AtomicU64,
     pub(in crate::pgas) touched: AtomicU64,
+    /// How many records those were.
+    pub(in crate::pgas) most: AtomicU64,
     pub(in crate::pgas) era: AtomicU64,
     /// The place of the checkpoint call that was made last.
     pub(in crate::pgas) site: AtomicU64,
@@ -139,6 +141,7 @@ impl Local {
             way: AtomicU8::new(CallWay::Plain as u8),
             limit: AtomicU64::new(0),
             touched: AtomicU64::new(0),
+            most: AtomicU64::new(0),
             era: AtomicU64::new(0),
             site: AtomicU64::new(0),
             pen: Pen::default(),
