@@ -77,8 +77,9 @@ fn pes_of_a_lost_node_go_back_alone_unless_somebody_is_away() {
     assert!(node.machine.view.alone && lines(&node).is_empty());
     node.event(MembershipEvent::NodeLost { node: 3 });
     assert!(!node.machine.view.alone);
-    let line = "all PEs go back: PE 3: its node is lost while another PE goes back";
-    assert_eq!(lines(&node), [line]);
+    let said = lines(&node);
+    let why = "its node is lost while another PE goes back";
+    assert!(said.len() == 1 && said[0].ends_with(why), "{said:?}");
 }
 
 #[test]
