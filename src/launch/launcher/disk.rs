@@ -96,6 +96,10 @@ impl SetWriter {
     /// What an order is for an agent, or itself if it is for people.
     pub(super) fn task(&self, order: Order) -> Result<(u32, Task), Order> {
         match order {
+            Order::Claim { node, number, pes } => {
+                let (parity, memory) = (self.parity.is_some(), self.how.memory);
+                Ok((node, Task::Claim { number, pes, parity, memory }))
+            }
             Order::Write { node, number, pes } => {
                 // A job that is to stop computes for nothing from then on.
                 let rate = if self.schedule.is_stopping() { 0 } else { self.how.rate };

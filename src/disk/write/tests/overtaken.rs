@@ -89,7 +89,8 @@ fn read_all(
     let (pieces, queue) = sync_channel::<Piece>(0);
     let stop = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        let reader = scope.spawn(|| read(order, room, pieces, &stop));
+        let claims = order.claims(room).expect("it can be mapped");
+        let reader = scope.spawn(|| read(order, claims, pieces, &stop));
         let mut all = Vec::new();
         for piece in queue {
             between(all.len());
@@ -155,6 +156,30 @@ fn all_of_a_checkpoint_may_be_aside_before_its_first_tile_is_read() {
     are_its(&of, &queue.into_iter().collect::<Vec<_>>(), "all aside");
 }
 
+/// A checkpoint that is claimed before it is made is there whole, however many come after it.
+#[test]
+fn what_is_claimed_ahead_is_kept_though_checkpoints_come_at_once() {
+    let third = CheckpointNumber(3);
+    for claimed in [false, true] {
+        let of = Overwriter::new(Pe(1));
+        let order = Order { number: third, ..order(&[&of]) };
+        let before = claimed.then(|| order.claims(ENOUGH).expect("it can be mapped"));
+        (2..9).for_each(|number| of.overwrite(CheckpointNumber(number)));
+        let claims = before.unwrap_or_else(|| order.claims(ENOUGH).expect("it can be mapped"));
+        let (pieces, queue) = sync_channel(100);
+        let result = read(&order, claims, pieces, &AtomicU64::new(0));
+        if !claimed {
+            assert_eq!(result, Err(Failure::Late));
+            continue;
+        }
+        let aside = result.expect("there is room");
+        assert!(aside > of.data.len() as u64, "data and parity were to be aside, not {aside}");
+        let heads = |piece: &Piece| matches!(piece, Piece::Begin(..));
+        assert_eq!(queue.iter().filter(heads).count(), 2, "data and parity");
+        assert_eq!(of.aside(), 0, "it is given back");
+    }
+}
+
 /// Without room nothing is written, and no more is copied than there is room for; what is read
 /// before needs none.
 #[test]
@@ -207,7 +232,8 @@ fn a_checkpoint_that_comes_at_any_moment_changes_nothing() {
         let (pieces, queue) = sync_channel(100);
         let (order, stop) = (order(&[&of]), AtomicU64::new(0));
         let result = std::thread::scope(|scope| {
-            let reader = scope.spawn(|| read(&order, ENOUGH, pieces, &stop));
+            let reader = || read(&order, order.claims(ENOUGH)?, pieces, &stop);
+            let reader = scope.spawn(reader);
             while of.aside_words().wanted().is_none() && !reader.is_finished() {
                 std::hint::spin_loop();
             }
