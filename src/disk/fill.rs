@@ -2,7 +2,8 @@
 //! and sealed there, a run of them by one thread at a time.
 //!
 //! What is written goes through the memory file: without memory that is an error, and not a signal.
-//! Its pages come before, huge ones where the job has them.
+//! Its pages come before, huge ones where the job has them. Those of the file go as soon as it was
+//! read: else there would be another copy of all in memory.
 //!
 //! Invariant: a tile has a stamp only if every byte of it is what it is to be.
 
@@ -114,7 +115,7 @@ impl Filler<'_> {
         let place = self.filling.place(tiles.clone());
         let from = (self.filling.region + place.start) / PAGE * PAGE;
         self.target.own.populate(from, self.filling.region + place.end - from);
-        for tile in tiles {
+        for tile in tiles.clone() {
             match file.tile(tile, room) {
                 Ok(()) => {
                     let Range { start, end } = self.filling.place(tile..tile + 1);
@@ -125,6 +126,7 @@ impl Filler<'_> {
                 }
             }
         }
+        file.let_go(tiles);
         let whole = place.start.div_ceil(TILE)..place.end / TILE;
         whole.for_each(|tile| self.seal(tile));
     }

@@ -125,12 +125,14 @@ impl Input {
     pub fn bytes(&self, range: Range<u64>, pool: &WorkerPool) -> Result<Vec<u8>, LoadError> {
         let first = (range.start / TILE as u64) as usize;
         let from = first as u64 * TILE as u64;
-        let (mut bytes, damages) = (vec![0; (range.end - from) as usize], Mutex::default());
-        let read = |(tile, into): (usize, &mut [u8]), room: &mut Vec<u8>| {
-            match self.file.tile(first + tile, room) {
-                Ok(()) => into.copy_from_slice(&room[..into.len()]),
-                Err(error) => _ = lock(&damages).insert(tile, error),
-            }
+        let damages: Mutex<BTreeMap<usize, SetError>> = Mutex::default();
+        let mut bytes = vec![0; (range.end - from) as usize];
+        let read = |(tile, into): (usize, &mut [u8]), room: &mut Vec<u8>| match self
+            .file
+            .tile(first + tile, room)
+        {
+            Ok(()) => into.copy_from_slice(&room[..into.len()]),
+            Err(error) => _ = lock(&damages).insert(tile, error),
         };
         pool.each(bytes.chunks_mut(TILE).enumerate(), Vec::new, read);
         let mut damages: BTreeMap<usize, SetError> =

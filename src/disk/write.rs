@@ -133,11 +133,7 @@ fn refused(error: &SetError) -> Failure {
 ///
 /// # Errors
 /// The files are not all on disk.
-pub fn write(
-    order: &Order,
-    claims: Option<Claims>,
-    stop: &AtomicU64,
-) -> Result<Files, Failure> {
+pub fn write(order: &Order, claims: Option<Claims>, stop: &AtomicU64) -> Result<Files, Failure> {
     let (ahead, aside) = shares(order.how.memory);
     let claims = claims.filter(|claims| claims.number == order.number);
     let claims = claims.map_or_else(|| order.claims(aside), Ok)?;

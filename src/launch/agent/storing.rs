@@ -22,8 +22,8 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use super::disk::{Awaited, no_answer};
 use super::{Agent, Local};
-use crate::disk::variables::{self, SavedProgram, entry_of, name_of};
 use crate::disk::claim::{self, Claims};
+use crate::disk::variables::{self, SavedProgram, entry_of, name_of};
 use crate::disk::{sets, step, write};
 use crate::launch::worker::Worker;
 

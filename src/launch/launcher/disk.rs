@@ -29,8 +29,6 @@ pub(super) struct SetWriter {
     /// How parity is computed and how much each PE keeps, where that is written too: each node has
     /// its own disk.
     parity: Option<(Code, Vec<ParityShare>)>,
-    /// A line for each set.
-    pub(super) verbose: bool,
     job: u64,
     heap_len: u64,
     mode: &'static str,
@@ -57,7 +55,6 @@ impl SetWriter {
                 checksum: settings.checksum,
             },
             parity: protection.map(|it| (Code::of(&it), Code::shares(&it))),
-            verbose: settings.report,
             job: job.id,
             heap_len: job.heap_len,
             mode: settings.backup_mode.name(),

@@ -202,13 +202,16 @@ fn what_is_claimed_is_dropped_with_a_loss_and_word_that_never_comes_in_time_is_t
     let now = SECOND + Duration::from_millis(1);
     assert_eq!(plan.checkpoint(N(2), &NODES, now), [claim(0, &[0, 1], 3), claim(2, &[2], 3)]);
     assert_eq!(plan.interrupted(), [0, 2].map(|node| Order::Drop { node, number: N(3) }));
-    let mut warned = 0;
-    for number in (2..).map(N).take_while(|_| warned == 0) {
-        for order in plan.checkpoint(number, &NODES, now) {
-            let Order::Write { node: 0, number, .. } = order else { continue };
-            let orders = plan.written(0, number, Err(Failure::Late));
-            warned += orders.iter().filter(|order| matches!(order, Order::Warn(_))).count();
-        }
-    }
+    let is_warning = |order: &Order| matches!(order, Order::Warn(_));
+    let mut is_told = |number| {
+        let orders = plan.checkpoint(number, &NODES, now);
+        let writes = orders.iter().find_map(|order| match order {
+            Order::Write { number, .. } => Some(*number),
+            _ => None,
+        });
+        let late = |number| plan.written(0, number, Err(Failure::Late));
+        writes.is_some_and(|number| late(number).iter().any(is_warning))
+    };
+    assert!((2..).map(N).any(&mut is_told), "it is told once");
     assert!(plan.tempo.word >= LONGEST_WORD);
 }
