@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -191,8 +191,13 @@ fn check(pes: usize) {
     assert!(status.success() || !known.is_empty(), "{pes} PEs: {status}\n{}", tail());
 }
 
-/// Installs our package by pip, from a copy, since pip leaves files where it builds.
-fn package() -> PathBuf {
+/// Our package, installed once by pip, from a copy, since pip leaves files where it builds.
+fn package() -> &'static Path {
+    static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
+    INSTALLED.get_or_init(install)
+}
+
+fn install() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
     let _ = fs::remove_dir_all(&folder); // there may be none
     fs::create_dir_all(&folder).expect("a folder below the target folder");
@@ -235,7 +240,7 @@ fn programs_in_python_survive_losses_with_the_same_bytes() {
     let installed = package();
     let heat = |options: &[&str]| {
         let all = [&["--timeout", "120", "-n", "4", "--mode", "raid5"], options].concat();
-        let (well, printed, said) = program(&installed, &all, &["examples/heat.py", "40"]);
+        let (well, printed, said) = program(installed, &all, &["examples/heat.py", "40"]);
         assert!(well, "{options:?}: {printed}{said}");
         (printed, said)
     };
@@ -257,7 +262,7 @@ fn programs_in_python_survive_losses_with_the_same_bytes() {
         assert!(said.contains("resume from checkpoint"), "{losses:?}: {said}");
     }
     let calls = ["--timeout", "120", "-n", "4", "--mode", "raid5"];
-    let (well, printed, said) = program(&installed, &calls, &["tests/calls.py"]);
+    let (well, printed, said) = program(installed, &calls, &["tests/calls.py"]);
     assert!(well && said.contains("PE 1 was killed by SIGKILL"), "{printed}{said}");
     let mut lines: Vec<&str> = printed.lines().collect();
     lines.sort_unstable();
@@ -269,7 +274,7 @@ fn programs_in_python_go_on_with_fewer() {
     build();
     let settings = ["SHMEM_FT_SUBSTITUTE=shrink", "SHMEM_FT_ROLLBACK=none"];
     let options = [&settings[..], &["--timeout", "120", "-n", "4", "--mode", "raid5"]].concat();
-    let (well, printed, said) = program(&package(), &options, &["tests/fewer.py"]);
+    let (well, printed, said) = program(package(), &options, &["tests/fewer.py"]);
     assert!(well && said.contains("PE 1 was lost, and the others went on"), "{printed}{said}");
     let mut lines: Vec<&str> = printed.lines().collect();
     lines.sort_unstable();

@@ -164,7 +164,9 @@ fn draw(folder: &Path, tables: &Tables, mib: usize) -> Result<(), Trouble> {
     let log = |across, up| Axes { across, up, logarithmic: true };
     let (heap, middle) = ("MiB saved by each of 4 PEs", format!("mib={}", store::MIDDLE));
     let (none, faults) = (format!("faults=0 mib={mib}"), format!("mode=raid5 mib={mib}"));
+    let one = format!("faults=1 mib={mib}");
     let (checkpoint, recovery) = ("ms of a checkpoint", "ms of a recovery");
+    let one_lost = Axes { across: "PEs", up: "overhead with one fault, %", logarithmic: false };
     let lost = Axes { across: "PEs", up: "overhead in raid5, %", logarithmic: false };
     let between = log("seconds from checkpoint to checkpoint", "time over that without losses");
     let plots = [
@@ -174,6 +176,7 @@ fn draw(folder: &Path, tables: &Tables, mib: usize) -> Result<(), Trouble> {
         ("recovery-pes", "pes", middle.as_str(), "recovery_ms", log("PEs", recovery)),
         ("jacobi-modes", "pes", none.as_str(), "seconds", log("PEs", "seconds without a fault")),
         ("jacobi-faults", "pes", faults.as_str(), "seconds", log("PEs", "seconds in raid5")),
+        ("jacobi-fault", "pes", one.as_str(), "overhead_percent", one_lost),
         ("jacobi-overhead", "pes", faults.as_str(), "overhead_percent", lost),
         ("interval", "interval_s", "", "measured predicted", between),
     ];

@@ -3,7 +3,8 @@
 //! ```text
 //! T_b   a checkpoint: from the call to its end, the mean of those after the first
 //! T_s   a step: from the end of a checkpoint to the next call, the median
-//! T_r   a recovery: from the call that fails until all compute again, the mean
+//! T_r   a recovery: from the call that fails until all compute again, the mean; with local
+//!       rollback until the lost PE computes again
 //! T_ft  first + s T_b + f (T_r + T_s)     what fault tolerance takes
 //! O_ft  T_ft over the time of the run without a fault
 //! ```
@@ -12,7 +13,8 @@
 //! is counted by itself: the thesis had that memory from the start. The model's time of a run is
 //! that of one without protection, and T_ft. Deaths come at the entry of a checkpoint, so that a
 //! whole step is done again. The loop of the thesis takes a checkpoint right after a restart; it is
-//! part of the recovery.
+//! part of the recovery. With local rollback the others wait in that checkpoint, so that one is none
+//! of `s`: while they do, the lost PE comes back and does its step again.
 
 #![forbid(unsafe_code)]
 
@@ -32,6 +34,8 @@ pub struct Run {
     /// Computing between two calls, without the setting up before and the sum after.
     steps: Vec<f64>,
     recoveries: Vec<f64>,
+    /// Recoveries of a PE that went back alone.
+    alone: Vec<f64>,
 }
 
 impl Run {
@@ -44,12 +48,19 @@ impl Run {
         let total = field("seconds=")?.parse().map_err(Trouble::new)?;
         let mut run = Run { checksum: field("checksum=")?.to_owned(), total, ..Run::default() };
         let (mut since, mut failed) = (None, None);
-        for (what, begun, ended) in text.lines().filter_map(event) {
+        let backs: Vec<f64> =
+            text.lines().filter_map(event).filter(|e| e.0 == "back").map(|e| e.1).collect();
+        for (what, begun, ended) in text.lines().filter_map(event).filter(|e| e.0 != "back") {
             run.steps.extend(since.map(|since| begun - since));
             since = (what == "checkpoint").then_some(ended);
             match (what, failed) {
                 ("fault", None) => failed = Some(begun),
-                ("checkpoint", None) => run.checkpoints.push(ended - begun),
+                ("checkpoint", None) => {
+                    match backs.iter().find(|back| (begun..ended).contains(back)) {
+                        Some(back) => run.alone.push(back - begun),
+                        None => run.checkpoints.push(ended - begun),
+                    }
+                }
                 ("checkpoint", Some(begun)) => {
                     run.recoveries.push(ended - begun);
                     failed = None;
@@ -76,24 +87,30 @@ impl Run {
     }
 
     pub fn t_r(&self) -> f64 {
-        mean(&self.recoveries)
+        mean(&[&self.recoveries[..], &self.alone].concat())
     }
 
     /// Recoveries that were timed: the faults of the run, if each was one by itself.
     pub fn faults(&self) -> usize {
-        self.recoveries.len()
+        self.recoveries.len() + self.alone.len()
+    }
+
+    /// Those of them in which one PE went back alone.
+    pub fn alone(&self) -> usize {
+        self.alone.len()
     }
 
     /// T_ft.
     pub fn overhead(&self) -> f64 {
         let saved = self.first + self.checkpoints.iter().sum::<f64>();
-        saved + self.faults() as f64 * (self.t_r() + self.t_s())
+        let met = self.alone() as f64 * self.t_b();
+        saved + met + self.faults() as f64 * (self.t_r() + self.t_s())
     }
 }
 
 fn event(line: &str) -> Option<(&str, f64, f64)> {
     let mut words = line.split(' ');
-    let what = words.next().filter(|w| ["checkpoint", "fault", "restart"].contains(w))?;
+    let what = words.next().filter(|w| ["checkpoint", "fault", "restart", "back"].contains(w))?;
     Some((what, words.next()?.parse().ok()?, words.next()?.parse().ok()?))
 }
 
@@ -113,5 +130,11 @@ pub fn check() {
     near(run.t_s(), 1.0);
     near(run.t_r(), 0.5);
     near(run.overhead(), 0.3 + 0.7 + 0.5 + 1.0);
+    let text = "checkpoint 0.0 0.1\ncheckpoint 1.0 1.3\nback 2.7 2.7\ncheckpoint 2.3 3.6\n\
+        checkpoint 4.6 4.8\ncheckpoint 5.8 6.0\njacobi checksum=ab seconds=6.000000\n";
+    let run = Run::of(text).expect("a run");
+    assert_eq!((run.faults(), run.alone()), (1, 1));
+    near(run.t_r(), 0.4);
+    near(run.overhead(), 0.3 + 0.4 + 0.2 + 0.4 + 1.0);
     assert!(Run::of("jacobi checksum=ab").is_err(), "a run that does not say its time");
 }

@@ -12,11 +12,13 @@ pub const MIDDLE: usize = 32;
 /// A way to protect a job, and the fewest PEs that it is for.
 pub const MODES: [(&str, usize); 4] = [("single", 2), ("double", 2), ("raid5", 2), ("rs", 4)];
 
-/// The settings of a mode: two parities for `rs`.
+/// The settings of a mode: two parities for `rs`; `-local` stands for local rollback.
 pub fn settings(mode: &str) -> Vec<(&'static str, String)> {
     let parity = if mode == "rs" { "2" } else { "1" };
+    let (mode, rollback) = mode.split_once('-').unwrap_or((mode, "global"));
     vec![
         ("SHMEM_FT_BACKUP_MODE", mode.to_owned()),
+        ("SHMEM_FT_ROLLBACK", rollback.to_owned()),
         ("SHMEM_FT_PARITY", parity.to_owned()),
         ("SHMEM_FT_REPORT", "1".to_owned()),
     ]

@@ -45,8 +45,8 @@ struct Sealed {
 /// What arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Datagram {
-    /// A heartbeat of a member of the job.
-    Beat(Party, Beat),
+    /// A heartbeat of a member of the job, and where it came from.
+    Beat(Party, Beat, SocketAddr),
     /// Something else, the first of its kind: worth a line.
     Foreign(SocketAddr),
 }
@@ -77,7 +77,7 @@ impl Heartbeats {
                 Err(_) => return None,
             };
             match self.sealed.open(&bytes[..len]) {
-                Ok(Some((from, beat))) => return Some(Datagram::Beat(from, beat)),
+                Ok(Some((party, beat))) => return Some(Datagram::Beat(party, beat, from)),
                 Ok(None) => {}
                 Err(()) if self.refused => {}
                 Err(()) => {
@@ -182,10 +182,11 @@ mod tests {
             stranger.send_to(&[9; 40], at).unwrap();
         }
         let beat = Beat::Ping(Duration::from_millis(5));
+        let home = member.socket.local_addr().unwrap();
         member.send(Party::Launcher, at, beat);
         assert!(matches!(own.receive(), Some(Datagram::Foreign(_))));
         assert_eq!(own.receive(), None, "first something else");
-        assert_eq!(own.receive(), Some(Datagram::Beat(Party::Node(1), beat)));
+        assert_eq!(own.receive(), Some(Datagram::Beat(Party::Node(1), beat, home)));
         assert_eq!(own.receive(), None);
     }
 

@@ -9,6 +9,7 @@ use raidshmem_advise::read::module;
 use raidshmem_advise::report::{Item, Report};
 use raidshmem_advise::routines::Routine;
 
+mod allocations;
 mod clang;
 mod forms;
 mod machine;

@@ -9,6 +9,7 @@
 //! - [`losses`]: a link down, a partition, a killed agent, a node that comes back
 //! - [`data`]: the same under a program whose PEs reach each other through the network
 //! - [`disks`]: checkpoints on the disk of each host, and jobs that begin from them
+//! - [`tree`]: more hosts than the launcher renews leases for
 //! - [`together`]: collectives, whichever way they go, and losses amid them
 //! - [`scrub`]: damage repaired from PEs of other hosts
 //! - [`rooms`]: hosts with different room for checkpoints
@@ -42,3 +43,4 @@ mod start;
 mod stops;
 mod strangers;
 mod together;
+mod tree;

@@ -6,13 +6,13 @@
 //! view that they were shown until the lease of their agent is over.
 //!
 //! Checked at every declaration: something had happened to the node, not longer ago than 1.5
-//! limits, and none of its processes lives.
+//! limits, or 2 in a tree, and none of its processes lives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use raidshmem_core::detector::{
-    DetectorAction, FailureDetector, Monitor, MonitorAction, News, Observation, Timing,
+    DEGREE, DetectorAction, FailureDetector, Monitor, MonitorAction, News, Observation, Timing,
 };
 use raidshmem_core::ended::Ended;
 use raidshmem_core::membership::MembershipEvent;
@@ -23,6 +23,8 @@ use super::job::{Job, What};
 use super::plan::{Broken, Plan};
 
 /// Heartbeats in a row that may be lost each way: an answer comes within nine periods, of twelve.
+/// In a tree one may: it comes within four of the six that are left when a node turns to the
+/// launcher.
 const LOSSES: u32 = 2;
 
 /// Of the detector.
@@ -42,6 +44,10 @@ pub struct Detector {
     /// Cut off from all other agents and from the launcher.
     parted: BTreeSet<u32>,
     lost: BTreeMap<(Party, Party), u32>,
+    /// How many in a row.
+    losses: u32,
+    /// When the last order or report between the two arrives: none is lost or overtakes another.
+    streams: BTreeMap<(Party, Party), u64>,
     /// When something happened to a node.
     since: BTreeMap<u32, u64>,
 }
@@ -61,12 +67,17 @@ impl Detector {
         let period = time((40 * plan.message).max(plan.stall) as u64);
         let timing = Timing { period, limit: 12 * period };
         let watch = |node| (node, Monitor::new(node, timing, Duration::ZERO));
+        let degree = [DEGREE, 3, 2, 1][plan.seed as usize % 4];
+        let losses = if degree < plan.nodes as usize { 1 } else { LOSSES };
+        let failures = FailureDetector::new(0..plan.nodes, true, degree, timing, Duration::ZERO);
         Detector {
             timing,
             watches: (0..plan.nodes).map(watch).collect(),
-            failures: FailureDetector::new(0..plan.nodes, true, timing, Duration::ZERO),
+            failures,
             parted: BTreeSet::new(),
             lost: BTreeMap::new(),
+            losses,
+            streams: BTreeMap::new(),
             since: BTreeMap::new(),
         }
     }
@@ -75,9 +86,9 @@ impl Detector {
 impl Job {
     /// The first looks.
     pub fn begin_heartbeats(&mut self) {
-        let Some(detector) = &self.detector else { return };
+        let Some(detector) = &mut self.detector else { return };
         let nodes: Vec<u32> = detector.watches.keys().copied().collect();
-        let first = detector.failures.ring();
+        let first = detector.failures.begin();
         for party in nodes.into_iter().map(Party::Node).chain([Party::Launcher]) {
             self.at(0, What::Heartbeat(Heartbeat::Look(party)));
         }
@@ -158,6 +169,9 @@ impl Job {
                 MonitorAction::Withdraw { node: about } => {
                     (about, Observation::Withdrawn { by: node })
                 }
+                MonitorAction::GiveUp { node: about, term, silent } => {
+                    (about, Observation::GivenUp { by: node, term, silent })
+                }
                 MonitorAction::Opinion { node: about, alive } => {
                     (about, Observation::Opinion { by: node, alive })
                 }
@@ -197,14 +211,25 @@ impl Job {
             return;
         }
         let chance = self.plan.chance.one_in(4);
+        let mut time = self.now + self.delay(self.plan.message).min(20 * self.plan.message as u64);
         let detector = self.detector.as_mut().expect("who sends has it");
-        let lost = detector.lost.entry((from, to)).or_default();
-        if chance && *lost < LOSSES {
-            *lost += 1;
-            return;
+        let may_be_lost = matches!(
+            heartbeat,
+            Heartbeat::News(_, News::Beat { .. })
+                | Heartbeat::Observation(_, Observation::Beat { .. })
+        );
+        if may_be_lost {
+            let lost = detector.lost.entry((from, to)).or_default();
+            if chance && *lost < detector.losses {
+                *lost += 1;
+                return;
+            }
+            *lost = 0;
+        } else {
+            let last = detector.streams.entry((from, to)).or_default();
+            time = time.max(*last);
+            *last = time;
         }
-        *lost = 0;
-        let time = self.now + self.delay(self.plan.message).min(20 * self.plan.message as u64);
         self.at(time, What::Heartbeat(heartbeat));
     }
 
@@ -215,12 +240,16 @@ impl Job {
                     (node, News::Beat { from: Party::Launcher, beat })
                 }
                 DetectorAction::Ask { witness, node } => (witness, News::Ask { node }),
-                DetectorAction::Ring { nodes } => {
-                    for &node in &nodes {
-                        let news = News::Ring { nodes: nodes.clone() };
-                        self.beat(Party::Launcher, Party::Node(node), Heartbeat::News(node, news));
-                    }
-                    continue;
+                DetectorAction::Watch { node, successor } => (node, News::Watch { successor }),
+                DetectorAction::Adopt { parent, node, term } => {
+                    (parent, News::Adopt { node, term })
+                }
+                DetectorAction::Release { parent, node, term } => {
+                    (parent, News::Release { node, term })
+                }
+                DetectorAction::Parent { node, parent } => {
+                    let parent = parent.map_or(Party::Launcher, Party::Node);
+                    (node, News::Parent { parent })
                 }
                 DetectorAction::Declare { node, .. } => {
                     self.declared(node);
@@ -234,7 +263,9 @@ impl Job {
 
     fn declared(&mut self, node: u32) {
         let detector = self.detector.as_ref().expect("it declares");
-        let late = ticks(detector.timing.limit * 3 / 2);
+        // In a tree its parent may have died after it, and before it gave it up.
+        let halves = if detector.losses < LOSSES { 4 } else { 3 };
+        let late = ticks(detector.timing.limit * halves / 2);
         let promise = match detector.since.get(&node) {
             None => Some("though nothing happened to it"),
             Some(&since) if self.now > since + late => Some("too late"),

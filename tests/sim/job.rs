@@ -422,7 +422,7 @@ impl Job {
             }
             Down::Look { proc } => self.up(node, MembershipEvent::Looked { proc }),
             Down::Kill { proc } => self.end_suspect(proc),
-            Down::Ask { node: about } => self.give_opinion(node, about),
+            Down::Ask { node: about, .. } => self.give_opinion(node, about),
             Down::Finish => {
                 self.nodes[node as usize].finished = true;
                 self.wake_node(node);

@@ -13,6 +13,7 @@
 //! Left out: the program's own communication, and what two PEs do to one word at one moment: a step
 //! of a PE is one moment here, as it is in the model checker, which tries all orders of small jobs.
 
+mod agents;
 mod bytes;
 mod delta;
 mod growth;

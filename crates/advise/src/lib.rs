@@ -46,6 +46,7 @@ mod cycles;
 mod differ;
 mod fills;
 mod gather;
+mod held;
 pub mod html;
 pub mod ir;
 pub mod json;

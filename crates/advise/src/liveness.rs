@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use fixedbitset::FixedBitSet as Bits;
 
 use crate::fills::Fills;
+use crate::held::Held;
 use crate::ir::Op;
 use crate::memory::Memory;
 use crate::objects::ObjectKind;
@@ -328,6 +329,7 @@ impl Liveness {
     #[must_use]
     pub fn after(&self, memory: &Memory<'_>, steps: &Steps) -> BTreeMap<Site, Bits> {
         let mut found = BTreeMap::new();
+        let held = Held::new(memory, steps, &[&self.saved, &self.always, &self.jumps.pending]);
         // A handler of signals may jump, whatever the program is about.
         let mut always = self.always.clone();
         if !memory.flow.called_from_outside(&memory.objects).is_empty() {
@@ -351,6 +353,7 @@ impl Liveness {
                     if step.sync == Sync::Checkpoint {
                         live.union_with(&self.jumps.restart);
                     }
+                    held.keep(function, &mut live);
                     found.insert(Site { function, block, index: step.index }, live);
                 });
             }

@@ -19,6 +19,9 @@ use crate::secret::Secret;
 use crate::settings::{Bind, Device, Fabric, Pages};
 pub use crate::step::RecoveryStep;
 use crate::view::{PES_MAX, View};
+pub use heartbeat::{Beat, CounterEnd, HeartbeatSettings, Party};
+
+mod heartbeat;
 
 /// Largest symmetric heap of a PE in bytes.
 pub const HEAP_MAX: u64 = 64 << 40;
@@ -176,66 +179,6 @@ pub struct Answer {
     pub events: Vec<Traced>,
 }
 
-/// A heartbeat, with the time of the asker's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Beat {
-    /// Do you hear me?
-    Ping(Duration),
-    /// Yes, I heard what you asked at that time.
-    Pong(Duration),
-    /// My lease is over, and every process of my node has ended.
-    Gone,
-    /// This queue pair wants to read your counter.
-    Reader(CounterEnd),
-    /// Mine for yours, and where my counter is.
-    Counter(CounterEnd),
-}
-
-/// One end of a connection over which a counter is read by RDMA.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CounterEnd {
-    /// Global identifier of its port.
-    pub gid: [u8; 16],
-    /// Local identifier of its port, 0 on Ethernet.
-    pub lid: u16,
-    /// Largest packet as the code of the verbs interface.
-    pub mtu: u8,
-    /// Reads that it serves at a time.
-    pub reads: u8,
-    /// Its queue pair.
-    pub qpn: u32,
-    /// The queue pair at the other end; 0 while it is not known.
-    pub peer: u32,
-    /// Address of its counter.
-    pub place: u64,
-    /// Key for reading it.
-    pub key: u32,
-}
-
-/// A sender or receiver of heartbeats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Party {
-    /// The agent of a node.
-    Node(u32),
-    /// The launcher.
-    Launcher,
-}
-
-/// What an agent needs to know about heartbeats.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct HeartbeatSettings {
-    /// Between two heartbeats.
-    pub period: Duration,
-    /// A node that has not heard the launcher for this time ends itself.
-    pub limit: Duration,
-    /// A PE that is stopped for longer is killed; never if there is none.
-    pub pe_limit: Option<Duration>,
-    /// A PE that waits for longer in one call is told of; never if there is none.
-    pub stall: Option<Duration>,
-    /// Between hosts: the key of heartbeats, and the launcher's UDP port.
-    pub net: Option<(Secret, u16)>,
-}
-
 /// How programs run: what they get, and what becomes of what they print. On another host it has
 /// all that a child of the launcher would have inherited.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -303,10 +246,16 @@ pub enum Down {
     List { folder: String },
     /// A heartbeat of the launcher.
     Beat(Beat),
-    /// The nodes that watch each other, and where they hear heartbeats.
-    Ring { nodes: Vec<(u32, SocketAddr)> },
+    /// The node to watch, if there is one, and where it hears heartbeats.
+    Watch { successor: Option<(u32, SocketAddr)> },
+    /// The node that renews the lease of this one, if not the launcher.
+    Parent { parent: Option<(u32, SocketAddr)> },
+    /// Renew the lease of that node from now on.
+    Adopt { node: u32, at: SocketAddr, term: u64 },
+    /// Do not any more, and say so.
+    Release { node: u32, term: u64 },
     /// Do you hear that node?
-    Ask { node: u32 },
+    Ask { node: u32, at: Option<SocketAddr> },
     /// Look after that process: if it ended, that is said first.
     Look { proc: ProcId },
     /// End at once, by SIGKILL: a fault that was asked for.
@@ -368,6 +317,8 @@ pub enum Up {
     Beat(Beat),
     /// The agent's successor is silent; or not any more.
     Accuse { node: u32, silent: bool },
+    /// This node does not renew the lease of that one any more, and has not heard it for so long.
+    GiveUp { node: u32, term: u64, silent: Duration },
     /// Whether the node that was asked about answers.
     Opinion { node: u32, alive: bool },
     /// The process that it was asked to look after has not ended.

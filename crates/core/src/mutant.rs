@@ -101,6 +101,8 @@ rules! {
     DeclaredTooEarly = "declared-too-early", unit, "after_a_partition_the_launcher_s_side_goes_on";
     /// A node whose lease is over goes on.
     LeaseWithoutEnd = "lease-without-end", unit, "after_a_partition_the_launcher_s_side_goes_on";
+    /// A node renews the lease of another for longer than its own lasts.
+    LeaseOutlivesParent = "lease-outlives-parent", unit, "after_a_partition_the_launcher_s_side";
     /// What a third node hears of two that accuse each other does not count.
     AccuserBelieved = "accuser-believed", unit, "what_a_third_node_hears_says_which_of_two";
     /// Deaths without progress are not counted.

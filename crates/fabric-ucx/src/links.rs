@@ -274,10 +274,19 @@ pub(super) fn report(shared: &Shared, suspects: Vec<(Pe, Incarnation)>) {
 pub(super) fn attend(turns: &'static Turns<Connections>, shared: &Shared, descriptor: &OwnedFd) {
     let limit = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
     let (mut seen, mut heard) = (0, 0);
+    let nap = |alarm| {
+        shared.napping.store(true, Ordering::SeqCst);
+        futex::sleep_while(&shared.alarm, alarm, NAP);
+        shared.napping.store(false, Ordering::SeqCst);
+    };
     while !shared.stop.load(Ordering::SeqCst) {
         let alarm = shared.alarm.load(Ordering::SeqCst);
+        // Whoever is inside makes progress, and would have to wake a thread that waits for it.
+        let Some(mut inside) = turns.try_enter() else {
+            nap(alarm);
+            continue;
+        };
         let handed_over = std::mem::replace(&mut heard, alarm) != alarm;
-        let mut inside = turns.enter();
         let worked = inside.progress(true);
         let suspects = inside.tend(false);
         let helps = shared.helps.load(Ordering::Relaxed);
@@ -289,9 +298,7 @@ pub(super) fn attend(turns: &'static Turns<Connections>, shared: &Shared, descri
             shared.tick();
         }
         if helped {
-            shared.napping.store(true, Ordering::SeqCst);
-            futex::sleep_while(&shared.alarm, alarm, NAP);
-            shared.napping.store(false, Ordering::SeqCst);
+            nap(alarm);
         } else if quiet {
             let _ = poll(&mut [PollFd::new(descriptor, PollFlags::IN)], Some(&limit));
         }

@@ -59,12 +59,20 @@ impl Agent {
     pub(super) fn take_news(&mut self, order: Down) -> Result<Option<Down>, ChannelError> {
         let news = match order {
             Down::Beat(beat) => News::Beat { from: Party::Launcher, beat },
-            Down::Ask { node } => News::Ask { node },
-            Down::Ring { nodes } => {
-                let known = nodes.iter().map(|&(node, at)| (Party::Node(node), at));
-                self.heartbeat.addresses.extend(known);
-                News::Ring { nodes: nodes.into_iter().map(|(node, _)| node).collect() }
+            Down::Ask { node, at } => {
+                self.heartbeat.learn(at.map(|at| (node, at)));
+                News::Ask { node }
             }
+            Down::Watch { successor } => News::Watch { successor: self.heartbeat.learn(successor) },
+            Down::Parent { parent } => {
+                let parent = self.heartbeat.learn(parent);
+                News::Parent { parent: parent.map_or(Party::Launcher, Party::Node) }
+            }
+            Down::Adopt { node, at, term } => {
+                self.heartbeat.learn(Some((node, at)));
+                News::Adopt { node, term }
+            }
+            Down::Release { node, term } => News::Release { node, term },
             other => return Ok(Some(other)),
         };
         self.news(news)?;
@@ -75,13 +83,19 @@ impl Agent {
     pub(super) fn hear_datagrams(&mut self) -> Result<(), ChannelError> {
         while let Some(datagram) = self.heartbeat.net.as_mut().and_then(Heartbeats::receive) {
             match datagram {
-                Datagram::Beat(Party::Node(node), beat @ (Beat::Reader(_) | Beat::Counter(_))) => {
+                Datagram::Beat(from @ Party::Node(node), beat, at) => {
+                    // Who asks is answered, though nobody has told where it is.
+                    self.heartbeat.addresses.entry(from).or_insert(at);
+                    if !matches!(beat, Beat::Reader(_) | Beat::Counter(_)) {
+                        self.news(News::Beat { from, beat })?;
+                        continue;
+                    }
                     let liveness = self.heartbeat.rdma_liveness.as_mut();
                     if let Some(answer) = liveness.and_then(|liveness| liveness.hear(node, beat)) {
                         self.beat(Party::Node(node), answer)?;
                     }
                 }
-                Datagram::Beat(from, beat) => self.news(News::Beat { from, beat })?,
+                Datagram::Beat(from, beat, _) => self.news(News::Beat { from, beat })?,
                 Datagram::Foreign(from) => {
                     let line = format!(
                         "node {}: a heartbeat from {from} was refused: not of this job",
@@ -120,6 +134,9 @@ impl Agent {
                 }
                 MonitorAction::Opinion { node, alive } => {
                     self.up.send(&Up::Opinion { node, alive }, &[])?;
+                }
+                MonitorAction::GiveUp { node, term, silent } => {
+                    self.up.send(&Up::GiveUp { node, term, silent }, &[])?;
                 }
                 MonitorAction::Die => {} // seen before it comes here
             }

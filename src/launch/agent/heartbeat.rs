@@ -79,6 +79,13 @@ impl HeartbeatClient {
         client
     }
 
+    /// Takes the address of a node, and gives its number.
+    pub fn learn(&mut self, node: Option<(u32, SocketAddr)>) -> Option<u32> {
+        let (node, at) = node?;
+        self.addresses.insert(Party::Node(node), at);
+        Some(node)
+    }
+
     /// A little after the end of the lease, so that an agent that can end itself does.
     pub fn move_deadline(&self) {
         if let Some(deadline) = &self.deadline {

@@ -310,7 +310,8 @@ impl Agent {
     fn execute(&mut self, message: Down, mut fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
         match message {
             Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } => Ok(()),
-            Down::List { .. } | Down::Beat(_) | Down::Ask { .. } | Down::Ring { .. } => Ok(()),
+            Down::List { .. } | Down::Beat(_) | Down::Ask { .. } | Down::Watch { .. } => Ok(()),
+            Down::Parent { .. } | Down::Adopt { .. } | Down::Release { .. } => Ok(()),
             Down::Abort | Down::Shutdown | Down::Die => Ok(()),
             Down::MakeMemory { pe, memory } => {
                 self.make_memory(pe, memory);

@@ -19,9 +19,9 @@ use crate::control::link::Link;
 use crate::launch::heartbeats::{Datagram, Heartbeats};
 
 impl Launcher {
-    /// Tells the nodes whom to watch.
-    pub(super) fn form_ring(&mut self) {
-        let decisions = self.detection.detector.ring();
+    /// Tells the nodes whom to watch, and who renews their leases.
+    pub(super) fn begin_watch(&mut self) {
+        let decisions = self.detection.detector.begin();
         self.execute(decisions, HeartbeatPath::Link);
     }
 
@@ -34,10 +34,10 @@ impl Launcher {
     pub(super) fn hear_datagrams(&mut self) {
         while let Some(datagram) = self.detection.net.as_mut().and_then(Heartbeats::receive) {
             match datagram {
-                Datagram::Beat(Party::Node(node), beat) => {
+                Datagram::Beat(Party::Node(node), beat, _) => {
                     self.observe(node, Observation::Beat { beat }, HeartbeatPath::Datagram);
                 }
-                Datagram::Beat(Party::Launcher, _) => {}
+                Datagram::Beat(Party::Launcher, ..) => {}
                 Datagram::Foreign(from) => {
                     self.telling
                         .news(&format!("a heartbeat from {from} was refused: not of this job"));
@@ -71,15 +71,11 @@ impl Launcher {
         for decision in decisions {
             match decision {
                 DetectorAction::Beat { node, beat } => self.answer(node, beat, way),
-                DetectorAction::Ask { witness, node } => {
-                    self.send(witness, &Down::Ask { node }, &[])
-                }
-                DetectorAction::Ring { nodes } => {
-                    let found =
-                        nodes.iter().filter_map(|n| Some((*n, *self.detection.addresses.get(n)?)));
-                    let ring = Down::Ring { nodes: found.collect() };
-                    nodes.iter().for_each(|&node| self.send(node, &ring, &[]));
-                }
+                DetectorAction::Ask { .. }
+                | DetectorAction::Watch { .. }
+                | DetectorAction::Adopt { .. }
+                | DetectorAction::Release { .. }
+                | DetectorAction::Parent { .. } => self.order(decision),
                 DetectorAction::AsymmetricLink { node, by, witness } => {
                     self.telling.news(&format!(
                         "{} is not heard by node {by}, but by node {witness} and here: the network \
@@ -101,6 +97,30 @@ impl Launcher {
                 }
             }
         }
+    }
+
+    /// Tells a node whom to hear, and for whom.
+    fn order(&mut self, decision: DetectorAction) {
+        let at = |node: u32| self.detection.at(node);
+        let order = match decision {
+            DetectorAction::Ask { witness, node } => {
+                Some((witness, Down::Ask { node, at: at(node).map(|(_, at)| at) }))
+            }
+            DetectorAction::Watch { node, successor } => {
+                Some((node, Down::Watch { successor: successor.and_then(at) }))
+            }
+            DetectorAction::Adopt { parent, node, term } => {
+                at(node).map(|(node, at)| (parent, Down::Adopt { node, at, term }))
+            }
+            DetectorAction::Release { parent, node, term } => {
+                Some((parent, Down::Release { node, term }))
+            }
+            DetectorAction::Parent { node, parent } => {
+                Some((node, Down::Parent { parent: parent.and_then(at) }))
+            }
+            _ => None,
+        };
+        order.iter().for_each(|(node, order)| self.send(*node, order, &[]));
     }
 
     fn say_why(&mut self, node: u32, silent: Option<MachineTime>, witness: Option<u32>) {

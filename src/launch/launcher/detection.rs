@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use raidshmem_core::detector::{FailureDetector, MachineTime, Timing};
+use raidshmem_core::detector::{DEGREE, FailureDetector, MachineTime, Timing};
 use raidshmem_sys::process::Clock;
 
 use crate::launch::heartbeats::Heartbeats;
@@ -39,8 +39,13 @@ impl Detection {
         timing: Timing,
     ) -> Detection {
         let clock = if net.is_some() { Clock::Always } else { Clock::Awake };
-        let detector = FailureDetector::new(nodes, net.is_some(), timing, clock.now());
+        let detector = FailureDetector::new(nodes, net.is_some(), DEGREE, timing, clock.now());
         Detection { detector, clock, net, addresses, limit: timing.limit }
+    }
+
+    /// That node, and where it hears heartbeats.
+    pub fn at(&self, node: u32) -> Option<(u32, SocketAddr)> {
+        Some((node, *self.addresses.get(&node)?))
     }
 
     /// The time of the launcher's clock.

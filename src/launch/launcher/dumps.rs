@@ -69,7 +69,9 @@ pub fn note(node: u32, message: &Up) {
         Up::Started { proc, pid } => info!("process {proc} of node {node} is {pid}"),
         Up::Ended { proc, how } => info!("process {proc} of node {node} ended: {how:?}"),
         Up::Shown { number } => info!("node {node} shows view {number}"),
-        Up::Accuse { .. } | Up::Opinion { .. } => info!("node {node}: {message:?}"),
+        Up::Accuse { .. } | Up::Opinion { .. } | Up::GiveUp { .. } => {
+            info!("node {node}: {message:?}");
+        }
         _ => {}
     }
 }

@@ -178,7 +178,7 @@ pub fn run(mut ready: Ready) -> Result<i32, LaunchError> {
         disk: disk::SetWriter::new(ready, &job),
         islands: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
     };
-    launcher.form_ring();
+    launcher.begin_watch();
     launcher.act(first);
     let status = launcher.serve();
     launcher.shut_down();
@@ -395,6 +395,9 @@ impl Launcher {
             Up::Accuse { node: about, silent: false } => {
                 return self.observed(about, Observation::Withdrawn { by: node });
             }
+            Up::GiveUp { node: about, term, silent } => {
+                return self.observed(about, Observation::GivenUp { by: node, term, silent });
+            }
             Up::Opinion { node: about, alive } => {
                 self.observed(about, Observation::Opinion { by: node, alive });
                 MembershipEvent::Opinion { by: node, about, alive }
@@ -449,8 +452,10 @@ impl Launcher {
         for action in actions {
             match action {
                 Action::Send { node, mut message } => {
-                    if let Down::Assign { welcome, .. } = &mut message {
-                        welcome.past = self.telling.past();
+                    match &mut message {
+                        Down::Assign { welcome, .. } => welcome.past = self.telling.past(),
+                        Down::Ask { node, at } => *at = self.detection.addresses.get(node).copied(),
+                        _ => {}
                     }
                     self.send(node, &message, &[]);
                 }

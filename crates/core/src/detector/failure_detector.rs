@@ -1,7 +1,9 @@
 //! The launcher's part: which nodes it hears, which it asks, which it declares lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use super::lease_tree::LeaseTree;
 use super::timing::{MachineTime, Timing};
 use crate::message::Beat;
 
@@ -16,6 +18,8 @@ pub enum Observation {
     Withdrawn { by: u32 },
     /// What node `by`, which was asked, says of it.
     Opinion { by: u32, alive: bool },
+    /// Node `by` does not renew its lease any more, and has not heard it for so long.
+    GivenUp { by: u32, term: u64, silent: Duration },
     /// Its connection is over, but its processes may run.
     Disconnected,
     /// Its processes are known to have ended.
@@ -36,14 +40,33 @@ pub enum DetectorAction {
     /// It is lost, for good. `silent` for this long, if that is the reason; `witness` hears nothing
     /// either.
     Declare { node: u32, silent: Option<MachineTime>, witness: Option<u32> },
-    /// The nodes that watch each other from now on.
-    Ring { nodes: Vec<u32> },
+    /// Tell `node` whom it watches from now on.
+    Watch { node: u32, successor: Option<u32> },
+    /// Tell `parent` that it renews the lease of `node` from now on.
+    Adopt { parent: u32, node: u32, term: u64 },
+    /// Tell it not to do so any more, and to say when it has stopped.
+    Release { parent: u32, node: u32, term: u64 },
+    /// Tell `node` who renews its lease; the launcher if there is no parent.
+    Parent { node: u32, parent: Option<u32> },
+}
+
+/// A node that may renew the lease of another; a term is one time that it was told so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Renewer {
+    node: u32,
+    term: u64,
 }
 
 #[derive(Debug)]
 struct Node {
-    /// When it was heard last.
+    /// When it was heard last by the launcher, or by a node that renewed its lease until then.
     contact: MachineTime,
+    /// Who may renew its lease beside the launcher: it may have heard it since.
+    renewer: Option<Renewer>,
+    /// The nodes that this one is the renewer of.
+    children: BTreeSet<u32>,
+    /// When a renewer gave it up for its silence.
+    given_up: Option<MachineTime>,
     accused_by: Option<u32>,
     asked: Option<u32>,
     opinion: Option<(u32, bool)>,
@@ -57,47 +80,111 @@ pub struct FailureDetector {
     timing: Timing,
     /// Living nodes.
     nodes: BTreeMap<u32, Node>,
+    /// Those of them that have no renewer: only the launcher hears them.
+    direct: BTreeSet<u32>,
+    /// Those that somebody was asked about.
+    doubted: BTreeSet<u32>,
+    /// Who shall be whose renewer.
+    tree: LeaseTree,
+    terms: u64,
     /// Whether nodes can reach each other: those of one machine need no second opinion.
     ring: bool,
     looked: MachineTime,
 }
 
 impl FailureDetector {
-    /// Over `nodes`, all of which were heard just now. With `ring` they watch each other.
+    /// Over `nodes`, all of which were heard just now. With `ring` they watch each other, and the
+    /// launcher and each of them renew the leases of `degree` others at most.
     pub fn new(
         nodes: impl Iterator<Item = u32>,
         ring: bool,
+        degree: usize,
         timing: Timing,
         now: MachineTime,
     ) -> FailureDetector {
         let node = |number| {
+            let (contact, renewer, children, given_up) = (now, None, BTreeSet::new(), None);
+            let (accused_by, asked, opinion, cut_off) = (None, None, None, false);
             let node =
-                Node { contact: now, accused_by: None, asked: None, opinion: None, cut_off: false };
+                Node { contact, renewer, children, given_up, accused_by, asked, opinion, cut_off };
             (number, node)
         };
-        FailureDetector { timing, nodes: nodes.map(node).collect(), ring, looked: now }
+        let nodes: BTreeMap<u32, Node> = nodes.map(node).collect();
+        let degree = if ring { degree } else { nodes.len().max(1) };
+        FailureDetector {
+            timing,
+            direct: nodes.keys().copied().collect(),
+            doubted: BTreeSet::new(),
+            tree: LeaseTree::new(nodes.keys().copied(), degree),
+            terms: 0,
+            nodes,
+            ring,
+            looked: now,
+        }
     }
 
-    /// The ring as it stands, for the start.
-    pub fn ring(&self) -> Vec<DetectorAction> {
-        let nodes = self.nodes.keys().copied().collect();
-        if self.ring { vec![DetectorAction::Ring { nodes }] } else { Vec::new() }
+    /// What nodes must know at the start: whom they watch, and who renews whose lease.
+    pub fn begin(&mut self) -> Vec<DetectorAction> {
+        if !self.ring {
+            return Vec::new();
+        }
+        let (nodes, now) = (self.direct.clone(), self.looked);
+        let mut decisions: Vec<_> = nodes.iter().filter_map(|&node| self.watch(node)).collect();
+        decisions.extend(nodes.into_iter().flat_map(|node| self.attach(now, node)));
+        decisions
+    }
+
+    /// Whom `node` watches: the next one in the ring.
+    fn watch(&self, node: u32) -> Option<DetectorAction> {
+        let mut after = self.nodes.range(node + 1..).chain(self.nodes.iter());
+        let successor = after.next().map(|(&other, _)| other).filter(|&other| other != node);
+        self.ring.then_some(DetectorAction::Watch { node, successor })
+    }
+
+    /// When it was heard last, by the launcher or by whom that heard: its lease is of then at most.
+    fn heard(&self, node: u32) -> Option<MachineTime> {
+        let up = |entry: &&Node| self.nodes.get(&entry.renewer?.node);
+        let line = std::iter::successors(self.nodes.get(&node), up);
+        line.map(|entry| entry.contact).max()
+    }
+
+    fn silence(&self, now: MachineTime, node: u32) -> MachineTime {
+        self.heard(node).map_or(MachineTime::MAX, |heard| now.saturating_sub(heard))
+    }
+
+    /// The nodes whose silence may mean something, and when each was heard. Who was heard just now
+    /// has none below it, and those are passed over: most of all.
+    fn visited(&self, now: MachineTime) -> Vec<(u32, MachineTime)> {
+        let mut left: Vec<(u32, MachineTime)> =
+            self.direct.iter().map(|&node| (node, MachineTime::ZERO)).collect();
+        let mut visited = Vec::new();
+        while let Some((number, above)) = left.pop() {
+            let Some(entry) = self.nodes.get(&number) else { continue };
+            let heard = entry.contact.max(above);
+            visited.push((number, heard));
+            if now.saturating_sub(heard) >= self.timing.doubt() {
+                left.extend(entry.children.iter().map(|&child| (child, heard)));
+            }
+        }
+        visited.sort();
+        visited
     }
 
     /// When to look at the clock again: every period at least, or it would seem to be away.
     pub fn deadline(&self) -> Option<MachineTime> {
-        let look = |node: &Node| {
-            let doubt = node.contact + self.timing.doubt();
-            let over = node.contact + self.timing.over();
-            let last = node.contact + self.timing.last();
+        let look = |(number, heard): (u32, MachineTime)| {
+            let node = self.nodes.get(&number)?;
+            let doubt = heard + self.timing.doubt();
+            let over = heard + self.timing.over();
+            let last = heard + self.timing.last();
             let heard = matches!(node.opinion, Some((_, true)));
-            match (node.asked.is_none() && self.ring && self.looked < doubt, heard) {
+            Some(match (node.asked.is_none() && self.ring && self.looked < doubt, heard) {
                 (true, _) => doubt,
                 (false, true) if !node.cut_off => last,
                 _ => over,
-            }
+            })
         };
-        let look = self.nodes.values().map(look).min()?;
+        let look = self.visited(self.looked).into_iter().filter_map(look).min()?;
         Some(look.min(self.looked + self.timing.period))
     }
 
@@ -108,6 +195,7 @@ impl FailureDetector {
         node: u32,
         observation: Observation,
     ) -> Vec<DetectorAction> {
+        let silence = self.silence(now, node);
         let Some(entry) = self.nodes.get_mut(&node) else { return Vec::new() };
         match observation {
             Observation::Beat { beat: Beat::Ping(stamp) } if !entry.cut_off => {
@@ -115,11 +203,11 @@ impl FailureDetector {
                 if entry.accused_by.is_none() {
                     (entry.asked, entry.opinion) = (None, None);
                 }
-                vec![DetectorAction::Beat { node, beat: Beat::Pong(stamp) }]
+                let pong = DetectorAction::Beat { node, beat: Beat::Pong(stamp) };
+                [vec![pong], self.attach(now, node)].concat()
             }
             Observation::Beat { beat: Beat::Gone } | Observation::Dead => {
                 // A node that was silent beyond its lease died of that.
-                let silence = now.saturating_sub(entry.contact);
                 self.declare(node, Some(silence).filter(|silence| *silence >= self.timing.limit))
             }
             Observation::Beat { .. } => Vec::new(),
@@ -139,11 +227,75 @@ impl FailureDetector {
                 self.confront(node)
             }
             Observation::Opinion { .. } => Vec::new(),
+            Observation::GivenUp { by, term, silent } => {
+                self.given_up(now, node, Renewer { node: by, term }, silent)
+            }
             Observation::Disconnected => {
                 entry.cut_off = true;
-                Vec::new()
+                self.release(node).into_iter().collect()
             }
         }
+    }
+
+    /// Leaves a node that was heard just now to its parent in the tree, if that is heard well.
+    fn attach(&mut self, now: MachineTime, node: u32) -> Vec<DetectorAction> {
+        let (Some(entry), Some(parent)) = (self.nodes.get(&node), self.tree.parent(node)) else {
+            return Vec::new();
+        };
+        // Its link to the parent may have failed: not at once again.
+        let waits = entry.given_up.is_some_and(|at| now.saturating_sub(at) < self.timing.doubt());
+        if entry.renewer.is_some() || entry.cut_off || waits || !self.is_fit(now, parent, node) {
+            return Vec::new();
+        }
+        self.terms += 1;
+        let term = self.terms;
+        if let Some(entry) = self.nodes.get_mut(&node) {
+            (entry.renewer, entry.given_up) = (Some(Renewer { node: parent, term }), None);
+        }
+        if let Some(entry) = self.nodes.get_mut(&parent) {
+            entry.children.insert(node);
+        }
+        self.direct.remove(&node);
+        let adopt = DetectorAction::Adopt { parent, node, term };
+        vec![adopt, DetectorAction::Parent { node, parent: Some(parent) }]
+    }
+
+    /// True if `parent` can renew the lease of `node`, and does not live by that itself.
+    fn is_fit(&self, now: MachineTime, parent: u32, node: u32) -> bool {
+        let up = |at: &u32| Some(self.nodes.get(at)?.renewer?.node);
+        let below = std::iter::successors(Some(parent), up).any(|at| at == node);
+        let here = self.nodes.get(&parent).is_some_and(|entry| !entry.cut_off);
+        here && !below && self.silence(now, parent) < self.timing.doubt()
+    }
+
+    /// Takes the right to renew the lease of `node` from who should not have it.
+    fn release(&self, node: u32) -> Option<DetectorAction> {
+        let entry = self.nodes.get(&node)?;
+        let Renewer { node: parent, term } = entry.renewer?;
+        let stays = self.tree.parent(node) == Some(parent) && !entry.cut_off;
+        (!stays).then_some(DetectorAction::Release { parent, node, term })
+    }
+
+    /// Nobody but the launcher renews its lease from now on.
+    fn given_up(
+        &mut self,
+        now: MachineTime,
+        node: u32,
+        by: Renewer,
+        silent: Duration,
+    ) -> Vec<DetectorAction> {
+        let Some(entry) = self.nodes.get_mut(&node) else { return Vec::new() };
+        if entry.renewer != Some(by) {
+            return Vec::new();
+        }
+        entry.renewer = None;
+        entry.contact = entry.contact.max(now.saturating_sub(silent));
+        entry.given_up = Some(now).filter(|_| silent >= self.timing.doubt());
+        self.direct.insert(node);
+        if let Some(entry) = self.nodes.get_mut(&by.node) {
+            entry.children.remove(&node);
+        }
+        vec![DetectorAction::Parent { node, parent: None }]
     }
 
     /// Looks at the clock. To be called after what has arrived was handled: it may be from before.
@@ -154,11 +306,11 @@ impl FailureDetector {
             // Nothing was heard because nobody listened.
             self.nodes.values_mut().for_each(|node| node.contact = (node.contact + gap).min(now));
         }
+        self.believe_again(now);
         let mut decisions = Vec::new();
-        let numbers: Vec<u32> = self.nodes.keys().copied().collect();
-        for node in numbers {
+        for (node, heard) in self.visited(now) {
             let Some(entry) = self.nodes.get(&node) else { continue };
-            let silence = now.saturating_sub(entry.contact);
+            let silence = now.saturating_sub(heard);
             let heard = matches!(entry.opinion, Some((_, true))) && !entry.cut_off;
             let limit = if heard { self.timing.last() } else { self.timing.over() };
             if silence >= limit {
@@ -170,11 +322,26 @@ impl FailureDetector {
         decisions
     }
 
+    /// What others said of a node whose parent is heard again does not count any more.
+    fn believe_again(&mut self, now: MachineTime) {
+        for node in std::mem::take(&mut self.doubted) {
+            let calm = self.silence(now, node) < self.timing.doubt();
+            match self.nodes.get_mut(&node) {
+                Some(entry) if calm && entry.accused_by.is_none() => {
+                    (entry.asked, entry.opinion) = (None, None);
+                }
+                Some(_) => drop(self.doubted.insert(node)),
+                None => {}
+            }
+        }
+    }
+
     /// Asks a node that is heard well and is not itself concerned.
     fn ask(&mut self, now: MachineTime, node: u32) -> Vec<DetectorAction> {
+        self.doubted.insert(node);
         let accuser = self.nodes.get(&node).and_then(|entry| entry.accused_by);
         let fit = |(&other, entry): (&u32, &Node)| {
-            let heard = now.saturating_sub(entry.contact) < self.timing.doubt();
+            let heard = self.silence(now, other) < self.timing.doubt();
             let fit = other != node && Some(other) != accuser && heard && !entry.cut_off;
             fit.then_some(other)
         };
@@ -193,7 +360,8 @@ impl FailureDetector {
         match (entry.accused_by, entry.opinion) {
             (Some(by), Some((witness, false))) if !entry.cut_off => {
                 entry.cut_off = true;
-                vec![DetectorAction::CutOff { node, by, witness }]
+                let cut_off = DetectorAction::CutOff { node, by, witness };
+                [cut_off].into_iter().chain(self.release(node)).collect()
             }
             (Some(by), Some((witness, true))) => {
                 vec![DetectorAction::AsymmetricLink { node, by, witness }]
@@ -203,9 +371,11 @@ impl FailureDetector {
     }
 
     fn declare(&mut self, node: u32, silent: Option<MachineTime>) -> Vec<DetectorAction> {
+        let heard = self.heard(node).unwrap_or_default();
         let Some(entry) = self.nodes.remove(&node) else { return Vec::new() };
         let witness = entry.opinion.filter(|(_, alive)| !alive).map(|(witness, _)| witness);
-        for other in self.nodes.values_mut() {
+        for doubted in &self.doubted {
+            let Some(other) = self.nodes.get_mut(doubted) else { continue };
             if other.accused_by == Some(node) {
                 other.accused_by = None;
             }
@@ -214,7 +384,21 @@ impl FailureDetector {
             }
         }
         let mut decisions = vec![DetectorAction::Declare { node, silent, witness }];
-        decisions.extend(self.ring());
+        let before = self.nodes.range(..node).next_back().or(self.nodes.iter().next_back());
+        decisions.extend(before.and_then(|(&before, _)| self.watch(before)));
+        self.direct.remove(&node);
+        if let Some(parent) = entry.renewer.and_then(|renewer| self.nodes.get_mut(&renewer.node)) {
+            parent.children.remove(&node);
+        }
+        for child in entry.children {
+            let Some(entry) = self.nodes.get_mut(&child) else { continue };
+            // The lost node may have renewed their leases for as long as its own.
+            (entry.renewer, entry.contact) = (None, entry.contact.max(heard));
+            self.direct.insert(child);
+            decisions.push(DetectorAction::Parent { node: child, parent: None });
+        }
+        let moved = self.tree.remove(node);
+        decisions.extend(moved.and_then(|moved| self.release(moved)));
         decisions
     }
 }

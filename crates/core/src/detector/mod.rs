@@ -4,10 +4,17 @@
 //!
 //! ```text
 //! every period   agent --ping--> launcher --pong--> agent      renews the agent's lease
+//!                with more agents than DEGREE: the launcher so renews those of its children in a
+//!                tree, and each agent renews those of its own, for as long as its own lasts
+//!                agent --ping--> parent --lease--> agent
 //!                agent --ping--> its successor in the ring --pong--> agent
 //!                  (with RDMA also: its counter, which was read, has moved)
+//! parent silent for limit / 4, or a lease that is limit / 2 old
+//!                the agent pings the launcher too, which renews its lease as those of its children
+//! child silent for limit / 2
+//!                the agent gives it up, and says so: only the launcher may renew its lease then
 //! lease over     the agent ends its PEs, says so where that still arrives, and ends itself
-//! launcher hears nothing for
+//! launcher hears nothing, nor does a parent that may renew the lease, for
 //!   limit / 2    asks another node for a second opinion
 //!   1.25 limits  that node hears nothing either, or nobody can be asked: declared lost
 //!   1.4 limits   declared lost whatever others hear: its lease is over
@@ -19,7 +26,16 @@
 //! - a lease is counted from when its ping was sent, by the clock of its holder, and the launcher
 //!   counts from when it heard that ping, which is later: so nobody is declared lost by silence
 //!   before its lease is over, and of the sides of a partition only the launcher's goes on;
-//! - nobody is declared lost while pings and pongs arrive within the limit;
+//! - a parent hears a ping before it answers it, and gives no more than it has: so a lease that it
+//!   renews is over when its own is, and one limit after it heard the child last at the latest. The
+//!   launcher counts a node as heard when its parent was heard, until the parent has given it up;
+//! - a node has one parent at a time: it gets another only after that has given it up, or is lost;
+//! - a loss takes nobody along: the nodes below it turn to the launcher while half of the time of
+//!   their leases is left;
+//! - nobody is declared lost while pings are answered within the limit; with more nodes than DEGREE
+//!   while those to the launcher are answered within half of it, whatever parents do;
+//! - a death is declared within 1.5 limits; if the parent is lost too before it has given the node
+//!   up, within 1.5 limits of that, since it may have renewed the lease until then;
 //! - a process that was away itself (stopped, not scheduled) judges nobody by that time: it extends
 //!   the others' time, never its own lease;
 //! - a node that was declared lost never gets an answer again.
@@ -32,10 +48,12 @@
 #![allow(missing_docs)] // the sentence of each event and action speaks of its fields
 
 mod failure_detector;
+mod lease_tree;
 mod monitor;
 mod timing;
 
 pub use failure_detector::{DetectorAction, FailureDetector, Observation};
+pub use lease_tree::DEGREE;
 pub use monitor::{Monitor, MonitorAction, News};
 pub use timing::{Lease, MachineTime, Timing};
 

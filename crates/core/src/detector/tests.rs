@@ -58,6 +58,8 @@ struct Agent {
 struct World {
     random: Random,
     now: MachineTime,
+    /// When the last sure message from one to the other arrives: none overtakes it.
+    streams: BTreeMap<(u64, u64), MachineTime>,
     sent: BTreeMap<(MachineTime, u64), (Party, Message)>,
     count: u64,
     agents: BTreeMap<u32, Agent>,
@@ -81,17 +83,18 @@ fn bit(party: Party) -> u64 {
 }
 
 impl World {
-    fn new(seed: u64, nodes: u32, delay: MachineTime, losses: u32) -> World {
+    fn new(seed: u64, nodes: u32, degree: usize, delay: MachineTime, losses: u32) -> World {
         let start = MachineTime::from_secs(100);
         let agent = |node| {
             let monitor = Monitor::new(node, TIMING, start);
             (node, Agent { monitor, ended: None, stopped: start, inbox: Vec::new() })
         };
-        let detector = FailureDetector::new(0..nodes, true, TIMING, start);
-        let first = detector.ring();
+        let mut detector = FailureDetector::new(0..nodes, true, degree, TIMING, start);
+        let first = detector.begin();
         let mut world = World {
             random: Random(seed),
             now: start,
+            streams: BTreeMap::new(),
             sent: BTreeMap::new(),
             count: 0,
             agents: (0..nodes).map(agent).collect(),
@@ -122,7 +125,12 @@ impl World {
         }
         *lost = 0;
         self.count += 1;
-        let at = self.now + self.random.time(self.delay);
+        let mut at = self.now + self.random.time(self.delay);
+        if sure {
+            let last = self.streams.entry((bit(from), bit(to))).or_default();
+            at = at.max(*last);
+            *last = at;
+        }
         self.sent.insert((at, self.count), (to, message));
     }
 
@@ -144,6 +152,10 @@ impl World {
                 }
                 MonitorAction::Withdraw { node: about } => {
                     let observation = Observation::Withdrawn { by: node };
+                    self.send(me, Party::Launcher, up(about, observation), true);
+                }
+                MonitorAction::GiveUp { node: about, term, silent } => {
+                    let observation = Observation::GivenUp { by: node, term, silent };
                     self.send(me, Party::Launcher, up(about, observation), true);
                 }
                 MonitorAction::Opinion { node: about, alive } => {
@@ -170,8 +182,7 @@ impl World {
                     self.send(Party::Launcher, Party::Node(node), Message::Down(news), false);
                 }
                 DetectorAction::Ask { witness, node } => {
-                    let news = Message::Down(News::Ask { node });
-                    self.send(Party::Launcher, Party::Node(witness), news, true);
+                    self.order(witness, News::Ask { node });
                 }
                 DetectorAction::CutOff { node, .. } => self.end(node), // told to end, and it does
                 DetectorAction::AsymmetricLink { .. } => {}
@@ -182,15 +193,26 @@ impl World {
                     assert!(over, "node {node} was declared lost while it might act");
                     self.declared.insert(node, self.now);
                 }
-                DetectorAction::Ring { nodes } => {
-                    for &node in &nodes {
-                        let news = Message::Down(News::Ring { nodes: nodes.clone() });
-                        self.send(Party::Launcher, Party::Node(node), news, true);
-                    }
+                DetectorAction::Watch { node, successor } => {
+                    self.order(node, News::Watch { successor });
+                }
+                DetectorAction::Adopt { parent, node, term } => {
+                    self.order(parent, News::Adopt { node, term });
+                }
+                DetectorAction::Release { parent, node, term } => {
+                    self.order(parent, News::Release { node, term });
+                }
+                DetectorAction::Parent { node, parent } => {
+                    let parent = parent.map_or(Party::Launcher, Party::Node);
+                    self.order(node, News::Parent { parent });
                 }
             }
             self.decisions.push(decision);
         }
+    }
+
+    fn order(&mut self, node: u32, news: News) {
+        self.send(Party::Launcher, Party::Node(node), Message::Down(news), true);
     }
 
     fn fault(&mut self, fault: Fault) {
@@ -289,15 +311,24 @@ impl World {
 
 const START: MachineTime = MachineTime::from_secs(100);
 
+/// A third of the worlds each: the launcher renews all leases, a tree, a chain.
+fn degree(seed: u64) -> usize {
+    [DEGREE, 2, 1][seed as usize % 3]
+}
+
 /// One loss in a row each way (every fourth ping is answered at least), two delays and a stop are
-/// less than the limit: 4 * 100 + 2 * 200 + 100 ms.
+/// less than the limit: 4 * 100 + 2 * 200 + 100 ms. In a tree they are less than half of it:
+/// 3 * 100 + 2 * 50 + 50 ms after a node turned to the launcher.
 #[test]
 fn nobody_is_declared_lost_while_messages_arrive_within_the_limit() {
     for seed in 0..SEEDS {
-        let mut world = World::new(seed, 2 + (seed % 5) as u32, LIMIT / 5, 1);
+        let (nodes, degree) = (2 + (seed % 5) as u32, degree(seed));
+        let flat = degree >= nodes as usize;
+        let (delay, pause) = if flat { (LIMIT / 5, LIMIT / 10) } else { (LIMIT / 20, LIMIT / 20) };
+        let mut world = World::new(seed, nodes, degree, delay, 1);
         let away = START + world.random.time(LIMIT * 10);
         let node = world.random.below(2) as u32;
-        let stop = Fault::Stops(Party::Node(node), away + LIMIT / 10);
+        let stop = Fault::Stops(Party::Node(node), away + pause);
         world.run(vec![(away, stop)], START + LIMIT * 40);
         assert!(world.declared.is_empty() && world.ended().is_empty(), "seed {seed}");
         let cut = world.decisions.iter().any(|s| matches!(s, DetectorAction::CutOff { .. }));
@@ -309,7 +340,7 @@ fn nobody_is_declared_lost_while_messages_arrive_within_the_limit() {
 fn every_death_is_declared_within_one_and_a_half_limits_and_nothing_else() {
     for seed in 0..SEEDS {
         let nodes = 2 + (seed % 5) as u32;
-        let mut world = World::new(seed, nodes, LIMIT / 20, 1);
+        let mut world = World::new(seed, nodes, degree(seed), LIMIT / 20, 1);
         let mut faults = BTreeMap::new();
         for _ in 0..=world.random.below(2) {
             let node = world.random.below(u64::from(nodes)) as u32;
@@ -322,7 +353,10 @@ fn every_death_is_declared_within_one_and_a_half_limits_and_nothing_else() {
         assert_eq!(declared, died, "seed {seed}");
         for (node, at) in faults {
             let took = world.declared[&node] - at;
-            assert!(took <= LIMIT * 3 / 2, "seed {seed}: node {node} after {took:?}");
+            // Nobody knows of two at once who are one below the other which was first.
+            let alone = died.len() == 1 || degree(seed) >= nodes as usize;
+            let most = if alone { LIMIT * 3 / 2 } else { LIMIT * 2 };
+            assert!(took <= most, "seed {seed}: node {node} after {took:?}");
         }
     }
 }
@@ -332,7 +366,7 @@ fn every_death_is_declared_within_one_and_a_half_limits_and_nothing_else() {
 fn after_a_partition_the_launcher_s_side_goes_on_and_the_other_has_ended() {
     for seed in 0..SEEDS {
         let nodes = 2 + (seed % 5) as u32;
-        let mut world = World::new(seed, nodes, LIMIT / 20, 1);
+        let mut world = World::new(seed, nodes, degree(seed), LIMIT / 20, 1);
         let parted = world.random.below((1 << nodes) - 1) + 1;
         let at = START + LIMIT + world.random.time(LIMIT);
         let heal = at + LIMIT * 2 + world.random.time(LIMIT);
@@ -349,7 +383,7 @@ fn after_a_partition_the_launcher_s_side_goes_on_and_the_other_has_ended() {
 fn short_partitions_and_stops_harm_nobody() {
     for seed in 0..SEEDS {
         let nodes = 2 + (seed % 5) as u32;
-        let mut world = World::new(seed, nodes, LIMIT / 20, 0);
+        let mut world = World::new(seed, nodes, degree(seed), LIMIT / 20, 0);
         let parted = world.random.below((1 << nodes) - 1) + 1;
         let at = START + LIMIT + world.random.time(LIMIT);
         let heal = at + LIMIT / 3;
@@ -375,14 +409,14 @@ fn whoever_stops_for_long_ends_its_own_side_only() {
     for seed in 0..SEEDS {
         let nodes = 2 + (seed % 5) as u32;
         let at = START + LIMIT * 2;
-        let mut world = World::new(seed, nodes, LIMIT / 20, 1);
+        let mut world = World::new(seed, nodes, degree(seed), LIMIT / 20, 1);
         let node = world.random.below(u64::from(nodes)) as u32;
         let stop = Fault::Stops(Party::Node(node), at + LIMIT * 3);
         world.run(vec![(at, stop)], START + LIMIT * 10);
         assert_eq!(world.declared.keys().copied().collect::<Vec<_>>(), [node], "seed {seed}");
         assert_eq!(world.ended(), [node], "seed {seed}: what continues sees that it is over");
 
-        let mut world = World::new(seed, nodes, LIMIT / 20, 1);
+        let mut world = World::new(seed, nodes, degree(seed), LIMIT / 20, 1);
         let stop = Fault::Stops(Party::Launcher, at + LIMIT * 3);
         world.run(vec![(at, stop)], START + LIMIT * 10);
         assert_eq!(world.ended().len() as u32, nodes, "seed {seed}");
@@ -392,7 +426,7 @@ fn whoever_stops_for_long_ends_its_own_side_only() {
 /// Its peers hear nothing of it, the launcher does: it is told to end.
 #[test]
 fn a_node_that_only_the_launcher_hears_is_cut_off() {
-    let mut world = World::new(1, 4, LIMIT / 20, 0);
+    let mut world = World::new(1, 4, DEGREE, LIMIT / 20, 0);
     let silent = |from: Party, to: Party| {
         let nodes = from != Party::Launcher && to != Party::Launcher;
         nodes && (from == Party::Node(2)) != (to == Party::Node(2))
@@ -419,20 +453,20 @@ fn a_node_that_only_the_launcher_hears_is_cut_off() {
 #[test]
 fn one_accusation_is_not_enough() {
     let now = START;
-    let mut detector = FailureDetector::new(0..3, true, TIMING, now);
+    let mut detector = FailureDetector::new(0..3, true, DEGREE, TIMING, now);
     let asked = detector.handle(now, 1, Observation::Accused { by: 0 });
     assert_eq!(asked, [DetectorAction::Ask { witness: 2, node: 1 }]);
     let said = detector.handle(now, 1, Observation::Opinion { by: 2, alive: true });
     assert_eq!(said, [DetectorAction::AsymmetricLink { node: 1, by: 0, witness: 2 }]);
-    let mut two = FailureDetector::new(0..2, true, TIMING, now);
+    let mut two = FailureDetector::new(0..2, true, DEGREE, TIMING, now);
     assert!(two.handle(now, 1, Observation::Accused { by: 0 }).is_empty(), "nobody to ask");
 }
 
 /// Where only the launcher's answers are lost it hears how the node ends itself: nobody waits then.
 #[test]
 fn a_node_that_says_it_is_gone_is_believed() {
-    let mut detector = FailureDetector::new(0..3, true, TIMING, START);
+    let mut detector = FailureDetector::new(0..3, true, DEGREE, TIMING, START);
     let said = detector.handle(START, 1, Observation::Beat { beat: Beat::Gone });
     assert_eq!(said[0], DetectorAction::Declare { node: 1, silent: None, witness: None });
-    assert_eq!(said[1], DetectorAction::Ring { nodes: vec![0, 2] });
+    assert_eq!(said[1..], [DetectorAction::Watch { node: 0, successor: Some(2) }]);
 }

@@ -37,13 +37,18 @@ impl Timing {
         self.limit * 7 / 5
     }
 
+    /// Silence of its parent after which a node turns to the launcher itself.
+    pub(super) fn orphaned(&self) -> Duration {
+        self.limit / 4
+    }
+
     /// Between two looks at a clock more time than this does not pass unless one was away.
     pub(super) fn away(&self) -> Duration {
         self.period * 2
     }
 }
 
-/// The right of a node to go on, renewed by every answer of the launcher.
+/// The right of a node to go on, renewed by every answer of the launcher or of its parent.
 #[derive(Debug, Clone, Copy)]
 pub struct Lease {
     limit: Duration,
@@ -59,6 +64,17 @@ impl Lease {
     /// The ping that was sent at `stamp` was answered.
     pub fn renew(&mut self, stamp: MachineTime) {
         self.contact = self.contact.max(stamp);
+    }
+
+    /// The ping that was sent at `stamp` was answered by a node that renews for so long.
+    pub fn renew_for(&mut self, stamp: MachineTime, left: Duration) {
+        let end = stamp.saturating_add(left.min(self.limit));
+        self.contact = self.contact.max(end.saturating_sub(self.limit));
+    }
+
+    /// When the launcher was last known to be there.
+    pub(super) fn contact(&self) -> MachineTime {
+        self.contact
     }
 
     /// When it ends unless it is renewed.

@@ -52,7 +52,7 @@ impl Membership {
         let witness = self.shown.keys().copied().find(|node| !nodes.contains(node));
         let witness = witness.filter(|_| self.suspicions.among_hosts);
         if let Some(witness) = witness {
-            nodes.into_iter().for_each(|node| self.send(witness, Down::Ask { node }));
+            nodes.into_iter().for_each(|node| self.send(witness, Down::Ask { node, at: None }));
         }
         if let Some(proc) = self.pes[pe.at()].proc {
             self.send(nodes[1], Down::Look { proc });
@@ -152,7 +152,7 @@ mod tests {
 
     fn asked(cluster: &Cluster) -> Vec<(u32, u32)> {
         let ask = |(witness, message): &(u32, Down)| match message {
-            Down::Ask { node } => Some((*witness, *node)),
+            Down::Ask { node, .. } => Some((*witness, *node)),
             _ => None,
         };
         cluster.sent.iter().filter_map(ask).collect()
