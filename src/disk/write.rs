@@ -1,9 +1,9 @@
 //! The files of the PEs of a node, written from the memory that their agent holds.
 //!
 //! One thread reads a few tiles ahead, this one writes. What the next checkpoint would overwrite
-//! before it was read, its PE copies aside ([`Claim`]), as far as there is room. The disk is at work
-//! meanwhile: it is handed a window of bytes as soon as that is written, and a file is waited for
-//! when the one after it is written too.
+//! before it was read, its PE copies aside ([`Claim`]), as far as there is room. The disk is at
+//! work meanwhile: it is handed a window of bytes as soon as that is written, and a file is waited
+//! for when the one after it is written too.
 //!
 //! Invariants: the program waits for nothing here; what was read ahead and what is aside at a time
 //! are no more than the order allows; no more is on its way to the disk than [`DIRTY`].

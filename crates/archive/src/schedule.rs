@@ -11,15 +11,15 @@
 //! ahead follows from how many came lately in the time that word takes, which doubles whenever it
 //! came too late.
 //!
-//! A set for which there was no room is tried again with the next checkpoint, once; so is one that a
-//! loss cut short. Then the checkpoint that is due by the rule is waited for.
+//! A set for which there was no room is tried again with the next checkpoint, once; so is one that
+//! a loss cut short. Then the checkpoint that is due by the rule is waited for.
 //!
 //! One node commits in the folder of all; if each has its own disk, each commits there. Such a set
 //! is there as soon as one has: a node that does not come to it has its files nevertheless.
 //!
-//! Invariants: one set or claim at a time; a commit is ordered only after every node has said that its files
-//! are on disk; a set that is dropped is dropped on every node that was told of it, and none is
-//! dropped that some node may have committed on its own disk.
+//! Invariants: one set or claim at a time; a commit is ordered only after every node has said that
+//! its files are on disk; a set that is dropped is dropped on every node that was told of it, and
+//! none is dropped that some node may have committed on its own disk.
 
 #![allow(missing_docs)] // the sentence of each order speaks of its fields
 

@@ -97,8 +97,8 @@ pub struct How {
 /// What an agent is to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Task {
-    /// Have these PEs copy that checkpoint aside when it is overwritten, and their parity if that is
-    /// written too: its files are to be written once it is there.
+    /// Have these PEs copy that checkpoint aside when it is overwritten, and their parity if that
+    /// is written too: its files are to be written once it is there.
     Claim { number: CheckpointNumber, pes: Vec<Pe>, parity: bool, memory: u64 },
     /// Write the files of these PEs, and the parity that they keep, to a folder below `folder`.
     Write {
