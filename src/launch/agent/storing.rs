@@ -45,15 +45,20 @@ impl Agent {
         if self.disk.awaited.is_some() && self.disk.patience.is_over {
             return self.refuse(self.disk.awaited, no_answer());
         }
+        self.carry_out(task);
+        Ok(())
+    }
+
+    fn carry_out(&mut self, task: Task) {
         let (job, claims) = (self.job.id, Arc::clone(&self.disk.claims));
         match task {
             Task::Claim { number, pes, parity, memory } => {
-                let pes: Vec<(Pe, Part)> = self.parts(pes);
+                let pes = self.parts(pes);
                 let layout = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize);
                 self.begin(move || {
+                    // Who writes it claims it where this fails, and says why it does there too.
                     let (_, room) = claim::shares(memory);
-                    let claimed = Claims::new(number, &pes, layout, parity, room);
-                    *lock(&claims) = claimed.ok(); // who writes it claims it then, and says why not
+                    *lock(&claims) = Claims::new(number, &pes, layout, parity, room).ok();
                     None
                 });
             }
@@ -101,7 +106,6 @@ impl Agent {
                 });
             }
         }
-        Ok(())
     }
 
     fn parts(&self, pes: Vec<Pe>) -> Vec<(Pe, Part)> {
