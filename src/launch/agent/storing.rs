@@ -45,11 +45,11 @@ impl Agent {
         if self.disk.awaited.is_some() && self.disk.patience.is_over {
             return self.refuse(self.disk.awaited, no_answer());
         }
-        self.carry_out(task);
+        self.begin_on_disk(task);
         Ok(())
     }
 
-    fn carry_out(&mut self, task: Task) {
+    fn begin_on_disk(&mut self, task: Task) {
         let (job, claims) = (self.job.id, Arc::clone(&self.disk.claims));
         match task {
             Task::Claim { number, pes, parity, memory } => {
