@@ -11,50 +11,67 @@
 
 #![forbid(unsafe_code)]
 
-use raidshmem_segment::log::{Kind, Located, Record, bytes_for};
-use raidshmem_sys::lock;
+use raidshmem_segment::log::{Kind, Located};
 
 use super::World;
 use super::local::{Call, Remote};
 use super::world::local::CallWay;
 
+/// What a call finds, as bytes.
+pub trait AnswerBytes: AsRef<[u8]> + for<'a> TryFrom<&'a [u8]> + Default {}
+
+impl<B: AsRef<[u8]> + for<'a> TryFrom<&'a [u8]> + Default> AnswerBytes for B {}
+
 impl World {
     /// What `look` finds in own words, or found before.
-    pub fn answer_logged(&self, call: Call, look: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+    pub fn answer_logged<B: AnswerBytes>(&self, call: Call, look: impl FnOnce() -> B) -> B {
         self.answered(call, Remote { pe: self.me(), at: 0, block: (0, 0) }, look)
     }
 
     /// The value of a word of a PE, by `load`.
     pub fn fetch_logged(&self, call: Call, place: Remote, load: impl FnMut() -> u64) -> u64 {
         let look = || self.read_there(call.name, place.pe, load).unwrap_or_default();
-        let bytes = self.answered(call, place, || look().to_ne_bytes().to_vec());
-        bytes.try_into().map_or(0, u64::from_ne_bytes)
+        u64::from_ne_bytes(self.answered(call, place, || look().to_ne_bytes()))
     }
 
-    fn answered(&self, call: Call, place: Remote, look: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
-        // One that was given again tells nothing new, and there may be very many of them.
-        let again = lock(&self.local.book).replay.repeated > 0;
+    fn answered<B: AnswerBytes>(&self, call: Call, place: Remote, look: impl FnOnce() -> B) -> B {
         if self.local.way() == CallWay::Replayed
-            && let Some((found, bytes)) = self.next_of(Kind::Answer, &call, place)
+            && let Some(bytes) = self.answer_replayed(&call, place)
         {
-            if !again {
-                self.apply(found.record.time + 1);
-            }
-            self.catch_up();
-            return bytes;
+            return B::try_from(bytes).unwrap_or_default();
         }
-        let bytes = look();
+        let found = look();
         if self.local.way() == CallWay::Logged {
-            let record = World::record(Kind::Answer, &call, place, &bytes);
-            let (log, mut book) = (self.own_log(), lock(&self.local.book));
-            let last = book.tail.checked_sub(bytes_for(bytes.len())).filter(|_| book.answered);
-            let is_same = |last: &Located| Record { time: record.time, ..last.record } == record;
-            match last.and_then(|from| log.read(from)).filter(is_same) {
-                Some(last) => log.repeat(last.from),
-                None => book.answered = self.append(&mut book, record, &bytes).is_some(),
-            }
+            self.note_answer(&call, place, found.as_ref());
         }
-        bytes
+        found
+    }
+
+    /// An answer that was given last is counted there.
+    fn note_answer(&self, call: &Call, place: Remote, bytes: &[u8]) {
+        let record = World::record_found(Kind::Answer, call, place, bytes.len());
+        let (log, last) = (self.own_log(), self.local.pen.answer.get());
+        let last = last.checked_sub(1).and_then(|from| log.read(from as usize));
+        let is_same = |last: &Located| {
+            last.record.is_of_one_call(&record) && self.payload(self.me(), last) == bytes
+        };
+        match last.filter(is_same) {
+            Some(last) => log.repeat(last.from),
+            None => _ = self.append(record, bytes),
+        }
+    }
+
+    /// One that is given again tells nothing new, and there may be very many of them: it takes no
+    /// longer than it did.
+    fn answer_replayed(&self, call: &Call, place: Remote) -> Option<&[u8]> {
+        let given = self.next_of(Kind::Answer, call, place)?;
+        if given.is_first {
+            self.apply(given.found.record.time + 1);
+        }
+        if given.is_last {
+            self.catch_up();
+        }
+        Some(self.payload(self.me(), &given.found))
     }
 
     /// The program has drawn `bytes` by itself: a replay gives it what it had before.
@@ -64,13 +81,12 @@ impl World {
         match self.local.way() {
             CallWay::Plain => {}
             CallWay::Logged => {
-                let record = World::record(Kind::Event, &call, place, bytes);
-                self.append(&mut lock(&self.local.book), record, bytes);
+                self.append(World::record_found(Kind::Event, &call, place, bytes.len()), bytes);
             }
             CallWay::Replayed => {
-                let found = self.next_of(Kind::Event, &call, place);
-                if let Some((_, before)) = found.filter(|(_, had)| had.len() == bytes.len()) {
-                    bytes.copy_from_slice(&before);
+                if let Some(given) = self.next_of(Kind::Event, &call, place) {
+                    let before = self.payload(self.me(), &given.found);
+                    bytes.copy_from_slice(before);
                     self.catch_up();
                 }
             }

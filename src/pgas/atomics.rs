@@ -39,13 +39,20 @@ pub struct AtomicCall {
     pub fetches: bool,
 }
 
-/// The payload of the record of a change: what it brings, and room for what it finds.
-fn payload(change: Change) -> [u8; 32] {
-    let (_, compared) = change.how.code();
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&change.operand.to_ne_bytes());
-    bytes[8..16].copy_from_slice(&compared.to_ne_bytes());
-    bytes
+impl AtomicCall {
+    /// Its record on a word of a PE, and the payload of that: what it brings, and room for what it
+    /// finds. A replay compares what it brings with the routine.
+    fn record(&self, pe: Pe, word: WordAt) -> (Record, [u8; 32]) {
+        let Change { how, operand } = self.change;
+        let (code, compared) = how.code();
+        let with = operand.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ compared;
+        let call = Call { name: self.name, with };
+        let place = Remote { pe, at: word.offset, block: (word.bytes, code as usize) };
+        let mut payload = [0; 32];
+        payload[..8].copy_from_slice(&operand.to_ne_bytes());
+        payload[8..16].copy_from_slice(&compared.to_ne_bytes());
+        (World::record_found(Kind::Atomic, &call, place, payload.len()), payload)
+    }
 }
 
 impl World {
@@ -56,15 +63,11 @@ impl World {
         (pe, word): (Pe, WordAt),
         carry_out: impl FnOnce() -> u64,
     ) -> u64 {
-        let code = call.change.how.code().0 as usize;
-        let place = Remote { pe, at: word.offset, block: (word.bytes, code) };
-        let payload = payload(call.change);
-        let name = Call { name: call.name, with: 0 };
-        let record = World::record(Kind::Atomic, &name, place, &payload);
+        let (record, payload) = call.record(pe, word);
         if self.local.way() == CallWay::Replayed {
             return self.atomic_replayed(call, &record, carry_out);
         }
-        let from = self.append(&mut lock(&self.local.book), record, &payload);
+        let from = self.append(record, &payload);
         self.change_once(call, pe, from, carry_out)
     }
 
@@ -98,7 +101,7 @@ impl World {
     }
 
     fn note_found(&self, from: usize, old: u64, fetches: bool) {
-        let seen = if fetches { self.tick(&mut lock(&self.local.book)) } else { 0 };
+        let seen = if fetches { self.tick() } else { 0 };
         self.own_log().set_found(from, AtomicOutcome { old, seen });
     }
 
@@ -125,8 +128,9 @@ impl World {
         let Some(found) = self.next(record) else { return 0 };
         let (log, pe) = (self.own_log(), Pe(record.target));
         if log.state(found.from) != Carried::Done {
-            // One on the own memory is the last record: it finds all that others did.
-            if pe == self.me() {
+            // It is the last record. One on the own memory finds all that others did; one that
+            // waits for a PE may be what that PE waits for.
+            if pe == self.me() || call.fetches {
                 self.catch_up();
             }
             let old = self.change_once(call, pe, Some(found.from), carry_out);
@@ -189,10 +193,8 @@ impl World {
         let place = Remote { pe, at: found.from, block: (0, old as usize) };
         let call = Call { name: "", with: 0 };
         let record = World::record(Kind::Taken, &call, place, &[]);
-        let mut book = lock(&self.local.book);
-        self.append(&mut book, record, &[]);
-        book.replay.taken.insert((pe, found.from), old);
-        drop(book);
+        self.append(record, &[]);
+        lock(&self.local.book).replay.taken.insert((pe, found.from), old);
         self.change_here(pe, found, old);
         true
     }

@@ -29,7 +29,7 @@ use raidshmem_sys::{environment, exit, futex, is_open, memory, process};
 use tracing::level_filters::LevelFilter;
 
 use super::complain::complain;
-use super::inherit::{Heir, inherit};
+use super::inherit::{Heir, await_quiet, inherit};
 use super::plan::{self, PlanError};
 use super::world::World;
 use super::world::comm::Communication;
@@ -247,6 +247,9 @@ fn build(
         resume((&job, &protection, channel.as_deref()), place, &heir_of_memory, &pool);
     }
     let vote = first_vote(own, protection.as_ref(), &heir_of_memory);
+    if !original && settings.rollback == Rollback::Local {
+        await_quiet(&segments, &page);
+    }
     segments.set_statics(map_statics(&part, layout)?); // overwrites what was inherited
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();

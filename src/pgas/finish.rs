@@ -181,6 +181,9 @@ impl World {
         }
         let bytes = memory::proportional_share().unwrap_or(0);
         self.members.report(ProgressReport::Memory { pe: self.me(), bytes });
+        if let Some((bytes, records)) = self.longest_log() {
+            self.members.report(ProgressReport::Logged { pe: self.me(), bytes, records });
+        }
         if self.store.protection().is_some() && self.settings.scrub != 0 && self.settings.checksum {
             let counts = *lock(&self.store.scrubbed);
             self.members.report(ProgressReport::Scrubbed { pe: self.me(), counts });

@@ -15,7 +15,7 @@
 use std::sync::atomic::{Ordering, fence};
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_segment::log::{Kind, Located, Record, Word};
+use raidshmem_segment::log::{Kind, Located, Log, Record, Word};
 use raidshmem_sys::lock;
 
 use super::World;
@@ -41,52 +41,53 @@ impl World {
     /// Comes to a meeting of all PEs with `what`, and waits for the others.
     pub fn meet_logged(&self, call: Call, what: &[u8]) -> Met {
         fence(Ordering::SeqCst); // what this PE did is done before it comes
-        let place = Remote { pe: self.me(), at: 0, block: (0, 0) };
+        let number = lock(&self.local.book).met + 1;
+        let place = Remote { pe: self.me(), at: number as usize, block: (0, 0) };
         let record = World::record(Kind::Meeting, &call, place, what);
-        let number = if self.local.way() == CallWay::Replayed {
-            let Some(number) = self.meeting_replayed(&record) else { return Met::Cut };
+        if self.local.way() != CallWay::Replayed {
+            self.come_to(number, record, what);
+        } else if self.meeting_replayed(&record) {
             self.catch_up(); // at the end of the log others may need this PE before they come
-            number
         } else {
-            self.come_to(record, what)
-        };
+            return Met::Cut;
+        }
         if !self.await_meeting(call.name, number) {
             return Met::Cut;
         }
-        let parts = self.parts(number);
-        match parts {
-            Some((parts, time)) => {
-                if self.local.way() == CallWay::Replayed {
-                    self.apply(time);
-                }
-                Met::Together(parts)
-            }
-            None => Met::Plain,
+        let Some((parts, time)) = self.parts(number) else { return Met::Plain };
+        if self.local.way() == CallWay::Replayed {
+            self.apply(time);
         }
+        self.know(time);
+        Met::Together(parts)
     }
 
     /// The same; what this PE brings is worked out now, or was when its predecessor came.
     pub(super) fn meet_bringing(&self, call: Call, what: impl FnOnce() -> Vec<u8>) -> Met {
         let what = match self.local.way() {
-            CallWay::Replayed => self.brought_before(),
+            CallWay::Replayed => self.brought_before().to_vec(),
             _ => what(),
         };
         self.meet_logged(call, &what)
     }
 
-    fn come_to(&self, record: Record, what: &[u8]) -> u64 {
-        let (log, mut book) = (self.own_log(), lock(&self.local.book));
-        if let Some(from) = self.append(&mut book, record, what) {
+    fn come_to(&self, number: u64, record: Record, what: &[u8]) {
+        let (log, from) = (self.own_log(), self.append(record, what));
+        let mut book = lock(&self.local.book);
+        if let Some(from) = from {
             log.link(book.last, from);
             book.last = Some(from);
         }
-        book.met += 1;
-        log.set(Word::Met, self.meeting(book.met));
-        let number = book.met;
+        book.met = number;
         drop(book);
+        self.comes(&log, number);
+    }
+
+    /// Shows that this PE has come to a meeting.
+    pub(super) fn comes(&self, log: &Log, number: u64) {
+        log.set(Word::Met, self.meeting(number));
         let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
         others.for_each(|pe| self.segments.wake(pe));
-        number
     }
 
     fn await_meeting(&self, call: &'static str, number: u64) -> bool {

@@ -14,11 +14,15 @@ use raidshmem_core::store::inherited::{Rescue, is_borne_out, rescue, without_liv
 use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::stamp::Stamp;
+use raidshmem_core::view::{State, View};
 use raidshmem_segment::Segment;
 use raidshmem_segment::header::RegionRecord;
+use raidshmem_segment::log::Word;
+use raidshmem_sys::memory::{self, Part};
 
 use super::World;
-use raidshmem_sys::memory::{self, Part};
+use super::world::segments::Segments;
+use crate::control::page::Page;
 
 /// The second snapshot of a store that keeps one: where live memory is kept.
 const BESIDE: usize = 1;
@@ -31,6 +35,22 @@ pub(super) struct Heir {
     pub checksum: bool,
     /// PEs of this machine, which may all need room now.
     pub sharing: usize,
+}
+
+/// Waits until no living PE is in the midst of an operation that it began before it saw the loss:
+/// what that finds is what the predecessor left, and not what this process begins with.
+pub(super) fn await_quiet(segments: &Segments, page: &Page) {
+    let is_alive = |view: &View, pe: Pe| view.pes[pe.at()].state == State::Alive;
+    // The predecessor writes nowhere any more; who waits for it to have written goes on.
+    segments.own().log(segments.n_pes()).set(Word::Flight, 0);
+    loop {
+        let view = page.read();
+        let mut pes = Pe::all(segments.n_pes());
+        if !pes.any(|pe| is_alive(&view, pe) && segments.is_in_flight(pe)) {
+            return;
+        }
+        std::thread::yield_now();
+    }
 }
 
 /// What the dead owner of the segment brings to a decision; none if its memory is not there.

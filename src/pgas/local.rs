@@ -24,7 +24,6 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use raidshmem_codec::crc::Hasher;
 use raidshmem_core::message::PeMessage;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::replay::decide::Reason;
@@ -33,6 +32,7 @@ use raidshmem_segment::log::{Carried, Kind, Log, Stage, Word};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::lock;
 use tracing::info;
+use twox_hash::XxHash3_64;
 
 use super::World;
 use super::complain::complain;
@@ -51,10 +51,9 @@ pub struct Call {
 }
 
 impl Call {
+    #[inline]
     pub(super) fn digest(&self) -> u64 {
-        let mut hasher = Hasher::new();
-        hasher.update(self.name.as_bytes());
-        u64::from(hasher.finish()) << 32 ^ self.with.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        XxHash3_64::oneshot_with_seed(self.with, self.name.as_bytes())
     }
 }
 
@@ -83,11 +82,13 @@ pub(super) enum Delivery {
 
 impl World {
     /// The log of PE `pe`, which is mapped.
+    #[inline]
     pub(super) fn log_of(&self, pe: Pe) -> Log<'_> {
         let near = self.segments.near(pe).unwrap_or_else(|| self.segments.own());
         near.log(self.n_pes())
     }
 
+    #[inline]
     pub(super) fn own_log(&self) -> Log<'_> {
         self.segments.own().log(self.n_pes())
     }
@@ -103,20 +104,22 @@ impl World {
         if !self.local.is_on() {
             return;
         }
-        let (log, mut book) = (self.own_log(), lock(&self.local.book));
+        let (log, pen) = (self.own_log(), &self.local.pen);
+        let (bytes, records) = (pen.tail.get(), pen.records.get());
+        self.tell_of_overflow(pen.need.get(), interval);
+        self.note_length();
+        info!("logged {bytes} bytes in {records} records up to checkpoint {interval}");
+        let mut book = lock(&self.local.book);
         if self.local.era.swap(era, Ordering::Relaxed) != era {
             book.met = 0;
         }
-        self.tell_of_overflow(book.need, interval);
-        self.local.touched.fetch_max(book.tail as u64, Ordering::Relaxed);
-        info!("logged {} bytes in {} records up to checkpoint {interval}", book.tail, book.records);
+        *book = Book { met: book.met, seen: vec![None; self.n_pes()], ..Book::default() };
+        drop(book);
         log.clear((era, interval.0), site);
-        let (met, time) = (book.met, book.time);
-        *book = Book { met, time, seen: vec![None; self.n_pes()], ..Book::default() };
         self.local.limit.store(self.limit(&log), Ordering::Relaxed);
-        if let Some(why) = *lock(&self.local.never) {
-            self.leave_no_records(&mut book, why);
-        }
+        let never = *lock(&self.local.never);
+        pen.begin(never.is_some());
+        never.into_iter().for_each(|why| self.show_bare(why));
         self.local.set_way(CallWay::Logged);
         log.set_stage(self.members.incarnation().0, Stage::Direct);
     }
@@ -171,7 +174,7 @@ impl World {
 
     fn speak_against(&self, why: &str) {
         if self.local.way() == CallWay::Logged {
-            self.leave_no_records(&mut lock(&self.local.book), why);
+            self.leave_no_records(why);
             if self.is_somebody_away() {
                 self.say_all_go_back(why);
             }
@@ -220,6 +223,7 @@ impl World {
     // ---- one-sided ----------------------------------------------------------------------------
 
     /// True if PE `pe` is reached: its process lives, and has caught up.
+    #[inline]
     fn is_reached(&self, pe: Pe) -> bool {
         let member = self.members.member(pe);
         pe == self.me()
@@ -228,6 +232,7 @@ impl World {
     }
 
     /// Waits until PE `pe` is reached. False if all go back.
+    #[inline]
     pub(super) fn await_reached(&self, call: &'static str, pe: Pe) -> bool {
         let mut cut = false;
         if !self.is_reached(pe) {
@@ -248,7 +253,7 @@ impl World {
             return self.put_replayed(call, place, bytes, carry_out);
         }
         let record = World::record(Kind::Put, &call, place, bytes);
-        let from = self.append(&mut lock(&self.local.book), record, bytes);
+        let from = self.append(record, bytes);
         self.deliver(call.name, place.pe, from, carry_out);
     }
 
@@ -287,8 +292,8 @@ impl World {
                 && self.log_of(pe).is_at(member.incarnation.0, Stage::Draining)
         };
         loop {
-            log.set(Word::Flight, u64::from(pe.0) + 1);
-            fence(Ordering::SeqCst);
+            log.word(Word::Flight).store(u64::from(pe.0) + 1, Ordering::Relaxed);
+            fence(Ordering::SeqCst); // the record and the flight show before the look
             if self.is_reached(pe) {
                 break;
             }
@@ -321,6 +326,7 @@ impl World {
     }
 
     /// True if PE `pe` has taken over the own record that begins at `from`.
+    #[inline]
     pub(super) fn has_taken(&self, pe: Pe, from: usize) -> bool {
         let interval = self.own_log().get(Word::Interval);
         (from as u64) < self.log_of(pe).has_taken(self.me(), interval)
@@ -348,27 +354,28 @@ impl World {
             }
             let member = self.members.member(pe);
             let found = read();
-            fence(Ordering::SeqCst); // read before the second look
+            fence(Ordering::Acquire); // read before the second look
             if self.is_reached(pe) && self.members.member(pe) == member {
                 return Some(found);
             }
         }
     }
 
-    /// Gets bytes, which `read` copies from there. False if all go back.
-    pub fn get_logged(
+    /// Gets bytes by `read`, which says what they are. What comes in their place, if that is not
+    /// so: those of the log in a replay, and none if all go back.
+    pub fn get_logged<B: AsRef<[u8]>>(
         &self,
         call: Call,
         place: Remote,
-        read: impl FnMut() -> Vec<u8>,
-    ) -> Option<Vec<u8>> {
+        read: impl FnMut() -> B,
+    ) -> Option<&[u8]> {
         if self.local.way() == CallWay::Replayed {
-            return self.get_replayed(call, place);
+            return Some(self.get_replayed(call, place));
         }
-        let bytes = self.read_there(call.name, place.pe, read)?;
-        let record = World::record(Kind::Get, &call, Remote { at: place.at, ..place }, &bytes);
-        self.append(&mut lock(&self.local.book), record, &bytes);
-        Some(bytes)
+        let Some(got) = self.read_there(call.name, place.pe, read) else { return Some(&[]) };
+        let got = got.as_ref();
+        self.append(World::record_found(Kind::Get, &call, place, got.len()), got);
+        None
     }
 
     /// Waits for an own word by `until`; what it found.
@@ -388,8 +395,7 @@ impl World {
         let found = until();
         if self.local.way() == CallWay::Logged {
             let bytes = found.to_ne_bytes();
-            let record = World::record(Kind::Wait, &call, place, &bytes);
-            self.append(&mut lock(&self.local.book), record, &bytes);
+            self.append(World::record_found(Kind::Wait, &call, place, bytes.len()), &bytes);
         }
         found
     }

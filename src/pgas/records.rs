@@ -1,23 +1,27 @@
 //! Records in the log of a PE (`pgas/local.rs`), and the room that they have.
 //!
-//! Invariants: each record has a later time than the one before; beyond the limit there are no
-//! records until the next checkpoint, and a loss takes all back.
+//! The time of a record is that of the one before and one more. Only where this PE learns
+//! something, in a wait, an answer, or what an operation found, it reads the clock, after its last
+//! look; what others bring to a meeting has their times with it. So what happens before something
+//! else has a smaller time, and calls that teach nothing need no clock.
+//!
+//! Invariants: each record has a later time than the one before, and none is ahead of the clock;
+//! beyond the limit there are no records until the next checkpoint, and a loss takes all back. A
+//! record takes no lock and no memory but its own.
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use raidshmem_codec::crc::Hasher;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_segment::log::{Kind, Log, Record, Word, bytes_for};
 use raidshmem_sys::lock;
+use twox_hash::XxHash3_64;
 
 use super::World;
 use super::complain::complain;
 use super::local::{Call, Remote};
-use super::world::local::Book;
 
 /// Smallest limit that is chosen for a program.
 const LEAST: u64 = 1 << 20;
@@ -31,6 +35,22 @@ impl World {
     /// Bytes of them that it has not taken yet.
     pub(crate) fn log_growth(&self) -> u64 {
         self.log_most().saturating_sub(self.local.touched.load(Ordering::Relaxed))
+    }
+
+    /// The log is as long as it gets in this interval.
+    pub(super) fn note_length(&self) {
+        let (pen, local) = (&self.local.pen, &self.local);
+        if local.touched.fetch_max(pen.tail.get(), Ordering::Relaxed) < pen.tail.get() {
+            local.most.store(pen.records.get(), Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes and records of the longest log of this process between two checkpoints; None without
+    /// logs.
+    pub(super) fn longest_log(&self) -> Option<(u64, u64)> {
+        self.note_length();
+        let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        self.local.is_on().then(|| (load(&self.local.touched), load(&self.local.most)))
     }
 
     pub(super) fn limit(&self, log: &Log) -> u64 {
@@ -64,66 +84,89 @@ impl World {
     }
 
     /// From here on there are no records in this interval, and this says why.
-    pub(super) fn leave_no_records(&self, book: &mut Book, why: &str) {
-        if !book.bare {
-            let log = self.own_log();
-            log.set(Word::BareFrom, self.meeting(book.met + 1));
-            log.set_against(why);
-            book.bare = true;
+    pub(super) fn leave_no_records(&self, why: &str) {
+        if !self.local.pen.bare.swap(true, Ordering::Relaxed) {
+            self.show_bare(why);
         }
     }
 
-    /// A later time than any before.
-    pub(super) fn tick(&self, book: &mut Book) -> u64 {
+    /// Shows that there are no records from the next meeting on.
+    pub(super) fn show_bare(&self, why: &str) {
+        let (log, met) = (self.own_log(), lock(&self.local.book).met);
+        log.set(Word::BareFrom, self.meeting(met + 1));
+        log.set_against(why);
+    }
+
+    /// A later time than any before in this log, and than any that another PE drew before: this PE
+    /// may know everything with a smaller one.
+    pub(super) fn tick(&self) -> u64 {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32).as_nanos() as u64;
-        book.time = now.max(book.time + 1);
-        book.time
+        let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        self.know(now.max(self.local.pen.time.get() + 1))
+    }
+
+    /// This PE may know everything with a smaller time.
+    pub(super) fn know(&self, time: u64) -> u64 {
+        let time = time.max(self.local.pen.time.get());
+        self.local.pen.time.set(time);
+        time
     }
 
     /// Writes a record; where it begins. None if there is no room.
-    pub(super) fn append(
-        &self,
-        book: &mut Book,
-        mut record: Record,
-        payload: &[u8],
-    ) -> Option<usize> {
-        let need = bytes_for(payload.len());
+    pub(super) fn append(&self, mut record: Record, payload: &[u8]) -> Option<usize> {
+        let (pen, log) = (&self.local.pen, self.own_log());
+        let (from, size) = (pen.tail.get(), bytes_for(payload.len()) as u64);
+        let need = pen.need.get() + size;
+        pen.need.set(need);
+        let is_too_long = u32::try_from(payload.len()).is_err();
         let limit = self.local.limit.load(Ordering::Relaxed);
-        book.need += need as u64;
-        let fits = book.tail as u64 + need as u64 <= limit && u32::try_from(payload.len()).is_ok();
-        if !fits && !book.bare {
-            let bytes = book.need;
-            self.leave_no_records(book, &Reason::Overflow { bytes }.to_string());
-            self.tell_of_full_log(bytes);
-        }
-        if book.bare {
-            if self.own_log().get(Word::Need) < book.need {
-                self.own_log().set(Word::Need, book.need);
-            }
+        if pen.is_bare() || is_too_long || from + size > limit {
+            self.has_no_room(need);
             return None;
         }
-        let (log, from) = (self.own_log(), book.tail);
-        record.time = self.tick(book);
+        record.time = match record.kind {
+            Kind::Wait | Kind::Answer => self.tick(),
+            _ => self.know(pen.time.get() + 1),
+        };
+        let from = from as usize;
         self.segments.write_own(log.payload(from), payload);
         log.append(from, &record);
-        book.tail = from + need;
-        (book.records, book.answered) = (book.records + 1, false);
+        pen.tail.set(from as u64 + size);
+        pen.records.set(pen.records.get() + 1);
+        pen.answer.set(if record.kind == Kind::Answer { from as u64 + 1 } else { 0 });
         Some(from)
     }
 
-    /// The record of an operation on a place.
+    /// The records of this interval need so many bytes, and have less.
+    #[cold]
+    fn has_no_room(&self, need: u64) {
+        if !self.local.pen.is_bare() {
+            self.leave_no_records(&Reason::Overflow { bytes: need }.to_string());
+            self.tell_of_full_log(need);
+        }
+        let log = self.own_log();
+        if log.get(Word::Need) < need {
+            log.set(Word::Need, need);
+        }
+    }
+
+    /// The record of an operation on a place; its payload is what the program brings, which a
+    /// replay compares.
     pub(super) fn record(kind: Kind, call: &Call, place: Remote, payload: &[u8]) -> Record {
-        let mut hasher = Hasher::new();
-        hasher.update(payload);
+        let checksum = XxHash3_64::oneshot(payload) as u32;
+        Record { checksum, ..World::record_found(kind, call, place, payload.len()) }
+    }
+
+    /// The same where a replay takes the payload from the log.
+    pub(super) fn record_found(kind: Kind, call: &Call, place: Remote, bytes: usize) -> Record {
         Record {
             kind,
             target: place.pe.0,
             time: 0,
             at: place.at as u64,
             block: (place.block.0 as u32, place.block.1 as u64),
-            len: payload.len() as u32,
-            crc: hasher.finish(),
+            len: bytes as u32,
+            checksum: 0,
             digest: call.digest(),
         }
     }

@@ -37,6 +37,15 @@ use super::World;
 use super::local::{Call, Remote};
 use super::world::local::CallWay;
 
+/// A record that a call is of.
+#[derive(Debug)]
+pub(super) struct LoggedCall {
+    pub found: Located,
+    /// Of equal answers that share a record, it is the first, and the last.
+    pub is_first: bool,
+    pub is_last: bool,
+}
+
 /// Where the next call in the own log is, from `at` on.
 fn past_taken(log: &Log, mut at: usize) -> usize {
     while let Some(found) = log.read(at).filter(|found| found.record.kind == Kind::Taken) {
@@ -48,24 +57,27 @@ fn past_taken(log: &Log, mut at: usize) -> usize {
 impl World {
     /// This process goes on from the checkpoint with the log of its predecessor.
     pub(crate) fn begin_replay(&self) {
-        let log = self.own_log();
+        let (log, pen) = (self.own_log(), &self.local.pen);
+        self.local.era.store(log.get(Word::Era), Ordering::Relaxed);
+        self.local.limit.store(self.limit(&log), Ordering::Relaxed);
         let mut book = lock(&self.local.book);
-        let (mut at, mut meetings, mut taken) = (0, 0, BTreeMap::new());
+        let (mut at, mut taken, mut meetings) = (0, BTreeMap::new(), None);
         while let Some(Located { record, next, .. }) = log.read(at) {
             if record.kind == Kind::Meeting {
-                (meetings, book.last) = (meetings + 1, Some(at));
+                log.link(book.last, at);
+                book.last = Some(at);
+                let (first, _) = meetings.unwrap_or((record.at, record.at));
+                meetings = Some((first, record.at));
             }
             if record.kind == Kind::Taken {
                 taken.insert((Pe(record.target), record.at as usize), record.block.1);
             }
+            pen.records.set(pen.records.get() + 1);
             at = next;
         }
-        self.local.era.store(log.get(Word::Era), Ordering::Relaxed);
-        self.local.limit.store(self.limit(&log), Ordering::Relaxed);
-        // A word of an era before says nothing of this one.
-        let met = log.get(Word::Met);
-        let met = if met >> 32 == log.get(Word::Era) { met & 0xffff_ffff } else { 0 };
-        (book.met, book.tail) = (met.saturating_sub(meetings), at);
+        pen.tail.set(at as u64);
+        pen.need.set(at as u64);
+        book.met = self.met_before(&log, meetings);
         book.seen = vec![None; self.n_pes()];
         let replay = &mut book.replay;
         (replay.end, replay.next) = (at, vec![0; self.n_pes()]);
@@ -77,51 +89,66 @@ impl World {
         self.catch_up();
     }
 
-    /// The next record if the call is of that; None if it is of another, and all go back.
-    pub(super) fn next(&self, record: &Record) -> Option<Located> {
+    /// The number of the meeting before those of the log, of which these are the first and the
+    /// last. Who died right behind a record of one had come to it, and may not have said so.
+    fn met_before(&self, log: &Log, meetings: Option<(u64, u64)>) -> u64 {
+        // A word of an era before says nothing of this one.
+        let met = log.get(Word::Met);
+        let met = if met >> 32 == log.get(Word::Era) { met & 0xffff_ffff } else { 0 };
+        let Some((first, last)) = meetings else { return met };
+        if met < last {
+            self.comes(log, last);
+        }
+        first - 1
+    }
+
+    /// The next record if `is_it` says that the call is of that; else all go back.
+    fn next_that(&self, is_it: impl FnOnce(&Record) -> bool) -> Option<LoggedCall> {
         let log = self.own_log();
         let mut book = lock(&self.local.book);
-        let found = log.read(book.replay.at).filter(|_| book.replay.at < book.replay.end);
-        let is_same = |found: &Located| Record { time: record.time, ..found.record } == *record;
-        let found = found.filter(is_same);
-        if let Some(found) = found {
-            let replay = &mut book.replay;
+        let replay = &mut book.replay;
+        let inside = |found: &Located| found.from < replay.end && is_it(&found.record);
+        let given = log.read(replay.at).filter(inside).map(|found| {
             let again = found.record.kind == Kind::Answer;
-            if again && replay.repeated < log.repeats(found.from) {
-                replay.repeated += 1;
-            } else {
-                (replay.at, replay.repeated) = (past_taken(&log, found.next), 0);
-            }
+            let is_last = !again || replay.repeated == log.repeats(found.from);
+            LoggedCall { found, is_first: replay.repeated == 0, is_last }
+        });
+        if let Some(given) = &given {
             replay.calls += 1;
+            (replay.at, replay.repeated) = match given.is_last {
+                true => (past_taken(&log, given.found.next), 0),
+                false => (replay.at, replay.repeated + 1),
+            };
         }
         drop(book);
-        if found.is_none() {
+        if given.is_none() {
             self.take_all_back(&Reason::Differs);
         }
-        found
+        given
+    }
+
+    /// The same for a record that the program brings now.
+    pub(super) fn next(&self, record: &Record) -> Option<Located> {
+        Some(self.next_that(|found| found.is_of_one_call(record))?.found)
     }
 
     /// The same where what was found counts as it stands in the log.
-    pub(super) fn next_of(
-        &self,
-        kind: Kind,
-        call: &Call,
-        place: Remote,
-    ) -> Option<(Located, Vec<u8>)> {
-        let payload = self.brought_before();
-        let found = self.next(&World::record(kind, call, place, &payload))?;
-        Some((found, payload))
+    pub(super) fn next_of(&self, kind: Kind, call: &Call, place: Remote) -> Option<LoggedCall> {
+        let is_it = |found: &Record| {
+            found.is_of_one_call(&World::record_found(kind, call, place, found.len as usize))
+        };
+        self.next_that(is_it)
     }
 
     /// The payload of the next record.
-    pub(super) fn brought_before(&self) -> Vec<u8> {
+    pub(super) fn brought_before(&self) -> &[u8] {
         let at = lock(&self.local.book).replay.at;
-        self.own_log().read(at).map_or(Vec::new(), |found| self.payload(self.me(), &found))
+        self.own_log().read(at).map_or(&[], |found| self.payload(self.me(), &found))
     }
 
-    fn payload(&self, pe: Pe, found: &Located) -> Vec<u8> {
+    pub(super) fn payload(&self, pe: Pe, found: &Located) -> &[u8] {
         let near = self.segments.near(pe).unwrap_or_else(|| self.segments.own());
-        near.bytes(found.payload, found.record.len as usize).to_vec()
+        near.bytes(found.payload, found.record.len as usize)
     }
 
     pub(super) fn put_replayed(
@@ -142,10 +169,11 @@ impl World {
         self.catch_up();
     }
 
-    pub(super) fn get_replayed(&self, call: Call, place: Remote) -> Option<Vec<u8>> {
-        let (_, payload) = self.next_of(Kind::Get, &call, place)?;
+    /// What it got before; nothing if all go back.
+    pub(super) fn get_replayed(&self, call: Call, place: Remote) -> &[u8] {
+        let Some(given) = self.next_of(Kind::Get, &call, place) else { return &[] };
         self.catch_up();
-        Some(payload)
+        self.payload(self.me(), &given.found)
     }
 
     pub(super) fn wait_replayed(
@@ -154,9 +182,9 @@ impl World {
         place: Remote,
         holds: impl Fn(u64) -> bool,
     ) -> Option<u64> {
-        let (found, payload) = self.next_of(Kind::Wait, &call, place)?;
+        let LoggedCall { found, .. } = self.next_of(Kind::Wait, &call, place)?;
         self.apply(found.record.time + 1);
-        let value = payload.try_into().map_or(0, u64::from_ne_bytes);
+        let value = self.payload(self.me(), &found).try_into().map_or(0, u64::from_ne_bytes);
         // What others change atomically may have gone on meanwhile.
         let goes_on = lock(&self.local.book).replay.changed.contains(&place.at);
         if !holds(value) || !goes_on && !holds(self.own_word(place, value)) {
@@ -174,12 +202,11 @@ impl World {
         self.segments.own().update(word, load).unwrap_or(otherwise)
     }
 
-    /// The number of a meeting that the predecessor came to.
-    pub(super) fn meeting_replayed(&self, record: &Record) -> Option<u64> {
-        self.next(record)?;
-        let mut book = lock(&self.local.book);
-        book.met += 1;
-        Some(book.met)
+    /// True if the predecessor came to that meeting.
+    pub(super) fn meeting_replayed(&self, record: &Record) -> bool {
+        let found = self.next(record);
+        lock(&self.local.book).met += u64::from(found.is_some());
+        found.is_some()
     }
 
     /// What a meeting brought is where it belongs.
@@ -286,6 +313,7 @@ impl World {
             return;
         }
         let (log, incarnation) = (self.own_log(), self.members.incarnation().0);
+        self.tick(); // a later time than any of the predecessor
         log.set_stage(incarnation, Stage::Draining);
         let known = self.apply_all();
         let next = std::mem::take(&mut lock(&self.local.book).replay.next);

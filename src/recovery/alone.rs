@@ -112,9 +112,7 @@ fn is_in_doubt(world: &World) -> bool {
 /// Waits until no living PE is in the midst of a put to this one, which it began before the loss.
 fn await_quiet(world: &World) {
     let flies = |view: &View, pe: Pe| {
-        let near = world.segments.near(pe).filter(|_| view.pes[pe.at()].state == Life::Alive);
-        let to = u64::from(world.me().0) + 1;
-        pe != world.me() && near.is_some_and(|near| near.log(world.n_pes()).get(Word::Flight) == to)
+        view.pes[pe.at()].state == Life::Alive && world.segments.is_in_flight(pe)
     };
     world.wait_raw(
         || Waiting::anyone(Call::Checkpoint.name()),

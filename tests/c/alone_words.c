@@ -8,10 +8,12 @@
  *
  * what: plain    (the default)
  *       tickets  only what is contended for, and often: for a kill at any moment
+ *       held     PE 1 dies while PE 0, which changes a word of it again and again, is stopped, and
+ *                goes on when the substitute has long begun
  */
 #include "alone.h"
 
-enum { MOST = 8, TICKETS = 40, HELD = 3 };
+enum { MOST = 8, TICKETS = 40, HELD = 3, CHANGES = 100000 };
 
 static long counter, marks[MOST * TICKETS * ROUNDS], chain, added, emptied, found, told[MOST];
 static long pair[16], words[MOST], list[MOST], lists[MOST * MOST], lock, held, spins, spun;
@@ -21,6 +23,33 @@ static float real;
 static double wide;
 static long box[MOST], back, blocks[2 * MOST], all[MOST * MOST], mine[MOST * 2];
 static int status[MOST];
+
+/* Nobody else changes the word, so PE 0 finds one number after the other. */
+static void hold_up(struct own *own) {
+    static long process, solo;
+    process = getpid();
+    CALL(shmem_barrier_all());
+    if (own->me == 0) {
+        for (long i = 0; i < CHANGES; i++) {
+            long there = CALL(shmem_long_atomic_fetch_inc(&solo, 1));
+            CHECK(shmemx_ft_faulted() || there == i);
+        }
+    } else if (own->me == 2 && own->dies) {
+        pid_t stopped = (pid_t)CALL(shmem_long_g(&process, 0));
+        pid_t victim = (pid_t)CALL(shmem_long_g(&process, 1));
+        own->dies = 0;
+        usleep(2000); /* whatever PE 0 does meanwhile, it is not over */
+        kill(stopped, SIGSTOP);
+        kill(victim, SIGKILL);
+        while (!kill(victim, 0))
+            usleep(100);
+        usleep(100000);
+        kill(stopped, SIGCONT);
+    }
+    CALL(shmem_barrier_all());
+    CHECK(CALL(shmem_long_g(&solo, 1)) == CHANGES || shmemx_ft_faulted());
+    CALL(shmem_barrier_all());
+}
 
 static long sum_of(long of_mine) {
     static long in, out;
@@ -205,6 +234,11 @@ static void others(struct own *own, int right) {
 static void turn(struct own *own) {
     int right = (own->me + 1) % own->n, left = (own->me + own->n - 1) % own->n;
     CHECK(own->n >= 3 && own->n <= MOST);
+    if (is(own, "held")) {
+        if (round_ == 4)
+            hold_up(own);
+        return;
+    }
     if (is(own, "tickets")) {
         draw(own, TICKETS);
         swap(own);

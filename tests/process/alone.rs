@@ -13,15 +13,6 @@ pub const ALONE: &str = "went back alone to checkpoint";
 pub const ALL: &str = "all PEs go back: ";
 const RESUMED: &str = "all PEs resume from checkpoint";
 
-fn job(what: &[&str]) -> Job {
-    let job = Job::new(PES).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").args(&["--verbose"]);
-    job.program(&program("alone"), what)
-}
-
-fn run(what: &[&str]) -> Outcome {
-    job(what).run()
-}
-
 /// The line of a program that begins with a word, without it.
 pub fn said(outcome: &Outcome, word: &str) -> String {
     let line = outcome.out.lines().find_map(|line| line.strip_prefix(word));
@@ -29,22 +20,82 @@ pub fn said(outcome: &Outcome, word: &str) -> String {
     line.unwrap_or_default().trim().to_owned()
 }
 
-/// The sum of a run in which nobody dies, without logs, and how many calls a PE makes.
-fn without_a_loss() -> &'static (String, u32) {
-    static SUM: OnceLock<(String, u32)> = OnceLock::new();
-    SUM.get_or_init(|| {
-        let job = Job::new(PES).mode("raid5").program(&program("alone"), &["1", "0"]);
-        let outcome = job.run();
-        outcome.status(0);
-        (said(&outcome, "sum"), said(&outcome, "calls").parse().expect("a number"))
-    })
+/// A program of `tests/c/alone.h`.
+pub struct Subject {
+    name: &'static str,
+    /// The sum of a run in which nobody dies, without logs, and how many calls a PE makes.
+    without_a_loss: OnceLock<(String, u32)>,
 }
 
-#[track_caller]
-fn right(outcome: &Outcome) {
-    outcome.status(0);
-    let sum = said(outcome, "sum");
-    outcome.check(sum == without_a_loss().0, "the sum of a run without a loss was expected");
+static PLAIN: Subject = Subject::new("alone");
+
+impl Subject {
+    /// The program with that name.
+    pub const fn new(name: &'static str) -> Subject {
+        Subject { name, without_a_loss: OnceLock::new() }
+    }
+
+    /// A job with logs.
+    pub fn job(&self, what: &[&str]) -> Job {
+        let job = Job::new(PES).mode("raid5").env("SHMEM_FT_ROLLBACK", "local");
+        job.args(&["--verbose"]).program(&program(self.name), what)
+    }
+
+    pub fn run(&self, what: &[&str]) -> Outcome {
+        self.job(what).run()
+    }
+
+    fn without_a_loss(&self) -> &(String, u32) {
+        self.without_a_loss.get_or_init(|| {
+            let job = Job::new(PES).mode("raid5").program(&program(self.name), &["1", "0"]);
+            let outcome = job.run();
+            outcome.status(0);
+            (said(&outcome, "sum"), said(&outcome, "calls").parse().expect("a number"))
+        })
+    }
+
+    /// How many calls a PE makes.
+    pub fn calls(&self) -> u32 {
+        self.without_a_loss().1
+    }
+
+    #[track_caller]
+    pub fn right(&self, outcome: &Outcome) {
+        outcome.status(0);
+        let sum = said(outcome, "sum");
+        outcome
+            .check(sum == self.without_a_loss().0, "the sum of a run without a loss was expected");
+    }
+
+    pub fn is_right_without_a_loss(&self) {
+        let outcome = self.run(&["1", "0"]);
+        self.right(&outcome);
+        outcome.check(outcome.count(ALONE) + outcome.count(ALL) == 0, "nothing was lost");
+        let logs = outcome.count("records of its log between two checkpoints");
+        outcome.check(logs == PES, "each PE should say how long its log was");
+    }
+
+    /// One call of a PE in so many, and at most so many of those: before a call the PE has made all
+    /// others.
+    pub fn dies_before_calls(&self, victim: usize, each: usize, most: usize) {
+        let calls: Vec<u32> = (1..=self.calls()).step_by(each).collect();
+        for call in sample(calls, most) {
+            let outcome = self.run(&[&victim.to_string(), &call.to_string()]);
+            self.right(&outcome);
+            went_alone(&outcome, 1);
+        }
+    }
+
+    /// A substitute dies in its replay, halfway and so many calls later.
+    pub fn dies_again(&self, more: u32) {
+        let half = self.calls() / 2;
+        for call in [half, half + more] {
+            let outcome = self.job(&["1", &call.to_string(), "again"]).leaves("mark").run();
+            self.right(&outcome);
+            outcome.check(outcome.count("was killed by SIGKILL") == 2, "two losses were expected");
+            went_alone(&outcome, 1);
+        }
+    }
 }
 
 #[track_caller]
@@ -63,29 +114,17 @@ fn all_went(outcome: &Outcome, why: &str) {
 
 #[test]
 fn without_a_loss_logs_change_nothing() {
-    let outcome = run(&["1", "0"]);
-    right(&outcome);
-    outcome.check(outcome.count(ALONE) + outcome.count(ALL) == 0, "nothing was lost");
-}
-
-/// Every call of a PE, and each PE: before a call the PE has made all others.
-fn before_calls(victim: usize, most: usize) {
-    let calls: Vec<u32> = (1..=without_a_loss().1).collect();
-    for call in sample(calls, most) {
-        let outcome = run(&[&victim.to_string(), &call.to_string()]);
-        right(&outcome);
-        went_alone(&outcome, 1);
-    }
+    PLAIN.is_right_without_a_loss();
 }
 
 #[test]
 fn a_pe_dies_before_each_of_its_calls() {
-    before_calls(1, 12);
+    PLAIN.dies_before_calls(1, 1, 12);
 }
 
 #[test]
 fn pe_0_dies_before_its_calls() {
-    before_calls(0, 4);
+    PLAIN.dies_before_calls(0, 1, 4);
 }
 
 #[test]
@@ -99,71 +138,64 @@ fn the_jacobi_iteration_goes_on_while_a_pe_goes_back() {
 
 #[test]
 fn a_substitute_that_dies_in_its_replay_is_replaced_and_goes_back_alone() {
-    let half = without_a_loss().1 / 2;
-    for call in [half, half + 7] {
-        let call = call.to_string();
-        let outcome = job(&["1", &call, "again"]).leaves("mark").run();
-        right(&outcome);
-        outcome.check(outcome.count("was killed by SIGKILL") == 2, "two losses were expected");
-        went_alone(&outcome, 1);
-    }
+    PLAIN.dies_again(7);
 }
 
 /// Calls of the checkpoint that save nothing are in the log, too.
 #[test]
 fn a_pe_goes_back_past_calls_that_were_too_early_to_save() {
-    let per_round = without_a_loss().1 / 9;
+    let per_round = PLAIN.calls() / 9;
     for call in [per_round * 4 + 3, per_round * 7 + 11] {
-        let job = job(&["1", &call.to_string()]).env("SHMEM_FT_INTERVAL", "3600");
+        let job = PLAIN.job(&["1", &call.to_string()]).env("SHMEM_FT_INTERVAL", "3600");
         let outcome = job.run();
-        right(&outcome);
+        PLAIN.right(&outcome);
         went_alone(&outcome, 1);
     }
 }
 
 #[test]
 fn others_may_need_a_pe_before_they_come_to_the_barrier_that_it_died_in() {
-    let outcome = run(&["1", "0", "needed"]);
-    right(&outcome);
+    let outcome = PLAIN.run(&["1", "0", "needed"]);
+    PLAIN.right(&outcome);
     went_alone(&outcome, 1);
 }
 
 #[test]
 fn after_a_call_that_is_not_logged_all_go_back() {
     // Round 5 is in the second interval; its last call is the one that is not logged.
-    let per_round = without_a_loss().1 / 9;
+    let per_round = PLAIN.calls() / 9;
     let late = (per_round * 6 + 1).to_string();
-    let outcome = run(&["1", &late, "unlogged"]);
+    let outcome = PLAIN.run(&["1", &late, "unlogged"]);
     outcome.status(0);
     all_went(&outcome, "shmem_ptr, which is not logged");
     // In the interval after it the PE goes back alone again.
     let later = (per_round * 7 + 8).to_string();
-    let outcome = run(&["1", &later, "unlogged"]);
+    let outcome = PLAIN.run(&["1", &later, "unlogged"]);
     outcome.status(0);
     went_alone(&outcome, 1);
 }
 
 #[test]
 fn when_the_log_is_full_all_go_back_and_the_bytes_are_said() {
-    let per_round = without_a_loss().1 / 9;
+    let per_round = PLAIN.calls() / 9;
     let late = (per_round * 6 + 3).to_string();
-    let outcome = job(&["1", &late, "large"]).env("SHMEM_FT_LOG_LIMIT", "1M").run();
+    let outcome = PLAIN.job(&["1", &late, "large"]).env("SHMEM_FT_LOG_LIMIT", "1M").run();
     outcome.status(0);
     all_went(&outcome, "its log needs");
-    let outcome = job(&["1", "0", "large"]).env("SHMEM_FT_LOG_LIMIT", "1M").run();
+    let outcome = PLAIN.job(&["1", "0", "large"]).env("SHMEM_FT_LOG_LIMIT", "1M").run();
     outcome.status(0).says("more than SHMEM_FT_LOG_LIMIT=1048576");
     outcome
         .check(outcome.count("the log of PE 0 is full: it needs ") == 1, "once, when it is full");
-    let outcome = job(&["1", &late, "large"]).env("SHMEM_FT_LOG_LIMIT", "8M").run();
+    let outcome = PLAIN.job(&["1", &late, "large"]).env("SHMEM_FT_LOG_LIMIT", "8M").run();
     outcome.status(0);
     went_alone(&outcome, 1);
 }
 
 #[test]
 fn a_replay_that_differs_takes_all_back() {
-    let per_round = without_a_loss().1 / 9;
+    let per_round = PLAIN.calls() / 9;
     let call = (per_round * 5 + 8).to_string();
-    let outcome = run(&["1", &call, "varied"]);
+    let outcome = PLAIN.run(&["1", &call, "varied"]);
     outcome.check(outcome.count(ALL) == 1, "all should go back");
     outcome.says("its replay makes another call than before");
 }

@@ -377,6 +377,23 @@ fn a_parent_that_dies_after_its_child_delays_that_by_half_a_limit_at_most() {
     }
 }
 
+/// A parent that does something in a fifth of the time only, and its child dies.
+#[test]
+fn a_slow_parent_does_not_hold_up_the_loss_of_its_child() {
+    for seed in 0..4 {
+        let mut world = World::new(seed, 80, 0);
+        world.run(2 * LIMIT);
+        let begun = world.now;
+        let later = begun + world.time(LIMIT / 2);
+        world.at(later, What::Dies(8));
+        for k in 0..10 {
+            world.at(begun + k * LIMIT / 2, What::Stops(0, LIMIT * 2 / 5));
+        }
+        world.run(5 * LIMIT);
+        world.lost(&BTreeSet::from([8]), begun, LIMIT * 2);
+    }
+}
+
 #[test]
 fn of_the_sides_of_a_partition_the_launcher_s_goes_on_in_a_tree_too() {
     for seed in 0..4 {

@@ -446,6 +446,8 @@ pub enum ProgressReport {
     Scrubbed { pe: Pe, counts: Scrubbed },
     /// Proportional share of memory of one PE at `shmem_finalize`.
     Memory { pe: Pe, bytes: u64 },
+    /// The longest log of one PE between two checkpoints, at `shmem_finalize`.
+    Logged { pe: Pe, bytes: u64, records: u64 },
     /// A free-form line.
     Note(String),
 }

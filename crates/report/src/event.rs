@@ -116,6 +116,8 @@ pub enum What {
     Scrubbed { pe: Pe, bytes: u64, damaged: u64, repaired: u64 },
     /// Memory of a PE at its end, its share of what it shares with others.
     Memory { pe: Pe, bytes: u64 },
+    /// The longest log of a PE between two checkpoints.
+    Logged { pe: Pe, bytes: u64, records: u64 },
     /// A line of a PE for people.
     Note { line: String },
     /// A line that oshrun printed.
@@ -183,6 +185,7 @@ impl From<&ProgressReport> for What {
                 repaired: counts.repaired,
             },
             ProgressReport::Memory { pe, bytes } => What::Memory { pe, bytes },
+            ProgressReport::Logged { pe, bytes, records } => What::Logged { pe, bytes, records },
             ProgressReport::Note(line) => What::Note { line },
         }
     }

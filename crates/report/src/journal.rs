@@ -52,6 +52,9 @@ impl Journal {
                 }
             }
             What::Memory { pe, bytes } => self.at_end(*pe).memory = Some(*bytes),
+            What::Logged { pe, bytes, records } => {
+                self.at_end(*pe).logged = Some((*bytes, *records));
+            }
             What::Scrubbed { pe, bytes, damaged, repaired } => {
                 self.at_end(*pe).scrubbed = Some((*bytes, *damaged, *repaired));
             }
@@ -195,6 +198,7 @@ mod tests {
         };
         keep(&mut journal, What::Scrubbed { pe: Pe(1), bytes: 9, damaged: 1, repaired: 1 });
         keep(&mut journal, What::Memory { pe: Pe(1), bytes: 5 });
+        keep(&mut journal, What::Logged { pe: Pe(1), bytes: 96, records: 2 });
         keep(&mut journal, What::Memory { pe: Pe(0), bytes: 4 });
         keep(&mut journal, What::Rebuilding { pe: Pe(0), bytes: 4, of: 9 });
         let record = record(journal);
@@ -202,5 +206,6 @@ mod tests {
         let all: Vec<_> = record.at_end.iter().map(|end| (end.pe, end.memory)).collect();
         assert_eq!(all, [(Pe(0), Some(4)), (Pe(1), Some(5))]);
         assert_eq!(record.at_end[1].scrubbed, Some((9, 1, 1)));
+        assert_eq!(record.at_end[1].logged, Some((96, 2)));
     }
 }

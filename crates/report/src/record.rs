@@ -75,6 +75,9 @@ pub struct AtEnd {
     /// Bytes of checkpoints that it has looked over, parts that were damaged, and repaired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrubbed: Option<(u64, u64, u64)>,
+    /// Bytes and records of its longest log between two checkpoints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logged: Option<(u64, u64)>,
 }
 
 /// How a job ended.

@@ -27,9 +27,11 @@ const ALIGN: usize = 16;
 /// Words of what an atomic operation brings, before what it found.
 const BROUGHT: usize = 2;
 /// Words before those of each PE.
-const WORDS: usize = 64;
+const WORDS: usize = 4 * APART as usize;
 /// Words of the text that speaks against going back alone.
 const TEXT: usize = 12;
+/// Words of two lines of a cache, which a processor fetches together.
+const APART: isize = 16;
 
 /// Bits of a number of bytes beside which the number of an interval is kept.
 const BYTES_BITS: u32 = 40;
@@ -106,9 +108,17 @@ pub struct Record {
     /// Bytes of the payload.
     pub len: u32,
     /// Checksum of the payload.
-    pub crc: u32,
+    pub checksum: u32,
     /// Routine and arguments.
     pub digest: u64,
+}
+
+impl Record {
+    /// True if both are of one call, whenever that was.
+    #[inline]
+    pub fn is_of_one_call(&self, other: &Record) -> bool {
+        Record { time: other.time, ..*self } == *other
+    }
 }
 
 /// A record in a log: its head, and where in the segment its payload is.
@@ -135,35 +145,36 @@ pub enum Stage {
     Direct,
 }
 
-/// A word of the log.
+/// A word of the log. What the owner changes with every call is apart from what others look at with
+/// every call, and both from what is written at each meeting, by [`APART`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
     /// The job.
-    Job,
+    Job = 0,
     /// The PE, plus one.
     Owner,
     /// The checkpoint that it begins at.
     Interval,
     /// The view that was joined by all when they last went back, or began.
     Era,
-    /// Era and number of the last meeting that the owner came to.
-    Met,
-    /// Bytes of records.
-    Tail,
-    /// Where the first meeting is, plus one; 0: there is none.
-    First,
-    /// Era and number of the first meeting without a record; none: the greatest number.
-    BareFrom,
     /// Incarnation and stage.
     Stage,
-    /// The PE that the owner may be writing to, plus one.
-    Flight,
+    /// Era and number of the first meeting without a record; none: the greatest number.
+    BareFrom,
+    /// Where the first meeting is, plus one; 0: there is none.
+    First,
     /// The place of the checkpoint call in the program.
     Site,
+    /// Bytes of records.
+    Tail = APART,
+    /// The PE that the owner may be writing to, plus one.
+    Flight,
     /// Bytes that it would need, if that is more than it has.
     Need,
+    /// Era and number of the last meeting that the owner came to.
+    Met = 2 * APART,
     /// Bytes of the text that speaks against going back alone.
-    Against,
+    Against = 3 * APART - 1,
 }
 
 /// A log in words of shared memory.
@@ -171,36 +182,45 @@ pub enum Word {
 pub struct Log<'a> {
     words: &'a [AtomicU64],
     n_pes: usize,
+    /// The first word of the records.
+    records: usize,
     /// Where it lies in the segment.
     base: usize,
 }
 
 /// Bytes that a record with so much payload takes.
+#[inline]
 pub fn bytes_for(payload: usize) -> usize {
     (HEAD * 8).saturating_add(payload).next_multiple_of(ALIGN)
 }
 
 impl<'a> Log<'a> {
     /// The log in `words`, which lie at `base` in the segment of a job of `n_pes` PEs.
+    #[inline]
     pub fn of(words: &'a [AtomicU64], n_pes: usize, base: usize) -> Log<'a> {
-        Log { words, n_pes, base }
+        let records = ((WORDS + n_pes) * 8).next_multiple_of(PAGE) / 8;
+        Log { words, n_pes, records, base }
     }
 
     /// One of the words.
+    #[inline]
     pub fn word(&self, word: Word) -> &'a AtomicU64 {
         &self.words[word as usize]
     }
 
     /// Its value.
+    #[inline]
     pub fn get(&self, word: Word) -> u64 {
         self.word(word).load(Ordering::SeqCst)
     }
 
     /// Sets it.
+    #[inline]
     pub fn set(&self, word: Word, value: u64) {
         self.word(word).store(value, Ordering::SeqCst);
     }
 
+    #[inline]
     fn taken(&self, pe: Pe) -> &'a AtomicU64 {
         &self.words[WORDS..WORDS + self.n_pes][pe.at()]
     }
@@ -213,20 +233,16 @@ impl<'a> Log<'a> {
 
     /// How many bytes the owner has taken over of the log of PE `pe`, of that interval: the log of
     /// that PE may be of a later one already.
+    #[inline]
     pub fn has_taken(&self, pe: Pe, interval: u64) -> u64 {
         let word = self.taken(pe).load(Ordering::SeqCst);
         let bytes = word & !(u64::MAX << BYTES_BITS);
         if word - bytes == mark(interval) { bytes } else { 0 }
     }
 
-    /// The first word of the records.
-    fn records(&self) -> usize {
-        ((WORDS + self.n_pes) * 8).next_multiple_of(PAGE) / 8
-    }
-
     /// Bytes of records that there is room for.
     pub fn room(&self) -> usize {
-        (self.words.len() - self.records()) * 8
+        (self.words.len() - self.records) * 8
     }
 
     /// What speaks against going back alone; empty: nothing.
@@ -264,18 +280,20 @@ impl<'a> Log<'a> {
     }
 
     /// Where the payload of a record is to be written that begins at `from`, in the segment.
+    #[inline]
     pub fn payload(&self, from: usize) -> usize {
-        self.base + (self.records() + HEAD) * 8 + from
+        self.base + (self.records + HEAD) * 8 + from
     }
 
     /// Writes the head of the record at the tail, whose payload is written, and shows it.
+    #[inline]
     pub fn append(&self, from: usize, record: &Record) {
-        let at = self.records() + from / 8;
+        let at = self.records + from / 8;
         let head = record.kind as u64 | u64::from(record.target) << 8 | u64::from(record.len) << 32;
         let (bytes, step) = record.block;
         let words = [
             head,
-            u64::from(record.crc) << 32 | Carried::Begun as u64,
+            u64::from(record.checksum) << 32 | Carried::Begun as u64,
             record.time,
             record.at,
             u64::from(bytes),
@@ -286,17 +304,19 @@ impl<'a> Log<'a> {
         for (word, value) in self.words[at..at + HEAD].iter().zip(words) {
             word.store(value, Ordering::Relaxed);
         }
-        // Who sees the tail sees the record.
-        self.set(Word::Tail, (from + bytes_for(record.len as usize)) as u64);
+        // Who sees the tail sees the record. The owner fences before it looks at anybody's stage.
+        let tail = (from + bytes_for(record.len as usize)) as u64;
+        self.word(Word::Tail).store(tail, Ordering::Release);
     }
 
     /// The record at `from`; None at the end, or if it is none.
+    #[inline]
     pub fn read(&self, from: usize) -> Option<Located> {
         let tail = self.get(Word::Tail) as usize;
         if from.checked_add(HEAD * 8)? > tail.min(self.room()) {
             return None;
         }
-        let at = self.records() + from / 8;
+        let at = self.records + from / 8;
         let word = |index: usize| self.words[at + index].load(Ordering::Relaxed);
         let record = Record {
             kind: Kind::of(word(0) & 0xff)?,
@@ -305,7 +325,7 @@ impl<'a> Log<'a> {
             at: word(3),
             block: (word(4) as u32, word(5)),
             len: (word(0) >> 32) as u32,
-            crc: (word(1) >> 32) as u32,
+            checksum: (word(1) >> 32) as u32,
             digest: word(6),
         };
         let next = from + bytes_for(record.len as usize);
@@ -313,8 +333,9 @@ impl<'a> Log<'a> {
     }
 
     /// How far the operation of the record at `from` is.
+    #[inline]
     pub fn state(&self, from: usize) -> Carried {
-        match self.words[self.records() + from / 8 + 1].load(Ordering::SeqCst) & 0xff {
+        match self.words[self.records + from / 8 + 1].load(Ordering::SeqCst) & 0xff {
             1 => Carried::Done,
             2 => Carried::Logged,
             3 => Carried::Underway,
@@ -323,14 +344,16 @@ impl<'a> Log<'a> {
     }
 
     /// The operation of the record at `from` is so far.
+    #[inline]
     pub fn set_state(&self, from: usize, state: Carried) {
-        let word = &self.words[self.records() + from / 8 + 1];
-        let crc = word.load(Ordering::Relaxed) & !0xff;
-        word.store(crc | state as u64, Ordering::Release);
+        let word = &self.words[self.records + from / 8 + 1];
+        let checksum = word.load(Ordering::Relaxed) & !0xff;
+        word.store(checksum | state as u64, Ordering::Release);
     }
 
+    #[inline]
     fn payload_word(&self, from: usize, nth: usize) -> &'a AtomicU64 {
-        &self.words[self.records() + from / 8 + HEAD + nth]
+        &self.words[self.records + from / 8 + HEAD + nth]
     }
 
     /// What the atomic operation of the record at `from` brings.
@@ -345,6 +368,7 @@ impl<'a> Log<'a> {
     }
 
     /// The atomic operation of the record at `from` is done, and found this.
+    #[inline]
     pub fn set_found(&self, from: usize, found: AtomicOutcome) {
         for (nth, value) in [found.old, found.seen].into_iter().enumerate() {
             self.payload_word(from, BROUGHT + nth).store(value, Ordering::Relaxed);
@@ -352,16 +376,19 @@ impl<'a> Log<'a> {
         self.set_state(from, Carried::Done);
     }
 
+    #[inline]
     fn last_of_head(&self, from: usize) -> &'a AtomicU64 {
-        &self.words[self.records() + from / 8 + HEAD - 1]
+        &self.words[self.records + from / 8 + HEAD - 1]
     }
 
     /// How often the answer of the record at `from` was given again, without another call between.
+    #[inline]
     pub fn repeats(&self, from: usize) -> u64 {
         self.last_of_head(from).load(Ordering::SeqCst)
     }
 
     /// It was given once more.
+    #[inline]
     pub fn repeat(&self, from: usize) {
         self.last_of_head(from).store(self.repeats(from) + 1, Ordering::SeqCst);
     }
@@ -390,108 +417,11 @@ impl<'a> Log<'a> {
     }
 
     /// True if the process of that incarnation is at `stage`.
+    #[inline]
     pub fn is_at(&self, incarnation: u32, stage: Stage) -> bool {
         self.get(Word::Stage) == u64::from(incarnation) << 2 | stage as u64
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record(kind: Kind, len: u32) -> Record {
-        let (target, time, at, block) = (3, 77, 4096, (8, 24));
-        Record { kind, target, time, at, block, len, crc: 0xdead_beef, digest: 5 }
-    }
-
-    fn words(n: usize) -> Vec<AtomicU64> {
-        (0..n).map(|_| AtomicU64::new(0)).collect()
-    }
-
-    #[test]
-    fn records_are_read_as_they_were_written() {
-        let words = words(4096);
-        let log = Log::of(&words, 4, 1 << 20);
-        log.clear((1, 2), 9);
-        assert_eq!(log.read(0), None);
-        let mut ends = vec![0];
-        for len in [0, 1, 16, 17, 100] {
-            let from = *ends.last().unwrap();
-            log.append(from, &record(Kind::Put, len));
-            let found = log.read(from).unwrap();
-            assert_eq!(found.record, record(Kind::Put, len));
-            assert_eq!(
-                (found.next, found.payload),
-                (from + bytes_for(len as usize), log.payload(from))
-            );
-            ends.push(found.next);
-        }
-        assert_eq!(log.read(*ends.last().unwrap()), None);
-        log.set_state(0, Carried::Logged);
-        assert_eq!((log.state(0), log.state(ends[1])), (Carried::Logged, Carried::Begun));
-        assert_eq!(log.read(0).unwrap().record.crc, 0xdead_beef);
-        log.clear((1, 3), 9);
-        assert_eq!(log.read(0), None);
-    }
-
-    #[test]
-    fn what_an_atomic_operation_found_comes_later() {
-        let words = words(4096);
-        let log = Log::of(&words, 2, 0);
-        log.clear((1, 0), 0);
-        log.append(0, &record(Kind::Atomic, 32));
-        log.append(bytes_for(32), &record(Kind::Answer, 8));
-        log.set_state(0, Carried::Underway);
-        assert_eq!(log.state(0), Carried::Underway);
-        log.set_found(0, AtomicOutcome { old: 9, seen: 78 });
-        assert_eq!(
-            (log.state(0), log.found(0)),
-            (Carried::Done, AtomicOutcome { old: 9, seen: 78 })
-        );
-        assert_eq!((log.brought(0), log.read(0).unwrap().record.crc), ([0, 0], 0xdead_beef));
-        log.repeat(bytes_for(32));
-        log.repeat(bytes_for(32));
-        assert_eq!(log.repeats(bytes_for(32)), 2);
-    }
-
-    #[test]
-    fn meetings_follow_each_other() {
-        let words = words(4096);
-        let log = Log::of(&words, 2, 0);
-        log.clear((1, 0), 0);
-        let (mut last, mut from, mut made) = (None, 0, Vec::new());
-        for kind in [Kind::Put, Kind::Meeting, Kind::Get, Kind::Wait, Kind::Meeting, Kind::Meeting]
-        {
-            log.append(from, &record(kind, 8));
-            if kind == Kind::Meeting {
-                log.link(last, from);
-                last = Some(from);
-                made.push(from);
-            }
-            from += bytes_for(8);
-        }
-        let mut seen = None;
-        for expected in made {
-            let found = log.meeting(seen).unwrap();
-            assert_eq!((found.from, found.record.kind), (expected, Kind::Meeting));
-            seen = Some(found.from);
-        }
-        assert_eq!(log.meeting(seen), None);
-    }
-
-    #[test]
-    fn what_speaks_against_it_is_text() {
-        let words = words(2048);
-        let log = Log::of(&words, 2, 0);
-        assert_eq!(log.against(), "");
-        for text in ["it called shmem_ptr, which is not logged", "x", ""] {
-            log.set_against(text);
-            assert_eq!(log.against(), text);
-        }
-        log.clear((1, 7), 0);
-        log.take(Pe(1), 4096);
-        assert_eq!([7, 8].map(|interval| log.has_taken(Pe(1), interval)), [4096, 0]);
-        log.set_stage(3, Stage::Draining);
-        assert!(log.is_at(3, Stage::Draining) && !log.is_at(2, Stage::Draining));
-    }
-}
+mod tests;

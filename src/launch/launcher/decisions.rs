@@ -164,7 +164,10 @@ impl Launcher {
     /// has to know would be waited for without end.
     fn say_to(&mut self, node: u32, say_it: impl FnOnce(&mut Link) -> Result<(), ChannelError>) {
         let Some(entry) = self.nodes.get_mut(&node) else { return };
-        match entry.link.as_mut().map(say_it) {
+        let said = entry.link.as_mut().map(say_it);
+        let interest = entry.link.as_ref().map(Link::interest);
+        interest.into_iter().for_each(|interest| self.waiting.sent(node, interest));
+        match said {
             None | Some(Ok(()) | Err(ChannelError::Closed)) => {}
             Some(Err(error)) => {
                 self.telling.say_verdict(&format!("{}: {error}", entry.name));

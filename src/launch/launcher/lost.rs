@@ -47,6 +47,7 @@ impl Launcher {
 
     /// Goes on with a lost node, as far as that is possible without waiting.
     pub(super) fn see_off(&mut self, node: u32) {
+        self.waiting.renew();
         let Some(&Leaving { without_agent, heard, .. }) = self.leaving.get(&node) else { return };
         let patience = if breaks(Mutant::LoopWaits) { 5_000 } else { 0 };
         if !without_agent {

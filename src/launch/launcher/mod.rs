@@ -23,7 +23,6 @@ use raidshmem_core::settings::Fabric;
 use raidshmem_core::stall::Stalls;
 use raidshmem_sys::process::{self, Process};
 use raidshmem_sys::socket::ChannelError;
-use rustix::event::{PollFd, PollFlags, poll};
 use tracing::info;
 
 use super::cli::ready::Ready;
@@ -31,7 +30,6 @@ use super::handshake::ALL_DEAD;
 use super::heartbeats::Heartbeats;
 use super::lines::{Writer, show};
 use super::worker::Worker;
-use crate::control::link::timespec;
 use crate::trace;
 use raidshmem_report::event::What;
 use raidshmem_sys::memory::Part;
@@ -51,6 +49,7 @@ mod dumps;
 mod ending;
 mod error;
 mod gather;
+mod happening;
 mod input;
 mod job;
 mod leaving;
@@ -66,11 +65,13 @@ mod standing;
 mod status;
 mod storing;
 mod telling;
+mod waiting;
 
 use detection::Detection;
 use dumps::Dumps;
 pub use error::LaunchError;
 use gather::Node;
+use happening::{Happening, Waiting};
 use job::{configure, heartbeat_settings, job_id, job_of, record_of, title};
 use leaving::{Leaving, WorkerDone};
 use listener::Listener;
@@ -86,7 +87,9 @@ struct Launcher {
     nodes: BTreeMap<u32, Node>,
     /// The nodes that are lost, until nothing runs there any more.
     leaving: BTreeMap<u32, Leaving>,
-    /// Does what this loop must not wait for.
+    /// What this loop waits for.
+    waiting: Waiting,
+    /// Does what it must not wait for.
     worker: Worker<WorkerDone>,
     /// Where other hosts' agents connected; it rejects everybody else now.
     listener: Option<Listener>,
@@ -154,6 +157,7 @@ pub fn run(mut ready: Ready) -> Result<i32, LaunchError> {
         machine,
         nodes,
         leaving: BTreeMap::new(),
+        waiting: Waiting::default(),
         worker: Worker::new().map_err(system("thread for long work"))?,
         listener,
         files: BTreeMap::new(),
@@ -200,14 +204,6 @@ fn listen_to_heartbeats(listener: &Listener) -> Result<((Secret, u16), Heartbeat
     Ok(((key, port), heartbeats))
 }
 
-enum Source {
-    Channel(u32),
-    End(u32),
-    Word(u32),
-    Worker,
-    Other,
-}
-
 impl Launcher {
     fn serve(&mut self) -> i32 {
         loop {
@@ -217,11 +213,11 @@ impl Launcher {
             self.pass_on_signals();
             for source in self.wait() {
                 match source {
-                    Source::Channel(node) => self.listen(node),
-                    Source::End(node) => self.starter_ended(node),
-                    Source::Word(node) => self.supervisor_spoke(node),
-                    Source::Worker => self.hear_worker(),
-                    Source::Other => {}
+                    Happening::Channel(node) => self.listen(node),
+                    Happening::End(node) => self.starter_ended(node),
+                    Happening::Word(node) => self.supervisor_spoke(node),
+                    Happening::Worker => self.hear_worker(),
+                    Happening::Nodes | Happening::Other => {}
                 }
                 if self.result.is_some() {
                     break; // the job is over, and what comes is of no use
@@ -253,48 +249,6 @@ impl Launcher {
                 }
             }
         }
-    }
-
-    fn wait(&self) -> Vec<Source> {
-        let (mut fds, mut sources) = (Vec::new(), Vec::new());
-        for (&node, entry) in &self.nodes {
-            if let Some(link) = &entry.link {
-                fds.push(PollFd::new(link, link.interest()));
-                sources.push(Source::Channel(node));
-            }
-            for process in self.awaited(node, entry) {
-                fds.push(PollFd::new(process, PollFlags::IN));
-                sources.push(Source::End(node));
-            }
-            if let Some(word) = entry.remote.as_ref().and_then(|remote| remote.word.as_ref()) {
-                fds.push(PollFd::new(word, PollFlags::IN));
-                sources.push(Source::Word(node));
-            }
-        }
-        fds.push(PollFd::new(&self.worker, PollFlags::IN));
-        sources.push(Source::Worker);
-        fds.extend(self.signals.fds());
-        fds.extend(self.detection.net.iter().map(|net| PollFd::new(net, PollFlags::IN)));
-        fds.extend(self.listener.iter().flat_map(Listener::fds));
-        fds.extend(self.dumps.fds());
-        let input = self.input.as_ref().and_then(input::Sent::fd);
-        fds.extend(input.map(|input| PollFd::new(input, PollFlags::IN)));
-        sources.resize_with(fds.len(), || Source::Other);
-        let now = Instant::now();
-        let verdict = self.machine.unrecoverable().then(|| self.last_words.unwrap_or(now));
-        let listener = self.listener.as_ref().and_then(Listener::deadline);
-        let left = |end: Instant| end.saturating_duration_since(now);
-        let (late, rests) = (self.late().map(left), self.rests.left(now));
-        let over = self.timeout.map(|limit| limit.saturating_sub(self.telling.now()));
-        let (verdict, listener) = (verdict.map(left), listener.map(left));
-        let dumps = self.dumps.deadline().map(left);
-        let view = self.view.map(left);
-        let limits = [verdict, listener, late, self.detection.left(), rests, over, dumps, view];
-        // A nanosecond later, so that what is waited for is over then.
-        let limit = limits.into_iter().flatten().min().map(|left| left + Duration::from_nanos(1));
-        let _ = poll(&mut fds, limit.map(timespec).as_ref());
-        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        sources.into_iter().zip(ready).filter_map(|(s, ready)| ready.then_some(s)).collect()
     }
 
     /// Sends what has come of the standard input to the node of PE 0.
@@ -442,6 +396,7 @@ impl Launcher {
         }
         let Some(entry) = self.nodes.get_mut(&node) else { return };
         entry.started_over = true;
+        self.waiting.renew();
         if entry.remote.is_none() || entry.process.reap() == Some(Ended::Exited(ALL_DEAD)) {
             return self.observed(node, Observation::Dead);
         }
@@ -463,8 +418,8 @@ impl Launcher {
                 Action::KillNode { node } => {
                     if let Some(entry) = self.nodes.get_mut(&node) {
                         entry.ordered = true;
-                        match (&entry.remote, &mut entry.link) {
-                            (Some(_), Some(link)) => drop(link.send(&Down::Die, &[])),
+                        match (&entry.remote, &entry.link) {
+                            (Some(_), Some(_)) => self.send(node, &Down::Die, &[]),
                             _ => entry.process.kill(),
                         }
                     }

@@ -78,6 +78,10 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
             time(*took)
         ),
         What::Memory { pe, bytes: own } => format!("PE {pe}: {} of memory", bytes(*own)),
+        What::Logged { pe, bytes: own, records } => format!(
+            "PE {pe}: at most {} in {records} records of its log between two checkpoints",
+            bytes(*own)
+        ),
         What::Damaged { pe, checkpoint, part, from } => {
             let found = format!("PE {pe}: damage in its {part} of checkpoint {checkpoint}");
             match from.as_deref() {

@@ -69,8 +69,18 @@ pub fn put_blocks(call: &'static str, range: SegmentRange, source: In<u8>, by: S
 
 /// Copies to a buffer of `bytes`, which the range holds too.
 pub fn get(call: &'static str, range: SegmentRange, dest: Out<u8>, bytes: usize) {
+    let read = || {
+        // SAFETY: `range` holds `bytes` bytes of a mapped segment; the caller owes room for as
+        // many, which nobody else touches.
+        unsafe {
+            copy(range.at(), dest.0, bytes);
+            std::slice::from_raw_parts(dest.0, bytes)
+        }
+    };
+    let place = place_of(&range, (bytes, bytes));
     let by = Strides { blocks: 1, block_bytes: bytes, dest_bytes: bytes, source_bytes: bytes };
-    get_blocks(call, range, dest, by);
+    let instead = range.world.get_logged(Call { name: call, with: bytes as u64 }, place, read);
+    instead.into_iter().for_each(|bytes| fill_blocks(dest, by, bytes));
 }
 
 /// Copies blocks to a caller's buffer; `range` holds their extent.
@@ -83,12 +93,21 @@ pub fn get_blocks(call: &'static str, range: SegmentRange, dest: Out<u8>, by: St
             // SAFETY: inside the extent that `range` was checked for.
             unsafe { copy(from, to.as_mut_ptr(), by.block_bytes) };
         }
+        fill_blocks(dest, by, &packed);
         packed
     };
     let place = place_of(&range, (by.block_bytes, by.source_bytes));
-    let got = range.world.get_logged(Call { name: call, with: all as u64 }, place, read);
-    let got = got.filter(|got| got.len() == all).unwrap_or_else(|| vec![0; all]);
-    for (block, from) in got.chunks_exact(by.block_bytes).enumerate() {
+    let instead = range.world.get_logged(Call { name: call, with: all as u64 }, place, read);
+    instead.into_iter().for_each(|bytes| fill_blocks(dest, by, bytes));
+}
+
+/// Copies packed bytes to the blocks of a caller's buffer; zeroes, if those are others than it has
+/// room for.
+fn fill_blocks(dest: Out<u8>, by: Strides, packed: &[u8]) {
+    let all = by.blocks * by.block_bytes;
+    let zeroes = if packed.len() == all { Vec::new() } else { vec![0; all] };
+    let packed = if packed.len() == all { packed } else { &zeroes };
+    for (block, from) in packed.chunks_exact(by.block_bytes).enumerate() {
         let to = dest.0.wrapping_add(block * by.dest_bytes);
         // SAFETY: the caller owes every block of the shape.
         unsafe { copy(from.as_ptr(), to, by.block_bytes) };
@@ -161,13 +180,13 @@ pub fn look(call: &'static str, word: &Word) -> u64 {
 
 /// Whether a test of own words, which is made again and again, says yes.
 pub fn tells(call: &'static str, with: u64, look: impl FnOnce() -> bool) -> bool {
-    let look = || vec![u8::from(look())];
+    let look = || [u8::from(look())];
     pgas::world().answer_logged(Call { name: call, with }, look) == [1]
 }
 
 /// What a call finds in a set of own words: their indices.
 pub fn indices(call: &'static str, with: u64, find: impl FnOnce() -> Vec<usize>) -> Vec<usize> {
-    let look = || find().iter().flat_map(|index| index.to_ne_bytes()).collect();
+    let look = || -> Vec<u8> { find().iter().flat_map(|index| index.to_ne_bytes()).collect() };
     let bytes = pgas::world().answer_logged(Call { name: call, with }, look);
     let words = bytes.chunks_exact(size_of::<usize>());
     words.map(|word| usize::from_ne_bytes(word.try_into().unwrap_or_default())).collect()

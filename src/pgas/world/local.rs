@@ -43,25 +43,65 @@ pub struct Replay {
     pub took: Duration,
 }
 
-/// The own log.
+/// A number of the one thread at a time that calls the library: read and written without a lock.
+/// Relaxed: where several call at the same time nothing is logged.
+#[derive(Debug, Default)]
+pub struct OwnNumber(AtomicU64);
+
+impl OwnNumber {
+    /// What it is.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// It is this from now on.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+/// How far the own log is: what each call that is logged needs.
+#[derive(Debug, Default)]
+pub struct Pen {
+    /// Where the next record goes, and how many there are.
+    pub tail: OwnNumber,
+    pub records: OwnNumber,
+    /// The time of the last one.
+    pub time: OwnNumber,
+    /// Bytes that the records of this interval need.
+    pub need: OwnNumber,
+    /// Where the last record begins, plus one, if it is of an answer.
+    pub answer: OwnNumber,
+    /// There are no records any more in this interval.
+    pub bare: AtomicBool,
+}
+
+impl Pen {
+    /// True if there are no records any more in this interval.
+    #[inline]
+    pub fn is_bare(&self) -> bool {
+        self.bare.load(Ordering::Relaxed)
+    }
+
+    /// An interval begins; times go on.
+    pub fn begin(&self, is_bare: bool) {
+        for number in [&self.tail, &self.records, &self.need, &self.answer] {
+            number.set(0);
+        }
+        self.bare.store(is_bare, Ordering::Relaxed);
+    }
+}
+
+/// What meetings and a replay need of logs.
 #[derive(Debug, Default)]
 pub struct Book {
-    /// Where the next record goes, and how many there are.
-    pub tail: usize,
-    pub records: u64,
-    /// The time of the last one.
-    pub time: u64,
     /// The last meeting that this PE came to, and its record.
     pub met: u64,
     pub last: Option<usize>,
     /// The last meeting of each PE that was read.
     pub seen: Vec<Option<usize>>,
-    /// There are no records any more in this interval.
-    pub bare: bool,
-    /// Bytes that the records of this interval need.
-    pub need: u64,
-    /// The last record is of an answer.
-    pub answered: bool,
     pub replay: Replay,
 }
 
@@ -74,9 +114,12 @@ pub struct Local {
     /// Most bytes of records, and how many there have been so far.
     pub(in crate::pgas) limit: AtomicU64,
     pub(in crate::pgas) touched: AtomicU64,
+    /// How many records those were.
+    pub(in crate::pgas) most: AtomicU64,
     pub(in crate::pgas) era: AtomicU64,
     /// The place of the checkpoint call that was made last.
     pub(in crate::pgas) site: AtomicU64,
+    pub(in crate::pgas) pen: Pen,
     pub(in crate::pgas) book: Mutex<Book>,
     /// It was said that the log is full, and how much would have been enough.
     pub(in crate::pgas) said_full: AtomicBool,
@@ -94,8 +137,10 @@ impl Local {
             way: AtomicU8::new(CallWay::Plain as u8),
             limit: AtomicU64::new(0),
             touched: AtomicU64::new(0),
+            most: AtomicU64::new(0),
             era: AtomicU64::new(0),
             site: AtomicU64::new(0),
+            pen: Pen::default(),
             book: Mutex::new(book),
             said_full: AtomicBool::new(false),
             said_need: AtomicBool::new(false),

@@ -21,6 +21,7 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_core::store::coverage::Coverage;
 
 use raidshmem_segment::Segment;
+use raidshmem_segment::log::Word;
 use raidshmem_segment::statics::Statics;
 use raidshmem_sys::lock;
 use raidshmem_sys::memory::Part;
@@ -213,6 +214,14 @@ impl Segments {
     pub(crate) fn absent(&self, coverage: &Coverage) -> u64 {
         let pieces = coverage.pieces(0..coverage.len());
         pieces.map(|piece| self.part.absent(piece.at, piece.len)).sum()
+    }
+
+    /// True if PE `pe`, another one, may be in the midst of an operation on this one, as its log
+    /// says.
+    pub(crate) fn is_in_flight(&self, pe: Pe) -> bool {
+        let to = u64::from(self.me.0) + 1;
+        let near = self.near(pe).filter(|_| pe != self.me);
+        near.is_some_and(|near| near.log(self.n_pes()).get(Word::Flight) == to)
     }
 
     /// Wakes PE `pe` if it is mapped here and sleeps until a put brings what it waits for. Called

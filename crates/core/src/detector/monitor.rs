@@ -226,7 +226,6 @@ impl Monitor {
         if gap > self.timing.away() {
             self.heard += gap;
             self.asked.values_mut().for_each(|until| *until += gap);
-            self.children.values_mut().for_each(|child| child.heard = (child.heard + gap).min(now));
         }
         let mut acts = self.pings(now);
         if let Some(node) = self.successor
@@ -242,15 +241,19 @@ impl Monitor {
             self.asked.remove(&node);
             acts.push(MonitorAction::Opinion { node, alive: false });
         }
-        let silent = |child: &Child| now.saturating_sub(child.heard) >= self.timing.doubt();
-        let lost: Vec<u32> = self
-            .children
-            .iter()
-            .filter(|(_, child)| silent(child))
-            .map(|(&node, _)| node)
-            .collect();
-        acts.extend(lost.into_iter().filter_map(|node| self.give_up(now, node)));
+        acts.extend(self.give_up_silent(now, gap));
         acts
+    }
+
+    /// Gives up children that are silent. After a time away what they sent is still to be heard,
+    /// but who is always so slow must not hold up their loss.
+    fn give_up_silent(&mut self, now: MachineTime, gap: Duration) -> Vec<MonitorAction> {
+        let away = gap > self.timing.away();
+        let limit = if away { self.timing.limit } else { self.timing.doubt() };
+        let silent = |child: &Child| now.saturating_sub(child.heard) >= limit;
+        let silent = self.children.iter().filter(|(_, child)| silent(child));
+        let silent: Vec<u32> = silent.map(|(&node, _)| node).collect();
+        silent.into_iter().filter_map(|node| self.give_up(now, node)).collect()
     }
 
     /// The heartbeats that are due: to the parent and the successor, to whom was asked about, and

@@ -14,7 +14,8 @@
 
 #![allow(missing_docs)] // the sentence of each variant speaks of its fields
 
-/// When an entry was appended, or an event seen: drawn from a clock that all PEs share.
+/// When an entry was appended, or an event seen. An event has the time of a clock that all PEs
+/// share; an entry or an arrival comes one after what its PE knows, which may be long before now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 

@@ -92,7 +92,13 @@ impl fmt::Display for Report<'_> {
                 }
                 let seconds = best.interval.round().clamp(1.0, 86_400.0);
                 writeln!(f, " SHMEM_FT_INTERVAL={seconds}")?;
-                writeln!(f, "a checkpoint pays every {}", time(best.interval))
+                writeln!(f, "a checkpoint pays every {}", time(best.interval))?;
+                writeln!(
+                    f,
+                    "SHMEM_FT_ROLLBACK=local takes up to {:.2} GiB more in each PE for its log, or \
+                     SHMEM_FT_LOG_LIMIT",
+                    site.live / 4.0 / GIB
+                )
             }
         }
     }

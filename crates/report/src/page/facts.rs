@@ -136,7 +136,7 @@ fn at_end(pes: &[AtEnd]) -> Markup {
                     table {
                         tr {
                             th { "PE" } th { "memory" } th { "looked over" } th { "damaged" }
-                            th { "repaired" }
+                            th { "repaired" } th { "longest log" } th { "records" }
                         }
                         @for end in pes.iter().take(ROWS) {
                             tr {
@@ -146,6 +146,8 @@ fn at_end(pes: &[AtEnd]) -> Markup {
                                 @let (_, damaged, repaired) = end.scrubbed.unwrap_or_default();
                                 td.number { (damaged) }
                                 td.number { (repaired) }
+                                td.number { (optional(end.logged.map(|(bytes, _)| bytes))) }
+                                td.number { (end.logged.map_or(0, |(_, records)| records)) }
                             }
                         }
                     }

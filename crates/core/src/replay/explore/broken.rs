@@ -30,6 +30,10 @@ pub(super) enum Broken {
     FailedApplied,
     /// The time of a wait is drawn before its last look.
     TimeBeforeLook,
+    /// A PE draws the time of what it learns without the clock.
+    ClockIgnored,
+    /// A PE does not take over the times of a meeting.
+    MeetingTimesIgnored,
     /// A get is carried out again.
     ReadAgain,
     /// What the predecessor learned is not taken over.

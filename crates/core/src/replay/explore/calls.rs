@@ -13,7 +13,7 @@ impl Model {
             if self.breaks(Broken::LoggedAfter) {
                 return self.writes_before_logging(s, me, to, effect);
             }
-            let (time, index) = (s.now(), s.pes[me].chains[to].len());
+            let (time, index) = (s.next(me), s.pes[me].chains[to].len());
             let mut entry = LogEntry::new(time, effect);
             if self.breaks(Broken::DoneBefore) {
                 let old = match entry.effect {
@@ -35,7 +35,7 @@ impl Model {
                 s.pes[me].at = At::Reads { from, on };
             }
             Op::Wait { .. } if self.breaks(Broken::TimeBeforeLook) => {
-                let time = s.now();
+                let time = s.learns(me);
                 s.pes[me].at = At::Drew { time };
             }
             Op::Wait { .. } | Op::Test { .. } => return self.sees(s, me, op, None),
@@ -75,7 +75,10 @@ impl Model {
         if asked == Asked::Wait && !satisfied {
             return false;
         }
-        let until = drawn.unwrap_or_else(|| s.now());
+        let until = match self.breaks(Broken::ClockIgnored) {
+            true => s.next(me),
+            false => drawn.unwrap_or_else(|| s.learns(me)),
+        };
         let outcome = u64::from(satisfied);
         s.pes[me].events.push(Event { asked, outcome, until });
         s.returns(me, op, outcome);
@@ -132,7 +135,7 @@ impl Model {
                 s.pes[me].at = At::Writes { to, index, on, half: false };
             }
             Delivery::TakenOver { old } => {
-                s.pes[me].chains[to][index].seen = s.now();
+                s.pes[me].chains[to][index].seen = s.learns(me);
                 s.returns(me, op, old);
             }
             Delivery::Log if !fetches => {

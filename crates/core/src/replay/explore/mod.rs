@@ -155,6 +155,8 @@ fn caught() -> Vec<(Broken, Program, u8)> {
         (Broken::PendingIgnored, p::adds_and_swaps(), 1),
         (Broken::FailedApplied, p::failed_swap(), 1),
         (Broken::TimeBeforeLook, p::signalled(), 1),
+        (Broken::ClockIgnored, p::two_origins_apart(), 1),
+        (Broken::MeetingTimesIgnored, p::met_between(), 1),
         (Broken::ReadAgain, p::read_once(), 1),
         (Broken::EventsLost, p::tested(), 1),
         (Broken::MeetingBringsNothing, p::used_up(), 1),

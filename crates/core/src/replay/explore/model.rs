@@ -92,6 +92,8 @@ pub(super) struct PeState {
     pub call: usize,
     pub at: At,
     pub registers: [u64; 2],
+    /// Its last time.
+    pub time: Time,
     /// By incarnation: memory, and what it shows to origins.
     pub memories: Vec<Words>,
     pub stages: Vec<Stage>,
@@ -141,8 +143,18 @@ impl Display for Model {
 }
 
 impl JobState {
-    pub(super) fn now(&mut self) -> Time {
+    /// The time of what teaches a PE nothing: the next one of its own, which is behind the clock.
+    pub(super) fn next(&mut self, me: usize) -> Time {
         self.time += 1;
+        let time = &mut self.pes[me].time;
+        time.0 += 1;
+        *time
+    }
+
+    /// The time of what a PE learns, by the clock: it may know everything with a smaller one.
+    pub(super) fn learns(&mut self, me: usize) -> Time {
+        self.time += 1;
+        self.pes[me].time = Time(self.time);
         Time(self.time)
     }
 
@@ -181,7 +193,7 @@ impl JobState {
 
     /// A PE comes to a meeting, which has this number.
     pub(super) fn arrives(&mut self, me: usize, what: Came) -> usize {
-        let time = self.now();
+        let time = self.next(me);
         self.pes[me].meetings.push(Arrival { time, what });
         self.pes[me].met + self.pes[me].meetings.len() - 1
     }
@@ -214,6 +226,7 @@ impl Model {
             call: 0,
             at: At::Ready,
             registers: [0; 2],
+            time: Time(0),
             memories: vec![[0; WORDS]],
             stages: vec![Stage::Direct],
             shown: vec![0; n_pes],
@@ -282,7 +295,8 @@ impl Model {
             At::Waits { to, index } => Ok(self.looks(s, me, op, (to, index), false)),
             At::Writes { to, index, on, half } => Ok(self.writes(s, me, (to, index), on, half)),
             At::Wrote { to, index, old } => {
-                let seen = s.now();
+                let fetches = matches!(op, Op::Atomic { into: Some(_), .. });
+                let seen = if fetches { s.learns(me) } else { Time(0) };
                 let entry = &mut s.pes[me].chains[to][index];
                 (entry.progress, entry.seen) = (EntryProgress::Done { old }, seen);
                 s.returns(me, op, old);
@@ -299,7 +313,7 @@ impl Model {
             At::Meets { number } => self.leaves(s, me, op, number),
             At::Query { .. } | At::Copied | At::Closes { .. } => self.checkpoints(s, me),
             At::LogsLate { to, effect, old } => {
-                let time = s.now();
+                let time = s.next(me);
                 let progress = EntryProgress::Done { old };
                 let entry = LogEntry { time, effect, progress, seen: time };
                 s.pes[me].chains[to].push(entry);

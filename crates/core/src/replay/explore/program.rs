@@ -165,12 +165,29 @@ pub(super) fn two_origins_turned() -> Program {
     Program { name: "two origins, turned", pes: vec![one, two, three], victims: vec![2] }
 }
 
-/// The same, and the third tells what it read, so that its log goes on behind the meeting.
+/// The same, and who writes first has made more calls: its time is later, if the other's is not by
+/// the clock.
+pub(super) fn two_origins_apart() -> Program {
+    let mut program = two_origins_turned();
+    program.pes[1].insert(0, put(0, 0, 7));
+    Program { name: "two origins, apart", ..program }
+}
+
+/// As before, and the third tells what it read, so that its log goes on behind the meeting.
 pub(super) fn two_origins_then_more() -> Program {
     let [one, two, _] = &two_origins_turned().pes[..] else { unreachable!("three PEs") };
     let three = vec![Barrier, load(0, 0), Op::Put { to: 0, at: 0, value: of(0, 3) }];
     let pes = vec![one.clone(), two.clone(), three];
     Program { name: "two origins, and more", pes, victims: vec![2] }
+}
+
+/// Two PEs write the same bytes of a third, one after the other by a meeting alone, and the first
+/// of them has learned something before.
+pub(super) fn met_between() -> Program {
+    let one = vec![Test { at: 1, least: 1, into: 0 }, put(2, 0, 1), Barrier, Barrier];
+    let two = vec![Barrier, put(2, 0, 2), Barrier];
+    let three = vec![Barrier, Barrier, load(0, 0)];
+    Program { name: "met between", pes: vec![one, two, three], victims: vec![2] }
 }
 
 /// All swap with a word of one of them.
@@ -283,6 +300,8 @@ pub(super) fn all() -> Vec<Program> {
         two_origins(),
         two_origins_turned(),
         two_origins_then_more(),
+        two_origins_apart(),
+        met_between(),
         swaps(),
         adds_and_swaps(),
         failed_swap(),

@@ -57,7 +57,7 @@ impl Model {
             false => pe.memories.push(memory),
         }
         pe.stages.push(Stage::Replaying);
-        pe.registers = [0; 2];
+        (pe.registers, pe.time) = ([0; 2], Time(0));
         (pe.owes, pe.took_over) = (false, false);
         pe.shown[me] = pe.memories.len() - 1;
         if self.breaks(Broken::EventsLost) {
@@ -298,12 +298,14 @@ impl Model {
         if !s.all_met(number) {
             return if replays { Err(format!("PE {me} left a meeting alone")) } else { Ok(false) };
         }
-        if replays && !self.breaks(Broken::MeetingBringsNothing) {
-            let time = |pe: &PeState| pe.meetings.get(number - pe.met).map(|arrival| arrival.time);
-            let until = s.pes.iter().filter_map(time).max();
-            if !self.apply(s, me, until.unwrap_or_default()) {
-                return Ok(false);
-            }
+        let time = |pe: &PeState| pe.meetings.get(number - pe.met).map(|arrival| arrival.time);
+        let until = s.pes.iter().filter_map(time).max().unwrap_or_default();
+        let applies = replays && !self.breaks(Broken::MeetingBringsNothing);
+        if applies && !self.apply(s, me, until) {
+            return Ok(false);
+        }
+        if !self.breaks(Broken::MeetingTimesIgnored) {
+            s.pes[me].time = s.pes[me].time.max(until);
         }
         if let Some((at, value)) = self.result(s, op, number, replays) {
             s.memory(me)[at] = value;
@@ -393,6 +395,7 @@ impl Model {
     }
 
     pub(super) fn goes_live(&self, s: &mut JobState, me: usize) {
+        s.learns(me);
         let pe = &mut s.pes[me];
         *pe.stages.last_mut().expect("there is the first") = Stage::Direct;
         (pe.replay, pe.took_over) = (None, false);

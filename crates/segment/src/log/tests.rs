@@ -1,0 +1,95 @@
+//! The log of a PE, read as it was written.
+
+use super::*;
+
+fn record(kind: Kind, len: u32) -> Record {
+    let (target, time, at, block) = (3, 77, 4096, (8, 24));
+    Record { kind, target, time, at, block, len, checksum: 0xdead_beef, digest: 5 }
+}
+
+fn words(n: usize) -> Vec<AtomicU64> {
+    (0..n).map(|_| AtomicU64::new(0)).collect()
+}
+
+#[test]
+fn records_are_read_as_they_were_written() {
+    let words = words(4096);
+    let log = Log::of(&words, 4, 1 << 20);
+    log.clear((1, 2), 9);
+    assert_eq!(log.read(0), None);
+    let mut ends = vec![0];
+    for len in [0, 1, 16, 17, 100] {
+        let from = *ends.last().unwrap();
+        log.append(from, &record(Kind::Put, len));
+        let found = log.read(from).unwrap();
+        assert_eq!(found.record, record(Kind::Put, len));
+        assert_eq!(
+            (found.next, found.payload),
+            (from + bytes_for(len as usize), log.payload(from))
+        );
+        ends.push(found.next);
+    }
+    assert_eq!(log.read(*ends.last().unwrap()), None);
+    log.set_state(0, Carried::Logged);
+    assert_eq!((log.state(0), log.state(ends[1])), (Carried::Logged, Carried::Begun));
+    assert_eq!(log.read(0).unwrap().record.checksum, 0xdead_beef);
+    log.clear((1, 3), 9);
+    assert_eq!(log.read(0), None);
+}
+
+#[test]
+fn what_an_atomic_operation_found_comes_later() {
+    let words = words(4096);
+    let log = Log::of(&words, 2, 0);
+    log.clear((1, 0), 0);
+    log.append(0, &record(Kind::Atomic, 32));
+    log.append(bytes_for(32), &record(Kind::Answer, 8));
+    log.set_state(0, Carried::Underway);
+    assert_eq!(log.state(0), Carried::Underway);
+    log.set_found(0, AtomicOutcome { old: 9, seen: 78 });
+    assert_eq!((log.state(0), log.found(0)), (Carried::Done, AtomicOutcome { old: 9, seen: 78 }));
+    assert_eq!((log.brought(0), log.read(0).unwrap().record.checksum), ([0, 0], 0xdead_beef));
+    log.repeat(bytes_for(32));
+    log.repeat(bytes_for(32));
+    assert_eq!(log.repeats(bytes_for(32)), 2);
+}
+
+#[test]
+fn meetings_follow_each_other() {
+    let words = words(4096);
+    let log = Log::of(&words, 2, 0);
+    log.clear((1, 0), 0);
+    let (mut last, mut from, mut made) = (None, 0, Vec::new());
+    for kind in [Kind::Put, Kind::Meeting, Kind::Get, Kind::Wait, Kind::Meeting, Kind::Meeting] {
+        log.append(from, &record(kind, 8));
+        if kind == Kind::Meeting {
+            log.link(last, from);
+            last = Some(from);
+            made.push(from);
+        }
+        from += bytes_for(8);
+    }
+    let mut seen = None;
+    for expected in made {
+        let found = log.meeting(seen).unwrap();
+        assert_eq!((found.from, found.record.kind), (expected, Kind::Meeting));
+        seen = Some(found.from);
+    }
+    assert_eq!(log.meeting(seen), None);
+}
+
+#[test]
+fn what_speaks_against_it_is_text() {
+    let words = words(2048);
+    let log = Log::of(&words, 2, 0);
+    assert_eq!(log.against(), "");
+    for text in ["it called shmem_ptr, which is not logged", "x", ""] {
+        log.set_against(text);
+        assert_eq!(log.against(), text);
+    }
+    log.clear((1, 7), 0);
+    log.take(Pe(1), 4096);
+    assert_eq!([7, 8].map(|interval| log.has_taken(Pe(1), interval)), [4096, 0]);
+    log.set_stage(3, Stage::Draining);
+    assert!(log.is_at(3, Stage::Draining) && !log.is_at(2, Stage::Draining));
+}
