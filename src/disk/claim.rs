@@ -46,10 +46,14 @@ impl Claims {
         let claims: Vec<(Pe, Claim)> = pes.iter().map(claim).collect::<Result<_, _>>()?;
         Ok(Claims { number, room, left: claims.into_iter() })
     }
+}
+
+impl Iterator for Claims {
+    type Item = (Pe, Claim);
 
     /// The next PE to be read. What the one before it had of the room, which is read, is for the
     /// others.
-    pub fn next(&mut self) -> Option<(Pe, Claim)> {
+    fn next(&mut self) -> Option<(Pe, Claim)> {
         let left = self.left.as_slice();
         let share = self.room / left.len().max(1);
         left.iter().for_each(|(_, claim)| claim.aside().allow(share));

@@ -167,12 +167,12 @@ fn go_on(order: &Order, stop: &AtomicU64) -> Result<(), Failure> {
 /// that PEs copied aside.
 fn read(
     order: &Order,
-    mut claims: Claims,
+    claims: Claims,
     pieces: SyncSender<Piece>,
     stop: &AtomicU64,
 ) -> Result<u64, Failure> {
     let mut aside = 0;
-    while let Some((pe, claim)) = claims.next() {
+    for (pe, claim) in claims {
         read_pe(order, pe, &claim, &pieces, stop)?;
         aside += (claim.aside().copied(order.number) * TILE) as u64;
     }
