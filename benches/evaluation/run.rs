@@ -13,8 +13,8 @@
 //! is counted by itself: the thesis had that memory from the start. The model's time of a run is
 //! that of one without protection, and T_ft. Deaths come at the entry of a checkpoint, so that a
 //! whole step is done again. The loop of the thesis takes a checkpoint right after a restart; it is
-//! part of the recovery. With local rollback the others wait in that checkpoint, so that one is none
-//! of `s`: while they do, the lost PE comes back and does its step again.
+//! part of the recovery. With local rollback the others wait in that checkpoint, so that one is
+//! none of `s`: while they do, the lost PE comes back and does its step again.
 
 #![forbid(unsafe_code)]
 

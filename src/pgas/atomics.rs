@@ -15,11 +15,12 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::replay::edges::Edge;
+use raidshmem_core::view::State as Life;
 use raidshmem_segment::log::{AtomicOutcome, Carried, Kind, Located, Record, Word};
 use raidshmem_segment::update::{Change, Update, WordAt};
 use raidshmem_sys::lock;
@@ -61,7 +62,7 @@ impl World {
         &self,
         call: AtomicCall,
         (pe, word): (Pe, WordAt),
-        carry_out: impl FnOnce() -> u64,
+        carry_out: impl Fn() -> u64,
     ) -> u64 {
         let (record, payload) = call.record(pe, word);
         if self.local.way() == CallWay::Replayed {
@@ -77,12 +78,24 @@ impl World {
         call: AtomicCall,
         pe: Pe,
         from: Option<usize>,
-        carry_out: impl FnOnce() -> u64,
+        carry_out: impl Fn() -> u64,
     ) -> u64 {
         let log = self.own_log();
         loop {
             match self.way_to(call.name, pe, from) {
-                Delivery::CarryOut => break,
+                Delivery::CarryOut => {
+                    from.into_iter().for_each(|from| log.set_state(from, Carried::Underway));
+                    let old = carry_out();
+                    fence(Ordering::Acquire); // found before the second look
+                    if !self.is_wiped(pe) {
+                        from.into_iter().for_each(|from| self.note_found(from, old, call.fetches));
+                        self.segments.ring(pe);
+                        log.word(Word::Flight).store(0, Ordering::Release);
+                        return old;
+                    }
+                    from.into_iter().for_each(|from| log.set_state(from, Carried::Begun));
+                    log.set(Word::Flight, 0);
+                }
                 Delivery::Leave if call.fetches && self.await_reached(call.name, pe) => {}
                 Delivery::TakenOver => {
                     let old = from.and_then(|from| self.taken_by(pe, from)).unwrap_or_default();
@@ -92,12 +105,13 @@ impl World {
                 Delivery::Leave | Delivery::Cut => return 0,
             }
         }
-        from.into_iter().for_each(|from| log.set_state(from, Carried::Underway));
-        let old = carry_out();
-        from.into_iter().for_each(|from| self.note_found(from, old, call.fetches));
-        self.segments.ring(pe);
-        log.word(Word::Flight).store(0, Ordering::Release);
-        old
+    }
+
+    /// True if the memory of PE `pe` that is mapped here is lost with its node: it may be wiped.
+    fn is_wiped(&self, pe: Pe) -> bool {
+        let member = self.members.member(pe);
+        let is_elsewhere = member.node != self.segments.node_of(pe);
+        pe != self.me() && (member.state == Life::NodeDead || is_elsewhere)
     }
 
     fn note_found(&self, from: usize, old: u64, fetches: bool) {
@@ -123,7 +137,7 @@ impl World {
         &self,
         call: AtomicCall,
         record: &Record,
-        carry_out: impl FnOnce() -> u64,
+        carry_out: impl Fn() -> u64,
     ) -> u64 {
         let Some(found) = self.next(record) else { return 0 };
         let (log, pe) = (self.own_log(), Pe(record.target));
@@ -132,6 +146,9 @@ impl World {
             // waits for a PE may be what that PE waits for.
             if pe == self.me() || call.fetches {
                 self.catch_up();
+            }
+            if self.local.way() == CallWay::Plain {
+                return 0; // all go back
             }
             let old = self.change_once(call, pe, Some(found.from), carry_out);
             self.catch_up();

@@ -19,9 +19,9 @@ use raidshmem_core::store::protection::{Protection, ProtectionError};
 use raidshmem_core::store::stamp::Stamp;
 use raidshmem_core::view::{Member, View};
 use raidshmem_fabric::{EventSink, FabricError, Local};
-use raidshmem_segment::log::{Stage, Word};
+use raidshmem_segment::log::{NO_INTERVAL, Stage, Word};
 use raidshmem_segment::statics::{self, Statics};
-use raidshmem_segment::{Segment, is_large};
+use raidshmem_segment::{OpenParts, Segment, is_large};
 use raidshmem_sys::pool::{self, WorkerPool};
 use raidshmem_sys::socket::{Channel, ChannelError};
 use raidshmem_sys::written::has_forked;
@@ -229,7 +229,7 @@ fn build(
     let file = Arc::clone(&files[&welcome.node]);
     let part = Part::new(file, me * layout.total, layout.total);
     let own = attach_own(&part, layout, job.pages)?.leak();
-    let how = (is_large(layout.heap_len, job.pages), settings.snapshots == 2);
+    let how = (is_large(layout.heap_len, job.pages), open_parts(&settings, &job));
     let memory = (own, part.clone());
     let mut segments = Segments::new(Pe::of(me), memory, files, &job.node_of, how, end);
     let original = welcome.incarnation == Incarnation::FIRST;
@@ -287,6 +287,12 @@ fn build(
     Ok(world)
 }
 
+/// What this process writes of the stores of others.
+fn open_parts(settings: &Settings, job: &Job) -> OpenParts {
+    let replica = settings.rollback == Rollback::Local && job.fabric == Fabric::Shm;
+    OpenParts { snapshots: settings.snapshots == 2, replica }
+}
+
 /// Which events this PE keeps.
 fn level(settings: &Settings) -> LevelFilter {
     match settings.trace {
@@ -337,7 +343,7 @@ fn take_over_log(own: &Segment, (job, me, n_pes): (u64, Pe, usize), incarnation:
         || log.get(Word::Job) != job
         || log.get(Word::Owner) != owner
     {
-        log.clear((0, u64::MAX), 0);
+        log.clear((0, NO_INTERVAL), 0);
         log.set(Word::Job, job);
         log.set(Word::Owner, owner);
         log.set(Word::Met, 0);

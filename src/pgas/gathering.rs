@@ -14,18 +14,27 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use raidshmem_core::quantity::Pe;
+use raidshmem_core::quantity::{Pe, ViewNumber};
+use raidshmem_core::view::State as Life;
 use raidshmem_segment::log::{Kind, Located, Log, Record, Word};
+use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::lock;
 
 use super::World;
 use super::local::{Call, Remote};
 use super::world::local::CallWay;
 
-/// What all brought to a meeting.
+/// What all brought to a meeting: where each PE's part is in its segment, and how long, as a view
+/// shows it.
+pub struct Parts {
+    places: Vec<(usize, usize)>,
+    view: ViewNumber,
+}
+
+/// How a meeting went.
 pub enum Met {
-    /// Where each PE's part is in its segment, and how long: what comes out follows from it.
-    Together(Vec<(usize, usize)>),
+    /// What comes out follows from what all brought.
+    Together(Parts),
     /// All have come, and some left no record: it is made as if there were no logs.
     Plain,
     /// All go back.
@@ -54,12 +63,63 @@ impl World {
         if !self.await_meeting(call.name, number) {
             return Met::Cut;
         }
-        let Some((parts, time)) = self.parts(number) else { return Met::Plain };
+        let (parts, view) = loop {
+            let view = self.members.view_number();
+            let parts = self.parts(number);
+            fence(Ordering::Acquire); // read before the second look
+            if self.members.view_number() == view {
+                break (parts, view);
+            }
+            if !self.await_logs() {
+                return Met::Cut;
+            }
+        };
+        let Some((parts, time)) = parts else { return Met::Plain };
+        lock(&self.local.book).seen = parts.iter().map(|found| Some(found.from)).collect();
+        let places = parts.iter().map(|found| (found.payload, found.record.len as usize)).collect();
         if self.local.way() == CallWay::Replayed {
             self.apply(time);
         }
         self.know(time);
-        Met::Together(parts)
+        Met::Together(Parts { places, view })
+    }
+
+    /// Works out what comes out of what all brought. Memory that is lost with a node is wiped, so
+    /// that is done again if a loss came meanwhile, when the log is back. False if all go back.
+    pub fn work_out(&self, parts: Parts, mut make: impl FnMut(&[(usize, usize)])) -> bool {
+        let mut view = parts.view;
+        loop {
+            make(&parts.places);
+            fence(Ordering::Acquire); // read before the second look
+            let now = self.members.view_number();
+            if std::mem::replace(&mut view, now) == now {
+                return true;
+            }
+            if !self.await_logs() {
+                return false;
+            }
+        }
+    }
+
+    /// Waits until the logs of all are there: one that was lost with a node comes back from its
+    /// replica. False if all go back.
+    fn await_logs(&self) -> bool {
+        let mut cut = false;
+        self.wait_raw(
+            || Waiting::anyone("a local rollback"),
+            || {
+                cut = self.all_go_back();
+                cut || Pe::all(self.n_pes()).all(|pe| self.has_log(pe))
+            },
+        );
+        !cut
+    }
+
+    /// True if the log of PE `pe` is mapped here, and there.
+    pub(crate) fn has_log(&self, pe: Pe) -> bool {
+        let member = self.members.member(pe);
+        let is_mapped = pe == self.me() || member.node == self.segments.node_of(pe);
+        member.state != Life::NodeDead && is_mapped && self.log_of(pe).is_of(self.job.id, pe)
     }
 
     /// The same; what this PE brings is worked out now, or was when its predecessor came.
@@ -107,23 +167,17 @@ impl World {
 
     /// What each PE brought to a meeting that all have come to, and the latest time of it; None if
     /// one left no record, or they made different calls.
-    fn parts(&self, number: u64) -> Option<(Vec<(usize, usize)>, u64)> {
+    fn parts(&self, number: u64) -> Option<(Vec<Located>, u64)> {
         let word = self.meeting(number);
         if Pe::all(self.n_pes()).any(|pe| self.log_of(pe).get(Word::BareFrom) <= word) {
             return None;
         }
-        let mut book = lock(&self.local.book);
-        let (mut parts, mut time, mut calls) = (Vec::with_capacity(self.n_pes()), 0, Vec::new());
-        for pe in Pe::all(self.n_pes()) {
-            let seen = &mut book.seen[pe.at()];
-            let Located { from, record, payload, .. } = self.log_of(pe).meeting(*seen)?;
-            *seen = Some(from);
-            time = time.max(record.time);
-            calls.push(record.digest);
-            parts.push((payload, record.len as usize));
-        }
+        let book = lock(&self.local.book);
+        let of = |pe: Pe| self.log_of(pe).meeting(book.seen[pe.at()]);
+        let parts = Pe::all(self.n_pes()).map(of).collect::<Option<Vec<Located>>>()?;
+        let time = parts.iter().map(|found| found.record.time).max()?;
         // Who makes different calls finds out on the way of jobs without logs.
-        calls.dedup();
-        (calls.len() == 1).then_some((parts, time))
+        let digest = parts[0].record.digest;
+        parts.iter().all(|found| found.record.digest == digest).then_some((parts, time))
     }
 }

@@ -90,7 +90,11 @@ impl World {
 
     #[inline]
     pub(super) fn own_log(&self) -> Log<'_> {
-        self.segments.own().log(self.n_pes())
+        let log = self.segments.own().log(self.n_pes());
+        match self.local.holder().and_then(|pe| self.segments.near(pe)) {
+            Some(near) => log.with_replica(near.replica(self.n_pes())),
+            None => log,
+        }
     }
 
     /// True if calls are logged or come from a log now.
@@ -104,7 +108,10 @@ impl World {
         if !self.local.is_on() {
             return;
         }
+        self.choose_holder();
         let (log, pen) = (self.own_log(), &self.local.pen);
+        log.set(Word::Job, self.job.id);
+        log.set(Word::Owner, u64::from(self.me().0) + 1);
         let (bytes, records) = (pen.tail.get(), pen.records.get());
         self.tell_of_overflow(pen.need.get(), interval);
         self.note_length();
@@ -194,6 +201,9 @@ impl World {
         let view = self.members.view();
         let replays = self.local.way() == CallWay::Replayed;
         if view.alone || view.number == self.members.joined() {
+            if self.local.mapped.swap(view.number.0, Ordering::Relaxed) != view.number.0 {
+                self.refresh(&view); // who was lost with a node is on another one
+            }
             if !replays {
                 self.members.work_in(view.number);
             }
@@ -229,6 +239,15 @@ impl World {
         pe == self.me()
             || member.state == Life::Alive
                 && self.log_of(pe).is_at(member.incarnation.0, Stage::Direct)
+    }
+
+    /// True if PE `pe` looks at the logs for the last time, or has: its process may be so far
+    /// before the view that is shown here says that it lives.
+    fn is_past_replay(&self, pe: Pe) -> bool {
+        let (member, log) = (self.members.member(pe), self.log_of(pe));
+        let lives = member.state == Life::Alive;
+        let incarnation = member.incarnation.0 + u32::from(!lives);
+        log.is_at(incarnation, Stage::Draining) || log.is_at(incarnation, Stage::Direct)
     }
 
     /// Waits until PE `pe` is reached. False if all go back.
@@ -286,11 +305,7 @@ impl World {
     /// this PE are on their way there.
     pub(super) fn way_to(&self, call: &'static str, pe: Pe, from: Option<usize>) -> Delivery {
         let log = self.own_log();
-        let drains = || {
-            let member = self.members.member(pe);
-            member.state == Life::Alive
-                && self.log_of(pe).is_at(member.incarnation.0, Stage::Draining)
-        };
+        let drains = || self.is_past_replay(pe) && !self.is_reached(pe);
         loop {
             log.word(Word::Flight).store(u64::from(pe.0) + 1, Ordering::Relaxed);
             fence(Ordering::SeqCst); // the record and the flight show before the look
@@ -308,9 +323,9 @@ impl World {
             if self.all_go_back() {
                 return Delivery::Cut;
             }
-            if !drains() && !self.is_reached(pe) {
+            self.await_shown(call, pe);
+            if !self.all_go_back() && !self.is_past_replay(pe) {
                 log.set_state(from, Carried::Logged);
-                self.await_shown(call, pe);
                 return Delivery::Leave;
             }
             self.wait_raw(|| Waiting::anyone(call), || !drains() || self.all_go_back());
@@ -333,7 +348,7 @@ impl World {
     }
 
     /// Another node may not show the loss yet: its PEs would read what the dead left. A substitute
-    /// is shown when all nodes have shown the loss.
+    /// is shown when all nodes have shown the loss. Where it is, only the view says that shows it.
     fn await_shown(&self, call: &'static str, pe: Pe) {
         if self.has_several_nodes() {
             let shown = || self.members.member(pe).state == Life::Alive;

@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::replicas;
+use raidshmem_core::view::View;
 use raidshmem_segment::log::{Kind, Log, Record, Word, bytes_for};
 use raidshmem_sys::lock;
 use twox_hash::XxHash3_64;
@@ -29,12 +31,18 @@ const LEAST: u64 = 1 << 20;
 impl World {
     /// Most bytes that the log of this PE may take, 0 without one.
     pub(crate) fn log_most(&self) -> u64 {
-        if self.local.is_on() { self.limit(&self.own_log()) } else { 0 }
+        if self.local.is_on() { self.limit(&self.own_log()) * self.copies() } else { 0 }
+    }
+
+    /// Of each log, with its replica.
+    fn copies(&self) -> u64 {
+        1 + u64::from(self.local.holder().is_some())
     }
 
     /// Bytes of them that it has not taken yet.
     pub(crate) fn log_growth(&self) -> u64 {
-        self.log_most().saturating_sub(self.local.touched.load(Ordering::Relaxed))
+        let touched = self.local.touched.load(Ordering::Relaxed) * self.copies();
+        self.log_most().saturating_sub(touched)
     }
 
     /// The log is as long as it gets in this interval.
@@ -97,6 +105,14 @@ impl World {
         log.set_against(why);
     }
 
+    /// Where the replica of the own log is up to the next checkpoint.
+    pub(super) fn choose_holder(&self) {
+        let nodes = |view: &View| view.pes.iter().map(|pe| pe.node).collect::<Vec<u32>>();
+        let nodes = self.members.joined_view().as_ref().map(nodes).unwrap_or_default();
+        let holder = replicas::holders(&nodes).map(|holders| holders[self.me().at()]);
+        self.local.set_holder(holder);
+    }
+
     /// A later time than any before in this log, and than any that another PE drew before: this PE
     /// may know everything with a smaller one.
     pub(super) fn tick(&self) -> u64 {
@@ -129,6 +145,7 @@ impl World {
             _ => self.know(pen.time.get() + 1),
         };
         let from = from as usize;
+        log.replicate(from, payload);
         self.segments.write_own(log.payload(from), payload);
         log.append(from, &record);
         pen.tail.set(from as u64 + size);

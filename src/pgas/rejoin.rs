@@ -69,11 +69,15 @@ impl World {
                 Err(true)
             }
             Met::Together(parts) => {
-                let all = Pe::all(self.n_pes()).zip(parts);
-                let all = all.map(|(pe, (at, _))| [0, 8].map(|more| self.part_word(pe, at + more)));
-                let all = all.collect();
+                let mut all = Vec::new();
+                let is_read = self.work_out(parts, |parts| {
+                    let word = |(pe, &(at, _)): (Pe, &(usize, usize))| {
+                        [0, 8].map(|more| self.part_word(pe, at + more))
+                    };
+                    all = Pe::all(self.n_pes()).zip(parts).map(word).collect();
+                });
                 self.is_met();
-                Ok(all)
+                if is_read { Ok(all) } else { Err(false) }
             }
         }
     }

@@ -312,6 +312,10 @@ impl World {
         if at < end || self.local.way() != CallWay::Replayed {
             return;
         }
+        let view = self.members.view();
+        if !view.alone {
+            return self.local.set_way(CallWay::Plain); // another loss took all back
+        }
         let (log, incarnation) = (self.own_log(), self.members.incarnation().0);
         self.tick(); // a later time than any of the predecessor
         log.set_stage(incarnation, Stage::Draining);
@@ -320,7 +324,6 @@ impl World {
         for (pe, &to) in Pe::all(self.n_pes()).zip(&next) {
             log.take(pe, to as u64);
         }
-        let view = self.members.view();
         self.members.work_in(view.number);
         let mut book = lock(&self.local.book);
         book.replay.took = book.replay.begun.map_or(Duration::ZERO, |begun| begun.elapsed());

@@ -61,8 +61,12 @@ impl World {
         let met = self.meet_bringing(Call { name: call, with: 0 }, what);
         let is_due = match met {
             Met::Together(parts) => {
-                let near = self.segments.near(Pe(0)).unwrap_or_else(|| self.segments.own());
-                near.bytes(parts[0].0, 1) != [0]
+                let mut says = true;
+                let is_read = self.work_out(parts, |parts| {
+                    let near = self.segments.near(Pe(0)).unwrap_or_else(|| self.segments.own());
+                    says = near.bytes(parts[0].0, 1) != [0];
+                });
+                !is_read || says
             }
             // A PE that left no record cannot be asked.
             Met::Plain | Met::Cut => true,

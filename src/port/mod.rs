@@ -165,6 +165,9 @@ impl Port for RealMemory<'_> {
             Op::Await => return self.all_came(driver),
             Op::ShowVote => world.store.recovery.show(),
             Op::Adopt => {
+                if driver.call() == Call::Checkpoint {
+                    world.lost_in_checkpoint(); // else the lost would wait for this PE to leave it
+                }
                 self.view = world.members.view();
                 world.refresh(&self.view);
             }

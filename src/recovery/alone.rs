@@ -5,6 +5,8 @@
 //! on the way of all other recoveries.
 //!
 //! ```text
+//! renew      after the loss of a node: the log comes back from its replica, the snapshot and the
+//!            own parity from the others of the group (`renew.rs`)
 //! look       the logs of all begin at the checkpoint that the own store holds, and nothing speaks
 //!            against it
 //! quiet      no survivor is in the midst of a put to the dead
@@ -12,10 +14,10 @@
 //! replay     the calls come from the log, up to its end (`pgas/replay.rs`)
 //! ```
 //!
-//! Invariant: nothing of the store changes.
+//! Invariant: nothing of a store changes that is there.
 
 use raidshmem_core::protocol::Call;
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::protection::Protection;
@@ -24,6 +26,7 @@ use raidshmem_segment::log::{Carried, Kind, Word};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::site::CallSite;
 
+use super::renew::renew;
 use super::restore;
 use crate::pgas::World;
 
@@ -40,7 +43,8 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
     world.refresh(&view);
     // The predecessor wrote nowhere any more; who waits for it to have written goes on.
     world.segments.own().log(world.n_pes()).set(Word::Flight, 0);
-    match look(world, protection, site) {
+    let renewed = renew(world, protection).map_err(|why| format!("PE {}: {why}", world.me()));
+    match renewed.and_then(|()| look(world, protection, site)) {
         Ok((number, len)) => {
             await_quiet(world);
             if restore::restore(world, protection, &view, None, number, len).is_err() {
@@ -65,9 +69,6 @@ fn look(
     protection: &Protection,
     site: &CallSite,
 ) -> Result<(CheckpointNumber, usize), String> {
-    if let Some(why) = world.findings() {
-        return Err(why);
-    }
     let own = |reason: Reason| format!("PE {}: {reason}", world.me());
     let Some(Phase::Agreed(number)) = world.store.recovery.phase() else {
         return Err(own(Reason::InCheckpoint));
@@ -77,12 +78,13 @@ fn look(
     let Some(len) = record.holds(world.job(), number) else {
         return Err(own(Reason::NoCheckpoint));
     };
-    let log = |pe| world.segments.near(pe).map(|near| near.log(world.n_pes()));
-    let begins = |pe| log(pe).is_some_and(|log| log.get(Word::Interval) == number.0);
-    if !Pe::all(world.n_pes()).all(begins) {
+    let log = world.segments.own().log(world.n_pes());
+    if log.get(Word::Interval) != number.0 || !all_begin(world, number) {
         return Err(own(Reason::NoCheckpoint));
     }
-    let log = world.segments.own().log(world.n_pes());
+    if let Some(why) = world.findings() {
+        return Err(why);
+    }
     if log.get(Word::Site) != site.digest {
         return Err(own(Reason::OtherCall));
     }
@@ -90,6 +92,28 @@ fn look(
         return Err(own(Reason::InDoubt));
     }
     Ok((number, len))
+}
+
+/// True if the logs of all begin at checkpoint `number`, which others may not have left yet. False
+/// if all go back.
+fn all_begin(world: &World, number: CheckpointNumber) -> bool {
+    let begins = |pe: Pe| {
+        let near = world.segments.near(pe).filter(|_| world.has_log(pe));
+        near.is_some_and(|near| near.log(world.n_pes()).get(Word::Interval) == number.0)
+    };
+    let (mut all, mut mapped) = (false, ViewNumber(0));
+    world.wait_raw(
+        || Waiting::anyone(Call::Checkpoint.name()),
+        || {
+            let view = world.members.view();
+            if std::mem::replace(&mut mapped, view.number) != view.number {
+                world.refresh(&view); // who was lost with a node is on another one
+            }
+            all = Pe::all(world.n_pes()).all(begins);
+            all || !view.alone
+        },
+    );
+    all
 }
 
 /// True if the dead may or may not have changed a word that another PE may have seen, and used up.

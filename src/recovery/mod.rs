@@ -21,6 +21,7 @@
 pub(crate) mod alone;
 pub(crate) mod degraded;
 pub(crate) mod rebuild;
+mod renew;
 pub(crate) mod restore;
 pub(crate) mod verify;
 

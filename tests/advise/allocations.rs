@@ -1,4 +1,4 @@
-//! Private memory that a step allocates and gives back is no state; what a later step finds again is.
+//! Private memory that a step allocates and gives back is no state; what a later step finds is.
 //!
 //! Needs clang 19 or newer, and is skipped without it.
 

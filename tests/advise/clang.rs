@@ -197,8 +197,8 @@ fn the_examples_have_no_warnings_and_nothing_live_is_dead() {
     assert!(seen >= 20, "{seen} examples");
 }
 
-/// Of jacobi the switch `serial` is read before the loop alone; of cg `mine` is always set first; of
-/// hash `worked` is never read.
+/// Of jacobi the switch `serial` is read before the loop alone; of cg `mine` is always set first;
+/// of hash `worked` is never read.
 fn only_known_dead(name: &str, point: &Value) {
     let dead = point["dead"].as_array().expect("a list");
     let dead: Vec<_> = dead.iter().filter_map(|item| item["name"].as_str()).collect();

@@ -8,8 +8,8 @@ use std::sync::{PoisonError, RwLock};
 
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_fabric::{Ask, Engine, FabricError, Lost, Read, Write};
-use raidshmem_segment::Segment;
 use raidshmem_segment::update::{Change, Update, WordAt};
+use raidshmem_segment::{OpenParts, Segment};
 
 use super::node::{PES, fill, layout, part};
 
@@ -39,7 +39,9 @@ impl Engine for Mapped {
 
     fn connect(&self, pe: Pe, incarnation: Incarnation, address: &[u8]) -> Result<(), FabricError> {
         let path = std::str::from_utf8(address).expect("a path");
-        let segment = Segment::peer(&part(path), layout(), false).expect("it is mapped").leak();
+        let segment = Segment::peer(&part(path), layout(), OpenParts::default())
+            .expect("it is mapped")
+            .leak();
         let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
         peers[pe.at()] = Some((incarnation.0, segment));
         Ok(())

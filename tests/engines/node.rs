@@ -12,8 +12,8 @@ use raidshmem_core::layout::Layout;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
 use raidshmem_fabric::{Ask, Engine, EventSink, Local};
-use raidshmem_segment::Segment;
 use raidshmem_segment::update::{Change, Update, WordAt};
+use raidshmem_segment::{OpenParts, Segment};
 use raidshmem_sys::memory::{self, Part};
 
 use super::mapped::Mapped;
@@ -85,7 +85,9 @@ impl Memory {
 
     /// As a peer sees it.
     pub fn segment(&self) -> &'static Segment {
-        Segment::peer(&part(&self.path()), layout(), false).expect("it is mapped").leak()
+        Segment::peer(&part(&self.path()), layout(), OpenParts::default())
+            .expect("it is mapped")
+            .leak()
     }
 }
 

@@ -201,15 +201,6 @@ fn a_replay_that_differs_takes_all_back() {
 }
 
 #[test]
-fn a_lost_node_takes_all_back() {
-    let job = Job::new(4).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").args(&["--verbose"]);
-    let job = job.args(&["--nodes", "4"]).kill_node(&["1@3"]);
-    let outcome = jacobi::job(job, TINY).run();
-    outcome.right_sum(TINY).says("its node is lost, and its logs with it");
-    outcome.check(outcome.count(RESUMED) == 1, "all should have gone back");
-}
-
-#[test]
 fn what_cannot_be_is_refused_with_one_line() {
     let refused = |env: &[(&str, &str)], line: &str| {
         let job = Job::new(2).env("SHMEM_FT_ROLLBACK", "local");

@@ -17,6 +17,7 @@
 //! steps     the program as the analyses of flow walk it
 //! cycles    what changes between one run of a call and the next
 //! fills     loops that overwrite an object whole
+//! held      which private allocations a program can still come to
 //! liveness  which objects may still be read, and where
 //! reach     which allocations there may be, and which contexts are not quiet
 //! control   which blocks a branch decides about

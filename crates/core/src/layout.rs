@@ -19,6 +19,7 @@
 //! slot 0     parity, then its tile stamps
 //! slot 1     parity, then its tile stamps
 //! log        what the owner did and learned since the last checkpoint (segment::log)
+//! replica    the same of a PE of another node, which writes it
 //! ---------- mapped by nobody below ------------------------------------------------------
 //! aside 0    tiles of a snapshot that is not on disk yet and was overwritten, and their stamps
 //! aside 1    the same of a slot
@@ -93,6 +94,8 @@ pub struct Layout {
     pub log: usize,
     /// Most bytes of it.
     pub log_len: usize,
+    /// The replica of the log of a PE of another node, as long.
+    pub replica: usize,
     /// Copies of tiles of a snapshot, and of a slot, that are to go to disk. Nothing from the first
     /// on is mapped.
     pub asides: [usize; 2],
@@ -148,7 +151,8 @@ impl Layout {
         let region = |nth: usize| regions + nth * with_stamps;
         let (snapshots, slots) = ([region(0), region(1)], [region(2), region(3)]);
         let (log, log_len) = (region(4), region_len.next_multiple_of(HUGE));
-        let aside = log + log_len;
+        let replica = log + log_len;
+        let aside = replica + log_len;
         let (asides, total) = ([aside, aside + with_stamps], aside + 2 * with_stamps);
         Layout {
             mailbox,
@@ -167,6 +171,7 @@ impl Layout {
             slots,
             log,
             log_len,
+            replica,
             asides,
             region_len,
             total,
@@ -228,6 +233,7 @@ mod tests {
                 (l.slots[0], l.region_len),
                 (l.slots[1], l.region_len),
                 (l.log, l.log_len),
+                (l.replica, l.log_len),
                 (l.asides[0], l.region_len),
                 (l.asides[1], l.region_len),
             ];

@@ -65,6 +65,15 @@ pub fn is_large(heap_len: usize, pages: Pages) -> bool {
     pages == Pages::Auto && heap_len >= MANY
 }
 
+/// What this process writes of the stores of others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OpenParts {
+    /// The snapshots.
+    pub snapshots: bool,
+    /// The replica of a log.
+    pub replica: bool,
+}
+
 /// One PE's memory as this process sees it: the visible part, and somewhere else in the address
 /// space the store, so that a program that runs past its heap does not run into its backup.
 ///
@@ -95,13 +104,13 @@ impl Segment {
         Ok((Segment::of(visible, store, layout), at_base))
     }
 
-    /// Maps a peer's memory; its store can only be read, but for the snapshots if they are
-    /// `open`.
-    pub fn peer(part: &Part, layout: Layout, open: bool) -> rustix::io::Result<Segment> {
+    /// Maps a peer's memory; its store can only be read, but for what is `open`.
+    pub fn peer(part: &Part, layout: Layout, open: OpenParts) -> rustix::io::Result<Segment> {
         let visible = part.map(0, layout.store, None, true)?;
         let store = part.map(layout.store, layout.asides[0] - layout.store, None, false)?;
-        if open {
-            let [begin, end] = [layout.snapshots[0], layout.slots[0]];
+        let snapshots = (open.snapshots, layout.snapshots[0], layout.slots[0]);
+        let replica = (open.replica, layout.replica, layout.asides[0]);
+        for (_, begin, end) in [snapshots, replica].into_iter().filter(|(is_open, ..)| *is_open) {
             store.open(begin - layout.store, end - begin)?;
         }
         Ok(Segment::of(visible, store, layout))
@@ -144,7 +153,18 @@ impl Segment {
     /// The log of the owner, in a job of `n_pes` PEs. A peer's is only read.
     #[inline]
     pub fn log(&self, n_pes: usize) -> Log<'_> {
-        let (base, len) = (self.layout.log, self.layout.log_len);
+        self.log_at(self.layout.log, n_pes)
+    }
+
+    /// The replica of a log that the owner keeps for a PE of another node, which alone writes it.
+    #[inline]
+    pub fn replica(&self, n_pes: usize) -> Log<'_> {
+        self.log_at(self.layout.replica, n_pes)
+    }
+
+    #[inline]
+    fn log_at(&self, base: usize, n_pes: usize) -> Log<'_> {
+        let len = self.layout.log_len;
         let at = self.at(base, len).cast::<AtomicU64>();
         // SAFETY: inside the store (`at`), at the beginning of a page, and the mapping lives as
         // long as self. Heads, and what atomic operations bring and find, are touched as atomics
@@ -363,12 +383,13 @@ mod tests {
     }
 
     #[test]
-    fn of_a_peer_s_store_at_most_the_snapshots_can_be_written() {
+    fn of_a_peer_s_store_only_what_is_open_can_be_written() {
         let layout = Layout::new(1 << 20, 2);
         let file = memory::create("peer", layout.total).unwrap();
         let part = Part::new(Arc::new(file), 0, layout.total);
-        for open in [false, true] {
-            let peer = Segment::peer(&part, layout, open).unwrap();
+        for (open, replica) in [(false, false), (true, false), (false, true)] {
+            let parts = OpenParts { snapshots: open, replica };
+            let peer = Segment::peer(&part, layout, parts).unwrap();
             let allowed = |offset: usize| allowed(peer.at(offset, 1) as usize);
             let [first, second] = layout.snapshots;
             let last = layout.stamps(second) + layout.region_len / layout::TILE * layout::STAMP;
@@ -376,8 +397,11 @@ mod tests {
                 assert_eq!(allowed(at), if open { "rw-s" } else { "r--s" }, "{at}");
             }
             let rest = [layout.store, layout.changes, layout.written, first - 1];
-            for at in rest.into_iter().chain([layout.slots[0], layout.asides[0] - 1]) {
+            for at in rest.into_iter().chain([layout.slots[0], layout.log, layout.replica - 1]) {
                 assert_eq!(allowed(at), "r--s", "{at}");
+            }
+            for at in [layout.replica, layout.asides[0] - 1] {
+                assert_eq!(allowed(at), if replica { "rw-s" } else { "r--s" }, "{at}");
             }
             assert_eq!(allowed(layout.heap), "rw-s");
         }

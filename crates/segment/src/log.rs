@@ -1,7 +1,8 @@
 //! The log of a PE: what it did to others and learned from them since the last checkpoint.
 //!
 //! It lies in the memory that the agent holds, so it outlives its owner. The owner alone writes it;
-//! peers read it.
+//! peers read it. It may have a replica in the memory of a PE of another node: the owner writes
+//! everything there first.
 //!
 //! ```text
 //! words     which job, PE, interval and era; meetings entered; bytes of records; what speaks
@@ -32,6 +33,9 @@ const WORDS: usize = 4 * APART as usize;
 const TEXT: usize = 12;
 /// Words of two lines of a cache, which a processor fetches together.
 const APART: isize = 16;
+
+/// The interval of a log that has none yet.
+pub const NO_INTERVAL: u64 = u64::MAX;
 
 /// Bits of a number of bytes beside which the number of an interval is kept.
 const BYTES_BITS: u32 = 40;
@@ -186,6 +190,8 @@ pub struct Log<'a> {
     records: usize,
     /// Where it lies in the segment.
     base: usize,
+    /// What the owner writes everything to, too.
+    replica: Option<&'a [AtomicU64]>,
 }
 
 /// Bytes that a record with so much payload takes.
@@ -199,7 +205,53 @@ impl<'a> Log<'a> {
     #[inline]
     pub fn of(words: &'a [AtomicU64], n_pes: usize, base: usize) -> Log<'a> {
         let records = ((WORDS + n_pes) * 8).next_multiple_of(PAGE) / 8;
-        Log { words, n_pes, records, base }
+        Log { words, n_pes, records, base, replica: None }
+    }
+
+    /// The same log, for its owner, which writes to `replica`, too.
+    pub fn with_replica(self, replica: Log<'a>) -> Log<'a> {
+        Log { replica: Some(replica.words), ..self }
+    }
+
+    /// Writes a word.
+    #[inline]
+    fn store(&self, at: usize, value: u64, order: Ordering) {
+        if let Some(replica) = self.replica {
+            replica[at].store(value, order);
+        }
+        self.words[at].store(value, order);
+    }
+
+    /// Writes the payload of the record that will begin at `from` to the replica.
+    #[inline]
+    pub fn replicate(&self, from: usize, payload: &[u8]) {
+        let Some(replica) = self.replica else { return };
+        let words = &replica[self.records + HEAD + from / 8..];
+        for (word, bytes) in words.iter().zip(payload.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+        }
+    }
+
+    /// Becomes what its replica says; who and at which stage its owner is, it knows itself. It
+    /// shows no interval before the caller sets it; which one that is.
+    pub fn fetch(&self, replica: &Log) -> u64 {
+        let own = [Word::Job, Word::Owner, Word::Interval, Word::Stage, Word::Flight];
+        let own = own.map(|word| word as usize);
+        let tail = (replica.get(Word::Tail) as usize).min(self.room());
+        for at in (0..self.records + tail / 8).filter(|at| !own.contains(at)) {
+            self.words[at].store(replica.words[at].load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        replica.get(Word::Interval)
+    }
+
+    /// True if it is that of PE `pe` of a job, and says at which interval.
+    pub fn is_of(&self, job: u64, pe: Pe) -> bool {
+        let owner = u64::from(pe.0) + 1;
+        self.get(Word::Job) == job
+            && self.get(Word::Owner) == owner
+            && self.get(Word::Interval) != NO_INTERVAL
     }
 
     /// One of the words.
@@ -217,25 +269,26 @@ impl<'a> Log<'a> {
     /// Sets it.
     #[inline]
     pub fn set(&self, word: Word, value: u64) {
-        self.word(word).store(value, Ordering::SeqCst);
+        self.store(word as usize, value, Ordering::SeqCst);
     }
 
     #[inline]
-    fn taken(&self, pe: Pe) -> &'a AtomicU64 {
-        &self.words[WORDS..WORDS + self.n_pes][pe.at()]
+    fn taken(&self, pe: Pe) -> usize {
+        assert!(pe.at() < self.n_pes, "PE {pe}");
+        WORDS + pe.at()
     }
 
     /// The owner has taken over so many bytes of the log of PE `pe` in this interval.
     pub fn take(&self, pe: Pe, bytes: u64) {
         let mark = mark(self.get(Word::Interval));
-        self.taken(pe).store(mark | bytes, Ordering::SeqCst);
+        self.store(self.taken(pe), mark | bytes, Ordering::SeqCst);
     }
 
     /// How many bytes the owner has taken over of the log of PE `pe`, of that interval: the log of
     /// that PE may be of a later one already.
     #[inline]
     pub fn has_taken(&self, pe: Pe, interval: u64) -> u64 {
-        let word = self.taken(pe).load(Ordering::SeqCst);
+        let word = self.words[self.taken(pe)].load(Ordering::SeqCst);
         let bytes = word & !(u64::MAX << BYTES_BITS);
         if word - bytes == mark(interval) { bytes } else { 0 }
     }
@@ -258,10 +311,10 @@ impl<'a> Log<'a> {
     pub fn set_against(&self, text: &str) {
         let bytes = &text.as_bytes()[..text.len().min(TEXT * 8)];
         let from = Word::Against as usize + 1;
-        for (word, bytes) in self.words[from..from + TEXT].iter().zip(bytes.chunks(8)) {
+        for (at, bytes) in (from..from + TEXT).zip(bytes.chunks(8)) {
             let mut padded = [0; 8];
             padded[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_le_bytes(padded), Ordering::SeqCst);
+            self.store(at, u64::from_le_bytes(padded), Ordering::SeqCst);
         }
         self.set(Word::Against, bytes.len() as u64);
     }
@@ -273,7 +326,7 @@ impl<'a> Log<'a> {
         self.set(Word::Need, 0);
         self.set(Word::BareFrom, u64::MAX);
         self.set_against("");
-        Pe::all(self.n_pes).for_each(|pe| self.taken(pe).store(0, Ordering::SeqCst));
+        Pe::all(self.n_pes).for_each(|pe| self.store(self.taken(pe), 0, Ordering::SeqCst));
         self.set(Word::Site, site);
         self.set(Word::Era, era);
         self.set(Word::Interval, interval);
@@ -301,12 +354,12 @@ impl<'a> Log<'a> {
             record.digest,
             0,
         ];
-        for (word, value) in self.words[at..at + HEAD].iter().zip(words) {
-            word.store(value, Ordering::Relaxed);
+        for (at, value) in (at..).zip(words) {
+            self.store(at, value, Ordering::Relaxed);
         }
         // Who sees the tail sees the record. The owner fences before it looks at anybody's stage.
         let tail = (from + bytes_for(record.len as usize)) as u64;
-        self.word(Word::Tail).store(tail, Ordering::Release);
+        self.store(Word::Tail as usize, tail, Ordering::Release);
     }
 
     /// The record at `from`; None at the end, or if it is none.
@@ -346,24 +399,25 @@ impl<'a> Log<'a> {
     /// The operation of the record at `from` is so far.
     #[inline]
     pub fn set_state(&self, from: usize, state: Carried) {
-        let word = &self.words[self.records + from / 8 + 1];
-        let checksum = word.load(Ordering::Relaxed) & !0xff;
-        word.store(checksum | state as u64, Ordering::Release);
+        let at = self.records + from / 8 + 1;
+        let checksum = self.words[at].load(Ordering::Relaxed) & !0xff;
+        self.store(at, checksum | state as u64, Ordering::Release);
     }
 
     #[inline]
-    fn payload_word(&self, from: usize, nth: usize) -> &'a AtomicU64 {
-        &self.words[self.records + from / 8 + HEAD + nth]
+    fn payload_word(&self, from: usize, nth: usize) -> usize {
+        self.records + from / 8 + HEAD + nth
     }
 
     /// What the atomic operation of the record at `from` brings.
     pub fn brought(&self, from: usize) -> [u64; BROUGHT] {
-        [0, 1].map(|nth| self.payload_word(from, nth).load(Ordering::Relaxed))
+        [0, 1].map(|nth| self.words[self.payload_word(from, nth)].load(Ordering::Relaxed))
     }
 
     /// What it found, if it is done.
     pub fn found(&self, from: usize) -> AtomicOutcome {
-        let load = |nth| self.payload_word(from, BROUGHT + nth).load(Ordering::Relaxed);
+        let word = |nth| &self.words[self.payload_word(from, BROUGHT + nth)];
+        let load = |nth| word(nth).load(Ordering::Relaxed);
         AtomicOutcome { old: load(0), seen: load(1) }
     }
 
@@ -371,33 +425,33 @@ impl<'a> Log<'a> {
     #[inline]
     pub fn set_found(&self, from: usize, found: AtomicOutcome) {
         for (nth, value) in [found.old, found.seen].into_iter().enumerate() {
-            self.payload_word(from, BROUGHT + nth).store(value, Ordering::Relaxed);
+            self.store(self.payload_word(from, BROUGHT + nth), value, Ordering::Relaxed);
         }
         self.set_state(from, Carried::Done);
     }
 
     #[inline]
-    fn last_of_head(&self, from: usize) -> &'a AtomicU64 {
-        &self.words[self.records + from / 8 + HEAD - 1]
+    fn last_of_head(&self, from: usize) -> usize {
+        self.records + from / 8 + HEAD - 1
     }
 
     /// How often the answer of the record at `from` was given again, without another call between.
     #[inline]
     pub fn repeats(&self, from: usize) -> u64 {
-        self.last_of_head(from).load(Ordering::SeqCst)
+        self.words[self.last_of_head(from)].load(Ordering::SeqCst)
     }
 
     /// It was given once more.
     #[inline]
     pub fn repeat(&self, from: usize) {
-        self.last_of_head(from).store(self.repeats(from) + 1, Ordering::SeqCst);
+        self.store(self.last_of_head(from), self.repeats(from) + 1, Ordering::SeqCst);
     }
 
     /// The meeting at `from` follows that at `last`, or is the first.
     pub fn link(&self, last: Option<usize>, from: usize) {
         match last {
             None => self.set(Word::First, from as u64 + 1),
-            Some(last) => self.last_of_head(last).store(from as u64 + 1, Ordering::SeqCst),
+            Some(last) => self.store(self.last_of_head(last), from as u64 + 1, Ordering::SeqCst),
         }
     }
 
@@ -405,7 +459,7 @@ impl<'a> Log<'a> {
     pub fn meeting(&self, last: Option<usize>) -> Option<Located> {
         let next = match last {
             None => self.get(Word::First),
-            Some(last) => self.last_of_head(last).load(Ordering::SeqCst),
+            Some(last) => self.words[self.last_of_head(last)].load(Ordering::SeqCst),
         };
         self.read((next as usize).checked_sub(1)?)
     }

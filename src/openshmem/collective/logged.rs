@@ -45,7 +45,7 @@ fn meet(
     call: &'static str,
     with: u64,
     what: &[u8],
-    make: impl FnOnce(&World, &[(usize, usize)]),
+    mut make: impl FnMut(&World, &[(usize, usize)]),
 ) -> Outcome {
     let world = pgas::world();
     match world.meet_logged(Call { name: call, with }, what) {
@@ -55,9 +55,9 @@ fn meet(
             None
         }
         Met::Together(parts) => {
-            make(world, &parts);
+            let is_made = world.work_out(parts, |parts| make(world, parts));
             world.is_met();
-            Some(Ok(()))
+            Some(if is_made { Ok(()) } else { Err(Fault) })
         }
     }
 }
@@ -126,6 +126,7 @@ pub fn collect(
     let what = source(group.call, from, bytes);
     let outcome = meet(group.call, with([0, 4, 0]), what, |world, parts| {
         fits(parts.iter().map(|(_, len)| len).sum());
+        end = 0;
         for index in 0..group.size {
             let part = part(world, parts, index);
             fill(group.call, dest.element(end), part);

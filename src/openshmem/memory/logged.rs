@@ -42,7 +42,7 @@ pub fn put(call: &'static str, range: SegmentRange, source: In<u8>, bytes: usize
     let from = unsafe { std::slice::from_raw_parts(source.0, bytes) };
     let carry_out = || {
         // SAFETY: `range` holds `bytes` bytes of a mapped segment; the caller owes as many.
-        unsafe { copy(source.0, range.at(), bytes) };
+        unsafe { copy(source.0, range.now().at(), bytes) };
     };
     let call = Call { name: call, with: 0 };
     range.world.put_logged(call, place_of(&range, (bytes, bytes)), from, carry_out);
@@ -57,8 +57,9 @@ pub fn put_blocks(call: &'static str, range: SegmentRange, source: In<u8>, by: S
         packed.extend_from_slice(unsafe { std::slice::from_raw_parts(from, by.block_bytes) });
     }
     let carry_out = || {
+        let to = range.now().at();
         for (block, from) in packed.chunks_exact(by.block_bytes).enumerate() {
-            let to = range.at().wrapping_add(block * by.dest_bytes);
+            let to = to.wrapping_add(block * by.dest_bytes);
             // SAFETY: inside the extent that `range` was checked for.
             unsafe { copy(from.as_ptr(), to, by.block_bytes) };
         }
@@ -73,7 +74,7 @@ pub fn get(call: &'static str, range: SegmentRange, dest: Out<u8>, bytes: usize)
         // SAFETY: `range` holds `bytes` bytes of a mapped segment; the caller owes room for as
         // many, which nobody else touches.
         unsafe {
-            copy(range.at(), dest.0, bytes);
+            copy(range.now().at(), dest.0, bytes);
             std::slice::from_raw_parts(dest.0, bytes)
         }
     };
@@ -87,9 +88,9 @@ pub fn get(call: &'static str, range: SegmentRange, dest: Out<u8>, bytes: usize)
 pub fn get_blocks(call: &'static str, range: SegmentRange, dest: Out<u8>, by: Strides) {
     let all = by.blocks * by.block_bytes;
     let read = || {
-        let mut packed = vec![0u8; all];
+        let (mut packed, base) = (vec![0u8; all], range.now().at());
         for (block, to) in packed.chunks_exact_mut(by.block_bytes).enumerate() {
-            let from = range.at().wrapping_add(block * by.source_bytes);
+            let from = base.wrapping_add(block * by.source_bytes);
             // SAFETY: inside the extent that `range` was checked for.
             unsafe { copy(from, to.as_mut_ptr(), by.block_bytes) };
         }
@@ -157,14 +158,14 @@ pub fn changed(
     }
     if how == Update::Load {
         let call = Call { name: call, with: 0 };
-        let load = || word.apply(Update::Load, 0);
+        let load = || word.now().apply(Update::Load, 0);
         return Some(place.world.fetch_logged(call, place_of(&place, (word.bytes(), 0)), load));
     }
     // What is overwritten is noted, too: the order of changes follows from what each found.
     let how = if how == Update::Store { Update::Swap } else { how };
     let call = AtomicCall { name: call, change: Change { how, operand }, fetches };
     let on = WordAt { offset: place.offset, bytes: word.bytes() };
-    let carry_out = || word.apply(how, operand);
+    let carry_out = || word.now().apply(how, operand);
     Some(place.world.atomic_logged(call, (place.pe, on), carry_out))
 }
 

@@ -111,6 +111,12 @@ impl SegmentRange {
         self.world.fence_at(self.stream, self.pe);
     }
 
+    /// The same, where its PE is now: the loss of a node moves it.
+    #[inline]
+    pub(super) fn now(&self) -> SegmentRange {
+        SegmentRange { base: self.world.reach(self.pe), ..*self }
+    }
+
     /// The address of a place that is not far.
     #[inline]
     pub(super) fn at(&self) -> *mut u8 {

@@ -44,6 +44,11 @@ impl Word {
         self.place
     }
 
+    /// The same, where its PE is now.
+    pub(super) fn now(&self) -> Word {
+        Word { place: self.place.now(), ..*self }
+    }
+
     /// Its bytes: 2, 4 or 8.
     pub fn bytes(&self) -> usize {
         self.bytes

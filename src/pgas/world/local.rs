@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::Pe;
@@ -120,6 +120,10 @@ pub struct Local {
     /// The place of the checkpoint call that was made last.
     pub(in crate::pgas) site: AtomicU64,
     pub(in crate::pgas) pen: Pen,
+    /// The PE that keeps the replica of the own log, plus one; 0: there is none.
+    holder: AtomicU32,
+    /// The view whose PEs are mapped where it says.
+    pub(in crate::pgas) mapped: AtomicU64,
     pub(in crate::pgas) book: Mutex<Book>,
     /// It was said that the log is full, and how much would have been enough.
     pub(in crate::pgas) said_full: AtomicBool,
@@ -141,6 +145,8 @@ impl Local {
             era: AtomicU64::new(0),
             site: AtomicU64::new(0),
             pen: Pen::default(),
+            holder: AtomicU32::new(0),
+            mapped: AtomicU64::new(0),
             book: Mutex::new(book),
             said_full: AtomicBool::new(false),
             said_need: AtomicBool::new(false),
@@ -162,6 +168,16 @@ impl Local {
             2 => CallWay::Replayed,
             _ => CallWay::Plain,
         }
+    }
+
+    /// The PE that keeps the replica of the own log.
+    #[inline]
+    pub(in crate::pgas) fn holder(&self) -> Option<Pe> {
+        self.holder.load(Ordering::Relaxed).checked_sub(1).map(Pe)
+    }
+
+    pub(in crate::pgas) fn set_holder(&self, holder: Option<Pe>) {
+        self.holder.store(holder.map_or(0, |pe| pe.0 + 1), Ordering::Relaxed);
     }
 
     pub(in crate::pgas) fn set_way(&self, way: CallWay) {

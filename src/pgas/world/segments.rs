@@ -20,9 +20,9 @@ use raidshmem_core::layout::Layout;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::store::coverage::Coverage;
 
-use raidshmem_segment::Segment;
 use raidshmem_segment::log::Word;
 use raidshmem_segment::statics::Statics;
+use raidshmem_segment::{OpenParts, Segment};
 use raidshmem_sys::lock;
 use raidshmem_sys::memory::Part;
 use raidshmem_sys::written::huge;
@@ -59,8 +59,8 @@ pub struct Segments {
     bases: Box<[AtomicPtr<u8>]>,
     /// The job asks for huge pages.
     large: bool,
-    /// Stores of peers are written, too.
-    writable: bool,
+    /// What is written of stores of peers.
+    open: OpenParts,
     /// Ends the process, and says why.
     end: End,
 }
@@ -73,7 +73,7 @@ impl Segments {
         (own, part): (&'static Segment, Part),
         files: BTreeMap<u32, Arc<OwnedFd>>,
         node_of: &[u32],
-        (large, writable): (bool, bool),
+        (large, open): (bool, OpenParts),
         end: End,
     ) -> Segments {
         let null = |_: &u32| AtomicPtr::new(std::ptr::null_mut());
@@ -87,7 +87,7 @@ impl Segments {
         peers[me.at()].segment.store(std::ptr::from_ref(own).cast_mut(), Ordering::Relaxed);
         bases[me.at()].store(own.base(), Ordering::Relaxed);
         let (layout, files) = (*own.layout(), Mutex::new(files));
-        Segments { me, layout, own, part, statics: None, files, peers, bases, large, writable, end }
+        Segments { me, layout, own, part, statics: None, files, peers, bases, large, open, end }
     }
 
     /// The executable's statics lie in the own segment from now on.
@@ -278,7 +278,7 @@ impl Segments {
         }
         let file = files.get(&peer.node.load(Ordering::Relaxed))?;
         let part = Part::new(Arc::clone(file), pe.at() * self.layout.total, self.layout.total);
-        let segment = match Segment::peer(&part, self.layout, self.writable) {
+        let segment = match Segment::peer(&part, self.layout, self.open) {
             Ok(segment) => segment.twice(&part, self.large).leak(),
             Err(error) => (self.end)(&format!("memory of PE {pe} cannot be mapped: {error}")),
         };

@@ -2,7 +2,8 @@
 //!
 //! Part of the machine in [`super`]. A view says which of the two it is, so all PEs see the same.
 //! It begins with the lost PE alone. Any PE that finds a reason against it says so, and all go back
-//! from the next view on.
+//! from the next view on. After the loss of a node that is the substitute if no copy of its log is
+//! left; while a PE goes back it reads the logs of all, so all go back if a node is lost then.
 //!
 //! Invariant: once all go back they do, until that recovery is over.
 
@@ -19,10 +20,10 @@ impl Membership {
         }
         let all_go_back = !self.lost.is_empty() && !self.view.alone;
         self.view.alone = !all_go_back;
-        if state == State::NodeDead {
-            self.cannot_go_alone(&Reason::NodeLost, lost[0]);
-        } else if self.engine {
+        if self.engine {
             self.cannot_go_alone(&Reason::NotMapped, lost[0]);
+        } else if state == State::NodeDead && !self.lost.is_empty() {
+            self.cannot_go_alone(&Reason::NodeLostThen, lost[0]);
         }
     }
 

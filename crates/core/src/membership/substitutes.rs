@@ -62,7 +62,7 @@ impl Membership {
             },
         };
         let adopted = home && node == member.node && self.adopt;
-        if !adopted {
+        if !adopted && member.state == State::ProcessDead {
             self.cannot_go_alone(&Reason::MemoryLost, pe);
         }
         if !adopted && !breaks(Mutant::NotWiped) {
@@ -215,6 +215,7 @@ impl Membership {
             ),
         };
         self.out.push(Action::Say(line));
+        self.cannot_go_alone(&Reason::Damaged, of);
         self.show();
     }
 

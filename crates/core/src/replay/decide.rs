@@ -15,12 +15,16 @@ use crate::quantity::Pe;
 pub enum Reason {
     /// A node is lost, and the logs of its PEs with it.
     NodeLost,
+    /// Its node is lost before a PE that was lost earlier has gone back.
+    NodeLostThen,
     /// The memory of its process is not taken over.
     MemoryLost,
     /// PEs do not map each other's memory.
     NotMapped,
     /// There is no checkpoint to go back to, or it and the logs are not of one interval.
     NoCheckpoint,
+    /// What it kept of the checkpoint is damaged.
+    Damaged,
     /// It was lost while a checkpoint was made.
     InCheckpoint,
     /// The first checkpoint call of the substitute is not the one that was made.
@@ -45,9 +49,11 @@ impl Display for Reason {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Reason::NodeLost => f.write_str("its node is lost, and its logs with it"),
+            Reason::NodeLostThen => f.write_str("its node is lost while another PE goes back"),
             Reason::MemoryLost => f.write_str("its memory and its log are not taken over"),
             Reason::NotMapped => f.write_str("others do not map its memory"),
             Reason::NoCheckpoint => f.write_str("its log does not begin at the last checkpoint"),
+            Reason::Damaged => f.write_str("a tile of its checkpoint does not hold"),
             Reason::InCheckpoint => f.write_str("a checkpoint was being made"),
             Reason::OtherCall => f.write_str("it calls the first checkpoint from another place"),
             Reason::InDoubt => f.write_str("it was killed in the midst of an atomic operation"),

@@ -11,6 +11,7 @@
 //! edges      the order of atomic operations on a word, from what each found
 //! own        the own calls of the substitute: skipped, done again, or answered from a log
 //! handover   from "survivors only log" to "survivors reach the substitute", nothing lost or twice
+//! replicas   which PE of another node keeps a copy of a log, for the loss of a node
 //! decide     whether a loss is for one PE alone or takes all back, and the reason
 //! ```
 //!
@@ -19,9 +20,10 @@
 //! - every atomic change and every assignment of a word is carried out once over all incarnations;
 //! - nobody is taken back by a local decision, and a decision is the same on all PEs.
 //!
-//! Limits: deaths of processes, whose logs and whose checkpoint survive in the memory of their
-//! agent, among PEs that map each other. A lost node is decided as global. Programs are free of
-//! races, and depend on their memory and on what calls return alone.
+//! Limits: PEs map each other. The explorer has deaths of processes, whose logs survive in the
+//! memory of their agent; after the loss of a node a substitute begins with a replica of such a
+//! log, and goes on in the same way. Programs are free of races, and depend on their memory and on
+//! what calls return alone.
 //!
 //! Used by the explorer in its tests, which drives all of it, and by the C tables, each family of
 //! which must have a [`routine::rule`]. The logs of real PEs are those of the crate `raidshmem`; of
@@ -33,6 +35,7 @@ pub mod handover;
 pub mod log;
 pub mod merge;
 pub mod own;
+pub mod replicas;
 pub mod routine;
 
 #[cfg(test)]

@@ -79,6 +79,41 @@ fn meetings_follow_each_other() {
 }
 
 #[test]
+fn a_replica_says_what_the_log_says() {
+    let (all, copy, new) = (words(4096), words(4096), words(4096));
+    let [log, copy, new] = [&all, &copy, &new].map(|words| Log::of(words, 4, 0));
+    let log = log.with_replica(copy);
+    log.set(Word::Job, 5);
+    log.set(Word::Owner, 3);
+    log.clear((1, 7), 9);
+    log.replicate(0, &[7; 19]);
+    log.append(0, &record(Kind::Get, 19));
+    let (second, third) = (bytes_for(19), bytes_for(19) + bytes_for(32));
+    log.append(second, &record(Kind::Atomic, 32));
+    log.append(third, &record(Kind::Meeting, 0));
+    log.set_found(second, AtomicOutcome { old: 9, seen: 78 });
+    log.repeat(0);
+    log.link(None, third);
+    log.take(Pe(3), 64);
+    log.set_against("it called shmem_ptr");
+    assert!(copy.is_of(5, Pe(2)) && !copy.is_of(5, Pe(1)) && !new.is_of(5, Pe(2)));
+    new.clear((0, NO_INTERVAL), 0);
+    new.set_stage(2, Stage::Replaying);
+    assert_eq!(new.fetch(&copy), 7);
+    assert_eq!(new.get(Word::Interval), NO_INTERVAL, "the caller shows it");
+    assert!(new.is_at(2, Stage::Replaying));
+    for from in [0, second, third] {
+        assert_eq!(new.read(from), log.read(from));
+    }
+    assert_eq!((new.found(second).old, new.state(second)), (9, Carried::Done));
+    assert_eq!((new.repeats(0), new.meeting(None)), (1, log.read(third)));
+    assert_eq!((new.has_taken(Pe(3), 0), new.against()), (0, "it called shmem_ptr".to_owned()));
+    let bytes = new.records + HEAD;
+    let payload = new.words[bytes..].iter().flat_map(|w| w.load(Ordering::SeqCst).to_ne_bytes());
+    assert_eq!(payload.take(19).collect::<Vec<u8>>(), [7; 19]);
+}
+
+#[test]
 fn what_speaks_against_it_is_text() {
     let words = words(2048);
     let log = Log::of(&words, 2, 0);

@@ -1,6 +1,7 @@
 //! A lost PE goes back alone, or all do: the views say which.
 
 use super::*;
+use crate::message::Flaw;
 
 fn cluster(settings: Settings) -> Cluster {
     Cluster::four(&Settings { rollback: Rollback::Local, ..settings }, 1)
@@ -67,16 +68,38 @@ fn one_word_takes_all_back_in_a_new_view_and_is_said_once() {
 }
 
 #[test]
-fn a_lost_node_or_memory_takes_all_back() {
+fn pes_of_a_lost_node_go_back_alone_unless_somebody_is_away() {
     let mut node = cluster(raid5());
     node.event(MembershipEvent::NodeLost { node: 1 });
+    assert!(node.machine.view.alone && node.machine.view.whole());
+    caught_up(&mut node, 1);
+    node.event(MembershipEvent::NodeLost { node: 2 });
+    assert!(node.machine.view.alone && lines(&node).is_empty());
+    node.event(MembershipEvent::NodeLost { node: 3 });
     assert!(!node.machine.view.alone);
-    assert_eq!(lines(&node), ["all PEs go back: PE 1: its node is lost, and its logs with it"]);
+    let said = lines(&node);
+    let why = "its node is lost while another PE goes back";
+    assert!(said.len() == 1 && said[0].ends_with(why), "{said:?}");
+}
+
+#[test]
+fn lost_memory_of_a_process_takes_all_back() {
     let mut memory = cluster(Settings { adopt: false, ..raid5() });
     memory.die(1);
     assert!(!memory.machine.view.alone);
     let line = "all PEs go back: PE 1: its memory and its log are not taken over";
     assert_eq!(lines(&memory), [line]);
+}
+
+/// Who finds it waits for a view in which all check what they keep.
+#[test]
+fn a_tile_that_does_not_hold_takes_all_back() {
+    let mut cluster = cluster(raid5());
+    cluster.die(1);
+    let view = cluster.machine.view.number;
+    cluster.says(1, PeMessage::Unusable { view, pe: Pe(1), flaw: Flaw::Damaged });
+    assert!(!cluster.machine.view.alone);
+    assert_eq!(lines(&cluster), ["all PEs go back: PE 1: a tile of its checkpoint does not hold"]);
 }
 
 #[test]

@@ -1,0 +1,174 @@
+//! What a PE whose memory was lost with its node needs to go back alone: its log, its snapshot and
+//! its own parity.
+//!
+//! ```text
+//! log        from the replica that a PE of another node keeps
+//! snapshot   decoded from what the others of the group keep, as in every recovery
+//! parity     decoded in the same way: live memory of the others has gone on
+//! ```
+//!
+//! It only reads what others have. They do not make the next checkpoint without this PE, so what is
+//! read is of one checkpoint. Invariant: the own log shows its interval last. So a substitute of
+//! this one begins here again, or finds all of it.
+
+use raidshmem_codec::code::Plan;
+use raidshmem_core::layout::TILE;
+use raidshmem_core::plan::{self, StoreFinding, lost_shards};
+use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
+use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::store::phase::Phase;
+use raidshmem_core::store::protection::{GroupLayout, Protection};
+use raidshmem_core::view::{State as Life, View};
+use raidshmem_segment::log::{NO_INTERVAL, Word};
+
+use super::rebuild::{self, ShardTile, reading};
+use crate::checkpoint;
+use crate::checkpoint::tiles::{self, Reading, Room, StoreTile};
+use crate::pgas::World;
+
+/// Makes own memory that is new what it was; nothing if it is not new. The error is why all go
+/// back.
+pub(super) fn renew(world: &World, protection: &Protection) -> Result<(), Reason> {
+    let log = world.segments.own().log(world.n_pes());
+    if log.get(Word::Interval) != NO_INTERVAL {
+        return Ok(());
+    }
+    let replica = |pe: Pe| {
+        let near = world.segments.near(pe).filter(|_| pe != world.me())?;
+        Some(near.replica(world.n_pes())).filter(|log| log.is_of(world.job(), world.me()))
+    };
+    let replicas = Pe::all(world.n_pes()).filter_map(replica);
+    // One of an interval before may be left on another PE.
+    let newest = replicas.max_by_key(|replica| replica.get(Word::Interval));
+    let interval = log.fetch(&newest.ok_or(Reason::NodeLost)?);
+    let number = CheckpointNumber(interval);
+    rebuild_store(world, protection, number)?;
+    world.store.recovery.set_phase(Phase::Agreed(number));
+    log.set(Word::Interval, interval);
+    Pe::all(world.n_pes()).for_each(|pe| world.segments.wake(pe)); // who waits for the log
+    Ok(())
+}
+
+/// Decodes the own snapshot, and the own parity.
+fn rebuild_store(
+    world: &World,
+    protection: &Protection,
+    number: CheckpointNumber,
+) -> Result<(), Reason> {
+    let (shape, place) = protection.place(world.me());
+    let (group, job) = (protection.plan.of[world.me().at()].group, world.job());
+    let (snapshot, slot) = (protection.snapshot_of(number), protection.slot_of(number));
+    let header = world.segments.own().header();
+    let begun = std::time::Instant::now();
+    loop {
+        let view = world.members.view();
+        if !view.alone {
+            return Err(Reason::NodeLost); // it was said why
+        }
+        world.refresh(&view);
+        let len =
+            shape.members.iter().find_map(|&pe| len_of(world, protection, &view, (pe, number)));
+        let len = len.ok_or(Reason::NoCheckpoint)?;
+        let findings = findings(world, protection, &view, (number, len));
+        plan::check(group, &shape.layout, &shape.members, &findings, true)
+            .map_err(|_| Reason::NoCheckpoint)?;
+        header.snapshots[snapshot].void();
+        header.slots[slot].void();
+        let job_of = (&view, number, len);
+        let Ok((rebuilt, _)) = rebuild::rebuild(world, protection, job_of, (&findings, 1)) else {
+            continue;
+        };
+        let decode = ParityDecode { world, protection, shape, findings: &findings, number, len };
+        if let Err(pe) = decode.parity(place) {
+            world.found_corrupt(&view, pe);
+            continue;
+        }
+        header.snapshots[snapshot].seal(job, number, len);
+        header.slots[slot].seal(job, number, len);
+        checkpoint::account(world, protection, len);
+        rebuilt.report(world, protection, number, begun);
+        return Ok(());
+    }
+}
+
+/// Bytes of the snapshot of checkpoint `number` that PE `pe` keeps; None if it keeps none.
+fn len_of(
+    world: &World,
+    protection: &Protection,
+    view: &View,
+    (pe, number): (Pe, CheckpointNumber),
+) -> Option<usize> {
+    let is_there = pe != world.me() && view.pes[pe.at()].state != Life::NodeDead;
+    let near = world.segments.near(pe).filter(|_| is_there)?;
+    near.header().snapshots[protection.snapshot_of(number)].holds(world.job(), number)
+}
+
+/// What the members of the own group keep, by place.
+fn findings(
+    world: &World,
+    protection: &Protection,
+    view: &View,
+    (number, len): (CheckpointNumber, usize),
+) -> Vec<StoreFinding> {
+    let (shape, _) = protection.place(world.me());
+    let finding = |(place, &pe): (usize, &Pe)| {
+        let lost = StoreFinding::lost(&shape.layout, place);
+        if len_of(world, protection, view, (pe, number)) != Some(len) {
+            return lost;
+        }
+        let near = world.segments.near(pe).map(|near| near.header());
+        let slot = near.map(|header| &header.slots[protection.slot_of(number)]);
+        let has_parity = slot.is_some_and(|slot| slot.holds(world.job(), number).is_some());
+        StoreFinding { parity: if has_parity { 0 } else { lost.parity }, ..Default::default() }
+    };
+    shape.members.iter().enumerate().map(finding).collect()
+}
+
+/// What the own parity is decoded from.
+struct ParityDecode<'a> {
+    world: &'a World,
+    protection: &'a Protection,
+    shape: &'a GroupLayout,
+    findings: &'a [StoreFinding],
+    number: CheckpointNumber,
+    len: usize,
+}
+
+impl ParityDecode<'_> {
+    /// Decodes all own parity. The error is the PE of a tile that does not hold.
+    fn parity(&self, place: usize) -> Result<(), Pe> {
+        let per_chunk = self.shape.chunk_len(self.len) / TILE;
+        for (nth, parity) in self.shape.layout.parities_of(place).iter().enumerate() {
+            let stripe = &self.shape.layout.stripes()[parity.stripe];
+            let lost = lost_shards(stripe, self.findings);
+            let shard = stripe.data.len() + parity.row;
+            let plan = self.shape.codes[parity.stripe].plan(&lost, shard).expect("it was checked");
+            for step in 0..per_chunk {
+                self.tile(parity.stripe, step, &plan, TileIndex(nth * per_chunk + step))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tile(&self, stripe: usize, step: usize, plan: &Plan, tile: TileIndex) -> Result<(), Pe> {
+        let mut rooms = vec![Room::empty(); plan.sources().len()];
+        let read = plan.sources().iter().zip(&mut rooms).map(|(&shard, room)| {
+            let shard = ShardTile { stripe, shard, step };
+            let of = (self.number, self.len);
+            reading(self.world, self.protection, self.shape, shard, of, room)
+        });
+        let (pes, mut read): (Vec<usize>, Vec<Reading>) = read.unzip();
+        let sources: Vec<&[u8]> = read.iter().map(|tile| tile.bytes).collect();
+        let region = self.world.segments.layout().slots[self.protection.slot_of(self.number)];
+        let to = StoreTile { pe: self.world.me(), region, tile };
+        tiles::write(self.world, to, self.number, |out, seal| {
+            let see = |nth: usize, piece: &[u8]| read[nth].see(piece);
+            plan.apply_shown(&sources, out, see, |piece| seal.update(piece))
+                .expect("tiles are of one length");
+        });
+        match pes.into_iter().zip(read).find_map(|(pe, tile)| (!tile.holds()).then_some(pe)) {
+            None => Ok(()),
+            Some(pe) => Err(Pe::of(pe)),
+        }
+    }
+}

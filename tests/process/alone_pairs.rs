@@ -1,0 +1,163 @@
+//! Two PEs are lost before the next checkpoint, at the same time or one in the replay of the other,
+//! or a PE with its node: each goes back alone, or one line says why all do.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use super::alone::{ALL, ALONE, PES, said, went_alone};
+use super::support::{Job, Outcome, program, sample};
+
+/// Calls of an interval.
+const CALLS: usize = 12;
+/// Every pair of calls.
+const PAIRS: usize = CALLS * CALLS;
+/// Pairs of a job.
+const EACH: usize = 40;
+
+/// Which cases a job takes: from, to, and each how many.
+type Cases = [usize; 3];
+
+fn job(job: Job, how: &str, [a, b]: [usize; 2], cases: Cases) -> Job {
+    let words = [a, b].into_iter().chain(cases).map(|number| number.to_string());
+    let words: Vec<String> = [how.to_owned()].into_iter().chain(words).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    job.mode("raid5").program(&program("alone_pairs"), &words).leaves("notes")
+}
+
+/// The sum of a run in which nobody dies, without logs.
+fn sum_without_a_loss(cases: Cases) -> String {
+    static SUMS: Mutex<BTreeMap<usize, String>> = Mutex::new(BTreeMap::new());
+    let intervals = (cases[1] - cases[0]).div_ceil(cases[2]).next_multiple_of(2);
+    let mut sums = SUMS.lock().unwrap_or_else(PoisonError::into_inner);
+    let sum = || {
+        let outcome = job(Job::new(PES), "none", [0, 1], cases).run();
+        outcome.status(0);
+        said(&outcome, "sum")
+    };
+    sums.entry(intervals).or_insert_with(sum).clone()
+}
+
+#[track_caller]
+fn run(how: &str, pair: [usize; 2], cases: Cases, nodes: usize) -> Outcome {
+    let nodes = nodes.to_string();
+    let local = Job::new(PES).env("SHMEM_FT_ROLLBACK", "local");
+    let local = local.env("SHMEM_FT_MAX_RESTARTS", "1000");
+    let outcome = job(local.args(&["--verbose", "--nodes", &nodes]), how, pair, cases).run();
+    outcome.status(0);
+    let sum = said(&outcome, "sum");
+    outcome.check(sum == sum_without_a_loss(cases), "the sum of a run without a loss was expected");
+    outcome
+}
+
+/// Parts of all pairs, each of a job.
+fn parts(step: usize) -> Vec<Cases> {
+    let each = EACH * step;
+    (0..PAIRS).step_by(each).map(|from| [from, (from + each).min(PAIRS), step]).collect()
+}
+
+/// Between calls there is no doubt: nobody else goes back, whatever the two calls are.
+#[test]
+fn each_of_two_pes_dies_before_each_of_its_calls() {
+    for (pair, cases) in [[1, 2], [2, 0]]
+        .into_iter()
+        .flat_map(|pair| parts(1).into_iter().map(move |cases| (pair, cases)))
+    {
+        let outcome = run("each", pair, cases, 1);
+        went_alone(&outcome, 2 * (cases[1] - cases[0]));
+    }
+}
+
+/// The same with PE 0, and on nodes of their own.
+#[test]
+fn pe_0_and_another_die_on_nodes_of_their_own() {
+    for cases in parts(3) {
+        let outcome = run("each", [0, 2], cases, PES);
+        went_alone(&outcome, 2 * (cases[1] - cases[0]).div_ceil(cases[2]));
+    }
+}
+
+/// One of them is killed whatever it does.
+fn at_any_moment(how: &str, pair: [usize; 2], cases: Cases) {
+    let outcome = run(how, pair, cases, 1);
+    for_a_reason(&outcome);
+    outcome.check(outcome.count(ALONE) > outcome.count(ALL), "most should have gone back alone");
+}
+
+/// In the midst of an operation that may not happen twice, or of a checkpoint, all go back.
+#[track_caller]
+fn for_a_reason(outcome: &Outcome) {
+    let doubt = outcome.count("in the midst of an atomic operation");
+    let checkpoint = outcome.count("a checkpoint was being made")
+        + outcome.count("its log does not begin at the last checkpoint");
+    outcome.check(outcome.count(ALL) == doubt + checkpoint, "another reason");
+}
+
+#[test]
+fn two_pes_die_at_the_same_time() {
+    for (nth, cases) in sample(parts(1), 2).into_iter().enumerate() {
+        at_any_moment("both", [[1, 2], [0, 2]][nth % 2], cases);
+    }
+}
+
+#[test]
+fn a_pe_dies_in_the_replay_of_another() {
+    for (nth, cases) in sample(parts(1), 3).into_iter().enumerate() {
+        at_any_moment("replay", [[1, 2], [2, 1], [0, 1]][nth % 3], cases);
+    }
+}
+
+/// So both may have waited for each other when they died.
+#[test]
+fn a_substitute_dies_after_another_pe_died_in_its_replay() {
+    for (nth, cases) in sample(parts(1), 3).into_iter().enumerate() {
+        at_any_moment("chain", [[1, 2], [0, 2], [2, 1]][nth % 3], cases);
+    }
+}
+
+/// The case in which a PE dies before call `i`, and another before call `j`.
+fn case(i: usize, j: usize) -> Cases {
+    let number = (i - 1) * CALLS + j - 1;
+    [number, number + 1, 1]
+}
+
+/// Its log comes from another node, and its checkpoint from its group. The first call is a barrier
+/// behind which all have left the checkpoint.
+#[test]
+fn a_pe_is_lost_with_its_node_before_each_of_its_calls() {
+    let all = (0..PES).flat_map(|pe| (2..=CALLS).map(move |call| (pe, call)));
+    for (pe, call) in sample(all.collect(), 17) {
+        let outcome = run("node", [pe, (pe + 1) % PES], case(call, 1), PES);
+        went_alone(&outcome, 1);
+        outcome.says(&format!("was lost with PE {pe}")).says("rebuilt from PEs");
+    }
+}
+
+#[test]
+fn a_pe_dies_in_the_replay_of_another_that_was_lost_with_its_node() {
+    let all = (2..=CALLS).flat_map(|i| (1..=i).map(move |j| (i, j)));
+    let mut alone = 0;
+    for (i, j) in sample(all.collect(), 9) {
+        let outcome = run("then", [1, 2], case(i, j), PES);
+        for_a_reason(&outcome);
+        alone += outcome.count(ALONE);
+    }
+    assert!(alone > 0, "{alone} went back alone");
+}
+
+/// The substitute of the first has the parity that it needs to keep, too: so all can go back.
+#[test]
+fn a_second_node_takes_all_back() {
+    for (i, j) in [(4, 1), (9, 3), (12, 12)] {
+        let outcome = run("nodes", [1, 2], case(i, j), PES);
+        outcome.says("its node is lost while another PE goes back");
+        outcome.check(outcome.count(ALL) == 1 && outcome.count(ALONE) == 0, "all should go back");
+    }
+}
+
+/// More than half of the PEs are on one node, which keeps no replica of its own.
+#[test]
+fn without_another_node_for_the_replica_all_go_back() {
+    let outcome = run("node", [2, 0], case(5, 1), 2);
+    outcome.says("its node is lost, and its logs with it");
+    outcome.check(outcome.count(ALL) == 1 && outcome.count(ALONE) == 0, "all should go back");
+}
