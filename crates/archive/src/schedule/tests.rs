@@ -182,7 +182,7 @@ fn sets_of(tempo: Duration, word: Duration) -> Vec<bool> {
 #[test]
 fn where_checkpoints_come_faster_than_word_they_are_claimed_ahead() {
     let millis = Duration::from_millis;
-    for (tempo, word, late) in [(1000, 5, 0), (30, 25, 0), (5, 12, 2), (1, 300, 9), (5, 800, 9)] {
+    for (tempo, word, late) in [(1000, 5, 0), (30, 25, 0), (5, 12, 2), (1, 90, 9), (5, 400, 9)] {
         let sets = sets_of(millis(tempo), millis(word));
         let lost = sets.iter().filter(|&&is_there| !is_there).count();
         assert!(lost <= late, "{tempo} ms, word takes {word} ms: {sets:?}");
