@@ -96,6 +96,9 @@ fn flush(bench: &Bench, program: &Path, store: &Store, layout: &str) -> Result<f
 }
 
 /// Time to begin from the set, less what a job of nothing takes, over that of reading its files.
+/// The job also makes fresh memory of it, 2.7 times as much as the files have: snapshots, live
+/// memory, and two slots of parity. Where the host takes free pages back, those are most of it
+/// (`notes.md`).
 fn resume(bench: &Bench, program: &Path, store: &Store) -> Result<f64, Trouble> {
     let empty = Store(store.0.with_extension("empty"));
     let written = |store: &Store, mib: &str| {

@@ -35,7 +35,7 @@ pub fn compare(
 ) -> Changes {
     let (shape, place) = protection.place(world.me());
     let (len, count) = (coverage.len(), tiles::tiles(coverage.len()));
-    let held = shape.layout.parities_of(place).len() * shape.chunk_len(len) / TILE;
+    let held = shape.parity_len(place, len) / TILE;
     let history = lock(&world.store.history).take();
     let (snapshots, slots) = (protection.snapshots, protection.mode.slots());
     let counts = StoreCounts { tiles: count, parity: held, snapshots, slots };

@@ -60,7 +60,7 @@ pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Inte
 fn room(segments: &Segments, protection: &Protection, len: usize) -> StoreBytes {
     let (shape, place) = protection.place(segments.me());
     let snapshot = if protection.mode.keeps_snapshot() { tiles::tiles(len) * TILE } else { 0 };
-    let slot = shape.layout.slot_len(place, shape.chunk_len(len));
+    let slot = shape.parity_len(place, len);
     let (snapshots, slots) = (snapshot * protection.snapshots, slot * protection.mode.slots());
     StoreBytes { snapshots, slots }
 }
@@ -99,7 +99,7 @@ pub fn saved(
     account(world, protection, len);
     if world.speaks() {
         let (shape, place) = protection.place(world.me());
-        let parity = shape.layout.slot_len(place, shape.chunk_len(len));
+        let parity = shape.parity_len(place, len);
         world.members.report(ProgressReport::Checkpoint {
             number,
             bytes: len as u64,

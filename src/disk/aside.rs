@@ -66,7 +66,7 @@ impl AsideCopier<'_> {
         let (shape, place) = self.protection.place(self.pe);
         match part {
             StorePart::Snapshot => len.div_ceil(TILE),
-            StorePart::Slot => shape.layout.parities_of(place).len() * shape.chunk_len(len) / TILE,
+            StorePart::Slot => shape.parity_len(place, len) / TILE,
         }
     }
 

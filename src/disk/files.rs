@@ -6,6 +6,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +17,9 @@ use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::Head;
 use raidshmem_archive::tiles::{BEGIN, Tiles, data_at};
 use raidshmem_core::disk::{Content, Entry};
+use raidshmem_core::layout::TILE;
 use raidshmem_core::quantity::Pe;
+use rustix::fs::{Advice, fadvise};
 
 /// Why a file or folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -199,5 +203,13 @@ impl<H: PeHead> PeFile<H> {
         into.resize((range.end - range.start) as usize, 0);
         read_exact(&self.file, &self.path, self.at + range.start, into)?;
         self.head.tiles().check(tile, into).map_err(format_at(&self.path))
+    }
+
+    /// These tiles are not read again: their pages are free for others.
+    pub fn let_go(&self, tiles: Range<usize>) {
+        let range = |tile: usize| self.at + (tile * TILE) as u64;
+        let (from, end) = (range(tiles.start), range(tiles.end));
+        // Refused, the kernel keeps them until it is short of memory.
+        let _ = fadvise(&self.file, from, NonZeroU64::new(end - from), Advice::DontNeed);
     }
 }

@@ -2,26 +2,23 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use raidshmem_archive::part::{Area, Extent, Head};
-use raidshmem_core::layout::{Layout, STAMP, TILE};
+use raidshmem_core::layout::{Layout, TILE};
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::private::{self, Saved};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::stamp::Stamp;
-use raidshmem_segment::header::Header;
+use raidshmem_segment::Segment;
 use raidshmem_sys::lock;
 use raidshmem_sys::memory::Part;
 use raidshmem_sys::pool::WorkerPool;
 
 use super::files::{PeFile, SetError};
-
-/// Tiles that are read at a time.
-const BATCH: usize = 256;
 
 /// Why memory cannot be filled.
 #[derive(Debug, thiserror::Error)]
@@ -60,12 +57,12 @@ pub enum LoadError {
 
 /// The memory that is filled.
 pub struct LoadTarget<'a> {
+    /// Its bytes, mapped.
+    pub own: &'a Segment,
     /// Its bytes.
     pub part: &'a Part,
-    /// Where its parts are.
-    pub layout: &'a Layout,
-    /// The header of its store.
-    pub header: &'a Header,
+    /// It is to have huge pages.
+    pub large: bool,
     /// How the job is protected.
     pub protection: &'a Protection,
     /// What its tiles are sealed with.
@@ -76,6 +73,15 @@ pub struct LoadTarget<'a> {
     pub n_pes: u32,
     /// Who reads, checks and seals.
     pub pool: &'a WorkerPool,
+}
+
+impl LoadTarget<'_> {
+    /// Has a part of it, which is about to be used, come in huge pages, if it is to.
+    pub fn ask_huge(&self, at: usize, len: usize) {
+        if self.large {
+            self.own.ask_huge(at, len);
+        }
+    }
 }
 
 impl LoadError {
@@ -112,24 +118,6 @@ impl Input {
         LoadError::Misfit { path: self.file.path.clone(), why }
     }
 
-    /// The bytes of these tiles, and which of them do not hold.
-    fn tiles(
-        &self,
-        range: Range<usize>,
-        pool: &WorkerPool,
-    ) -> (Vec<u8>, BTreeMap<usize, SetError>) {
-        let rooms: Vec<Mutex<Vec<u8>>> = range.clone().map(|_| Mutex::default()).collect();
-        let damages = Mutex::new(BTreeMap::new());
-        let read = |tile: usize, (): &mut ()| {
-            if let Err(error) = self.file.tile(tile, &mut lock(&rooms[tile - range.start])) {
-                lock(&damages).insert(tile, error);
-            }
-        };
-        pool.numbers(range.clone(), || (), read);
-        let bytes = rooms.iter().flat_map(|room| std::mem::take(&mut *lock(room))).collect();
-        (bytes, damages.into_inner().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Bytes of what is saved.
     ///
     /// # Errors
@@ -137,13 +125,22 @@ impl Input {
     pub fn bytes(&self, range: Range<u64>, pool: &WorkerPool) -> Result<Vec<u8>, LoadError> {
         let first = (range.start / TILE as u64) as usize;
         let from = first as u64 * TILE as u64;
-        let tiles = first..range.end.div_ceil(TILE as u64) as usize;
-        let (mut bytes, mut damages) = self.tiles(tiles, pool);
-        if let Some((_, error)) = damages.pop_first() {
-            return Err(error.into());
+        let damages: Mutex<BTreeMap<usize, SetError>> = Mutex::default();
+        let mut bytes = vec![0; (range.end - from) as usize];
+        let read = |(tile, into): (usize, &mut [u8]), room: &mut Vec<u8>| match self
+            .file
+            .tile(first + tile, room)
+        {
+            Ok(()) => into.copy_from_slice(&room[..into.len()]),
+            Err(error) => _ = lock(&damages).insert(tile, error),
+        };
+        pool.each(bytes.chunks_mut(TILE).enumerate(), Vec::new, read);
+        let mut damages: BTreeMap<usize, SetError> =
+            damages.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match damages.pop_first() {
+            Some((_, error)) => Err(error.into()),
+            None => Ok(bytes.split_off((range.start - from) as usize)),
         }
-        bytes.truncate((range.end - from) as usize);
-        Ok(bytes.split_off((range.start - from) as usize))
     }
 
     /// What the memory covers.
@@ -151,7 +148,7 @@ impl Input {
     /// # Errors
     /// It does not fit, or private memory does not hold.
     pub fn line(&self, target: &LoadTarget) -> Result<Line, LoadError> {
-        let (layout, head) = (target.layout, &self.file.head);
+        let (layout, head) = (target.own.layout(), &self.file.head);
         if !head.begin.is_empty() {
             let parsed = Coverage::parse(layout, &head.begin);
             let parsed = parsed.map_err(|_| self.misfit("its manifest does not fit"))?;
@@ -172,7 +169,7 @@ impl Input {
         target: &LoadTarget,
         statics: &[Range<usize>],
     ) -> Result<(Coverage, Vec<u8>), LoadError> {
-        let (layout, pool, head) = (target.layout, target.pool, &self.file.head);
+        let (layout, pool, head) = (target.own.layout(), target.pool, &self.file.head);
         let from: u64 = head.extents.iter().map(|extent| extent.len).sum();
         let contents = self.bytes(from..head.data_len(), pool)?;
         let mut rest = contents.as_slice();
@@ -203,62 +200,6 @@ impl Input {
         match covered.eq(self.file.head.extents.iter().map(|extent| place(layout, extent))) {
             true => Ok(Line { coverage, begin, end: Vec::new() }),
             false => Err(self.misfit("its extents are not those of its heap")),
-        }
-    }
-
-    /// Writes the line, with the bytes of the file between its begin and its end, as the tiles of a
-    /// snapshot. The first tile of the file that does not hold: what it is part of has no stamp.
-    ///
-    /// # Errors
-    /// The memory cannot be written.
-    pub fn fill(
-        &self,
-        target: &LoadTarget,
-        place: usize,
-        line: Line,
-    ) -> Result<Option<SetError>, LoadError> {
-        let region = target.layout.snapshots[place];
-        let stamps = target.layout.stamps(region);
-        let Line { coverage, begin, end } = line;
-        let (begun, mut gaps, mut first) = (begin.len(), BTreeSet::new(), None);
-        let len = coverage.len() - end.len();
-        let files = (len - begin.len()).div_ceil(TILE);
-        let (mut line, mut next, mut done) = (begin, 0, 0);
-        loop {
-            let batch = next..files.min(next + BATCH);
-            next = batch.end;
-            let (bytes, damages) = self.tiles(batch, target.pool);
-            line.extend(bytes);
-            for (tile, error) in damages {
-                let at = begun + tile * TILE;
-                gaps.extend([at / TILE, at.div_ceil(TILE)]);
-                first.get_or_insert(error);
-            }
-            if next == files {
-                line.truncate(len - done * TILE);
-                line.extend(&end);
-                line.resize(line.len().next_multiple_of(TILE), 0);
-            }
-            let (whole, bad) = (line.len() / TILE, Mutex::new(None));
-            let write = |tile: usize, (): &mut ()| {
-                let bytes = &line[tile * TILE..][..TILE];
-                let at = done + tile;
-                let written = target.part.write_at(region + at * TILE, bytes);
-                let whole = || target.stamp.seal(bytes);
-                let seal = if gaps.contains(&at) { [0; STAMP] } else { whole() };
-                let sealed =
-                    written.and_then(|()| target.part.write_at(stamps + at * STAMP, &seal));
-                sealed.unwrap_or_else(|error| *lock(&bad) = Some(error));
-            };
-            target.pool.numbers(0..whole, || (), write);
-            if let Some(error) = lock(&bad).take() {
-                return Err(memory(error));
-            }
-            if next == files {
-                return Ok(first);
-            }
-            done += whole;
-            line.drain(..whole * TILE);
         }
     }
 }

@@ -10,9 +10,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use raidshmem_archive::owner::Owner;
@@ -20,14 +18,14 @@ use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::Head;
 use raidshmem_archive::program::{self, Program};
 use raidshmem_core::disk::{Folders, Resume};
-use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_core::layout::TILE;
 use raidshmem_core::page::PAGE;
 use raidshmem_core::store::phase::Phase;
-use raidshmem_sys::lock;
 
 use super::files::{PeFile, PeHead, SetError};
+use super::fill::{Filling, fill};
 use super::heap_at;
-use super::input::{Input, LoadError, LoadTarget, memory};
+use super::input::{Input, LoadError, LoadTarget};
 use super::rebuilt;
 
 /// Fills the memory from the set, unless it holds that checkpoint already. Why data or parity was
@@ -36,8 +34,8 @@ use super::rebuilt;
 /// # Errors
 /// What does not fit, in words.
 pub fn load(resume: &Resume, target: &LoadTarget) -> Result<Vec<LoadError>, LoadError> {
-    let LoadTarget { header, protection, stamp, .. } = *target;
-    let (number, job) = (resume.number, stamp.job);
+    let LoadTarget { own: segment, protection, stamp, .. } = *target;
+    let (header, number, job) = (segment.header(), resume.number, stamp.job);
     let (snapshot, slot) = (protection.snapshot_of(number), protection.slot_of(number));
     let record = &header.snapshots[snapshot];
     if record.holds(job, number).is_some() {
@@ -69,6 +67,8 @@ pub fn load(resume: &Resume, target: &LoadTarget) -> Result<Vec<LoadError>, Load
     };
     // A slot without its parity is sealed too: it does not hold, and is computed anew.
     if let Some(len) = parity.or(data) {
+        let (shape, place) = protection.place(stamp.pe);
+        target.ask_huge(segment.layout().slots[slot], shape.parity_len(place, len));
         header.slots[slot].seal(job, number, len);
     }
     header.decision.store(0, Ordering::SeqCst);
@@ -85,7 +85,7 @@ fn find<H: PeHead>(
     target: &LoadTarget,
     what: &'static str,
 ) -> Result<PeFile<H>, LoadError> {
-    let LoadTarget { layout, stamp, n_pes, .. } = *target;
+    let LoadTarget { own, stamp, n_pes, .. } = *target;
     let mut found = Err(LoadError::Nowhere(what));
     for folder in resume.folders.at(target.node) {
         let file = match PeFile::<H>::open(Path::new(folder), stamp.pe) {
@@ -96,7 +96,7 @@ fn find<H: PeHead>(
             }
         };
         let Owner { job, number, pe, n_pes: of, heap_len } = H::owner(&file.head);
-        let heap_fits = heap_len.next_multiple_of(PAGE as u64) == layout.heap_len as u64;
+        let heap_fits = heap_len.next_multiple_of(PAGE as u64) == own.layout().heap_len as u64;
         if heap_fits && (job, number, pe, of) == (resume.job, resume.number, stamp.pe, n_pes) {
             return Ok(file);
         }
@@ -122,7 +122,7 @@ fn load_data(
     own: &Program,
 ) -> Result<Loaded, LoadError> {
     let input = Input { file: find::<Head>(resume, target, "the file of this PE")? };
-    if input.file.head.heap_at != heap_at(target.layout) {
+    if input.file.head.heap_at != heap_at(target.own.layout()) {
         return Err(input.misfit("its symmetric heap began at another address"));
     }
     let is_same = own.build == input.file.head.build;
@@ -132,8 +132,9 @@ fn load_data(
     };
     // Parity makes up for tiles in memory that is as it was.
     let has_parity = matches!(resume.folders, Folders::Local { parity: true, .. });
-    let len = line.coverage.len();
-    let damage = input.fill(target, place, line)?;
+    let (region, len) = (target.own.layout().snapshots[place], line.coverage.len());
+    let filling = Filling { region, len, begin: &line.begin, end: &line.end };
+    let damage = fill(target, &filling, &input.file)?;
     match damage {
         Some(error) if !(is_same && has_parity) => Err(error.into()),
         damage => Ok(Loaded { len, damage }),
@@ -148,7 +149,8 @@ fn load_parity(
     data: Option<usize>,
     build: &[u8],
 ) -> Result<Option<Loaded>, LoadError> {
-    let LoadTarget { part, layout, protection, stamp, pool, .. } = *target;
+    let LoadTarget { own, protection, stamp, .. } = *target;
+    let layout = own.layout();
     let file = find::<ParityHead>(resume, target, "the parity of this PE")?;
     if file.head.build != build {
         return Ok(None);
@@ -159,27 +161,11 @@ fn load_parity(
     if line > layout.region_len || data.is_some_and(|data| data != line) {
         return Err(strange("it is of data of another length").into());
     }
-    let tiles = shape.layout.parities_of(place).len() * shape.chunk_len(line) / TILE;
-    if file.head.sums.len() != tiles {
+    let len = shape.parity_len(place, line);
+    if file.head.sums.len() != len / TILE {
         return Err(strange("it is of another group").into());
     }
     let region = layout.slots[protection.slot_of(resume.number)];
-    let (damages, bad) = (Mutex::new(BTreeMap::new()), Mutex::new(None));
-    let copy = |tile: usize, room: &mut Vec<u8>| {
-        let at = layout.stamps(region) + tile * STAMP;
-        let done = match file.tile(tile, room) {
-            Ok(()) => part
-                .write_at(region + tile * TILE, room)
-                .and_then(|()| part.write_at(at, &stamp.seal(room))),
-            Err(error) => {
-                lock(&damages).insert(tile, error);
-                part.write_at(at, &[0; STAMP])
-            }
-        };
-        done.unwrap_or_else(|error| *lock(&bad) = Some(error));
-    };
-    pool.numbers(0..tiles, Vec::new, copy);
-    let damage = lock(&damages).pop_first().map(|(_, error)| error);
-    let bad = lock(&bad).take();
-    bad.map_or(Ok(Some(Loaded { len: line, damage })), |error| Err(memory(error)))
+    let damage = fill(target, &Filling { region, len, begin: &[], end: &[] }, &file)?;
+    Ok(Some(Loaded { len: line, damage }))
 }

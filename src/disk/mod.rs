@@ -11,6 +11,7 @@
 //! held       what the disk of this host has, where each node has its own
 //! write      the files of the PEs of a node
 //! input      the file of a PE, and what it makes of the memory
+//! fill       a part of the store from a file
 //! rebuilt    the same where another build of the program wrote it
 //! load       the memory of a PE from its file
 //! answer     what `oshinfo store` says of a folder
@@ -26,8 +27,9 @@
 
 pub mod answer;
 pub mod aside;
-mod claim;
+pub mod claim;
 pub mod files;
+mod fill;
 pub mod held;
 pub mod input;
 pub mod load;

@@ -45,12 +45,12 @@ pub fn line(
     };
     other.heap_is_data()?;
     let at = |range: &Range<usize>| {
-        target.layout.statics + range.start..target.layout.statics + range.end
+        target.own.layout().statics + range.start..target.own.layout().statics + range.end
     };
     let (coverage, begin) = input.build(target, &ranges.iter().map(at).collect::<Vec<_>>())?;
     let end = ranges.into_iter().flat_map(|range| image[range].iter().copied()).collect();
     let line = Line { coverage, begin, end };
-    match has_its_heap(input, target.layout, &line) {
+    match has_its_heap(input, target.own.layout(), &line) {
         true => Ok(line),
         false => Err(input.misfit("its extents are not those of its heap")),
     }

@@ -35,7 +35,7 @@ impl Source<'_> {
     /// `stamp`.
     ///
     /// # Errors
-    /// It is not there any more.
+    /// It is not there any more, and nothing of it was kept.
     pub fn of(
         claim: &Claim,
         stamp: Stamp,
@@ -49,7 +49,7 @@ impl Source<'_> {
         let holds = |place: usize| Some((Some(place), records[place].holds(job, number)?));
         let aside = || claim.aside().kept(kind, number).map(|kept| (None, kept.len));
         let found = [0, 1].into_iter().find_map(holds).or_else(aside);
-        let (place, line) = found.ok_or(Failure::Overtaken)?;
+        let (place, line) = found.ok_or(Failure::Late)?;
         let len = parity.map_or(line, |share| share.tiles(line).saturating_mul(TILE));
         if line.max(len) > claim.layout.region_len {
             return Err(Failure::Refused("memory: a snapshot longer than its place".into()));
@@ -90,14 +90,15 @@ impl Source<'_> {
             fence(Ordering::SeqCst);
             let is_there = self.holds(&records[place]);
             if self.kept().is_none() {
-                return if is_there { Ok(read) } else { Err(Failure::Overtaken) };
+                return if is_there { Ok(read) } else { Err(Failure::Late) };
             }
         }
         match self.kept() {
             Some(Kept { from, tiles: Some(_), .. }) if from <= tile => {
                 self.read(layout.asides[self.kind as usize], tile)
             }
-            _ => Err(Failure::Overtaken),
+            None => Err(Failure::Late),
+            Some(_) => Err(Failure::Overtaken),
         }
     }
 

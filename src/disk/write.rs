@@ -1,7 +1,9 @@
 //! The files of the PEs of a node, written from the memory that their agent holds.
 //!
 //! One thread reads a few tiles ahead, this one writes. What the next checkpoint would overwrite
-//! before it was read, its PE copies aside ([`Claim`]), as far as there is room.
+//! before it was read, its PE copies aside ([`Claim`]), as far as there is room. The disk is at
+//! work meanwhile: it is handed a window of bytes as soon as that is written, and a file is waited
+//! for when the one after it is written too.
 //!
 //! Invariants: the program waits for nothing here; what was read ahead and what is aside at a time
 //! are no more than the order allows; no more is on its way to the disk than [`DIRTY`].
@@ -9,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,8 +30,9 @@ use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::store::coverage::{Coverage, Manifest};
 use raidshmem_core::store::stamp::Stamp;
 use raidshmem_sys::memory::Part;
+use raidshmem_sys::writeback;
 
-use super::claim::Claim;
+use super::claim::{Claim, Claims, shares};
 use super::files::{self, SetError};
 use super::heap_at;
 use super::sets;
@@ -38,9 +42,8 @@ use super::variables::SavedProgram;
 
 /// How soon a writer that is held back sees that it is to stop.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Most tiles that are read ahead.
-const AHEAD: usize = 16;
-/// Most bytes of a file that are not on the disk yet.
+/// Most bytes that are not on the disk yet: a window that it writes and one that is filled, of a
+/// file and of the one before it.
 const DIRTY: u64 = 64 << 20;
 
 /// What is written, and from where.
@@ -69,6 +72,12 @@ impl Order {
     fn owner(&self, pe: Pe) -> Owner {
         let Order { job, number, n_pes, heap_len, .. } = *self;
         Owner { job, number, pe, n_pes, heap_len }
+    }
+
+    /// Claims what is to be written, with room for so many tiles aside.
+    fn claims(&self, room: usize) -> Result<Claims, Failure> {
+        let layout = Layout::new(self.heap_len as usize, self.n_pes as usize);
+        Claims::new(self.number, &self.pes, layout, !self.parity.is_empty(), room)
     }
 }
 
@@ -120,22 +129,23 @@ fn refused(error: &SetError) -> Failure {
     Failure::Refused(error.to_string())
 }
 
-/// Writes the files; ends when `stop` names the checkpoint.
+/// Writes the files of what was claimed before, or is now; ends when `stop` names the checkpoint.
 ///
 /// # Errors
 /// The files are not all on disk.
-pub fn write(order: &Order, stop: &AtomicU64) -> Result<Files, Failure> {
+pub fn write(order: &Order, claims: Option<Claims>, stop: &AtomicU64) -> Result<Files, Failure> {
+    let (ahead, aside) = shares(order.how.memory);
+    let claims = claims.filter(|claims| claims.number == order.number);
+    let claims = claims.map_or_else(|| order.claims(aside), Ok)?;
     let folder = sets::part_folder(&order.folder, order.job, order.number);
     step();
     let make = fs::create_dir_all(&folder);
     make.map_err(|error| Failure::Refused(format!("{}: {error}", folder.display())))?;
     let _held = sets::hold(&folder).map_err(|error| refused(&error))?;
-    let room = usize::try_from(order.how.memory / TILE as u64).unwrap_or(usize::MAX);
-    let ahead = (room / 2).clamp(1, AHEAD);
     let (pieces, queue) = sync_channel(ahead);
     let mut written = std::thread::scope(|scope| {
         let reading = std::thread::Builder::new().name("store-read".into());
-        let reader = reading.spawn_scoped(scope, || read(order, room - ahead, pieces, stop));
+        let reader = reading.spawn_scoped(scope, || read(order, claims, pieces, stop));
         let reader = reader.map_err(|error| Failure::Refused(format!("a thread: {error}")))?;
         let written = Output::new(&folder, order, stop).take(queue);
         // What was not read is the cause of what was not written.
@@ -154,29 +164,17 @@ fn go_on(order: &Order, stop: &AtomicU64) -> Result<(), Failure> {
 }
 
 /// Reads all that is to be written; ends without an error when nobody takes it any more. The bytes
-/// that PEs copied aside, of which there were at most `room` tiles at a time.
+/// that PEs copied aside.
 fn read(
     order: &Order,
-    room: usize,
+    claims: Claims,
     pieces: SyncSender<Piece>,
     stop: &AtomicU64,
 ) -> Result<u64, Failure> {
-    let layout = Layout::new(order.heap_len as usize, order.n_pes as usize);
-    let parity = !order.parity.is_empty();
-    let share = |pes: usize| room / pes.max(1);
-    let claim = |(pe, part): &(Pe, Part)| {
-        let most = share(order.pes.len());
-        Claim::new(part.clone(), layout, order.number, parity, most).map(|claim| (*pe, claim))
-    };
-    let claims: Vec<(Pe, Claim)> = order.pes.iter().map(claim).collect::<Result<_, _>>()?;
-    let (mut claims, mut aside) = (claims.into_iter(), 0);
-    while let Some((pe, claim)) = claims.next() {
+    let mut aside = 0;
+    for (pe, claim) in claims {
         read_pe(order, pe, &claim, &pieces, stop)?;
         aside += (claim.aside().copied(order.number) * TILE) as u64;
-        drop(claim);
-        // What it had of the room is for the others.
-        let left = claims.as_slice();
-        left.iter().for_each(|(_, claim)| claim.aside().allow(share(left.len())));
     }
     Ok(aside)
 }
@@ -307,6 +305,8 @@ struct Output<'a> {
     order: &'a Order,
     stop: &'a AtomicU64,
     open: Option<Open>,
+    /// The one before it, which the disk may still write.
+    closing: Option<Closing>,
     done: Files,
     begun: Instant,
     /// Bytes that were written since.
@@ -321,12 +321,23 @@ struct Open {
     begin: Begin,
     data_at: u64,
     tile: usize,
+    /// Where what the disk was handed begins that was not waited for, and where it ends.
+    handed: Range<u64>,
+}
+
+/// One that is written, as far as this process is concerned.
+struct Closing {
+    file: File,
+    path: PathBuf,
+    pe: Pe,
+    content: Content,
+    entry: Entry,
 }
 
 impl<'a> Output<'a> {
     fn new(folder: &'a Path, order: &'a Order, stop: &'a AtomicU64) -> Output<'a> {
-        let (open, done, begun) = (None, Files::default(), Instant::now());
-        Output { folder, order, stop, open, done, begun, bytes: 0 }
+        let (open, closing, done, begun) = (None, None, Files::default(), Instant::now());
+        Output { folder, order, stop, open, closing, done, begun, bytes: 0 }
     }
 
     fn take(mut self, queue: Receiver<Piece>) -> Result<Files, Failure> {
@@ -337,19 +348,19 @@ impl<'a> Output<'a> {
             }
         }
         self.end()?;
+        self.close()?;
         Ok(self.done)
     }
 
     /// Writes a tile. With a rate it is not before its time, and on the disk every second.
     fn tile(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let (rate, before) = (self.order.how.rate, self.bytes);
+        let rate = self.order.how.rate;
         let Some(open) = &mut self.open else { return Ok(()) };
         open.tile(bytes)?;
         self.bytes += bytes.len() as u64;
         let dirty = if rate > 0 { rate.min(DIRTY) } else { DIRTY };
-        if before / dirty != self.bytes / dirty {
-            step();
-            open.file.sync_data().map_err(|error| failed(&open.path, &error))?;
+        if open.end_of_tiles() - open.handed.end >= dirty / 4 {
+            open.hand()?;
         }
         let due = self.begun + pace::due(rate, self.bytes);
         loop {
@@ -369,17 +380,32 @@ impl<'a> Output<'a> {
         let made = OpenOptions::new().write(true).create_new(true).open(&path);
         let file = made.map_err(|error| failed(&path, &error))?;
         let data_at = data_at(begin.encode().len());
-        self.open = Some(Open { file, path, pe, begin, data_at, tile: 0 });
+        let handed = data_at..data_at;
+        self.open = Some(Open { file, path, pe, begin, data_at, tile: 0, handed });
         Ok(())
     }
 
+    /// The open file is written.
     fn end(&mut self) -> Result<(), Failure> {
         let Some(open) = self.open.take() else { return Ok(()) };
-        let done = match open.begin.content() {
+        let closing = open.end()?;
+        self.close()?;
+        self.closing = Some(closing);
+        Ok(())
+    }
+
+    /// The file before it is on the disk.
+    fn close(&mut self) -> Result<(), Failure> {
+        let Some(Closing { file, path, pe, content, entry }) = self.closing.take() else {
+            return Ok(());
+        };
+        step();
+        file.sync_all().map_err(|error| failed(&path, &error))?;
+        let done = match content {
             Content::Data => &mut self.done.data,
             Content::Parity => &mut self.done.parity,
         };
-        done.push((open.pe, open.end()?));
+        done.push((pe, entry));
         Ok(())
     }
 }
@@ -390,9 +416,9 @@ fn failed(path: &Path, error: &std::io::Error) -> Failure {
 
 impl Open {
     fn tile(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let at = self.data_at + (self.tile * TILE) as u64;
         step();
-        self.file.write_all_at(bytes, at).map_err(|error| failed(&self.path, &error))?;
+        let written = self.file.write_all_at(bytes, self.end_of_tiles());
+        written.map_err(|error| failed(&self.path, &error))?;
         if let Some(sum) = self.begin.sums().get_mut(self.tile) {
             *sum = crc32(bytes);
         }
@@ -400,17 +426,34 @@ impl Open {
         Ok(())
     }
 
+    /// Where the next tile goes.
+    fn end_of_tiles(&self) -> u64 {
+        self.data_at + (self.tile * TILE) as u64
+    }
+
+    /// Hands the disk what it was not handed yet, once it has written what it was handed before.
+    fn hand(&mut self) -> Result<(), Failure> {
+        let (Range { start, end }, new) = (self.handed.clone(), self.end_of_tiles());
+        step();
+        let begun = writeback::begin(&self.file, end, new - end);
+        step();
+        let done = begun.and_then(|()| writeback::wait(&self.file, start, end - start));
+        done.map_err(|error| failed(&self.path, &error.into()))?;
+        self.handed = end..new;
+        Ok(())
+    }
+
     /// The head comes last: before that the file is none.
-    fn end(self) -> Result<Entry, Failure> {
+    fn end(mut self) -> Result<Closing, Failure> {
         let head = self.begin.encode();
         step();
-        let written = self.file.write_all_at(&head, 0).and_then(|()| {
-            step();
-            self.file.sync_all()
-        });
+        let written = self.file.write_all_at(&head, 0);
         written.map_err(|error| failed(&self.path, &error))?;
+        self.hand()?;
         let sum = head.last_chunk::<4>().map_or(0, |sum| u32::from_le_bytes(*sum));
-        Ok(Entry { len: self.data_at + self.begin.data_len(), sum })
+        let entry = Entry { len: self.data_at + self.begin.data_len(), sum };
+        let Open { file, path, pe, begin, .. } = self;
+        Ok(Closing { file, path, pe, content: begin.content(), entry })
     }
 }
 

@@ -361,11 +361,10 @@ fn resume(
     pool: &WorkerPool,
 ) {
     let (Some(resume), Some(protection)) = (&job.resume, protection) else { return };
-    let n_pes = job.n_pes;
+    let (n_pes, large) = (job.n_pes, is_large(own.layout().heap_len, job.pages));
     let Heir { job, pe, incarnation, checksum, .. } = *heir;
     let stamp = Stamp { number: resume.number, job, pe, incarnation, whole: checksum };
-    let (layout, header) = (own.layout(), own.header());
-    let target = LoadTarget { part, layout, header, protection, stamp, node, n_pes, pool };
+    let target = LoadTarget { own, part, large, protection, stamp, node, n_pes, pool };
     let say = |message: PeMessage| channel.map(|channel| channel.send(&message, &[]));
     let error = match load(resume, &target) {
         Ok(lost) => {

@@ -47,7 +47,7 @@ pub fn verify(
     if let Some(len) = parity {
         let per_chunk = shape.chunk_len(len) / TILE;
         let region = world.segments.layout().slots[slot];
-        let held = shape.layout.parities_of(place).len() * per_chunk;
+        let held = shape.parity_len(place, len) / TILE;
         if world.members.is_new() {
             let first = StoreTile { pe: world.me(), region, tile: TileIndex(0) };
             tiles::map_store(world.segments, first, held);

@@ -94,12 +94,11 @@ impl Scrub {
             return Extent::default();
         };
         let (shape, place) = protection.place(world.me());
-        let held = shape.layout.parities_of(place).len();
         let keeps = protection.mode.keeps_snapshot();
         Extent {
             number,
             snapshot: if keeps { tiles::tiles(len) } else { 0 },
-            parity: held * shape.chunk_len(len) / TILE,
+            parity: shape.parity_len(place, len) / TILE,
         }
     }
 

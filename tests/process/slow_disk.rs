@@ -51,6 +51,20 @@ fn sets_are_whole_though_checkpoints_come_faster_than_the_disk() {
     }
 }
 
+/// Checkpoints that come as fast as they can, each overwritten before anybody could order it.
+#[test]
+fn a_job_that_only_makes_checkpoints_writes_sets() {
+    let store = Store::new();
+    let words = ["--bytes", "64K", "--sweeps", "100000000", "--halo", "1"];
+    let mut run = jacobi::job(store.job("raid5", &["--nodes", "2"]), &words).with_orphans().start();
+    for _ in 0..5 {
+        run.wait_for("copied aside in memory");
+    }
+    let outcome = kill(run);
+    outcome.check(!outcome.err.contains("is not on disk"), "no set was to be given up");
+    assert!(store.oshinfo(&["--verify"]).status.success());
+}
+
 /// What is written when a PE is lost is dropped, and the next checkpoint is written instead.
 #[test]
 fn losses_while_tiles_are_aside_leave_only_whole_sets() {

@@ -69,6 +69,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ),
     ("crates/sys/src/signals.rs", "asks what a signal does"),
     ("crates/sys/src/threads.rs", "asks whether a number is that of an own thread"),
+    ("crates/sys/src/writeback.rs", "the system call sync_file_range"),
     ("crates/sys/src/written.rs", "asks the kernel to watch pages, and which were written"),
     ("crates/segment/src/lib.rs", "turns offsets that were checked into memory"),
     (

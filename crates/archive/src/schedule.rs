@@ -2,19 +2,24 @@
 //!
 //! ```text
 //! checkpoint due -> every node writes the files of its PEs -> all have -> commit -> a set
-//!                                     |                          |          |
-//!                                     +------ not done, or a PE was lost ---+-> dropped
+//!      |                ^            |                          |          |
+//!      +---> claimed ---+            +------ not done, or a PE was lost ---+-> dropped
 //! ```
 //!
-//! A set that a checkpoint overtook is tried again with the next, once; so is one that a loss cut
-//! short. Then the checkpoint that is due by the rule is waited for.
+//! Where checkpoints come faster than agents hear of them, one that is still to come is *claimed*:
+//! PEs copy it aside when the next would overwrite it, and it is written once it is there. How far
+//! ahead follows from how many came lately in the time that word takes, which doubles whenever it
+//! came too late.
+//!
+//! A set for which there was no room is tried again with the next checkpoint, once; so is one that
+//! a loss cut short. Then the checkpoint that is due by the rule is waited for.
 //!
 //! One node commits in the folder of all; if each has its own disk, each commits there. Such a set
 //! is there as soon as one has: a node that does not come to it has its files nevertheless.
 //!
-//! Invariants: one set at a time; a commit is ordered only after every node has said that its files
-//! are on disk; a set that is dropped is dropped on every node that was told of it, and none is
-//! dropped that some node may have committed on its own disk.
+//! Invariants: one set or claim at a time; a commit is ordered only after every node has said that
+//! its files are on disk; a set that is dropped is dropped on every node that was told of it, and
+//! none is dropped that some node may have committed on its own disk.
 
 #![allow(missing_docs)] // the sentence of each order speaks of its fields
 
@@ -28,6 +33,8 @@ use raidshmem_core::settings::{Every, StoreLayout};
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
+    /// That node wants this checkpoint of these PEs, which is still to come.
+    Claim { node: u32, number: CheckpointNumber, pes: Vec<Pe> },
     /// That node writes the files of these PEs.
     Write { node: u32, number: CheckpointNumber, pes: Vec<Pe> },
     /// That node makes the files of all, or its own, a set with this number or a higher one.
@@ -47,6 +54,52 @@ pub struct Sizes {
     pub files: u64,
     /// That were copied aside in memory before they were written.
     pub aside: u64,
+}
+
+/// The time that word of a checkpoint takes to every agent, at first.
+const WORD: Duration = Duration::from_millis(20);
+/// From here on another cause is to be looked for.
+const LONGEST_WORD: Duration = Duration::from_secs(10);
+
+/// How fast checkpoints come.
+#[derive(Debug)]
+struct Tempo {
+    /// The time that word takes.
+    word: Duration,
+    /// The checkpoint from which they are counted, and when it was made.
+    from: (CheckpointNumber, Duration),
+    /// How many come in that time.
+    ahead: u64,
+}
+
+impl Tempo {
+    fn new() -> Tempo {
+        Tempo { word: WORD, from: (CheckpointNumber::START, Duration::ZERO), ahead: 0 }
+    }
+
+    /// Checkpoint `number` was made by `now`.
+    fn hear(&mut self, number: CheckpointNumber, now: Duration) {
+        let (from, since) = self.from;
+        let passed = now.saturating_sub(since);
+        if passed >= self.word || number < from {
+            let made = number.0.saturating_sub(from.0) as f64;
+            self.ahead = (made * self.word.as_secs_f64() / passed.as_secs_f64().max(1e-9)) as u64;
+            self.from = (number, now);
+        }
+    }
+
+    /// Word came too late.
+    fn late(&mut self) {
+        self.word = (self.word * 2).min(LONGEST_WORD);
+        self.ahead = self.ahead.saturating_mul(2).max(1);
+    }
+}
+
+/// A checkpoint that is claimed.
+#[derive(Debug)]
+struct Claimed {
+    number: CheckpointNumber,
+    node_of: Vec<u32>,
 }
 
 /// A set under way.
@@ -77,8 +130,10 @@ pub struct Schedule {
     /// Each node has its own disk, and writes parity too.
     is_local: bool,
     last: Option<(CheckpointNumber, Duration)>,
+    tempo: Tempo,
+    claimed: Option<Claimed>,
     writing: Option<Writing>,
-    /// Sets in a row that the next checkpoint overtook.
+    /// Sets in a row that there was no room for.
     overtaken: u32,
     /// The job stops with the first set after this checkpoint.
     stop: Option<CheckpointNumber>,
@@ -89,8 +144,17 @@ pub struct Schedule {
 impl Schedule {
     /// Nothing is written yet.
     pub fn new(every: Every, layout: StoreLayout) -> Schedule {
-        let (is_local, last, writing) = (layout == StoreLayout::Local, None, None);
-        Schedule { every, is_local, last, writing, overtaken: 0, stop: None, warned: false }
+        Schedule {
+            every,
+            is_local: layout == StoreLayout::Local,
+            last: None,
+            tempo: Tempo::new(),
+            claimed: None,
+            writing: None,
+            overtaken: 0,
+            stop: None,
+            warned: false,
+        }
     }
 
     /// The job is to stop: the next checkpoint after `agreed` is due, and its set the last. False
@@ -118,6 +182,7 @@ impl Schedule {
     /// The job goes on from that checkpoint, which is on disk.
     pub fn resumed(&mut self, number: CheckpointNumber) {
         self.last = Some((number, Duration::ZERO));
+        self.tempo.from = (number, Duration::ZERO);
     }
 
     /// Checkpoint `number` was agreed; `node_of` says where the PEs are.
@@ -127,31 +192,38 @@ impl Schedule {
         node_of: &[u32],
         now: Duration,
     ) -> Vec<Order> {
-        if self.writing.is_some() || !self.is_due(number, now) {
-            return Vec::new();
+        self.tempo.hear(number, now);
+        match self.claimed.take_if(|claimed| claimed.number <= number) {
+            Some(Claimed { number, node_of }) => return self.write(number, &node_of, now),
+            None if self.writing.is_some() || self.claimed.is_some() => return Vec::new(),
+            None if !self.is_due(number, now) => return Vec::new(),
+            None if self.tempo.ahead == 0 => return self.write(number, node_of, now),
+            None => {}
         }
+        let (number, node_of) = (CheckpointNumber(number.0 + self.tempo.ahead), node_of.to_vec());
+        let orders = of_nodes(&node_of, |node, pes| Order::Claim { node, number, pes });
+        self.claimed = Some(Claimed { number, node_of });
+        orders
+    }
+
+    /// The nodes write that checkpoint.
+    fn write(&mut self, number: CheckpointNumber, node_of: &[u32], now: Duration) -> Vec<Order> {
         let before = self.last.replace((number, now));
         let nodes: BTreeSet<u32> = node_of.iter().copied().collect();
-        let (waiting, n_pes) = (nodes.clone(), node_of.len());
-        let order = |&node: &u32| {
-            let pes = Pe::all(n_pes).filter(|pe| node_of[pe.at()] == node).collect();
-            Order::Write { node, number, pes }
-        };
-        let orders = nodes.iter().map(order).collect();
         self.writing = Some(Writing {
             number,
             begun: now,
             before,
+            waiting: nodes.clone(),
             nodes,
-            waiting,
             committing: None,
             data: BTreeMap::new(),
             parity: BTreeMap::new(),
             aside: 0,
             set: 1,
-            n_pes,
+            n_pes: node_of.len(),
         });
-        orders
+        of_nodes(node_of, |node, pes| Order::Write { node, number, pes })
     }
 
     /// A node has written its files, or has not.
@@ -236,7 +308,12 @@ impl Schedule {
 
     /// A PE was lost: memory is of no single checkpoint until all are back.
     pub fn interrupted(&mut self) -> Vec<Order> {
-        self.give_up(true)
+        match self.claimed.take() {
+            Some(Claimed { number, node_of }) => {
+                of_nodes(&node_of, |node, _| Order::Drop { node, number })
+            }
+            None => self.give_up(true),
+        }
     }
 
     /// Drops the set under way; the next checkpoint is due if it is to be tried `again`.
@@ -256,7 +333,12 @@ impl Schedule {
 
     fn failed(&mut self, node: u32, failure: Failure) -> Vec<Order> {
         let number = self.writing.as_ref().map_or(CheckpointNumber::START, |it| it.number);
-        let mut orders = self.give_up(failure == Failure::Overtaken && self.overtaken == 0);
+        let again = match failure {
+            Failure::Late => true,
+            Failure::Overtaken => self.overtaken == 0,
+            Failure::Stopped | Failure::Refused(_) => false,
+        };
+        let mut orders = self.give_up(again);
         orders.extend(self.told(number, node, failure));
         orders
     }
@@ -265,6 +347,13 @@ impl Schedule {
     fn told(&mut self, number: CheckpointNumber, node: u32, failure: Failure) -> Option<Order> {
         let words = match failure {
             Failure::Stopped => return None,
+            Failure::Late if self.tempo.word < LONGEST_WORD => {
+                self.tempo.late();
+                return None;
+            }
+            Failure::Late => {
+                format!("node {node} hears of it too late; a larger SHMEM_FT_INTERVAL helps")
+            }
             Failure::Overtaken => {
                 self.overtaken += 1;
                 if self.overtaken != 2 {
@@ -281,154 +370,12 @@ impl Schedule {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use CheckpointNumber as N;
-
-    const SECOND: Duration = Duration::from_secs(1);
-    const NODES: [u32; 3] = [0, 0, 2];
-
-    fn entry(len: u64) -> Entry {
-        Entry { len, sum: 1 }
-    }
-
-    fn schedule(every: Every) -> Schedule {
-        Schedule::new(every, StoreLayout::Shared)
-    }
-
-    fn files(pes: &[u32]) -> Result<Files, Failure> {
-        let data = pes.iter().map(|&pe| (Pe(pe), entry(10 + u64::from(pe)))).collect();
-        Ok(Files { data, next: 4, aside: 5, ..Files::default() })
-    }
-
-    #[test]
-    fn a_commit_comes_after_every_node_has_written() {
-        let mut plan = schedule(Every::Checkpoints(2));
-        assert_eq!(plan.checkpoint(N(1), &NODES, SECOND), []);
-        let write = |node, pes: &[u32]| {
-            let pes = pes.iter().copied().map(Pe).collect();
-            Order::Write { node, number: N(2), pes }
-        };
-        let orders = plan.checkpoint(N(2), &NODES, SECOND);
-        assert_eq!(orders, [write(0, &[0, 1]), write(2, &[2])]);
-        assert_eq!(plan.checkpoint(N(4), &NODES, SECOND), [], "one at a time");
-        assert_eq!(plan.written(2, N(2), files(&[2])), []);
-        assert_eq!(plan.written(2, N(2), files(&[2])), [], "said twice");
-        assert_eq!(plan.committed(0, N(2), Ok(1), SECOND), [], "not ordered yet");
-        let (data, parity) = (vec![entry(10), entry(11), entry(12)], Vec::new());
-        let commit = Order::Commit { node: 0, number: N(2), data, parity, set: 4 };
-        assert_eq!(plan.written(0, N(2), files(&[0, 1])), [commit]);
-        let sizes = Sizes { files: 33, aside: 10 };
-        let stored = Order::Stored { number: N(2), set: 4, sizes, took: SECOND, last: false };
-        assert_eq!(plan.committed(0, N(2), Ok(4), SECOND * 2), [stored]);
-        assert_eq!(plan.checkpoint(N(3), &NODES, SECOND), []);
-        assert_eq!(plan.checkpoint(N(5), &NODES, SECOND).len(), 2, "4 was missed");
-    }
-
-    /// On disks of their own all commit, and what one of them may have committed stays.
-    #[test]
-    fn every_node_commits_on_its_own_disk_after_all_have_written() {
-        let local = |pes: &[u32], next| {
-            let files = files(pes).expect("they are written");
-            Ok(Files { parity: files.data.clone(), next, ..files })
-        };
-        let mut plan = Schedule::new(Every::Checkpoints(1), StoreLayout::Local);
-        plan.checkpoint(N(1), &NODES, SECOND);
-        assert_eq!(plan.written(0, N(1), local(&[0, 1], 3)), []);
-        let data = vec![entry(10), entry(11), entry(12)];
-        let commit = |node| {
-            let (data, parity) = (data.clone(), data.clone());
-            Order::Commit { node, number: N(1), data, parity, set: 7 }
-        };
-        assert_eq!(plan.written(2, N(1), local(&[2], 7)), [commit(0), commit(2)]);
-        assert_eq!(plan.committed(2, N(1), Ok(7), SECOND * 2), []);
-        let sizes = Sizes { files: 66, aside: 10 };
-        let stored = Order::Stored { number: N(1), set: 8, sizes, took: SECOND, last: false };
-        assert_eq!(plan.committed(0, N(1), Ok(8), SECOND * 2), [stored]);
-        plan.checkpoint(N(2), &NODES, SECOND);
-        plan.written(0, N(2), local(&[0, 1], 9));
-        assert_eq!(plan.written(2, N(2), local(&[2], 9)).len(), 2);
-        let orders = plan.committed(2, N(2), Err(Failure::Refused("gone".into())), SECOND);
-        let words = "checkpoint 2 is not on disk: node 2: gone".to_owned();
-        assert_eq!(orders, [Order::Warn(words)], "nothing is dropped");
-        assert_eq!(plan.interrupted(), []);
-        assert_eq!(plan.committed(0, N(2), Ok(9), SECOND), []);
-        plan.checkpoint(N(3), &NODES, SECOND);
-        plan.written(0, N(3), local(&[0, 1], 9));
-        let orders = plan.written(2, N(3), files(&[2]));
-        assert_eq!(orders.len(), 2, "parity is missing, and was told of before: {orders:?}");
-    }
-
-    #[test]
-    fn by_time_the_first_set_comes_after_that_time() {
-        let mut plan = schedule(Every::Time(SECOND * 10));
-        assert_eq!(plan.checkpoint(N(1), &NODES, SECOND * 9), []);
-        assert_eq!(plan.checkpoint(N(2), &NODES, SECOND * 10).len(), 2);
-        let failure = Failure::Refused("full".into());
-        plan.written(0, N(2), Err(failure));
-        assert_eq!(plan.checkpoint(N(3), &NODES, SECOND * 19), []);
-        assert_eq!(plan.checkpoint(N(4), &NODES, SECOND * 20).len(), 2);
-        plan.interrupted();
-        assert_eq!(plan.checkpoint(N(5), &NODES, SECOND * 21).len(), 2, "tried again");
-    }
-
-    #[test]
-    fn a_loss_drops_the_set_without_a_word_and_a_disk_with_one() {
-        let mut plan = schedule(Every::Checkpoints(1));
-        plan.resumed(N(7));
-        assert_eq!(plan.checkpoint(N(7), &NODES, SECOND), [], "it is there");
-        plan.checkpoint(N(8), &NODES, SECOND);
-        let dropped = |number| [0, 2].map(|node| Order::Drop { node, number });
-        assert_eq!(plan.interrupted(), dropped(N(8)));
-        assert_eq!(plan.written(0, N(8), files(&[0, 1])), [], "it was dropped");
-        plan.checkpoint(N(9), &NODES, SECOND);
-        let full = || Err(Failure::Refused("full".into()));
-        let orders = plan.written(2, N(9), full());
-        assert_eq!(orders[..2], dropped(N(9)));
-        let words = "checkpoint 9 is not on disk: node 2: full".to_owned();
-        assert_eq!(orders[2..], [Order::Warn(words)]);
-        plan.checkpoint(N(10), &NODES, SECOND);
-        assert_eq!(plan.written(2, N(10), full()), dropped(N(10)), "said once");
-    }
-
-    #[test]
-    fn the_second_set_in_a_row_that_is_overtaken_is_told() {
-        let mut plan = schedule(Every::Checkpoints(10));
-        let (mut tried, mut warned) = (Vec::new(), Vec::new());
-        for number in (1..40).map(N) {
-            if plan.checkpoint(number, &NODES, SECOND).is_empty() {
-                continue;
-            }
-            tried.push(number.0);
-            let orders = plan.written(0, number, Err(Failure::Overtaken));
-            let is_warning = |order: &Order| matches!(order, Order::Warn(_));
-            warned.extend(orders.iter().any(is_warning).then_some(number.0));
-        }
-        assert_eq!((tried, warned), (vec![10, 11, 21, 31], vec![11]));
-    }
-
-    #[test]
-    fn a_job_that_is_to_stop_does_so_with_the_next_set() {
-        let mut plan = schedule(Every::Checkpoints(100));
-        let nodes = [0];
-        let ends = |plan: &mut Schedule, number| {
-            assert_eq!(plan.checkpoint(N(number), &nodes, SECOND).len(), 1, "{number} is due");
-            assert_eq!(plan.written(0, N(number), files(&[0])).len(), 1);
-            let orders = plan.committed(0, N(number), Ok(1), SECOND);
-            matches!(orders[..], [Order::Stored { last: true, .. }])
-        };
-        assert!(!ends(&mut plan, 100));
-        assert!(plan.stop(N(120)) && !plan.stop(N(121)), "said twice");
-        assert_eq!(plan.checkpoint(N(120), &nodes, SECOND), []);
-        assert!(ends(&mut plan, 121));
-        // A set that was under way is older than the word.
-        let mut plan = schedule(Every::Checkpoints(100));
-        plan.checkpoint(N(100), &nodes, SECOND);
-        plan.stop(N(100));
-        plan.written(0, N(100), files(&[0]));
-        let orders = plan.committed(0, N(100), Ok(1), SECOND);
-        assert!(matches!(orders[..], [Order::Stored { last: false, .. }]));
-        assert!(ends(&mut plan, 101));
-    }
+/// An order for each node, with its PEs.
+fn of_nodes(node_of: &[u32], order: impl Fn(u32, Vec<Pe>) -> Order) -> Vec<Order> {
+    let nodes: BTreeSet<u32> = node_of.iter().copied().collect();
+    let pes = |node| Pe::all(node_of.len()).filter(|pe| node_of[pe.at()] == node).collect();
+    nodes.into_iter().map(|node| order(node, pes(node))).collect()
 }
+
+#[cfg(test)]
+mod tests;

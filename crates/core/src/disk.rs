@@ -21,6 +21,8 @@ pub struct Entry {
 /// Why a node has not done what it was told to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Failure {
+    /// It was overwritten before the node heard of it.
+    Late,
     /// The next checkpoint overwrote more of the memory than there was room to copy aside.
     Overtaken,
     /// It was told to stop.
@@ -95,6 +97,9 @@ pub struct How {
 /// What an agent is to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Task {
+    /// Have these PEs copy that checkpoint aside when it is overwritten, and their parity if that
+    /// is written too: its files are to be written once it is there.
+    Claim { number: CheckpointNumber, pes: Vec<Pe>, parity: bool, memory: u64 },
     /// Write the files of these PEs, and the parity that they keep, to a folder below `folder`.
     Write {
         number: CheckpointNumber,

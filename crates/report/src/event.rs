@@ -43,6 +43,16 @@ pub enum What {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         changed: Option<Changed>,
     },
+    /// A checkpoint is on disk at `place`: `bytes` of files, and `aside` that were copied aside in
+    /// memory before they were written.
+    Stored {
+        checkpoint: u64,
+        place: String,
+        bytes: u64,
+        aside: u64,
+        #[serde(with = "seconds")]
+        took: Duration,
+    },
     /// PEs were lost, with their node if one is named.
     Lost {
         pes: Vec<Pe>,

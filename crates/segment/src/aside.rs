@@ -62,6 +62,8 @@ impl Aside {
         let [snapshot, slot] = &self.read;
         snapshot.store(0, Ordering::SeqCst);
         slot.store(if parity { 0 } else { NONE }, Ordering::SeqCst);
+        // What was kept for an earlier wish has been given back.
+        self.kept.iter().for_each(|kept| kept.number.store(0, Ordering::SeqCst));
         self.wanted.store(number.0, Ordering::SeqCst); // last: the rest stands then
     }
 
@@ -154,6 +156,8 @@ mod tests {
         assert_eq!(aside.room(N(3)), 7, "nothing was copied");
         aside.allow(2);
         assert_eq!(aside.room(N(3)), 0);
+        aside.want(N(3), true, 10);
+        assert_eq!((aside.kept(Snapshot, N(3)), aside.room(N(3))), (None, 10), "it was given back");
         aside.release();
         assert_eq!(aside.wanted(), None);
     }

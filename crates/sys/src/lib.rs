@@ -13,7 +13,7 @@
 //! ```text
 //! exit  futex  signals                       the end of a process, sleeping, what a signal does
 //! cgroup  limits  memory  huge               memory: limits, mappings, huge pages
-//! written                                    which pages were written
+//! written  writeback                         which pages were written; bytes on their way to disk
 //! caller  site                               who called, from where
 //! machine  threads  process  pool            processors, threads, processes, shared work
 //! socket                                     messages between processes of one machine
@@ -36,6 +36,7 @@ pub mod signals;
 pub mod site;
 pub mod socket;
 pub mod threads;
+pub mod writeback;
 pub mod written;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

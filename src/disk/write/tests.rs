@@ -143,7 +143,7 @@ fn store(folder: &Path, layout: StoreLayout, number: CheckpointNumber, build: &[
             how: How { memory: 1 << 20, rate: 0, checksum: true },
             program: SavedProgram { build: build.to_vec(), ..SavedProgram::default() },
         };
-        let files = write(&order, &stop).expect("it is written");
+        let files = write(&order, None, &stop).expect("it is written");
         all.data.extend(files.data);
         all.parity.extend(files.parity);
     }
@@ -215,9 +215,9 @@ fn loads(resume: &Resume) {
         let (_, line, parity) = Memory::after(pe, resume.number);
         let memory = Memory::empty(pe, HEIR);
         let target = LoadTarget {
+            own: &memory.segment,
             part: &memory.part,
-            layout: &memory.layout,
-            header: memory.segment.header(),
+            large: false,
             protection: &protection,
             stamp: memory.stamp(HEIR, resume.number),
             node: pe.0,

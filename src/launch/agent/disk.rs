@@ -4,7 +4,7 @@
 
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use raidshmem_core::detector::MachineTime;
@@ -12,6 +12,7 @@ use raidshmem_core::disk::{DiskOutcome, Failure};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_sys::process;
 
+use crate::disk::claim::Claims;
 use crate::disk::variables::SavedProgram;
 use crate::launch::bell::caught;
 use crate::launch::worker::Worker;
@@ -27,6 +28,8 @@ pub(super) struct DiskThread {
     pub(super) stop: Arc<AtomicU64>,
     /// The program, once it was read.
     pub(super) program: Arc<OnceLock<SavedProgram>>,
+    /// The checkpoint that is to be written once it is there.
+    pub(super) claims: Arc<Mutex<Option<Claims>>>,
     /// The set that is being written.
     pub(super) open: Option<(CheckpointNumber, String)>,
     /// What the launcher waits for.

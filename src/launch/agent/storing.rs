@@ -12,13 +12,17 @@ use std::time::{Duration, Instant};
 use raidshmem_archive::program;
 use raidshmem_core::detector::MachineTime;
 use raidshmem_core::disk::{DiskOutcome, Failure, Task};
+use raidshmem_core::layout::Layout;
 use raidshmem_core::message::Up;
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_sys::lock;
+use raidshmem_sys::memory::Part;
 use raidshmem_sys::socket::ChannelError;
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use super::disk::{Awaited, no_answer};
 use super::{Agent, Local};
+use crate::disk::claim::{self, Claims};
 use crate::disk::variables::{self, SavedProgram, entry_of, name_of};
 use crate::disk::{sets, step, write};
 use crate::launch::worker::Worker;
@@ -41,8 +45,23 @@ impl Agent {
         if self.disk.awaited.is_some() && self.disk.patience.is_over {
             return self.refuse(self.disk.awaited, no_answer());
         }
-        let job = self.job.id;
+        self.begin_on_disk(task);
+        Ok(())
+    }
+
+    fn begin_on_disk(&mut self, task: Task) {
+        let (job, claims) = (self.job.id, Arc::clone(&self.disk.claims));
         match task {
+            Task::Claim { number, pes, parity, memory } => {
+                let pes = self.parts(pes);
+                let layout = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize);
+                self.begin(move || {
+                    // Who writes it claims it where this fails, and says why it does there too.
+                    let (_, room) = claim::shares(memory);
+                    *lock(&claims) = Claims::new(number, &pes, layout, parity, room).ok();
+                    None
+                });
+            }
             Task::Write { number, folder, pes, parity, how } => {
                 self.disk.open = Some((number, folder.clone()));
                 let program = self.program();
@@ -52,7 +71,7 @@ impl Agent {
                     heap_len: self.job.heap_len,
                     number,
                     folder: folder.into(),
-                    pes: pes.into_iter().map(|pe| (pe, self.part(pe))).collect(),
+                    pes: self.parts(pes),
                     parity,
                     how,
                     program: SavedProgram::default(),
@@ -60,7 +79,8 @@ impl Agent {
                 let stop = Arc::clone(&self.disk.stop);
                 self.begin(move || {
                     order.program = program();
-                    let files = write::write(&order, &stop);
+                    let claims = lock(&claims).take();
+                    let files = write::write(&order, claims, &stop);
                     Some(DiskOutcome::Written { number, files })
                 });
             }
@@ -80,12 +100,16 @@ impl Agent {
             Task::Drop { number, folder } => {
                 self.disk.stop.store(number.0, Ordering::SeqCst);
                 self.begin(move || {
+                    lock(&claims).take();
                     drop_part(&folder, job, number);
                     None
                 });
             }
         }
-        Ok(())
+    }
+
+    fn parts(&self, pes: Vec<Pe>) -> Vec<(Pe, Part)> {
+        pes.into_iter().map(|pe| (pe, self.part(pe))).collect()
     }
 
     fn refuse(&mut self, awaited: Option<Awaited>, why: String) -> Result<(), ChannelError> {
@@ -205,6 +229,6 @@ fn awaited(task: &Task) -> Option<Awaited> {
     match *task {
         Task::Write { number, .. } => Some(Awaited::Written(number)),
         Task::Commit { number, .. } => Some(Awaited::Committed(number)),
-        Task::Drop { .. } => None,
+        Task::Claim { .. } | Task::Drop { .. } => None,
     }
 }

@@ -60,6 +60,8 @@ pub struct Chronicle {
     /// Number, bytes of data and of what PE 0 keeps for others.
     last: (u64, u64, u64),
     saving: Duration,
+    /// Most bytes of a set on disk that were copied aside before.
+    aside: u64,
     /// When the last few were made since a loss.
     recent: VecDeque<Duration>,
     made: Option<Duration>,
@@ -100,6 +102,10 @@ impl Chronicle {
                 self.recent.truncate(RECENT - 1);
                 self.recent.push_front(now);
                 late
+            }
+            What::Stored { aside, .. } => {
+                self.aside = self.aside.max(*aside);
+                None
             }
             What::Step { step } => {
                 self.rebuild.step(*step);
@@ -258,7 +264,12 @@ impl Chronicle {
         };
         let others = [than(BackupMode::Single, 1), than(BackupMode::Double, 2)];
         let others: Vec<String> = others.into_iter().flatten().collect();
-        format!("a PE keeps {} for {} of data ({})", bytes(all), bytes(data), others.join(", "))
+        let aside = match self.aside {
+            0 => String::new(),
+            most => format!("; up to {} more in all for what went to disk", bytes(most)),
+        };
+        let (all, data, others) = (bytes(all), bytes(data), others.join(", "));
+        format!("a PE keeps {all} for {data} of data ({others}){aside}")
     }
 }
 

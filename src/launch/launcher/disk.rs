@@ -29,8 +29,6 @@ pub(super) struct SetWriter {
     /// How parity is computed and how much each PE keeps, where that is written too: each node has
     /// its own disk.
     parity: Option<(Code, Vec<ParityShare>)>,
-    /// A line for each set.
-    pub(super) verbose: bool,
     job: u64,
     heap_len: u64,
     mode: &'static str,
@@ -57,7 +55,6 @@ impl SetWriter {
                 checksum: settings.checksum,
             },
             parity: protection.map(|it| (Code::of(&it), Code::shares(&it))),
-            verbose: settings.report,
             job: job.id,
             heap_len: job.heap_len,
             mode: settings.backup_mode.name(),
@@ -96,6 +93,10 @@ impl SetWriter {
     /// What an order is for an agent, or itself if it is for people.
     pub(super) fn task(&self, order: Order) -> Result<(u32, Task), Order> {
         match order {
+            Order::Claim { node, number, pes } => {
+                let (parity, memory) = (self.parity.is_some(), self.how.memory);
+                Ok((node, Task::Claim { number, pes, parity, memory }))
+            }
             Order::Write { node, number, pes } => {
                 // A job that is to stop computes for nothing from then on.
                 let rate = if self.schedule.is_stopping() { 0 } else { self.how.rate };

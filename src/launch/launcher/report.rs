@@ -56,6 +56,14 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
             found.as_ref().map(changed).unwrap_or_default(),
             time_of_day(SystemTime::now())
         ),
+        What::Stored { checkpoint, place, bytes: all, aside, took } => {
+            let (all, took) = (bytes(*all), time(*took));
+            let aside = match aside {
+                0 => String::new(),
+                aside => format!(", {} copied aside in memory", bytes(*aside)),
+            };
+            format!("checkpoint {checkpoint} is on disk: {place}, {all} in {took}{aside}")
+        }
         What::Adopted { pe, checkpoint, bytes: own, took } => format!(
             "PE {pe}: memory of the dead process adopted, with {} of checkpoint {checkpoint}, \
              after {}",

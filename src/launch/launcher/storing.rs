@@ -8,7 +8,7 @@ use raidshmem_archive::schedule::{Order, Schedule, Sizes};
 use raidshmem_core::disk::{DiskOutcome, Task};
 use raidshmem_core::message::{Down, ProgressReport};
 use raidshmem_core::quantity::CheckpointNumber;
-use raidshmem_report::words::{bytes, time};
+use raidshmem_report::event::What;
 
 use super::Launcher;
 use super::report::signalled;
@@ -24,15 +24,6 @@ fn stopped(number: CheckpointNumber, folder: &str, set: u64) -> String {
         "stopped as asked for, with checkpoint {number} on disk: \
          oshrun --resume {folder}@{set} goes on from there"
     )
-}
-
-fn on_disk(number: CheckpointNumber, place: &str, sizes: Sizes, took: Duration) -> String {
-    let (len, took) = (bytes(sizes.files), time(took));
-    let aside = match sizes.aside {
-        0 => String::new(),
-        aside => format!(", {} copied aside in memory", bytes(aside)),
-    };
-    format!("checkpoint {number} is on disk: {place}, {len} in {took}{aside}")
 }
 
 impl Launcher {
@@ -96,7 +87,7 @@ impl Launcher {
     fn decide(&mut self, decide: impl FnOnce(&mut Schedule) -> Vec<Order>) {
         let Some(disk) = &mut self.disk else { return };
         let orders = decide(&mut disk.schedule);
-        let (verbose, folder) = (disk.verbose, disk.folder.clone());
+        let folder = disk.folder.clone();
         let tasks: Vec<Result<(u32, Task), Order>> =
             orders.into_iter().map(|order| disk.task(order)).collect();
         for task in tasks {
@@ -104,11 +95,10 @@ impl Launcher {
                 Ok((node, task)) => self.send(node, &Down::Disk(task), &[]),
                 Err(Order::Warn(line)) => self.telling.error(&line),
                 Err(Order::Stored { number, set, sizes, took, last }) => {
-                    if verbose {
-                        let place = self.disk.as_ref().map(|disk| disk.place_of(set));
-                        let place = place.unwrap_or_default();
-                        self.telling.news(&on_disk(number, &place, sizes, took));
-                    }
+                    let place = self.disk.as_ref().map(|disk| disk.place_of(set));
+                    let (checkpoint, place) = (number.0, place.unwrap_or_default());
+                    let Sizes { files: bytes, aside } = sizes;
+                    self.telling.happened(What::Stored { checkpoint, place, bytes, aside, took });
                     if last {
                         self.telling.say_verdict(&stopped(number, &folder, set));
                         self.result.get_or_insert(RESUME_ME);

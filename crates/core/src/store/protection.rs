@@ -63,6 +63,11 @@ impl GroupLayout {
     pub fn chunk_len(&self, len: usize) -> usize {
         self.layout.chunk_len(len, TILE)
     }
+
+    /// Bytes of parity that the member at `place` keeps over snapshots of `len` bytes; whole tiles.
+    pub fn parity_len(&self, place: usize, len: usize) -> usize {
+        self.layout.parities_of(place).len() * self.chunk_len(len)
+    }
 }
 
 impl std::fmt::Display for Protection {

@@ -10,6 +10,9 @@ const FIRST: CheckpointNumber = CheckpointNumber(1);
 /// Tiles that may be copied aside: all there are.
 const ENOUGH: usize = 1000;
 
+/// The private memory of a PE.
+const PRIVATE: &[u8] = b"three";
+
 /// A PE and its memory, right after the first checkpoint.
 struct Overwriter {
     memory: Memory,
@@ -26,25 +29,30 @@ impl Overwriter {
         let (protection, pool) = (protection(), WorkerPool::new(1, process::usable()));
         let record = &memory.segment.header().snapshots[protection.snapshot_of(FIRST)];
         data.truncate(record.holds(JOB, FIRST).expect("it was sealed"));
-        data.extend(b"three"); // private memory comes once more
+        data.extend(PRIVATE); // it comes once more
         Overwriter { memory, data, parity, protection, pool }
     }
 
     /// Makes checkpoint `number`, as far as memory that was there before is concerned.
     fn overwrite(&self, number: CheckpointNumber) {
+        let junk = |len: usize| vec![number.0 as u8 ^ 0x5a; len.next_multiple_of(TILE)];
+        self.make(number, &junk(self.data.len()), &junk(self.parity.len()));
+    }
+
+    /// Makes it of these tiles of snapshot and parity.
+    fn make(&self, number: CheckpointNumber, data: &[u8], parity: &[u8]) {
         let Memory { segment: own, part, layout, pe } = &self.memory;
         let (protection, pool) = (&self.protection, &self.pool);
         AsideCopier { own, part, pe: *pe, job: JOB, protection, pool, sharing: 1 }.keep(number);
         let (snapshot, slot) = (protection.snapshot_of(number), protection.slot_of(number));
         let parts = [
-            (&own.header().snapshots[snapshot], layout.snapshots[snapshot], self.data.len()),
-            (&own.header().slots[slot], layout.slots[slot], self.parity.len()),
+            (&own.header().snapshots[snapshot], layout.snapshots[snapshot], data),
+            (&own.header().slots[slot], layout.slots[slot], parity),
         ];
-        for (record, region, len) in parts {
+        for (record, region, bytes) in parts {
             record.void();
-            let bytes = vec![number.0 as u8 ^ 0x5a; len.next_multiple_of(TILE)];
-            self.memory.write(region, number, &bytes);
-            record.seal(JOB, number, self.data.len());
+            self.memory.write(region, number, bytes);
+            record.seal(JOB, number, self.data.len() - PRIVATE.len());
         }
     }
 
@@ -89,7 +97,8 @@ fn read_all(
     let (pieces, queue) = sync_channel::<Piece>(0);
     let stop = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        let reader = scope.spawn(|| read(order, room, pieces, &stop));
+        let claims = order.claims(room).expect("it can be mapped");
+        let reader = scope.spawn(|| read(order, claims, pieces, &stop));
         let mut all = Vec::new();
         for piece in queue {
             between(all.len());
@@ -155,6 +164,34 @@ fn all_of_a_checkpoint_may_be_aside_before_its_first_tile_is_read() {
     are_its(&of, &queue.into_iter().collect::<Vec<_>>(), "all aside");
 }
 
+/// A checkpoint that is claimed before it is made is there whole, however many come after it.
+#[test]
+fn what_is_claimed_ahead_is_kept_though_checkpoints_come_at_once() {
+    let third = CheckpointNumber(3);
+    for claimed in [false, true] {
+        let of = Overwriter::new(Pe(1));
+        let order = Order { number: third, ..order(&[&of]) };
+        let before = claimed.then(|| order.claims(ENOUGH).expect("it can be mapped"));
+        let mut data = of.data[..of.data.len() - PRIVATE.len()].to_vec();
+        data.resize(data.len().next_multiple_of(TILE), 0);
+        of.overwrite(third.previous());
+        of.make(third, &data, &of.parity);
+        (4..9).for_each(|number| of.overwrite(CheckpointNumber(number)));
+        let claims = before.unwrap_or_else(|| order.claims(ENOUGH).expect("it can be mapped"));
+        let (pieces, queue) = sync_channel(100);
+        let result = read(&order, claims, pieces, &AtomicU64::new(0));
+        if !claimed {
+            assert_eq!(result, Err(Failure::Late));
+            continue;
+        }
+        let aside = result.expect("there is room");
+        assert!(aside > of.data.len() as u64, "data and parity were to be aside, not {aside}");
+        let heads = |piece: &Piece| matches!(piece, Piece::Begin(..));
+        assert_eq!(queue.iter().filter(heads).count(), 2, "data and parity");
+        assert_eq!(of.aside(), 0, "it is given back");
+    }
+}
+
 /// Without room nothing is written, and no more is copied than there is room for; what is read
 /// before needs none.
 #[test]
@@ -207,7 +244,8 @@ fn a_checkpoint_that_comes_at_any_moment_changes_nothing() {
         let (pieces, queue) = sync_channel(100);
         let (order, stop) = (order(&[&of]), AtomicU64::new(0));
         let result = std::thread::scope(|scope| {
-            let reader = scope.spawn(|| read(&order, ENOUGH, pieces, &stop));
+            let reader = || read(&order, order.claims(ENOUGH)?, pieces, &stop);
+            let reader = scope.spawn(reader);
             while of.aside_words().wanted().is_none() && !reader.is_finished() {
                 std::hint::spin_loop();
             }
