@@ -58,6 +58,8 @@ pub struct Sizes {
 
 /// The time that word of a checkpoint takes to every agent, at first.
 const WORD: Duration = Duration::from_millis(20);
+/// The shortest time in which checkpoints are counted.
+const SHORTEST: Duration = Duration::from_millis(1);
 /// From here on another cause is to be looked for.
 const LONGEST_WORD: Duration = Duration::from_secs(10);
 
@@ -68,30 +70,40 @@ struct Tempo {
     word: Duration,
     /// The checkpoint from which they are counted, and when it was made.
     from: (CheckpointNumber, Duration),
+    /// The one that was made last, and when.
+    last: (CheckpointNumber, Duration),
     /// How many come in that time.
     ahead: u64,
 }
 
 impl Tempo {
     fn new() -> Tempo {
-        Tempo { word: WORD, from: (CheckpointNumber::START, Duration::ZERO), ahead: 0 }
+        let start = (CheckpointNumber::START, Duration::ZERO);
+        Tempo { word: WORD, from: start, last: start, ahead: 0 }
+    }
+
+    /// How many checkpoints come in the time that word takes, by those that were made since `from`.
+    fn within_word(&self) -> u64 {
+        let made = self.last.0.0.saturating_sub(self.from.0.0) as f64;
+        let passed = self.last.1.saturating_sub(self.from.1);
+        let times = self.word.as_secs_f64() / passed.max(SHORTEST).as_secs_f64();
+        (made * times) as u64
     }
 
     /// Checkpoint `number` was made by `now`.
     fn hear(&mut self, number: CheckpointNumber, now: Duration) {
+        self.last = (number, now);
         let (from, since) = self.from;
-        let passed = now.saturating_sub(since);
-        if passed >= self.word || number < from {
-            let made = number.0.saturating_sub(from.0) as f64;
-            self.ahead = (made * self.word.as_secs_f64() / passed.as_secs_f64().max(1e-9)) as u64;
-            self.from = (number, now);
+        if now.saturating_sub(since) >= self.word || number < from {
+            self.ahead = self.within_word();
+            self.from = self.last;
         }
     }
 
     /// Word came too late.
     fn late(&mut self) {
         self.word = (self.word * 2).min(LONGEST_WORD);
-        self.ahead = self.ahead.saturating_mul(2).max(1);
+        self.ahead = self.ahead.saturating_mul(2).max(self.within_word()).max(1);
     }
 }
 
