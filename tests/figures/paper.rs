@@ -183,8 +183,9 @@ fn advise() -> String {
     let name = names.filter(|name| name.starts_with("advise-")).max().expect("a record");
     let record = json(&format!("benches/record/{name}"));
     let mut text = format!(
-        "(\n  processor: {},\n  programs: (\n",
-        quoted(record["processor"].as_str().expect("a processor"))
+        "(\n  processor: {},\n  pes: {},\n  programs: (\n",
+        quoted(record["processor"].as_str().expect("a processor")),
+        record["pes"]
     );
     for program in record["programs"].as_array().expect("programs") {
         let run = |what: &str, key: &str| program["run"][what][key].as_f64().expect("a number");
