@@ -6,7 +6,8 @@
  *
  * The grid is cut into slabs along its first axis. Each iteration puts the first and the last plane
  * of a slab to the neighbours, and adds up how much the pressure changed. The coefficients are the
- * same in every run, so they are private: a substitute computes them anew.
+ * same in every run, so they are private: a substitute computes them anew. So is the pointer to
+ * them: a static one would come back with the address that the dead process had.
  *
  * Checked: each PE computes the whole grid by itself as well, if that is small, and its slab has
  * the very same bits.
@@ -27,8 +28,6 @@ static long present[2];        /* the iteration whose plane came from below, and
 struct coefficients {
     float a[4], b[3], c[3], bound, source;
 };
-static struct coefficients *of;
-
 static long size(void) {
     return middle * inner;
 }
@@ -50,7 +49,7 @@ static void begin(float *p, long from, long count) {
 }
 
 /* The planes 1 to count of q from those round them in p; the sum of the squares of the changes. */
-static float relax(float *q, const float *p, long count) {
+static float relax(const struct coefficients *of, float *q, const float *p, long count) {
     const long s = size(), n = inner;
     float sum = 0;
     for (long i = 1; i <= count; i++)
@@ -76,13 +75,14 @@ static int is_small(void) {
     return outer * size() * iterations <= 8000000;
 }
 
-static void set_up(void) {
+static struct coefficients *set_up(void) {
     long cells = (is_small() ? outer : planes() + 2) * size();
-    of = malloc((size_t)cells * sizeof *of);
+    struct coefficients *of = malloc((size_t)cells * sizeof *of);
     if (!of)
         shmem_global_exit(1);
     for (long at = 0; at < cells; at++)
         of[at] = (struct coefficients){{1, 1, 1, 1.0f / 6}, {0, 0, 0}, {1, 1, 1}, 1, 0};
+    return of;
 }
 
 static void lay_out(void) {
@@ -113,9 +113,9 @@ static void exchange(float *p) {
         shmem_long_wait_until(&present[1], SHMEM_CMP_GE, done + 1);
 }
 
-static void iterate(void) {
+static void iterate(const struct coefficients *of) {
     float *swap = pressure;
-    change = relax(next, pressure, planes());
+    change = relax(of, next, pressure, planes());
     exchange(next);
     pressure = next;
     next = swap;
@@ -128,7 +128,7 @@ static void iterate(void) {
 }
 
 /* How many cells of the own slab are not those of one PE alone. */
-static uint64_t wrong_cells(void) {
+static uint64_t wrong_cells(const struct coefficients *of) {
     if (!is_small())
         return 0;
     size_t bytes = (size_t)(outer * size()) * sizeof(float);
@@ -139,7 +139,7 @@ static uint64_t wrong_cells(void) {
         memcpy(q, p, bytes);
         for (long i = 0; i < iterations; i++) {
             float *swap = p;
-            relax(q, p, outer - 2);
+            relax(of, q, p, outer - 2);
             p = q;
             q = swap;
         }
@@ -155,7 +155,7 @@ static uint64_t wrong_cells(void) {
 static uint64_t wrong, checksum;
 static int checked;
 
-static void check(void) {
+static void check(const struct coefficients *of) {
     uint64_t sum = 0;
     long place = first_of(shmem_my_pe()) * size();
     for (long at = 0; at < planes() * size(); at++) {
@@ -163,7 +163,7 @@ static void check(void) {
         memcpy(&bits, &pressure[size() + at], sizeof bits);
         sum += part((uint64_t)(place + at), bits);
     }
-    wrong = sum_of_all(wrong_cells()) + !(changes >= 0);
+    wrong = sum_of_all(wrong_cells(of)) + !(changes >= 0);
     checksum = sum_of_all(sum);
     checked = 1;
 }
@@ -179,15 +179,15 @@ int main(int argc, char **argv) {
             fprintf(stderr, "himeno: expected I J K ITERATIONS EVERY, I at least the PEs + 2\n");
         shmem_global_exit(2);
     }
-    set_up();
+    const struct coefficients *of = set_up();
     while (saved(), !checked) {
         if (!pressure)
             lay_out();
         else if (done < iterations)
             for (long i = 0; i < every && done < iterations; i++)
-                iterate();
+                iterate(of);
         else
-            check();
+            check(of);
     }
     return verdict("himeno", wrong, checksum);
 }
