@@ -65,13 +65,13 @@ impl World {
         }
         let (parts, view) = loop {
             let view = self.members.view_number();
-            let parts = self.parts(number);
+            // One that was lost with its node may be wiped by now.
+            let parts = self.has_all_logs().then(|| self.parts(number));
             fence(Ordering::Acquire); // read before the second look
-            if self.members.view_number() == view {
-                break (parts, view);
-            }
-            if !self.await_logs() {
-                return Met::Cut;
+            match parts {
+                Some(parts) if self.members.view_number() == view => break (parts, view),
+                _ if self.await_logs() => {}
+                _ => return Met::Cut,
             }
         };
         let Some((parts, time)) = parts else { return Met::Plain };
@@ -109,10 +109,14 @@ impl World {
             || Waiting::anyone("a local rollback"),
             || {
                 cut = self.all_go_back();
-                cut || Pe::all(self.n_pes()).all(|pe| self.has_log(pe))
+                cut || self.has_all_logs()
             },
         );
         !cut
+    }
+
+    fn has_all_logs(&self) -> bool {
+        Pe::all(self.n_pes()).all(|pe| self.has_log(pe))
     }
 
     /// True if the log of PE `pe` is mapped here, and there.
