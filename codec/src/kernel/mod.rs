@@ -8,6 +8,8 @@
 //! Rows of powers of two, as of XOR and of RAID-6, are recognised by their coefficients. They need
 //! no products: by Horner's rule `a + 2 b + 4 c` is `a + 2 (b + 2 c)`, XOR and doubling.
 //!
+//! Checksums need another loop, of products without carry (`fold.rs`).
+//!
 //! Invariants: all kernels give the same bytes for the same input, accept every length
 //! (including 0) and every alignment, touch no byte outside the slices, and never read a
 //! destination they are said to overwrite. A [`Kernel`] exists only if this CPU can run it.
@@ -19,6 +21,7 @@
 //!
 //! Left out: threads, and prefetching by hand, which was measured to bring nothing.
 
+pub(crate) mod fold;
 mod naive;
 mod select;
 mod sum;
@@ -39,6 +42,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
+mod clmul;
+#[cfg(target_arch = "x86_64")]
 mod gfni;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -49,7 +54,7 @@ use std::ops::Range;
 
 use crate::gf::POWERS;
 use sum::{ROWS, Sum};
-use version::Version;
+use version::{Fold, Version};
 
 /// A version of the inner loops. Copying it is free; it holds no state. Which ones there are and
 /// which one is used: [`Kernel::available`], [`Kernel::chosen`].
@@ -174,6 +179,11 @@ impl Kernel {
             look(made);
             self.stream(&mut out[range], made, 0..made.len(), more);
         }
+    }
+
+    /// How checksums are folded with the registers of this kernel, if they can be.
+    pub(crate) fn fold(self) -> Option<Fold> {
+        self.0.fold()
     }
 
     fn run(self, coefficients: &[u8], sources: &[&[u8]], outs: &mut [&mut [u8]], add: bool) {
