@@ -101,12 +101,16 @@ fn sums(kernel: Kernel) {
         pieces.for_each(|piece| hasher.update(piece));
         hasher.finish()
     };
-    compare("sum", 1, &[
-        ("crc32fast, tiles", &|sources, _| fast(sources[0].chunks(TILE))),
-        ("crc32fast, pieces", &|sources, _| fast(sources[0].chunks(PIECE))),
-        ("ours, tiles", &|sources, _| ours(sources[0].chunks(TILE))),
-        ("ours, pieces", &|sources, _| ours(sources[0].chunks(PIECE))),
-    ]);
+    compare(
+        "sum",
+        1,
+        &[
+            ("crc32fast, tiles", &|sources, _| fast(sources[0].chunks(TILE))),
+            ("crc32fast, pieces", &|sources, _| fast(sources[0].chunks(PIECE))),
+            ("ours, tiles", &|sources, _| ours(sources[0].chunks(TILE))),
+            ("ours, pieces", &|sources, _| ours(sources[0].chunks(PIECE))),
+        ],
+    );
 }
 
 fn copies(kernel: Kernel) {
@@ -129,12 +133,16 @@ fn copies(kernel: Kernel) {
         hasher.copy(to, from);
         hasher.finish()
     };
-    compare("copy", 1, &[
-        ("without a checksum", &|sources, out| bare(sources[0], out)),
-        ("crc32fast, pieces before they are copied", &|sources, out| fast(sources[0], out)),
-        ("ours, pieces before they are copied", &|sources, out| ours(sources[0], out)),
-        ("ours, in one loop", &|sources, out| both(sources[0], out)),
-    ]);
+    compare(
+        "copy",
+        1,
+        &[
+            ("without a checksum", &|sources, out| bare(sources[0], out)),
+            ("crc32fast, pieces before they are copied", &|sources, out| fast(sources[0], out)),
+            ("ours, pieces before they are copied", &|sources, out| ours(sources[0], out)),
+            ("ours, in one loop", &|sources, out| both(sources[0], out)),
+        ],
+    );
 }
 
 fn encodes(kernel: Kernel) {
@@ -142,22 +150,26 @@ fn encodes(kernel: Kernel) {
     let encode = |sources: &[&[u8]], out: &mut [u8], look: &mut dyn FnMut(&[u8])| {
         code.encode_row_shown(0, sources, out, look).unwrap();
     };
-    compare("encode", 3, &[
-        ("without a checksum", &|sources, out| {
-            encode(sources, out, &mut |_| ());
-            0
-        }),
-        ("crc32fast", &|sources, out| {
-            let mut hasher = crc32fast::Hasher::new();
-            encode(sources, out, &mut |piece| hasher.update(piece));
-            hasher.finalize()
-        }),
-        ("ours", &|sources, out| {
-            let mut hasher = Hasher::with_kernel(kernel);
-            encode(sources, out, &mut |piece| hasher.update(piece));
-            hasher.finish()
-        }),
-    ]);
+    compare(
+        "encode",
+        3,
+        &[
+            ("without a checksum", &|sources, out| {
+                encode(sources, out, &mut |_| ());
+                0
+            }),
+            ("crc32fast", &|sources, out| {
+                let mut hasher = crc32fast::Hasher::new();
+                encode(sources, out, &mut |piece| hasher.update(piece));
+                hasher.finalize()
+            }),
+            ("ours", &|sources, out| {
+                let mut hasher = Hasher::with_kernel(kernel);
+                encode(sources, out, &mut |piece| hasher.update(piece));
+                hasher.finish()
+            }),
+        ],
+    );
 }
 
 fn main() {
