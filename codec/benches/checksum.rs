@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use raidshmem_codec::code::Code;
 use raidshmem_codec::crc::Hasher;
-use raidshmem_codec::kernel::Kernel;
+use raidshmem_codec::kernel::{Kernel, Made};
 use rustix::time::{ClockId, clock_gettime};
 
 const TILE: usize = 64 << 10;
@@ -130,7 +130,7 @@ fn copies(kernel: Kernel) {
     };
     let both = |from: &[u8], to: &mut [u8]| {
         let mut hasher = Hasher::with_kernel(kernel);
-        hasher.copy(to, from);
+        hasher.put(Made { to, bytes: from, more: false });
         hasher.finish()
     };
     compare(
@@ -147,27 +147,36 @@ fn copies(kernel: Kernel) {
 
 fn encodes(kernel: Kernel) {
     let code = Code::with_kernel(3, 1, kernel).unwrap();
-    let encode = |sources: &[&[u8]], out: &mut [u8], look: &mut dyn FnMut(&[u8])| {
-        code.encode_row_shown(0, sources, out, look).unwrap();
+    let encode = |sources: &[&[u8]], out: &mut [u8], put: &mut dyn FnMut(Made<'_>)| {
+        code.encode_row_by_pieces(0, sources, out, put).unwrap();
+    };
+    let bare = |sources: &[&[u8]], out: &mut [u8]| {
+        encode(sources, out, &mut |made| kernel.put(made, |_| ()));
+        0
+    };
+    let fast = |sources: &[&[u8]], out: &mut [u8]| {
+        let mut hasher = crc32fast::Hasher::new();
+        encode(sources, out, &mut |made| kernel.put(made, |piece| hasher.update(piece)));
+        hasher.finalize()
+    };
+    let ours = |sources: &[&[u8]], out: &mut [u8]| {
+        let mut hasher = Hasher::with_kernel(kernel);
+        encode(sources, out, &mut |made| kernel.put(made, |piece| hasher.update(piece)));
+        hasher.finish()
+    };
+    let both = |sources: &[&[u8]], out: &mut [u8]| {
+        let mut hasher = Hasher::with_kernel(kernel);
+        encode(sources, out, &mut |made| hasher.put(made));
+        hasher.finish()
     };
     compare(
         "encode",
         3,
         &[
-            ("without a checksum", &|sources, out| {
-                encode(sources, out, &mut |_| ());
-                0
-            }),
-            ("crc32fast", &|sources, out| {
-                let mut hasher = crc32fast::Hasher::new();
-                encode(sources, out, &mut |piece| hasher.update(piece));
-                hasher.finalize()
-            }),
-            ("ours", &|sources, out| {
-                let mut hasher = Hasher::with_kernel(kernel);
-                encode(sources, out, &mut |piece| hasher.update(piece));
-                hasher.finish()
-            }),
+            ("without a checksum", &bare),
+            ("crc32fast, pieces before they are copied", &fast),
+            ("ours, pieces before they are copied", &ours),
+            ("ours, in one loop", &both),
         ],
     );
 }

@@ -20,8 +20,8 @@
 //! Applications*, DSN 2002; a test here recomputes it for 64 KiB.
 #![forbid(unsafe_code)]
 
-use crate::kernel::Kernel;
-use crate::kernel::fold::Block;
+use crate::kernel::fold::{Block, Streamed};
+use crate::kernel::{Kernel, Made};
 
 /// Checksum of `bytes`, of any length; that of the empty slice is 0.
 pub fn crc32(bytes: &[u8]) -> u32 {
@@ -68,28 +68,30 @@ impl Hasher {
         self.append(&bytes[done..]);
     }
 
-    /// `to = bytes`, written past the caches (where the instruction set can), and appended to those
-    /// seen so far: they are read once for both.
+    /// Writes what was made where it belongs, past the caches (where the instruction set can), and
+    /// appends it to the bytes seen so far: they are read once for both.
     ///
     /// # Panics
     /// If the lengths differ.
-    pub fn copy(&mut self, to: &mut [u8], bytes: &[u8]) {
+    pub fn put(&mut self, made: Made<'_>) {
+        let Made { to, bytes, more } = made;
         assert_eq!(to.len(), bytes.len(), "copied between slices of different lengths");
         let head = to.as_ptr().align_offset(LINE).min(to.len());
         let ((first, to), (begin, bytes)) = (to.split_at_mut(head), bytes.split_at(head));
-        self.copy_by_pieces(first, begin);
-        let (blocks, _) = bytes.as_chunks();
-        let done = self.fold(blocks, Some(to.as_chunks_mut().0));
-        self.copy_by_pieces(&mut to[done..], &bytes[done..]);
+        self.put_by_pieces(Made { to: first, bytes: begin, more: more || !bytes.is_empty() });
+        let (blocks, rest) = bytes.as_chunks();
+        let streamed = Streamed { to: to.as_chunks_mut().0, more: more || !rest.is_empty() };
+        let done = self.fold(blocks, Some(streamed));
+        self.put_by_pieces(Made { to: &mut to[done..], bytes: &bytes[done..], more });
     }
 
-    fn copy_by_pieces(&mut self, to: &mut [u8], bytes: &[u8]) {
+    fn put_by_pieces(&mut self, made: Made<'_>) {
         let kernel = self.kernel;
-        kernel.copy(to, bytes, |piece| self.update(piece));
+        kernel.put(made, |piece| self.update(piece));
     }
 
     /// Folds `blocks`, and copies them, if it can be done and pays. Returns the bytes done.
-    fn fold(&mut self, blocks: &[Block], to: Option<&mut [Block]>) -> usize {
+    fn fold(&mut self, blocks: &[Block], to: Option<Streamed<'_>>) -> usize {
         let len = blocks.as_flattened().len();
         if self.folded.is_none() && len < LEAST {
             return 0;

@@ -11,7 +11,7 @@ mod fence;
 use common::noise;
 use fence::Fenced;
 use raidshmem_codec::crc::Hasher;
-use raidshmem_codec::kernel::Kernel;
+use raidshmem_codec::kernel::{Kernel, Made};
 use rayon::prelude::*;
 
 const MOST: usize = 4096;
@@ -85,6 +85,10 @@ fn every_order_of_pieces() {
     }
 }
 
+fn put(hasher: &mut Hasher, to: &mut [u8], bytes: &[u8]) {
+    hasher.put(Made { to, bytes, more: false });
+}
+
 /// Copies `len` bytes, after `before` others, to a place `shift` beyond an aligned one, and from a
 /// place that has any alignment.
 fn copies(kernel: Kernel, len: usize, shift: usize, before: usize) {
@@ -93,7 +97,7 @@ fn copies(kernel: Kernel, len: usize, shift: usize, before: usize) {
     hasher.update(&bytes[..before]);
     let mut room = vec![GUARD; len + 4 * LINE];
     let at = room.as_ptr().align_offset(LINE) + shift;
-    hasher.copy(&mut room[at..at + len], &bytes[before..]);
+    put(&mut hasher, &mut room[at..at + len], &bytes[before..]);
     assert_eq!(hasher.finish(), crc32fast::hash(&bytes), "{kernel} {len} {shift} {before}");
     assert!(room[at..at + len] == bytes[before..], "{kernel} {len} {shift} {before}");
     let around = room[..at].iter().chain(&room[at + len..]);
@@ -124,7 +128,7 @@ fn a_copy_ends_at_a_fence() {
             let (mut from, mut to) = (Fenced::new(len.max(1)), Fenced::new(len.max(1)));
             from.last_mut(len).copy_from_slice(&bytes);
             let mut hasher = Hasher::with_kernel(kernel);
-            hasher.copy(to.last_mut(len), from.last(len));
+            put(&mut hasher, to.last_mut(len), from.last(len));
             assert_eq!(hasher.finish(), crc32fast::hash(&bytes), "{kernel} {len}");
             assert!(to.last(len) == bytes, "{kernel} {len}");
         }
@@ -134,5 +138,5 @@ fn a_copy_ends_at_a_fence() {
 #[test]
 #[should_panic(expected = "different lengths")]
 fn copies_of_different_lengths_panic() {
-    Hasher::new().copy(&mut [0; 3], &[0; 4]);
+    put(&mut Hasher::new(), &mut [0; 3], &[0; 4]);
 }

@@ -10,7 +10,7 @@ use std::arch::x86_64::*;
 
 use super::avx2::Avx2;
 use super::avx512::Avx512;
-use super::fold::Block;
+use super::fold::{Block, Streamed};
 use super::vector::Vector;
 
 /// Bits of a block: how far a word is moved.
@@ -48,7 +48,12 @@ macro_rules! fold {
             }
 
             /// As [`super::version::Fold::run`] says.
-            pub(super) fn run(self, sum: &mut Block, from: &[Block], to: Option<&mut [Block]>) {
+            pub(super) fn run(
+                self,
+                sum: &mut Block,
+                from: &[Block],
+                streamed: Option<Streamed<'_>>,
+            ) {
                 #[target_feature(enable = $features)]
                 fn run<const COPY: bool>(
                     vector: $vector,
@@ -75,16 +80,15 @@ macro_rules! fold {
                     for u in 0..$lanes {
                         vector.store(words[u], &mut sum.as_chunks_mut::<$width>().0[u]);
                     }
-                    if COPY {
-                        vector.fence();
-                    }
                 }
-                // SAFETY: there is a value of this type, so this CPU has the features.
-                unsafe {
-                    match to {
-                        None => run::<false>(self.0, sum, from, &mut []),
-                        Some(to) => run::<true>(self.0, sum, from, to),
-                    }
+                let Some(Streamed { to, more }) = streamed else {
+                    // SAFETY: there is a value of this type, so this CPU has the features.
+                    return unsafe { run::<false>(self.0, sum, from, &mut []) };
+                };
+                // SAFETY: as above.
+                unsafe { run::<true>(self.0, sum, from, to) }
+                if !more {
+                    self.0.fence();
                 }
             }
         }

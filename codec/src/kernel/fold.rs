@@ -13,3 +13,12 @@
 
 /// What is folded at a time: sixteen pairs of words, so that no product waits for another one.
 pub(crate) type Block = [u8; 256];
+
+/// Where blocks are copied.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+pub(crate) struct Streamed<'a> {
+    /// As many blocks at least.
+    pub(crate) to: &'a mut [Block],
+    /// Whether streaming goes on: the fence comes with the last of it.
+    pub(crate) more: bool,
+}

@@ -5,7 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::fold::Block;
+use super::fold::{Block, Streamed};
 use super::naive::Naive;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
@@ -79,13 +79,13 @@ pub(crate) enum Fold {
 }
 
 impl Fold {
-    /// Makes `sum` the block that is worth as much as it and `from` after it, and copies them to
-    /// `to`, if there is one, past the caches if it is aligned to 64 bytes.
+    /// Makes `sum` the block that is worth as much as it and `from` after it, and copies them, if it
+    /// is said where, past the caches if that is aligned to 64 bytes.
     ///
     /// # Panics
-    /// If there are more blocks in `from` than in `to`.
+    /// If there is not room for the copy.
     #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
-    pub(crate) fn run(self, sum: &mut Block, from: &[Block], to: Option<&mut [Block]>) {
+    pub(crate) fn run(self, sum: &mut Block, from: &[Block], to: Option<Streamed<'_>>) {
         match self {
             #[cfg(target_arch = "x86_64")]
             Fold::Clmul256(fold) => fold.run(sum, from, to),
