@@ -159,8 +159,8 @@ impl Code {
         Ok(())
     }
 
-    /// Overwrites `parity` with row `row` as [`Code::encode_row_by_pieces`] would, from `old`, which is
-    /// what it was, and for each data shard that changed since, once: its number, what it was and
+    /// Overwrites `parity` with row `row` as [`Code::encode_row_by_pieces`] would, from `old`, which
+    /// is what it was, and for each data shard that changed since, once: its number, what it was and
     /// what it is.
     ///
     /// # Errors

@@ -11,9 +11,9 @@
 //! purpose, since a matching checksum is easy to compute.
 //!
 //! Where the processor multiplies without carry in wide registers, long runs of bytes are folded by
-//! a loop of the kernel (`kernel/fold.rs`), which can copy them on the way; `crc32fast` makes
-//! the checksum of what is left. Folded bytes wait for more: `crc32fast` alone reduces all registers
-//! to 32 bits at the end of each piece, which takes as long as a piece of 4 KiB.
+//! a loop of the kernel (`kernel/fold.rs`), which can copy them on the way; `crc32fast` makes the
+//! checksum of what is left. Folded bytes wait for more: `crc32fast` alone makes 32 bits of all
+//! registers at the end of each piece, and takes twice as long for pieces of 4 KiB from memory.
 //!
 //! Left out: correction. A mismatch says that a shard must be treated as lost, not how to mend it.
 //! Source for the distance: P. Koopman, *32-Bit Cyclic Redundancy Codes for Internet

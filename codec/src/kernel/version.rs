@@ -79,8 +79,8 @@ pub(crate) enum Fold {
 }
 
 impl Fold {
-    /// Makes `sum` the block that is worth as much as it and `from` after it, and copies them, if it
-    /// is said where, past the caches if that is aligned to 64 bytes.
+    /// Makes `sum` the block that is worth as much as it and `from` after it, and copies them, if
+    /// it is said where, past the caches if that is aligned to 64 bytes.
     ///
     /// # Panics
     /// If there is not room for the copy.
