@@ -159,9 +159,9 @@ impl Code {
         Ok(())
     }
 
-    /// Overwrites `parity` with row `row` as [`Code::encode_row_by_pieces`] would, from `old`, which
-    /// is what it was, and for each data shard that changed since, once: its number, what it was and
-    /// what it is.
+    /// Overwrites `parity` with row `row` as [`Code::encode_row_by_pieces`] would, from `old`,
+    /// which is what it was, and for each data shard that changed since, once: its number, what it
+    /// was and what it is.
     ///
     /// # Errors
     /// [`Error::Index`] for a row or shard past the last, [`Error::Length`] unless `old` and all of
