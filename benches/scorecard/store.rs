@@ -92,7 +92,7 @@ fn four(program: &Program) -> Result<Vec<Figure>, Trouble> {
             .with_limit(5.0 / 6.0),
         Figure::at_most("checkpoint, two snapshots / double, 4 PEs", 0.75, &two_double, "double")
             .with_limit(7.0 / 12.0),
-        Figure::at_most("checkpoint, checksums on / off", 1.1, &summed, "raid5 without them"),
+        Figure::at_most("checkpoint, checksums on / off", 1.05, &summed, "raid5 without them"),
     ])
 }
 
