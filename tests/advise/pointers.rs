@@ -33,7 +33,8 @@ impl Form {
              \x20   shmem_query_fault(&pes, &status, &n);\n    shmem_restart_pes(pes, n);\n\
              \x20   shmem_barrier_all();\n    free(pes), free(status);\n    return 0;\n}}\n\
              {declares}\nint main(void) {{\n    shmem_init();\n    {before}\n\
-             \x20   while (done < 9) {{\n        if (!saved()) {{\n            {again}\n            continue;\n        }}\n\
+             \x20   while (done < 9) {{\n        if (!saved()) {{\n            {again}\n\
+             \x20           continue;\n        }}\n\
              \x20       {step}\n        done++;\n    }}\n    shmem_finalize();\n    return 0;\n}}\n"
         )
     }
@@ -53,7 +54,7 @@ const WRONG: &[Form] = &[
     form("static int *p;", "p = malloc(32);", "x[0] += p[1];"),
     form("static int *p;", "if (shmem_ft_algo_init()) p = malloc(32);", "x[0] += *p;"),
     form("static int *p;", "", "if (!p) p = malloc(32); x[0] += *p;"),
-    form("static char *p;", "p = strdup(\"a\");", "printf(\"%s\", p);"),
+    form("static char *p;", "p = calloc(2, 1);", "printf(\"%s\", p);"),
     form("static int *p;", "int own = 3; p = &own;", "x[0] += *p;"),
     form("static int *p;", "p = malloc(32);", "p = realloc(p, 32 + done); x[0] += *p;"),
     form("static int *p;", "p = malloc(32); shmemx_ft_protect(\"p\", p, 32);", "x[0] += *p;"),
