@@ -3,7 +3,7 @@
 //!
 //! Needs clang 19 or newer, and is skipped without it.
 
-use super::clang::{Folder, ROOT, is_there, json};
+use super::clang::{Folder, ROOT, is_there, json, text};
 
 /// A program whose PEs restart: what it declares, does before its loop, after each restart, and in
 /// each step.
@@ -119,6 +119,21 @@ fn a_pointer_to_private_memory_that_a_substitute_uses_is_told_of_and_no_other() 
     for form in RIGHT {
         let program = form.program();
         assert_eq!(told(&folder, &program), Vec::<String>::new(), "{program}");
+    }
+}
+
+/// `tests/programs/pointers.rs` runs these forms with a loss.
+#[test]
+fn a_form_that_goes_wrong_after_a_loss_is_told_of_and_no_other() {
+    if !is_there() {
+        return;
+    }
+    let (folder, source) = (Folder::new("pointer-forms"), format!("{ROOT}/tests/c/pointers.c"));
+    for form in [1, 2, 3, 20, 21] {
+        let output = folder.run(&["--brief", &format!("-DFORM={form}"), &source]);
+        let said = text(&output.stdout);
+        assert_eq!(said.contains("[private-pointer]"), form >= 20, "form {form}: {said}");
+        assert_eq!(said.contains("warning"), form >= 20, "form {form}: {said}");
     }
 }
 

@@ -21,7 +21,7 @@ use crate::report::{Finding, Item, Level, Point, Report, bytes};
 use crate::restarts::{self, elsewhere};
 use crate::routines::{Sync, plain};
 use crate::sizes::{Given, sizes, stranger};
-use crate::stale::stale;
+use crate::stale::{pointers, stale};
 use crate::steps::Steps;
 use crate::uses::Uses;
 
@@ -50,6 +50,8 @@ struct Facts<'m, 'p> {
     before: BTreeMap<Site, Before>,
     kept: BTreeSet<Object>,
     saved: Bits,
+    /// Static pointers to private memory, which are best left out of checkpoints.
+    pointers: Bits,
 }
 
 /// Analyses a program: all of its modules, and what the routines of OpenSHMEM do.
@@ -112,6 +114,7 @@ pub fn study(
         cycles: Cycles::new(&memory, &steps),
         names: Names::new(&memory, sizes(&memory, given)),
         kept: steps.all().flat_map(|(_, step)| step.effect.kept.iter().copied()).collect(),
+        pointers: pointers(&memory, &steps),
         memory: &memory,
         steps: &steps,
         uses,
@@ -339,7 +342,7 @@ impl Facts<'_, '_> {
 
     /// Static pointers in which a substitute finds an address of the dead process.
     fn stale(&self, findings: &mut Vec<Finding>) {
-        for found in stale(self.memory, self.steps) {
+        for found in stale(self.memory, self.steps, &self.pointers) {
             let (pointer, target) = (self.names.item(found.pointer), self.names.item(found.target));
             let read = self.memory.objects.program.inst(found.read).place.clone();
             let what = match target.storage.as_str() {
@@ -375,7 +378,8 @@ impl Facts<'_, '_> {
             for object in
                 args.first().map(|of| self.memory.points(at.function, of)).unwrap_or_default()
             {
-                if !self.live[&site].contains(object) || !self.saved.contains(object) {
+                let read = self.live[&site].contains(object) && self.saved.contains(object);
+                if !read || self.pointers.contains(object) {
                     continue;
                 }
                 let next =

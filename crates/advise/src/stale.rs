@@ -54,11 +54,39 @@ struct Search<'m, 'p> {
     renewed: Bits,
 }
 
-/// All of them, by their number.
+/// Static pointers that may get the address of private memory, if nothing but whole stores writes
+/// them.
 #[must_use]
-pub fn stale(memory: &Memory<'_>, steps: &Steps) -> Vec<Stale> {
+pub fn pointers(memory: &Memory<'_>, steps: &Steps) -> Bits {
+    let mut found = Bits::with_capacity(memory.objects.all.len());
+    let mut others = steps.escaped.clone();
+    let strangers = strangers(memory, steps);
+    for (site, step) in steps.all() {
+        let effect = &step.effect;
+        let whole = |at: &&Object| !strangers.contains(&site.function) && effect.kill.contains(at);
+        if step.sync != Sync::Restart {
+            others.extend(effect.writes.iter().filter(|at| !whole(at)).copied());
+        }
+        if stores_private(memory, site) {
+            found.extend(effect.kill.iter().copied());
+        }
+    }
+    found.difference_with(&others);
+    let mut held = Bits::with_capacity(found.len());
+    let all = memory.saved().filter(|at| memory.objects.all[*at].bytes == Some(POINTER));
+    held.extend(all);
+    found.intersect_with(&held);
+    found
+}
+
+/// Those of the `pointers` that are, by their number.
+#[must_use]
+pub fn stale(memory: &Memory<'_>, steps: &Steps, pointers: &Bits) -> Vec<Stale> {
     let objects = memory.objects.all.len();
-    let pointers = pointers(memory, steps);
+    let mut pointers = pointers.clone();
+    for (site, _) in steps.all() {
+        left_out(memory, site).into_iter().for_each(|object| pointers.set(object, false));
+    }
     if pointers.is_clear() || steps.all().any(|(_, step)| step.twice) {
         return Vec::new();
     }
@@ -88,31 +116,6 @@ fn stores_private(memory: &Memory<'_>, site: Site) -> bool {
     };
     let points = memory.points(site.function, value);
     !points.is_empty() && points.iter().all(|at| is_private(memory, *at))
-}
-
-/// Static pointers that checkpoints hold and that may get such an address, if nothing but whole
-/// stores writes them.
-fn pointers(memory: &Memory<'_>, steps: &Steps) -> Bits {
-    let mut found = Bits::with_capacity(memory.objects.all.len());
-    let mut others = steps.escaped.clone();
-    let strangers = strangers(memory, steps);
-    for (site, step) in steps.all() {
-        let effect = &step.effect;
-        let whole = |at: &&Object| !strangers.contains(&site.function) && effect.kill.contains(at);
-        if step.sync != Sync::Restart {
-            others.extend(effect.writes.iter().filter(|at| !whole(at)).copied());
-        }
-        if stores_private(memory, site) {
-            found.extend(effect.kill.iter().copied());
-        }
-        others.extend(left_out(memory, site));
-    }
-    found.difference_with(&others);
-    let mut held = Bits::with_capacity(found.len());
-    let all = memory.saved().filter(|at| memory.objects.all[*at].bytes == Some(POINTER));
-    held.extend(all);
-    found.intersect_with(&held);
-    found
 }
 
 /// What a call leaves out of checkpoints.
