@@ -8,10 +8,10 @@ use super::support::Job;
 /// True if a loss changes nothing.
 fn is_right(form: u32) -> bool {
     let program = built("pointers", form);
-    let job = || Job::new(3).mode("raid5").program(&program, &[]);
-    let undisturbed = job().run();
+    let job = || Job::new(3).mode("raid5");
+    let undisturbed = job().program(&program, &[]).run();
     undisturbed.status(0);
-    let outcome = job().kill(&["1@3"]).run();
+    let outcome = job().kill(&["1@3"]).program(&program, &[]).run();
     outcome.says("PE 1 was killed by SIGKILL");
     printed(&outcome) == printed(&undisturbed)
 }
