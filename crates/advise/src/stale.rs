@@ -8,9 +8,9 @@
 //! p = malloc(..)   checkpoint   restart   p = .., *p  not told: it is set anew
 //! ```
 //!
-//! Invariant: in doubt nothing is told. Of a pointer that is told of nothing but whole stores of
-//! the program is a write; one that is of private memory for certain may come to a checkpoint; and
-//! after a restart it may be read, and on no way written before that.
+//! Invariant: in doubt nothing is told. A pointer is told of only if nothing but whole stores
+//! writes it, if it may come to a checkpoint with an address that is one of private memory for
+//! certain, and if it may be read after a restart, but is on no way written before that.
 //!
 //! Left out: pointers in arrays, in structures and on the symmetric heap, pointers that a library
 //! gave, and programs with `setjmp`.
