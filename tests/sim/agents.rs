@@ -173,44 +173,26 @@ impl World {
 
     fn judge(&mut self, decisions: Vec<DetectorAction>) {
         for decision in decisions {
-            let (node, news) = match decision {
-                DetectorAction::Beat { node, beat } => {
-                    self.heartbeats += 1;
-                    let news = News::Beat { from: Party::Launcher, beat };
-                    self.send(Party::Launcher, Party::Node(node), What::Down(node, news), false);
-                    continue;
-                }
+            if let Some((node, news)) = decision.news() {
+                let by_stream = !matches!(news, News::Beat { .. });
+                self.send(Party::Launcher, Party::Node(node), What::Down(node, news), by_stream);
+            }
+            match decision {
+                DetectorAction::Beat { .. } => self.heartbeats += 1,
+                DetectorAction::Ask { .. } => self.questions += 1,
+                DetectorAction::Watch { .. }
+                | DetectorAction::Adopt { .. }
+                | DetectorAction::Release { .. }
+                | DetectorAction::Parent { .. } => self.orders += 1,
                 DetectorAction::Declare { node, .. } => {
                     let agent = &self.agents[node as usize];
                     let over = agent.ended || agent.monitor.lease().is_over(self.now);
                     assert!(over, "node {node} was declared lost while it might act");
                     self.declared.insert(node, self.now);
-                    continue;
                 }
-                DetectorAction::CutOff { node, .. } => {
-                    self.agents[node as usize].ended = true;
-                    continue;
-                }
-                DetectorAction::AsymmetricLink { .. } => continue,
-                DetectorAction::Ask { witness, node } => {
-                    self.questions += 1;
-                    self.orders -= 1;
-                    (witness, News::Ask { node })
-                }
-                DetectorAction::Watch { node, successor } => (node, News::Watch { successor }),
-                DetectorAction::Adopt { parent, node, term } => {
-                    (parent, News::Adopt { node, term })
-                }
-                DetectorAction::Release { parent, node, term } => {
-                    (parent, News::Release { node, term })
-                }
-                DetectorAction::Parent { node, parent } => {
-                    let parent = parent.map_or(Party::Launcher, Party::Node);
-                    (node, News::Parent { parent })
-                }
-            };
-            self.orders += 1;
-            self.send(Party::Launcher, Party::Node(node), What::Down(node, news), true);
+                DetectorAction::CutOff { node, .. } => self.agents[node as usize].ended = true,
+                DetectorAction::AsymmetricLink { .. } => {}
+            }
         }
     }
 
