@@ -1,5 +1,5 @@
-//! Small operations, barriers, reductions and large transfers beside Open MPI's OpenSHMEM: the same source
-//! built by both wrappers, in turns.
+//! Small operations, barriers, reductions and large transfers beside Open MPI's OpenSHMEM: the same
+//! source built by both wrappers, in turns.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
