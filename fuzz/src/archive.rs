@@ -1,7 +1,8 @@
-//! Files of a checkpoint on disk.
+//! Files of a checkpoint on disk, and tiles that are compressed there.
 
 use raidshmem_archive::choose::{Wanted, choose};
 use raidshmem_archive::code::Code;
+use raidshmem_archive::compress::{TileCompressor, TileDecompressor};
 use raidshmem_archive::manifest::{Manifest, Parity};
 use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
@@ -20,6 +21,9 @@ pub fn archive(bytes: &[u8]) {
         assert_eq!(head.encode(), bytes[..len]);
         assert_eq!(head.sums.len() as u64, head.data_len().div_ceil(TILE as u64));
         assert!(head.allocator().is_ok() && data_at(len) >= len as u64);
+        let places = head.tiles().places(data_at(len));
+        assert!(places.is_sorted() && places.len() == head.sums.len() + 1);
+        assert!(places.last() <= Some(&(data_at(len) + head.data_len())));
     }
     if let Ok(head) = ParityHead::decode(bytes) {
         assert_eq!(head.encode(), bytes[..ParityHead::len_of(bytes).expect("it was read")]);
@@ -29,6 +33,20 @@ pub fn archive(bytes: &[u8]) {
         chosen(&manifest, bytes);
     }
     assert!(!program::read(bytes).build.is_empty());
+    tile(bytes);
+}
+
+/// Whatever is stored of a tile, no byte beside it is written; what is taken can be stored again.
+fn tile(stored: &[u8]) {
+    let (mut room, mut again) = (vec![0xa5; TILE + 64], [0; TILE]);
+    let mut decompressor = TileDecompressor::default();
+    let is_taken = decompressor.decompress(stored, &mut room[..TILE]);
+    assert!(room[TILE..].iter().all(|&byte| byte == 0xa5));
+    if is_taken {
+        let mut compressor = TileCompressor::new(1).expect("a level");
+        let stored = compressor.compress(&room[..TILE]);
+        assert!(decompressor.decompress(stored, &mut again) && again == room[..TILE]);
+    }
 }
 
 /// A job begins from the one disk that has all that the manifest names.
@@ -67,9 +85,11 @@ pub fn examples() -> Vec<Vec<u8>> {
         regions: vec![Region { name: "step".into(), len: 8 }],
         objects: vec![Object { name: "x".into(), file: "a.c".into(), offset: 8, len: 8 }],
         begin: Vec::new(),
+        stored: Vec::new(),
         sums: vec![5],
     };
-    let parity = ParityHead { owner, build: vec![9; 20], line: 8296, sums: vec![6] };
+    let (build, stored) = (vec![9; 20], Vec::new());
+    let parity = ParityHead { owner, build, line: 8296, stored, sums: vec![6] };
     let manifest = Manifest {
         job: 7,
         number,
@@ -78,10 +98,19 @@ pub fn examples() -> Vec<Vec<u8>> {
         mode: "raid5".into(),
         program: "jacobi".into(),
         entries: vec![Entry { len: 9000, sum: 1 }; 2],
+        raw: None,
         parity: None,
     };
     let code = Code { scheme: "raid5".into(), parity: 1, groups: vec![vec![Pe(1), Pe(0)]] };
     let entries = manifest.entries.clone();
     let local = Manifest { parity: Some(Parity { code, entries }), ..manifest.clone() };
-    vec![head.encode(), manifest.encode(), parity.encode(), local.encode()]
+    let plain = [head.encode(), manifest.encode(), parity.encode(), local.encode()];
+    let head = Head { stored: vec![1000], ..head };
+    let parity = ParityHead { stored: vec![1000], ..parity };
+    let local = Manifest { raw: Some(50_000), ..local };
+    let mut compressor = TileCompressor::new(3).expect("a level");
+    let tile: Vec<u8> = (0..TILE).map(|at| (at / 7) as u8 & 15).collect();
+    let compressed =
+        [head.encode(), parity.encode(), local.encode(), compressor.compress(&tile).to_vec()];
+    plain.into_iter().chain(compressed).collect()
 }

@@ -87,6 +87,13 @@ fn when(manifest: &Manifest) -> String {
     time.map_or_else(String::new, |time| humantime::format_rfc3339_seconds(time).to_string())
 }
 
+/// Bytes of its files, and of what they hold where they are compressed.
+fn sizes(manifest: &Manifest) -> String {
+    let raw =
+        manifest.raw.map_or_else(String::new, |raw| format!(" compressed from {}", bytes(raw)));
+    bytes(manifest.bytes()) + &raw
+}
+
 fn in_words(
     folder: &Path,
     sets: &[(Set, Result<Manifest, SetError>)],
@@ -106,7 +113,7 @@ fn in_words(
                 manifest.number,
                 when(manifest),
                 manifest.entries.len(),
-                bytes(manifest.bytes()),
+                sizes(manifest),
                 if verify { "  whole" } else { "" },
                 manifest.program.escape_debug()
             ),
@@ -134,6 +141,7 @@ fn in_json(
             "pes": manifest.entries.len(),
             "heap": manifest.heap_len,
             "bytes": manifest.bytes(),
+            "raw": manifest.raw.unwrap_or(manifest.bytes()),
             "mode": manifest.mode,
             "program": manifest.program,
         }),

@@ -1,6 +1,7 @@
-//! The files of a set: opening one, its head, and its tiles.
+//! The files of a set: opening one, its head, and its tiles, which several threads may read.
 //!
-//! Invariant: nothing is read through a link, or from a file of another user.
+//! Invariant: nothing is read through a link, or from a file of another user; a tile that is given
+//! out holds.
 
 #![forbid(unsafe_code)]
 
@@ -11,13 +12,13 @@ use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use raidshmem_archive::compress::TileDecompressor;
 use raidshmem_archive::error::FormatError;
 use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::Head;
 use raidshmem_archive::tiles::{BEGIN, Tiles, data_at};
 use raidshmem_core::disk::{Content, Entry};
-use raidshmem_core::layout::TILE;
 use raidshmem_core::quantity::Pe;
 use rustix::fs::{Advice, fadvise};
 
@@ -134,6 +135,14 @@ macro_rules! heads {
 }
 heads!(Head: Data, ParityHead: Parity);
 
+/// Where a thread reads tiles.
+#[derive(Default)]
+pub struct TileRoom {
+    bytes: Vec<u8>,
+    stored: Vec<u8>,
+    decompressor: TileDecompressor,
+}
+
 /// A file of a PE whose head holds.
 #[derive(Debug)]
 pub struct PeFile<H> {
@@ -142,8 +151,8 @@ pub struct PeFile<H> {
     pub path: PathBuf,
     /// What it begins with.
     pub head: H,
-    /// Where its first tile begins.
-    at: u64,
+    /// Where its tiles begin, and where the last ends.
+    places: Vec<u64>,
     /// As a manifest knows it.
     pub entry: Entry,
 }
@@ -168,15 +177,15 @@ impl<H: PeHead> PeFile<H> {
         read_exact(&file, &path, 0, &mut bytes)?;
         let head = H::decode(&bytes).map_err(format_at(&path))?;
         let sum = bytes.last_chunk().copied().map_or(0, u32::from_le_bytes);
-        let at = data_at(head_len);
-        let end = at + head.tiles().len;
+        let places = head.tiles().places(data_at(head_len));
+        let end = places.last().copied().unwrap_or_default();
         match len.cmp(&end) {
             std::cmp::Ordering::Less => Err(short(end)),
             std::cmp::Ordering::Greater => {
                 Err(SetError::Strange { path, why: "longer than its head says" })
             }
             std::cmp::Ordering::Equal => {
-                Ok(PeFile { file, path, head, at, entry: Entry { len, sum } })
+                Ok(PeFile { file, path, head, places, entry: Entry { len, sum } })
             }
         }
     }
@@ -194,21 +203,39 @@ impl<H: PeHead> PeFile<H> {
         }
     }
 
-    /// Makes `into` the bytes of a tile, which hold.
+    /// Where these tiles lie.
+    fn place(&self, tiles: Range<usize>) -> Range<u64> {
+        let at = |tile: usize| self.places.get(tile).or(self.places.last());
+        let at = |tile| at(tile).copied().unwrap_or_default();
+        at(tiles.start)..at(tiles.end)
+    }
+
+    /// The bytes of a tile, which hold.
     ///
     /// # Errors
     /// They cannot be read, or do not hold.
-    pub fn tile(&self, tile: usize, into: &mut Vec<u8>) -> Result<(), SetError> {
-        let range = self.head.tiles().range(tile);
-        into.resize((range.end - range.start) as usize, 0);
-        read_exact(&self.file, &self.path, self.at + range.start, into)?;
-        self.head.tiles().check(tile, into).map_err(format_at(&self.path))
+    pub fn tile<'a>(&self, tile: usize, room: &'a mut TileRoom) -> Result<&'a [u8], SetError> {
+        let (tiles, place) = (self.head.tiles(), self.place(tile..tile + 1));
+        let TileRoom { bytes, stored, decompressor } = room;
+        let range = tiles.range(tile);
+        bytes.resize((range.end - range.start) as usize, 0);
+        let len = (place.end - place.start) as usize;
+        if len == bytes.len() {
+            read_exact(&self.file, &self.path, place.start, bytes)?;
+        } else {
+            stored.resize(len, 0);
+            read_exact(&self.file, &self.path, place.start, stored)?;
+            if !decompressor.decompress(stored, bytes) {
+                return Err(format_at(&self.path)(FormatError::Tile(tile)));
+            }
+        }
+        tiles.check(tile, bytes).map_err(format_at(&self.path))?;
+        Ok(bytes)
     }
 
     /// These tiles are not read again: their pages are free for others.
     pub fn let_go(&self, tiles: Range<usize>) {
-        let range = |tile: usize| self.at + (tile * TILE) as u64;
-        let (from, end) = (range(tiles.start), range(tiles.end));
+        let Range { start: from, end } = self.place(tiles);
         // Refused, the kernel keeps them until it is short of memory.
         let _ = fadvise(&self.file, from, NonZeroU64::new(end - from), Advice::DontNeed);
     }

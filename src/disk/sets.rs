@@ -26,7 +26,7 @@ use raidshmem_sys::pool::{self, WorkerPool};
 use raidshmem_sys::{lock, process};
 use rustix::fs::{FlockOperation, flock};
 
-use super::files::{PeFile, PeHead, SetError, format_at, io_at, name, open};
+use super::files::{PeFile, PeHead, SetError, TileRoom, format_at, io_at, name, open};
 use super::step::step;
 
 /// The file that makes a folder a set.
@@ -109,7 +109,7 @@ impl Set {
 
 fn verify<H: PeHead + Sync>(file: &PeFile<H>, pool: &WorkerPool) -> Result<(), SetError> {
     let bad = Mutex::new(None);
-    let look = |tile: usize, room: &mut Vec<u8>| {
+    let look = |tile: usize, room: &mut TileRoom| {
         if let Err(error) = file.tile(tile, room) {
             let mut bad = lock(&bad);
             if bad.as_ref().is_none_or(|&(first, _)| tile < first) {
@@ -117,7 +117,7 @@ fn verify<H: PeHead + Sync>(file: &PeFile<H>, pool: &WorkerPool) -> Result<(), S
             }
         }
     };
-    pool.numbers(0..file.head.tiles().sums.len(), Vec::new, look);
+    pool.numbers(0..file.head.tiles().sums.len(), TileRoom::default, look);
     bad.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), |(_, error)| Err(error))
 }
 

@@ -3,7 +3,7 @@
 //! One thread reads a few tiles ahead, this one writes. What the next checkpoint would overwrite
 //! before it was read, its PE copies aside ([`Claim`]), as far as there is room. The disk is at
 //! work meanwhile: it is handed a window of bytes as soon as that is written, and a file is waited
-//! for when the one after it is written too.
+//! for when the one after it is written too. This thread compresses tiles, if it is to, one by one.
 //!
 //! Invariants: the program waits for nothing here; what was read ahead and what is aside at a time
 //! are no more than the order allows; no more is on its way to the disk than [`DIRTY`].
@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use raidshmem_archive::compress::TileCompressor;
 use raidshmem_archive::owner::Owner;
 use raidshmem_archive::pace;
 use raidshmem_archive::parity::ParityHead;
@@ -26,6 +27,7 @@ use raidshmem_archive::tiles::data_at;
 use raidshmem_codec::crc::crc32;
 use raidshmem_core::disk::{Content, Entry, Failure, Files, How, ParityShare};
 use raidshmem_core::layout::{Layout, TILE};
+use raidshmem_core::page::PAGE;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::store::coverage::{Coverage, Manifest};
 use raidshmem_core::store::stamp::Stamp;
@@ -74,6 +76,17 @@ impl Order {
         Owner { job, number, pe, n_pes, heap_len }
     }
 
+    /// What the tiles of a file take there, before it is known.
+    fn stored(&self, tiles: usize) -> Vec<u32> {
+        vec![0; if self.how.compress > 0 { tiles } else { 0 }]
+    }
+
+    /// What compresses them, if they are to be.
+    fn compressor(&self) -> Result<Option<TileCompressor>, Failure> {
+        let made = (self.how.compress > 0).then(|| TileCompressor::new(self.how.compress));
+        made.transpose().map_err(|error| Failure::Refused(format!("zstd: {error}")))
+    }
+
     /// Claims what is to be written, with room for so many tiles aside.
     fn claims(&self, room: usize) -> Result<Claims, Failure> {
         let layout = Layout::new(self.heap_len as usize, self.n_pes as usize);
@@ -110,11 +123,14 @@ impl Begin {
         }
     }
 
-    fn sums(&mut self) -> &mut [u32] {
-        match self {
-            Begin::Data(head) => &mut head.sums,
-            Begin::Parity(head) => &mut head.sums,
-        }
+    /// A tile has this checksum, and so many bytes of it were stored.
+    fn note(&mut self, tile: usize, sum: u32, len: usize) {
+        let (sums, stored) = match self {
+            Begin::Data(head) => (&mut head.sums, &mut head.stored),
+            Begin::Parity(head) => (&mut head.sums, &mut head.stored),
+        };
+        sums.get_mut(tile).into_iter().for_each(|it| *it = sum);
+        stored.get_mut(tile).into_iter().for_each(|it| *it = len as u32);
     }
 
     fn data_len(&self) -> u64 {
@@ -142,12 +158,13 @@ pub fn write(order: &Order, claims: Option<Claims>, stop: &AtomicU64) -> Result<
     let make = fs::create_dir_all(&folder);
     make.map_err(|error| Failure::Refused(format!("{}: {error}", folder.display())))?;
     let _held = sets::hold(&folder).map_err(|error| refused(&error))?;
+    let output = Output::new(&folder, order, stop, order.compressor()?);
     let (pieces, queue) = sync_channel(ahead);
     let mut written = std::thread::scope(|scope| {
         let reading = std::thread::Builder::new().name("store-read".into());
         let reader = reading.spawn_scoped(scope, || read(order, claims, pieces, stop));
         let reader = reader.map_err(|error| Failure::Refused(format!("a thread: {error}")))?;
-        let written = Output::new(&folder, order, stop).take(queue);
+        let written = output.take(queue);
         // What was not read is the cause of what was not written.
         let aside = reader.join().unwrap_or(Err(Failure::Refused("its thread ended".into())))?;
         written.map(|written| Files { aside, ..written })
@@ -202,9 +219,9 @@ fn read_parity(
     pieces: &SyncSender<Piece>,
     stop: &AtomicU64,
 ) -> Result<(), Failure> {
-    let (line, sums) = (source.line as u64, vec![0; source.tiles()]);
-    let head =
-        ParityHead { owner: order.owner(pe), build: order.program.build.clone(), line, sums };
+    let (owner, build) = (order.owner(pe), order.program.build.clone());
+    let (stored, sums) = (order.stored(source.tiles()), vec![0; source.tiles()]);
+    let head = ParityHead { owner, build, line: source.line as u64, stored, sums };
     let mut sent = pieces.send(Piece::Begin(pe, Begin::Parity(head)));
     for tile in 0..source.tiles() {
         go_on(order, stop)?;
@@ -293,9 +310,11 @@ fn head(order: &Order, layout: &Layout, pe: Pe, manifest: &Manifest) -> Head {
         regions: manifest.private.iter().map(region).collect(),
         objects: if has_statics { order.program.objects.clone() } else { Vec::new() },
         begin: Vec::new(),
+        stored: Vec::new(),
         sums: Vec::new(),
     };
-    head.sums = vec![0; head.data_len().div_ceil(TILE as u64) as usize];
+    let tiles = head.data_len().div_ceil(TILE as u64) as usize;
+    (head.sums, head.stored) = (vec![0; tiles], order.stored(tiles));
     head
 }
 
@@ -304,6 +323,7 @@ struct Output<'a> {
     folder: &'a Path,
     order: &'a Order,
     stop: &'a AtomicU64,
+    compressor: Option<TileCompressor>,
     open: Option<Open>,
     /// The one before it, which the disk may still write.
     closing: Option<Closing>,
@@ -321,6 +341,8 @@ struct Open {
     begin: Begin,
     data_at: u64,
     tile: usize,
+    /// Where the next tile goes.
+    at: u64,
     /// Where what the disk was handed begins that was not waited for, and where it ends.
     handed: Range<u64>,
 }
@@ -332,12 +354,19 @@ struct Closing {
     pe: Pe,
     content: Content,
     entry: Entry,
+    /// Bytes that it would have if its tiles were not compressed.
+    raw: u64,
 }
 
 impl<'a> Output<'a> {
-    fn new(folder: &'a Path, order: &'a Order, stop: &'a AtomicU64) -> Output<'a> {
+    fn new(
+        folder: &'a Path,
+        order: &'a Order,
+        stop: &'a AtomicU64,
+        compressor: Option<TileCompressor>,
+    ) -> Output<'a> {
         let (open, closing, done, begun) = (None, None, Files::default(), Instant::now());
-        Output { folder, order, stop, open, closing, done, begun, bytes: 0 }
+        Output { folder, order, stop, compressor, open, closing, done, begun, bytes: 0 }
     }
 
     fn take(mut self, queue: Receiver<Piece>) -> Result<Files, Failure> {
@@ -356,10 +385,11 @@ impl<'a> Output<'a> {
     fn tile(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let rate = self.order.how.rate;
         let Some(open) = &mut self.open else { return Ok(()) };
-        open.tile(bytes)?;
-        self.bytes += bytes.len() as u64;
+        let stored = self.compressor.as_mut().map_or(bytes, |it| it.compress(bytes));
+        open.tile(bytes, stored)?;
+        self.bytes += stored.len() as u64;
         let dirty = if rate > 0 { rate.min(DIRTY) } else { DIRTY };
-        if open.end_of_tiles() - open.handed.end >= dirty / 4 {
+        if open.at - open.handed.end >= dirty / 4 {
             open.hand()?;
         }
         let due = self.begun + pace::due(rate, self.bytes);
@@ -379,9 +409,9 @@ impl<'a> Output<'a> {
         step();
         let made = OpenOptions::new().write(true).create_new(true).open(&path);
         let file = made.map_err(|error| failed(&path, &error))?;
-        let data_at = data_at(begin.encode().len());
-        let handed = data_at..data_at;
-        self.open = Some(Open { file, path, pe, begin, data_at, tile: 0, handed });
+        let at = data_at(begin.encode().len());
+        let (data_at, handed) = (at, at..at);
+        self.open = Some(Open { file, path, pe, begin, data_at, tile: 0, at, handed });
         Ok(())
     }
 
@@ -396,7 +426,7 @@ impl<'a> Output<'a> {
 
     /// The file before it is on the disk.
     fn close(&mut self) -> Result<(), Failure> {
-        let Some(Closing { file, path, pe, content, entry }) = self.closing.take() else {
+        let Some(Closing { file, path, pe, content, entry, raw }) = self.closing.take() else {
             return Ok(());
         };
         step();
@@ -406,6 +436,7 @@ impl<'a> Output<'a> {
             Content::Parity => &mut self.done.parity,
         };
         done.push((pe, entry));
+        self.done.raw += raw;
         Ok(())
     }
 }
@@ -415,25 +446,22 @@ fn failed(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 impl Open {
-    fn tile(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    /// Writes what is `stored` of a tile.
+    fn tile(&mut self, tile: &[u8], stored: &[u8]) -> Result<(), Failure> {
         step();
-        let written = self.file.write_all_at(bytes, self.end_of_tiles());
+        let written = self.file.write_all_at(stored, self.at);
         written.map_err(|error| failed(&self.path, &error))?;
-        if let Some(sum) = self.begin.sums().get_mut(self.tile) {
-            *sum = crc32(bytes);
-        }
+        self.begin.note(self.tile, crc32(tile), stored.len());
         self.tile += 1;
+        self.at += stored.len() as u64;
         Ok(())
     }
 
-    /// Where the next tile goes.
-    fn end_of_tiles(&self) -> u64 {
-        self.data_at + (self.tile * TILE) as u64
-    }
-
-    /// Hands the disk what it was not handed yet, once it has written what it was handed before.
+    /// Hands the disk the pages that it was not handed yet, once it has written what it was handed
+    /// before. A page that is not full goes with the next ones, or when the file is waited for.
     fn hand(&mut self) -> Result<(), Failure> {
-        let (Range { start, end }, new) = (self.handed.clone(), self.end_of_tiles());
+        let (Range { start, end }, page) = (self.handed.clone(), PAGE as u64);
+        let new = self.at / page * page;
         step();
         let begun = writeback::begin(&self.file, end, new - end);
         step();
@@ -451,9 +479,9 @@ impl Open {
         written.map_err(|error| failed(&self.path, &error))?;
         self.hand()?;
         let sum = head.last_chunk::<4>().map_or(0, |sum| u32::from_le_bytes(*sum));
-        let entry = Entry { len: self.data_at + self.begin.data_len(), sum };
-        let Open { file, path, pe, begin, .. } = self;
-        Ok(Closing { file, path, pe, content: begin.content(), entry })
+        let raw = self.data_at + self.begin.data_len();
+        let Open { file, path, pe, begin, at: len, .. } = self;
+        Ok(Closing { file, path, pe, content: begin.content(), entry: Entry { len, sum }, raw })
     }
 }
 

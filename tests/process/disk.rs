@@ -288,7 +288,45 @@ fn sets_are_kept_listed_checked_and_deleted() {
     }
 }
 
-fn ask_to_stop(job: u32) -> Output {
+/// What is in the store is less, and a job begins from it. The next may write without.
+#[test]
+fn compressed_sets_are_smaller_and_hold() {
+    let store = Store::new();
+    let job = store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_STORE_COMPRESS", "3");
+    let mut run = jacobi::job(job, LONG).with_orphans().start();
+    let line = run.wait_for("set-2,");
+    assert!(line.contains(" compressed from "), "{line}");
+    run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
+    run.finish().status(137);
+    let listed = store.oshinfo(&["--verify"]);
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.status.success() && text.contains(" compressed from "), "{text}");
+    let json = store.oshinfo(&["--json"]).stdout;
+    let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    let number = |name: &str| json["sets"][0][name].as_u64().expect("a number");
+    let (set, folder) = store.newest();
+    let files = (0..4).map(|pe| folder.join(format!("pe-{pe}")));
+    let files: u64 = files.map(|file| fs::metadata(file).expect("a file").len()).sum();
+    assert_eq!((number("set"), number("bytes")), (set, files));
+    assert!(files < number("raw") / 2, "{files} of {}", number("raw"));
+    // A tile with another bit is refused; where a file is cut, the set before is taken.
+    let file = folder.join("pe-3");
+    let mut bytes = fs::read(&file).expect("a file");
+    let middle = bytes.len() - bytes.len() / 4;
+    bytes[middle] ^= 4;
+    fs::write(&file, &bytes).expect("written");
+    let exact = format!("{}@{set}", store.text());
+    let job = Job::new(4).mode("raid5").args(&["--resume", &exact]);
+    refused(&jacobi::job(job, LONG).run(), "pe-3: damaged: the checksum of tile");
+    fs::write(&file, &bytes[..middle]).expect("written");
+    let words = ["--resume", store.text()];
+    let outcome = jacobi::job(store.job("raid5", &words), LONG).run();
+    outcome.right_sum(LONG).says(&format!("set {set} is passed over: "));
+    outcome.check(!outcome.err.contains(" compressed from "), "it was not asked to");
+    assert!(store.oshinfo(&["--verify", "--prune", "1"]).status.success());
+}
+
+pub(super) fn ask_to_stop(job: u32) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oshrun"));
     command.args(["--stop", &job.to_string()]).output().expect("oshrun runs")
 }

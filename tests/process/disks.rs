@@ -16,8 +16,14 @@ struct Disks(Store);
 impl Disks {
     /// Has a job write two sets at least, and kills all of it.
     fn fill(mode: &str) -> Disks {
+        Disks::fill_at(mode, "0")
+    }
+
+    /// The same, compressed at that level.
+    fn fill_at(mode: &str, level: &str) -> Disks {
         let disks = Disks(Store::new());
         let job = disks.local(disks.0.job(mode, &["--nodes", "4"]));
+        let job = job.env("SHMEM_FT_STORE_COMPRESS", level);
         let mut run = jacobi::job(job, LONG).with_orphans().start();
         run.wait_for("set-2,");
         run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
@@ -126,6 +132,39 @@ fn a_damaged_tile_counts_as_lost_and_its_file_does_not() {
     let third = disks.node(3).join(format!("set-{set}")).join("pe-3");
     fs::remove_file(third).expect("removed");
     resume().status(3).says("unrecoverable: group 0 lost PE");
+}
+
+/// The last tiles of all files are in stripes of their own: one parity makes up for all of them,
+/// and for compressed ones as for others.
+#[test]
+fn a_damaged_tile_of_every_pe_is_made_up_for_by_one_parity() {
+    for level in ["0", "1"] {
+        let disks = Disks::fill_at("raid5", level);
+        let set = disks.common();
+        let given = format!("{}@{set}", disks.0.text());
+        (0..4).for_each(|node| disks.damage(node, set, &format!("pe-{node}")));
+        let outcome = disks.resume_at(&given, "raid5", &["--nodes", "4"]);
+        outcome.right_sum(LONG);
+        for pe in 0..4 {
+            outcome.says(&format!("pe-{pe}: damaged: the checksum of tile"));
+            is_rebuilt(&outcome, pe);
+        }
+    }
+}
+
+#[test]
+fn damaged_parity_and_lost_disks_of_compressed_sets_are_made_up_for() {
+    let disks = Disks::fill_at("raid5", "1");
+    let set = disks.common();
+    let given = format!("{}@{set}", disks.0.text());
+    let resume = || disks.resume_at(&given, "raid5", &["--nodes", "4"]);
+    disks.damage(3, set, "parity-3");
+    resume().right_sum(LONG).says("parity-3: damaged: the checksum of tile");
+    disks.damage(3, set, "parity-3");
+    disks.wipe(0);
+    let outcome = resume();
+    outcome.right_sum(LONG).says("rebuilt from the parity there");
+    is_rebuilt(&outcome, 0);
 }
 
 #[test]

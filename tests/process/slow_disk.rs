@@ -4,9 +4,12 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use raidshmem_core::layout::TILE;
+use raidshmem_report::event::{Event, What};
+use raidshmem_report::words::bytes;
 use rustix::process::Signal;
 
-use super::disk::{LONG, Store};
+use super::disk::{LONG, Store, ask_to_stop};
 use super::support::jacobi::{self, SMALL};
 use super::support::processes::signal;
 use super::support::{Job, Running, program, skip};
@@ -90,6 +93,37 @@ fn what_has_no_room_in_memory_is_one_line_that_names_the_setting() {
     let outcome = jacobi::job(job.env("SHMEM_FT_STORE_RATE", "1M"), LONG).run();
     outcome.right_sum(LONG).says("twice in a row; a larger SHMEM_FT_STORE_MEMORY, ");
     outcome.check(outcome.count("is not on disk: ") == 1, "one line was expected");
+}
+
+/// The line of a set, its event and the last lines of the job tell of the same tiles. Each node,
+/// with one PE, copies no more than it has room for: half of its memory is for what is read ahead.
+#[test]
+fn what_is_copied_aside_is_told_in_all_places_and_has_its_bound() {
+    let store = Store::new();
+    let job = slow(&store, &["--nodes", "4", "--events", "-"]);
+    let mut run = jacobi::job(job.env("SHMEM_FT_STORE_MEMORY", "1M"), LONGER).start();
+    run.wait_for("copied aside in memory");
+    assert!(ask_to_stop(run.launcher()).status.success());
+    let outcome = run.finish();
+    outcome.status(75);
+    let lines = outcome.out.lines().filter(|line| line.starts_with('{'));
+    let events = lines.map(|line| serde_json::from_str::<Event>(line).expect(line));
+    let of_set = |event: Event| match event.what {
+        What::Stored { place, aside, .. } => Some((place, aside)),
+        _ => None,
+    };
+    let sets: Vec<(String, u64)> = events.filter_map(of_set).collect();
+    for (place, aside) in &sets {
+        let said = outcome.err.lines().find(|line| line.contains(&format!(": {place}, ")));
+        let told = format!(", {} copied aside in memory", bytes(*aside));
+        let is_told = said.is_some_and(|line| line.ends_with(&told));
+        outcome.check(is_told == (*aside > 0), &format!("{place} has {aside} bytes"));
+        let room = 4 * (1 << 20) / 2;
+        outcome.check(aside % TILE as u64 == 0 && *aside <= room, "whole tiles, within bounds");
+    }
+    let most = sets.iter().map(|&(_, aside)| aside).max().unwrap_or_default();
+    outcome.check(most > 0, "a set of which tiles were aside was expected");
+    outcome.says(&format!("; up to {} more in all for what went to disk", bytes(most)));
 }
 
 /// A file system whose writes do not return while it is frozen: not even a kill ends who waits.

@@ -18,15 +18,21 @@ const END: usize = 4;
 /// Largest frame in bytes: a head of a file of some terabytes.
 const LARGEST: usize = 1 << 30;
 
-/// The version of all files of a set.
-pub const VERSION: u32 = 3;
+/// The version of files whose tiles are as they were in memory.
+pub const PLAIN: u32 = 3;
+/// The version of files whose tiles may be compressed, and of the manifest of such.
+pub const COMPRESSED: u32 = 4;
 
-/// Which file a frame begins, and its version.
+/// Which file a frame begins.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
     pub magic: [u8; 8],
-    pub version: u32,
     pub name: &'static str,
+}
+
+/// The version of a file.
+pub fn version(is_compressed: bool) -> u32 {
+    if is_compressed { COMPRESSED } else { PLAIN }
 }
 
 /// Bytes of a frame, by what it begins with.
@@ -40,7 +46,9 @@ pub fn frame_len(kind: Kind, bytes: &[u8]) -> Result<usize, FormatError> {
     let (found, len) = (number(8), number(12) as usize);
     match () {
         () if begin[..8] != kind.magic => Err(FormatError::Magic(kind.name)),
-        () if found != kind.version => Err(FormatError::Version { found, expected: kind.version }),
+        () if !(PLAIN..=COMPRESSED).contains(&found) => {
+            Err(FormatError::Version { found, oldest: PLAIN, newest: COMPRESSED })
+        }
         () if !(BEGIN + END..=LARGEST).contains(&len) => {
             Err(FormatError::Impossible("the length of its head"))
         }
@@ -55,7 +63,9 @@ pub fn body(kind: Kind, bytes: &[u8]) -> Result<Reader<'_>, FormatError> {
     let (covered, rest) = bytes.split_at_checked(len - END).ok_or(short.clone())?;
     let sum = rest.first_chunk::<END>().ok_or(short)?;
     match crc32(covered) == u32::from_le_bytes(*sum) {
-        true => Ok(Reader { bytes: &covered[BEGIN..] }),
+        true => {
+            Ok(Reader { bytes: &covered[BEGIN..], is_compressed: covered[8] == COMPRESSED as u8 })
+        }
         false => Err(FormatError::Damaged),
     }
 }
@@ -64,9 +74,9 @@ pub fn body(kind: Kind, bytes: &[u8]) -> Result<Reader<'_>, FormatError> {
 pub struct Writer(Vec<u8>);
 
 impl Writer {
-    pub fn new(kind: Kind) -> Writer {
+    pub fn new(kind: Kind, version: u32) -> Writer {
         let mut bytes = kind.magic.to_vec();
-        bytes.extend_from_slice(&kind.version.to_le_bytes());
+        bytes.extend_from_slice(&version.to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
         Writer(bytes)
     }
@@ -93,6 +103,14 @@ impl Writer {
         self.0.extend_from_slice(bytes);
     }
 
+    /// What each tile takes in the file, which only files of compressed ones say.
+    pub fn stored(&mut self, stored: &[u32]) {
+        if !stored.is_empty() {
+            self.count(stored.len());
+            stored.iter().for_each(|&len| self.u32(len));
+        }
+    }
+
     /// The frame, with its length and its checksum.
     pub fn finish(mut self) -> Vec<u8> {
         let len = (self.0.len() + END) as u32;
@@ -106,6 +124,8 @@ impl Writer {
 /// Reads a body to its end.
 pub struct Reader<'a> {
     bytes: &'a [u8],
+    /// The frame is one of tiles that may be compressed.
+    pub is_compressed: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -154,6 +174,15 @@ impl<'a> Reader<'a> {
         mut item: impl FnMut(&mut Reader<'a>) -> Result<T, FormatError>,
     ) -> Result<Vec<T>, FormatError> {
         (0..self.count(size)?).map(|_| item(self)).collect()
+    }
+
+    /// What each tile takes in the file; empty if they are not compressed.
+    pub fn stored(&mut self) -> Result<Vec<u32>, FormatError> {
+        let stored = if self.is_compressed { self.list(4, Reader::u32)? } else { Vec::new() };
+        match self.is_compressed && stored.is_empty() {
+            true => Err(FormatError::Impossible("a compressed file without tiles")),
+            false => Ok(stored),
+        }
     }
 
     pub fn end(self) -> Result<(), FormatError> {

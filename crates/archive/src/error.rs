@@ -15,12 +15,14 @@ pub enum FormatError {
     #[error("no {0} of a set: it does not begin as one")]
     Magic(&'static str),
     /// A version that this build does not know.
-    #[error("version {found} of the format, expected {expected}")]
+    #[error("version {found} of the format, expected {oldest} to {newest}")]
     Version {
         /// The version in the file.
         found: u32,
-        /// The version that is read here.
-        expected: u32,
+        /// The oldest that is read here.
+        oldest: u32,
+        /// The newest.
+        newest: u32,
     },
     /// The checksum of the head does not hold.
     #[error("damaged: the checksum of its head does not hold")]

@@ -17,6 +17,7 @@
 //! ```text
 //! error                       why bytes are refused
 //! bytes                       numbers, and the frame round what a file begins with
+//! compress                    what is stored of a tile
 //! owner  tiles  code          whose file it is; what follows its head; how parity is computed
 //! part  parity  manifest      the files of a PE; what says that a set is whole
 //! choose  rebuilt             from which disks a job can begin; by which build of the program
@@ -30,6 +31,7 @@
 mod bytes;
 pub mod choose;
 pub mod code;
+pub mod compress;
 pub mod error;
 pub mod manifest;
 pub mod owner;

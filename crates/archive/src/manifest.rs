@@ -9,13 +9,13 @@ use raidshmem_core::message::HEAP_MAX;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::view::PES_MAX;
 
-use crate::bytes::{self, Kind, Reader, VERSION, Writer};
+use crate::bytes::{self, Kind, Reader, Writer, version};
 use crate::code::Code;
 use crate::error::FormatError;
 use crate::owner::Owner;
 
-/// What a manifest begins with, and its version.
-const KIND: Kind = Kind { magic: *b"RAIDSETM", version: VERSION, name: "manifest" };
+/// What a manifest begins with.
+const KIND: Kind = Kind { magic: *b"RAIDSETM", name: "manifest" };
 
 /// What a set is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct Manifest {
     pub program: String,
     /// The file of each PE.
     pub entries: Vec<Entry>,
+    /// Bytes that all files would have if their tiles were not compressed; None if they are not.
+    pub raw: Option<u64>,
     /// The parity of a set whose files lie on the disks of their nodes; None of one in one folder.
     pub parity: Option<Parity>,
 }
@@ -50,7 +52,7 @@ pub struct Parity {
 impl Manifest {
     /// The manifest as bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::new(KIND);
+        let mut out = Writer::new(KIND, version(self.raw.is_some()));
         out.u64(self.job);
         out.u64(self.number.0);
         out.u64(self.heap_len);
@@ -58,6 +60,7 @@ impl Manifest {
         out.run(self.mode.as_bytes());
         out.run(self.program.as_bytes());
         write(&self.entries, &mut out);
+        self.raw.into_iter().for_each(|raw| out.u64(raw));
         out.u8(u8::from(self.parity.is_some()));
         if let Some(Parity { code, entries }) = &self.parity {
             code.write(&mut out);
@@ -80,6 +83,7 @@ impl Manifest {
             mode: body.text()?,
             program: body.text()?,
             entries: body.list(12, read)?,
+            raw: if body.is_compressed { Some(body.u64()?) } else { None },
             parity: match body.u8()? {
                 0 => None,
                 1 => Some(Parity { code: Code::read(&mut body)?, entries: body.list(12, read)? }),
@@ -97,6 +101,9 @@ impl Manifest {
         };
         if !manifest.parity.as_ref().is_none_or(fits) {
             return Err(FormatError::Impossible("its parity"));
+        }
+        if manifest.raw.is_some_and(|raw| raw < manifest.bytes()) {
+            return Err(FormatError::Impossible("files that are longer than what they hold"));
         }
         match pes && manifest.number.0 > 0 && manifest.heap_len <= HEAP_MAX {
             true => Ok(manifest),
@@ -152,6 +159,7 @@ mod tests {
             mode: "raid5".into(),
             program: "jacobi 512".into(),
             entries: entries(),
+            raw: None,
             parity: None,
         }
     }
@@ -170,7 +178,13 @@ mod tests {
     fn a_manifest_is_read_back_as_it_was_written_and_nothing_else_is_taken() {
         assert_eq!(manifest().bytes() * 2, with_parity().bytes());
         assert_eq!(manifest().bytes(), 700_000);
-        [manifest(), with_parity()].iter().for_each(is_read_back);
+        let compressed = |of: Manifest| Manifest { raw: Some(2_000_000), ..of };
+        let all = [manifest(), with_parity(), compressed(manifest()), compressed(with_parity())];
+        all.iter().for_each(is_read_back);
+        assert_eq!(
+            all.map(|it| (it.encode()[8], it.bytes() / 700_000)),
+            [(3, 1), (3, 2), (4, 1), (4, 2)]
+        );
     }
 
     fn is_read_back(manifest: &Manifest) {
@@ -187,7 +201,7 @@ mod tests {
         fn code(manifest: &mut Manifest) -> &mut Code {
             &mut manifest.parity.as_mut().expect("it has one").code
         }
-        let changes: [Change; 8] = [
+        let changes: [Change; 9] = [
             |manifest| manifest.number = CheckpointNumber::START,
             |manifest| manifest.heap_len = u64::MAX,
             |manifest| manifest.entries.clear(),
@@ -196,6 +210,7 @@ mod tests {
             |manifest| code(manifest).groups[0][1] = Pe(9),
             |manifest| code(manifest).groups[1].truncate(1),
             |manifest| code(manifest).parity = 2,
+            |manifest| manifest.raw = Some(manifest.bytes() - 1),
         ];
         for change in changes {
             let mut manifest = with_parity();

@@ -4,13 +4,13 @@
 
 use raidshmem_core::layout::TILE;
 
-use crate::bytes::{self, Kind, Reader, VERSION, Writer};
+use crate::bytes::{self, Kind, Reader, Writer, version};
 use crate::error::FormatError;
 use crate::owner::Owner;
 use crate::tiles::Tiles;
 
-/// What a parity file begins with, and its version.
-const KIND: Kind = Kind { magic: *b"RAIDPRTY", version: VERSION, name: "parity file of a PE" };
+/// What a parity file begins with.
+const KIND: Kind = Kind { magic: *b"RAIDPRTY", name: "parity file of a PE" };
 
 /// What a parity file begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct ParityHead {
     pub build: Vec<u8>,
     /// Bytes of what each PE saved, with what it begins with in memory.
     pub line: u64,
+    /// Bytes that each tile takes in the file; empty if they are not compressed.
+    pub stored: Vec<u32>,
     /// The checksum of each tile.
     pub sums: Vec<u32>,
 }
@@ -33,7 +35,7 @@ impl ParityHead {
 
     /// The tiles of those.
     pub fn tiles(&self) -> Tiles<'_> {
-        Tiles { sums: &self.sums, len: self.data_len() }
+        Tiles { sums: &self.sums, len: self.data_len(), stored: &self.stored }
     }
 
     /// Bytes of a head whose frame begins with `bytes`.
@@ -46,10 +48,11 @@ impl ParityHead {
 
     /// The head as bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::new(KIND);
+        let mut out = Writer::new(KIND, version(!self.stored.is_empty()));
         self.owner.write(&mut out);
         out.run(&self.build);
         out.u64(self.line);
+        out.stored(&self.stored);
         out.count(self.sums.len());
         self.sums.iter().for_each(|&sum| out.u32(sum));
         out.finish()
@@ -65,12 +68,14 @@ impl ParityHead {
             owner: Owner::read(&mut body)?,
             build: body.run()?.to_vec(),
             line: body.u64()?,
+            stored: body.stored()?,
             sums: body.list(4, Reader::u32)?,
         };
         body.end()?;
-        match head.line < 1 << 62 {
-            true => Ok(head),
-            false => Err(FormatError::Impossible("the length of its line")),
+        match () {
+            () if head.line >= 1 << 62 => Err(FormatError::Impossible("the length of its line")),
+            () if !head.tiles().fit() => Err(FormatError::Impossible("the length of a tile")),
+            () => Ok(head),
         }
     }
 }
@@ -86,25 +91,31 @@ mod tests {
     fn head() -> ParityHead {
         let number = CheckpointNumber(12);
         let owner = Owner { job: 77, number, pe: Pe(1), n_pes: 4, heap_len: 1 << 20 };
-        ParityHead { owner, build: vec![3], line: 200_000, sums: vec![7, 8] }
+        let (stored, sums) = (Vec::new(), vec![7, 8]);
+        ParityHead { owner, build: vec![3], line: 200_000, stored, sums }
     }
 
     #[test]
     fn a_head_is_read_back_as_it_was_written_and_nothing_else_is_taken() {
-        let bytes = head().encode();
-        assert_eq!(ParityHead::decode(&bytes), Ok(head()));
-        assert_eq!(ParityHead::len_of(&bytes), Ok(bytes.len()));
         assert_eq!((head().data_len(), head().tiles().range(1).end), (1 << 17, 1 << 17));
-        nothing_else_is_taken(bytes, ParityHead::decode);
+        for stored in [vec![], vec![1 << 16, 9]] {
+            let head = ParityHead { stored, ..head() };
+            let bytes = head.encode();
+            assert_eq!(ParityHead::decode(&bytes).as_ref(), Ok(&head));
+            assert_eq!(ParityHead::len_of(&bytes), Ok(bytes.len()));
+            nothing_else_is_taken(bytes, ParityHead::decode);
+        }
     }
 
     #[test]
     fn a_head_that_says_what_cannot_be_is_refused() {
         type Change = fn(&mut ParityHead);
-        let changes: [Change; 3] = [
+        let changes: [Change; 5] = [
             |head| head.owner.pe = Pe(4),
             |head| head.owner.heap_len = HEAP_MAX + 1,
             |head| head.line = 1 << 62,
+            |head| head.stored = vec![1],
+            |head| head.stored = vec![1, (1 << 16) + 1],
         ];
         for change in changes {
             let mut head = head();

@@ -5,8 +5,8 @@
 //! the checksum of every tile, so it is written last.
 //!
 //! Invariants of a head that was read: extents lie in their areas, the heap's state is one of a
-//! heap of that length, names of regions are not empty and not twice there, and there are as many
-//! checksums as the bytes make tiles.
+//! heap of that length, names of regions are not empty and not twice there, there are as many
+//! checksums as the bytes make tiles, and no tile takes more of the file than it has bytes.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,13 +15,13 @@ use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::{STATICS_MAX, TILE};
 use raidshmem_core::page::PAGE;
 
-use crate::bytes::{self, Kind, Reader, VERSION, Writer};
+use crate::bytes::{self, Kind, Reader, Writer, version};
 use crate::error::FormatError;
 use crate::owner::Owner;
 use crate::tiles::Tiles;
 
-/// What a file of a PE begins with, and its version.
-const KIND: Kind = Kind { magic: *b"RAIDPART", version: VERSION, name: "file of a PE" };
+/// What a file of a PE begins with.
+const KIND: Kind = Kind { magic: *b"RAIDPART", name: "file of a PE" };
 
 /// Which part of a PE's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +91,8 @@ pub struct Head {
     /// What the checkpoint in memory begins with, before the extents: parity is computed over both.
     /// Empty in a set without parity.
     pub begin: Vec<u8>,
+    /// Bytes that each tile takes in the file; empty if they are not compressed.
+    pub stored: Vec<u32>,
     /// The checksum of each tile.
     pub sums: Vec<u32>,
 }
@@ -104,7 +106,7 @@ impl Head {
 
     /// The tiles of those.
     pub fn tiles(&self) -> Tiles<'_> {
-        Tiles { sums: &self.sums, len: self.data_len() }
+        Tiles { sums: &self.sums, len: self.data_len(), stored: &self.stored }
     }
 
     /// Bytes of a head whose frame begins with `bytes`, at least [`bytes::BEGIN`] of them.
@@ -129,7 +131,7 @@ impl Head {
 
     /// The head as bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::new(KIND);
+        let mut out = Writer::new(KIND, version(!self.stored.is_empty()));
         self.owner.write(&mut out);
         out.u64(self.heap_at);
         out.run(&self.build);
@@ -154,6 +156,7 @@ impl Head {
             out.u64(*len);
         }
         out.run(&self.begin);
+        out.stored(&self.stored);
         out.count(self.sums.len());
         self.sums.iter().for_each(|&sum| out.u32(sum));
         out.finish()
@@ -180,6 +183,7 @@ impl Head {
                 Ok(Object { name, file, offset: body.u64()?, len: body.u64()? })
             })?,
             begin: body.run()?.to_vec(),
+            stored: body.stored()?,
             sums: body.list(4, Reader::u32)?,
         };
         body.end()?;
@@ -202,8 +206,10 @@ impl Head {
         let mut lengths = lengths.chain(self.regions.iter().map(|region| region.len));
         let total = lengths.try_fold(0u64, u64::checked_add).filter(|&len| len < 1 << 62);
         match total.map(|len| len.div_ceil(TILE as u64)) {
-            Some(tiles) if tiles == self.sums.len() as u64 => Ok(()),
-            _ => no("the number of its checksums"),
+            Some(tiles) if tiles != self.sums.len() as u64 => no("the number of its checksums"),
+            Some(_) if self.tiles().fit() => Ok(()),
+            Some(_) => no("the length of a tile"),
+            None => no("the number of its bytes"),
         }
     }
 }

@@ -38,7 +38,7 @@ pub enum Order {
     /// That node writes the files of these PEs.
     Write { node: u32, number: CheckpointNumber, pes: Vec<Pe> },
     /// That node makes the files of all, or its own, a set with this number or a higher one.
-    Commit { node: u32, number: CheckpointNumber, data: Vec<Entry>, parity: Vec<Entry>, set: u64 },
+    Commit { node: u32, number: CheckpointNumber, files: SetFiles, set: u64 },
     /// That node takes back what it wrote.
     Drop { node: u32, number: CheckpointNumber },
     /// The set is there; the job is to stop if it is the `last`.
@@ -47,11 +47,22 @@ pub enum Order {
     Warn(String),
 }
 
+/// The files of a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetFiles {
+    pub data: Vec<Entry>,
+    pub parity: Vec<Entry>,
+    /// Bytes that they would have if nothing of them were compressed.
+    pub raw: u64,
+}
+
 /// Bytes of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// Of its files.
     pub files: u64,
+    /// Of those if nothing of them were compressed.
+    pub raw: u64,
     /// That were copied aside in memory before they were written.
     pub aside: u64,
 }
@@ -128,6 +139,8 @@ struct Writing {
     committing: Option<BTreeSet<u32>>,
     data: BTreeMap<Pe, Entry>,
     parity: BTreeMap<Pe, Entry>,
+    /// Bytes that the files would have if nothing of them were compressed.
+    raw: u64,
     /// Bytes that were copied aside.
     aside: u64,
     /// The number of the set, as far as it is known.
@@ -231,6 +244,7 @@ impl Schedule {
             committing: None,
             data: BTreeMap::new(),
             parity: BTreeMap::new(),
+            raw: 0,
             aside: 0,
             set: 1,
             n_pes: node_of.len(),
@@ -258,24 +272,23 @@ impl Schedule {
         }
         writing.data.extend(files.data);
         writing.parity.extend(files.parity);
-        writing.aside += files.aside;
+        writing.raw = writing.raw.saturating_add(files.raw);
+        writing.aside = writing.aside.saturating_add(files.aside);
         writing.set = writing.set.max(files.next);
         if !writing.waiting.is_empty() {
             return Vec::new();
         }
         let all = |entries: &BTreeMap<Pe, Entry>| entries.values().copied().collect::<Vec<Entry>>();
-        let (data, parity, set) = (all(&writing.data), all(&writing.parity), writing.set);
+        let (data, parity, raw) = (all(&writing.data), all(&writing.parity), writing.raw);
+        let (files, set) = (SetFiles { data, parity, raw }, writing.set);
         let expected = if is_local { writing.n_pes } else { 0 };
-        if data.len() != writing.n_pes || parity.len() != expected {
+        if files.data.len() != writing.n_pes || files.parity.len() != expected {
             return self.failed(node, Failure::Refused("the file of a PE is missing".into()));
         }
         let most = if is_local { usize::MAX } else { 1 };
         let nodes: BTreeSet<u32> = writing.nodes.iter().copied().take(most).collect();
         writing.committing = Some(nodes.clone());
-        let order = |node| {
-            let (data, parity) = (data.clone(), parity.clone());
-            Order::Commit { node, number, data, parity, set }
-        };
+        let order = |node| Order::Commit { node, number, files: files.clone(), set };
         nodes.into_iter().map(order).collect()
     }
 
@@ -310,7 +323,8 @@ impl Schedule {
             return Vec::new();
         }
         let files = writing.data.values().chain(writing.parity.values());
-        let sizes = Sizes { files: files.map(|entry| entry.len).sum(), aside: writing.aside };
+        let files = files.map(|entry| entry.len).sum();
+        let sizes = Sizes { files, raw: writing.raw, aside: writing.aside };
         let set = writing.set;
         let took = now.saturating_sub(writing.begun);
         let last = self.stop.is_some_and(|agreed| number > agreed);

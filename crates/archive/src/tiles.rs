@@ -1,4 +1,5 @@
-//! What follows a head: bytes in tiles, each with its checksum.
+//! What follows a head: bytes in tiles, each with its checksum, one after another. They may be
+//! compressed, each by itself; the checksum then is that of the tile as it was.
 
 use std::ops::Range;
 
@@ -24,6 +25,8 @@ pub struct Tiles<'a> {
     pub sums: &'a [u32],
     /// Their bytes in all.
     pub len: u64,
+    /// Bytes that each takes in the file, where they are compressed; else empty.
+    pub stored: &'a [u32],
 }
 
 impl Tiles<'_> {
@@ -31,6 +34,27 @@ impl Tiles<'_> {
     pub fn range(&self, tile: usize) -> Range<u64> {
         let at = (tile * TILE) as u64;
         at.min(self.len)..(at + TILE as u64).min(self.len)
+    }
+
+    /// True if as many bytes may be stored of each: some, and no more than it has.
+    pub fn fit(&self) -> bool {
+        let fits = |(tile, &stored): (usize, &u32)| {
+            let range = self.range(tile);
+            (1..=range.end - range.start).contains(&u64::from(stored))
+        };
+        let all = self.stored.len() == self.sums.len();
+        self.stored.is_empty() || all && self.stored.iter().enumerate().all(fits)
+    }
+
+    /// Where each begins in a file whose first begins at `at`, and where the last ends.
+    pub fn places(&self, at: u64) -> Vec<u64> {
+        let mut end = at;
+        let ends = (0..self.sums.len()).map(|tile| {
+            let range = self.range(tile);
+            end += self.stored.get(tile).map_or(range.end - range.start, |&len| u64::from(len));
+            end
+        });
+        std::iter::once(at).chain(ends).collect()
     }
 
     /// Whether the bytes of a tile are those that were saved.
@@ -53,7 +77,7 @@ mod tests {
     #[test]
     fn a_tile_holds_by_its_bytes_and_its_length() {
         let len = 4096 + 200_000 + 8;
-        let tiles = Tiles { sums: &[crc32(&[7; TILE]), 2, 3, 4], len };
+        let tiles = Tiles { sums: &[crc32(&[7; TILE]), 2, 3, 4], len, stored: &[] };
         assert_eq!(tiles.check(0, &[7; TILE]), Ok(()));
         let mut bytes = vec![7; TILE];
         bytes[99] ^= 4;
@@ -63,5 +87,22 @@ mod tests {
         assert_eq!(tiles.range(3), 3 * TILE as u64..len);
         assert_eq!(tiles.range(9), len..len);
         assert_eq!((data_at(1), data_at(4096), data_at(4097)), (4096, 4096, 8192));
+    }
+
+    #[test]
+    fn tiles_lie_one_after_another_and_none_takes_more_than_it_has() {
+        let (tile, last) = (TILE as u32, 1000);
+        fn of(stored: &[u32]) -> Tiles<'_> {
+            Tiles { sums: &[1, 2, 3], len: 2 * TILE as u64 + 1000, stored }
+        }
+        let [first, second] = [4096 + TILE as u64, 4096 + 2 * TILE as u64];
+        assert_eq!(of(&[]).places(4096), [4096, first, second, second + 1000]);
+        assert_eq!(of(&[tile, 7, 1]).places(4096), [4096, first, first + 7, first + 8]);
+        for fitting in [&[][..], &[tile, tile, last], &[1, 1, 1]] {
+            assert!(of(fitting).fit(), "{fitting:?}");
+        }
+        let wrong = [[0, 1, 1], [1, 1, 0], [tile + 1, 1, 1], [1, 1, last + 1], [1, u32::MAX, 1]];
+        assert!(wrong.iter().all(|wrong| !of(wrong).fit()));
+        assert!(!of(&[1, 1]).fit() && !of(&[1; 4]).fit(), "one of each");
     }
 }

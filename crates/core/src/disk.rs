@@ -63,6 +63,8 @@ impl ParityShare {
 pub struct Files {
     pub data: Vec<(Pe, Entry)>,
     pub parity: Vec<(Pe, Entry)>,
+    /// Bytes that they would have if nothing of them were compressed.
+    pub raw: u64,
     /// The lowest number that a set there may get.
     pub next: u64,
     /// Bytes that were copied aside, since a checkpoint overwrote them before they were read.
@@ -90,6 +92,8 @@ pub struct How {
     pub memory: u64,
     /// Bytes that are written a second at most; 0: as many as the disk takes.
     pub rate: u64,
+    /// The level at which tiles are compressed; 0: they are not.
+    pub compress: u32,
     /// Tiles in memory have checksums.
     pub checksum: bool,
 }

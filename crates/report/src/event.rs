@@ -43,12 +43,14 @@ pub enum What {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         changed: Option<Changed>,
     },
-    /// A checkpoint is on disk at `place`: `bytes` of files, and `aside` that were copied aside in
-    /// memory before they were written.
+    /// A checkpoint is on disk at `place`: `bytes` of files, which would be `raw` if they were not
+    /// compressed, and `aside` that were copied aside in memory before they were written.
     Stored {
         checkpoint: u64,
         place: String,
         bytes: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        raw: Option<u64>,
         aside: u64,
         #[serde(with = "seconds")]
         took: Duration,

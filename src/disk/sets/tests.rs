@@ -1,8 +1,11 @@
-//! A set that is cut, torn or damaged anywhere, and one whose making ends at any step.
+//! A set that is cut, torn or damaged anywhere, compressed or not, and one whose making ends at any
+//! step.
 
 use std::os::unix::fs::{FileExt, symlink};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use raidshmem_archive::compress::TileCompressor;
+use raidshmem_archive::error::FormatError;
 use raidshmem_archive::owner::Owner;
 use raidshmem_archive::part::{Area, Extent};
 use raidshmem_archive::tiles::data_at;
@@ -53,10 +56,28 @@ impl Random {
     }
 }
 
+/// Checkpoints of even numbers are compressed.
+fn is_compressed(number: u64) -> bool {
+    number.is_multiple_of(2)
+}
+
+/// What a PE has, of which the second tile is no shorter when it is compressed.
+fn data(number: u64, pe: u32) -> Vec<u8> {
+    let mut random = Random(number << 8 | u64::from(pe) | 1 << 40);
+    let byte = |at: usize| random.next() as u8 & if at / TILE == 1 { 0xff } else { 3 };
+    (0..LEN).map(byte).collect()
+}
+
 /// The file of a PE, and where its tiles begin.
 fn file(number: u64, pe: u32) -> (Vec<u8>, usize) {
-    let mut random = Random(number << 8 | u64::from(pe) | 1 << 40);
-    let data: Vec<u8> = (0..LEN).map(|_| random.next() as u8).collect();
+    let data = data(number, pe);
+    let mut compressor = TileCompressor::new(1).expect("a level");
+    let stored: Vec<Vec<u8>> = match is_compressed(number) {
+        true => data.chunks(TILE).map(|tile| compressor.compress(tile).to_vec()).collect(),
+        false => data.chunks(TILE).map(<[u8]>::to_vec).collect(),
+    };
+    let lens = stored.iter().map(|tile| tile.len() as u32);
+    let lens = if is_compressed(number) { lens.collect() } else { Vec::new() };
     let number = CheckpointNumber(number);
     let head = Head {
         owner: Owner { job: JOB, number, pe: Pe(pe), n_pes: PES, heap_len: 1 << 20 },
@@ -70,12 +91,13 @@ fn file(number: u64, pe: u32) -> (Vec<u8>, usize) {
         regions: Vec::new(),
         objects: Vec::new(),
         begin: Vec::new(),
+        stored: lens,
         sums: data.chunks(TILE).map(crc32).collect(),
     };
     let mut bytes = head.encode();
     let at = data_at(bytes.len()) as usize;
     bytes.resize(at, 0);
-    bytes.extend(data);
+    bytes.extend(stored.concat());
     (bytes, at)
 }
 
@@ -87,10 +109,11 @@ fn entry(bytes: &[u8]) -> Entry {
 
 fn manifest(number: u64) -> Vec<u8> {
     let entries = (0..PES).map(|pe| entry(&file(number, pe).0)).collect();
+    let raw = is_compressed(number).then_some(1 << 20);
     let (mode, program) = ("raid5".into(), "jacobi".into());
     let number = CheckpointNumber(number);
     let (job, heap_len, seconds, parity) = (JOB, 1 << 20, 1, None);
-    Manifest { job, number, heap_len, seconds, mode, program, entries, parity }.encode()
+    Manifest { job, number, heap_len, seconds, mode, program, entries, raw, parity }.encode()
 }
 
 /// The steps in which checkpoint `number` becomes a set.
@@ -103,7 +126,8 @@ fn steps(folder: &Path, number: u64) -> Vec<Box<dyn Fn() + '_>> {
         let (bytes, at) = file(number, pe);
         let path = part.join(name(Content::Data, Pe(pe)));
         // Tile after tile, the head last, as they are written.
-        let cuts = (0..LEN).step_by(TILE).map(|from| at + from..(at + from + TILE).min(at + LEN));
+        let end = bytes.len();
+        let cuts = (at..end).step_by(TILE).map(|from| from..(from + TILE).min(end));
         for range in cuts.chain(std::iter::once(0..at)) {
             let (path, bytes) = (path.clone(), bytes[range.clone()].to_vec());
             steps.push(Box::new(move || {
@@ -123,12 +147,12 @@ fn steps(folder: &Path, number: u64) -> Vec<Box<dyn Fn() + '_>> {
     steps
 }
 
-/// A folder with the set of checkpoint 1.
-fn one_set() -> (Folder, Set) {
+/// A folder with the set of a checkpoint.
+fn one_set(number: u64) -> (Folder, Set) {
     let folder = Folder::new();
-    steps(&folder.0, 1).iter().for_each(|step| step());
+    steps(&folder.0, number).iter().for_each(|step| step());
     let set = list(&folder.0).expect("a folder").pop().expect("a set");
-    assert_eq!(set.verify().expect("it holds").number, CheckpointNumber(1));
+    assert_eq!(set.verify().expect("it holds").number, CheckpointNumber(number));
     (folder, set)
 }
 
@@ -139,11 +163,28 @@ fn refused(set: &Set, path: &Path, content: &[u8], what: &str) {
     assert!(set.verify().is_err(), "{what}");
 }
 
+/// Fails unless the set is refused with this content of a file, or holds these tiles.
+#[track_caller]
+fn refused_or_the_same(set: &Set, path: &Path, content: &[u8], tiles: &[u8]) {
+    fs::write(path, content).expect("written");
+    if set.verify().is_ok() {
+        let file = PeFile::<Head>::open(&set.folder, Pe(1)).expect("it holds");
+        let mut room = TileRoom::default();
+        let tile = |tile| file.tile(tile, &mut room).expect("it holds").to_vec();
+        let read: Vec<Vec<u8>> = (0..file.head.sums.len()).map(tile).collect();
+        assert!(read.concat() == tiles, "other bytes");
+    }
+}
+
 #[test]
 fn a_file_that_is_cut_or_zeroed_from_any_byte_of_its_head_is_refused() {
-    let (_folder, set) = one_set();
-    let head = Head::len_of(&file(1, 0).0).expect("a head");
-    for (name, end) in [(MANIFEST, manifest(1).len()), ("pe-0", head)] {
+    [1, 2].into_iter().for_each(heads_are_refused);
+}
+
+fn heads_are_refused(number: u64) {
+    let (_folder, set) = one_set(number);
+    let head = Head::len_of(&file(number, 0).0).expect("a head");
+    for (name, end) in [(MANIFEST, manifest(number).len()), ("pe-0", head)] {
         let path = set.folder.join(name);
         let whole = fs::read(&path).expect("a file");
         for cut in 0..end {
@@ -161,17 +202,25 @@ fn a_file_that_is_cut_or_zeroed_from_any_byte_of_its_head_is_refused() {
 
 #[test]
 fn tiles_that_are_cut_torn_or_flipped_are_refused() {
-    let (_folder, set) = one_set();
+    [1, 2].into_iter().for_each(tiles_are_refused);
+}
+
+fn tiles_are_refused(number: u64) {
+    let (_folder, set) = one_set(number);
     let path = set.folder.join("pe-1");
-    let (whole, at) = file(1, 1);
-    let bounds = (0..LEN).step_by(TILE).map(|from| at + from).chain([whole.len()]);
+    let (whole, at) = file(number, 1);
+    let head = Head::decode(&whole).expect("a head");
+    let bounds = head.tiles().places(at as u64).into_iter().map(|bound| bound as usize);
     let near = bounds.flat_map(|bound| bound - 8..(bound + 8).min(whole.len()));
     let mut random = Random(0x5eed);
-    let far: Vec<usize> = (0..1000).map(|_| at + random.below(LEN)).collect();
+    let far: Vec<usize> = (0..1000).map(|_| at + random.below(whole.len() - at)).collect();
     for place in near.filter(|&place| place >= at).chain(far) {
         let mut damaged = whole.clone();
         damaged[place] ^= 1 << random.below(8);
-        refused(&set, &path, &damaged, &format!("a bit of byte {place}"));
+        match is_compressed(number) {
+            true => refused_or_the_same(&set, &path, &damaged, &data(number, 1)),
+            false => refused(&set, &path, &damaged, &format!("a bit of byte {place}")),
+        }
         refused(&set, &path, &whole[..place], &format!("cut at {place}"));
     }
     for sector in (at..whole.len()).step_by(512) {
@@ -183,10 +232,49 @@ fn tiles_that_are_cut_torn_or_flipped_are_refused() {
     set.verify().expect("it is as it was");
 }
 
+/// Whatever lengths a head makes up, a tile is the one that was saved, or damaged.
+#[test]
+fn made_up_lengths_of_tiles_give_no_other_bytes() {
+    let (_folder, set) = one_set(2);
+    let (whole, _) = file(2, 0);
+    let head = Head::decode(&whole).expect("a head");
+    let write = |head: &Head| {
+        let mut bytes = head.encode();
+        bytes.extend_from_slice(&whole[bytes.len()..]);
+        fs::write(set.folder.join("pe-0"), bytes).expect("written");
+        PeFile::<Head>::open(&set.folder, Pe(0))
+    };
+    for (from, to, by) in [(0, 2, 1), (2, 0, 1), (0, 3, 100), (3, 2, head.stored[3] - 1)] {
+        let mut made_up = head.clone();
+        made_up.stored[from] -= by;
+        made_up.stored[to] += by;
+        let file = write(&made_up).expect("its head holds");
+        let (mut room, mut damaged) = (TileRoom::default(), 0);
+        for (tile, saved) in data(2, 0).chunks(TILE).enumerate() {
+            match file.tile(tile, &mut room) {
+                Ok(bytes) => assert!(bytes == saved, "tile {tile}"),
+                Err(SetError::Format { error, .. }) => {
+                    assert_eq!(error, FormatError::Tile(tile));
+                    damaged += 1;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(damaged > 0, "{by} bytes from tile {from} to {to}");
+    }
+    let with = |by: i32| {
+        let mut made_up = head.clone();
+        made_up.stored[0] = made_up.stored[0].wrapping_add_signed(by);
+        write(&made_up).expect_err("it is of another length").to_string()
+    };
+    assert!(with(1).contains("cut short") && with(-1).contains("longer than its head says"));
+    assert!(with(-(head.stored[0] as i32)).contains("the length of a tile cannot be"));
+}
+
 /// A writer that ends at any step leaves the older set the newest, until the last makes another.
 #[test]
 fn whatever_step_is_the_last_there_are_only_whole_sets() {
-    let (folder, _) = one_set();
+    let (folder, _) = one_set(1);
     let all = steps(&folder.0, 2);
     for last in 0..=all.len() {
         all[..last].iter().for_each(|step| step());
@@ -207,7 +295,7 @@ fn whatever_step_is_the_last_there_are_only_whole_sets() {
 
 #[test]
 fn what_is_no_plain_file_of_this_user_is_refused() {
-    let (_folder, set) = one_set();
+    let (_folder, set) = one_set(1);
     let path = set.folder.join("pe-0");
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(&path, Some(4711), None).expect("given away");

@@ -23,6 +23,7 @@ use raidshmem_segment::Segment;
 use raidshmem_sys::pool::WorkerPool;
 use raidshmem_sys::{memory, process};
 
+use super::super::files::TileRoom;
 use super::super::held;
 use super::super::input::LoadTarget;
 use super::super::load::load;
@@ -124,6 +125,11 @@ fn folder_of(folder: &Path, layout: StoreLayout, node: u32) -> PathBuf {
     }
 }
 
+/// Checkpoints of even numbers are compressed.
+fn level(number: CheckpointNumber) -> u32 {
+    u32::from(number.0.is_multiple_of(2))
+}
+
 /// Makes checkpoint `number` a set as three agents and their launcher do, and keeps no other.
 fn store(folder: &Path, layout: StoreLayout, number: CheckpointNumber, build: &[u8]) {
     let (protection, stop) = (protection(), AtomicU64::new(0));
@@ -140,12 +146,13 @@ fn store(folder: &Path, layout: StoreLayout, number: CheckpointNumber, build: &[
             folder: folder_of(folder, layout, pe.0),
             pes: vec![(pe, memory.part.clone())],
             parity: if is_local { vec![shares[pe.at()]] } else { Vec::new() },
-            how: How { memory: 1 << 20, rate: 0, checksum: true },
+            how: How { memory: 1 << 20, rate: 0, compress: level(number), checksum: true },
             program: SavedProgram { build: build.to_vec(), ..SavedProgram::default() },
         };
         let files = write(&order, None, &stop).expect("it is written");
         all.data.extend(files.data);
         all.parity.extend(files.parity);
+        all.raw += files.raw;
     }
     let entries = |files: Vec<(Pe, Entry)>| files.into_iter().map(|(_, entry)| entry).collect();
     let code = Code::of(&protection);
@@ -157,9 +164,14 @@ fn store(folder: &Path, layout: StoreLayout, number: CheckpointNumber, build: &[
         mode: "raid5".into(),
         program: "p".into(),
         entries: entries(all.data),
+        raw: (level(number) > 0).then_some(all.raw),
         parity: (layout == StoreLayout::Local)
             .then(|| Parity { code, entries: entries(all.parity) }),
     };
+    match manifest.raw {
+        Some(raw) => assert!(manifest.bytes() < raw / 2, "{} of {raw}", manifest.bytes()),
+        None => assert_eq!(manifest.bytes(), all.raw),
+    }
     let nodes = if layout == StoreLayout::Local { PES } else { 1 };
     for node in 0..nodes {
         let folder = folder_of(folder, layout, node);
@@ -195,11 +207,13 @@ fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
             if folder.join(files::name(Content::Data, pe)).exists() {
                 let data = files::PeFile::<Head>::open_of(&folder, owner(pe)).expect("it holds");
                 let parity = files::PeFile::<ParityHead>::open_of(&folder, owner(pe));
-                let (parity, mut room) = (parity.expect("it holds"), Vec::new());
-                let tiles = 0..data.head.sums.len();
-                tiles.for_each(|tile| data.tile(tile, &mut room).expect("it holds"));
-                let tiles = 0..parity.head.sums.len();
-                tiles.for_each(|tile| parity.tile(tile, &mut room).expect("it holds"));
+                let (parity, mut room) = (parity.expect("it holds"), TileRoom::default());
+                for tile in 0..data.head.sums.len() {
+                    data.tile(tile, &mut room).expect("it holds");
+                }
+                for tile in 0..parity.head.sums.len() {
+                    parity.tile(tile, &mut room).expect("it holds");
+                }
             }
         }
     }

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use raidshmem_archive::code::Code;
 use raidshmem_archive::manifest::{Manifest, Parity};
-use raidshmem_archive::schedule::{Order, Schedule};
-use raidshmem_core::disk::{Entry, How, ParityShare, Task};
+use raidshmem_archive::schedule::{Order, Schedule, SetFiles};
+use raidshmem_core::disk::{How, ParityShare, Task};
 use raidshmem_core::message::Job;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::settings::StoreLayout;
@@ -52,6 +52,7 @@ impl SetWriter {
             how: How {
                 memory: settings.store_memory,
                 rate: settings.store_rate,
+                compress: settings.store_compress,
                 checksum: settings.checksum,
             },
             parity: protection.map(|it| (Code::of(&it), Code::shares(&it))),
@@ -62,12 +63,7 @@ impl SetWriter {
         })
     }
 
-    fn manifest(
-        &self,
-        number: CheckpointNumber,
-        entries: Vec<Entry>,
-        parity: Vec<Entry>,
-    ) -> Manifest {
+    fn manifest(&self, number: CheckpointNumber, files: SetFiles) -> Manifest {
         let code = self.parity.as_ref().map(|(code, _)| code.clone());
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Manifest {
@@ -77,9 +73,15 @@ impl SetWriter {
             seconds: since.map_or(0, |since| since.as_secs()),
             mode: self.mode.to_owned(),
             program: self.program.clone(),
-            entries,
-            parity: code.map(|code| Parity { code, entries: parity }),
+            entries: files.data,
+            raw: self.raw(files.raw),
+            parity: code.map(|code| Parity { code, entries: files.parity }),
         }
+    }
+
+    /// So many bytes of files before they were compressed, if they are.
+    pub(super) fn raw(&self, bytes: u64) -> Option<u64> {
+        (self.how.compress > 0).then_some(bytes)
     }
 
     /// The folder of a node.
@@ -105,8 +107,8 @@ impl SetWriter {
                 let parity = shares.filter(|share| pes.contains(&share.pe)).copied().collect();
                 Ok((node, Task::Write { number, folder, pes, parity, how }))
             }
-            Order::Commit { node, number, data, parity, set } => {
-                let manifest = self.manifest(number, data, parity).encode();
+            Order::Commit { node, number, files, set } => {
+                let manifest = self.manifest(number, files).encode();
                 let (keep, folder) = (self.keep, self.folder_of(node));
                 Ok((node, Task::Commit { number, folder, manifest, set, keep }))
             }

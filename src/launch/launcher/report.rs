@@ -56,13 +56,15 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
             found.as_ref().map(changed).unwrap_or_default(),
             time_of_day(SystemTime::now())
         ),
-        What::Stored { checkpoint, place, bytes: all, aside, took } => {
+        What::Stored { checkpoint, place, bytes: all, raw, aside, took } => {
             let (all, took) = (bytes(*all), time(*took));
+            let raw =
+                raw.map_or_else(String::new, |raw| format!(" compressed from {}", bytes(raw)));
             let aside = match aside {
                 0 => String::new(),
                 aside => format!(", {} copied aside in memory", bytes(*aside)),
             };
-            format!("checkpoint {checkpoint} is on disk: {place}, {all} in {took}{aside}")
+            format!("checkpoint {checkpoint} is on disk: {place}, {all}{raw} in {took}{aside}")
         }
         What::Adopted { pe, checkpoint, bytes: own, took } => format!(
             "PE {pe}: memory of the dead process adopted, with {} of checkpoint {checkpoint}, \

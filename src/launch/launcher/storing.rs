@@ -95,10 +95,12 @@ impl Launcher {
                 Ok((node, task)) => self.send(node, &Down::Disk(task), &[]),
                 Err(Order::Warn(line)) => self.telling.error(&line),
                 Err(Order::Stored { number, set, sizes, took, last }) => {
-                    let place = self.disk.as_ref().map(|disk| disk.place_of(set));
-                    let (checkpoint, place) = (number.0, place.unwrap_or_default());
-                    let Sizes { files: bytes, aside } = sizes;
-                    self.telling.happened(What::Stored { checkpoint, place, bytes, aside, took });
+                    let Some(disk) = &self.disk else { continue };
+                    let (checkpoint, place) = (number.0, disk.place_of(set));
+                    let Sizes { files: bytes, raw, aside } = sizes;
+                    let raw = disk.raw(raw);
+                    let what = What::Stored { checkpoint, place, bytes, raw, aside, took };
+                    self.telling.happened(what);
                     if last {
                         self.telling.say_verdict(&stopped(number, &folder, set));
                         self.result.get_or_insert(RESUME_ME);

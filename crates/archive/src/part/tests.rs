@@ -25,28 +25,47 @@ pub(crate) fn head() -> Head {
         regions: vec![Region { name: "step".into(), len: 8 }],
         objects: vec![Object { name: "x".into(), file: "a.c".into(), offset: 64, len: 8 }],
         begin: vec![9; 4096],
+        stored: Vec::new(),
         sums: vec![1, 2, 3, 4],
     }
 }
 
+/// The same, whose tiles are compressed.
+fn compressed() -> Head {
+    Head { stored: vec![1 << 16, 1, 999, 7], ..head() }
+}
+
 #[test]
 fn a_head_is_read_back_as_it_was_written() {
-    let bytes = head().encode();
-    assert_eq!(Head::decode(&bytes), Ok(head()));
-    assert_eq!(Head::len_of(&bytes), Ok(bytes.len()));
-    let longer = [bytes.clone(), vec![9; 5000]].concat();
-    assert_eq!(Head::decode(&longer), Ok(head()), "what follows is not the head's");
+    for head in [head(), compressed()] {
+        let bytes = head.encode();
+        assert_eq!(Head::decode(&bytes).as_ref(), Ok(&head));
+        assert_eq!(Head::len_of(&bytes), Ok(bytes.len()));
+        let longer = [bytes.clone(), vec![9; 5000]].concat();
+        assert_eq!(Head::decode(&longer), Ok(head), "what follows is not the head's");
+    }
+}
+
+/// A head without compressed tiles is of the version that builds before this one read.
+#[test]
+fn only_a_head_of_compressed_tiles_has_the_new_version_and_their_lengths() {
+    let (plain, new) = (head().encode(), compressed().encode());
+    assert_eq!((plain[8], new[8], new.len()), (3, 4, plain.len() + 8 + 4 * 4));
+    let (body, sums) = (plain.len() - 4 - 4 * 4 - 8, 8 + 4 * 4);
+    assert_eq!(plain[16..body], new[16..body]);
+    assert_eq!(plain[body..body + sums], new[body + sums..body + 2 * sums]);
 }
 
 #[test]
 fn a_head_that_is_cut_or_has_a_flipped_bit_anywhere_is_refused() {
     nothing_else_is_taken(head().encode(), Head::decode);
+    nothing_else_is_taken(compressed().encode(), Head::decode);
 }
 
 #[test]
 fn a_head_that_says_what_cannot_be_is_refused() {
     type Change = fn(&mut Head);
-    let changes: [Change; 11] = [
+    let changes: [Change; 15] = [
         |head| head.owner.pe = Pe(4),
         |head| head.owner.heap_len = HEAP_MAX + 1,
         |head| head.owner.heap_len = 4096,
@@ -58,6 +77,10 @@ fn a_head_that_says_what_cannot_be_is_refused() {
         |head| head.regions.push(head.regions[0].clone()),
         |head| head.regions[0].len = u64::MAX,
         |head| head.sums.truncate(3),
+        |head| head.stored = vec![1; 3],
+        |head| head.stored = vec![1, 1, 0, 1],
+        |head| head.stored = vec![(1 << 16) + 1, 1, 1, 1],
+        |head| head.stored = vec![1, 1, 1, u32::MAX],
     ];
     for (nth, change) in changes.into_iter().enumerate() {
         let mut head = head();
@@ -71,9 +94,11 @@ fn a_head_that_says_what_cannot_be_is_refused() {
 fn another_version_and_another_file_are_named() {
     let bytes = head().encode();
     let mut newer = bytes.clone();
-    newer[8] = 4;
-    let version = FormatError::Version { found: 4, expected: 3 };
-    assert_eq!(Head::decode(&newer), Err(version));
+    for found in [2, 5] {
+        newer[8] = found;
+        let version = FormatError::Version { found: found.into(), oldest: 3, newest: 4 };
+        assert_eq!(Head::decode(&newer), Err(version));
+    }
     let mut other = bytes;
     other[0] = b'X';
     assert_eq!(Head::decode(&other), Err(FormatError::Magic("file of a PE")));

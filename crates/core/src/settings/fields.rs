@@ -87,6 +87,8 @@ pub struct Settings {
     pub store_memory: u64,
     /// `SHMEM_FT_STORE_RATE`: bytes a second that a node writes there; 0: as many as it can.
     pub store_rate: u64,
+    /// `SHMEM_FT_STORE_COMPRESS`: level of zstd for what is written there; 0: it is not compressed.
+    pub store_compress: u32,
     /// `SHMEM_FT_INJECT`: faults to inject; empty for none.
     pub inject: Vec<InjectedFault>,
     /// `SHMEM_SYMMETRIC_SIZE`: bytes of symmetric heap per PE; `None`: the library chooses.
@@ -143,6 +145,7 @@ impl Default for Settings {
             store_layout: StoreLayout::Shared,
             store_memory: 256 << 20,
             store_rate: 0,
+            store_compress: 0,
             inject: Vec::new(),
             symmetric_size: None,
             info: false,

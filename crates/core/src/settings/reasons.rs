@@ -45,6 +45,7 @@ pub(super) const REASONS: &[(&str, &str)] = &[
     ("SHMEM_FT_STORE_LAYOUT", "nodes have disks of their own, and share no file system"),
     ("SHMEM_FT_STORE_MEMORY", "the disk is slow and checkpoints are large, or memory is short"),
     ("SHMEM_FT_STORE_RATE", "others need the disk or the network to it"),
+    ("SHMEM_FT_STORE_COMPRESS", "the disk is small or slow, and nodes have processors to spare"),
     ("SHMEM_FT_INJECT", "to test that a program survives"),
     ("SHMEM_FT_REPORT", "to see what each checkpoint and each recovery costs"),
     ("SHMEM_SYMMETRIC_SIZE", "the program needs another size (OpenSHMEM)"),

@@ -426,6 +426,15 @@ static TABLE: &[Setting] = &[
         show: |s| Some(show_rate(s.store_rate)),
     },
     Setting {
+        name: "SHMEM_FT_STORE_COMPRESS",
+        kind: ValueKind::Count { min: 0, max: 19 },
+        default: "0",
+        doc: "Level of zstd at which each block of them is compressed, from 1 (fast) to 19 \
+              (small); 0 writes them as they are.",
+        store: number!(draft, n, draft.settings.store_compress = n as u32),
+        show: |s| Some(s.store_compress.to_string()),
+    },
+    Setting {
         name: "SHMEM_FT_INJECT",
         kind: ValueKind::Rules,
         default: "none",

@@ -387,6 +387,7 @@ fn checkpoints_on_disk_are_counted_or_timed_and_need_copies_in_memory() {
     let rate = |text| one("SHMEM_FT_STORE_RATE", text).store_rate;
     assert_eq!([rate("off"), rate("64K"), rate("1G")], [0, 64 << 10, 1 << 30]);
     assert!(refusal("SHMEM_FT_STORE_RATE", "1K").contains("expected off, 64K to"));
+    assert!(refusal("SHMEM_FT_STORE_COMPRESS", "20").ends_with("expected 0 to 19"));
     for mode in BackupMode::ALL {
         let all = env(&[("SHMEM_FT_STORE", "x"), ("SHMEM_FT_BACKUP_MODE", mode.name())]);
         assert_eq!(all.is_ok(), mode.keeps_snapshot(), "{mode:?}");

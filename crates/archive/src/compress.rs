@@ -1,0 +1,144 @@
+//! Tiles in less room: each is a frame of Zstandard (RFC 8878) by itself, where that is shorter.
+//!
+//! So a tile is read, checked and made up for without any other.
+//!
+//! Invariants: what is stored of a tile is no longer than the tile, and where it is as long it is
+//! the tile; however hostile, stored bytes become no more bytes than are asked for.
+//!
+//! Left out: whether those are the bytes of the tile. Its checksum says that.
+
+use std::io;
+
+use zstd::bulk::{Compressor, Decompressor};
+
+/// Compresses tiles, one after another.
+pub struct TileCompressor {
+    zstd: Compressor<'static>,
+    room: Vec<u8>,
+}
+
+impl TileCompressor {
+    /// At a level of Zstandard, from 1.
+    ///
+    /// # Errors
+    /// There is no such level.
+    pub fn new(level: u32) -> io::Result<TileCompressor> {
+        Ok(TileCompressor { zstd: Compressor::new(level as i32)?, room: Vec::new() })
+    }
+
+    /// What is to be stored of a tile.
+    pub fn compress<'a>(&'a mut self, tile: &'a [u8]) -> &'a [u8] {
+        self.room.resize(tile.len().saturating_sub(1), 0);
+        match self.zstd.compress_to_buffer(tile, self.room.as_mut_slice()) {
+            Ok(len) => &self.room[..len],
+            Err(_) => tile, // there is no room for what is not shorter
+        }
+    }
+}
+
+/// Brings tiles back, one after another.
+#[derive(Default)]
+pub struct TileDecompressor(Option<Decompressor<'static>>);
+
+impl TileDecompressor {
+    /// Makes `tile` the bytes of which `stored` was stored, in a place that is as long as they are.
+    /// False if there are none.
+    pub fn decompress(&mut self, stored: &[u8], tile: &mut [u8]) -> bool {
+        if stored.len() == tile.len() {
+            tile.copy_from_slice(stored);
+            return true;
+        }
+        let zstd = self.0.get_or_insert_with(Decompressor::default);
+        zstd.decompress_to_buffer(stored, tile).is_ok_and(|len| len == tile.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use raidshmem_core::layout::TILE;
+
+    use super::*;
+
+    /// Bytes that look like any, or like a few.
+    fn noise(len: usize, few: bool) -> Vec<u8> {
+        let mut word = 0x9e37_79b9_7f4a_7c15u64;
+        let mut next = || {
+            word ^= word << 13;
+            word ^= word >> 7;
+            word ^= word << 17;
+            if few { (word >> 20) as u8 & 3 } else { (word >> 20) as u8 }
+        };
+        (0..len).map(|_| next()).collect()
+    }
+
+    fn stored(tile: &[u8], level: u32) -> Vec<u8> {
+        TileCompressor::new(level).expect("a level").compress(tile).to_vec()
+    }
+
+    fn read(stored: &[u8], len: usize) -> Option<Vec<u8>> {
+        let mut tile = vec![0xa5; len];
+        TileDecompressor::default().decompress(stored, &mut tile).then_some(tile)
+    }
+
+    #[test]
+    fn tiles_of_all_lengths_come_back_and_none_takes_more_than_it_has() {
+        for level in [1, 3, 19] {
+            let mut compressor = TileCompressor::new(level).expect("a level");
+            let mut decompressor = TileDecompressor::default();
+            for len in [0, 1, 2, 3, 8, 9, 100, 4095, TILE - 1, TILE] {
+                for tile in [vec![0; len], noise(len, true), noise(len, false)] {
+                    let stored = compressor.compress(&tile).to_vec();
+                    assert!(stored.len() <= len && (stored.len() < len || stored == tile));
+                    let mut room = vec![0xa5; len];
+                    assert!(decompressor.decompress(&stored, &mut room) && room == tile, "{len}");
+                }
+            }
+            let lens = [vec![0; TILE], noise(TILE, true), noise(TILE, false)];
+            let lens = lens.map(|tile| compressor.compress(&tile).len());
+            assert!(lens[0] < 100 && lens[1] < TILE / 2 && lens[2] == TILE, "{lens:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_or_stands_for_another_length_becomes_no_tile() {
+        let tile = noise(TILE, true);
+        let stored = stored(&tile, 3);
+        assert_eq!(read(&stored, TILE), Some(tile));
+        for cut in 0..stored.len() {
+            assert_eq!(read(&stored[..cut], TILE), None, "cut at {cut}");
+        }
+        for len in [0, 1, TILE / 2, TILE - 1, TILE + 1, 2 * TILE] {
+            assert_eq!(read(&stored, len), None, "{len} bytes");
+        }
+    }
+
+    /// A frame that would become a mebibyte, and the same in two frames of half of it.
+    #[test]
+    fn no_more_bytes_come_than_are_asked_for() {
+        let much = stored(&vec![0; 1 << 20], 19);
+        let twice = stored(&vec![0; 1 << 19], 19).repeat(2);
+        assert!(much.len() < 200 && twice.len() < 400);
+        for bomb in [much, twice] {
+            assert_eq!(read(&bomb, TILE), None);
+            assert_eq!(read(&bomb, 1 << 20), Some(vec![0; 1 << 20]));
+        }
+    }
+
+    /// Whatever bit is flipped, the bytes are others or none, or the very same.
+    #[test]
+    fn flipped_bits_are_seen_by_the_frame_or_by_the_checksum() {
+        use raidshmem_codec::crc::crc32;
+        let tile = noise(2000, true);
+        let mut stored = stored(&tile, 3);
+        let mut refused = 0;
+        for bit in 0..stored.len() * 8 {
+            stored[bit / 8] ^= 1 << (bit % 8);
+            match read(&stored, tile.len()) {
+                Some(other) => assert_eq!(other == tile, crc32(&other) == crc32(&tile), "{bit}"),
+                None => refused += 1,
+            }
+            stored[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert!(refused > 100, "{refused} of {} bits", stored.len() * 8);
+    }
+}
