@@ -134,12 +134,7 @@ impl World {
 
     /// The same to the own log, if that is at hand.
     #[inline]
-    pub(super) fn append_to(
-        &self,
-        log: &Log,
-        mut record: Record,
-        payload: &[u8],
-    ) -> Option<usize> {
+    pub(super) fn append_to(&self, log: &Log, mut record: Record, payload: &[u8]) -> Option<usize> {
         let pen = &self.local.pen;
         let (from, size) = (pen.tail.get(), bytes_for(payload.len()) as u64);
         let need = pen.need.get() + size;

@@ -24,9 +24,9 @@ use raidshmem_core::view::{State, View};
 use raidshmem_segment::log::Word;
 use raidshmem_segment::statics::Statics;
 use raidshmem_segment::{OpenParts, Segment};
-use raidshmem_sys::{futex, lock};
 use raidshmem_sys::memory::Part;
 use raidshmem_sys::written::huge;
+use raidshmem_sys::{futex, lock};
 
 /// Addresses of segments that were replaced: kept, so that they are no leak.
 static REPLACED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
