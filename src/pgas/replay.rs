@@ -325,8 +325,8 @@ impl World {
         let (log, incarnation) = (self.own_log(), self.members.incarnation().0);
         self.tick(); // a later time than any of the predecessor
         log.set_stage(incarnation, Stage::Draining);
-        // Who has not seen that, and goes on as if this PE were away, has its record seen here. That
-        // there is such an order was found out before the replay.
+        // Who has not seen that, and goes on as if this PE were away, has its record seen here.
+        // That there is such an order was found out before the replay.
         let known = self.segments.order_others() && self.apply_all();
         let next = std::mem::take(&mut lock(&self.local.book).replay.next);
         for (pe, &to) in Pe::all(self.n_pes()).zip(&next) {
