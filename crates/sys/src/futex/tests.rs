@@ -4,6 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::*;
 
+/// How many numbers are stored, and how far apart what was seen then lies: no common factor.
+const NUMBERS: usize = 1 << 22;
+const STEP: usize = 4099;
+
 /// A word on a line of its own.
 #[repr(align(128))]
 #[derive(Default)]
@@ -17,38 +21,31 @@ fn of_two_that_store_and_look_one_sees_the_other() {
         return crate::skip("membarrier", "the kernel has none");
     }
     let [frequent, rare] = [Apart::default(), Apart::default()];
-    // What the frequent side saw when it had stored a number, by that number.
-    let saw: Vec<AtomicU64> = (0..1 << 22).map(|_| AtomicU64::new(u64::MAX)).collect();
+    // What the frequent side saw when it had stored a number, by that number: far apart, so that
+    // its processor is slow to store this, and the next number waits behind it.
+    let saw: Vec<AtomicU64> = (0..NUMBERS).map(|_| AtomicU64::new(0)).collect();
+    let place = |number: usize| &saw[number * STEP % NUMBERS];
     let over = AtomicBool::new(false);
-    let missed = std::thread::scope(|scope| {
+    let looks = std::thread::scope(|scope| {
         scope.spawn(|| {
-            for (at, saw) in saw.iter().enumerate() {
-                frequent.0.store(at as u64 + 1, Ordering::Relaxed);
+            for number in 0..NUMBERS {
+                frequent.0.store(number as u64 + 1, Ordering::Relaxed);
                 light_fence();
-                saw.store(rare.0.load(Ordering::Relaxed), Ordering::Release);
+                place(number).store(rare.0.load(Ordering::Relaxed), Ordering::Relaxed);
             }
             over.store(true, Ordering::Release);
         });
-        let mut missed = 0;
-        for number in 1.. {
+        let mut looks = Vec::new();
+        while !over.load(Ordering::Acquire) {
+            let number = looks.len() as u64 + 1;
             rare.0.store(number, Ordering::Relaxed);
             assert!(expedited_barrier());
-            let stored = frequent.0.load(Ordering::Relaxed) as usize;
-            // The next number was stored after this look, so its look comes later than the store.
-            while let Some(next) = saw.get(stored) {
-                match next.load(Ordering::Acquire) {
-                    u64::MAX if !over.load(Ordering::Acquire) => std::hint::spin_loop(),
-                    seen => {
-                        missed += u64::from(seen < number);
-                        break;
-                    }
-                }
-            }
-            if over.load(Ordering::Acquire) {
-                break;
-            }
+            looks.push(frequent.0.load(Ordering::Relaxed) as usize);
         }
-        missed
+        looks
     });
-    assert_eq!(missed, 0, "looks that missed what was stored");
+    // The next number was stored after that look, so its look comes later than the rare store.
+    let looks = looks.into_iter().zip(1..).filter(|(stored, _)| *stored < NUMBERS);
+    let missed = looks.filter(|&(stored, number)| place(stored).load(Ordering::Relaxed) < number);
+    assert_eq!(missed.count(), 0, "looks that missed what was stored");
 }
