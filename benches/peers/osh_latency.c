@@ -3,7 +3,8 @@
  *
  * usage: osh_latency [quick]         prints `figure value`: ns for times, MB/s for bandwidths
  *
- * With 2 PEs: transfers, atomics, ping-pong and barrier; with any other number the barrier only.
+ * With 2 PEs: transfers, atomics, ping-pong, barrier and reduction; with any other number the last
+ * two only.
  * PE 0 measures; each value is the best of several batches, because a batch that something else
  * interrupted says nothing of the library. Results are checked, so that nothing is left out.
  */
@@ -16,6 +17,8 @@
 #define BATCHES 9
 #define LARGE (1 << 20)
 #define PAGE 4096
+#define WORDS (PAGE / sizeof(long))
+#define MANY 64
 
 /* In the symmetric heap, where a peer library may have its fast way; static variables, which some
  * reach only by messages, are measured apart. */
@@ -87,7 +90,28 @@ static void barrier(long number) {
     shmem_barrier_all();
 }
 
+/* Two sets of work arrays in turns: one may be in use by a PE that has not left the last call. */
+static long *addends, *sums, sync_words[2][SHMEM_REDUCE_SYNC_SIZE];
+static long work_words[2][WORDS / 2 + 1 > SHMEM_REDUCE_MIN_WRKDATA_SIZE
+                              ? WORDS / 2 + 1
+                              : SHMEM_REDUCE_MIN_WRKDATA_SIZE];
+
+static void reduce(long number) {
+    addends[0] = number;
+    shmem_long_sum_to_all(sums, addends, WORDS, 0, 0, shmem_n_pes(), work_words[number & 1],
+                          sync_words[number & 1]);
+    expect(sums[0] == number * shmem_n_pes(), "reduction");
+}
+
 static char *large, *buffer, *other;
+
+/* Each to another place, as one that computes would put them. */
+static void put_many(long number) {
+    buffer[0] = (char)number;
+    for (int nth = 0; nth < MANY; nth++)
+        shmem_putmem(large + nth * PAGE, buffer + nth * PAGE, PAGE, 1);
+    shmem_quiet();
+}
 
 static void put_large(long number) {
     buffer[LARGE - 1] = (char)number;
@@ -120,6 +144,7 @@ static void alone(void) {
     print("put_8_static_ns", best(put_static, 20000));
     print("get_8_ns", best(get, 20000));
     print("fetch_add_ns", best(fetch_add, 20000));
+    print("put_4K_ns", best(put_many, 2000) / MANY);
     print("put_1M_mb_s", LARGE * 1e3 / best(put_large, 200));
     print("memcpy_1M_mb_s", LARGE * 1e3 / best(copy_large, 200));
     buffer[LARGE - 1] = 0;
@@ -137,6 +162,10 @@ int main(int argc, char **argv) {
     word = words;
     flag = words + PAGE / sizeof(long);
     sum = words + 2 * PAGE / sizeof(long);
+    addends = shmem_align(PAGE, PAGE);
+    sums = shmem_align(PAGE, PAGE);
+    expect(addends != NULL && sums != NULL, "memory");
+    memset(addends, 0, PAGE);
     large = shmem_align(PAGE, LARGE); /* where a block begins in its page is worth 2 % */
     buffer = aligned_alloc(PAGE, LARGE);
     other = aligned_alloc(PAGE, LARGE);
@@ -146,6 +175,11 @@ int main(int argc, char **argv) {
     memset(buffer, 2, LARGE);
     shmem_barrier_all();
     print(figure, best(barrier, 5000));
+    for (int nth = 0; nth < SHMEM_REDUCE_SYNC_SIZE; nth++)
+        sync_words[0][nth] = sync_words[1][nth] = SHMEM_SYNC_VALUE;
+    shmem_barrier_all();
+    snprintf(figure, sizeof figure, "reduce_4K_%d_ns", shmem_n_pes());
+    print(figure, best(reduce, 2000));
     if (shmem_n_pes() == 2) {
         shmem_barrier_all();
         print("ping_pong_half_ns", best(ping_pong, 20000) / 2);
@@ -155,6 +189,8 @@ int main(int argc, char **argv) {
     }
     shmem_barrier_all();
     shmem_free(large);
+    shmem_free(sums);
+    shmem_free(addends);
     shmem_free(words);
     free(buffer);
     free(other);

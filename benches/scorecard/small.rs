@@ -1,4 +1,4 @@
-//! Small operations, barriers and large transfers beside Open MPI's OpenSHMEM: the same source
+//! Small operations, barriers, reductions and large transfers beside Open MPI's OpenSHMEM: the same source
 //! built by both wrappers, in turns.
 
 use std::path::{Path, PathBuf};
@@ -67,14 +67,20 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
         time("8-byte put and quiet", "put_8_ns", 0.4)?,
         time("8-byte get", "get_8_ns", 0.4)?,
         time("8-byte fetch-add", "fetch_add_ns", 0.8)?,
+        time("64 puts of 4 KiB and quiet", "put_4K_ns", 1.0)?,
     ];
     let limit = ratios_of_raw(bench, &two)?;
     figures.push(time("put ping-pong, half", "ping_pong_half_ns", 0.8)?.with_limit(limit));
-    figures.push(time("barrier_all, 2 PEs", "barrier_2_ns", 0.8)?);
-    for pes in [4, 8] {
-        let rounds = Rounds::measure(bench, &sides, pes)?.ratio(&format!("barrier_{pes}_ns"))?;
-        let name = format!("barrier_all, {pes} PEs, time / Open MPI");
-        figures.push(Figure::at_most(&name, 0.8, &rounds, PEER));
+    for pes in [2, 4, 8] {
+        let more = if pes == 2 { None } else { Some(Rounds::measure(bench, &sides, pes)?) };
+        let rounds = more.as_ref().unwrap_or(&two);
+        for (call, line, goal) in
+            [("barrier_all", "barrier", 0.8), ("reduce of 4 KiB", "reduce_4K", 1.0)]
+        {
+            let name = format!("{call}, {pes} PEs, time / Open MPI");
+            let ratios = rounds.ratio(&format!("{line}_{pes}_ns"))?;
+            figures.push(Figure::at_most(&name, goal, &ratios, PEER));
+        }
     }
     for (name, line) in [("1 MiB put", "put_1M_mb_s"), ("1 MiB get", "get_1M_mb_s")] {
         let of_peer = format!("{name}, bandwidth / Open MPI");

@@ -21,7 +21,7 @@
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Made};
 use crate::matrix;
 
 /// Shards of the largest stripe: the number of elements of the field.
@@ -104,21 +104,22 @@ impl Code {
         Ok(())
     }
 
-    /// As [`Code::encode_row`], piece by piece; `look` is shown each piece of the parity in turn
-    /// while it is in the nearest cache, as for a checksum.
+    /// As [`Code::encode_row`], piece by piece; `put` gets each piece of the parity in turn, in the
+    /// nearest cache, and writes it where it belongs, as [`Kernel::put`] does or
+    /// [`crate::crc::Hasher::put`], with a checksum.
     ///
     /// # Errors
     /// As [`Code::encode_row`].
-    pub fn encode_row_shown(
+    pub fn encode_row_by_pieces(
         &self,
         row: usize,
         sources: &[&[u8]],
         parity: &mut [u8],
-        look: impl FnMut(&[u8]),
+        put: impl FnMut(Made<'_>),
     ) -> Result<(), Error> {
         in_range(row, self.parity)?;
         shapes(sources, self.data, parity.len())?;
-        self.kernel.combine_shown(self.coefficients(row), sources, parity, look);
+        self.kernel.combine_by_pieces(self.coefficients(row), sources, parity, put);
         Ok(())
     }
 
@@ -158,20 +159,20 @@ impl Code {
         Ok(())
     }
 
-    /// Overwrites `parity` with row `row` as [`Code::encode_row_shown`] would, from `old`, which is
-    /// what it was, and for each data shard that changed since, once: its number, what it was and
-    /// what it is.
+    /// Overwrites `parity` with row `row` as [`Code::encode_row_by_pieces`] would, from `old`,
+    /// which is what it was, and for each data shard that changed since, once: its number, what it
+    /// was and what it is.
     ///
     /// # Errors
     /// [`Error::Index`] for a row or shard past the last, [`Error::Length`] unless `old` and all of
     /// `changes` are as long as `parity`.
-    pub fn update_row_shown(
+    pub fn update_row_by_pieces(
         &self,
         row: usize,
         old: &[u8],
         changes: &[(usize, &[u8], &[u8])],
         parity: &mut [u8],
-        look: impl FnMut(&[u8]),
+        put: impl FnMut(Made<'_>),
     ) -> Result<(), Error> {
         in_range(row, self.parity)?;
         same_length(old.len(), parity.len())?;
@@ -183,7 +184,7 @@ impl Code {
             factors.extend([self.coefficients(row)[column]; 2]);
             sources.extend([was, is]);
         }
-        self.kernel.combine_shown(&factors, &sources, parity, look);
+        self.kernel.combine_by_pieces(&factors, &sources, parity, put);
         Ok(())
     }
 

@@ -12,10 +12,10 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! crc  error                                 checksums; what is refused
+//! error                                      what is refused
 //! gf  matrix                                 the field, and matrices over it
 //! kernel                                     the loops, by what the processor has
-//! code                                       the parity of a stripe
+//! crc  code                                  checksums; the parity of a stripe
 //! stripe                                     where the parity of what lies
 //! ```
 //!

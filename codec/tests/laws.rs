@@ -6,7 +6,9 @@ mod common;
 
 use common::{noise, shards, slices, xor};
 use proptest::prelude::*;
-use raidshmem_codec::{Error, code::Code, kernel::Kernel};
+use raidshmem_codec::crc::Hasher;
+use raidshmem_codec::kernel::{Kernel, Made};
+use raidshmem_codec::{Error, code::Code};
 
 /// Data, parity, bytes per shard, seed of the contents.
 fn shape() -> impl Strategy<Value = (usize, usize, usize, u64)> {
@@ -72,8 +74,11 @@ proptest! {
         let before = parity_of(&code, &slices(&old));
         for (row, parity) in parity_of(&code, &slices(&new)).into_iter().enumerate() {
             let (mut out, mut shown) = (vec![0x55; len], Vec::new());
-            let look = |piece: &[u8]| shown.extend_from_slice(piece);
-            code.update_row_shown(row, &before[row], &changes, &mut out, look).unwrap();
+            let put = |made: Made<'_>| {
+                shown.extend_from_slice(made.bytes);
+                Kernel::best().put(made, |_| ());
+            };
+            code.update_row_by_pieces(row, &before[row], &changes, &mut out, put).unwrap();
             prop_assert_eq!(&out, &parity);
             prop_assert_eq!(shown, parity);
         }
@@ -198,11 +203,14 @@ fn what_is_shown_on_the_way_is_what_is_written() {
                         (vec![0; len], vec![0xa5; len + 9], vec![]);
                     code.encode_row(row, &sources, &mut whole).unwrap();
                     let out = &mut room[5..len + 5];
-                    code.encode_row_shown(row, &sources, out, |piece: &[u8]| {
-                        seen.extend_from_slice(piece)
-                    })
-                    .unwrap();
+                    let mut hasher = Hasher::with_kernel(*kernel);
+                    let put = |made: Made<'_>| {
+                        seen.extend_from_slice(made.bytes);
+                        hasher.put(made);
+                    };
+                    code.encode_row_by_pieces(row, &sources, out, put).unwrap();
                     assert!(*out == whole && seen == whole, "{kernel} {k}+{m} row {row}, {len}");
+                    assert_eq!(hasher.finish(), crc32fast::hash(&whole));
                     assert!(room[..5].iter().chain(&room[len + 5..]).all(|&guard| guard == 0xa5));
                 }
                 let mut lost = vec![false; k + m];

@@ -60,7 +60,7 @@ fn encoding_with_wrong_shapes_writes_nothing() {
     assert_eq!(code.update(0, 2, &a, &mut p), index);
     assert_eq!(code.update(0, 1, &short, &mut p), length(3));
     let mut revise = |row, old: &[u8], change| {
-        code.update_row_shown(row, old, &[change], &mut p, |_| panic!("nothing is written"))
+        code.update_row_by_pieces(row, old, &[change], &mut p, |_| panic!("nothing is written"))
     };
     assert_eq!(revise(2, &a, (0, &a, &a)), index);
     assert_eq!(revise(0, &a, (2, &a, &a)), index);

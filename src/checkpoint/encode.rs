@@ -280,7 +280,7 @@ impl Encode<'_> {
         }
         let (code, row) = self.code(tile);
         tiles::write(world, self.own(self.at(tile)), number, |out, seal| {
-            code.update_row_shown(row, parity, &changes, out, |piece| seal.update(piece))
+            code.update_row_by_pieces(row, parity, &changes, out, |made| seal.put(made))
                 .expect("tiles are of one length");
         });
         let copied = changes.iter().filter(|change| task.copies.contains(&change.0));
@@ -302,7 +302,7 @@ impl Encode<'_> {
         let (code, row) = self.code(task.tile);
         task.copies.iter().for_each(|&position| self.copy(places[position], sources[position]));
         tiles::write(world, self.own(self.at(task.tile)), number, |out, seal| {
-            code.encode_row_shown(row, &sources, out, |piece| seal.update(piece))
+            code.encode_row_by_pieces(row, &sources, out, |made| seal.put(made))
                 .expect("tiles are of one length");
         });
     }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use raidshmem_codec::kernel::Kernel;
+use raidshmem_codec::kernel::{Kernel, Made};
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::coverage::{Coverage, Piece};
@@ -95,10 +95,7 @@ pub fn write(
 
 /// The same with `bytes`, which are read once.
 pub fn put(world: &World, at: StoreTile, number: CheckpointNumber, bytes: &[u8]) {
-    let kernel = Kernel::chosen().expect("codes were made with it");
-    write(world, at, number, |out, seal| {
-        kernel.copy(out, bytes, |piece| seal.update(piece));
-    });
+    write(world, at, number, |to, seal| seal.put(Made { to, bytes, more: false }));
 }
 
 /// How own stamps of the checkpoint `back` before become those of `number`; before the first one

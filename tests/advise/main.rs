@@ -13,6 +13,7 @@ mod allocations;
 mod clang;
 mod forms;
 mod machine;
+mod pointers;
 mod print;
 mod program;
 mod restarts;

@@ -11,6 +11,7 @@ mod support;
 mod build;
 mod locks;
 mod plan;
+mod pointers;
 mod porting;
 mod restarts;
 

@@ -12,9 +12,10 @@ const STEPS: [&str; 4] = ["after", "encode", "copied", "before"];
 const RIGHT: std::ops::RangeInclusive<u32> = 1..=7;
 const WRONG: std::ops::RangeInclusive<u32> = 20..=27;
 
-fn built(form: u32) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/restarts.c");
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("restarts-{form}"));
+/// A form of the program of that name in `tests/c`.
+pub(super) fn built(name: &str, form: u32) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{form}"));
     let output = Command::new(env!("CARGO_BIN_EXE_oshcc"))
         .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"])
         .arg(format!("-DFORM={form}"))
@@ -47,7 +48,7 @@ fn goes_wrong(job: Job, undisturbed: &Outcome) -> bool {
     waits || printed(&outcome) != printed(undisturbed)
 }
 
-fn printed(outcome: &Outcome) -> Vec<&str> {
+pub(super) fn printed(outcome: &Outcome) -> Vec<&str> {
     let mut lines: Vec<&str> = outcome.out.lines().collect();
     lines.sort_unstable();
     lines
@@ -66,7 +67,7 @@ fn rules(undisturbed: &Outcome) -> Vec<String> {
 #[test]
 fn a_program_whose_restarts_come_out_alike_ends_with_the_same_sums() {
     for form in RIGHT {
-        let program = built(form);
+        let program = built("restarts", form);
         let undisturbed = job(&program).run();
         undisturbed.status(0);
         for rule in rules(&undisturbed) {
@@ -81,7 +82,7 @@ fn a_program_whose_restarts_come_out_alike_ends_with_the_same_sums() {
 #[test]
 fn a_program_with_a_restart_that_comes_out_elsewhere_goes_wrong_at_some_loss() {
     for form in WRONG {
-        let program = built(form);
+        let program = built("restarts", form);
         let undisturbed = job(&program).run();
         undisturbed.status(0);
         let mut all = rules(&undisturbed).into_iter();

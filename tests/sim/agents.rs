@@ -59,6 +59,8 @@ struct World {
     look: Duration,
     streams: BTreeMap<(Party, Party), Duration>,
     parted: BTreeSet<u32>,
+    /// Links over which no datagram comes, from the first to the second.
+    broken: BTreeSet<(Party, Party)>,
     /// One datagram in so many is lost; none if 0.
     losses: usize,
     /// Heartbeats that the launcher heard and sent.
@@ -89,6 +91,7 @@ impl World {
             look: START,
             streams: BTreeMap::new(),
             parted: BTreeSet::new(),
+            broken: BTreeSet::new(),
             losses,
             heartbeats: 0,
             orders: 0,
@@ -123,7 +126,7 @@ impl World {
 
     fn send(&mut self, from: Party, to: Party, what: What, sure: bool) {
         let lost = !sure && self.losses > 0 && self.chance.one_in(self.losses);
-        if lost || self.is_parted(from, to) {
+        if lost || !sure && self.broken.contains(&(from, to)) || self.is_parted(from, to) {
             return;
         }
         let mut time = self.now + self.time(DELAY);
@@ -170,44 +173,26 @@ impl World {
 
     fn judge(&mut self, decisions: Vec<DetectorAction>) {
         for decision in decisions {
-            let (node, news) = match decision {
-                DetectorAction::Beat { node, beat } => {
-                    self.heartbeats += 1;
-                    let news = News::Beat { from: Party::Launcher, beat };
-                    self.send(Party::Launcher, Party::Node(node), What::Down(node, news), false);
-                    continue;
-                }
+            if let Some((node, news)) = decision.news() {
+                let by_stream = !matches!(news, News::Beat { .. });
+                self.send(Party::Launcher, Party::Node(node), What::Down(node, news), by_stream);
+            }
+            match decision {
+                DetectorAction::Beat { .. } => self.heartbeats += 1,
+                DetectorAction::Ask { .. } => self.questions += 1,
+                DetectorAction::Watch { .. }
+                | DetectorAction::Adopt { .. }
+                | DetectorAction::Release { .. }
+                | DetectorAction::Parent { .. } => self.orders += 1,
                 DetectorAction::Declare { node, .. } => {
                     let agent = &self.agents[node as usize];
                     let over = agent.ended || agent.monitor.lease().is_over(self.now);
                     assert!(over, "node {node} was declared lost while it might act");
                     self.declared.insert(node, self.now);
-                    continue;
                 }
-                DetectorAction::CutOff { node, .. } => {
-                    self.agents[node as usize].ended = true;
-                    continue;
-                }
-                DetectorAction::AsymmetricLink { .. } => continue,
-                DetectorAction::Ask { witness, node } => {
-                    self.questions += 1;
-                    self.orders -= 1;
-                    (witness, News::Ask { node })
-                }
-                DetectorAction::Watch { node, successor } => (node, News::Watch { successor }),
-                DetectorAction::Adopt { parent, node, term } => {
-                    (parent, News::Adopt { node, term })
-                }
-                DetectorAction::Release { parent, node, term } => {
-                    (parent, News::Release { node, term })
-                }
-                DetectorAction::Parent { node, parent } => {
-                    let parent = parent.map_or(Party::Launcher, Party::Node);
-                    (node, News::Parent { parent })
-                }
-            };
-            self.orders += 1;
-            self.send(Party::Launcher, Party::Node(node), What::Down(node, news), true);
+                DetectorAction::CutOff { node, .. } => self.agents[node as usize].ended = true,
+                DetectorAction::AsymmetricLink { .. } => {}
+            }
         }
     }
 
@@ -391,6 +376,34 @@ fn a_slow_parent_does_not_hold_up_the_loss_of_its_child() {
         }
         world.run(5 * LIMIT);
         world.lost(&BTreeSet::from([8]), begun, LIMIT * 2);
+    }
+}
+
+/// It lives by the launcher while the link is broken, those below it by itself, and nobody is lost.
+#[test]
+fn a_node_that_does_not_hear_its_parent_costs_the_launcher_what_a_child_does() {
+    let children = (8..16).map(|child| (0, child)).collect();
+    for (seed, links) in
+        [vec![(0, 8)], vec![(8, 0)], vec![(0, 8), (8, 0)], children].iter().enumerate()
+    {
+        let mut world = World::new(seed as u64, 600, 0);
+        world.run(2 * LIMIT);
+        let link = |&(from, to)| (Party::Node(from), Party::Node(to));
+        world.broken = links.iter().map(link).collect();
+        world.run(LIMIT);
+        let orders = world.orders;
+        let heartbeats = world.run(10 * LIMIT);
+        let orders = world.orders - orders;
+        println!("{links:?} broken: {heartbeats:.1} heartbeats a period, {orders} orders");
+        assert!(heartbeats <= STEADY + 2.0 * links.len() as f64 + 2.0, "{heartbeats}");
+        // Whom its parent does not hear, that gives up, and tries again half a limit later.
+        let heard = !links.contains(&(8, 0));
+        assert!(orders <= if heard { 0 } else { 40 }, "{orders} orders");
+        world.broken.clear();
+        world.run(2 * LIMIT);
+        let heartbeats = world.run(LIMIT);
+        assert!(heartbeats <= STEADY + 2.0, "{heartbeats} when all hear their parents again");
+        world.lost(&BTreeSet::new(), START, Duration::ZERO);
     }
 }
 

@@ -4,6 +4,7 @@
 //! ([`Changes`]); written here is what `checkpoint` does with the answer. Damage that nobody looks
 //! for meanwhile travels along with a tile that did not change: it must stay damage.
 
+use raidshmem_codec::kernel::Made;
 use raidshmem_codec::stripe::Data;
 use raidshmem_core::mutant::Mutant;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
@@ -124,7 +125,8 @@ impl Job {
             tiles.iter().map(|(position, was, is)| (*position, &was[..], &is[..])).collect();
         let mut out = old.tile(at).to_vec();
         let code = &shape.codes[parity.stripe];
-        code.update_row_shown(parity.row, old.tile(at), &changes, &mut out, |_| ())
+        let put = |made: Made<'_>| made.to.copy_from_slice(made.bytes);
+        code.update_row_by_pieces(parity.row, old.tile(at), &changes, &mut out, put)
             .expect("tiles are of one length");
         let new = self.stamp(p, me, p.number);
         self.own(p).slots[own].write(at, &out, &new);

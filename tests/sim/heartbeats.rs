@@ -235,29 +235,12 @@ impl Job {
 
     fn decided(&mut self, decisions: Vec<DetectorAction>) {
         for decision in decisions {
-            let (node, news) = match decision {
-                DetectorAction::Beat { node, beat } => {
-                    (node, News::Beat { from: Party::Launcher, beat })
-                }
-                DetectorAction::Ask { witness, node } => (witness, News::Ask { node }),
-                DetectorAction::Watch { node, successor } => (node, News::Watch { successor }),
-                DetectorAction::Adopt { parent, node, term } => {
-                    (parent, News::Adopt { node, term })
-                }
-                DetectorAction::Release { parent, node, term } => {
-                    (parent, News::Release { node, term })
-                }
-                DetectorAction::Parent { node, parent } => {
-                    let parent = parent.map_or(Party::Launcher, Party::Node);
-                    (node, News::Parent { parent })
-                }
-                DetectorAction::Declare { node, .. } => {
-                    self.declared(node);
-                    continue;
-                }
-                DetectorAction::CutOff { .. } | DetectorAction::AsymmetricLink { .. } => continue,
-            };
-            self.beat(Party::Launcher, Party::Node(node), Heartbeat::News(node, news));
+            if let Some((node, news)) = decision.news() {
+                self.beat(Party::Launcher, Party::Node(node), Heartbeat::News(node, news));
+            }
+            if let DetectorAction::Declare { node, .. } = decision {
+                self.declared(node);
+            }
         }
     }
 

@@ -1,34 +1,28 @@
-//! Time, messages, launcher and agents of a simulated job.
+//! A simulated job: its time, what will happen in it, and what came of it.
 //!
-//! The launcher is the library's own machine ([`Membership`]); agents do as the real ones: make
-//! memory, start processes, show views, report ends. Their connections are streams: a message may
-//! take any time but overtakes none on the same connection; connections overtake each other.
+//! Left out: what launcher and agents do when it happens (`runtime`), and what PEs do (`pe`).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
-use std::rc::Rc;
 
 use raidshmem_core::ended::Ended;
-use raidshmem_core::membership::{Action, Membership, MembershipEvent, Shape};
-use raidshmem_core::message::{Down, PeMessage, ProcId, Welcome};
-use raidshmem_core::mutant::Mutant;
+use raidshmem_core::membership::{Membership, MembershipEvent, Shape};
+use raidshmem_core::message::{Down, ProcId};
 use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 use raidshmem_core::settings::Fabric;
-use raidshmem_core::tree::{Location, Tree, trees};
-use raidshmem_core::view::{Member, State, View};
+use raidshmem_core::view::View;
 
 use super::heartbeats::{Detector, Heartbeat};
 use super::mailbox::Transfer;
 use super::memory::Memory;
 use super::pe::Proc;
-use super::plan::{Broken, Mode, Plan, When};
+use super::plan::{Plan, When};
+use super::runtime::{Node, Ordered};
 
 /// Events after which a job that goes on is taken to go on for ever.
 const EVENTS_MAX: u64 = 20_000_000;
 /// Heartbeats in a row after which nothing else is taken to happen any more.
 const BEATS_MAX: u64 = 100_000;
-/// How long the launcher waits for the verdicts of all, in units of the slowest message.
-const LAST_WORDS: u64 = 10_000;
 
 /// Something that will happen.
 #[derive(Debug)]
@@ -48,41 +42,6 @@ pub enum What {
     Heartbeat(Heartbeat),
     Fault(usize),
     CutShort,
-}
-
-/// An agent and its two connections.
-pub struct Node {
-    pub alive: bool,
-    pub finished: bool,
-    pub shown: Rc<View>,
-    down_at: u64,
-    up_at: u64,
-}
-
-/// A view that was ordered.
-pub struct Ordered {
-    pub view: Rc<View>,
-    /// Which memory of each PE is mapped by who enters it.
-    pub mapped: Rc<Vec<u32>>,
-    pub living: usize,
-    /// The tree in which they meet, as each PE sees it.
-    pub trees: Vec<Tree>,
-    pub resumed: usize,
-    /// All have encoded what was missing.
-    pub whole: bool,
-}
-
-impl Ordered {
-    fn new(view: View, mapped: Vec<u32>, together: bool) -> Ordered {
-        let living = view.pes.iter().filter(|pe| pe.state == State::Alive).count();
-        let place = |pe: &Member| {
-            let machine = if together { 0 } else { pe.node };
-            (pe.state == State::Alive).then_some(Location { machine, node: pe.node })
-        };
-        let trees = trees(&view.pes.iter().map(place).collect::<Vec<_>>());
-        let (view, mapped) = (Rc::new(view), Rc::new(mapped));
-        Ordered { view, mapped, living, trees, resumed: 0, whole: false }
-    }
 }
 
 /// What came of a job.
@@ -158,8 +117,9 @@ pub struct Job {
     /// Checkpoint resumed from, by view.
     pub resumed: BTreeMap<ViewNumber, CheckpointNumber>,
     pub ending: Ending,
-    over: bool,
-    cut: bool,
+    pub over: bool,
+    /// It was told to end although not all have said their verdict.
+    pub cut: bool,
     trace: Option<Vec<String>>,
     pub broken_promise: Option<String>,
     /// The refusal that the plan names has been made.
@@ -186,8 +146,6 @@ impl Job {
             false,
         );
         let none = first_view.view.clone();
-        let node =
-            |_| Node { alive: true, finished: false, shown: none.clone(), down_at: 0, up_at: 0 };
         let mut job = Job {
             now: 0,
             queue: BinaryHeap::new(),
@@ -196,7 +154,7 @@ impl Job {
             sequence: 0,
             machine,
             detector: plan.heartbeat.then(|| Detector::new(&plan)),
-            nodes: (0..plan.nodes).map(node).collect(),
+            nodes: (0..plan.nodes).map(|_| Node::new(none.clone())).collect(),
             procs: Vec::new(),
             memories: vec![Vec::new(); pes],
             views: vec![first_view],
@@ -319,211 +277,5 @@ impl Job {
                 self.act(actions);
             }
         }
-    }
-
-    // ---- launcher -----------------------------------------------------------------------------
-
-    pub fn deliver(&mut self, event: MembershipEvent) {
-        if let MembershipEvent::Said { what: PeMessage::Verdict { words, .. }, .. } = &event {
-            self.verdicts.insert(words.clone());
-        }
-        if let MembershipEvent::MemoryMade { pe, memory } = &event {
-            let (of_pe, memory) = (&mut self.memories[pe.at()], *memory as usize);
-            if of_pe.len() <= memory {
-                of_pe.resize(memory + 1, Memory::default());
-            }
-        }
-        let actions = self.machine.handle(event);
-        self.act(actions);
-        if self.machine.unrecoverable() && !self.cut {
-            self.cut = true;
-            self.at(self.now + LAST_WORDS * self.plan.message as u64, What::CutShort);
-        }
-    }
-
-    fn act(&mut self, actions: Vec<Action>) {
-        for action in actions {
-            match action {
-                Action::Send { node, message } => {
-                    if let Down::Show(view) = &message {
-                        self.order(view);
-                    }
-                    let delay = self.delay(self.plan.message);
-                    let link = &mut self.nodes[node as usize];
-                    link.down_at = (self.now + delay).max(link.down_at);
-                    let time = link.down_at;
-                    self.at(time, What::Down(node, message));
-                }
-                Action::Wipe { pe, memory } => {
-                    self.note(|| format!("launcher: memory {memory} of PE {pe} is wiped"));
-                    if let Some(old) = self.memories[pe.at()].get_mut(memory as usize) {
-                        *old = Memory::default();
-                    }
-                    let later = self.now + self.delay(self.plan.message);
-                    self.at(later, What::Up(MembershipEvent::Wiped { pe, memory }));
-                }
-                Action::End { status, words } => {
-                    self.note(|| format!("launcher: the job ends, {status} {words:?}"));
-                    (self.ending.status, self.ending.words) = (status, words);
-                    self.over = true;
-                }
-                Action::Rest { pe, ms } => {
-                    self.at(self.now + ms, What::Up(MembershipEvent::Rested { pe }));
-                }
-                Action::KillNode { .. } | Action::Lost { .. } => {}
-                Action::Say(_) | Action::Tell(_) => {}
-            }
-        }
-    }
-
-    /// Notes a new view, and which memories a PE maps that enters it.
-    fn order(&mut self, view: &View) {
-        if view.number < ViewNumber(self.views.len() as u64) {
-            return;
-        }
-        let mut mapped = self.views[self.views.len() - 1].mapped.to_vec();
-        for (pe, member) in view.pes.iter().enumerate() {
-            if member.state == State::Alive {
-                mapped[pe] = member.memory;
-            }
-        }
-        let dead: Vec<usize> =
-            (0..mapped.len()).filter(|&pe| view.pes[pe].state != State::Alive).collect();
-        self.note(|| format!("launcher: view {}, dead {dead:?}", view.number));
-        let together = self.plan.broken == Broken::Rule(Mutant::MemoryOfTheJob);
-        self.views.push(Ordered::new(view.clone(), mapped, together));
-    }
-
-    // ---- agents -------------------------------------------------------------------------------
-
-    fn obey(&mut self, node: u32, message: Down) {
-        match message {
-            Down::MakeMemory { pe, memory } => {
-                self.up(node, MembershipEvent::MemoryMade { pe, memory })
-            }
-            Down::Start { proc, .. } => {
-                while self.procs.len() <= proc as usize {
-                    let id = self.procs.len() as ProcId;
-                    self.procs.push(Proc::new(id));
-                }
-                self.procs[proc as usize].start(node);
-                self.up(node, MembershipEvent::Said { proc, what: PeMessage::Hello });
-            }
-            Down::Assign { proc, welcome } => self.assign(proc, &welcome),
-            Down::Show(view) => {
-                let number = view.number;
-                if self.plan.broken == Broken::ShownTooEarly {
-                    let later = self.now + 20 * self.delay(self.plan.message);
-                    self.at(later, What::Show(node, number));
-                } else {
-                    self.show(node, number);
-                }
-                self.up(node, MembershipEvent::Shown { node, number });
-            }
-            Down::Look { proc } => self.up(node, MembershipEvent::Looked { proc }),
-            Down::Kill { proc } => self.end_suspect(proc),
-            Down::Ask { node: about, .. } => self.give_opinion(node, about),
-            Down::Finish => {
-                self.nodes[node as usize].finished = true;
-                self.wake_node(node);
-            }
-            _ => {}
-        }
-    }
-
-    /// A process that waits is given a number, unless it died meanwhile.
-    fn assign(&mut self, proc: ProcId, welcome: &Welcome) {
-        let mapped = self.views[self.views.len() - 1].mapped.clone();
-        if self.procs[proc as usize].alive {
-            self.carrier[welcome.pe.at()] = Some(proc);
-            self.procs[proc as usize].take(welcome, mapped);
-            let node = self.procs[proc as usize].node;
-            let what = PeMessage::Address { address: Vec::new() };
-            self.up(node, MembershipEvent::Said { proc, what });
-            self.wake(proc);
-        }
-    }
-
-    fn show(&mut self, node: u32, number: ViewNumber) {
-        if number <= self.nodes[node as usize].shown.number {
-            return;
-        }
-        self.note(|| format!("node {node} shows view {number}"));
-        self.nodes[node as usize].shown = self.views[number.0 as usize].view.clone();
-        self.wake_node(node);
-    }
-
-    fn wake_node(&mut self, node: u32) {
-        for proc in 0..self.procs.len() {
-            if self.procs[proc].node == node {
-                self.wake(proc as ProcId);
-            }
-        }
-    }
-
-    /// An agent tells the launcher something.
-    pub fn up(&mut self, node: u32, event: MembershipEvent) {
-        if self.is_parted(node) {
-            return;
-        }
-        let delay = self.delay(self.plan.message);
-        let link = &mut self.nodes[node as usize];
-        link.up_at = (self.now + delay).max(link.up_at);
-        let time = link.up_at;
-        self.at(time, What::Up(event));
-    }
-
-    pub fn wake(&mut self, proc: ProcId) {
-        let entry = &mut self.procs[proc as usize];
-        if entry.alive && entry.asleep {
-            entry.asleep = false;
-            let delay = self.delay(self.plan.step);
-            self.at(self.now + delay, What::Step(proc));
-        }
-    }
-
-    // ---- ends ---------------------------------------------------------------------------------
-
-    pub fn process_dies(&mut self, proc: ProcId, how: Ended) {
-        let entry = &mut self.procs[proc as usize];
-        if !entry.alive {
-            return;
-        }
-        entry.alive = false;
-        let node = entry.node;
-        let last = self.plan.last;
-        let killed = matches!(how, Ended::Killed(_));
-        self.ending.late |= killed && self.procs.iter().any(|proc| proc.number >= last);
-        if self.nodes[node as usize].alive {
-            self.up(node, MembershipEvent::Ended { proc, how });
-        }
-    }
-
-    /// The agent is killed, or cut off from the launcher: its processes follow within a moment, or
-    /// go on in the last view they saw until its lease is over; then the launcher declares it.
-    pub fn node_dies(&mut self, node: u32) {
-        if self.detector.is_some() {
-            let parted = self.plan.mode == Mode::Within && self.plan.chance.one_in(3);
-            self.befalls(node, parted);
-            if parted {
-                return;
-            }
-        }
-        self.nodes[node as usize].alive = false;
-        let cut_off = self.detector.is_none() && self.plan.chance.one_in(3);
-        let lease = if cut_off { 100 } else { 1 };
-        let mut last = self.now;
-        for proc in 0..self.procs.len() {
-            if self.procs[proc].alive && self.procs[proc].node == node {
-                let time = self.now + self.plan.chance.below(lease * self.plan.step) as u64;
-                last = last.max(time);
-                self.at(time, What::ProcessDies(proc as ProcId, Ended::Killed(9)));
-            }
-        }
-        if self.detector.is_some() {
-            return;
-        }
-        let heard = last.max(self.nodes[node as usize].up_at) + self.delay(self.plan.message);
-        self.at(heard, What::NodeGone(node));
     }
 }

@@ -27,6 +27,7 @@ mod pe;
 mod places;
 mod plan;
 mod port;
+mod runtime;
 #[path = "../support/skip.rs"]
 mod skip;
 mod watch;

@@ -53,6 +53,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/shmem/root.rs", "the block at the start of the heap, as atomics"),
     ("codec/src/kernel/avx2.rs", "the instructions of AVX2"),
     ("codec/src/kernel/avx512.rs", "the instructions of AVX-512"),
+    ("codec/src/kernel/clmul.rs", "the instructions of VPCLMULQDQ"),
     ("codec/src/kernel/gfni.rs", "the instructions of GFNI"),
     ("codec/src/kernel/loops.rs", "calls what a kernel's value proves to be there"),
     ("codec/src/kernel/neon.rs", "the instructions of NEON"),

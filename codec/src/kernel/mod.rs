@@ -8,6 +8,8 @@
 //! Rows of powers of two, as of XOR and of RAID-6, are recognised by their coefficients. They need
 //! no products: by Horner's rule `a + 2 b + 4 c` is `a + 2 (b + 2 c)`, XOR and doubling.
 //!
+//! Checksums need another loop, of products without carry (`fold.rs`).
+//!
 //! Invariants: all kernels give the same bytes for the same input, accept every length
 //! (including 0) and every alignment, touch no byte outside the slices, and never read a
 //! destination they are said to overwrite. A [`Kernel`] exists only if this CPU can run it.
@@ -19,6 +21,7 @@
 //!
 //! Left out: threads, and prefetching by hand, which was measured to bring nothing.
 
+pub(crate) mod fold;
 mod naive;
 mod select;
 mod sum;
@@ -39,22 +42,33 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
+mod clmul;
+#[cfg(target_arch = "x86_64")]
 mod gfni;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 #[cfg(target_arch = "x86_64")]
 mod ssse3;
 
-use std::ops::Range;
-
 use crate::gf::POWERS;
 use sum::{ROWS, Sum};
-use version::Version;
+use version::{Fold, Version};
 
 /// A version of the inner loops. Copying it is free; it holds no state. Which ones there are and
 /// which one is used: [`Kernel::available`], [`Kernel::chosen`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Kernel(Version);
+
+/// Bytes that were made, and are in the nearest cache, and where they belong.
+#[derive(Debug)]
+pub struct Made<'a> {
+    /// Where they belong.
+    pub to: &'a mut [u8],
+    /// As many bytes.
+    pub bytes: &'a [u8],
+    /// More of the same result follow, so what was streamed may still be on its way.
+    pub more: bool,
+}
 
 impl Kernel {
     /// `dst ^= src`, byte by byte.
@@ -104,47 +118,51 @@ impl Kernel {
     ///
     /// # Panics
     /// If the lengths differ.
-    pub fn copy(self, dst: &mut [u8], src: &[u8], mut look: impl FnMut(&[u8])) {
-        check(dst, src);
-        for at in (0..src.len()).step_by(PIECE) {
-            let range = at..src.len().min(at + PIECE);
-            look(&src[range.clone()]);
-            let more = range.end < src.len();
-            self.stream(dst, src, range, more);
+    pub fn copy(self, dst: &mut [u8], src: &[u8], look: impl FnMut(&[u8])) {
+        self.put(Made { to: dst, bytes: src, more: false }, look);
+    }
+
+    /// As [`Kernel::copy`], of bytes that were made to where they belong.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn put(self, made: Made<'_>, mut look: impl FnMut(&[u8])) {
+        let Made { to, bytes, more } = made;
+        check(to, bytes);
+        for at in (0..bytes.len()).step_by(PIECE) {
+            let range = at..bytes.len().min(at + PIECE);
+            look(&bytes[range.clone()]);
+            let (sources, more) = (&[bytes], more || range.end < bytes.len());
+            let sum = Sum { coefficients: &[1], sources, range, add: false, stream: true, more };
+            self.0.powers(&sum, 0, &mut [&mut *to]);
         }
     }
 
-    /// `dst = src` in `range`, past the caches; `more` of the same follows.
-    fn stream(self, dst: &mut [u8], src: &[u8], range: Range<usize>, more: bool) {
-        let sources = &[src];
-        let sum = Sum { coefficients: &[1], sources, range, add: false, stream: true, more };
-        self.0.powers(&sum, 0, &mut [dst]);
-    }
-
-    /// As [`Kernel::combine`] of one row, piece by piece, each shown to `look` in the nearest
-    /// cache, where it is made, and then written past the caches. A sum that is a mere copy is
-    /// [copied](Kernel::copy).
-    pub(crate) fn combine_shown(
+    /// As [`Kernel::combine`] of one row, piece by piece, each made in the nearest cache and given
+    /// to `put`, which writes it where it belongs. A sum that is a mere copy is not made.
+    pub(crate) fn combine_by_pieces(
         self,
         coefficients: &[u8],
         sources: &[&[u8]],
         out: &mut [u8],
-        look: impl FnMut(&[u8]),
+        put: impl FnMut(Made<'_>),
     ) {
-        self.by_pieces::<PIECE>(coefficients, sources, out, |_, _| (), look);
+        self.by_pieces::<PIECE>(coefficients, sources, out, |_, _| (), put);
     }
 
-    /// The same; before a piece of the row is made `see` is shown the pieces of the sources that it
-    /// is made of, each with the number of its source. Bytes are read from memory once for both.
+    /// The same, written past the caches after it was shown to `look`; before a piece of the row is
+    /// made `see` is shown the pieces of the sources that it is made of, each with the number of
+    /// its source. Bytes are read from memory once for both.
     pub(crate) fn combine_seen(
         self,
         coefficients: &[u8],
         sources: &[&[u8]],
         out: &mut [u8],
         see: impl FnMut(usize, &[u8]),
-        look: impl FnMut(&[u8]),
+        mut look: impl FnMut(&[u8]),
     ) {
-        self.by_pieces::<SEEN>(coefficients, sources, out, see, look);
+        let put = |made: Made<'_>| self.put(made, &mut look);
+        self.by_pieces::<SEEN>(coefficients, sources, out, see, put);
     }
 
     /// Both, by pieces of `N` bytes; a mere copy by those of a copy.
@@ -154,26 +172,28 @@ impl Kernel {
         sources: &[&[u8]],
         out: &mut [u8],
         mut see: impl FnMut(usize, &[u8]),
-        mut look: impl FnMut(&[u8]),
+        mut put: impl FnMut(Made<'_>),
     ) {
-        if let ([1], [source]) = (coefficients, sources) {
-            return self.copy(out, source, |piece| {
-                see(0, piece);
-                look(piece);
-            });
-        }
+        let is_copy = matches!((coefficients, sources), ([1], [_]));
         let mut pieces: Vec<&[u8]> = Vec::with_capacity(sources.len());
         let mut room = [0; N];
-        for at in (0..out.len()).step_by(N) {
-            let range = at..out.len().min(at + N);
-            let (made, more) = (&mut room[..range.len()], range.end < out.len());
+        for at in (0..out.len()).step_by(if is_copy { PIECE } else { N }) {
+            let range = at..out.len().min(at + if is_copy { PIECE } else { N });
             pieces.clear();
             pieces.extend(sources.iter().map(|source| &source[range.clone()]));
             pieces.iter().enumerate().for_each(|(nth, piece)| see(nth, piece));
-            self.run(coefficients, &pieces, &mut [&mut *made], false);
-            look(made);
-            self.stream(&mut out[range], made, 0..made.len(), more);
+            if !is_copy {
+                self.run(coefficients, &pieces, &mut [&mut room[..range.len()]], false);
+            }
+            let bytes = if is_copy { pieces[0] } else { &room[..range.len()] };
+            let more = range.end < out.len();
+            put(Made { to: &mut out[range], bytes, more });
         }
+    }
+
+    /// How checksums are folded with the registers of this kernel, if they can be.
+    pub(crate) fn fold(self) -> Option<Fold> {
+        self.0.fold()
     }
 
     fn run(self, coefficients: &[u8], sources: &[&[u8]], outs: &mut [&mut [u8]], add: bool) {

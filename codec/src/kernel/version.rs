@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::fold::{Block, Streamed};
 use super::naive::Naive;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
@@ -14,6 +15,7 @@ use super::wide::Wide;
 use super::{
     avx2::Avx2,
     avx512::Avx512,
+    clmul::{Clmul256, Clmul512},
     gfni::{Gfni256, Gfni512},
     ssse3::Ssse3,
 };
@@ -65,4 +67,43 @@ versions! {
     #[cfg(target_arch = "x86_64")] Gfni256 = "gfni256", Gfni256::new();
     #[cfg(target_arch = "x86_64")] Avx512 = "avx512", Avx512::new();
     #[cfg(target_arch = "x86_64")] Gfni512 = "gfni512", Gfni512::new();
+}
+
+/// A version of the loop that folds checksums.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fold {
+    #[cfg(target_arch = "x86_64")]
+    Clmul256(Clmul256),
+    #[cfg(target_arch = "x86_64")]
+    Clmul512(Clmul512),
+}
+
+impl Fold {
+    /// Makes `sum` the block that is worth as much as it and `from` after it, and copies them, if
+    /// it is said where, past the caches if that is aligned to 64 bytes.
+    ///
+    /// # Panics
+    /// If there is not room for the copy.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+    pub(crate) fn run(self, sum: &mut Block, from: &[Block], to: Option<Streamed<'_>>) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Fold::Clmul256(fold) => fold.run(sum, from, to),
+            #[cfg(target_arch = "x86_64")]
+            Fold::Clmul512(fold) => fold.run(sum, from, to),
+        }
+    }
+}
+
+impl Version {
+    /// The loop for checksums on the registers of this version, if there is one.
+    pub(super) fn fold(self) -> Option<Fold> {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Version::Avx2(_) | Version::Gfni256(_) => Clmul256::new().map(Fold::Clmul256),
+            #[cfg(target_arch = "x86_64")]
+            Version::Avx512(_) | Version::Gfni512(_) => Clmul512::new().map(Fold::Clmul512),
+            _ => None,
+        }
+    }
 }

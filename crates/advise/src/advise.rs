@@ -7,7 +7,7 @@ use fixedbitset::FixedBitSet as Bits;
 use crate::cycles::Cycles;
 use crate::differ::Differ;
 use crate::fills::fills;
-use crate::ir::{Module, Op, Operand};
+use crate::ir::{Module, Op, Operand, SourceLine};
 use crate::leave::{Leave, leave};
 use crate::library::is_system;
 use crate::liveness::Liveness;
@@ -21,6 +21,7 @@ use crate::report::{Finding, Item, Level, Point, Report, bytes};
 use crate::restarts::{self, elsewhere};
 use crate::routines::{Sync, plain};
 use crate::sizes::{Given, sizes, stranger};
+use crate::stale::{pointers, stale};
 use crate::steps::Steps;
 use crate::uses::Uses;
 
@@ -49,6 +50,8 @@ struct Facts<'m, 'p> {
     before: BTreeMap<Site, Before>,
     kept: BTreeSet<Object>,
     saved: Bits,
+    /// Static pointers to private memory, which are best left out of checkpoints.
+    pointers: Bits,
 }
 
 /// Analyses a program: all of its modules, and what the routines of OpenSHMEM do.
@@ -111,6 +114,7 @@ pub fn study(
         cycles: Cycles::new(&memory, &steps),
         names: Names::new(&memory, sizes(&memory, given)),
         kept: steps.all().flat_map(|(_, step)| step.effect.kept.iter().copied()).collect(),
+        pointers: pointers(&memory, &steps),
         memory: &memory,
         steps: &steps,
         uses,
@@ -155,6 +159,7 @@ impl Facts<'_, '_> {
         rank(&mut report.points);
         self.skipped(&mut report.findings);
         self.elsewhere(&mut report.findings);
+        self.stale(&mut report.findings);
         report.findings.sort();
         report.findings.dedup();
         report.unknown = self.unknown();
@@ -335,6 +340,31 @@ impl Facts<'_, '_> {
         }
     }
 
+    /// Static pointers in which a substitute finds an address of the dead process.
+    fn stale(&self, findings: &mut Vec<Finding>) {
+        for found in stale(self.memory, self.steps, &self.pointers) {
+            let (pointer, target) = (self.names.item(found.pointer), self.names.item(found.target));
+            let read = self.memory.objects.program.inst(found.read).place.clone();
+            let what = match target.storage.as_str() {
+                "local" | "thread-local" => format!("{} `{}`", target.storage, target.name),
+                other => format!("memory of {other} (line {})", target.place.line),
+            };
+            let message = format!(
+                "`{}` points to {what}, and line {} reads it after a restart: a substitute finds \
+                 the address there that the dead process had; keep it in a local variable, or \
+                 leave it out by shmemx_ft_exclude",
+                pointer.name, read.line
+            );
+            findings.push(Finding {
+                level: level_of(&pointer.place),
+                place: pointer.place,
+                rule: "private-pointer",
+                message,
+                related: Some(read),
+            });
+        }
+    }
+
     /// Calls that leave memory out of checkpoints though it is read after this one.
     fn excluded_live(&self, site: Site) -> Vec<Finding> {
         let program = self.memory.objects.program;
@@ -348,7 +378,8 @@ impl Facts<'_, '_> {
             for object in
                 args.first().map(|of| self.memory.points(at.function, of)).unwrap_or_default()
             {
-                if !self.live[&site].contains(object) || !self.saved.contains(object) {
+                let read = self.live[&site].contains(object) && self.saved.contains(object);
+                if !read || self.pointers.contains(object) {
                     continue;
                 }
                 let next =
@@ -386,12 +417,8 @@ impl Facts<'_, '_> {
             checkpoint.line,
             used.unwrap_or_default()
         );
-        // The allocators of a C++ library are shared by all that use them.
-        let level = match item.place.file.starts_with("/usr/") {
-            true => Level::Note,
-            false => Level::Warning,
-        };
-        Finding { place: item.place, level, rule: "private-state", message, related: next }
+        let (level, rule) = (level_of(&item.place), "private-state");
+        Finding { place: item.place, level, rule, message, related: next }
     }
 
     /// Functions without code that are in no table.
@@ -404,6 +431,12 @@ impl Facts<'_, '_> {
         let names = names.filter(|name| !is_system(name)).map(str::to_owned);
         names.collect::<BTreeSet<_>>().into_iter().collect()
     }
+}
+
+/// The allocators of a C++ library are shared by all that use them, so what is told of them is no
+/// more than a note.
+fn level_of(place: &SourceLine) -> Level {
+    if place.file.starts_with("/usr/") { Level::Note } else { Level::Warning }
 }
 
 fn finding(point: &Point, level: Level, rule: &'static str, message: String) -> Finding {

@@ -23,6 +23,8 @@ pub struct Held<'m, 'p> {
     own: Bits,
     /// By function: where its values may point that outlive a call.
     values: Vec<BTreeSet<Object>>,
+    /// Functions that unknown code may call.
+    outside: Vec<usize>,
 }
 
 impl<'m, 'p> Held<'m, 'p> {
@@ -36,7 +38,8 @@ impl<'m, 'p> Held<'m, 'p> {
         kept.iter().for_each(|kept| own.difference_with(kept));
         let functions = 0..steps.blocks.len();
         let values = functions.map(|function| values(memory, steps, function)).collect();
-        Self { memory, steps, own, values }
+        let outside = memory.flow.called_from_outside(&memory.objects);
+        Self { memory, steps, own, values, outside }
     }
 
     /// Takes what cannot be come to out of what is live at a call in `function`.
@@ -62,8 +65,7 @@ impl<'m, 'p> Held<'m, 'p> {
     fn active(&self, function: usize) -> Vec<usize> {
         let mut leads = self.steps.leading(&|step| step.effect.callees.contains(&function));
         leads[function] = true;
-        let outside = self.memory.flow.called_from_outside(&self.memory.objects);
-        let any = outside.iter().any(|at| leads[*at]);
+        let any = self.outside.iter().any(|at| leads[*at]);
         (0..leads.len()).filter(|at| any || leads[*at]).collect()
     }
 }

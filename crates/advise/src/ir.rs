@@ -65,6 +65,8 @@ pub enum Op {
         value: Operand,
         /// Where.
         to: Operand,
+        /// It is a pointer by its type.
+        pointer: bool,
         /// Bytes, where known.
         bytes: Option<u64>,
         /// Others may see or do it: never optimised.

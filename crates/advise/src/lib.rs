@@ -19,11 +19,13 @@
 //! fills     loops that overwrite an object whole
 //! held      which private allocations a program can still come to
 //! liveness  which objects may still be read, and where
+//! forward   what may hold before each step, over the whole program
 //! reach     which allocations there may be, and which contexts are not quiet
 //! control   which blocks a branch decides about
 //! differ    which values differ from PE to PE, and which calls some PEs may not come to
 //! ways      the ways of control between checkpoints, call by call
 //! restarts  where a program goes on after a restart, and whether it may
+//! stale     static pointers that come back with an address of a dead process
 //! uses      which line reads an object next
 //! report    what is told of a program
 //! sizes     bytes of allocations that follow from values of variables, for people
@@ -46,6 +48,7 @@ mod control;
 mod cycles;
 mod differ;
 mod fills;
+mod forward;
 mod gather;
 mod held;
 pub mod html;
@@ -67,6 +70,7 @@ mod restarts;
 pub mod routines;
 mod shape;
 pub mod sizes;
+mod stale;
 mod steps;
 pub mod text;
 mod uses;

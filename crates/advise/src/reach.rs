@@ -1,8 +1,5 @@
-//! What may have happened before each instruction: forwards over the whole program.
-//!
-//! Which allocations were made and not freed, and which contexts have transfers that no quiet has
-//! completed. A function is entered with what held at any call of it, and every call of it leads
-//! on with what may hold where it returns; so the answer is too wide, never too narrow.
+//! What may have happened before each call that synchronises: which allocations were made and not
+//! freed, and which contexts have transfers that no quiet has completed.
 //!
 //! Left out: which of several instances of an allocation is meant.
 
@@ -10,13 +7,14 @@ use std::collections::BTreeMap;
 
 use fixedbitset::FixedBitSet as Bits;
 
+use crate::forward::{Transfer, walk};
 use crate::ir::{Inst, Op, Operand};
 use crate::memory::Memory;
 use crate::objects::{Beyond, ObjectKind};
 use crate::points::{OUTSIDE, Object};
 use crate::program::Site;
 use crate::routines::{Sync, plain};
-use crate::steps::Steps;
+use crate::steps::{Step, Steps};
 
 /// A context as the program names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,109 +44,33 @@ pub struct Before {
 /// `OUTSIDE` for unknown ones, then one bit for the default context.
 struct Reach<'m, 'p> {
     memory: &'m Memory<'p>,
-    steps: &'m Steps,
     objects: usize,
-    entries: Vec<Bits>,
-    exits: Vec<Bits>,
-    /// What may begin to hold in each function, and those that it calls.
-    gains: Vec<Bits>,
+    found: BTreeMap<Site, Before>,
 }
 
 /// What may hold before each call that synchronises.
 #[must_use]
 pub fn before(memory: &Memory<'_>, steps: &Steps) -> BTreeMap<Site, Before> {
     let objects = memory.objects.all.len();
-    let none = vec![Bits::with_capacity(3 * objects + 1); steps.blocks.len()];
-    let (entries, exits, gains) = (none.clone(), none.clone(), none);
-    let mut reach = Reach { memory, steps, objects, entries, exits, gains };
-    reach.find_gains();
-    let mut found = BTreeMap::new();
-    while reach.round(&mut found) {}
-    found
+    let mut reach = Reach { memory, objects, found: BTreeMap::new() };
+    walk(memory, steps, 3 * objects + 1, &mut reach);
+    reach.found
+}
+
+impl Transfer for Reach<'_, '_> {
+    fn gain(&self, site: Site, _: &Step, state: &mut Bits) {
+        self.change(site, Sync::None, state);
+    }
+
+    fn pass(&mut self, site: Site, step: &Step, state: &mut Bits) {
+        if step.sync != Sync::None {
+            self.found.insert(site, self.show(state));
+        }
+        self.change(site, step.sync, state);
+    }
 }
 
 impl Reach<'_, '_> {
-    fn find_gains(&mut self) {
-        for group in &self.steps.groups {
-            let mut all = Bits::with_capacity(3 * self.objects + 1);
-            for function in group {
-                for (block, own) in self.steps.blocks[*function].iter().enumerate() {
-                    for step in own {
-                        let site = Site { function: *function, block, index: step.index };
-                        self.transfer(site, Sync::None, &mut all);
-                        for callee in &step.effect.callees {
-                            all.union_with(&self.gains[*callee]);
-                        }
-                    }
-                }
-            }
-            group.iter().for_each(|function| self.gains[*function] = all.clone());
-        }
-    }
-
-    /// What may hold after calls: what held before or began there, and holds where they return.
-    fn after(&self, callees: &[usize], state: &Bits) -> Bits {
-        let (mut held, mut exits) = (state.clone(), Bits::with_capacity(state.len()));
-        for callee in callees {
-            held.union_with(&self.gains[*callee]);
-            exits.union_with(&self.exits[*callee]);
-        }
-        held.intersect_with(&exits);
-        held
-    }
-
-    /// One pass over all functions; true if something was new.
-    fn round(&mut self, found: &mut BTreeMap<Site, Before>) -> bool {
-        let mut grown = false;
-        for function in self.steps.groups.iter().rev().flatten().copied().collect::<Vec<_>>() {
-            grown |= self.function(function, found);
-        }
-        grown
-    }
-
-    fn function(&mut self, function: usize, found: &mut BTreeMap<Site, Before>) -> bool {
-        let blocks = &self.memory.objects.program.functions[function].blocks;
-        let mut begins = vec![Bits::with_capacity(3 * self.objects + 1); blocks.len()];
-        let Some(first) = begins.first_mut() else {
-            return false;
-        };
-        first.union_with(&self.entries[function]);
-        let (mut waiting, mut seen, mut grown) = (vec![0], vec![false; blocks.len()], false);
-        while let Some(block) = waiting.pop() {
-            seen[block] = true;
-            let mut state = begins[block].clone();
-            for step in &self.steps.blocks[function][block] {
-                let site = Site { function, block, index: step.index };
-                if step.sync != Sync::None {
-                    found.insert(site, self.show(&state));
-                }
-                self.transfer(site, step.sync, &mut state);
-                for callee in &step.effect.callees {
-                    grown |= !state.is_subset(&self.entries[*callee]);
-                    self.entries[*callee].union_with(&state);
-                }
-                if !step.effect.callees.is_empty() {
-                    let mut after = self.after(&step.effect.callees, &state);
-                    if step.effect.unknown {
-                        after.union_with(&state);
-                    }
-                    state = after;
-                }
-            }
-            if matches!(blocks[block].insts.last().map(|inst| &inst.op), Some(Op::Return(_))) {
-                grown |= !state.is_subset(&self.exits[function]);
-                self.exits[function].union_with(&state);
-            }
-            for to in &blocks[block].successors {
-                if !seen[*to] || !state.is_subset(&begins[*to]) {
-                    begins[*to].union_with(&state);
-                    waiting.push(*to);
-                }
-            }
-        }
-        grown
-    }
-
     fn show(&self, state: &Bits) -> Before {
         let part = |from: usize| {
             let mut bits = Bits::with_capacity(self.objects);
@@ -172,7 +94,7 @@ impl Reach<'_, '_> {
             }
     }
 
-    fn transfer(&self, site: Site, sync: Sync, state: &mut Bits) {
+    fn change(&self, site: Site, sync: Sync, state: &mut Bits) {
         if let Some(object) = self.memory.objects.allocated(site) {
             state.insert(object);
             state.insert(self.objects + object);

@@ -34,6 +34,7 @@ pub const RULES: &[(&str, &str)] = &[
     ("excluded-live", "Memory that is left out of checkpoints is read after a restart."),
     ("skipped-checkpoint", "Some PEs may not come to a checkpoint that is for all."),
     ("restart-elsewhere", "A restart does not come to where the program went on before."),
+    ("private-pointer", "Checkpoints hold a pointer to memory that a substitute has elsewhere."),
     ("not-quiet", "A context may have transfers under way at a safe point."),
     ("not-safe", "A call synchronises, but is no safe point."),
 ];

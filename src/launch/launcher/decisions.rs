@@ -8,7 +8,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use raidshmem_core::detector::{DetectorAction, MachineTime, Observation};
+use raidshmem_core::detector::{DetectorAction, MachineTime, News, Observation};
 use raidshmem_core::message::{Beat, Down, Party};
 use raidshmem_core::signals;
 use raidshmem_sys::socket::ChannelError;
@@ -71,11 +71,6 @@ impl Launcher {
         for decision in decisions {
             match decision {
                 DetectorAction::Beat { node, beat } => self.answer(node, beat, way),
-                DetectorAction::Ask { .. }
-                | DetectorAction::Watch { .. }
-                | DetectorAction::Adopt { .. }
-                | DetectorAction::Release { .. }
-                | DetectorAction::Parent { .. } => self.order(decision),
                 DetectorAction::AsymmetricLink { node, by, witness } => {
                     self.telling.news(&format!(
                         "{} is not heard by node {by}, but by node {witness} and here: the network \
@@ -95,32 +90,26 @@ impl Launcher {
                     self.say_why(node, silent, witness);
                     self.node_gone(node, silent.is_none());
                 }
+                order => {
+                    order.news().into_iter().for_each(|(node, news)| self.order(node, news));
+                }
             }
         }
     }
 
-    /// Tells a node whom to hear, and for whom.
-    fn order(&mut self, decision: DetectorAction) {
+    /// Tells node `to` whom to hear, and for whom, with the addresses.
+    fn order(&mut self, to: u32, news: News) {
         let at = |node: u32| self.detection.at(node);
-        let order = match decision {
-            DetectorAction::Ask { witness, node } => {
-                Some((witness, Down::Ask { node, at: at(node).map(|(_, at)| at) }))
-            }
-            DetectorAction::Watch { node, successor } => {
-                Some((node, Down::Watch { successor: successor.and_then(at) }))
-            }
-            DetectorAction::Adopt { parent, node, term } => {
-                at(node).map(|(node, at)| (parent, Down::Adopt { node, at, term }))
-            }
-            DetectorAction::Release { parent, node, term } => {
-                Some((parent, Down::Release { node, term }))
-            }
-            DetectorAction::Parent { node, parent } => {
-                Some((node, Down::Parent { parent: parent.and_then(at) }))
-            }
-            _ => None,
+        let order = match news {
+            News::Ask { node } => Some(Down::Ask { node, at: at(node).map(|(_, at)| at) }),
+            News::Watch { successor } => Some(Down::Watch { successor: successor.and_then(at) }),
+            News::Adopt { node, term } => at(node).map(|(node, at)| Down::Adopt { node, at, term }),
+            News::Release { node, term } => Some(Down::Release { node, term }),
+            News::Parent { parent: Party::Node(node) } => Some(Down::Parent { parent: at(node) }),
+            News::Parent { parent: Party::Launcher } => Some(Down::Parent { parent: None }),
+            News::Beat { .. } => None, // answered by the way that it came
         };
-        order.iter().for_each(|(node, order)| self.send(*node, order, &[]));
+        order.iter().for_each(|order| self.send(to, order, &[]));
     }
 
     fn say_why(&mut self, node: u32, silent: Option<MachineTime>, witness: Option<u32>) {

@@ -80,10 +80,12 @@ pub fn instruction<'a>(
             Op::Load { from, bytes: shape.map(|shape| shape.0), volatile }
         }
         "store" => {
-            let bytes = shapes.stored(after_words(rest, &["atomic", "volatile"]));
+            let stored = after_words(rest, &["atomic", "volatile"]);
+            let bytes = shapes.stored(stored);
+            let pointer = stored.first() == Some(&Token::Word("ptr"));
             let volatile = has(rest, "atomic") || has(rest, "volatile");
             let (value, to) = (locals.operand(first), locals.pointer(arguments.get(1)?));
-            Op::Store { value, to, bytes, volatile }
+            Op::Store { value, to, pointer, bytes, volatile }
         }
         "getelementptr" => match arguments.get(1)? {
             vector @ [Token::Mark(_), ..] => Op::Copy(locals.all(vector)),

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::lease_tree::LeaseTree;
+use super::monitor::News;
 use super::timing::{MachineTime, Timing};
-use crate::message::Beat;
+use crate::message::{Beat, Party};
 
 /// What the launcher hears of a node.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +49,30 @@ pub enum DetectorAction {
     Release { parent: u32, node: u32, term: u64 },
     /// Tell `node` who renews its lease; the launcher if there is no parent.
     Parent { node: u32, parent: Option<u32> },
+}
+
+impl DetectorAction {
+    /// The node that is told something by it, and what; None if it is told to end, or if all of
+    /// it is done by the launcher.
+    pub fn news(&self) -> Option<(u32, News)> {
+        Some(match *self {
+            DetectorAction::Beat { node, beat } => {
+                (node, News::Beat { from: Party::Launcher, beat })
+            }
+            DetectorAction::Ask { witness, node } => (witness, News::Ask { node }),
+            DetectorAction::Watch { node, successor } => (node, News::Watch { successor }),
+            DetectorAction::Adopt { parent, node, term } => (parent, News::Adopt { node, term }),
+            DetectorAction::Release { parent, node, term } => {
+                (parent, News::Release { node, term })
+            }
+            DetectorAction::Parent { node, parent } => {
+                (node, News::Parent { parent: parent.map_or(Party::Launcher, Party::Node) })
+            }
+            DetectorAction::CutOff { .. }
+            | DetectorAction::AsymmetricLink { .. }
+            | DetectorAction::Declare { .. } => return None,
+        })
+    }
 }
 
 /// A node that may renew the lease of another; a term is one time that it was told so.

@@ -9,6 +9,9 @@
 //! last, into the place of the lost one, so only the last and the children there get another
 //! parent.
 //!
+//! A node that does not hear its parent stays where it is: the launcher renews its lease until the
+//! link is mended, for one heartbeat and one answer in a period, as much as for a child.
+//!
 //! Left out: who renews whose lease at the moment, which follows later (`failure_detector.rs`).
 
 use std::collections::BTreeMap;

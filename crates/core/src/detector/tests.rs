@@ -176,16 +176,12 @@ impl World {
 
     fn judge(&mut self, decisions: Vec<DetectorAction>) {
         for decision in decisions {
-            match decision.clone() {
-                DetectorAction::Beat { node, beat } => {
-                    let news = News::Beat { from: Party::Launcher, beat };
-                    self.send(Party::Launcher, Party::Node(node), Message::Down(news), false);
-                }
-                DetectorAction::Ask { witness, node } => {
-                    self.order(witness, News::Ask { node });
-                }
+            if let Some((node, news)) = decision.news() {
+                let by_stream = !matches!(news, News::Beat { .. });
+                self.send(Party::Launcher, Party::Node(node), Message::Down(news), by_stream);
+            }
+            match decision {
                 DetectorAction::CutOff { node, .. } => self.end(node), // told to end, and it does
-                DetectorAction::AsymmetricLink { .. } => {}
                 DetectorAction::Declare { node, .. } => {
                     let agent = &self.agents[&node];
                     // The supervisor of a stopped agent has the same lease.
@@ -193,26 +189,10 @@ impl World {
                     assert!(over, "node {node} was declared lost while it might act");
                     self.declared.insert(node, self.now);
                 }
-                DetectorAction::Watch { node, successor } => {
-                    self.order(node, News::Watch { successor });
-                }
-                DetectorAction::Adopt { parent, node, term } => {
-                    self.order(parent, News::Adopt { node, term });
-                }
-                DetectorAction::Release { parent, node, term } => {
-                    self.order(parent, News::Release { node, term });
-                }
-                DetectorAction::Parent { node, parent } => {
-                    let parent = parent.map_or(Party::Launcher, Party::Node);
-                    self.order(node, News::Parent { parent });
-                }
+                _ => {}
             }
             self.decisions.push(decision);
         }
-    }
-
-    fn order(&mut self, node: u32, news: News) {
-        self.send(Party::Launcher, Party::Node(node), Message::Down(news), true);
     }
 
     fn fault(&mut self, fault: Fault) {

@@ -11,6 +11,7 @@
 //! Left out: protection against somebody who computes matching checksums on purpose.
 
 use raidshmem_codec::crc::{Hasher, XorChecksum};
+use raidshmem_codec::kernel::{Kernel, Made};
 
 use crate::layout::STAMP;
 use crate::mutant::{Mutant, breaks};
@@ -128,6 +129,18 @@ impl Seal {
         self.len += bytes.len();
         if self.stamp.whole {
             self.hasher.update(bytes);
+        }
+    }
+
+    /// Writes the tile's next bytes where they belong, past the caches.
+    ///
+    /// # Panics
+    /// If the lengths differ, or if the kernel that was asked for is not to be had.
+    pub fn put(&mut self, made: Made<'_>) {
+        self.len += made.bytes.len();
+        match self.stamp.whole {
+            true => self.hasher.put(made),
+            false => Kernel::chosen().expect("codes were made with it").put(made, |_| ()),
         }
     }
 
@@ -273,6 +286,22 @@ mod tests {
             seal.update(&tile[..cut]);
             seal.update(&tile[cut..]);
             assert_eq!(seal.finish(), stamp().seal(&tile));
+        }
+    }
+
+    #[test]
+    fn what_is_put_is_sealed() {
+        let tile: Vec<u8> = (0..5000).map(|at| (at * 7 + at / 256) as u8).collect();
+        for whole in [true, false] {
+            let stamp = Stamp { whole, ..stamp() };
+            for cut in [0, 1, 63, 64, 1024, 2500, 5000] {
+                let (mut copy, mut seal) = (vec![0; 5000], stamp.begin());
+                let ((first, second), (begin, end)) = (copy.split_at_mut(cut), tile.split_at(cut));
+                seal.put(Made { to: first, bytes: begin, more: true });
+                seal.put(Made { to: second, bytes: end, more: false });
+                assert_eq!(seal.finish(), stamp.seal(&tile), "{whole}, cut at {cut}");
+                assert_eq!(copy, tile, "{whole}, cut at {cut}");
+            }
         }
     }
 

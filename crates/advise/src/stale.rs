@@ -1,0 +1,189 @@
+//! Static pointers that come back with an address of the process that died.
+//!
+//! Checkpoints hold static variables, and no private memory. A substitute allocates its own, which
+//! may lie elsewhere; then the restart overwrites its pointer with that of the dead process:
+//!
+//! ```text
+//! p = malloc(..)   checkpoint   restart   *p          told
+//! p = malloc(..)   checkpoint   restart   p = .., *p  not told: it is set anew
+//! ```
+//!
+//! Invariant: in doubt nothing is told. A pointer is told of only if nothing but whole stores
+//! writes it, if it may come to a checkpoint with an address that is one of private memory for
+//! certain, and if it may be read after a restart, but is on no way written before that.
+//!
+//! Left out: pointers in arrays, in structures and on the symmetric heap, pointers that a library
+//! gave, and programs with `setjmp`.
+
+use std::collections::BTreeSet;
+
+use fixedbitset::FixedBitSet as Bits;
+
+use crate::forward::{Transfer, walk};
+use crate::ir::Op;
+use crate::memory::Memory;
+use crate::objects::ObjectKind;
+use crate::points::Object;
+use crate::program::Site;
+use crate::routines::{Sync, plain};
+use crate::steps::{Step, Steps};
+
+/// Bytes of a pointer.
+const POINTER: u64 = 8;
+
+/// A pointer that comes back wrong.
+pub struct Stale {
+    /// The variable.
+    pub pointer: Object,
+    /// Private memory that it may point to.
+    pub target: Object,
+    /// What reads it after a restart.
+    pub read: Site,
+}
+
+/// The bits: pointers that hold the address of private memory, then those that are as a restart
+/// has left them.
+struct Search<'m, 'p> {
+    memory: &'m Memory<'p>,
+    objects: usize,
+    pointers: Bits,
+    /// Those that come to a checkpoint with such an address.
+    held: Bits,
+    read: BTreeSet<(Object, Site)>,
+    /// Those that may be written after a restart before they are read.
+    renewed: Bits,
+}
+
+/// Static pointers that may get the address of private memory, if nothing but whole stores writes
+/// them.
+#[must_use]
+pub fn pointers(memory: &Memory<'_>, steps: &Steps) -> Bits {
+    let mut found = Bits::with_capacity(memory.objects.all.len());
+    let mut others = steps.escaped.clone();
+    let strangers = strangers(memory, steps);
+    for (site, step) in steps.all() {
+        let effect = &step.effect;
+        let whole = |at: &&Object| !strangers.contains(&site.function) && effect.kill.contains(at);
+        if step.sync != Sync::Restart {
+            others.extend(effect.writes.iter().filter(|at| !whole(at)).copied());
+        }
+        if stores_private(memory, site) {
+            found.extend(effect.kill.iter().copied());
+        }
+    }
+    found.difference_with(&others);
+    let mut held = Bits::with_capacity(found.len());
+    let all = memory.saved().filter(|at| memory.objects.all[*at].bytes == Some(POINTER));
+    held.extend(all);
+    found.intersect_with(&held);
+    found
+}
+
+/// Those of the `pointers` that are, by their number.
+#[must_use]
+pub fn stale(memory: &Memory<'_>, steps: &Steps, pointers: &Bits) -> Vec<Stale> {
+    let objects = memory.objects.all.len();
+    let mut pointers = pointers.clone();
+    for (site, _) in steps.all() {
+        left_out(memory, site).into_iter().for_each(|object| pointers.set(object, false));
+    }
+    if pointers.is_clear() || steps.all().any(|(_, step)| step.twice) {
+        return Vec::new();
+    }
+    let none = Bits::with_capacity(objects);
+    let (held, read, renewed) = (none.clone(), BTreeSet::new(), none);
+    let mut search = Search { memory, objects, pointers, held, read, renewed };
+    walk(memory, steps, 2 * objects, &mut search);
+    search.held.difference_with(&search.renewed);
+    let told = |pointer: Object| {
+        let mut targets = memory.flow.solution.contents(pointer).iter().copied();
+        let target = targets.find(|at| is_private(memory, *at))?;
+        let read = search.read.iter().find(|read| read.0 == pointer)?.1;
+        Some(Stale { pointer, target, read })
+    };
+    search.held.ones().filter_map(told).collect()
+}
+
+fn is_private(memory: &Memory<'_>, object: Object) -> bool {
+    let kind = memory.objects.all[object].kind;
+    matches!(kind, ObjectKind::Frame(_) | ObjectKind::Thread(_) | ObjectKind::Heap)
+}
+
+/// A store of a pointer to private memory, and to none else.
+fn stores_private(memory: &Memory<'_>, site: Site) -> bool {
+    let Op::Store { value, pointer: true, .. } = &memory.objects.program.inst(site).op else {
+        return false;
+    };
+    let points = memory.points(site.function, value);
+    !points.is_empty() && points.iter().all(|at| is_private(memory, *at))
+}
+
+/// What a call leaves out of checkpoints.
+fn left_out(memory: &Memory<'_>, site: Site) -> BTreeSet<Object> {
+    let name = memory.objects.program.called(site).map(plain);
+    match &memory.objects.program.inst(site).op {
+        Op::Call { args, .. } if name == Some("shmemx_ft_exclude") => {
+            args.first().map(|of| memory.points(site.function, of)).unwrap_or_default()
+        }
+        _ => BTreeSet::new(),
+    }
+}
+
+/// Functions that may run at any time: those that unknown code may call, and what they call.
+fn strangers(memory: &Memory<'_>, steps: &Steps) -> BTreeSet<usize> {
+    let mut found = BTreeSet::new();
+    let mut waiting = memory.flow.called_from_outside(&memory.objects);
+    while let Some(function) = waiting.pop() {
+        if found.insert(function) {
+            waiting.extend(steps.of(function).flat_map(|step| &step.effect.callees));
+        }
+    }
+    found
+}
+
+impl Search<'_, '_> {
+    /// The pointer that an instruction reads by its name.
+    fn reads(&self, site: Site) -> Option<Object> {
+        let Op::Load { from, .. } = &self.memory.objects.program.inst(site).op else {
+            return None;
+        };
+        let direct = self.memory.objects.direct(site.function, from);
+        direct.filter(|at| self.pointers.contains(*at))
+    }
+
+    fn is_as_restored(&self, pointer: Object, bits: &Bits) -> bool {
+        bits.contains(self.objects + pointer)
+    }
+}
+
+impl Transfer for Search<'_, '_> {
+    fn gain(&self, site: Site, step: &Step, bits: &mut Bits) {
+        if stores_private(self.memory, site) {
+            let own = step.effect.kill.iter().copied();
+            bits.extend(own.filter(|at| self.pointers.contains(*at)));
+        }
+        if step.sync == Sync::Restart {
+            bits.extend(self.pointers.ones().map(|at| self.objects + at));
+        }
+    }
+
+    fn pass(&mut self, site: Site, step: &Step, bits: &mut Bits) {
+        if step.sync == Sync::Checkpoint {
+            self.held.extend(self.pointers.ones().filter(|at| bits.contains(*at)));
+        }
+        if let Some(pointer) = self.reads(site)
+            && self.is_as_restored(pointer, bits)
+        {
+            self.read.insert((pointer, site));
+            bits.set(self.objects + pointer, false);
+        }
+        for pointer in step.effect.kill.iter().copied() {
+            if self.is_as_restored(pointer, bits) {
+                self.renewed.insert(pointer);
+            }
+            bits.set(pointer, false);
+            bits.set(self.objects + pointer, false);
+        }
+        self.gain(site, step, bits);
+    }
+}
