@@ -49,7 +49,7 @@ impl World {
 
     /// An answer that was given last is counted there.
     fn note_answer(&self, call: &Call, place: Remote, bytes: &[u8]) {
-        let record = World::record_found(Kind::Answer, call, place, bytes.len());
+        let record = World::record(Kind::Answer, call, place, bytes.len());
         let (log, last) = (self.own_log(), self.local.pen.answer.get());
         let last = last.checked_sub(1).and_then(|from| log.read(from as usize));
         let is_same = |last: &Located| {
@@ -57,7 +57,7 @@ impl World {
         };
         match last.filter(is_same) {
             Some(last) => log.repeat(last.from),
-            None => _ = self.append(record, bytes),
+            None => _ = self.append_to(&log, record, bytes),
         }
     }
 
@@ -81,7 +81,7 @@ impl World {
         match self.local.way() {
             CallWay::Plain => {}
             CallWay::Logged => {
-                self.append(World::record_found(Kind::Event, &call, place, bytes.len()), bytes);
+                self.append(World::record(Kind::Event, &call, place, bytes.len()), bytes);
             }
             CallWay::Replayed => {
                 if let Some(given) = self.next_of(Kind::Event, &call, place) {

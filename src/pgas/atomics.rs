@@ -21,13 +21,17 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::replay::edges::Edge;
 use raidshmem_core::view::State as Life;
-use raidshmem_segment::log::{AtomicOutcome, Carried, Kind, Located, Record, Word};
+use raidshmem_segment::log::{AtomicOutcome, Carried, Kind, Located, Log, Record, Word};
 use raidshmem_segment::update::{Change, Update, WordAt};
 use raidshmem_sys::lock;
 
 use super::World;
 use super::local::{Call, Delivery, Remote};
+use super::replay::LoggedCall;
 use super::world::local::CallWay;
+
+/// Bytes of the payload of a record: what the operation brings, and room for what it finds.
+const PAYLOAD: usize = 32;
 
 /// An atomic operation as a call says it.
 #[derive(Debug, Clone, Copy)]
@@ -41,18 +45,18 @@ pub struct AtomicCall {
 }
 
 impl AtomicCall {
-    /// Its record on a word of a PE, and the payload of that: what it brings, and room for what it
-    /// finds. A replay compares what it brings with the routine.
-    fn record(&self, pe: Pe, word: WordAt) -> (Record, [u8; 32]) {
-        let Change { how, operand } = self.change;
-        let (code, compared) = how.code();
-        let with = operand.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ compared;
-        let call = Call { name: self.name, with };
+    /// Its record on a word of a PE.
+    #[inline]
+    fn record(&self, pe: Pe, word: WordAt) -> Record {
+        let (code, _) = self.change.how.code();
         let place = Remote { pe, at: word.offset, block: (word.bytes, code as usize) };
-        let mut payload = [0; 32];
-        payload[..8].copy_from_slice(&operand.to_ne_bytes());
-        payload[8..16].copy_from_slice(&compared.to_ne_bytes());
-        (World::record_found(Kind::Atomic, &call, place, payload.len()), payload)
+        World::record(Kind::Atomic, &Call { name: self.name, with: 0 }, place, PAYLOAD)
+    }
+
+    /// What it brings, which a replay compares too.
+    #[inline]
+    fn brings(&self) -> [u64; 2] {
+        [self.change.operand, self.change.how.code().1]
     }
 }
 
@@ -64,31 +68,37 @@ impl World {
         (pe, word): (Pe, WordAt),
         carry_out: impl Fn() -> u64,
     ) -> u64 {
-        let (record, payload) = call.record(pe, word);
+        let record = call.record(pe, word);
         if self.local.way() == CallWay::Replayed {
             return self.atomic_replayed(call, &record, carry_out);
         }
-        let from = self.append(record, &payload);
-        self.change_once(call, pe, from, carry_out)
+        let ([operand, compared], mut payload) = (call.brings(), [0; PAYLOAD]);
+        payload[..8].copy_from_slice(&operand.to_ne_bytes());
+        payload[8..16].copy_from_slice(&compared.to_ne_bytes());
+        let log = self.own_log();
+        let from = self.append_to(&log, record, &payload);
+        self.change_once(&log, call, (pe, from), carry_out)
     }
 
     /// Carries out the operation whose record begins at `from`, or leaves it to its target.
     fn change_once(
         &self,
+        log: &Log,
         call: AtomicCall,
-        pe: Pe,
-        from: Option<usize>,
+        (pe, from): (Pe, Option<usize>),
         carry_out: impl Fn() -> u64,
     ) -> u64 {
-        let log = self.own_log();
+        let note = |old: u64| {
+            from.into_iter().for_each(|from| self.note_found(log, from, old, call.fetches));
+        };
         loop {
-            match self.way_to(call.name, pe, from) {
+            match self.way_to(log, call.name, pe, from) {
                 Delivery::CarryOut => {
                     from.into_iter().for_each(|from| log.set_state(from, Carried::Underway));
                     let old = carry_out();
                     fence(Ordering::Acquire); // found before the second look
                     if !self.is_wiped(pe) {
-                        from.into_iter().for_each(|from| self.note_found(from, old, call.fetches));
+                        note(old);
                         self.segments.ring(pe);
                         log.word(Word::Flight).store(0, Ordering::Release);
                         return old;
@@ -99,8 +109,11 @@ impl World {
                 Delivery::Leave if call.fetches && self.await_reached(call.name, pe) => {}
                 Delivery::TakenOver => {
                     let old = from.and_then(|from| self.taken_by(pe, from)).unwrap_or_default();
-                    from.into_iter().for_each(|from| self.note_found(from, old, call.fetches));
-                    return old;
+                    fence(Ordering::Acquire); // read before the second look
+                    if !self.is_wiped(pe) {
+                        note(old);
+                        return old;
+                    }
                 }
                 Delivery::Leave | Delivery::Cut => return 0,
             }
@@ -114,9 +127,10 @@ impl World {
         pe != self.me() && (member.state == Life::NodeDead || is_elsewhere)
     }
 
-    fn note_found(&self, from: usize, old: u64, fetches: bool) {
+    #[inline]
+    fn note_found(&self, log: &Log, from: usize, old: u64, fetches: bool) {
         let seen = if fetches { self.tick() } else { 0 };
-        self.own_log().set_found(from, AtomicOutcome { old, seen });
+        log.set_found(from, AtomicOutcome { old, seen });
     }
 
     /// What PE `pe` found when it took over the own operation whose record begins at `from`.
@@ -139,8 +153,11 @@ impl World {
         record: &Record,
         carry_out: impl Fn() -> u64,
     ) -> u64 {
-        let Some(found) = self.next(record) else { return 0 };
         let (log, pe) = (self.own_log(), Pe(record.target));
+        let is_it = |found: &Located| {
+            found.record.is_of_one_call(record) && log.brought(found.from) == call.brings()
+        };
+        let Some(LoggedCall { found, .. }) = self.next_that(is_it) else { return 0 };
         if log.state(found.from) != Carried::Done {
             // It is the last record. One on the own memory finds all that others did; one that
             // waits for a PE may be what that PE waits for.
@@ -150,7 +167,7 @@ impl World {
             if self.local.way() == CallWay::Plain {
                 return 0; // all go back
             }
-            let old = self.change_once(call, pe, Some(found.from), carry_out);
+            let old = self.change_once(&log, call, (pe, Some(found.from)), carry_out);
             self.catch_up();
             return old;
         }
@@ -209,7 +226,7 @@ impl World {
         let old = own.update(word, Change { how: Update::Load, operand: 0 }).unwrap_or_default();
         let place = Remote { pe, at: found.from, block: (0, old as usize) };
         let call = Call { name: "", with: 0 };
-        let record = World::record(Kind::Taken, &call, place, &[]);
+        let record = World::record(Kind::Taken, &call, place, 0);
         self.append(record, &[]);
         lock(&self.local.book).replay.taken.insert((pe, found.from), old);
         self.change_here(pe, found, old);

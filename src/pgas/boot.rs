@@ -261,6 +261,7 @@ fn build(
     let local = Logging::new(keeps_logs, n_pes);
     if keeps_logs {
         take_over_log(own, (job.id, Pe::of(me), n_pes), welcome.incarnation);
+        own.log(n_pes).set(Word::Light, u64::from(local.is_light()));
     }
     far.iter().filter(|_| fewer.goes_on()).for_each(|far| far.engine.outlive_peers());
     // It lives as long as the process, like the segments.

@@ -52,10 +52,10 @@ impl World {
         fence(Ordering::SeqCst); // what this PE did is done before it comes
         let number = lock(&self.local.book).met + 1;
         let place = Remote { pe: self.me(), at: number as usize, block: (0, 0) };
-        let record = World::record(Kind::Meeting, &call, place, what);
+        let record = World::record(Kind::Meeting, &call, place, what.len());
         if self.local.way() != CallWay::Replayed {
             self.come_to(number, record, what);
-        } else if self.meeting_replayed(&record) {
+        } else if self.meeting_replayed(&record, what) {
             self.catch_up(); // at the end of the log others may need this PE before they come
         } else {
             return Met::Cut;

@@ -14,7 +14,6 @@ use raidshmem_core::store::inherited::{Rescue, is_borne_out, rescue, without_liv
 use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::stamp::Stamp;
-use raidshmem_core::view::{State, View};
 use raidshmem_segment::Segment;
 use raidshmem_segment::header::RegionRecord;
 use raidshmem_segment::log::Word;
@@ -37,18 +36,14 @@ pub(super) struct Heir {
     pub sharing: usize,
 }
 
-/// Waits until no living PE is in the midst of an operation that it began before it saw the loss:
-/// what that finds is what the predecessor left, and not what this process begins with.
+/// Waits until no living PE is in the midst of an operation that it began before it saw the loss,
+/// which all nodes have shown by now: what that finds is what the predecessor left, and not what
+/// this process begins with.
 pub(super) fn await_quiet(segments: &Segments, page: &Page) {
-    let is_alive = |view: &View, pe: Pe| view.pes[pe.at()].state == State::Alive;
     // The predecessor writes nowhere any more; who waits for it to have written goes on.
     segments.own().log(segments.n_pes()).set(Word::Flight, 0);
-    loop {
-        let view = page.read();
-        let mut pes = Pe::all(segments.n_pes());
-        if !pes.any(|pe| is_alive(&view, pe) && segments.is_in_flight(pe)) {
-            return;
-        }
+    segments.order_others(); // if that cannot be, all go back (`recovery/alone.rs`)
+    while !segments.is_quiet(&page.read()) {
         std::thread::yield_now();
     }
 }

@@ -18,6 +18,19 @@
 //!
 //! Invariant: a record is in the log before its operation shows.
 //!
+//! Who shows something and then looks sees what others have shown that do not see it:
+//!
+//! ```text
+//! this PE, in each call    its record and its flight    the view, and the stage of the target
+//! a substitute, at first   the loss, on all nodes       flights: those who are about to write to
+//!                                                       what the dead left
+//! a substitute, at last    that it drains               records: those that are left to it
+//! ```
+//!
+//! That needs a full fence between the two steps on both sides. A substitute issues a barrier that
+//! is one for all processes (`Segments::order_others`), so calls have none of their own
+//! (`Local::order`), unless the kernel refuses it. The loss is shown before a substitute is chosen.
+//!
 //! Left out: the calls of a substitute (`replay.rs`), and how it begins (`recovery/alone.rs`).
 
 #![forbid(unsafe_code)]
@@ -32,11 +45,13 @@ use raidshmem_segment::log::{Carried, Kind, Log, Stage, Word};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::lock;
 use tracing::info;
-use twox_hash::XxHash3_64;
 
 use super::World;
 use super::complain::complain;
 use super::world::local::{Book, CallWay};
+
+/// An odd number without a pattern.
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The place of a checkpoint call of an interval that began otherwise.
 pub(crate) const NO_SITE: u64 = 1;
@@ -51,9 +66,17 @@ pub struct Call {
 }
 
 impl Call {
+    /// Both as a number, which is the same in each process.
     #[inline]
     pub(super) fn digest(&self) -> u64 {
-        XxHash3_64::oneshot_with_seed(self.with, self.name.as_bytes())
+        let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(ODD).rotate_left(29);
+        let name = self.name.as_bytes();
+        let words = name.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let last = match name.last_chunk::<8>() {
+            Some(last) => u64::from_le_bytes(*last), // some bytes of it twice
+            None => name.iter().fold(0, |all, &byte| all << 8 | u64::from(byte)),
+        };
+        mix(mix(words.fold(self.with, mix), last), name.len() as u64)
     }
 }
 
@@ -81,11 +104,11 @@ pub(super) enum Delivery {
 }
 
 impl World {
-    /// The log of PE `pe`, which is mapped.
+    /// The log of PE `pe`; that of nobody if it is not mapped.
     #[inline]
     pub(super) fn log_of(&self, pe: Pe) -> Log<'_> {
-        let near = self.segments.near(pe).unwrap_or_else(|| self.segments.own());
-        near.log(self.n_pes())
+        let near = self.segments.near(pe).map(|near| near.log(self.n_pes()));
+        near.unwrap_or_else(|| Log::of_nobody(self.n_pes()))
     }
 
     #[inline]
@@ -232,13 +255,20 @@ impl World {
 
     // ---- one-sided ----------------------------------------------------------------------------
 
-    /// True if PE `pe` is reached: its process lives, and has caught up.
+    /// The log of PE `pe` if that is reached: its process lives, and has caught up.
+    #[inline]
+    fn reached(&self, pe: Pe) -> Option<Log<'_>> {
+        let member = self.members.member(pe);
+        if pe == self.me() {
+            return Some(self.log_of(pe));
+        }
+        let log = (member.state == Life::Alive).then(|| self.log_of(pe));
+        log.filter(|log| log.is_at(member.incarnation.0, Stage::Direct))
+    }
+
     #[inline]
     fn is_reached(&self, pe: Pe) -> bool {
-        let member = self.members.member(pe);
-        pe == self.me()
-            || member.state == Life::Alive
-                && self.log_of(pe).is_at(member.incarnation.0, Stage::Direct)
+        self.reached(pe).is_some()
     }
 
     /// True if PE `pe` looks at the logs for the last time, or has: its process may be so far
@@ -271,7 +301,7 @@ impl World {
         if self.local.way() == CallWay::Replayed {
             return self.put_replayed(call, place, bytes, carry_out);
         }
-        let record = World::record(Kind::Put, &call, place, bytes);
+        let record = World::record(Kind::Put, &call, place, bytes.len());
         let from = self.append(record, bytes);
         self.deliver(call.name, place.pe, from, carry_out);
     }
@@ -284,9 +314,9 @@ impl World {
         from: Option<usize>,
         carry_out: impl FnOnce(),
     ) {
-        match self.way_to(call, pe, from) {
+        let log = self.own_log();
+        match self.way_to(&log, call, pe, from) {
             Delivery::CarryOut => {
-                let log = self.own_log();
                 from.into_iter().for_each(|from| log.set_state(from, Carried::Underway));
                 carry_out();
                 from.into_iter().for_each(|from| log.set_state(from, Carried::Done));
@@ -294,7 +324,7 @@ impl World {
                 log.word(Word::Flight).store(0, Ordering::Release);
             }
             Delivery::TakenOver => {
-                from.into_iter().for_each(|from| self.own_log().set_state(from, Carried::Done));
+                from.into_iter().for_each(|from| log.set_state(from, Carried::Done));
             }
             Delivery::Leave | Delivery::Cut => {}
         }
@@ -303,36 +333,27 @@ impl World {
     /// Looks at the target after the record was shown. Carried out is what began while the word of
     /// the flight was set: who finds the target dead and that word clear knows that no bytes of
     /// this PE are on their way there.
-    pub(super) fn way_to(&self, call: &'static str, pe: Pe, from: Option<usize>) -> Delivery {
-        let log = self.own_log();
-        let drains = || self.is_past_replay(pe) && !self.is_reached(pe);
-        loop {
+    #[inline]
+    pub(super) fn way_to(
+        &self,
+        log: &Log,
+        call: &'static str,
+        pe: Pe,
+        from: Option<usize>,
+    ) -> Delivery {
+        let there = loop {
             log.word(Word::Flight).store(u64::from(pe.0) + 1, Ordering::Relaxed);
-            fence(Ordering::SeqCst); // the record and the flight show before the look
-            if self.is_reached(pe) {
-                break;
+            self.local.order(); // the record and the flight show before the look
+            if let Some(there) = self.reached(pe) {
+                break there;
             }
-            log.set(Word::Flight, 0);
-            let Some(from) = from else {
-                // A loss meets a PE that logs nothing: all go back.
-                if !self.all_go_back() {
-                    self.say_all_go_back(&log.against());
-                }
-                return Delivery::Cut;
-            };
-            if self.all_go_back() {
-                return Delivery::Cut;
+            if let Some(delivery) = self.not_reached(log, call, pe, from) {
+                return delivery;
             }
-            self.await_shown(call, pe);
-            if !self.all_go_back() && !self.is_past_replay(pe) {
-                log.set_state(from, Carried::Logged);
-                return Delivery::Leave;
-            }
-            self.wait_raw(|| Waiting::anyone(call), || !drains() || self.all_go_back());
-        }
+        };
         match from {
             // The target may have looked between the record and the look of this PE.
-            Some(from) if self.has_taken(pe, from) => {
+            Some(from) if self.has_taken(log, &there, from) => {
                 log.set(Word::Flight, 0);
                 Delivery::TakenOver
             }
@@ -340,11 +361,40 @@ impl World {
         }
     }
 
-    /// True if PE `pe` has taken over the own record that begins at `from`.
+    /// The same where the target was not reached; None: look again.
+    #[cold]
+    fn not_reached(
+        &self,
+        log: &Log,
+        call: &'static str,
+        pe: Pe,
+        from: Option<usize>,
+    ) -> Option<Delivery> {
+        log.set(Word::Flight, 0);
+        let Some(from) = from else {
+            // A loss meets a PE that logs nothing: all go back.
+            if !self.all_go_back() {
+                self.say_all_go_back(&log.against());
+            }
+            return Some(Delivery::Cut);
+        };
+        if self.all_go_back() {
+            return Some(Delivery::Cut);
+        }
+        self.await_shown(call, pe);
+        if !self.all_go_back() && !self.is_past_replay(pe) {
+            log.set_state(from, Carried::Logged);
+            return Some(Delivery::Leave);
+        }
+        let drains = || self.is_past_replay(pe) && !self.is_reached(pe);
+        self.wait_raw(|| Waiting::anyone(call), || !drains() || self.all_go_back());
+        None
+    }
+
+    /// True if the PE of the log `there` has taken over the record of the own `log` at `from`.
     #[inline]
-    pub(super) fn has_taken(&self, pe: Pe, from: usize) -> bool {
-        let interval = self.own_log().get(Word::Interval);
-        (from as u64) < self.log_of(pe).has_taken(self.me(), interval)
+    pub(super) fn has_taken(&self, log: &Log, there: &Log, from: usize) -> bool {
+        (from as u64) < there.has_taken(self.me(), log.get(Word::Interval))
     }
 
     /// Another node may not show the loss yet: its PEs would read what the dead left. A substitute
@@ -389,7 +439,7 @@ impl World {
         }
         let Some(got) = self.read_there(call.name, place.pe, read) else { return Some(&[]) };
         let got = got.as_ref();
-        self.append(World::record_found(Kind::Get, &call, place, got.len()), got);
+        self.append(World::record(Kind::Get, &call, place, got.len()), got);
         None
     }
 
@@ -410,7 +460,7 @@ impl World {
         let found = until();
         if self.local.way() == CallWay::Logged {
             let bytes = found.to_ne_bytes();
-            self.append(World::record_found(Kind::Wait, &call, place, bytes.len()), &bytes);
+            self.append(World::record(Kind::Wait, &call, place, bytes.len()), &bytes);
         }
         found
     }
@@ -420,3 +470,6 @@ impl World {
         self.job.node_of.iter().any(|&node| node != self.job.node_of[0])
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,6 @@ use raidshmem_core::replay::replicas;
 use raidshmem_core::view::View;
 use raidshmem_segment::log::{Kind, Log, Record, Word, bytes_for};
 use raidshmem_sys::lock;
-use twox_hash::XxHash3_64;
 
 use super::World;
 use super::complain::complain;
@@ -129,8 +128,14 @@ impl World {
     }
 
     /// Writes a record; where it begins. None if there is no room.
-    pub(super) fn append(&self, mut record: Record, payload: &[u8]) -> Option<usize> {
-        let (pen, log) = (&self.local.pen, self.own_log());
+    pub(super) fn append(&self, record: Record, payload: &[u8]) -> Option<usize> {
+        self.append_to(&self.own_log(), record, payload)
+    }
+
+    /// The same to the own log, if that is at hand.
+    #[inline]
+    pub(super) fn append_to(&self, log: &Log, mut record: Record, payload: &[u8]) -> Option<usize> {
+        let pen = &self.local.pen;
         let (from, size) = (pen.tail.get(), bytes_for(payload.len()) as u64);
         let need = pen.need.get() + size;
         pen.need.set(need);
@@ -167,15 +172,9 @@ impl World {
         }
     }
 
-    /// The record of an operation on a place; its payload is what the program brings, which a
-    /// replay compares.
-    pub(super) fn record(kind: Kind, call: &Call, place: Remote, payload: &[u8]) -> Record {
-        let checksum = XxHash3_64::oneshot(payload) as u32;
-        Record { checksum, ..World::record_found(kind, call, place, payload.len()) }
-    }
-
-    /// The same where a replay takes the payload from the log.
-    pub(super) fn record_found(kind: Kind, call: &Call, place: Remote, bytes: usize) -> Record {
+    /// The record of an operation on a place, with so many bytes of payload.
+    #[inline]
+    pub(super) fn record(kind: Kind, call: &Call, place: Remote, bytes: usize) -> Record {
         Record {
             kind,
             target: place.pe.0,
@@ -183,7 +182,6 @@ impl World {
             at: place.at as u64,
             block: (place.block.0 as u32, place.block.1 as u64),
             len: bytes as u32,
-            checksum: 0,
             digest: call.digest(),
         }
     }

@@ -1,7 +1,7 @@
 //! The calls of a substitute that went back alone, as its predecessor logged them.
 //!
 //! Each call is compared with the next record of the own log: the routine and what it is of, the
-//! offset in the segment, the lengths, the PE, and a checksum of the bytes. Private addresses are
+//! offset in the segment, the lengths, the PE, and the bytes that it brings. Private addresses are
 //! not compared.
 //!
 //! ```text
@@ -103,11 +103,11 @@ impl World {
     }
 
     /// The next record if `is_it` says that the call is of that; else all go back.
-    fn next_that(&self, is_it: impl FnOnce(&Record) -> bool) -> Option<LoggedCall> {
+    pub(super) fn next_that(&self, is_it: impl FnOnce(&Located) -> bool) -> Option<LoggedCall> {
         let log = self.own_log();
         let mut book = lock(&self.local.book);
         let replay = &mut book.replay;
-        let inside = |found: &Located| found.from < replay.end && is_it(&found.record);
+        let inside = |found: &Located| found.from < replay.end && is_it(found);
         let given = log.read(replay.at).filter(inside).map(|found| {
             let again = found.record.kind == Kind::Answer;
             let is_last = !again || replay.repeated == log.repeats(found.from);
@@ -127,15 +127,19 @@ impl World {
         given
     }
 
-    /// The same for a record that the program brings now.
-    pub(super) fn next(&self, record: &Record) -> Option<Located> {
-        Some(self.next_that(|found| found.is_of_one_call(record))?.found)
+    /// The same for a record and the bytes that the program brings now.
+    fn next(&self, record: &Record, brings: &[u8]) -> Option<Located> {
+        let is_it = |found: &Located| {
+            found.record.is_of_one_call(record) && self.payload(self.me(), found) == brings
+        };
+        Some(self.next_that(is_it)?.found)
     }
 
     /// The same where what was found counts as it stands in the log.
     pub(super) fn next_of(&self, kind: Kind, call: &Call, place: Remote) -> Option<LoggedCall> {
-        let is_it = |found: &Record| {
-            found.is_of_one_call(&World::record_found(kind, call, place, found.len as usize))
+        let is_it = |found: &Located| {
+            let bytes = found.record.len as usize;
+            found.record.is_of_one_call(&World::record(kind, call, place, bytes))
         };
         self.next_that(is_it)
     }
@@ -158,12 +162,14 @@ impl World {
         bytes: &[u8],
         carry_out: impl FnOnce(),
     ) {
-        let Some(found) = self.next(&World::record(Kind::Put, &call, place, bytes)) else { return };
-        let done = self.own_log().state(found.from) == Carried::Done;
+        let record = World::record(Kind::Put, &call, place, bytes.len());
+        let Some(found) = self.next(&record, bytes) else { return };
+        let log = self.own_log();
+        let done = log.state(found.from) == Carried::Done;
         if place.pe == self.me() {
             self.assigns_blocks(&found.record, bytes.len());
             carry_out();
-        } else if !done && !self.has_taken(place.pe, found.from) {
+        } else if !done && !self.has_taken(&log, &self.log_of(place.pe), found.from) {
             self.deliver(call.name, place.pe, Some(found.from), carry_out);
         }
         self.catch_up();
@@ -203,8 +209,8 @@ impl World {
     }
 
     /// True if the predecessor came to that meeting.
-    pub(super) fn meeting_replayed(&self, record: &Record) -> bool {
-        let found = self.next(record);
+    pub(super) fn meeting_replayed(&self, record: &Record, brings: &[u8]) -> bool {
+        let found = self.next(record, brings);
         lock(&self.local.book).met += u64::from(found.is_some());
         found.is_some()
     }
@@ -319,7 +325,9 @@ impl World {
         let (log, incarnation) = (self.own_log(), self.members.incarnation().0);
         self.tick(); // a later time than any of the predecessor
         log.set_stage(incarnation, Stage::Draining);
-        let known = self.apply_all();
+        // Who has not seen that, and goes on as if this PE were away, has its record seen here.
+        // That there is such an order was found out before the replay.
+        let known = self.segments.order_others() && self.apply_all();
         let next = std::mem::take(&mut lock(&self.local.book).replay.next);
         for (pe, &to) in Pe::all(self.n_pes()).zip(&next) {
             log.take(pe, to as u64);

@@ -21,7 +21,6 @@ use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::protection::Protection;
-use raidshmem_core::view::{State as Life, View};
 use raidshmem_segment::log::{Carried, Kind, Word};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::site::CallSite;
@@ -41,8 +40,6 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
         return false;
     }
     world.refresh(&view);
-    // The predecessor wrote nowhere any more; who waits for it to have written goes on.
-    world.segments.own().log(world.n_pes()).set(Word::Flight, 0);
     let renewed = renew(world, protection).map_err(|why| format!("PE {}: {why}", world.me()));
     match renewed.and_then(|()| look(world, protection, site)) {
         Ok((number, len)) => {
@@ -91,6 +88,9 @@ fn look(
     if is_in_doubt(world) {
         return Err(own(Reason::InDoubt));
     }
+    if !world.segments.order_others() {
+        return Err(own(Reason::NoBarrier));
+    }
     Ok((number, len))
 }
 
@@ -135,14 +135,6 @@ fn is_in_doubt(world: &World) -> bool {
 
 /// Waits until no living PE is in the midst of a put to this one, which it began before the loss.
 fn await_quiet(world: &World) {
-    let flies = |view: &View, pe: Pe| {
-        view.pes[pe.at()].state == Life::Alive && world.segments.is_in_flight(pe)
-    };
-    world.wait_raw(
-        || Waiting::anyone(Call::Checkpoint.name()),
-        || {
-            let view = world.members.view();
-            !Pe::all(world.n_pes()).any(|pe| flies(&view, pe))
-        },
-    );
+    let is_quiet = || world.segments.is_quiet(&world.members.view());
+    world.wait_raw(|| Waiting::anyone(Call::Checkpoint.name()), is_quiet);
 }

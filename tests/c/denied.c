@@ -1,9 +1,10 @@
 /*
- * denied: runs a program to which the kernel refuses userfaultfd, as the rules of many containers
- * do.
+ * denied: runs a program to which the kernel refuses a system call, as the rules of many containers
+ * do: userfaultfd or membarrier.
  *
- * usage: denied all PROGRAM [ARGUMENT ...]
- *        denied FILE PROGRAM [ARGUMENT ...]   only the first that is started, which makes FILE
+ * usage: denied CALL all PROGRAM [ARGUMENT ...]
+ *        denied CALL FILE PROGRAM [ARGUMENT ...]    only to the first, which makes FILE
+ *        denied CALL +FILE PROGRAM [ARGUMENT ...]   only to those that begin when FILE is there
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,10 +17,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int refuse(void) {
+static int refuse(unsigned call) {
     struct sock_filter rules[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
@@ -28,16 +29,22 @@ static int refuse(void) {
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all);
 }
 
+/* True of a process that is refused the call. */
+static int is_refused(const char *who) {
+    if (who[0] == '+')
+        return access(who + 1, F_OK) == 0;
+    return strcmp(who, "all") == 0 || open(who, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600) >= 0;
+}
+
 int main(int argc, char **argv) {
-    if (argc < 3)
+    if (argc < 4)
         return 2;
-    int all = strcmp(argv[1], "all") == 0;
-    int first = all || open(argv[1], O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600) >= 0;
-    if (first && refuse() != 0) {
+    unsigned call = strcmp(argv[1], "membarrier") == 0 ? SYS_membarrier : SYS_userfaultfd;
+    if (is_refused(argv[2]) && refuse(call) != 0) {
         perror("denied: seccomp");
         return 9;
     }
-    execv(argv[2], argv + 2);
+    execv(argv[3], argv + 3);
     perror("denied");
     return 9;
 }

@@ -20,6 +20,10 @@ pub fn said(outcome: &Outcome, word: &str) -> String {
     line.unwrap_or_default().trim().to_owned()
 }
 
+fn with_logs() -> Job {
+    Job::new(PES).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").args(&["--verbose"])
+}
+
 /// A program of `tests/c/alone.h`.
 pub struct Subject {
     name: &'static str,
@@ -37,8 +41,14 @@ impl Subject {
 
     /// A job with logs.
     pub fn job(&self, what: &[&str]) -> Job {
-        let job = Job::new(PES).mode("raid5").env("SHMEM_FT_ROLLBACK", "local");
-        job.args(&["--verbose"]).program(&program(self.name), what)
+        with_logs().program(&program(self.name), what)
+    }
+
+    /// The same where the kernel refuses `membarrier` to those that `who` says.
+    pub fn without_barrier(&self, who: &str, what: &[&str]) -> Job {
+        let path = program(self.name);
+        let words = ["membarrier", who, path.to_str().expect("a plain name")];
+        with_logs().program(&program("denied"), &words).args(what)
     }
 
     pub fn run(&self, what: &[&str]) -> Outcome {

@@ -42,6 +42,25 @@ fn a_substitute_begins_when_nobody_changes_its_memory() {
     }
 }
 
+/// Where the kernel refuses the barrier of the rare side to all, or to one, those have full fences.
+/// Where it refuses it to a substitute alone, that cannot know what others are about to do.
+#[test]
+fn without_membarrier_fences_are_full() {
+    let half = (WORDS.calls() / 2).to_string();
+    for job in [
+        WORDS.without_barrier("all", &["1", &half]),
+        WORDS.without_barrier("first", &["1", &half]).leaves("first"),
+    ] {
+        let outcome = job.run();
+        WORDS.right(&outcome);
+        went_alone(&outcome, 1);
+    }
+    let outcome = WORDS.without_barrier("+mark", &["1", &half, "again"]).leaves("mark").run();
+    WORDS.right(&outcome);
+    outcome.says("it may not call membarrier, as others may");
+    outcome.check(outcome.count(ALL) == 1 && outcome.count(ALONE) == 0, "all should go back");
+}
+
 /// At any moment: where that is in the midst of an operation all go back. No ticket is lost, or
 /// drawn twice.
 #[test]

@@ -134,7 +134,8 @@ fn a_kernel_that_refuses_is_as_good() {
     for (who, seed) in [("all", 31), ("first", 32)] {
         let job = job("raid5", "pages").env("SHMEM_FT_ADOPT", "0").args(&["--kill", "1@11:copy"]);
         let job = if who == "all" { job } else { job.leaves(who) };
-        let outcome = job.program(&program("denied"), &[who, path, &seed.to_string()]).run();
+        let words = ["userfaultfd", who, path, &seed.to_string()];
+        let outcome = job.program(&program("denied"), &words).run();
         right(4, &outcome);
         // Who is refused learns so in the first checkpoint, and the others in the next.
         outcome.check(outcome.count(", by pages") == 0, "none by pages");

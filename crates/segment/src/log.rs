@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use raidshmem_core::page::PAGE;
 use raidshmem_core::quantity::Pe;
+use raidshmem_core::view::PES_MAX;
 
 /// Words of a record before its payload.
 const HEAD: usize = 8;
@@ -33,6 +34,9 @@ const WORDS: usize = 4 * APART as usize;
 const TEXT: usize = 12;
 /// Words of two lines of a cache, which a processor fetches together.
 const APART: isize = 16;
+
+/// The log of a PE whose memory is not mapped.
+static NOBODY: [AtomicU64; WORDS + PES_MAX] = [const { AtomicU64::new(0) }; WORDS + PES_MAX];
 
 /// The interval of a log that has none yet.
 pub const NO_INTERVAL: u64 = u64::MAX;
@@ -111,8 +115,6 @@ pub struct Record {
     pub block: (u32, u64),
     /// Bytes of the payload.
     pub len: u32,
-    /// Checksum of the payload.
-    pub checksum: u32,
     /// Routine and arguments.
     pub digest: u64,
 }
@@ -169,6 +171,8 @@ pub enum Word {
     First,
     /// The place of the checkpoint call in the program.
     Site,
+    /// 1: the owner fences lightly before its looks, so who looks at it issues the barrier.
+    Light,
     /// Bytes of records.
     Tail = APART,
     /// The PE that the owner may be writing to, plus one.
@@ -208,6 +212,11 @@ impl<'a> Log<'a> {
         Log { words, n_pes, records, base, replica: None }
     }
 
+    /// A log in which nothing is.
+    pub fn of_nobody(n_pes: usize) -> Log<'static> {
+        Log { words: &NOBODY, n_pes, records: NOBODY.len(), base: 0, replica: None }
+    }
+
     /// The same log, for its owner, which writes to `replica`, too.
     pub fn with_replica(self, replica: Log<'a>) -> Log<'a> {
         Log { replica: Some(replica.words), ..self }
@@ -237,7 +246,7 @@ impl<'a> Log<'a> {
     /// Becomes what its replica says; who and at which stage its owner is, it knows itself. It
     /// shows no interval before the caller sets it; which one that is.
     pub fn fetch(&self, replica: &Log) -> u64 {
-        let own = [Word::Job, Word::Owner, Word::Interval, Word::Stage, Word::Flight];
+        let own = [Word::Job, Word::Owner, Word::Interval, Word::Stage, Word::Light, Word::Flight];
         let own = own.map(|word| word as usize);
         let tail = (replica.get(Word::Tail) as usize).min(self.room());
         for at in (0..self.records + tail / 8).filter(|at| !own.contains(at)) {
@@ -344,18 +353,12 @@ impl<'a> Log<'a> {
         let at = self.records + from / 8;
         let head = record.kind as u64 | u64::from(record.target) << 8 | u64::from(record.len) << 32;
         let (bytes, step) = record.block;
-        let words = [
-            head,
-            u64::from(record.checksum) << 32 | Carried::Begun as u64,
-            record.time,
-            record.at,
-            u64::from(bytes),
-            step,
-            record.digest,
-            0,
-        ];
-        for (at, value) in (at..).zip(words) {
-            self.store(at, value, Ordering::Relaxed);
+        let bytes = u64::from(bytes);
+        let begun = Carried::Begun as u64;
+        let words = [head, begun, record.time, record.at, bytes, step, record.digest, 0];
+        for all in self.replica.into_iter().chain([self.words]) {
+            let all = all[at..at + HEAD].iter().zip(words);
+            all.for_each(|(word, value)| word.store(value, Ordering::Relaxed));
         }
         // Who sees the tail sees the record. The owner fences before it looks at anybody's stage.
         let tail = (from + bytes_for(record.len as usize)) as u64;
@@ -378,17 +381,21 @@ impl<'a> Log<'a> {
             at: word(3),
             block: (word(4) as u32, word(5)),
             len: (word(0) >> 32) as u32,
-            checksum: (word(1) >> 32) as u32,
             digest: word(6),
         };
         let next = from + bytes_for(record.len as usize);
         (next <= tail).then(|| Located { from, next, record, payload: self.payload(from) })
     }
 
+    #[inline]
+    fn state_word(&self, from: usize) -> usize {
+        self.records + from / 8 + 1
+    }
+
     /// How far the operation of the record at `from` is.
     #[inline]
     pub fn state(&self, from: usize) -> Carried {
-        match self.words[self.records + from / 8 + 1].load(Ordering::SeqCst) & 0xff {
+        match self.words[self.state_word(from)].load(Ordering::SeqCst) {
             1 => Carried::Done,
             2 => Carried::Logged,
             3 => Carried::Underway,
@@ -399,9 +406,7 @@ impl<'a> Log<'a> {
     /// The operation of the record at `from` is so far.
     #[inline]
     pub fn set_state(&self, from: usize, state: Carried) {
-        let at = self.records + from / 8 + 1;
-        let checksum = self.words[at].load(Ordering::Relaxed) & !0xff;
-        self.store(at, checksum | state as u64, Ordering::Release);
+        self.store(self.state_word(from), state as u64, Ordering::Release);
     }
 
     #[inline]

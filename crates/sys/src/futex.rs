@@ -1,11 +1,17 @@
-//! Sleeping on a word of shared memory, and the barrier that makes a sleeper's flag visible.
+//! Sleeping on a word of shared memory, and the two halves of an asymmetric fence.
 //!
 //! The words live in memfd segments mapped by several processes, so the futexes are shared ones.
-//! `expedited_barrier` is the heavy half of an asymmetric fence: the process about to sleep pays a
-//! `membarrier` system call, so that the store side of every put stays a plain load and a branch.
+//!
+//! Two processes each store a word, and then look at the word of the other. One of them sees what
+//! the other stored only if each has a full fence between its two steps. Where one side does so all
+//! the time and the other hardly ever, the rare one has [`expedited_barrier`], and the frequent one
+//! [`light_fence`], which is none for the processor. The barrier is a full fence on every processor
+//! that runs a registered process, at some moment of the call; who runs on none passes one before
+//! it goes on. If a process has made its store before that moment, whoever issued the barrier sees
+//! it. If not, it looks after that moment, and sees what was stored before the call.
 
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 use std::time::Duration;
 
 use rustix::thread::futex::{Flags, Timespec, wait as futex_wait, wake as futex_wake};
@@ -42,3 +48,14 @@ pub fn register_barrier() -> bool {
 pub fn expedited_barrier() -> bool {
     register_barrier() && membarrier(MEMBARRIER_GLOBAL_EXPEDITED)
 }
+
+/// The frequent half: between a store and a look of a registered process, for whoever issues
+/// [`expedited_barrier`] between its own. Stores before it show before stores after it, to all.
+#[inline]
+pub fn light_fence() {
+    fence(Ordering::Release); // no instruction on x86
+    compiler_fence(Ordering::SeqCst); // loads do not come before it either
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,11 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::edges::Edges;
+use raidshmem_sys::futex;
 
 /// What becomes of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +111,8 @@ pub struct Book {
 pub struct Local {
     /// The job keeps logs.
     on: bool,
+    /// This process is reached by the barrier of others: light fences are enough.
+    light: bool,
     way: AtomicU8,
     /// Most bytes of records, and how many there have been so far.
     pub(in crate::pgas) limit: AtomicU64,
@@ -138,6 +141,7 @@ impl Local {
         let book = Book { seen: vec![None; n_pes], ..Book::default() };
         Local {
             on,
+            light: on && futex::register_barrier(),
             way: AtomicU8::new(CallWay::Plain as u8),
             limit: AtomicU64::new(0),
             touched: AtomicU64::new(0),
@@ -158,6 +162,21 @@ impl Local {
     #[inline]
     pub fn is_on(&self) -> bool {
         self.on
+    }
+
+    /// True if the order of looks of this PE is left to the barrier of those whom it looks at.
+    pub(in crate::pgas) fn is_light(&self) -> bool {
+        self.light
+    }
+
+    /// What this PE has shown shows before it looks at others: to all, or to those that call
+    /// [`Segments::order_others`](super::segments::Segments::order_others).
+    #[inline]
+    pub(in crate::pgas) fn order(&self) {
+        match self.light {
+            true => futex::light_fence(),
+            false => fence(Ordering::SeqCst),
+        }
     }
 
     /// What becomes of calls. Relaxed: one thread at a time calls the library.

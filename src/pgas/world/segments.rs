@@ -13,19 +13,20 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fence, fence};
 use std::sync::{Arc, Mutex};
 
 use raidshmem_core::layout::Layout;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::view::{State, View};
 
 use raidshmem_segment::log::Word;
 use raidshmem_segment::statics::Statics;
 use raidshmem_segment::{OpenParts, Segment};
-use raidshmem_sys::lock;
 use raidshmem_sys::memory::Part;
 use raidshmem_sys::written::huge;
+use raidshmem_sys::{futex, lock};
 
 /// Addresses of segments that were replaced: kept, so that they are no leak.
 static REPLACED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
@@ -216,12 +217,27 @@ impl Segments {
         pieces.map(|piece| self.part.absent(piece.at, piece.len)).sum()
     }
 
-    /// True if PE `pe`, another one, may be in the midst of an operation on this one, as its log
-    /// says.
-    pub(crate) fn is_in_flight(&self, pe: Pe) -> bool {
-        let to = u64::from(self.me.0) + 1;
-        let near = self.near(pe).filter(|_| pe != self.me);
-        near.is_some_and(|near| near.log(self.n_pes()).get(Word::Flight) == to)
+    /// Others show what they are about to do in their logs, and then look at what this PE, or its
+    /// node, shows. From here on this PE sees what they have shown, but for those that see in their
+    /// look what was shown before this. False if that cannot be: others leave the order of these
+    /// steps to a barrier that the kernel refuses to this process.
+    pub(crate) fn order_others(&self) -> bool {
+        fence(Ordering::SeqCst); // pairs with that of `Local::order`
+        futex::expedited_barrier() || !self.says(|_| true, Word::Light, 1)
+    }
+
+    /// True if no PE that lives in `view` may be in the midst of an operation on this one that it
+    /// began before the order of [`Segments::order_others`].
+    pub(crate) fn is_quiet(&self, view: &View) -> bool {
+        let is_alive = |pe: Pe| view.pes[pe.at()].state == State::Alive;
+        !self.says(is_alive, Word::Flight, u64::from(self.me.0) + 1)
+    }
+
+    /// True if a word of the log of another PE that `is_it` holds `value`.
+    fn says(&self, is_it: impl Fn(Pe) -> bool, word: Word, value: u64) -> bool {
+        let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me && is_it(pe));
+        let mut logs = others.filter_map(|pe| Some(self.near(pe)?.log(self.n_pes())));
+        logs.any(|log| log.get(word) == value)
     }
 
     /// Wakes PE `pe` if it is mapped here and sleeps until a put brings what it waits for. Called

@@ -33,6 +33,8 @@ pub enum Reason {
     InDoubt,
     /// It is not known what a word holds that is changed atomically.
     Uncertain,
+    /// Others leave the order of their looks to a barrier that its kernel refuses.
+    NoBarrier,
     /// A routine without a rule was called since the last checkpoint.
     NoRule { routine: String },
     /// The logs of the interval need more than the limit, this many bytes.
@@ -58,6 +60,7 @@ impl Display for Reason {
             Reason::OtherCall => f.write_str("it calls the first checkpoint from another place"),
             Reason::InDoubt => f.write_str("it was killed in the midst of an atomic operation"),
             Reason::Uncertain => f.write_str("atomic operations on it do not follow each other"),
+            Reason::NoBarrier => f.write_str("it may not call membarrier, as others may"),
             Reason::NoRule { routine } => write!(f, "it called {routine}, which is not logged"),
             Reason::Overflow { bytes } => write!(f, "its log needs {bytes} bytes"),
             Reason::Threads => f.write_str("its threads call the library at the same time"),

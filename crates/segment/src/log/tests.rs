@@ -4,7 +4,7 @@ use super::*;
 
 fn record(kind: Kind, len: u32) -> Record {
     let (target, time, at, block) = (3, 77, 4096, (8, 24));
-    Record { kind, target, time, at, block, len, checksum: 0xdead_beef, digest: 5 }
+    Record { kind, target, time, at, block, len, digest: 5 }
 }
 
 fn words(n: usize) -> Vec<AtomicU64> {
@@ -32,7 +32,7 @@ fn records_are_read_as_they_were_written() {
     assert_eq!(log.read(*ends.last().unwrap()), None);
     log.set_state(0, Carried::Logged);
     assert_eq!((log.state(0), log.state(ends[1])), (Carried::Logged, Carried::Begun));
-    assert_eq!(log.read(0).unwrap().record.checksum, 0xdead_beef);
+    assert_eq!(log.read(0).unwrap().record, record(Kind::Put, 0));
     log.clear((1, 3), 9);
     assert_eq!(log.read(0), None);
 }
@@ -48,10 +48,19 @@ fn what_an_atomic_operation_found_comes_later() {
     assert_eq!(log.state(0), Carried::Underway);
     log.set_found(0, AtomicOutcome { old: 9, seen: 78 });
     assert_eq!((log.state(0), log.found(0)), (Carried::Done, AtomicOutcome { old: 9, seen: 78 }));
-    assert_eq!((log.brought(0), log.read(0).unwrap().record.checksum), ([0, 0], 0xdead_beef));
+    assert_eq!((log.brought(0), log.read(0).unwrap().record), ([0, 0], record(Kind::Atomic, 32)));
     log.repeat(bytes_for(32));
     log.repeat(bytes_for(32));
     assert_eq!(log.repeats(bytes_for(32)), 2);
+}
+
+#[test]
+fn in_the_log_of_nobody_nothing_is() {
+    let log = Log::of_nobody(PES_MAX);
+    let last = Pe::of(PES_MAX - 1);
+    assert!(!log.is_of(0, Pe(0)) && !log.is_at(0, Stage::Direct) && log.room() == 0);
+    assert_eq!((log.read(0), log.meeting(None), log.has_taken(last, 0)), (None, None, 0));
+    assert_eq!((log.against(), log.get(Word::Met)), (String::new(), 0));
 }
 
 #[test]
@@ -85,6 +94,7 @@ fn a_replica_says_what_the_log_says() {
     let log = log.with_replica(copy);
     log.set(Word::Job, 5);
     log.set(Word::Owner, 3);
+    log.set(Word::Light, 1);
     log.clear((1, 7), 9);
     log.replicate(0, &[7; 19]);
     log.append(0, &record(Kind::Get, 19));
@@ -101,7 +111,7 @@ fn a_replica_says_what_the_log_says() {
     new.set_stage(2, Stage::Replaying);
     assert_eq!(new.fetch(&copy), 7);
     assert_eq!(new.get(Word::Interval), NO_INTERVAL, "the caller shows it");
-    assert!(new.is_at(2, Stage::Replaying));
+    assert!(new.is_at(2, Stage::Replaying) && new.get(Word::Light) == 0, "its own");
     for from in [0, second, third] {
         assert_eq!(new.read(from), log.read(from));
     }
