@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use raidshmem_core::page::PAGE;
 use raidshmem_sys::written::Watch;
 use rustix::process::Signal;
 
@@ -96,11 +97,13 @@ fn memory_of_a_pe_that_moved_to_a_spare_on_another_host_is_given_back() {
     let pes = |images: &[Image]| images.iter().map(|image| image.pe).collect::<Vec<_>>();
     let before = of_host(&run, 0);
     assert_eq!(pes(&before), [0, 1]);
-    assert!(before.iter().all(|image| !image.is_given_back()), "both are in use");
+    // Who still maps it may look there once more, which takes a page.
+    let is_given_back = |image: &Image| image.allocated() <= 4 * PAGE;
+    assert!(!before.iter().any(is_given_back), "both are in use");
     processes::signal(moves, Signal::KILL);
     run.wait_for("all PEs resume from checkpoint");
-    run.wait_until("memory is given back", |_| before[0].is_given_back());
-    assert!(!before[1].is_given_back(), "the memory of the PE that stayed is in use");
+    run.wait_until("memory is given back", |_| is_given_back(&before[0]));
+    assert!(!is_given_back(&before[1]), "the memory of the PE that stayed is in use");
     assert_eq!(pes(&of_host(&run, 0)), [1]);
     assert_eq!(pes(&of_host(&run, 3)), [0], "it is on the host of the spare");
     run.stop();

@@ -122,10 +122,18 @@ impl Image {
         }
     }
 
-    /// True if none of it is allocated.
-    pub fn is_given_back(&self) -> bool {
-        let data = seek(&*self.file, SeekFrom::Data(self.from as u64));
-        data.map_or(true, |data| data >= (self.from + self.layout.total) as u64) // none: a hole
+    /// Bytes of it that are allocated.
+    pub fn allocated(&self) -> usize {
+        let end = self.from + self.layout.total;
+        let (mut at, mut sum) = (self.from, 0);
+        while let Ok(data) = seek(&*self.file, SeekFrom::Data(at as u64))
+            && (data as usize) < end
+        {
+            let hole = seek(&*self.file, SeekFrom::Hole(data)).expect("every file ends with one");
+            at = (hole as usize).min(end);
+            sum += at - data as usize;
+        }
+        sum
     }
 
     /// How far the PE has come, a line: for a run that hangs.

@@ -214,9 +214,9 @@ impl Membership {
                  everything"
             ),
         };
-        self.out.push(Action::Say(line));
         self.cannot_go_alone(&Reason::Damaged, of);
         self.show();
+        self.out.push(Action::Say(line)); // who reads it finds all PEs told
     }
 
     /// A process stands where a rule says: what the rule names is killed, once, or has stopped.
