@@ -10,13 +10,14 @@
 //! rate, of bytes read, and the time over that of the first way, as the median of the rounds and
 //! between the best of each.
 
-use std::hint::black_box;
-use std::time::Duration;
+mod common;
 
+use std::hint::black_box;
+
+use common::{busy, median};
 use raidshmem_codec::code::Code;
 use raidshmem_codec::crc::Hasher;
 use raidshmem_codec::kernel::{Kernel, Made};
-use rustix::time::{ClockId, clock_gettime};
 
 const TILE: usize = 64 << 10;
 const PIECE: usize = 4 << 10;
@@ -47,16 +48,6 @@ impl Buffers {
 
 /// One way to do it to a tile. Returns a checksum, if there is one.
 type Way<'a> = (&'static str, &'a dyn Fn(&[&[u8]], &mut [u8]) -> u32);
-
-fn busy() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).expect("the clock does not run backwards")
-}
-
-fn median(mut all: Vec<f64>) -> f64 {
-    all.sort_by(f64::total_cmp);
-    all[all.len() / 2]
-}
 
 /// Times the ways of `what` with `sources` sources in turns.
 fn compare(what: &str, sources: usize, ways: &[Way<'_>]) {

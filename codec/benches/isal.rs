@@ -18,13 +18,15 @@
 //!
 //! Left out: ISA-L's tables and the codec's plans, both of which are made once per set of losses.
 
+mod common;
+
 use std::hint::black_box;
 use std::time::Duration;
 
+use common::{busy, median};
 use libloading::Library;
 use raidshmem_codec::code::Code;
 use raidshmem_codec::kernel::Kernel;
-use rustix::time::{ClockId, clock_gettime};
 
 /// Vectors, length, addresses: the results' come last.
 type Generate = unsafe extern "C" fn(i32, i32, *const *mut u8) -> i32;
@@ -236,17 +238,6 @@ fn compare(figure: Figure, case: &mut Case, ours: impl Fn(&mut Case), theirs: im
         None => String::from("-"),
     };
     println!("{:<34} | {mine:>6.1} | {isal:>6.1} | {ratio:>5.2} | {goal}", figure.name);
-}
-
-/// Processor time this thread has used: that of other programs does not count.
-fn busy() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).expect("the clock does not run backwards")
-}
-
-fn median(mut all: Vec<f64>) -> f64 {
-    all.sort_by(f64::total_cmp);
-    all[all.len() / 2]
 }
 
 /// Both must leave the same results behind, from the same before.
