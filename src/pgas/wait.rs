@@ -14,7 +14,8 @@
 //! a job waits for.
 //!
 //! A PE killed between its store and its ring leaves a sleeper to the limit below or to the change
-//! of view that follows its death, whichever comes first.
+//! of view that follows its death, whichever comes first. So does one on a processor that the
+//! barrier leaves out (`sys/futex.rs`).
 
 #![forbid(unsafe_code)]
 

@@ -141,7 +141,7 @@ impl Local {
         let book = Book { seen: vec![None; n_pes], ..Book::default() };
         Local {
             on,
-            light: on && futex::register_barrier(),
+            light: on && futex::has_global_barrier(),
             way: AtomicU8::new(CallWay::Plain as u8),
             limit: AtomicU64::new(0),
             touched: AtomicU64::new(0),

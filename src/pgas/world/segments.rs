@@ -223,7 +223,7 @@ impl Segments {
     /// steps to a barrier that the kernel refuses to this process.
     pub(crate) fn order_others(&self) -> bool {
         fence(Ordering::SeqCst); // pairs with that of `Local::order`
-        futex::expedited_barrier() || !self.says(|_| true, Word::Light, 1)
+        futex::global_barrier() || !self.says(|_| true, Word::Light, 1)
     }
 
     /// True if no PE that lives in `view` may be in the midst of an operation on this one that it
