@@ -35,6 +35,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::fmt::Display;
 use std::sync::atomic::{Ordering, fence};
 
 use raidshmem_core::message::PeMessage;
@@ -206,7 +207,7 @@ impl World {
         if self.local.way() == CallWay::Logged {
             self.leave_no_records(why);
             if self.is_somebody_away() {
-                self.say_all_go_back(why);
+                self.take_all_back(why);
             }
         }
     }
@@ -241,13 +242,13 @@ impl World {
         self.members.view_number() != self.members.joined()
     }
 
-    /// Says that all go back, and waits until they do.
-    pub(crate) fn take_all_back(&self, why: &Reason) {
-        self.say_all_go_back(&why.to_string());
+    /// Says that all go back, for this reason of the own, and waits until they do.
+    pub(crate) fn take_all_back(&self, why: impl Display) {
+        self.say_all_go_back(format!("PE {}: {why}", self.me()));
     }
 
-    pub(crate) fn say_all_go_back(&self, why: &str) {
-        let why = format!("PE {}: {why}", self.me());
+    /// The same for a reason that names its PE.
+    pub(crate) fn say_all_go_back(&self, why: String) {
         self.members.say(&PeMessage::GoBack { why });
         self.wait_raw(|| Waiting::anyone("a local rollback"), || !self.members.view().alone);
         self.local.set_way(CallWay::Plain);
@@ -374,7 +375,7 @@ impl World {
         let Some(from) = from else {
             // A loss meets a PE that logs nothing: all go back.
             if !self.all_go_back() {
-                self.say_all_go_back(&log.against());
+                self.take_all_back(log.against());
             }
             return Some(Delivery::Cut);
         };

@@ -343,9 +343,9 @@ impl World {
         info!("has caught up in view {}", view.number);
         let doubt = (!known).then_some(Reason::InDoubt).or(self.uncertain());
         if let Some(why) = doubt {
-            self.take_all_back(&why);
+            self.take_all_back(why);
         } else if let Some(why) = self.findings() {
-            self.say_all_go_back(&why);
+            self.say_all_go_back(why);
         }
     }
 

@@ -54,7 +54,7 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
             true
         }
         Err(why) => {
-            world.say_all_go_back(&why);
+            world.say_all_go_back(why);
             false
         }
     }

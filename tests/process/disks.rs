@@ -25,7 +25,7 @@ impl Disks {
         let job = disks.local(disks.0.job(mode, &["--nodes", "4"]));
         let job = job.env("SHMEM_FT_STORE_COMPRESS", level);
         let mut run = jacobi::job(job, LONG).with_orphans().start();
-        run.wait_for("set-2,");
+        run.wait_for_another("is on disk"); // not set-2: that may be given up
         run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
         run.finish().status(137);
         disks

@@ -337,9 +337,21 @@ impl Running {
     /// Waits for `text` on either output, and gives the whole line; None if the job ended before.
     #[track_caller]
     pub fn line_or_end(&mut self, text: &str) -> Option<String> {
+        self.nth_line_or_end(text, 0)
+    }
+
+    /// Waits for a second line with `text` on either output.
+    #[track_caller]
+    pub fn wait_for_another(&mut self, text: &str) {
+        let found = self.nth_line_or_end(text, 1);
+        found.unwrap_or_else(|| panic!("it said `{text}` once: {}", self.report("ended")));
+    }
+
+    #[track_caller]
+    fn nth_line_or_end(&mut self, text: &str, nth: usize) -> Option<String> {
         let line = |said: &Said| {
-            let mut lines = said.out.lines().chain(said.err.lines());
-            lines.find(|line| line.contains(text)).map(str::to_owned)
+            let lines = said.out.lines().chain(said.err.lines());
+            lines.filter(|line| line.contains(text)).nth(nth).map(str::to_owned)
         };
         if !self.heard.wait(self.begun + LIMIT, |said| line(said).is_some() || said.ends == 2) {
             self.hung(&format!("waited for `{text}`"));
