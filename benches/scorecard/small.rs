@@ -1,5 +1,5 @@
-//! Small operations, barriers, reductions and large transfers beside Open MPI's OpenSHMEM: the same
-//! source built by both wrappers, in turns.
+//! Small operations, barriers, reductions, large transfers and a sort beside Open MPI's OpenSHMEM:
+//! the same source built by both wrappers, in turns.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,8 @@ use super::figure::{Figure, ratios};
 use super::peer::Peer;
 use super::programs::{Bench, Trouble, output, value};
 
-const SOURCE: &str = "benches/peers/osh_latency.c";
+const LATENCY: &str = "benches/peers/osh_latency.c";
+const SORT: &str = "benches/peers/sort.c";
 const PEER: &str = "Open MPI OSHMEM";
 
 struct Sides {
@@ -18,10 +19,10 @@ struct Sides {
 }
 
 impl Sides {
-    fn new(bench: &Bench) -> Result<Sides, Trouble> {
+    fn new(bench: &Bench, source: &str, theirs: &str) -> Result<Sides, Trouble> {
         let peer = Peer::find()?;
-        let theirs = peer.compile(bench, SOURCE, "osh_latency_peer")?;
-        Ok(Sides { ours: bench.compile(SOURCE)?, peer, theirs })
+        let theirs = peer.compile(bench, source, theirs)?;
+        Ok(Sides { ours: bench.compile(source)?, peer, theirs })
     }
 
     fn theirs(&self, pes: usize, words: &[&str]) -> Result<String, Trouble> {
@@ -57,7 +58,7 @@ impl Rounds {
 }
 
 pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
-    let sides = Sides::new(bench)?;
+    let sides = Sides::new(bench, LATENCY, "osh_latency_peer")?;
     let two = Rounds::measure(bench, &sides, 2)?;
     let time = |name: &str, line: &str, goal: f64| {
         let name = format!("{name}, time / Open MPI");
@@ -88,6 +89,12 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
         let of_copy = format!("{name}, bandwidth / memcpy");
         let rounds = two.own_ratio(line, "memcpy_1M_mb_s")?;
         figures.push(Figure::at_least(&of_copy, 0.95, &rounds, "memcpy in the same process"));
+    }
+    let sides = Sides::new(bench, SORT, "sort_peer")?;
+    for pes in [2, 4] {
+        let ratios = Rounds::measure(bench, &sides, pes)?.ratio(&format!("sort_{pes}_ns"))?;
+        let name = format!("sort as ISx does, {pes} PEs, time / Open MPI");
+        figures.push(Figure::at_most(&name, 1.0, &ratios, PEER));
     }
     Ok(figures)
 }
