@@ -140,11 +140,16 @@ impl Study<'_> {
         let before = self.run(plain)?.total;
         let runs = (0..=most).map(|faults| self.with_faults(mode, faults, plain));
         let runs = runs.collect::<Result<Vec<Run>, Trouble>>()?;
-        // A machine that others share is not as fast all the time.
-        let none = (before + self.run(plain)?.total) / 2.0;
-        tables.add("jacobi", &of("none", 0), &[("seconds", none)]);
-        let whole = runs[0].total;
+        let after = self.run(plain)?.total;
+        tables.add("jacobi", &of("none", 0), &[("seconds", (before + after) / 2.0)]);
+        let (whole, all) = (runs[0].total, runs.iter().map(|run| run.total).sum::<f64>());
+        let mut ended = 0.0;
         for (faults, run) in runs.iter().enumerate() {
+            // A machine that others share is not as fast all the time: what it would have been at
+            // the middle of this run, on a line from the one before to the one after.
+            let middle = (ended + run.total / 2.0) / all;
+            let none = before + middle * (after - before);
+            ended += run.total;
             let predicted = none + run.overhead();
             let values = [
                 ("seconds", run.total),
