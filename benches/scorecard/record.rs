@@ -44,6 +44,16 @@ fn field(path: &str, name: &str) -> Option<String> {
     Some(line.trim_start_matches([' ', '\t', ':', '=']).trim_matches('"').to_owned())
 }
 
+/// Its name, and on x86 family and model: virtual machines leave them where they shorten the name.
+fn processor() -> String {
+    let of = |name: &str| field("/proc/cpuinfo", name);
+    let name = of("model name").unwrap_or("unknown".into());
+    match (of("cpu family"), of("model\t")) {
+        (Some(family), Some(model)) => format!("{name}, family {family}, model {model}"),
+        _ => name,
+    }
+}
+
 /// The load of the machine over the last minute.
 pub fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -62,7 +72,7 @@ impl Context {
             date: first_line("date", &["-u", "+%Y-%m-%d %H:%M:%S UTC"]),
             commit: first_line("git", &["rev-parse", "--short", "HEAD"]) + mark,
             quick,
-            processor: field("/proc/cpuinfo", "model name").unwrap_or("unknown".into()),
+            processor: processor(),
             kernel: Kernel::best().name(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             memory_mib: kib.unwrap_or(0) / 1024,
@@ -88,11 +98,13 @@ pub fn write(bench: &Bench, context: Context, figures: &[Figure]) -> Result<(), 
 
 /// The folder for records of this processor, and the name of one of this time.
 pub fn place(bench: &Bench, context: &Context) -> (PathBuf, String) {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let processor: String = context.processor.chars().map(plain).collect();
-    let kind = format!("{}-{}", processor.trim_matches('-'), context.kernel);
+    let plain = |text: &str| {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        words.collect::<Vec<_>>().join("-").to_ascii_lowercase()
+    };
+    let kind = plain(&format!("{} {}", context.processor, context.kernel));
     let folder = bench.root().join("benches/record").join(kind);
-    (folder, context.date.replace(" UTC", "").chars().map(plain).collect())
+    (folder, plain(&context.date.replace(" UTC", "")))
 }
 
 /// Keeps the files of a folder as `<name>-<date>` beside the records.
