@@ -58,6 +58,22 @@ pub(super) enum Broken {
     MarkIgnored,
     /// A PE that only logged an operation releases others before every node shows the loss.
     ReleasedEarly,
+    /// Memory of a lost node is wiped before every node shows the loss.
+    WipedEarly,
+    /// A PE in a meeting reads what a lost node's PE brought without a look whether that is there.
+    LogsNotChecked,
+    /// It does not look again whether a loss was shown since.
+    NotLookedAgain,
+    /// What an atomic operation found in memory that may be wiped is believed.
+    FoundInWiped,
+    /// The same of a get.
+    ReadInWiped,
+    /// A substitute begins before the log of another lost PE is back.
+    LogsNotAwaited,
+    /// A node is lost while a PE goes back, and the lost go back alone.
+    NodeLostThenIgnored,
+    /// A PE goes back alone, though the replica of its log was lost before.
+    NoReplicaNeeded,
     /// Logs are dropped when all have come to a checkpoint, not when all have left it.
     DroppedEarly,
 }

@@ -176,7 +176,7 @@ impl Model {
             return true;
         }
         let old = self.writes_all(s, to, on, &effect);
-        s.pes[me].at = At::Wrote { to, index, old };
+        s.pes[me].at = At::Wrote { to, index, on, old };
         true
     }
 

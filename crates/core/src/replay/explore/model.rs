@@ -2,11 +2,12 @@
 //!
 //! Every call has the steps in which it shows: the entry, the look, the write (two for bytes), the
 //! mark. The memory of each incarnation is kept: a PE whose node does not show a loss yet reaches
-//! that of the dead. Losses are deaths of processes.
+//! that of the dead. Lost nodes are in [`super::nodes`].
 
 use std::fmt::{self, Display, Formatter};
 
 use super::broken::Broken;
+use super::nodes::LogState;
 use super::program::{Op, Program, Value};
 use crate::replay::handover::Stage;
 use crate::replay::log::{Arrival, Asked, Effect, EntryProgress, Event, LogEntry, Time};
@@ -50,6 +51,7 @@ pub(super) enum At {
     Wrote {
         to: usize,
         index: usize,
+        on: usize,
         old: u64,
     },
     /// It waits for the substitute.
@@ -64,6 +66,11 @@ pub(super) enum At {
     /// It has come to the meeting with this number.
     Meets {
         number: usize,
+    },
+    /// All have come, and it reads what they brought; losses that its node showed before that.
+    Gathers {
+        number: usize,
+        shown: Vec<usize>,
     },
     Query {
         number: usize,
@@ -112,6 +119,11 @@ pub(super) struct PeState {
     pub saved: Vec<(Words, usize)>,
     /// It drains, and has looked at the chains.
     pub took_over: bool,
+    pub log: LogState,
+    /// As many incarnations lost their memory with a node.
+    pub lost_memories: usize,
+    /// The next PE keeps a replica of the log.
+    pub has_replica: bool,
     /// A substitute that is not live yet.
     pub replay: Option<(Replay, Merge)>,
 }
@@ -131,13 +143,16 @@ pub(super) struct JobState {
 pub(super) struct Model {
     pub program: Program,
     pub deaths: u8,
+    /// Nodes are lost, too.
+    pub nodes: bool,
     pub broken: Broken,
 }
 
 impl Display for Model {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Model { program, deaths, broken } = self;
-        write!(f, "{}, {} PEs, {deaths} deaths", program.name, program.pes.len())?;
+        let Model { program, deaths, nodes, broken } = self;
+        let what = if *nodes { "deaths and lost nodes" } else { "deaths" };
+        write!(f, "{}, {} PEs, {deaths} {what}", program.name, program.pes.len())?;
         if *broken == Broken::Nothing { Ok(()) } else { write!(f, ", {broken:?}") }
     }
 }
@@ -175,7 +190,8 @@ impl JobState {
 
     /// All have come to the meeting with this number.
     pub(super) fn all_met(&self, number: usize) -> bool {
-        self.pes.iter().all(|pe| pe.met + pe.meetings.len() > number)
+        let came = |pe: &PeState| pe.log != LogState::Wiped && pe.met + pe.meetings.len() > number;
+        self.pes.iter().all(came)
     }
 
     /// What the call brings to its meeting.
@@ -238,6 +254,9 @@ impl Model {
             interval: 0,
             saved: vec![([0; WORDS], 0)],
             took_over: false,
+            log: LogState::There,
+            lost_memories: 0,
+            has_replica: self.nodes,
             replay: None,
         };
         JobState { pes: vec![pe; n_pes], time: 0, deaths: self.deaths, global: false }
@@ -266,6 +285,11 @@ impl Model {
                     next.push(after);
                 }
             }
+            if state.pes[me].log == LogState::Lost && self.may_wipe(state, me) {
+                let mut after = state.clone();
+                after.wipe(me);
+                next.push(after);
+            }
         }
         let moves = next.len();
         if state.deaths > 0 && !state.is_over(&self.program) {
@@ -273,6 +297,11 @@ impl Model {
                 let mut after = state.clone();
                 self.kill(&mut after, victim);
                 next.push(after);
+                if self.nodes {
+                    let mut after = state.clone();
+                    self.lose_node(&mut after, victim);
+                    next.push(after);
+                }
             }
         }
         Ok(moves)
@@ -285,6 +314,9 @@ impl Model {
             s.pes[me].at = *at;
             return Ok(true);
         }
+        if s.pes[me].replay.is_some() && !self.has_its_logs(s, me) {
+            return Ok(self.log_comes_back(s, me));
+        }
         let Some(&op) = self.program.pes[me].get(s.pes[me].call) else {
             return self.end(s, me);
         };
@@ -294,12 +326,25 @@ impl Model {
             At::Logged { to, index } => Ok(self.looks(s, me, op, (to, index), true)),
             At::Waits { to, index } => Ok(self.looks(s, me, op, (to, index), false)),
             At::Writes { to, index, on, half } => Ok(self.writes(s, me, (to, index), on, half)),
-            At::Wrote { to, index, old } => {
+            At::Wrote { to, index, on, .. }
+                if s.may_be_wiped(me, to, on) && !self.breaks(Broken::FoundInWiped) =>
+            {
+                s.pes[me].chains[to][index].progress = EntryProgress::Begun;
+                s.pes[me].at = At::Logged { to, index };
+                Ok(true)
+            }
+            At::Wrote { to, index, old, .. } => {
                 let fetches = matches!(op, Op::Atomic { into: Some(_), .. });
                 let seen = if fetches { s.learns(me) } else { Time(0) };
                 let entry = &mut s.pes[me].chains[to][index];
                 (entry.progress, entry.seen) = (EntryProgress::Done { old }, seen);
                 s.returns(me, op, old);
+                Ok(true)
+            }
+            At::Reads { from, on }
+                if s.may_be_wiped(me, from, on) && !self.breaks(Broken::ReadInWiped) =>
+            {
+                s.pes[me].at = At::Ready;
                 Ok(true)
             }
             At::Reads { from, on } => {
@@ -310,7 +355,9 @@ impl Model {
                 s.returns(me, op, outcome);
                 Ok(true)
             }
+            At::Meets { number } if self.nodes => self.gathers(s, me, op, number),
             At::Meets { number } => self.leaves(s, me, op, number),
+            At::Gathers { number, shown } => self.reads_all(s, me, op, (number, shown)),
             At::Query { .. } | At::Copied | At::Closes { .. } => self.checkpoints(s, me),
             At::LogsLate { to, effect, old } => {
                 let time = s.next(me);

@@ -2,6 +2,7 @@
 
 use super::broken::Broken;
 use super::model::{At, Bytes, Came, Chain, JobState, Model, PeState, Words};
+use super::nodes::LogState;
 use super::program::Op;
 use crate::quantity::Pe;
 use crate::replay::decide::{Decision, Finding, Reason};
@@ -277,6 +278,15 @@ impl Model {
         Ok(false)
     }
 
+    /// It replays, and is in the last call that its predecessor made.
+    pub(super) fn is_at_last(&self, s: &JobState, me: usize) -> bool {
+        let pe = &s.pes[me];
+        let is_over = |(replay, _): &(Replay, Merge)| {
+            replay.is_over(&pe.chains, &pe.events, pe.meetings.len())
+        };
+        pe.replay.as_ref().is_some_and(is_over)
+    }
+
     /// In a meeting.
     pub(super) fn leaves(
         &self,
@@ -285,24 +295,27 @@ impl Model {
         op: Op,
         number: usize,
     ) -> Result<bool, String> {
-        let pe = &s.pes[me];
-        let replays = pe.replay.is_some();
+        let replays = s.pes[me].replay.is_some();
         // The predecessor may have died here: others may need this PE before they come.
-        let last = pe
-            .replay
-            .as_ref()
-            .is_some_and(|(replay, _)| replay.is_over(&pe.chains, &pe.events, pe.meetings.len()));
-        if last && !(self.breaks(Broken::LastMeetingTrusted) && s.all_met(number)) {
+        if self.is_at_last(s, me) && !(self.breaks(Broken::LastMeetingTrusted) && s.all_met(number))
+        {
             return self.hands_over(s, me);
         }
         if !s.all_met(number) {
             return if replays { Err(format!("PE {me} left a meeting alone")) } else { Ok(false) };
         }
-        let time = |pe: &PeState| pe.meetings.get(number - pe.met).map(|arrival| arrival.time);
-        let until = s.pes.iter().filter_map(time).max().unwrap_or_default();
+        Ok(self.takes_part(s, me, op, number))
+    }
+
+    /// Takes what all brought; false if somebody is in the midst of an operation on this PE.
+    pub(super) fn takes_part(&self, s: &mut JobState, me: usize, op: Op, number: usize) -> bool {
+        let replays = s.pes[me].replay.is_some();
+        let arrival = |pe: &PeState| pe.meetings.get(number - pe.met).map(|arrival| arrival.time);
+        let shown = s.pes.iter().filter(|pe| pe.log != LogState::Wiped);
+        let until = shown.filter_map(arrival).max().unwrap_or_default();
         let applies = replays && !self.breaks(Broken::MeetingBringsNothing);
         if applies && !self.apply(s, me, until) {
-            return Ok(false);
+            return false;
         }
         if !self.breaks(Broken::MeetingTimesIgnored) {
             s.pes[me].time = s.pes[me].time.max(until);
@@ -314,13 +327,14 @@ impl Model {
             }
         }
         s.returns(me, op, 0);
-        Ok(true)
+        true
     }
 
     /// The word that a collective writes, and what it brings.
     fn result(&self, s: &JobState, op: Op, number: usize, replays: bool) -> Option<(usize, u64)> {
         let again = replays && self.breaks(Broken::SourceReadAgain);
         let brought = |pe: &PeState, from: usize| match pe.meetings[number - pe.met].what {
+            _ if pe.log == LogState::Wiped => 0,
             _ if again => pe.memories.last().map_or(0, |memory| memory[from]),
             Came::Broadcast(value) | Came::Sum(value) => value,
             other => unreachable!("{other:?} in a collective"),
@@ -354,6 +368,7 @@ impl Model {
                 pe.met += pe.meetings.len();
                 pe.meetings.clear();
                 pe.interval += 1;
+                pe.has_replica = self.nodes;
                 self.drops(pe);
                 pe.registers = [0; 2];
                 s.returns(me, Op::Checkpoint, 0);
