@@ -3,6 +3,7 @@
 //! ```text
 //! <!-- figures: benches/record/KIND/DATE.json -->              all of a record
 //! <!-- figures: benches/record/KIND/DATE.json: NAME; NAME -->  those whose names begin so
+//! <!-- figures: benches/record/KIND/FOLDER/NAME.csv -->        a table as it is
 //! ...
 //! <!-- end of figures -->
 //! ```
@@ -76,6 +77,22 @@ fn row(figure: &Value) -> String {
     format!("| {} | {measured} | {most} {goal}{missed} | {peer} |\n", name_of(figure))
 }
 
+/// Figures of a record, and their table.
+fn with_goals(record: &str, names: Option<&str>) -> (Vec<Value>, String) {
+    let figures = figures(record, names);
+    let rows: String = figures.iter().map(row).collect();
+    let heading = "| figure | measured | goal | beside |\n| --- | --- | --- | --- |\n";
+    (figures, format!("{heading}{rows}"))
+}
+
+/// The table of a CSV.
+fn csv(text: &str) -> String {
+    let (heading, lines) = paper::rows(text);
+    let row = |cells: &Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let rule = row(&vec!["---".to_owned(); heading.len()]);
+    row(&heading) + &rule + &lines.iter().map(row).collect::<String>()
+}
+
 /// `text` with its tables as they should be, and the figures in them.
 fn renewed(text: &str) -> (String, Vec<Value>) {
     let mut pieces = text.split(BEGIN);
@@ -88,10 +105,11 @@ fn renewed(text: &str) -> (String, Vec<Value>) {
             Some((record, names)) => (record, Some(names)),
             None => (head, None),
         };
-        let figures = figures(record, names);
-        let rows: String = figures.iter().map(row).collect();
-        let heading = "| figure | measured | goal | beside |\n| --- | --- | --- | --- |\n";
-        renewed += &format!("{BEGIN}{head} -->\n{heading}{rows}{END}{after}");
+        let (figures, table) = match record.ends_with(".csv") {
+            true => (Vec::new(), csv(&page(record))),
+            false => with_goals(record, names),
+        };
+        renewed += &format!("{BEGIN}{head} -->\n{table}{END}{after}");
         shown.extend(figures);
     }
     (renewed, shown)
