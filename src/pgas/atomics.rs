@@ -103,8 +103,10 @@ impl World {
                         log.word(Word::Flight).store(0, Ordering::Release);
                         return old;
                     }
-                    from.into_iter().for_each(|from| log.set_state(from, Carried::Begun));
+                    // It may have happened before the memory was wiped, and the lost PE seen it.
                     log.set(Word::Flight, 0);
+                    self.take_all_back(Reason::LostMeanwhile);
+                    return 0;
                 }
                 Delivery::Leave if call.fetches && self.await_reached(call.name, pe) => {}
                 Delivery::TakenOver => {

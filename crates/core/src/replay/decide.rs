@@ -31,6 +31,8 @@ pub enum Reason {
     OtherCall,
     /// The PE was killed in the midst of an operation that may not happen twice.
     InDoubt,
+    /// The node of a PE was lost while it changed a word there that may not change twice.
+    LostMeanwhile,
     /// It is not known what a word holds that is changed atomically.
     Uncertain,
     /// Others leave the order of their looks to a barrier that its kernel refuses.
@@ -59,6 +61,9 @@ impl Display for Reason {
             Reason::InCheckpoint => f.write_str("a checkpoint was being made"),
             Reason::OtherCall => f.write_str("it calls the first checkpoint from another place"),
             Reason::InDoubt => f.write_str("it was killed in the midst of an atomic operation"),
+            Reason::LostMeanwhile => {
+                f.write_str("it was in the midst of an atomic operation on a node that was lost")
+            }
             Reason::Uncertain => f.write_str("atomic operations on it do not follow each other"),
             Reason::NoBarrier => f.write_str("it may not call membarrier, as others may"),
             Reason::NoRule { routine } => write!(f, "it called {routine}, which is not logged"),

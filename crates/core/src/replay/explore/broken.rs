@@ -66,7 +66,9 @@ pub(super) enum Broken {
     NotLookedAgain,
     /// What an atomic operation found in memory that may be wiped is believed.
     FoundInWiped,
-    /// The same of a get.
+    /// It is done again.
+    DoneInWipedAgain,
+    /// What a get read in memory that may be wiped is believed.
     ReadInWiped,
     /// A substitute begins before the log of another lost PE is back.
     LogsNotAwaited,

@@ -124,6 +124,8 @@ pub(super) struct PeState {
     pub lost_memories: usize,
     /// The next PE keeps a replica of the log.
     pub has_replica: bool,
+    /// A substitute that saw the logs of all.
+    pub has_begun: bool,
     /// A substitute that is not live yet.
     pub replay: Option<(Replay, Merge)>,
 }
@@ -257,6 +259,7 @@ impl Model {
             log: LogState::There,
             lost_memories: 0,
             has_replica: self.nodes,
+            has_begun: false,
             replay: None,
         };
         JobState { pes: vec![pe; n_pes], time: 0, deaths: self.deaths, global: false }
@@ -314,8 +317,11 @@ impl Model {
             s.pes[me].at = *at;
             return Ok(true);
         }
-        if s.pes[me].replay.is_some() && !self.has_its_logs(s, me) {
-            return Ok(self.log_comes_back(s, me));
+        if s.pes[me].replay.is_some() && !s.pes[me].has_begun {
+            if !self.has_its_logs(s, me) {
+                return Ok(self.log_comes_back(s, me));
+            }
+            s.pes[me].has_begun = true;
         }
         let Some(&op) = self.program.pes[me].get(s.pes[me].call) else {
             return self.end(s, me);
@@ -327,8 +333,11 @@ impl Model {
             At::Waits { to, index } => Ok(self.looks(s, me, op, (to, index), false)),
             At::Writes { to, index, on, half } => Ok(self.writes(s, me, (to, index), on, half)),
             At::Wrote { to, index, on, .. }
-                if s.may_be_wiped(me, to, on) && !self.breaks(Broken::FoundInWiped) =>
+                if matches!(op, Op::Atomic { .. })
+                    && s.may_be_wiped(me, to, on)
+                    && !self.breaks(Broken::FoundInWiped) =>
             {
+                s.global = !self.breaks(Broken::DoneInWipedAgain);
                 s.pes[me].chains[to][index].progress = EntryProgress::Begun;
                 s.pes[me].at = At::Logged { to, index };
                 Ok(true)

@@ -230,6 +230,20 @@ pub(super) fn read_once() -> Program {
     Program { name: "read once", pes: vec![one, two], victims: vec![0, 1] }
 }
 
+/// What is read is not what memory is without it.
+pub(super) fn read_late() -> Program {
+    let one = vec![Barrier, get(1, 0, 0), store(1, of(0, 4))];
+    let two = vec![store(0, Value::Just(7)), Barrier];
+    Program { name: "read late", pes: vec![one, two], victims: vec![0, 1] }
+}
+
+/// A PE sees what an atomic operation did before that says that it is done.
+pub(super) fn counted() -> Program {
+    let one = vec![add(1, 0, 1), get(1, 2, 0)];
+    let two = vec![wait(0, 1), load(0, 0), store(1, of(0, 1))];
+    Program { name: "counted", pes: vec![one, two], victims: vec![0, 1] }
+}
+
 /// What an atomic operation finds says that bytes are there.
 pub(super) fn found() -> Program {
     let one = vec![put(2, 0, 1), Quiet, add(1, 1, 1)];
@@ -307,6 +321,8 @@ pub(super) fn all() -> Vec<Program> {
         failed_swap(),
         tested(),
         read_once(),
+        read_late(),
+        counted(),
         found(),
         signalled(),
         stale(),

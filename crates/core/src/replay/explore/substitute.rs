@@ -59,7 +59,7 @@ impl Model {
         }
         pe.stages.push(Stage::Replaying);
         (pe.registers, pe.time) = ([0; 2], Time(0));
-        (pe.owes, pe.took_over) = (false, false);
+        (pe.owes, pe.took_over, pe.has_begun) = (false, false, false);
         pe.shown[me] = pe.memories.len() - 1;
         if self.breaks(Broken::EventsLost) {
             pe.events.clear();
@@ -77,7 +77,7 @@ impl Model {
 
     /// Chains to a PE, of the interval that it is in.
     fn chains(&self, s: &JobState, to: usize) -> Vec<Chain> {
-        let same = |pe: &PeState| pe.interval == s.pes[to].interval;
+        let same = |pe: &PeState| pe.interval == s.pes[to].interval && pe.log != LogState::Wiped;
         let chain = |pe: &PeState| if same(pe) { pe.chains[to].clone() } else { Vec::new() };
         s.pes.iter().map(chain).map(|chain| self.spoil(chain)).collect()
     }
