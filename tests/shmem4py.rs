@@ -219,6 +219,7 @@ fn program(installed: &Path, options: &[&str], words: &[&str]) -> (bool, String,
         command.env_remove(name);
     }
     command.env_remove("LD_LIBRARY_PATH");
+    command.env_remove("PYTHONUNBUFFERED"); // a line would be two writes, and other PEs write too
     for option in options {
         match option.split_once('=').filter(|(name, _)| name.starts_with("SHMEM_")) {
             Some((name, value)) => command.env(name, value),

@@ -99,8 +99,9 @@ pub fn write(bench: &Bench, context: Context, figures: &[Figure]) -> Result<(), 
 /// The folder for records of this processor, and the name of one of this time.
 pub fn place(bench: &Bench, context: &Context) -> (PathBuf, String) {
     let plain = |text: &str| {
-        let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-        words.collect::<Vec<_>>().join("-").to_ascii_lowercase()
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+        let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        words.join("-").to_ascii_lowercase()
     };
     let kind = plain(&format!("{} {}", context.processor, context.kernel));
     let folder = bench.root().join("benches/record").join(kind);

@@ -5,10 +5,10 @@
 //! Two processes each store a word, and then look at the word of the other. One of them sees what
 //! the other stored only if each has a full fence between its two steps. Where one side does so all
 //! the time and the other hardly ever, the rare one has [`global_barrier`], and the frequent one
-//! [`light_fence`], which is none for the processor. The barrier is a full fence on every processor,
-//! at some moment of the call; who runs on none passes one before it goes on. If a process has made
-//! its store before that moment, whoever issued the barrier sees it. If not, it looks after that
-//! moment, and sees what was stored before the call.
+//! [`light_fence`], which is none for the processor. The barrier is a full fence on every
+//! processor, at some moment of the call; who runs on none passes one before it goes on. If a
+//! process has made its store before that moment, whoever issued the barrier sees it. If not, it
+//! looks after that moment, and sees what was stored before the call.
 //!
 //! [`expedited_barrier`] takes microseconds where that takes a scheduler's period (8 to 24 ms), but
 //! it may leave out a processor. The kernel notes in each run queue whether the process there is a

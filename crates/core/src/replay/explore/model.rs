@@ -2,12 +2,11 @@
 //!
 //! Every call has the steps in which it shows: the entry, the look, the write (two for bytes), the
 //! mark. The memory of each incarnation is kept: a PE whose node does not show a loss yet reaches
-//! that of the dead. Lost nodes are in [`super::nodes`].
+//! that of the dead. Left out: what is lost with a node (`nodes.rs`).
 
 use std::fmt::{self, Display, Formatter};
 
 use super::broken::Broken;
-use super::nodes::LogState;
 use super::program::{Op, Program, Value};
 use crate::replay::handover::Stage;
 use crate::replay::log::{Arrival, Asked, Effect, EntryProgress, Event, LogEntry, Time};
@@ -91,6 +90,15 @@ pub(super) enum At {
     Drew {
         time: Time,
     },
+}
+
+/// The log of a PE, to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum LogState {
+    There,
+    /// Its node is lost, and its memory is as it was.
+    Lost,
+    Wiped,
 }
 
 /// A PE.

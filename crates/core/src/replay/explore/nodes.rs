@@ -1,22 +1,13 @@
 //! Lost nodes in the explorer: what is gone with them, when it is wiped, and what others do then.
 //!
 //! Each PE is on a node of its own. The next PE keeps a replica of its log, which its owner writes
-//! first; so whatever others see of a log is in its replica, and a lost node is to it what the death
-//! of its process would be a step later at most. The memory of a lost node is wiped when all nodes
-//! show the loss. Then its log comes back, and its substitute begins.
+//! first. So whatever others see of a log is in its replica, and a lost node is to it what the
+//! death of its process would be a step later at most. The memory of a lost node is wiped when all
+//! nodes show the loss. Then its log comes back, and its substitute begins.
 
 use super::broken::Broken;
-use super::model::{At, JobState, Model, PeState, WORDS};
+use super::model::{At, JobState, LogState, Model, PeState, WORDS};
 use super::program::Op;
-
-/// The log of a PE, to others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum LogState {
-    There,
-    /// Its node is lost, and its memory is as it was.
-    Lost,
-    Wiped,
-}
 
 impl JobState {
     pub(super) fn wipe(&mut self, me: usize) {

@@ -1,8 +1,7 @@
 //! The steps of a substitute in the explorer: death, replay, hand-over, and the checkpoint.
 
 use super::broken::Broken;
-use super::model::{At, Bytes, Came, Chain, JobState, Model, PeState, Words};
-use super::nodes::LogState;
+use super::model::{At, Bytes, Came, Chain, JobState, LogState, Model, PeState, Words};
 use super::program::Op;
 use crate::quantity::Pe;
 use crate::replay::decide::{Decision, Finding, Reason};
