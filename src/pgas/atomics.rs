@@ -104,8 +104,9 @@ impl World {
                         return old;
                     }
                     // It may have happened before the memory was wiped, and the lost PE seen it.
-                    log.set(Word::Flight, 0);
+                    // No substitute begins, or catches up, before that is decided.
                     self.take_all_back(Reason::LostMeanwhile);
+                    log.set(Word::Flight, 0);
                     return 0;
                 }
                 Delivery::Leave if call.fetches && self.await_reached(call.name, pe) => {}
