@@ -76,7 +76,10 @@ fn look(
         return Err(own(Reason::NoCheckpoint));
     };
     let log = world.segments.own().log(world.n_pes());
-    if log.get(Word::Interval) != number.0 || !all_begin(world, number) {
+    if log.get(Word::Interval) != number.0 {
+        return Err(own(Reason::InCheckpoint)); // all had agreed, and its log had not begun
+    }
+    if !all_begin(world, number) {
         return Err(own(Reason::NoCheckpoint));
     }
     if let Some(why) = world.findings() {

@@ -114,6 +114,15 @@ pub fn went_alone(outcome: &Outcome, losses: usize) {
     outcome.check(outcome.count(ALL) + outcome.count(RESUMED) == 0, "nobody else should have");
 }
 
+/// In the midst of an operation that may not happen twice, or of a checkpoint, all go back.
+#[track_caller]
+pub fn for_a_reason(outcome: &Outcome) {
+    let doubt = outcome.count("in the midst of an atomic operation");
+    let checkpoint = outcome.count("a checkpoint was being made")
+        + outcome.count("its log does not begin at the last checkpoint");
+    outcome.check(outcome.count(ALL) == doubt + checkpoint, "another reason");
+}
+
 #[track_caller]
 fn all_went(outcome: &Outcome, why: &str) {
     outcome.check(outcome.count(ALL) == 1, "one line should say that all go back");

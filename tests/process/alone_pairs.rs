@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use super::alone::{ALL, ALONE, PES, said, went_alone};
+use super::alone::{ALL, ALONE, PES, for_a_reason, said, went_alone};
 use super::support::{Job, Outcome, program, sample};
 
 /// Calls of an interval.
@@ -81,15 +81,6 @@ fn at_any_moment(how: &str, pair: [usize; 2], cases: Cases) {
     let outcome = run(how, pair, cases, 1);
     for_a_reason(&outcome);
     outcome.check(outcome.count(ALONE) > outcome.count(ALL), "most should have gone back alone");
-}
-
-/// In the midst of an operation that may not happen twice, or of a checkpoint, all go back.
-#[track_caller]
-fn for_a_reason(outcome: &Outcome) {
-    let doubt = outcome.count("in the midst of an atomic operation");
-    let checkpoint = outcome.count("a checkpoint was being made")
-        + outcome.count("its log does not begin at the last checkpoint");
-    outcome.check(outcome.count(ALL) == doubt + checkpoint, "another reason");
 }
 
 #[test]

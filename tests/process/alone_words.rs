@@ -1,7 +1,7 @@
 //! A lost PE goes back alone where PEs change words atomically, signal, test, wait for several
 //! words, hold locks, use contexts, and where the program draws numbers by itself.
 
-use super::alone::{ALL, ALONE, Subject, went_alone};
+use super::alone::{ALL, ALONE, Subject, for_a_reason, went_alone};
 use super::support::sample;
 
 static WORDS: Subject = Subject::new("alone_words");
@@ -61,7 +61,7 @@ fn without_membarrier_fences_are_full() {
     outcome.check(outcome.count(ALL) == 1 && outcome.count(ALONE) == 0, "all should go back");
 }
 
-/// At any moment: where that is in the midst of an operation all go back. No ticket is lost, or
+/// At any moment: where that is in the midst of an operation or a checkpoint all go back. No ticket is lost, or
 /// drawn twice.
 #[test]
 fn whatever_a_pe_does_when_it_is_killed_words_are_right() {
@@ -69,11 +69,9 @@ fn whatever_a_pe_does_when_it_is_killed_words_are_right() {
     for at in sample((0..40).map(|nth| 200 + 450 * nth).collect(), 8) {
         let outcome = WORDS.run(&["1", &format!("-{at}"), "tickets"]);
         outcome.status(0);
+        for_a_reason(&outcome);
         alone += outcome.count(ALONE);
         all += outcome.count(ALL);
-        let doubt = outcome.count("in the midst of an atomic operation");
-        let checkpoint = outcome.count("a checkpoint was being made");
-        outcome.check(outcome.count(ALL) == doubt + checkpoint, "another reason");
     }
     assert!(alone > 0, "{alone} went back alone, and {all} with all");
 }
