@@ -61,8 +61,8 @@ fn without_membarrier_fences_are_full() {
     outcome.check(outcome.count(ALL) == 1 && outcome.count(ALONE) == 0, "all should go back");
 }
 
-/// At any moment: where that is in the midst of an operation or a checkpoint all go back. No ticket is lost, or
-/// drawn twice.
+/// At any moment: where that is in the midst of an operation or a checkpoint all go back. No ticket
+/// is lost, or drawn twice.
 #[test]
 fn whatever_a_pe_does_when_it_is_killed_words_are_right() {
     let (mut alone, mut all) = (0, 0);
