@@ -22,11 +22,16 @@ pub fn program_with(name: &str, options: &[&str]) -> PathBuf {
 }
 
 /// An example in Rust, beside the binaries. `cargo test` builds them only when asked for all
-/// targets.
+/// targets. What it says to a test in the environment is for the test alone: a crate whose build
+/// depends on it (ring) would be built anew, and all that needs it, by each of the two in turn.
 pub fn example(name: &str) -> PathBuf {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let mut cargo = Command::new(env!("CARGO"));
+        let of_test = ["CARGO_PKG_", "CARGO_MANIFEST_", "OUT_DIR"];
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let names = names.filter(|name| of_test.iter().any(|begin| name.starts_with(begin)));
+        names.for_each(|name| _ = cargo.env_remove(name));
         cargo.args(["build", "--quiet", "--locked", "--workspace", "--examples"]);
         cargo.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
         let built = cargo.status();
