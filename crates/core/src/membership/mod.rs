@@ -368,6 +368,9 @@ impl Membership {
             Stage::Unrecoverable => return self.end_if_all_unrecoverable(),
             Stage::Finalized => {
                 self.pes[pe.at()].status = Some(how.status());
+                if let Ended::Killed(_) = how {
+                    self.out.push(Action::Say(format!("PE {pe} {how} after shmem_finalize")));
+                }
                 return self.end_if_all_over();
             }
             Stage::Running | Stage::Finalizing => {}

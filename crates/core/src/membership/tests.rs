@@ -335,10 +335,12 @@ fn a_job_ends_when_all_have_finalized_with_the_first_status_that_is_not_zero() {
     for pe in 0..4 {
         let proc = cluster.proc_of(pe);
         cluster.says(pe, PeMessage::Finalized);
-        let how = Ended::Exited(if pe == 2 { 7 } else { 0 });
-        cluster.event(MembershipEvent::Ended { proc, how });
+        let how = [Ended::Exited(0), Ended::Exited(0), Ended::Exited(7), Ended::Killed(9)];
+        cluster.event(MembershipEvent::Ended { proc, how: how[pe as usize] });
     }
     assert_eq!(cluster.ended(), (7, ""));
+    let line = "PE 3 was killed by SIGKILL after shmem_finalize";
+    assert_eq!(cluster.log.last().map(String::as_str), Some(line));
 }
 
 #[test]
