@@ -58,10 +58,8 @@ fn parts(step: usize) -> Vec<Cases> {
 /// Between calls there is no doubt: nobody else goes back, whatever the two calls are.
 #[test]
 fn each_of_two_pes_dies_before_each_of_its_calls() {
-    for (pair, cases) in [[1, 2], [2, 0]]
-        .into_iter()
-        .flat_map(|pair| parts(1).into_iter().map(move |cases| (pair, cases)))
-    {
+    let all = [[1, 2], [2, 0]].map(|pair| parts(1).into_iter().map(move |cases| (pair, cases)));
+    for (pair, cases) in sample(all.into_iter().flatten().collect(), 2) {
         let outcome = run("each", pair, cases, 1);
         went_alone(&outcome, 2 * (cases[1] - cases[0]));
     }
@@ -85,14 +83,14 @@ fn at_any_moment(how: &str, pair: [usize; 2], cases: Cases) {
 
 #[test]
 fn two_pes_die_at_the_same_time() {
-    for (nth, cases) in sample(parts(1), 2).into_iter().enumerate() {
+    for (nth, cases) in sample(parts(1), 1).into_iter().enumerate() {
         at_any_moment("both", [[1, 2], [0, 2]][nth % 2], cases);
     }
 }
 
 #[test]
 fn a_pe_dies_in_the_replay_of_another() {
-    for (nth, cases) in sample(parts(1), 3).into_iter().enumerate() {
+    for (nth, cases) in sample(parts(1), 1).into_iter().enumerate() {
         at_any_moment("replay", [[1, 2], [2, 1], [0, 1]][nth % 3], cases);
     }
 }
@@ -100,7 +98,7 @@ fn a_pe_dies_in_the_replay_of_another() {
 /// So both may have waited for each other when they died.
 #[test]
 fn a_substitute_dies_after_another_pe_died_in_its_replay() {
-    for (nth, cases) in sample(parts(1), 3).into_iter().enumerate() {
+    for (nth, cases) in sample(parts(1), 1).into_iter().enumerate() {
         at_any_moment("chain", [[1, 2], [0, 2], [2, 1]][nth % 3], cases);
     }
 }

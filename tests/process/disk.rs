@@ -97,6 +97,9 @@ fn a_job_that_was_killed_whole_begins_again_with_the_right_sum() {
 /// the first checkpoint after it is still to be made.
 #[test]
 fn a_resumed_job_survives_losses() {
+    if !super::support::long() {
+        return;
+    }
     let store = Store::new();
     store.fill(&[]);
     let (number, _) = store.newest();
@@ -196,6 +199,9 @@ fn a_folder_that_cannot_be_had_and_a_mode_without_copies_are_refused() {
 /// Disks that fail: the job goes on, and says so once.
 #[test]
 fn a_disk_that_is_full_or_cannot_be_written_to_is_a_warning() {
+    if !super::support::long() {
+        return;
+    }
     if !rustix::process::getuid().is_root() {
         return skip("root", "not root");
     }
@@ -291,6 +297,9 @@ fn sets_are_kept_listed_checked_and_deleted() {
 /// What is in the store is less, and a job begins from it. The next may write without.
 #[test]
 fn compressed_sets_are_smaller_and_hold() {
+    if !super::support::long() {
+        return;
+    }
     let store = Store::new();
     let job = store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_STORE_COMPRESS", "3");
     let mut run = jacobi::job(job, LONG).with_orphans().start();
@@ -357,6 +366,9 @@ fn a_job_that_is_asked_to_stop_can_go_on() {
 /// whether it is to stop, or calls a checkpoint that is not due.
 #[test]
 fn agents_pass_on_the_signal_that_asks_for_a_stop() {
+    if !super::support::long() {
+        return;
+    }
     for (kind, words) in [("stops", ["--stop-signal", "USR1"]), ("long", ["--nodes", "2"])] {
         let store = Store::new();
         let with = |words: &[&str]| Job::new(2).mode("raid5").args(words);

@@ -107,6 +107,9 @@ fn other_forms_with_several_places_go_on() {
 /// What it wrote is in no checkpoint, and the others do not wait for it.
 #[test]
 fn a_substitute_that_writes_before_it_calls_elsewhere_is_an_error_that_names_both_places() {
+    if !super::support::long() {
+        return;
+    }
     let outcome = run(3, "raid5", "rewrites", "--kill 1@3");
     outcome.status(3);
     let source = include_str!("../c/places.c");

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::disk::{Store, refused};
 use super::support::processes::signal;
-use super::support::{Job, Outcome, program_with};
+use super::support::{Job, Outcome, program_with, sample};
 
 /// A build of `rebuilt`, by that name.
 fn build(store: &Store, form: u32) -> PathBuf {
@@ -46,7 +46,7 @@ fn is_right(outcome: &Outcome) {
 
 #[test]
 fn another_build_goes_on_with_what_it_knows_by_name() {
-    for layout in ["shared", "local"] {
+    for layout in sample(vec!["shared", "local"], 1) {
         let store = written(0, layout);
         is_right(&resume(&store, &build(&store, 1), layout, &[]));
         is_right(&resume(&store, &build(&store, 0), layout, &[]));
@@ -74,6 +74,9 @@ fn what_another_build_does_not_have_is_refused() {
 
 #[test]
 fn what_may_be_an_address_is_refused_unless_that_is_asked_for() {
+    if !super::support::long() {
+        return;
+    }
     let store = written(4, "shared");
     let by = |words: &[&str]| resume(&store, &build(&store, 5), "shared", words);
     refused(&by(&[]), "variable function may hold an address in it, at byte 0; --resume-rebuilt");
@@ -87,6 +90,9 @@ fn what_may_be_an_address_is_refused_unless_that_is_asked_for() {
 /// Parity is of no use to it: it is over memory that lies elsewhere.
 #[test]
 fn another_build_does_not_make_up_for_lost_files() {
+    if !super::support::long() {
+        return;
+    }
     let store = written(0, "local");
     std::fs::remove_dir_all(store.0.join("node-2")).expect("its disk is wiped");
     is_right(&resume(&store, &build(&store, 0), "local", &[]));

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use super::disk::{LONG, Store, ask_to_stop};
 use super::support::jacobi::{self, SMALL};
 use super::support::processes::signal;
-use super::support::{Job, Running, program, skip};
+use super::support::{Job, Running, program, sample, skip};
 
 /// Seconds, on any machine.
 const LONGER: &[&str] = &["--bytes", "2M", "--sweeps", "32768", "--halo", "16"];
@@ -33,11 +33,12 @@ fn kill(run: Running) -> super::support::Outcome {
 #[test]
 fn sets_are_whole_though_checkpoints_come_faster_than_the_disk() {
     // A set takes several times as long to write as from one checkpoint to the next.
-    for (words, layout, snapshots, rate) in [
+    let cases = vec![
         ("", "shared", "1", "8M"),
         ("--nodes 2", "local", "1", "4M"),
         ("--nodes 2", "shared", "2", "4M"),
-    ] {
+    ];
+    for (words, layout, snapshots, rate) in sample(cases, 1) {
         let store = Store::new();
         let words: Vec<&str> = words.split_whitespace().collect();
         let local = |job: Job| job.env("SHMEM_FT_STORE_LAYOUT", layout);
@@ -71,7 +72,7 @@ fn a_job_that_only_makes_checkpoints_writes_sets() {
 /// What is written when a PE is lost is dropped, and the next checkpoint is written instead.
 #[test]
 fn losses_while_tiles_are_aside_leave_only_whole_sets() {
-    for rule in ["1@40:encode", "2@41:copy", "3@42:quiesce"] {
+    for rule in sample(vec!["1@40:encode", "2@41:copy", "3@42:quiesce"], 1) {
         let store = Store::new();
         let job = slow(&store, &["--nodes", "2", "--kill", rule]);
         let mut run = jacobi::job(job, LONG).with_orphans().start();
@@ -182,6 +183,9 @@ fn ends(mut run: Running, disk: &Hanging) -> super::support::Outcome {
 
 #[test]
 fn a_disk_that_hangs_is_a_warning_and_nobody_waits_for_it() {
+    if !super::support::long() {
+        return;
+    }
     let Some(disk) = Hanging::new() else {
         return skip("loop-devices", "no file system can be made to be frozen");
     };
@@ -199,6 +203,9 @@ fn a_disk_that_hangs_is_a_warning_and_nobody_waits_for_it() {
 /// It is over before anybody has noticed.
 #[test]
 fn a_job_whose_disk_hangs_ends_as_it_would() {
+    if !super::support::long() {
+        return;
+    }
     let Some(disk) = Hanging::new() else {
         return skip("loop-devices", "no file system can be made to be frozen");
     };
