@@ -253,6 +253,9 @@ fn a_pe_that_moved_begins_where_its_file_is() {
 
 #[test]
 fn killed_and_resumed_on_their_own_disks_until_it_is_through() {
+    if !super::support::long() {
+        return;
+    }
     let disks = Disks::fill("raid5");
     for more in 1..4 {
         disks.wipe(more);

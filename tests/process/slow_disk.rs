@@ -89,6 +89,9 @@ fn losses_while_tiles_are_aside_leave_only_whole_sets() {
 
 #[test]
 fn what_has_no_room_in_memory_is_one_line_that_names_the_setting() {
+    if !super::support::long() {
+        return;
+    }
     let store = Store::new();
     let job = slow(&store, &[]).env("SHMEM_FT_STORE_MEMORY", "64K");
     let outcome = jacobi::job(job.env("SHMEM_FT_STORE_RATE", "1M"), LONG).run();
