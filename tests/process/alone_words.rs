@@ -73,6 +73,7 @@ fn whatever_a_pe_does_when_it_is_killed_words_are_right() {
         let late = outcome.count("had already entered shmem_finalize; checkpoint before it") == 1;
         outcome.status(if over { 137 } else { 3 * i32::from(late) });
         for_a_reason(&outcome);
+        outcome.check(!outcome.err.contains("its log does not begin"), "no node was lost");
         alone += outcome.count(ALONE);
         all += outcome.count(ALL);
     }
