@@ -41,6 +41,7 @@ impl Page {
         Ok(Page { map, n_pes })
     }
 
+    #[inline]
     fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index * 8 + 8 <= self.map.len());
         // SAFETY: the word lies inside the mapping (asserted), is 8-aligned since mappings are
@@ -80,6 +81,7 @@ impl Page {
     }
 
     /// One PE of the current view.
+    #[inline]
     pub fn member(&self, pe: Pe) -> Member {
         Member::unpack(self.word(HEADER / 8 + pe.at()).load(Ordering::Acquire))
     }

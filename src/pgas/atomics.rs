@@ -30,8 +30,8 @@ use super::local::{Call, Delivery, Remote};
 use super::replay::LoggedCall;
 use super::world::local::CallWay;
 
-/// Bytes of the payload of a record: what the operation brings, and room for what it finds.
-const PAYLOAD: usize = 32;
+/// Bits of the length of a word, above which the code of its change is.
+const LENGTH_BITS: u32 = 8;
 
 /// An atomic operation as a call says it.
 #[derive(Debug, Clone, Copy)]
@@ -49,14 +49,26 @@ impl AtomicCall {
     #[inline]
     fn record(&self, pe: Pe, word: WordAt) -> Record {
         let (code, _) = self.change.how.code();
-        let place = Remote { pe, at: word.offset, block: (word.bytes, code as usize) };
-        World::record(Kind::Atomic, &Call { name: self.name, with: 0 }, place, PAYLOAD)
+        let block = (word.bytes | (code as usize) << LENGTH_BITS, self.change.operand as usize);
+        let place = Remote { pe, at: word.offset, block };
+        World::record(Kind::Atomic, &Call { name: self.name, with: 0 }, place, self.payload())
     }
 
-    /// What it brings, which a replay compares too.
+    /// Bytes of its payload: room for what it finds and for when that was, and what it compares
+    /// with; only as much of that as it needs.
     #[inline]
-    fn brings(&self) -> [u64; 2] {
-        [self.change.operand, self.change.how.code().1]
+    fn payload(&self) -> usize {
+        match self.change.how {
+            Update::CompareSwap(_) => 24,
+            _ if self.fetches => 16,
+            _ => 8,
+        }
+    }
+
+    /// What it compares with.
+    #[inline]
+    fn compares_with(&self) -> u64 {
+        self.change.how.code().1
     }
 }
 
@@ -72,11 +84,12 @@ impl World {
         if self.local.way() == CallWay::Replayed {
             return self.atomic_replayed(call, &record, carry_out);
         }
-        let ([operand, compared], mut payload) = (call.brings(), [0; PAYLOAD]);
-        payload[..8].copy_from_slice(&operand.to_ne_bytes());
-        payload[8..16].copy_from_slice(&compared.to_ne_bytes());
         let log = self.own_log();
-        let from = self.append_to(&log, record, &payload);
+        let from = self.append_to(&log, record, call.payload(), |from| {
+            if let Update::CompareSwap(expected) = call.change.how {
+                log.set_compared(from, expected);
+            }
+        });
         self.change_once(&log, call, (pe, from), carry_out)
     }
 
@@ -158,7 +171,7 @@ impl World {
     ) -> u64 {
         let (log, pe) = (self.own_log(), Pe(record.target));
         let is_it = |found: &Located| {
-            found.record.is_of_one_call(record) && log.brought(found.from) == call.brings()
+            found.record.is_of_one_call(record) && log.compared(found.from) == call.compares_with()
         };
         let Some(LoggedCall { found, .. }) = self.next_that(is_it) else { return 0 };
         if log.state(found.from) != Carried::Done {
@@ -196,10 +209,11 @@ impl World {
 
     /// The word and the change of a record; None for a kind of change that there is not.
     fn change_of(&self, pe: Pe, found: &Located) -> Option<(WordAt, Change)> {
-        let [operand, compared] = self.log_of(pe).brought(found.from);
-        let (bytes, code) = found.record.block;
-        let change = Change { how: Update::of_code(code, compared)?, operand };
-        Some((WordAt { offset: found.record.at as usize, bytes: bytes as usize }, change))
+        let (word, operand) = found.record.block;
+        let code = u64::from(word >> LENGTH_BITS);
+        let how = Update::of_code(code, self.log_of(pe).compared(found.from))?;
+        let bytes = word as usize & ((1 << LENGTH_BITS) - 1);
+        Some((WordAt { offset: found.record.at as usize, bytes }, Change { how, operand }))
     }
 
     /// Applies an operation of PE `pe`, or of this one, on this one, which found `old`.

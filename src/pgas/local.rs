@@ -106,13 +106,13 @@ pub(super) enum Delivery {
 
 impl World {
     /// The log of PE `pe`; that of nobody if it is not mapped.
-    #[inline]
+    #[inline(always)]
     pub(super) fn log_of(&self, pe: Pe) -> Log<'_> {
         let near = self.segments.near(pe).map(|near| near.log(self.n_pes()));
         near.unwrap_or_else(|| Log::of_nobody(self.n_pes()))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn own_log(&self) -> Log<'_> {
         let log = self.segments.own().log(self.n_pes());
         match self.local.holder().and_then(|pe| self.segments.near(pe)) {
@@ -257,7 +257,7 @@ impl World {
     // ---- one-sided ----------------------------------------------------------------------------
 
     /// The log of PE `pe` if that is reached: its process lives, and has caught up.
-    #[inline]
+    #[inline(always)]
     fn reached(&self, pe: Pe) -> Option<Log<'_>> {
         let member = self.members.member(pe);
         if pe == self.me() {

@@ -127,32 +127,45 @@ impl World {
         time
     }
 
-    /// Writes a record; where it begins. None if there is no room.
+    /// Writes a record to the own log; where it begins. None if there is no room.
     pub(super) fn append(&self, record: Record, payload: &[u8]) -> Option<usize> {
-        self.append_to(&self.own_log(), record, payload)
+        let log = self.own_log();
+        self.append_to(&log, record, payload.len(), |from| self.write(&log, from, payload))
     }
 
-    /// The same to the own log, if that is at hand.
+    /// Writes the payload of the record that will begin at `from`.
     #[inline]
-    pub(super) fn append_to(&self, log: &Log, mut record: Record, payload: &[u8]) -> Option<usize> {
+    pub(super) fn write(&self, log: &Log, from: usize, payload: &[u8]) {
+        log.replicate(from, payload);
+        self.segments.write_own(log.payload(from), payload);
+    }
+
+    /// The same for a log that is at hand, with so many bytes of payload, which `write` writes.
+    #[inline(always)] // the head goes to the log from registers
+    pub(super) fn append_to(
+        &self,
+        log: &Log,
+        record: Record,
+        bytes: usize,
+        write: impl FnOnce(usize),
+    ) -> Option<usize> {
         let pen = &self.local.pen;
-        let (from, size) = (pen.tail.get(), bytes_for(payload.len()) as u64);
+        let (from, size) = (pen.tail.get(), bytes_for(bytes) as u64);
         let need = pen.need.get() + size;
         pen.need.set(need);
-        let is_too_long = u32::try_from(payload.len()).is_err();
+        let is_too_long = u32::try_from(bytes).is_err();
         let limit = self.local.limit.load(Ordering::Relaxed);
         if pen.is_bare() || is_too_long || from + size > limit {
             self.has_no_room(need);
             return None;
         }
-        record.time = match record.kind {
+        let time = match record.kind {
             Kind::Wait | Kind::Answer => self.tick(),
             _ => self.know(pen.time.get() + 1),
         };
         let from = from as usize;
-        log.replicate(from, payload);
-        self.segments.write_own(log.payload(from), payload);
-        log.append(from, &record);
+        write(from);
+        log.append(from, &Record { time, ..record });
         pen.tail.set(from as u64 + size);
         pen.records.set(pen.records.get() + 1);
         pen.answer.set(if record.kind == Kind::Answer { from as u64 + 1 } else { 0 });

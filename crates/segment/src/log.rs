@@ -8,14 +8,15 @@
 //! words     which job, PE, interval and era; meetings entered; bytes of records; what speaks
 //!           against going back alone; the stage of a substitute; then for each PE how much of its
 //!           log this one has taken over
-//! records   head of 64 bytes, then the payload; in the order of the calls
+//! records   head of 56 bytes, then the payload; in the order of the calls
 //! ```
 //!
-//! Invariants: a record is whole before the tail says so; of a record only the state, what was
-//! found, and the last word of its head change after that; the word of meetings only grows.
+//! Invariants: a record is whole before the tail says so; of a record only the second word
+//! of its head and what was found change after that; the word of meetings only grows.
 
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use raidshmem_core::page::PAGE;
@@ -23,11 +24,12 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_core::view::PES_MAX;
 
 /// Words of a record before its payload.
-const HEAD: usize = 8;
-/// What records begin at a multiple of, in bytes.
-const ALIGN: usize = 16;
-/// Words of what an atomic operation brings, before what it found.
-const BROUGHT: usize = 2;
+const HEAD: usize = 7;
+/// Where in a record the word is that changes: how far the operation of a put or an atomic
+/// operation is, how often an answer was given again, where the meeting after this one is.
+const CHANGES: usize = 1;
+/// Where in the payload of an atomic operation that is which it compares with.
+const COMPARED: usize = 2;
 /// Words before those of each PE.
 const WORDS: usize = 4 * APART as usize;
 /// Words of the text that speaks against going back alone.
@@ -201,7 +203,7 @@ pub struct Log<'a> {
 /// Bytes that a record with so much payload takes.
 #[inline]
 pub fn bytes_for(payload: usize) -> usize {
-    (HEAD * 8).saturating_add(payload).next_multiple_of(ALIGN)
+    (HEAD * 8).saturating_add(payload).next_multiple_of(8)
 }
 
 impl<'a> Log<'a> {
@@ -348,18 +350,19 @@ impl<'a> Log<'a> {
     }
 
     /// Writes the head of the record at the tail, whose payload is written, and shows it.
-    #[inline]
+    #[inline(always)] // `record` stays in registers
     pub fn append(&self, from: usize, record: &Record) {
         let at = self.records + from / 8;
         let head = record.kind as u64 | u64::from(record.target) << 8 | u64::from(record.len) << 32;
         let (bytes, step) = record.block;
         let bytes = u64::from(bytes);
-        let begun = Carried::Begun as u64;
-        let words = [head, begun, record.time, record.at, bytes, step, record.digest, 0];
-        for all in self.replica.into_iter().chain([self.words]) {
-            let all = all[at..at + HEAD].iter().zip(words);
+        let words = [head, 0, record.time, record.at, bytes, step, record.digest];
+        let write = |all: &[AtomicU64]| {
+            let all = all[at..].first_chunk::<HEAD>().expect("room for a head").iter().zip(words);
             all.for_each(|(word, value)| word.store(value, Ordering::Relaxed));
-        }
+        };
+        self.replica.into_iter().for_each(write);
+        write(self.words);
         // Who sees the tail sees the record. The owner fences before it looks at anybody's stage.
         let tail = (from + bytes_for(record.len as usize)) as u64;
         self.store(Word::Tail as usize, tail, Ordering::Release);
@@ -387,15 +390,16 @@ impl<'a> Log<'a> {
         (next <= tail).then(|| Located { from, next, record, payload: self.payload(from) })
     }
 
+    /// The word of the record at `from` that changes.
     #[inline]
-    fn state_word(&self, from: usize) -> usize {
-        self.records + from / 8 + 1
+    fn changing(&self, from: usize) -> usize {
+        self.records + from / 8 + CHANGES
     }
 
     /// How far the operation of the record at `from` is.
     #[inline]
     pub fn state(&self, from: usize) -> Carried {
-        match self.words[self.state_word(from)].load(Ordering::SeqCst) {
+        match self.words[self.changing(from)].load(Ordering::SeqCst) {
             1 => Carried::Done,
             2 => Carried::Logged,
             3 => Carried::Underway,
@@ -406,57 +410,66 @@ impl<'a> Log<'a> {
     /// The operation of the record at `from` is so far.
     #[inline]
     pub fn set_state(&self, from: usize, state: Carried) {
-        self.store(self.state_word(from), state as u64, Ordering::Release);
+        self.store(self.changing(from), state as u64, Ordering::Release);
     }
 
+    /// The words of the payload of the record at `from`.
     #[inline]
-    fn payload_word(&self, from: usize, nth: usize) -> usize {
-        self.records + from / 8 + HEAD + nth
+    fn payload_words(&self, from: usize) -> Range<usize> {
+        let at = self.records + from / 8;
+        let bytes = self.words[at].load(Ordering::Relaxed) >> 32;
+        at + HEAD..at + HEAD + bytes as usize / 8
     }
 
-    /// What the atomic operation of the record at `from` brings.
-    pub fn brought(&self, from: usize) -> [u64; BROUGHT] {
-        [0, 1].map(|nth| self.words[self.payload_word(from, nth)].load(Ordering::Relaxed))
+    /// A word of what the atomic operation of the record at `from` found, or of what it compares
+    /// with; 0 if it has no such word.
+    fn part(&self, from: usize, nth: usize) -> u64 {
+        let at = self.payload_words(from).nth(nth);
+        at.map_or(0, |at| self.words[at].load(Ordering::Relaxed))
+    }
+
+    /// The atomic operation of the record that will begin at `from` compares with this.
+    #[inline]
+    pub fn set_compared(&self, from: usize, value: u64) {
+        self.store(self.records + from / 8 + HEAD + COMPARED, value, Ordering::Relaxed);
+    }
+
+    /// What the atomic operation of the record at `from` compares with.
+    pub fn compared(&self, from: usize) -> u64 {
+        self.part(from, COMPARED)
     }
 
     /// What it found, if it is done.
     pub fn found(&self, from: usize) -> AtomicOutcome {
-        let word = |nth| &self.words[self.payload_word(from, BROUGHT + nth)];
-        let load = |nth| word(nth).load(Ordering::Relaxed);
-        AtomicOutcome { old: load(0), seen: load(1) }
+        AtomicOutcome { old: self.part(from, 0), seen: self.part(from, 1) }
     }
 
     /// The atomic operation of the record at `from` is done, and found this.
     #[inline]
     pub fn set_found(&self, from: usize, found: AtomicOutcome) {
-        for (nth, value) in [found.old, found.seen].into_iter().enumerate() {
-            self.store(self.payload_word(from, BROUGHT + nth), value, Ordering::Relaxed);
+        for (at, value) in self.payload_words(from).zip([found.old, found.seen]) {
+            self.store(at, value, Ordering::Relaxed);
         }
         self.set_state(from, Carried::Done);
-    }
-
-    #[inline]
-    fn last_of_head(&self, from: usize) -> usize {
-        self.records + from / 8 + HEAD - 1
     }
 
     /// How often the answer of the record at `from` was given again, without another call between.
     #[inline]
     pub fn repeats(&self, from: usize) -> u64 {
-        self.words[self.last_of_head(from)].load(Ordering::SeqCst)
+        self.words[self.changing(from)].load(Ordering::SeqCst)
     }
 
     /// It was given once more.
     #[inline]
     pub fn repeat(&self, from: usize) {
-        self.store(self.last_of_head(from), self.repeats(from) + 1, Ordering::SeqCst);
+        self.store(self.changing(from), self.repeats(from) + 1, Ordering::SeqCst);
     }
 
     /// The meeting at `from` follows that at `last`, or is the first.
     pub fn link(&self, last: Option<usize>, from: usize) {
         match last {
             None => self.set(Word::First, from as u64 + 1),
-            Some(last) => self.store(self.last_of_head(last), from as u64 + 1, Ordering::SeqCst),
+            Some(last) => self.store(self.changing(last), from as u64 + 1, Ordering::SeqCst),
         }
     }
 
@@ -464,7 +477,7 @@ impl<'a> Log<'a> {
     pub fn meeting(&self, last: Option<usize>) -> Option<Located> {
         let next = match last {
             None => self.get(Word::First),
-            Some(last) => self.words[self.last_of_head(last)].load(Ordering::SeqCst),
+            Some(last) => self.words[self.changing(last)].load(Ordering::SeqCst),
         };
         self.read((next as usize).checked_sub(1)?)
     }

@@ -144,8 +144,8 @@ pub fn is_logged(call: &'static str, range: &SegmentRange) -> bool {
     range.world.logs() && !range.is_far()
 }
 
-/// Changes a word; what was there, zero if all go back. None if it is not logged.
-#[cold]
+/// Changes a word where calls are logged; what was there, zero if all go back. None if it is far.
+#[inline(never)]
 pub fn changed(
     call: &'static str,
     word: &Word,
@@ -153,7 +153,8 @@ pub fn changed(
     fetches: bool,
 ) -> Option<u64> {
     let place = word.place();
-    if !is_logged(call, &place) {
+    if place.is_far() {
+        unlogged(call);
         return None;
     }
     if how == Update::Load {

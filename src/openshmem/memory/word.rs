@@ -40,16 +40,19 @@ impl Word {
     }
 
     /// Where it is.
+    #[inline]
     pub fn place(&self) -> SegmentRange {
         self.place
     }
 
     /// The same, where its PE is now.
+    #[inline]
     pub(super) fn now(&self) -> Word {
         Word { place: self.place.now(), ..*self }
     }
 
     /// Its bytes: 2, 4 or 8.
+    #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -68,6 +71,7 @@ impl Word {
     }
 
     /// The world it lies in.
+    #[inline]
     pub fn world(&self) -> &'static World {
         self.place.world
     }

@@ -78,6 +78,7 @@ impl Membership {
     }
 
     /// PE `pe` in the view that is shown.
+    #[inline]
     pub(in crate::pgas) fn member(&self, pe: Pe) -> Member {
         self.page.member(pe)
     }

@@ -42,16 +42,32 @@ fn what_an_atomic_operation_found_comes_later() {
     let words = words(4096);
     let log = Log::of(&words, 2, 0);
     log.clear((1, 0), 0);
-    log.append(0, &record(Kind::Atomic, 32));
-    log.append(bytes_for(32), &record(Kind::Answer, 8));
+    log.set_compared(0, 6);
+    log.append(0, &record(Kind::Atomic, 24));
+    log.append(bytes_for(24), &record(Kind::Answer, 8));
     log.set_state(0, Carried::Underway);
     assert_eq!(log.state(0), Carried::Underway);
     log.set_found(0, AtomicOutcome { old: 9, seen: 78 });
     assert_eq!((log.state(0), log.found(0)), (Carried::Done, AtomicOutcome { old: 9, seen: 78 }));
-    assert_eq!((log.brought(0), log.read(0).unwrap().record), ([0, 0], record(Kind::Atomic, 32)));
-    log.repeat(bytes_for(32));
-    log.repeat(bytes_for(32));
-    assert_eq!(log.repeats(bytes_for(32)), 2);
+    assert_eq!((log.compared(0), log.read(0).unwrap().record), (6, record(Kind::Atomic, 24)));
+    log.repeat(bytes_for(24));
+    log.repeat(bytes_for(24));
+    assert_eq!(log.repeats(bytes_for(24)), 2);
+}
+
+#[test]
+fn a_record_has_room_for_what_its_operation_finds_and_no_more() {
+    let words = words(4096);
+    let log = Log::of(&words, 2, 0);
+    log.clear((1, 0), 0);
+    for (len, seen) in [(8, 0), (16, 78)] {
+        let next = bytes_for(len as usize);
+        log.append(0, &record(Kind::Atomic, len));
+        log.append(next, &record(Kind::Put, 0));
+        log.set_found(0, AtomicOutcome { old: 9, seen: 78 });
+        assert_eq!((log.found(0), log.compared(0)), (AtomicOutcome { old: 9, seen }, 0));
+        assert_eq!(log.read(next).unwrap().record, record(Kind::Put, 0));
+    }
 }
 
 #[test]
@@ -98,8 +114,8 @@ fn a_replica_says_what_the_log_says() {
     log.clear((1, 7), 9);
     log.replicate(0, &[7; 19]);
     log.append(0, &record(Kind::Get, 19));
-    let (second, third) = (bytes_for(19), bytes_for(19) + bytes_for(32));
-    log.append(second, &record(Kind::Atomic, 32));
+    let (second, third) = (bytes_for(19), bytes_for(19) + bytes_for(24));
+    log.append(second, &record(Kind::Atomic, 24));
     log.append(third, &record(Kind::Meeting, 0));
     log.set_found(second, AtomicOutcome { old: 9, seen: 78 });
     log.repeat(0);
