@@ -504,7 +504,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let first = layout.statics..layout.statics + 4096;
     let hole = std::slice::from_ref(&hole);
     let first = std::slice::from_ref(&first);
-    let built = Coverage::build(&layout, first, &allocator, hole, &private_memory());
+    let built = Coverage::build(&layout, first, &allocator, [hole, &[]], &private_memory());
     let tile = vec![3; 100];
     let sealed = stamp_of(7, 1).seal(&tile);
     let text = |all: &[&str]| all.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();

@@ -184,7 +184,7 @@ impl Input {
         let heap = head.allocator();
         let heap =
             heap.map_err(|error| SetError::Format { path: self.file.path.clone(), error })?;
-        let built = Coverage::build(layout, statics, &heap, &excluded, &private);
+        let built = Coverage::build(layout, statics, &heap, [&excluded, &[]], &private);
         built.map_err(|_| self.misfit("its manifest does not fit"))
     }
 

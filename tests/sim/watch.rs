@@ -39,7 +39,9 @@ pub struct Written {
 fn covering(len: usize) -> Coverage {
     let layout = Layout::new(1 << 16, 1);
     let bytes = layout.statics..layout.statics + len;
-    Coverage::build(&layout, &[bytes], &Heap::new(layout.heap_len), &[], &[]).expect("room").0
+    Coverage::build(&layout, &[bytes], &Heap::new(layout.heap_len), [&[], &[]], &[])
+        .expect("room")
+        .0
 }
 
 impl Plan {

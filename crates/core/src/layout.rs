@@ -20,6 +20,9 @@
 //! slot 1     parity, then its tile stamps
 //! log        what the owner did and learned since the last checkpoint (segment::log)
 //! replica    the same of a PE of another node, which writes it
+//! readonly   parity over ranges that are read-only (store::readonly), then its stamps, then those
+//!            of the ranges themselves
+//! copies     of such ranges, once the program writes them again
 //! ---------- mapped by nobody below ------------------------------------------------------
 //! aside 0    tiles of a snapshot that is not on disk yet and was overwritten, and their stamps
 //! aside 1    the same of a slot
@@ -96,6 +99,12 @@ pub struct Layout {
     pub log_len: usize,
     /// The replica of the log of a PE of another node, as long.
     pub replica: usize,
+    /// Parity over read-only ranges.
+    pub readonly: usize,
+    /// The tile stamps of the ranges themselves.
+    pub readonly_stamps: usize,
+    /// Copies of ranges that are not read-only any more; one tile longer than a snapshot.
+    pub copies: usize,
     /// Copies of tiles of a snapshot, and of a slot, that are to go to disk. Nothing from the first
     /// on is mapped.
     pub asides: [usize; 2],
@@ -152,7 +161,10 @@ impl Layout {
         let (snapshots, slots) = ([region(0), region(1)], [region(2), region(3)]);
         let (log, log_len) = (region(4), region_len.next_multiple_of(HUGE));
         let replica = log + log_len;
-        let aside = replica + log_len;
+        let readonly = replica + log_len;
+        let readonly_stamps = readonly + with_stamps;
+        let copies = (readonly_stamps + region_len / TILE * STAMP).next_multiple_of(HUGE);
+        let aside = (copies + region_len + TILE).next_multiple_of(HUGE);
         let (asides, total) = ([aside, aside + with_stamps], aside + 2 * with_stamps);
         Layout {
             mailbox,
@@ -172,6 +184,9 @@ impl Layout {
             log,
             log_len,
             replica,
+            readonly,
+            readonly_stamps,
+            copies,
             asides,
             region_len,
             total,
@@ -200,9 +215,13 @@ impl Layout {
         self.written + LINE + pe.at() * set_len(self.region_len)
     }
 
-    /// Where the tile stamps of the region at `region` (snapshot or slot) begin.
+    /// Where the tile stamps of the region at `region` begin: a snapshot, a slot, the parity over
+    /// read-only ranges, or these ranges themselves or their copies.
     pub fn stamps(&self, region: usize) -> usize {
-        region + self.region_len
+        match region < self.store || (self.copies..self.asides[0]).contains(&region) {
+            true => self.readonly_stamps,
+            false => region + self.region_len,
+        }
     }
 }
 
@@ -234,6 +253,9 @@ mod tests {
                 (l.slots[1], l.region_len),
                 (l.log, l.log_len),
                 (l.replica, l.log_len),
+                (l.readonly, l.region_len),
+                (l.readonly_stamps, l.region_len / TILE * STAMP),
+                (l.copies, l.region_len + TILE),
                 (l.asides[0], l.region_len),
                 (l.asides[1], l.region_len),
             ];

@@ -1,9 +1,10 @@
 //! The store header: what a PE's store holds, as its owner sealed it.
 //!
 //! ```text
-//! header     magic | job | pe | phase | decision | record x 4 | aside
+//! header     magic | job | pe | phase | decision | record x 4 | aside | range x 16
 //! record     entry | entry                              (of snapshots 0 and 1, slots 0 and 1)
 //! entry      number | snapshot length | seal
+//! range      number | offset | tiles | seal | state     (read-only ranges: store::readonly)
 //! ```
 //!
 //! A record is void (all of it 0) while what it speaks of is being written. It is written twice,
@@ -20,11 +21,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use raidshmem_codec::crc::Hasher;
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::store::readonly::{RANGES, ReadOnly};
 
 use crate::aside::Aside;
 
 /// First word of a store header: "RAIDSHM" and the version of the format.
-pub const MAGIC: u64 = 0x5241_4944_5348_4d03;
+pub const MAGIC: u64 = 0x5241_4944_5348_4d04;
 
 #[repr(C)]
 #[derive(Debug)]
@@ -102,6 +104,133 @@ impl RegionRecord {
     }
 }
 
+/// How far a read-only range is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RangeState {
+    /// The owner has come to the call that declares it.
+    Declared = 1,
+    /// Parity over it is complete: live memory is what the last checkpoint holds of it.
+    Kept,
+    /// The owner has come to the call that ends it.
+    Ending,
+    /// The same, and has no memory for a copy.
+    Short,
+    /// It may be written: the copy is what the last checkpoint holds of it.
+    Copied,
+}
+
+impl RangeState {
+    fn of(number: u64) -> Option<RangeState> {
+        use RangeState::{Copied, Declared, Ending, Kept, Short};
+        let all = [Declared, Kept, Ending, Short, Copied];
+        all.into_iter().find(|state| *state as u64 == number)
+    }
+
+    /// True if what the last checkpoint holds of the range is there.
+    pub fn holds(self) -> bool {
+        self != RangeState::Declared
+    }
+
+    /// True if that is live memory.
+    pub fn is_live(self) -> bool {
+        self.holds() && self != RangeState::Copied
+    }
+}
+
+/// Words of the record of a range.
+const RANGE_WORDS: usize = 5;
+/// A byte is repeated in all of a word.
+const EVERYWHERE: u64 = 0x0101_0101_0101_0101;
+
+/// What a PE says of a read-only range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldRange {
+    /// The checkpoint that its tiles are sealed as of: the next one when it was declared.
+    pub number: CheckpointNumber,
+    /// The range.
+    pub range: ReadOnly,
+    /// How far it is.
+    pub state: RangeState,
+}
+
+impl HeldRange {
+    fn words(self, job: u64) -> [u64; RANGE_WORDS] {
+        let ReadOnly { at, tiles } = self.range;
+        let [number, at, tiles] = [self.number.0, at as u64, tiles as u64];
+        let seal = mix([job, number, at]) ^ mix([tiles, 0, 0]).rotate_left(32);
+        [number, at, tiles, seal, self.state as u64 * EVERYWHERE]
+    }
+
+    fn of_words(words: [u64; RANGE_WORDS], job: u64) -> Option<HeldRange> {
+        let [number, at, tiles, _, state] = words;
+        let range = ReadOnly { at: at as usize, tiles: tiles as usize };
+        let state = RangeState::of(state & 0xff)?;
+        let held = HeldRange { number: CheckpointNumber(number), range, state };
+        (held.words(job) == words).then_some(held)
+    }
+}
+
+/// The records of read-only ranges.
+///
+/// How far a range is is one word, in each byte of it, so that it changes in one step while others
+/// look.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RangeRecords([[AtomicU64; RANGE_WORDS]; RANGES]);
+
+impl RangeRecords {
+    /// Where they begin in the header.
+    pub const AT: usize = std::mem::offset_of!(Header, readonly);
+    /// Their bytes.
+    pub const BYTES: usize = RANGES * RANGE_WORDS * 8;
+
+    fn load(&self, at: usize, job: u64) -> Option<HeldRange> {
+        HeldRange::of_words(self.0[at].each_ref().map(|word| word.load(Ordering::SeqCst)), job)
+    }
+
+    /// What stands there.
+    pub fn held(&self, job: u64) -> Vec<HeldRange> {
+        (0..RANGES).filter_map(|at| self.load(at, job)).collect()
+    }
+
+    /// What stands in the records of another PE, read as `bytes`.
+    pub fn held_in(bytes: &[u8], job: u64) -> Vec<HeldRange> {
+        let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let words: Vec<u64> = words.collect();
+        let records = words.as_chunks::<RANGE_WORDS>().0.iter();
+        records.filter_map(|words| HeldRange::of_words(*words, job)).collect()
+    }
+
+    /// What is said of a range.
+    pub fn of(&self, job: u64, range: ReadOnly) -> Option<HeldRange> {
+        self.held(job).into_iter().find(|held| held.range == range)
+    }
+
+    /// Says this of a range, in place of what was said of it before. False if there is no room.
+    pub fn set(&self, job: u64, held: HeldRange) -> bool {
+        let of = |range: Option<ReadOnly>| {
+            (0..RANGES).find(|&at| self.load(at, job).map(|held| held.range) == range)
+        };
+        let Some(at) = of(Some(held.range)).or_else(|| of(None)) else { return false };
+        let (words, state) = (held.words(job), &self.0[at][RANGE_WORDS - 1]);
+        if self.load(at, job).is_none_or(|before| before.number != held.number) {
+            state.store(0, Ordering::SeqCst); // void until all of it stands
+            let fields = self.0[at].iter().zip(words).take(RANGE_WORDS - 1);
+            fields.for_each(|(word, value)| word.store(value, Ordering::SeqCst));
+        }
+        state.store(words[RANGE_WORDS - 1], Ordering::SeqCst);
+        true
+    }
+
+    /// Says nothing of a range any more.
+    pub fn void(&self, job: u64, range: ReadOnly) {
+        let is_it = |at: &usize| self.load(*at, job).is_some_and(|held| held.range == range);
+        if let Some(at) = (0..RANGES).find(is_it) {
+            self.0[at].iter().rev().for_each(|word| word.store(0, Ordering::SeqCst));
+        }
+    }
+}
+
 /// First page of the store.
 #[repr(C)]
 #[derive(Debug)]
@@ -119,6 +248,8 @@ pub struct Header {
     pub slots: [RegionRecord; 2],
     /// What goes to disk.
     pub aside: Aside,
+    /// Read-only ranges.
+    pub readonly: RangeRecords,
 }
 
 impl Header {
@@ -144,6 +275,7 @@ impl Header {
     /// Forgets everything but whose store it is: nothing in it counts any more.
     pub fn forget(&self) {
         self.snapshots.iter().chain(&self.slots).for_each(RegionRecord::void);
+        self.readonly.0.iter().flatten().for_each(|word| word.store(0, Ordering::SeqCst));
         self.phase.store(0, Ordering::SeqCst);
         self.decision.store(0, Ordering::SeqCst);
     }
@@ -195,6 +327,39 @@ mod tests {
             flip(one / 64, one as u32 % 64);
             flip(other / 64, other as u32 % 64);
         }
+    }
+
+    #[test]
+    fn what_is_said_of_ranges_is_there_until_it_is_void_or_damaged() {
+        let records = RangeRecords([const { [const { AtomicU64::new(0) }; RANGE_WORDS] }; RANGES]);
+        let held = |nth: usize, state| HeldRange {
+            number: CheckpointNumber(3),
+            range: ReadOnly { at: nth << 20, tiles: 2 },
+            state,
+        };
+        let all: Vec<HeldRange> = (0..RANGES).map(|nth| held(nth, RangeState::Kept)).collect();
+        assert!(
+            all.iter().all(|held| records.set(7, *held))
+                && !records.set(7, held(99, RangeState::Kept))
+        );
+        assert_eq!((records.held(7), records.held(8)), (all.clone(), vec![]));
+        let bytes = records.0.iter().flatten().flat_map(|w| w.load(Ordering::SeqCst).to_le_bytes());
+        let bytes: Vec<u8> = bytes.collect();
+        assert_eq!((bytes.len(), RangeRecords::held_in(&bytes, 7)), (RangeRecords::BYTES, all));
+        assert!(records.set(7, held(5, RangeState::Copied)));
+        assert_eq!(
+            records.of(7, held(5, RangeState::Kept).range),
+            Some(held(5, RangeState::Copied))
+        );
+        records.void(7, held(5, RangeState::Kept).range);
+        assert_eq!(records.held(7).len(), RANGES - 1);
+        assert!(records.set(7, held(99, RangeState::Declared)));
+        for bit in 0..RANGE_WORDS * 64 {
+            records.0[5][bit / 64].fetch_xor(1 << (bit % 64), Ordering::SeqCst);
+            assert_eq!(records.of(7, held(99, RangeState::Kept).range), None, "bit {bit}");
+            records.0[5][bit / 64].fetch_xor(1 << (bit % 64), Ordering::SeqCst);
+        }
+        assert!(!RangeState::Declared.holds() && RangeState::Short.holds());
     }
 
     fn record() -> RegionRecord {

@@ -37,6 +37,7 @@ pub mod update;
 pub mod waits;
 pub mod words;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use raidshmem_core::layout::MAILBOX_ENTRY;
@@ -109,7 +110,7 @@ impl Segment {
         let visible = part.map(0, layout.store, None, true)?;
         let store = part.map(layout.store, layout.asides[0] - layout.store, None, false)?;
         let snapshots = (open.snapshots, layout.snapshots[0], layout.slots[0]);
-        let replica = (open.replica, layout.replica, layout.asides[0]);
+        let replica = (open.replica, layout.replica, layout.readonly);
         for (_, begin, end) in [snapshots, replica].into_iter().filter(|(is_open, ..)| *is_open) {
             store.open(begin - layout.store, end - begin)?;
         }
@@ -290,6 +291,26 @@ impl Segment {
         map.base().wrapping_add(from)
     }
 
+    /// Lets whole pages of the visible part be written, or not.
+    ///
+    /// # Errors
+    /// What the kernel says: it has no room for so many mappings.
+    pub fn protect(&self, range: &Range<usize>, writable: bool) -> rustix::io::Result<()> {
+        self.visible.protect(range.start, range.len(), writable)
+    }
+
+    /// From here on what this process writes to whole pages of the own visible part, which is in
+    /// `part`, is for it alone; or, `shared`, for all again.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn share(&self, part: &Part, range: &Range<usize>, shared: bool) -> rustix::io::Result<()> {
+        let (from, len) = (range.start, range.len());
+        assert!(range.end <= self.layout.store, "{range:?} is not visible");
+        // SAFETY: the program is in a call of the library, which uses none of these bytes.
+        unsafe { self.visible.map_again((part, from), from, len, shared) }
+    }
+
     /// Makes the pages of `[offset, offset + len)` present here ahead of their use, in one call
     /// instead of a fault for each. A failure is no error: the faults come then.
     pub fn populate(&self, offset: usize, len: usize) {
@@ -397,10 +418,12 @@ mod tests {
                 assert_eq!(allowed(at), if open { "rw-s" } else { "r--s" }, "{at}");
             }
             let rest = [layout.store, layout.changes, layout.written, first - 1];
-            for at in rest.into_iter().chain([layout.slots[0], layout.log, layout.replica - 1]) {
+            let last =
+                [layout.slots[0], layout.log, layout.replica - 1, layout.readonly, layout.copies];
+            for at in rest.into_iter().chain(last) {
                 assert_eq!(allowed(at), "r--s", "{at}");
             }
-            for at in [layout.replica, layout.asides[0] - 1] {
+            for at in [layout.replica, layout.readonly - 1] {
                 assert_eq!(allowed(at), if replica { "rw-s" } else { "r--s" }, "{at}");
             }
             assert_eq!(allowed(layout.heap), "rw-s");

@@ -11,7 +11,7 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! exit  futex  signals                       the end of a process, sleeping, what a signal does
+//! exit  futex  signals  forbidden            the end of a process, sleeping, what a signal does
 //! cgroup  limits  memory  huge               memory: limits, mappings, huge pages
 //! written  writeback                         which pages were written; bytes on their way to disk
 //! caller  site                               who called, from where
@@ -25,6 +25,7 @@
 pub mod caller;
 pub mod cgroup;
 pub mod exit;
+pub mod forbidden;
 pub mod futex;
 pub mod huge;
 pub mod limits;

@@ -238,13 +238,44 @@ impl Mapping {
         Ok(Mapping { base, len })
     }
 
-    /// Lets the `len` bytes from `from` be written, whole pages.
-    pub fn open(&self, from: usize, len: usize) -> Result<()> {
+    /// The address of `len` bytes from `from`.
+    fn inside(&self, from: usize, len: usize) -> *mut core::ffi::c_void {
         let inside = from.checked_add(len).is_some_and(|end| end <= self.len);
         assert!(inside, "bytes {from}+{len} of a mapping of {}", self.len);
-        let flags = MprotectFlags::READ | MprotectFlags::WRITE;
-        // SAFETY: inside the mapping, of which nothing that was expected taken back.
-        unsafe { mprotect(self.base().wrapping_add(from).cast(), len, flags) }
+        self.base().wrapping_add(from).cast()
+    }
+
+    /// Lets the `len` bytes from `from` be written, whole pages.
+    pub fn open(&self, from: usize, len: usize) -> Result<()> {
+        self.protect(from, len, true)
+    }
+
+    /// Lets the `len` bytes from `from`, whole pages, be written or only read.
+    pub fn protect(&self, from: usize, len: usize, writable: bool) -> Result<()> {
+        let read = MprotectFlags::READ;
+        let flags = if writable { read | MprotectFlags::WRITE } else { read };
+        // SAFETY: inside the mapping; a write that is not allowed any more ends in a signal.
+        unsafe { mprotect(self.inside(from, len), len, flags) }
+    }
+
+    /// Maps `len` bytes of `part` from `offset` in place of those from `from`, whole pages, to be
+    /// read and written; `shared`, or so that this process alone sees what it writes.
+    ///
+    /// # Safety
+    /// Nobody uses a reference to these bytes.
+    pub unsafe fn map_again(
+        &self,
+        (part, offset): (&Part, usize),
+        from: usize,
+        len: usize,
+        shared: bool,
+    ) -> Result<()> {
+        let (prot, at) = (ProtFlags::READ | ProtFlags::WRITE, self.inside(from, len));
+        let whose = if shared { MapFlags::SHARED } else { MapFlags::PRIVATE };
+        let flags = whose | MapFlags::FIXED | MapFlags::NORESERVE;
+        let place = part.place(offset, len)?;
+        // SAFETY: inside the mapping, which is this value's to change; else the caller's promise.
+        unsafe { mmap(at, len, prot, flags, part.file.as_fd(), place).map(drop) }
     }
 
     /// First byte.

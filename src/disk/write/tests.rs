@@ -88,7 +88,7 @@ impl Memory {
         let mut heap = Heap::new(memory.layout.heap_len);
         heap.alloc(150_000, 64).expect("room");
         let private = private::encode([Saved { name: "step", contents: b"three" }].into_iter());
-        let built = Coverage::build(&memory.layout, &[], &heap, &[], &private);
+        let built = Coverage::build(&memory.layout, &[], &heap, [&[], &[]], &private);
         let (coverage, mut line) = built.expect("it fits");
         let noise = |at: usize| (at as u64 * (2 * number.0 + 1) + u64::from(pe.0) * 77) as u8;
         line.extend((line.len()..coverage.len()).map(noise));

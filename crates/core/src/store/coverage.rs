@@ -7,8 +7,9 @@
 //! what it excluded, which a substitute cannot know otherwise.
 //!
 //! ```text
-//! manifest   magic | bytes | extents | bytes of heap state | bytes of private memory | excluded
-//!            (offset, length) of extents ... | of excluded ... | heap state | private memory
+//! manifest   magic | bytes | extents | bytes of heap state | bytes of private memory | left out
+//!            (offset, length) of extents .. | of what is left out .. | heap state | private memory
+//! left out   ranges that are excluded in the lower half, read-only ones in the upper
 //! ```
 //!
 //! Invariants: the coverage is equal on every PE (symmetric allocation, same executable); PEs
@@ -30,6 +31,8 @@ use crate::page::PAGE;
 
 const MAGIC: u64 = 0x4d41_4e49_4645_5354;
 const FIXED: usize = 48;
+/// Bits of half a word.
+const HALF: u32 = 32;
 
 /// Why bytes are no manifest, or a manifest cannot be made.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -56,6 +59,8 @@ pub struct Manifest<'a> {
     pub heap: Heap,
     /// Offsets that the program excluded.
     pub excluded: Vec<Range<usize>>,
+    /// Offsets that it does not write, which are protected apart ([`super::readonly`]).
+    pub readonly: Vec<Range<usize>>,
     /// Private memory that it registered.
     pub private: Vec<Saved<'a>>,
 }
@@ -78,13 +83,19 @@ impl Coverage {
         Coverage { extents, len }
     }
 
+    /// The coverage of one range, which needs no manifest.
+    pub fn of_range(range: Range<usize>) -> Coverage {
+        Coverage::new(std::iter::once(range))
+    }
+
     /// The coverage of `ranges` (offsets in the segment) and of what is allocated in `heap`, less
-    /// `excluded`, with its manifest's bytes, `private` (encoded regions) among them.
+    /// what is `left_out`: excluded, and read-only. With its manifest's bytes, `private` (encoded
+    /// regions) among them.
     pub fn build(
         layout: &Layout,
         ranges: &[Range<usize>],
         heap: &Heap,
-        excluded: &[Range<usize>],
+        left_out: [&[Range<usize>]; 2],
         private: &[u8],
     ) -> Result<(Coverage, Vec<u8>), ManifestError> {
         let state = heap.encode();
@@ -93,12 +104,13 @@ impl Coverage {
         if !breaks(Mutant::StaticsLeftOut) {
             all.extend_from_slice(ranges);
         }
-        for hole in excluded {
+        let holes = || left_out.into_iter().flatten();
+        for hole in holes() {
             all = all.into_iter().flat_map(|range| without(range, hole)).collect();
         }
         all.retain(|range| !range.is_empty());
         let count = all.len() + 1;
-        let pairs = (count + excluded.len()) * 16;
+        let pairs = (count + holes().count()) * 16;
         let need = (FIXED + pairs + state.len() + private.len()).next_multiple_of(PAGE);
         if need > layout.manifest_len {
             return Err(ManifestError::TooLong { need, room: layout.manifest_len });
@@ -106,9 +118,10 @@ impl Coverage {
         let own = std::iter::once(layout.manifest..layout.manifest + need);
         let coverage = Coverage::new(own.chain(all));
         let mut bytes = Vec::with_capacity(need);
-        let lengths = [need, count, state.len(), private.len(), excluded.len()];
+        let [excluded, readonly] = left_out.map(<[_]>::len);
+        let lengths = [need, count, state.len(), private.len(), excluded | readonly << HALF];
         let extents = coverage.extents.iter().map(|&(_, at, len)| [at, len]);
-        let holes = excluded.iter().map(|hole| [hole.start, hole.len()]);
+        let holes = holes().map(|hole| [hole.start, hole.len()]);
         bytes.extend_from_slice(&MAGIC.to_le_bytes());
         for word in lengths.into_iter().chain(extents.chain(holes).flatten()) {
             bytes.extend_from_slice(&(word as u64).to_le_bytes());
@@ -138,8 +151,10 @@ impl Coverage {
             return Err(bad("it does not begin as one"));
         }
         let (need, count, state_len) = (word(1)?, word(2)?, word(3)?);
-        let (private_len, holes) = (word(4)?, word(5)?);
-        let pairs = count.checked_add(holes).ok_or(bad("too many extents"))?;
+        let (private_len, left_out) = (word(4)?, word(5)?);
+        let (excluded, readonly) = (left_out & ((1 << HALF) - 1), left_out >> HALF);
+        let excluded_end = count.checked_add(excluded).ok_or(bad("too many extents"))?;
+        let pairs = excluded_end.checked_add(readonly).ok_or(bad("too many extents"))?;
         let state_at = pairs
             .checked_mul(16)
             .and_then(|len| len.checked_add(FIXED))
@@ -157,14 +172,15 @@ impl Coverage {
             Ok(at..end.ok_or(bad("an extent outside the visible segment"))?)
         };
         let ranges = (0..count).map(pair).collect::<Result<Vec<_>, _>>()?;
-        let excluded = (count..pairs).map(pair).collect::<Result<Vec<_>, _>>()?;
+        let excluded = (count..excluded_end).map(pair).collect::<Result<Vec<_>, _>>()?;
+        let readonly = (excluded_end..pairs).map(pair).collect::<Result<Vec<_>, _>>()?;
         let heap = Heap::decode(&bytes[state_at..state_end]).map_err(|_| bad("heap state"))?;
         if ranges.first() != Some(&(layout.manifest..layout.manifest + need)) {
             return Err(bad("its first extent is not itself"));
         }
         let private = private::decode(&bytes[state_end..end]).ok_or(bad("private memory"))?;
         let coverage = Coverage::new(ranges.into_iter());
-        Ok(Manifest { coverage, heap, excluded, private })
+        Ok(Manifest { coverage, heap, excluded, readonly, private })
     }
 
     /// Bytes covered.
@@ -301,7 +317,8 @@ mod tests {
         heap.free(gap).unwrap();
         let ranges =
             [layout.statics..layout.statics + 40, layout.statics + 100..layout.statics + 160];
-        let (coverage, bytes) = Coverage::build(&layout, &ranges, &heap, &[], &encoded()).unwrap();
+        let (coverage, bytes) =
+            Coverage::build(&layout, &ranges, &heap, [&[], &[]], &encoded()).unwrap();
         (layout, coverage, bytes, heap)
     }
 
@@ -367,13 +384,19 @@ mod tests {
         heap.alloc(4096, 64).unwrap();
         let hole = layout.heap + 100..layout.heap + 300;
         let holes = [hole];
-        let (coverage, bytes) = Coverage::build(&layout, &[], &heap, &holes, &[]).unwrap();
-        assert_eq!(Coverage::parse(&layout, &bytes).unwrap().excluded, holes);
+        let none: [Range<usize>; 0] = [];
+        let (coverage, bytes) = Coverage::build(&layout, &[], &heap, [&holes, &[]], &[]).unwrap();
+        let manifest = Coverage::parse(&layout, &bytes).unwrap();
+        assert_eq!((&manifest.excluded[..], &manifest.readonly[..]), (&holes[..], &none[..]));
+        let (cut, bytes) = Coverage::build(&layout, &[], &heap, [&[], &holes], &[]).unwrap();
+        let manifest = Coverage::parse(&layout, &bytes).unwrap();
+        assert_eq!((&manifest.excluded[..], &manifest.readonly[..]), (&none[..], &holes[..]));
+        assert_eq!(cut, coverage);
         let pieces: Vec<_> = coverage.pieces(0..coverage.len()).skip(1).map(Piece::range).collect();
         let at = layout.heap;
         assert_eq!(pieces, [at..at + 100, at + 300..at + 4096]);
         let all = layout.heap..layout.heap + 4096;
-        let (coverage, _) = Coverage::build(&layout, &[], &heap, &[all], &[]).unwrap();
+        let (coverage, _) = Coverage::build(&layout, &[], &heap, [&[all], &[]], &[]).unwrap();
         assert_eq!(coverage.extents.len(), 1);
     }
 
@@ -382,7 +405,7 @@ mod tests {
         let layout = Layout::new(1 << 20, 4);
         let (heap, at) = (Heap::new(layout.heap_len), layout.statics);
         let ranges = [at..at, at + 8..at + 24, at + 24..at + 24];
-        let (coverage, bytes) = Coverage::build(&layout, &ranges, &heap, &[], &[]).unwrap();
+        let (coverage, bytes) = Coverage::build(&layout, &ranges, &heap, [&[], &[]], &[]).unwrap();
         assert_eq!(coverage.extents.len(), 2);
         assert_eq!(Coverage::parse(&layout, &bytes).unwrap().coverage, coverage);
     }

@@ -13,12 +13,13 @@
 //! With a second snapshot (`SHMEM_FT_SNAPSHOTS`) encode writes that, too, and entering barrier A
 //! means that what this PE writes of it is there; copy only seals it.
 //!
-//! [`coverage`] says which bytes, [`advice`] which of them a plan leaves out, [`private`] how
-//! private ones go along, [`delta`] which of them need no second trip, [`track`] when the kernel is
-//! asked what was written, [`protection`] who protects whom, `raidshmem_codec::stripe` which chunk
-//! is where, [`stamp`] how they are sealed, [`phase`] what stands after a death at any moment,
-//! [`site`] whose call of the checkpoint is none, [`intent`] whether there is room for a checkpoint
-//! at all, [`refusal`] what follows if not. The crate `raidshmem` does it.
+//! [`coverage`] says which bytes, [`advice`] which of them a plan leaves out, [`readonly`] which
+//! are protected apart since nobody writes them, [`private`] how private ones go along, [`delta`]
+//! which of them need no second trip, [`track`] when the kernel is asked what was written,
+//! [`protection`] who protects whom, `raidshmem_codec::stripe` which chunk is where, [`stamp`] how
+//! they are sealed, [`phase`] what stands after a death at any moment, [`site`] whose call of the
+//! checkpoint is none, [`intent`] whether there is room for a checkpoint at all, [`refusal`] what
+//! follows if not. The crate `raidshmem` does it.
 //!
 //! Invariant: at every moment a complete checkpoint exists that every survivor can name from the
 //! phases alone: slot and snapshot of `n` are untouched until every PE's parity of `n + 1` is
@@ -33,6 +34,7 @@ pub mod intent;
 pub mod phase;
 pub mod private;
 pub mod protection;
+pub mod readonly;
 pub mod refusal;
 pub mod site;
 pub mod stamp;

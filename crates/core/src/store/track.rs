@@ -223,7 +223,7 @@ mod tests {
         let layout = Layout::new(1 << 20, 2);
         let mut heap = Heap::new(layout.heap_len);
         heap.alloc(bytes, 64).unwrap();
-        Coverage::build(&layout, &[], &heap, &[], &[]).unwrap().0
+        Coverage::build(&layout, &[], &heap, [&[], &[]], &[]).unwrap().0
     }
 
     #[test]

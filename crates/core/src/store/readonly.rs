@@ -1,0 +1,169 @@
+//! Ranges of the symmetric heap that the program has declared read-only, and where what protects
+//! them lies in a segment.
+//!
+//! Live memory of such a range is its snapshot: it cannot change. A checkpoint leaves it out.
+//! Parity over it is made once, when it is declared, over the same bytes of each PE of the group,
+//! and there is one slot of it. The manifest of a checkpoint names the range. So extra memory for a
+//! range is its parity alone, and a checkpoint costs what the other memory costs.
+//!
+//! If the range is to be written again, each PE copies it first. The copy stands for the range
+//! until a checkpoint covers that again.
+//!
+//! Invariant: parts of different ranges, where a segment keeps them, do not overlap. A range is
+//! whole pages and whole tiles; its n-th tile has the same place in the tables as in the segment,
+//! rounded up, and its parity is at least a tile shorter than it.
+
+use std::ops::Range;
+
+use super::protection::Protection;
+use crate::layout::{Layout, TILE};
+use crate::page::{PAGE, page_up};
+use crate::quantity::TileIndex;
+
+/// Most ranges at a time.
+pub const RANGES: usize = 16;
+
+/// A read-only range of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReadOnly {
+    /// Its offset: whole pages.
+    pub at: usize,
+    /// Its tiles.
+    pub tiles: usize,
+}
+
+/// Tiles of a store that belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TileRun {
+    /// Offset of the region that they are counted in.
+    pub region: usize,
+    /// The first of them there.
+    pub first: TileIndex,
+}
+
+impl ReadOnly {
+    /// What of a range of a segment can be kept apart. None if that is less than a tile.
+    pub fn within(range: &Range<usize>) -> Option<ReadOnly> {
+        let at = page_up(range.start);
+        let tiles = range.end.checked_sub(at)? / TILE;
+        (tiles > 0).then_some(ReadOnly { at, tiles })
+    }
+
+    /// The range, as a manifest names it.
+    pub fn of(range: &Range<usize>) -> Option<ReadOnly> {
+        ReadOnly::within(range).filter(|found| found.range() == *range)
+    }
+
+    /// Its bytes.
+    pub fn len(self) -> usize {
+        self.tiles * TILE
+    }
+
+    /// True for a range without bytes.
+    pub fn is_empty(self) -> bool {
+        self.tiles == 0
+    }
+
+    /// Its offsets.
+    pub fn range(self) -> Range<usize> {
+        self.at..self.at + self.len()
+    }
+
+    /// True if it is worth it: parity takes less memory than the snapshot does.
+    pub fn saves_memory(self, protection: &Protection) -> bool {
+        let of = |shape: &super::protection::GroupLayout| {
+            let places = 0..shape.members.len();
+            places.map(|place| shape.parity_len(place, self.len())).max()
+        };
+        let most = protection.shapes.iter().filter_map(of).max();
+        most.is_some_and(|most| most + TILE <= self.len())
+    }
+
+    fn first(self, layout: &Layout) -> TileIndex {
+        TileIndex((self.at - layout.statics).div_ceil(TILE))
+    }
+
+    /// The range itself.
+    pub fn live(self, layout: &Layout) -> TileRun {
+        let first = self.first(layout);
+        TileRun { region: self.at - first.offset(), first }
+    }
+
+    /// Its copy.
+    pub fn copy(self, layout: &Layout) -> TileRun {
+        let TileRun { region, first } = self.live(layout);
+        TileRun { region: layout.copies + TILE + region - layout.statics, first }
+    }
+
+    /// The own parity over it.
+    pub fn parity(self, layout: &Layout) -> TileRun {
+        TileRun { region: layout.readonly, first: self.first(layout) }
+    }
+}
+
+impl TileRun {
+    /// Where it begins in the segment.
+    pub fn offset(self) -> usize {
+        self.region + self.first.offset()
+    }
+}
+
+/// The whole pages inside a range: what can be protected.
+pub fn inner_pages(range: &Range<usize>) -> Range<usize> {
+    let start = page_up(range.start);
+    start..(range.end / PAGE * PAGE).max(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::STAMP;
+
+    #[test]
+    fn what_is_kept_of_ranges_side_by_side_never_overlaps() {
+        let layout = Layout::new(64 << 20, 4);
+        let mut seed = 1u64;
+        let mut random = |below: usize| {
+            seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (seed >> 33) as usize % below
+        };
+        for _ in 0..2000 {
+            let mut at = layout.heap + random(3 * TILE);
+            let mut ranges = Vec::new();
+            for _ in 0..4 {
+                let end = at + random(9 * TILE);
+                ranges.extend(ReadOnly::within(&(at..end)));
+                at = end + random(2) * random(2 * PAGE);
+            }
+            for range in &ranges {
+                assert_eq!(ReadOnly::of(&range.range()), Some(*range));
+                let (live, copy) = (range.live(&layout), range.copy(&layout));
+                assert_eq!(live.offset(), range.at);
+                assert_eq!(copy.offset(), layout.copies + TILE + range.at - layout.statics);
+                let stamps = [live, copy].map(|run| layout.stamps(run.region));
+                assert_eq!(stamps, [layout.readonly_stamps; 2]);
+                let parity = layout.stamps(range.parity(&layout).region);
+                assert_eq!(parity, layout.readonly + layout.region_len);
+            }
+            for two in ranges.windows(2) {
+                let (one, next) = (two[0], two[1]);
+                assert!(one.range().end <= next.at);
+                let stamp = |range: ReadOnly| range.live(&layout).first.at() * STAMP;
+                assert!(stamp(one) + one.tiles * STAMP <= stamp(next));
+                assert!(one.copy(&layout).offset() + one.len() <= next.copy(&layout).offset());
+                let parity = one.len() - TILE;
+                assert!(one.parity(&layout).offset() + parity <= next.parity(&layout).offset());
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_shorter_than_a_tile_is_not_kept_apart() {
+        assert_eq!(ReadOnly::within(&(1..TILE)), None);
+        assert_eq!(ReadOnly::within(&(PAGE..PAGE + TILE)), Some(ReadOnly { at: PAGE, tiles: 1 }));
+        assert_eq!(ReadOnly::within(&(PAGE + 1..PAGE + 1 + TILE)), None);
+        assert_eq!(ReadOnly::of(&(PAGE..PAGE + TILE + PAGE)), None);
+        assert_eq!(inner_pages(&(1..PAGE)), PAGE..PAGE);
+        assert_eq!(inner_pages(&(1..3 * PAGE + 5)), PAGE..3 * PAGE);
+    }
+}
