@@ -4,6 +4,8 @@
 //! everybody back to the last agreed checkpoint; `algo_init` tells an original from a substitute.
 //! Source: thesis, section 4.3.3.
 
+mod readonly;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -21,6 +23,7 @@ use raidshmem_sys::lock;
 use raidshmem_sys::site::{self, CallSite};
 use tracing::info;
 
+pub use self::readonly::{readonly, writable};
 use crate::affinity;
 use crate::checkpoint::pages;
 pub use crate::pgas::Name;

@@ -211,6 +211,14 @@ const FT_NOTES: &str = r#"
  * shmemx_ft_exclude     leave symmetric memory (static, or of one block of the heap) out of them,
  *                       the same on every PE, until it is freed
  * shmemx_ft_include     take it in again
+ * shmemx_ft_readonly    collective: the program does not write this range of one block of the heap
+ *                       until shmemx_ft_writable; a write is SIGSEGV with a line that names it. No
+ *                       snapshot of it is kept, since it is one, and its parity is made once. The
+ *                       whole tiles of 64 KiB from its first whole page on are kept so, by raid5
+ *                       and rs without SHMEM_FT_STORE where a lost PE takes all back. FAILURE: PE 0
+ *                       says why it stays as other memory. It cannot be freed or resized
+ * shmemx_ft_writable    collective: the same range may be written again. Each PE copies it before,
+ *                       if the last checkpoint has it; FAILURE if one has no memory for that
  * shmemx_ft_event       bytes that the program drew by itself, from a clock, as random numbers or
  *                       as input: with SHMEM_FT_ROLLBACK=local a PE that goes back alone gets what
  *                       it drew before. Elsewhere it does nothing

@@ -147,6 +147,11 @@ macro_rules! knows_its_place {
 
 knows_its_place! { "shmemx_ft_register" "pshmemx_ft_register" }
 
+/// The status of a call, unless it was misused.
+fn done(call: &'static str, result: Result<bool, String>) -> c_int {
+    c_int::from(!result.unwrap_or_else(|words| misuse(call, words)))
+}
+
 fn event(call: &'static str, drawn: Out<u8>, len: usize) {
     pgas::world();
     if drawn.addr() == 0 && len != 0 {
@@ -257,6 +262,12 @@ family! { EXTENSION: "Fault tolerance: extensions";
     ONE "shmemx_ft_exclude" "" [header "ft"] (addr: Sym<u8>, len: usize) -> c_int {
         pgas::world();
         faults::exclude(addr.pointer(), len)
+    }
+    ONE "shmemx_ft_readonly" "" [header "ft"] (addr: Sym<u8>, len: usize) -> c_int {
+        done(NAME, faults::readonly(NAME, addr.addr(), len))
+    }
+    ONE "shmemx_ft_writable" "" [header "ft"] (addr: Sym<u8>, len: usize) -> c_int {
+        done(NAME, faults::writable(NAME, addr.addr(), len))
     }
     ONE "shmemx_ft_event" "" [header "ft"] (ptr: Out<u8>, len: usize) {
         event(NAME, ptr, len)

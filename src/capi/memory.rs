@@ -16,6 +16,7 @@ use crate::openshmem::memory::address::Sym;
 use crate::openshmem::memory::rma;
 use crate::openshmem::order;
 use crate::pgas;
+use crate::pgas::READONLY;
 
 /// What every block is aligned to: enough for any C type and for a cache line's worth of words.
 const ALIGNMENT: usize = 16;
@@ -91,6 +92,9 @@ fn resize(call: &'static str, block: Sym<u8>, size: usize) -> *mut u8 {
     if world.memory.size_of(block.pointer()).is_none() {
         let addr = block.addr();
         misuse(call, format_args!("ptr {addr:#x}: expected a block from shmem_malloc, or NULL"));
+    }
+    if world.memory.is_readonly(block.pointer()) {
+        misuse(call, format_args!("ptr {:#x}: {READONLY}", block.addr()));
     }
     order::meet(world, call);
     let moved = world.memory.resize(block.pointer(), size);

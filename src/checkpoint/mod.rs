@@ -10,23 +10,25 @@ mod encode;
 pub mod pages;
 pub mod pipeline;
 pub mod prefault;
+pub mod readonly;
+mod room;
 pub mod since;
 pub mod tiles;
 
 use std::time::Instant;
 
 use raidshmem_core::inject::Point;
-use raidshmem_core::layout::TILE;
 use raidshmem_core::message::{ChangedTiles, ProgressReport};
 use raidshmem_core::quantity::CheckpointNumber;
-use raidshmem_core::store::coverage::{Coverage, Piece};
+use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::intent::{self, Bounds, CANNOT, Intent, Intents, Refusal};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::{State, View};
 
-use crate::pgas::{Segments, StoreBytes, World};
+use crate::pgas::World;
 pub use copy::{complete, copy};
 pub use encode::encode;
+pub use room::{account, prepare, reserve, room};
 
 /// The machine of a PE that is lost.
 const NOWHERE: u32 = u32::MAX;
@@ -56,37 +58,6 @@ pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Inte
     (coverage, intent)
 }
 
-/// Bytes of all snapshots and of all slots together for snapshots of `len` bytes.
-fn room(segments: &Segments, protection: &Protection, len: usize) -> StoreBytes {
-    let (shape, place) = protection.place(segments.me());
-    let snapshot = if protection.mode.keeps_snapshot() { tiles::tiles(len) * TILE } else { 0 };
-    let slot = shape.parity_len(place, len);
-    let (snapshots, slots) = (snapshot * protection.snapshots, slot * protection.mode.slots());
-    StoreBytes { snapshots, slots }
-}
-
-/// Where snapshots of `len` bytes and their parity go in the own store: the parts of
-/// each. They come in huge pages when they are touched, as far as these fit in.
-pub fn reserve(segments: &Segments, protection: &Protection, len: usize) -> Vec<Piece> {
-    let StoreBytes { snapshots, slots } = room(segments, protection, len);
-    let (layout, counts) = (segments.layout(), (protection.snapshots, protection.mode.slots()));
-    let snapshots =
-        layout.snapshots[..counts.0].iter().map(|&at| Piece { at, len: snapshots / counts.0 });
-    let slots = layout.slots[..counts.1].iter().map(|&at| Piece { at, len: slots / counts.1 });
-    let parts = snapshots.chain(slots);
-    parts.inspect(|part| segments.ask_huge(part.at, part.len)).collect()
-}
-
-/// Touches what the store has grown by, all snapshots and slots at once, so that no later
-/// checkpoint pays for it.
-pub fn prepare(world: &World, protection: &Protection, len: usize) {
-    let (room, used) = (room(world.segments, protection, len), world.store.used());
-    if room.snapshots > used.snapshots || room.slots > used.slots {
-        let parts = reserve(world.segments, protection, len);
-        parts.iter().for_each(|part| world.segments.own().populate(part.at, part.len));
-    }
-}
-
 /// Every PE has checkpoint `number`: notes what it occupies, and tells people.
 pub fn saved(
     world: &World,
@@ -97,6 +68,8 @@ pub fn saved(
 ) {
     let len = world.memory.covered().len();
     account(world, protection, len);
+    readonly::settle(world, protection, len);
+    readonly::report(world, protection);
     if world.speaks() {
         let (shape, place) = protection.place(world.me());
         let parity = shape.parity_len(place, len);
@@ -110,11 +83,6 @@ pub fn saved(
     }
     world.saved_with_log(number);
     world.members.point(Point::After, number);
-}
-
-/// Notes how much of the store is occupied once a checkpoint of `len` bytes is in it.
-pub fn account(world: &World, protection: &Protection, len: usize) {
-    world.store.note_used(room(world.segments, protection, len));
 }
 
 /// Compares what all PEs of `view` brought. Every PE comes to the same answer.

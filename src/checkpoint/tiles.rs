@@ -142,6 +142,12 @@ pub fn set_stamp(segments: &Segments, region: usize, tile: TileIndex, stamp: &[u
         .copy_from_slice(stamp);
 }
 
+/// Overwrites an own tile, whose stamp stays.
+pub fn overwrite(world: &World, at: StoreTile, bytes: &[u8]) {
+    // SAFETY: the own store, or own live memory in a recovery; as in `write`.
+    unsafe { world.segments.own().bytes_mut(at.offset(), TILE) }.copy_from_slice(bytes);
+}
+
 /// Bytes of an own tile, unchecked.
 pub fn unchecked(segments: &Segments, region: usize, tile: TileIndex) -> &[u8] {
     segments.own().bytes(region + tile.offset(), TILE)

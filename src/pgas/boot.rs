@@ -310,6 +310,9 @@ fn say(words: &str) {
 
 /// Waits for the first view; an original is a member of it.
 fn arrive(world: &World, original: bool) {
+    if !original {
+        world.segments.shadow_inherited(world.job());
+    }
     world.store.recovery.show();
     world.wait_raw(
         || world.waiting_for_all("shmem_init"),

@@ -23,6 +23,7 @@ use raidshmem_sys::lock;
 use tracing::info;
 
 use super::World;
+use super::complain::complain;
 use super::stream::Id;
 
 impl World {
@@ -79,8 +80,22 @@ impl World {
         if writes.is_empty() || self.cut_short() {
             return;
         }
+        writes.iter().for_each(|write| self.may_write(write.pe, write.offset, write.from.len()));
         let engine = &self.comm.far().engine;
         self.or(engine.put_and_wake(writes), ());
+    }
+
+    /// Ends the process if bytes of a far PE may only be read: its network card would write them.
+    #[inline]
+    fn may_write(&self, pe: Pe, at: usize, len: usize) {
+        if self.segments.is_guarded(at, len) {
+            let at = self.segments.at(at).addr();
+            complain(&format!(
+                "a write to memory of PE {pe} that is read-only: {len} bytes at {at:#x} \
+                 (shmemx_ft_readonly)"
+            ));
+            std::process::abort();
+        }
     }
 
     /// Copies bytes from PE `pe`, which is far; zeroes if it is lost meanwhile.
@@ -119,6 +134,8 @@ impl World {
     /// The same for several words, in no order.
     pub(super) fn far_update_all(&self, asks: &[Ask]) -> Vec<u64> {
         let mut before = vec![0; asks.len()];
+        let changes = asks.iter().filter(|ask| ask.change.how != Update::Load);
+        changes.for_each(|ask| self.may_write(ask.pe, ask.word.offset, ask.word.bytes));
         if !asks.is_empty()
             && !self.cut_short()
             && let Err(lost) = self.comm.far().engine.update(asks, &mut before)
@@ -133,6 +150,7 @@ impl World {
     /// As `far_update`, without waiting for it; stream `id` completes it.
     pub fn far_post(&self, id: Id, ask: Ask) {
         if !self.cut_short() {
+            self.may_write(ask.pe, ask.word.offset, ask.word.bytes);
             self.or(self.comm.far().engine.post(ask), ());
             self.note(id, ask.pe);
         }

@@ -52,6 +52,7 @@ pub use lifecycle::{
     end_at_any_exit, ended, finalize, global_exit, init, initialized, try_world, world, world_for,
 };
 pub use world::members::{Fault, Membership};
+pub use world::memory::READONLY;
 pub use world::regions::Name;
 pub use world::segments::Segments;
 pub use world::store::{Store, StoreBytes};

@@ -6,7 +6,8 @@
 //!            and shows its findings to all
 //! plan       what is missing, or the agreed verdict that too much is (`raidshmem_core::plan`)
 //! rebuild    a PE that misses chunks of its snapshot decodes them from its group's survivors
-//! restore    snapshot, checked on the way -> live memory, allocator state
+//! restore    snapshot, checked on the way -> live memory, allocator state; read-only ranges that
+//!            are lost are decoded
 //! reencode   a PE that misses parity computes it anew from live memory: redundancy is whole again
 //! resume     control words reset; the view is joined; the program goes on
 //! ```
@@ -20,6 +21,7 @@
 
 pub(crate) mod alone;
 pub(crate) mod degraded;
+pub(crate) mod readonly;
 pub(crate) mod rebuild;
 mod renew;
 pub(crate) mod restore;

@@ -16,9 +16,9 @@ use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::View;
 
-use super::Changed;
 use super::rebuild::chunk_tiles;
 use super::verify::damaged;
+use super::{Changed, readonly};
 use crate::checkpoint;
 use crate::checkpoint::tiles;
 use crate::pgas::World;
@@ -57,6 +57,7 @@ pub fn restore(
     if world.members.is_new() {
         tiles::map_live(world.segments, &manifest.coverage);
     }
+    world.segments.open_own();
     let bad = AtomicBool::new(false);
     let put_back = |at: usize, (): &mut ()| {
         let tile = TileIndex::of(at);
@@ -75,6 +76,7 @@ pub fn restore(
         return Err(begin_again());
     }
     let coverage = manifest.coverage.clone();
+    readonly::restore(world, protection, view, &manifest.readonly, (target, len))?;
     if let Err(misfit) = world.memory.adopt(manifest) {
         let me = world.me();
         let words =

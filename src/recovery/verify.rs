@@ -12,6 +12,7 @@ use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::status::PeerStatus;
 use raidshmem_core::store::protection::Protection;
 
+use super::readonly;
 use crate::checkpoint::tiles::{self, StoreTile};
 use crate::pgas::World;
 
@@ -32,6 +33,8 @@ pub fn verify(
     let slot = protection.slot_of(target);
     let whole = StoreFinding::lost(&shape.layout, place);
     let mut found = whole;
+    world.segments.unshadow();
+    let lacks = all && readonly::damaged(world, protection);
     let snapshot = header.snapshots[protection.snapshot_of(target)].holds(world.job(), target);
     let parity = header.slots[slot].holds(world.job(), target);
     if let Some(len) = snapshot.filter(|_| protection.mode.keeps_snapshot()) {
@@ -54,6 +57,9 @@ pub fn verify(
         }
         let count = if all { held } else { 0 };
         found.parity = damaged(world, region, 0..count, per_chunk, target);
+    }
+    if lacks {
+        found = whole; // a range that it lacks is no part of the finding
     }
     *empty |= snapshot.is_none() && parity.is_none();
     let words = &world.segments.own().words().findings;

@@ -155,6 +155,41 @@ pub fn include<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) {
     set_covered(shmem, slice, true);
 }
 
+/// Declares memory of one allocation that the program does not write until [`writable`]: no copy of
+/// it is kept, and its parity is made once. Collective. A write ends the process with a line. False
+/// if it stays as other memory, which PE 0 says with the reason.
+///
+/// # Panics
+/// If the handle names no allocated memory, or not the same on every PE.
+///
+/// ```
+/// let mut shmem = raidshmem::Shmem::init();
+/// let table = shmem.alloc_from(&[1u64; 100_000])?;
+/// raidshmem::ft::readonly(&mut shmem, table);
+/// assert_eq!(shmem.local(table)[99_999], 1);
+/// raidshmem::ft::writable(&mut shmem, table);
+/// shmem.local_mut(table)[99_999] = 2;
+/// # Ok::<(), raidshmem::Error>(())
+/// ```
+pub fn readonly<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) -> bool {
+    let addr = shmem.local(slice).as_ptr().addr();
+    kept(faults::readonly("ft::readonly", addr, slice.bytes()))
+}
+
+/// Lets memory be written again that was declared read-only as a whole. Collective. False if a PE
+/// has no memory for a copy: it stays read-only then.
+///
+/// # Panics
+/// As [`readonly`].
+pub fn writable<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) -> bool {
+    let addr = shmem.local(slice).as_ptr().addr();
+    kept(faults::writable("ft::writable", addr, slice.bytes()))
+}
+
+fn kept(result: Result<bool, String>) -> bool {
+    result.unwrap_or_else(|words| panic!("{words}"))
+}
+
 fn set_covered<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>, covered: bool) {
     let addr = shmem.local(slice).as_ptr().addr();
     let known = slice.is_empty() || shmem.world.memory.set_covered(addr, slice.bytes(), covered);

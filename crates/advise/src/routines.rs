@@ -95,8 +95,14 @@ const GLOBAL: &[&str] = &[
     "shfree",
 ];
 /// Routines that take an address and touch nothing there.
-const TOUCH_NOTHING: &[&str] =
-    &["shmem_addr_accessible", "shmem_ptr", "shmemx_ft_include", "shmemx_ft_exclude"];
+const TOUCH_NOTHING: &[&str] = &[
+    "shmem_addr_accessible",
+    "shmem_ptr",
+    "shmemx_ft_include",
+    "shmemx_ft_exclude",
+    "shmemx_ft_readonly",
+    "shmemx_ft_writable",
+];
 const KEEP: &[&str] = &["shmemx_ft_protect", "shmemx_ft_register"];
 
 /// The routine of a symbol, its profiling twin included, from its arguments: a name and a type such

@@ -426,6 +426,8 @@ pub enum ProgressReport {
         micros: u64,
         found: Option<ChangedTiles>,
     },
+    /// So much of what this PE holds is read-only, and is protected once by so much that it keeps.
+    ReadOnly { bytes: u64, parity_bytes: u64 },
     /// The memory of a dead process was taken over as it was.
     Adopted { pe: Pe, number: CheckpointNumber, bytes: u64, micros: u64 },
     /// Lost data was rebuilt from the survivors.

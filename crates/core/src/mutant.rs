@@ -87,6 +87,10 @@ rules! {
     PlaceIgnored = "place-ignored", unit, "what_is_dead_at_the_place_is_left_out_and_nothing_else";
     /// What was excluded stays so when it is freed.
     ExclusionOutlives = "exclusion-outlives", processes, "what_is_said_of_memory_ends_with_it";
+    /// A process that begins writes to read-only memory that it takes over.
+    ReadonlyOverwritten = "readonly-overwritten", processes, "readonly::a_loss_in_any_step";
+    /// Memory that was read-only is written without a copy.
+    NoCopyBeforeWrites = "no-copy-before-writes", processes, "readonly::a_loss_in_any_step";
     /// Memory is counted for the job, not for each machine.
     MemoryOfTheJob = "memory-of-the-job", unit, "memory_is_counted_for_each_machine";
     /// A program that does not ask why a checkpoint was refused is refused for ever.

@@ -43,6 +43,9 @@ pub enum What {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         changed: Option<Changed>,
     },
+    /// So much of the data of a PE is read-only from this checkpoint on, beside what checkpoints
+    /// save, and is protected once by `kept` that a PE keeps for others.
+    Readonly { bytes: u64, kept: u64 },
     /// A checkpoint is on disk at `place`: `bytes` of files, which would be `raw` if they were not
     /// compressed, and `aside` that were copied aside in memory before they were written.
     Stored {
@@ -159,6 +162,9 @@ impl From<&ProgressReport> for What {
             ProgressReport::Checkpoint { number, bytes, parity_bytes: kept, micros, found } => {
                 let changed = found.as_ref().map(Changed::from);
                 What::Checkpoint { number: number.0, bytes, kept, took: took(&micros), changed }
+            }
+            ProgressReport::ReadOnly { bytes, parity_bytes: kept } => {
+                What::Readonly { bytes, kept }
             }
             ProgressReport::Adopted { pe, number, bytes, micros } => {
                 What::Adopted { pe, checkpoint: number.0, bytes, took: took(&micros) }

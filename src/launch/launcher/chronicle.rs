@@ -60,6 +60,8 @@ pub struct Chronicle {
     /// Number, bytes of data and of what PE 0 keeps for others.
     last: (u64, u64, u64),
     saving: Duration,
+    /// Bytes that are read-only, and what protects them.
+    readonly: (u64, u64),
     /// Most bytes of a set on disk that were copied aside before.
     aside: u64,
     /// When the last few were made since a loss.
@@ -102,6 +104,10 @@ impl Chronicle {
                 self.recent.truncate(RECENT - 1);
                 self.recent.push_front(now);
                 late
+            }
+            What::Readonly { bytes, kept } => {
+                self.readonly = (*bytes, *kept);
+                None
             }
             What::Stored { aside, .. } => {
                 self.aside = self.aside.max(*aside);
@@ -268,8 +274,12 @@ impl Chronicle {
             0 => String::new(),
             most => format!("; up to {} more in all for what went to disk", bytes(most)),
         };
+        let readonly = match self.readonly {
+            (0, _) => String::new(),
+            (data, kept) => format!(", and {} for {} read-only", bytes(kept), bytes(data)),
+        };
         let (all, data, others) = (bytes(all), bytes(data), others.join(", "));
-        format!("a PE keeps {all} for {data} of data ({others}){aside}")
+        format!("a PE keeps {all} for {data} of data ({others}){readonly}{aside}")
     }
 }
 

@@ -66,6 +66,11 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
             };
             format!("checkpoint {checkpoint} is on disk: {place}, {all}{raw} in {took}{aside}")
         }
+        What::Readonly { bytes: own, kept: others } => format!(
+            "{} a PE are read-only, protected once by {} of {kept}",
+            bytes(*own),
+            bytes(*others)
+        ),
         What::Adopted { pe, checkpoint, bytes: own, took } => format!(
             "PE {pe}: memory of the dead process adopted, with {} of checkpoint {checkpoint}, \
              after {}",

@@ -11,6 +11,7 @@ use raidshmem_core::layout::BASE;
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::store::coverage::{Coverage, Manifest, ManifestError};
 use raidshmem_core::store::private::Misfit;
+use raidshmem_core::store::readonly::ReadOnly;
 use raidshmem_sys::{caller, lock, site};
 
 use super::advised::Advised;
@@ -19,6 +20,8 @@ use super::segments::Segments;
 
 /// The byte that an audited restart writes to memory that a plan left out.
 const AUDITED: u8 = 0xa5;
+/// Why a block cannot be freed or resized.
+pub const READONLY: &str = "it has a range that is read-only: shmemx_ft_writable comes first";
 
 /// The heap, the registered regions and the coverage of the own segment.
 #[derive(Debug)]
@@ -83,12 +86,49 @@ impl PeMemory {
     /// Frees what `alloc` gave.
     pub fn free(&self, ptr: *mut u8) -> Result<(), String> {
         let offset = self.offset(ptr).ok_or("not in the symmetric heap")?;
+        if self.is_readonly(ptr) {
+            return Err(READONLY.into());
+        }
         let mut heap = lock(&self.heap);
         let size = heap.free(offset).map_err(|error| error.to_string())?;
         self.advised().inspect(|advised| advised.forget(offset));
         drop(heap);
         self.forget_said_of(offset..offset + size);
         Ok(())
+    }
+
+    /// True if a block that begins there has a range that is read-only.
+    pub(crate) fn is_readonly(&self, ptr: *mut u8) -> bool {
+        let at = self.segments.layout().heap;
+        let block = self.offset(ptr).and_then(|offset| lock(&self.heap).block_at(offset));
+        let block = block.map(|block| at + block.start..at + block.end);
+        let meets = |range: Range<usize>| {
+            block.as_ref().is_some_and(|block| range.start < block.end && block.start < range.end)
+        };
+        lock(&self.regions).readonly.iter().any(|range| meets(range.range()))
+    }
+
+    /// The ranges that are read-only.
+    pub(crate) fn readonly(&self) -> Vec<ReadOnly> {
+        lock(&self.regions).readonly.clone()
+    }
+
+    /// A range is read-only from the next checkpoint on, or is not any more.
+    pub(crate) fn set_readonly(&self, range: ReadOnly, is_readonly: bool) {
+        let all = &mut lock(&self.regions).readonly;
+        all.retain(|other| *other != range);
+        if is_readonly {
+            all.push(range);
+            all.sort_unstable();
+        }
+    }
+
+    /// The offsets of the bytes `[addr, addr + len)`, if they lie in one block of the heap.
+    pub(crate) fn in_block(&self, addr: usize, len: usize) -> Option<Range<usize>> {
+        let range = self.segments.offset_of(addr, len).map(|offset| offset..offset + len)?;
+        let at = range.start.checked_sub(self.segments.layout().heap)?;
+        let block = lock(&self.heap).block_at(at)?;
+        (at + len <= block.end).then_some(range)
     }
 
     /// Size of an allocation.
@@ -174,7 +214,10 @@ impl PeMemory {
             excluded.extend(advised.left_out((heap, layout.heap), excluded.len(), find));
         }
         let private = regions.gather();
-        Coverage::build(layout, &self.segments.static_ranges(), heap, &excluded, &private)
+        let readonly: Vec<Range<usize>> =
+            regions.readonly.iter().map(|range| range.range()).collect();
+        let left_out = [&excluded[..], &readonly];
+        Coverage::build(layout, &self.segments.static_ranges(), heap, left_out, &private)
     }
 
     /// Where a variable lies that has these addresses, counted from where the executable begins.
@@ -224,6 +267,7 @@ impl PeMemory {
         *lock(&self.covered) = Some(manifest.coverage);
         let mut regions = lock(&self.regions);
         regions.excluded = manifest.excluded;
+        regions.readonly = manifest.readonly.iter().filter_map(ReadOnly::of).collect();
         regions.scatter(&manifest.private)?;
         if let Some(advised) = self.advised() {
             let left_out = advised.split(&mut regions.excluded);

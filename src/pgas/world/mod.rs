@@ -15,6 +15,7 @@ pub mod comm;
 pub mod far;
 pub mod fewer;
 pub mod finish;
+pub mod guarded;
 pub mod local;
 pub mod meetings;
 pub mod members;

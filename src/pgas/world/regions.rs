@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use raidshmem_core::store::coverage::without;
 use raidshmem_core::store::private::{self, Misfit, Saved};
+use raidshmem_core::store::readonly::ReadOnly;
 
 /// What a region is called. No two of different kinds are the same.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +58,8 @@ pub struct Regions {
     private: Vec<Region>,
     /// Offsets in the segment that no checkpoint covers, in order, none of them empty.
     pub(in crate::pgas) excluded: Vec<Range<usize>>,
+    /// Those that are protected apart, since the program does not write them.
+    pub(in crate::pgas) readonly: Vec<ReadOnly>,
 }
 
 impl Regions {

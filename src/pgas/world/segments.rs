@@ -8,7 +8,8 @@
 //! away when the PE is on another node; what was mapped stays mapped, since another thread may be
 //! using it. A PE that gets new memory on the same node gets it at the same place.
 //!
-//! Left out: what is allocated there and what a checkpoint covers ([`super::memory`]).
+//! Left out: what is allocated there and what a checkpoint covers ([`super::memory`]), and which
+//! ranges may only be read ([`super::guarded`]).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fen
 use std::sync::{Arc, Mutex};
 
 use raidshmem_core::layout::Layout;
+use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::view::{State, View};
@@ -27,6 +29,8 @@ use raidshmem_segment::{OpenParts, Segment};
 use raidshmem_sys::memory::Part;
 use raidshmem_sys::written::huge;
 use raidshmem_sys::{futex, lock};
+
+use super::guarded::{GuardedRanges, MappedSegments};
 
 /// Addresses of segments that were replaced: kept, so that they are no leak.
 static REPLACED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
@@ -64,6 +68,8 @@ pub struct Segments {
     open: OpenParts,
     /// Ends the process, and says why.
     end: End,
+    /// Which ranges of segments may only be read.
+    guarded: GuardedRanges,
 }
 
 impl Segments {
@@ -88,7 +94,21 @@ impl Segments {
         peers[me.at()].segment.store(std::ptr::from_ref(own).cast_mut(), Ordering::Relaxed);
         bases[me.at()].store(own.base(), Ordering::Relaxed);
         let (layout, files) = (*own.layout(), Mutex::new(files));
-        Segments { me, layout, own, part, statics: None, files, peers, bases, large, open, end }
+        let guarded = GuardedRanges::default();
+        Segments {
+            me,
+            layout,
+            own,
+            part,
+            statics: None,
+            files,
+            peers,
+            bases,
+            large,
+            open,
+            end,
+            guarded,
+        }
     }
 
     /// The executable's statics lie in the own segment from now on.
@@ -282,6 +302,59 @@ impl Segments {
         spans.iter().filter_map(|span| huge(at(span.start)..at(span.end))).sum()
     }
 
+    // ---- what may only be read ----------------------------------------------------------------
+
+    /// Those that are mapped here, the own one first.
+    fn mapped_segments(&self) -> MappedSegments<'_> {
+        let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me);
+        let others = others.filter_map(|pe| Some((pe, self.mapped(pe)?)));
+        std::iter::once((self.me, self.own)).chain(others).collect()
+    }
+
+    fn protected<T>(&self, result: rustix::io::Result<T>) -> T {
+        result.unwrap_or_else(|error| {
+            (self.end)(&format!("read-only memory cannot be protected: {error}"))
+        })
+    }
+
+    /// From now on the program may read these ranges of any segment, and write all others.
+    pub(crate) fn guard(&self, ranges: Vec<Range<usize>>) {
+        let _files = lock(&self.files); // nobody maps a segment meanwhile
+        self.protected(self.guarded.guard(&self.mapped_segments(), ranges));
+    }
+
+    /// The library may write its own segment until the next [`Segments::guard`].
+    pub(crate) fn open_own(&self) {
+        self.protected(self.guarded.open(self.own));
+    }
+
+    /// What a process that begins writes to read-only ranges that it takes over is for it alone,
+    /// until [`Segments::unshadow`].
+    pub(in crate::pgas) fn shadow_inherited(&self, job: u64) {
+        if breaks(Mutant::ReadonlyOverwritten) {
+            return;
+        }
+        let held = self.own.header().readonly.held(job).into_iter();
+        held.filter(|held| held.state.is_live()).for_each(|held| self.shadow(held.range.range()));
+    }
+
+    /// What this process writes to an own range is for it alone, until [`Segments::unshadow`].
+    pub(crate) fn shadow(&self, range: Range<usize>) {
+        self.protected(self.guarded.shadow(self.own, &self.part, range));
+    }
+
+    /// True if a byte of `[at, at + len)` of a segment may only be read.
+    #[inline]
+    pub(in crate::pgas) fn is_guarded(&self, at: usize, len: usize) -> bool {
+        self.guarded.meets(at, len)
+    }
+
+    /// It is for all again.
+    pub(crate) fn unshadow(&self) {
+        let shadowed = self.protected(self.guarded.unshadow(self.own, &self.part));
+        shadowed.into_iter().for_each(|range| self.ask_huge(range.start, range.len()));
+    }
+
     // ---- what changes -------------------------------------------------------------------------
 
     /// Maps the segment of PE `pe`; None if it is far. What the system refuses ends the process.
@@ -301,6 +374,9 @@ impl Segments {
         if self.large {
             segment.ask_huge(self.layout.heap, self.layout.heap_len); // who touches it first says
         }
+        let mut mapped = self.mapped_segments();
+        mapped.push((pe, segment));
+        self.protected(self.guarded.extend(&mapped));
         self.bases[pe.at()].store(segment.base(), Ordering::Release);
         peer.segment.store(std::ptr::from_ref(segment).cast_mut(), Ordering::Release);
         Some(segment)

@@ -25,6 +25,8 @@ pub struct Store {
     protection: Mutex<Option<Arc<Protection>>>,
     agreed: AtomicU64,
     used: [AtomicUsize; 2],
+    /// Bytes that people were told to be read-only.
+    pub(crate) readonly: AtomicU64,
     pub(crate) recovery: RecoveryState,
     pub(crate) lock: StoreLock,
     /// The threads that go through its loops.
@@ -66,6 +68,7 @@ impl Store {
             protection: Mutex::new(protection.map(Arc::new)),
             agreed: AtomicU64::new(0),
             used: Default::default(),
+            readonly: AtomicU64::new(0),
             recovery,
             lock: StoreLock::default(),
             pool,
@@ -104,6 +107,11 @@ impl Store {
     pub(crate) fn note_used(&self, bytes: StoreBytes) {
         self.used[0].fetch_max(bytes.snapshots, Ordering::Relaxed);
         self.used[1].fetch_max(bytes.slots, Ordering::Relaxed);
+    }
+
+    /// Less of it is occupied than was noted.
+    pub(crate) fn forget_used(&self) {
+        self.used.iter().for_each(|used| used.store(0, Ordering::Relaxed));
     }
 
     /// Why the last checkpoint was refused, if it was.

@@ -1,0 +1,166 @@
+//! What protects a read-only range ([`raidshmem_core::store::readonly`]): made when it is declared,
+//! given back when it ends.
+//!
+//! Invariant: what a PE seals of a range it makes between two barriers of the call that declares
+//! it, while nobody writes there; a checkpoint that is agreed has the last word on what stays.
+
+#![forbid(unsafe_code)]
+
+use std::convert::Infallible;
+use std::sync::atomic::Ordering;
+
+use raidshmem_core::layout::TILE;
+use raidshmem_core::message::ProgressReport;
+use raidshmem_core::quantity::{CheckpointNumber, TileIndex};
+use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::protection::Protection;
+use raidshmem_core::store::readonly::{ReadOnly, TileRun};
+use raidshmem_segment::header::{HeldRange, RangeState};
+
+use super::pipeline;
+use super::room::{account, room};
+use super::tiles::{self, LiveTile, StoreTile};
+use crate::pgas::World;
+
+/// The `nth` tile of an own run.
+pub fn tile_of(world: &World, run: TileRun, nth: usize) -> StoreTile {
+    StoreTile { pe: world.me(), region: run.region, tile: run.first.after(nth) }
+}
+
+/// Bytes of the own parity over a range.
+pub fn parity_len(world: &World, protection: &Protection, range: ReadOnly) -> usize {
+    let (shape, place) = protection.place(world.me());
+    shape.parity_len(place, range.len())
+}
+
+/// Seals the own tiles of a range, and makes the own parity over those of the group, as of
+/// checkpoint `number`.
+pub fn encode(world: &World, protection: &Protection, range: ReadOnly, number: CheckpointNumber) {
+    let (layout, pool) = (world.segments.layout(), &world.store.pool);
+    let (live, parity) = (range.live(layout), range.parity(layout));
+    let seal = |nth: usize, (): &mut ()| {
+        let at = tile_of(world, live, nth);
+        let bytes = tiles::unchecked(world.segments, at.region, at.tile);
+        let stamp = world.stamp(world.me(), number).seal(bytes);
+        tiles::set_stamp(world.segments, at.region, at.tile, &stamp);
+    };
+    pool.numbers(0..range.tiles, || (), seal);
+    let (shape, place) = protection.place(world.me());
+    let (coverage, per_chunk) =
+        (Coverage::of_range(range.range()), shape.chunk_len(range.len()) / TILE);
+    let chunks = 0..shape.layout.parities_of(place).len();
+    let tasks: Vec<(usize, usize)> =
+        (0..per_chunk).flat_map(|step| chunks.clone().map(move |chunk| (chunk, step))).collect();
+    let sources = |chunk: usize, step: usize| {
+        let stripe = &shape.layout.stripes()[shape.layout.parities_of(place)[chunk].stripe];
+        stripe.data.iter().map(move |data| LiveTile {
+            pe: shape.members[data.member],
+            tile: TileIndex(data.chunk * per_chunk + step),
+        })
+    };
+    world.segments.own().populate(parity.offset(), tasks.len() * TILE);
+    let far = shape.members.iter().any(|&pe| world.segments.is_far(pe));
+    let scratch = || vec![vec![0; TILE]; shape.members.len()];
+    let pull = |batch: &[(usize, usize)], rooms: &mut [Vec<Vec<u8>>]| {
+        let wanted = batch.iter().zip(rooms);
+        let wanted = wanted.flat_map(|(&(chunk, step), room)| sources(chunk, step).zip(room));
+        tiles::pull(world, &coverage, wanted);
+    };
+    let work = |&(chunk, step): &(usize, usize), rooms: &mut Vec<Vec<u8>>| {
+        let live = |(source, room)| tiles::live(world.segments, source, &coverage, room);
+        let rooms = rooms.iter_mut().map(Vec::as_mut_slice);
+        let bytes: Vec<&[u8]> = sources(chunk, step).zip(rooms).map(live).collect();
+        let at = shape.layout.parities_of(place)[chunk];
+        let to = tile_of(world, parity, chunk * per_chunk + step);
+        tiles::write(world, to, number, |out, seal| {
+            shape.codes[at.stripe]
+                .encode_row_by_pieces(at.row, &bytes, out, |made| seal.put(made))
+                .expect("tiles are of one length");
+        });
+        Ok::<(), Infallible>(())
+    };
+    let Ok(()) = pipeline::run(pool, &tasks, scratch, far, pull, work);
+}
+
+/// Copies an own range aside, with the stamps that it has.
+pub fn copy(world: &World, range: ReadOnly) {
+    let layout = world.segments.layout();
+    let (from, to) = (range.live(layout), range.copy(layout));
+    world.segments.own().populate(to.offset(), range.len());
+    let copy = |nth: usize, (): &mut ()| {
+        let (from, to) = (tile_of(world, from, nth), tile_of(world, to, nth));
+        tiles::overwrite(world, to, tiles::unchecked(world.segments, from.region, from.tile));
+    };
+    world.store.pool.numbers(0..range.tiles, || (), copy);
+}
+
+/// Copies it back.
+pub fn copy_back(world: &World, range: ReadOnly) {
+    let layout = world.segments.layout();
+    let (from, to) = (range.copy(layout), range.live(layout));
+    let copy = |nth: usize, (): &mut ()| {
+        let (from, to) = (tile_of(world, from, nth), tile_of(world, to, nth));
+        tiles::overwrite(world, to, tiles::unchecked(world.segments, from.region, from.tile));
+    };
+    world.store.pool.numbers(0..range.tiles, || (), copy);
+}
+
+/// A checkpoint, in which the ranges that are read-only now are so, is what a loss takes back to:
+/// what the store keeps of others, and of what is in no snapshot any more, is given back.
+pub fn settle(world: &World, protection: &Protection, len: usize) {
+    let (records, job) = (&world.segments.own().header().readonly, world.job());
+    let (held, ranges) = (records.held(job), world.memory.readonly());
+    if held.is_empty() && ranges.is_empty() {
+        return;
+    }
+    for HeldRange { range, number, state } in held {
+        if !ranges.contains(&range) {
+            forget(world, protection, range);
+        } else if state == RangeState::Copied {
+            records.set(job, HeldRange { range, number, state: RangeState::Kept });
+            give_back(world, range.copy(world.segments.layout()), range.len());
+        }
+    }
+    shrink(world, protection, len);
+}
+
+/// Tells people how much is read-only, if that has changed.
+pub fn report(world: &World, protection: &Protection) {
+    let ranges = world.memory.readonly();
+    let kept: usize = ranges.iter().map(|&range| parity_len(world, protection, range)).sum();
+    let bytes = ranges.iter().map(|range| range.len()).sum::<usize>() as u64;
+    if world.store.readonly.swap(bytes, Ordering::Relaxed) != bytes && world.speaks() {
+        let parity_bytes = kept as u64;
+        world.members.report(ProgressReport::ReadOnly { bytes, parity_bytes });
+    }
+}
+
+/// Nothing that counts is kept of a range any more.
+pub fn forget(world: &World, protection: &Protection, range: ReadOnly) {
+    let layout = world.segments.layout();
+    world.segments.own().header().readonly.void(world.job(), range);
+    give_back(world, range.parity(layout), parity_len(world, protection, range));
+    give_back(world, range.copy(layout), range.len());
+}
+
+fn give_back(world: &World, run: TileRun, len: usize) {
+    let _ = world.segments.part().give_back(run.offset(), len); // taken until the job ends then
+}
+
+/// Gives back what the store has beyond snapshots of `len` bytes and their parity.
+fn shrink(world: &World, protection: &Protection, len: usize) {
+    let (room, used) = (room(world.segments, protection, len), world.store.used());
+    let layout = world.segments.layout();
+    let (snapshots, slots) = (protection.snapshots, protection.mode.slots().max(1));
+    let parts = [
+        (&layout.snapshots[..snapshots], used.snapshots / snapshots, room.snapshots / snapshots),
+        (&layout.slots[..slots], used.slots / slots, room.slots / slots),
+    ];
+    for (regions, used, room) in parts {
+        for region in regions.iter().filter(|_| used > room) {
+            let _ = world.segments.part().give_back(region + room, used - room);
+        }
+    }
+    world.store.forget_used();
+    account(world, protection, len);
+}

@@ -1,0 +1,46 @@
+//! Memory of the own store: how much a checkpoint takes, and getting it.
+
+#![forbid(unsafe_code)]
+
+use raidshmem_core::layout::TILE;
+use raidshmem_core::store::coverage::Piece;
+use raidshmem_core::store::protection::Protection;
+
+use super::tiles;
+use crate::pgas::{Segments, StoreBytes, World};
+
+/// Bytes of all snapshots and of all slots together for snapshots of `len` bytes.
+pub fn room(segments: &Segments, protection: &Protection, len: usize) -> StoreBytes {
+    let (shape, place) = protection.place(segments.me());
+    let snapshot = if protection.mode.keeps_snapshot() { tiles::tiles(len) * TILE } else { 0 };
+    let slot = shape.parity_len(place, len);
+    let (snapshots, slots) = (snapshot * protection.snapshots, slot * protection.mode.slots());
+    StoreBytes { snapshots, slots }
+}
+
+/// Where snapshots of `len` bytes and their parity go in the own store: the parts of
+/// each. They come in huge pages when they are touched, as far as these fit in.
+pub fn reserve(segments: &Segments, protection: &Protection, len: usize) -> Vec<Piece> {
+    let StoreBytes { snapshots, slots } = room(segments, protection, len);
+    let (layout, counts) = (segments.layout(), (protection.snapshots, protection.mode.slots()));
+    let snapshots =
+        layout.snapshots[..counts.0].iter().map(|&at| Piece { at, len: snapshots / counts.0 });
+    let slots = layout.slots[..counts.1].iter().map(|&at| Piece { at, len: slots / counts.1 });
+    let parts = snapshots.chain(slots);
+    parts.inspect(|part| segments.ask_huge(part.at, part.len)).collect()
+}
+
+/// Touches what the store has grown by, all snapshots and slots at once, so that no later
+/// checkpoint pays for it.
+pub fn prepare(world: &World, protection: &Protection, len: usize) {
+    let (room, used) = (room(world.segments, protection, len), world.store.used());
+    if room.snapshots > used.snapshots || room.slots > used.slots {
+        let parts = reserve(world.segments, protection, len);
+        parts.iter().for_each(|part| world.segments.own().populate(part.at, part.len));
+    }
+}
+
+/// Notes how much of the store is occupied once a checkpoint of `len` bytes is in it.
+pub fn account(world: &World, protection: &Protection, len: usize) {
+    world.store.note_used(room(world.segments, protection, len));
+}

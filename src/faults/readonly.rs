@@ -1,0 +1,202 @@
+//! Memory that the program declares read-only, and takes back: collective calls.
+//!
+//! ```text
+//! declare   guard it here; barrier: nobody writes there, and all name the same range
+//!           seal the own tiles, make parity over those of the group; barrier: all have
+//! end       barrier: all name the same range, and who has no memory for a copy says so
+//!           copy the own part aside, and say that the copy counts; barrier: all have
+//! ```
+//!
+//! The next checkpoint leaves the range out, or covers it again; until that is agreed a loss takes
+//! all back to the one before, with what was read-only then. A loss during a call cuts it short,
+//! and is reported by the next checkpoint.
+//!
+//! Invariant: a PE lets the range be written only once every PE has said that its copy counts.
+
+use std::sync::Arc;
+
+use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_core::quantity::Pe;
+use raidshmem_core::settings::BackupMode;
+use raidshmem_core::store::protection::Protection;
+use raidshmem_core::store::readonly::{RANGES, ReadOnly};
+use raidshmem_segment::header::{HeldRange, RangeState};
+use raidshmem_sys::memory::available;
+
+use crate::checkpoint::readonly::{copy, encode, forget};
+use crate::pgas::{World, complain, world};
+use crate::recovery::readonly::said_by;
+
+/// Declares `[addr, addr + len)`, in one block of the symmetric heap, read-only. Collective. From
+/// then on a write there ends the process with a line. False if it stays as other memory,
+/// which PE 0 says with the reason.
+///
+/// # Errors
+/// What is wrong with the call: the job is to end with it.
+pub fn readonly(call: &'static str, addr: usize, len: usize) -> Result<bool, String> {
+    let world = world();
+    let range = world.memory.in_block(addr, len);
+    let named = range.ok_or_else(|| format!("addr {addr:#x}, len {len}: {IN_BLOCK}"))?;
+    let declared = world.memory.readonly();
+    let meets = |other: &ReadOnly| named.start < other.range().end && other.at < named.end;
+    if declared.iter().any(meets) {
+        return Err(format!("addr {addr:#x}, len {len}: a part of it is read-only already"));
+    }
+    if world.interrupted() || world.is_alone() {
+        return Ok(true);
+    }
+    let records = &world.segments.own().header().readonly;
+    let (range, protection) = match kept_apart(world, ReadOnly::within(&named)) {
+        Ok(_) if records.held(world.job()).iter().any(|held| meets(&held.range)) => {
+            return Ok(stays(
+                world,
+                call,
+                "it was read-only at the last checkpoint: after the next",
+            ));
+        }
+        Ok(kept) => kept,
+        Err(why) => return Ok(stays(world, call, &why)),
+    };
+    let _turn = world.store.lock.lock();
+    world.quiet_all();
+    let guarded = declared.iter().chain([&range]).map(|range| range.range());
+    world.segments.guard(guarded.collect());
+    let number = world.store.agreed().next();
+    let say = |state| records.set(world.job(), HeldRange { number, range, state });
+    say(RangeState::Declared);
+    if world.barrier(call).is_err() {
+        return Ok(true);
+    }
+    compare(world, &protection, range, (addr, len))?;
+    encode(world, &protection, range, number);
+    say(RangeState::Kept);
+    if world.barrier(call).is_err() {
+        return Ok(true);
+    }
+    world.memory.set_readonly(range, true);
+    Ok(true)
+}
+
+/// Lets a range that was declared read-only be written again. Collective. False if a PE has no
+/// memory for a copy: it stays read-only then.
+///
+/// # Errors
+/// As for [`readonly`].
+pub fn writable(call: &'static str, addr: usize, len: usize) -> Result<bool, String> {
+    let world = world();
+    let range = world.memory.in_block(addr, len);
+    let named = range.ok_or_else(|| format!("addr {addr:#x}, len {len}: {IN_BLOCK}"))?;
+    let declared = world.memory.readonly();
+    let meets = |other: &&ReadOnly| named.start < other.range().end && other.at < named.end;
+    let Some(&range) = declared.iter().find(meets) else { return Ok(true) };
+    if ReadOnly::within(&named) != Some(range) {
+        return Err(format!("addr {addr:#x}, len {len}: expected the range that was declared"));
+    }
+    let Some(protection) = world.store.protection() else { return Ok(true) };
+    // What the program writes until it goes back is for this process alone.
+    let cut_short = || {
+        world.segments.shadow(range.range());
+        Ok(true)
+    };
+    if world.interrupted() || world.is_alone() {
+        return cut_short();
+    }
+    let _turn = world.store.lock.lock();
+    let (records, job) = (&world.segments.own().header().readonly, world.job());
+    let Some(held) = records.of(job, range) else {
+        return Err(format!("addr {addr:#x}: what was noted of it is damaged"));
+    };
+    let say = |state| records.set(job, HeldRange { state, ..held });
+    // What no checkpoint has needs no copy.
+    let is_saved = held.number <= world.store.agreed();
+    let fits = !is_saved || has_room(world, range);
+    world.quiet_all();
+    say(if fits { RangeState::Ending } else { RangeState::Short });
+    if world.barrier(call).is_err() {
+        return cut_short();
+    }
+    compare(world, &protection, range, (addr, len))?;
+    if Pe::all(world.n_pes()).any(|pe| is_short(world, pe, range)) {
+        if world.barrier(call).is_ok() {
+            say(RangeState::Kept);
+        }
+        return Ok(stays(world, call, "a PE has no memory for a copy of it"));
+    }
+    if is_saved && !breaks(Mutant::NoCopyBeforeWrites) {
+        copy(world, range);
+        say(RangeState::Copied);
+    }
+    if world.barrier(call).is_err() {
+        return cut_short();
+    }
+    world.memory.set_readonly(range, false);
+    world.segments.guard(world.memory.readonly().iter().map(|range| range.range()).collect());
+    if !is_saved {
+        forget(world, &protection, range);
+    }
+    Ok(true)
+}
+
+const IN_BLOCK: &str = "expected memory of one block of the symmetric heap";
+
+/// What of a range is kept apart, and by which groups; or why none of it is.
+fn kept_apart(
+    world: &World,
+    range: Option<ReadOnly>,
+) -> Result<(ReadOnly, Arc<Protection>), String> {
+    let settings = world.settings();
+    let protection = world.store.protection();
+    let spread = |mode| matches!(mode, BackupMode::Raid5 | BackupMode::Rs);
+    let Some(protection) = protection.filter(|protection| spread(protection.mode)) else {
+        let mode = settings.backup_mode.name();
+        return Err(format!("SHMEM_FT_BACKUP_MODE={mode}: expected raid5 or rs"));
+    };
+    if world.goes_on() || world.local.is_on() {
+        return Err("SHMEM_FT_ROLLBACK: expected global".to_owned());
+    }
+    if settings.store.is_some() {
+        return Err("SHMEM_FT_STORE: a set on disk holds all memory".to_owned());
+    }
+    if world.segments.own().header().readonly.held(world.job()).len() >= RANGES {
+        return Err(format!("expected at most {RANGES} ranges from one checkpoint to the next"));
+    }
+    match range.filter(|range| range.saves_memory(&protection)) {
+        Some(range) => Ok((range, protection)),
+        None => Err("it is too short for its parity to take less than a copy".to_owned()),
+    }
+}
+
+/// The call changes nothing, on any PE.
+fn stays(world: &World, call: &str, why: &str) -> bool {
+    if world.me() == Pe(0) {
+        complain(&format!("{call}: the range stays as it is: {why}"));
+    }
+    false
+}
+
+/// The members of the own group are to name the same range.
+fn compare(
+    world: &World,
+    protection: &Protection,
+    range: ReadOnly,
+    (addr, len): (usize, usize),
+) -> Result<(), String> {
+    let (shape, _) = protection.place(world.me());
+    let names = |&pe: &Pe| said_by(world, pe).iter().any(|held| held.range == range);
+    match shape.members.iter().find(|pe| !names(pe)) {
+        Some(pe) if !world.members.faulted() => {
+            Err(format!("addr {addr:#x}, len {len}: PE {pe} names another range"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_short(world: &World, pe: Pe, range: ReadOnly) -> bool {
+    said_by(world, pe).iter().any(|held| (held.range, held.state) == (range, RangeState::Short))
+}
+
+/// The machine has room for a copy of the range of each of its PEs.
+fn has_room(world: &World, range: ReadOnly) -> bool {
+    let need = range.len() as u64 * world.pes_of_machine() as u64;
+    available().is_none_or(|available| available > need)
+}
