@@ -128,7 +128,8 @@ install:
 	for name in oshc++ oshcxx oshCC; do \
 	    ln -sf oshcc.1 "$(INTO)/share/man/man1/$$name.1"; done
 	cd '$(INTO)/share/man/man3' && ln -sf shmemx_ft_protect.3 shmemx_ft_register.3 && \
-	    ln -sf shmemx_ft_exclude.3 shmemx_ft_include.3 && for name in checkpoint_number faulted; \
+	    ln -sf shmemx_ft_exclude.3 shmemx_ft_include.3 && \
+	    ln -sf shmemx_ft_readonly.3 shmemx_ft_writable.3 && for name in checkpoint_number faulted; \
 	    do ln -sf shmemx_ft_last_error.3 "shmemx_ft_$$name.3"; done
 
 # Debian packages in target/deb; those of symbols for debuggers too.

@@ -1899,6 +1899,8 @@ int pshmemx_ft_register(void *addr, size_t len);
 int pshmemx_ft_protect(const char *name, void *ptr, size_t len);
 int pshmemx_ft_include(void *addr, size_t len);
 int pshmemx_ft_exclude(void *addr, size_t len);
+int pshmemx_ft_readonly(void *addr, size_t len);
+int pshmemx_ft_writable(void *addr, size_t len);
 void pshmemx_ft_event(void *ptr, size_t len);
 const char *pshmemx_ft_last_error(void);
 uint64_t pshmemx_ft_checkpoint_number(void);

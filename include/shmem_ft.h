@@ -46,6 +46,14 @@
  * shmemx_ft_exclude     leave symmetric memory (static, or of one block of the heap) out of them,
  *                       the same on every PE, until it is freed
  * shmemx_ft_include     take it in again
+ * shmemx_ft_readonly    collective: the program does not write this range of one block of the heap
+ *                       until shmemx_ft_writable; a write is SIGSEGV with a line that names it. No
+ *                       snapshot of it is kept, since it is one, and its parity is made once. The
+ *                       whole tiles of 64 KiB from its first whole page on are kept so, by raid5
+ *                       and rs without SHMEM_FT_STORE where a lost PE takes all back. FAILURE: PE 0
+ *                       says why it stays as other memory. It cannot be freed or resized
+ * shmemx_ft_writable    collective: the same range may be written again. Each PE copies it before, if
+ *                       the last checkpoint has it; FAILURE if one has no memory for that
  * shmemx_ft_event       bytes that the program drew by itself, from a clock, as random numbers or
  *                       as input: with SHMEM_FT_ROLLBACK=local a PE that goes back alone gets what
  *                       it drew before. Elsewhere it does nothing
@@ -90,6 +98,8 @@ int shmemx_ft_register(void *addr, size_t len);
 int shmemx_ft_protect(const char *name, void *ptr, size_t len);
 int shmemx_ft_include(void *addr, size_t len);
 int shmemx_ft_exclude(void *addr, size_t len);
+int shmemx_ft_readonly(void *addr, size_t len);
+int shmemx_ft_writable(void *addr, size_t len);
 void shmemx_ft_event(void *ptr, size_t len);
 const char *shmemx_ft_last_error(void);
 uint64_t shmemx_ft_checkpoint_number(void);

@@ -80,6 +80,25 @@ fn a_lost_process_and_a_lost_host_cost_no_byte() {
     }
 }
 
+/// What is decoded comes from other hosts, and a put from one of them is refused where it begins.
+#[test]
+fn read_only_memory_is_decoded_from_other_hosts() {
+    if !has_ucx() {
+        return;
+    }
+    let net = Net::new(4);
+    let path = program_with("readonly", &["-pthread"]);
+    for words in ["--kill-node 1@4", "--kill-node 2@6:encode", "--kill 3@7", "--kill-node 0@8:copy"]
+    {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let job = over_ucx(&net, &[1, 1, 1, 1]).mode("raid5").args(&words).with_orphans();
+        let outcome = job.program(&path, &[]).run();
+        outcome.status(0).check(outcome.out.contains("readonly ok"), "`readonly ok` expected");
+    }
+    let job = over_ucx(&net, &[1, 1, 1, 1]).mode("raid5").program(&path, &["put"]);
+    job.run().status(3).says("PE 1: a write to memory of PE 2 that is read-only");
+}
+
 /// The PE beside it goes on to map that memory, and this test holds it: only its host's agent can
 /// give it back.
 #[test]

@@ -24,6 +24,7 @@
 //! - [`pages`]: huge pages for large heaps, with and without rights
 //! - [`placement`]: failure domains above the node
 //! - [`places`]: programs that call the checkpoint from several places
+//! - [`readonly`]: memory that the program declares read-only
 //! - [`rebuilt`]: a job that begins from disk with another build of its program
 //! - [`recovery`]: a second loss at every step of a recovery
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
@@ -75,6 +76,7 @@ mod pages;
 mod placement;
 mod places;
 mod pool;
+mod readonly;
 mod rebuilt;
 mod recovery;
 mod report;

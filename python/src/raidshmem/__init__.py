@@ -68,6 +68,8 @@ def _load() -> ctypes.CDLL:
         ("shmemx_ft_protect", number, [ctypes.c_char_p, address, size]),
         ("shmemx_ft_include", number, [address, size]),
         ("shmemx_ft_exclude", number, [address, size]),
+        ("shmemx_ft_readonly", number, [address, size]),
+        ("shmemx_ft_writable", number, [address, size]),
         ("shmemx_ft_event", None, [address, size]),
         ("shmemx_ft_last_error", ctypes.c_char_p, []),
         ("shmemx_ft_checkpoint_number", ctypes.c_uint64, []),
@@ -182,6 +184,22 @@ def exclude(array: NDArray[Any]) -> None:
 def include(array: NDArray[Any]) -> None:
     """Takes symmetric memory that was excluded into later checkpoints again."""
     _check(_lib.shmemx_ft_include(_address(array), array.nbytes), "include", "the array")
+
+
+def readonly(array: NDArray[Any]) -> bool:
+    """Declares symmetric memory that nobody writes, of which no copy is kept. Collective.
+
+    False if it stays as other memory, which PE 0 says with the reason.
+    """
+    return bool(_lib.shmemx_ft_readonly(_address(array), array.nbytes) == 0)
+
+
+def writable(array: NDArray[Any]) -> bool:
+    """Lets the same memory be written again. Collective.
+
+    False if a PE has no memory for a copy: it stays read-only.
+    """
+    return bool(_lib.shmemx_ft_writable(_address(array), array.nbytes) == 0)
 
 
 def get(dest: NDArray[Any], source: NDArray[Any], pe: int) -> bool:

@@ -1,0 +1,111 @@
+//! Memory that the program declares read-only: what is kept of it, who is lost when, and what a
+//! program may not do. The program compares all of its memory.
+
+use super::support::random::Random;
+use super::support::{Job, Outcome, program, sample};
+
+/// What `tests/c/readonly.c` takes: 3 MiB that are read-only but for some steps.
+const TABLE: u64 = 400 * 1024 * 8;
+
+fn run(words: &str, args: &[&str]) -> Outcome {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let pes = if words.contains(&"rs") { 6 } else { 4 };
+    let job = Job::new(pes).env("SHMEM_SYMMETRIC_SIZE", "16M").args(&words);
+    job.program(&program("readonly"), args).run()
+}
+
+#[track_caller]
+fn is_right(outcome: &Outcome) {
+    outcome.status(0).check(outcome.out.contains("readonly ok"), "`readonly ok` was expected");
+}
+
+/// Deaths in every step of the checkpoints before and after the table is declared, written, and
+/// declared again.
+#[test]
+fn a_loss_in_any_step_of_a_checkpoint_is_survived() {
+    let points = ["encode", "encoded", "copy", "copied", "after"];
+    let mut all = Vec::new();
+    for at in [1, 4, 5, 6, 7, 8] {
+        for (nth, point) in points.into_iter().enumerate() {
+            let pe = (nth + at) % 4;
+            all.push(format!("--mode raid5 --kill {pe}@{at}:{point}"));
+            all.push(format!("--mode raid5 --nodes 4 --kill-node {pe}@{at}:{point}"));
+        }
+    }
+    for words in sample(all, 6) {
+        is_right(&run(&words, &[]));
+    }
+}
+
+/// A second loss in every step of a recovery; all at once; two nodes under two parities.
+#[test]
+fn a_loss_in_any_step_of_a_recovery_is_survived() {
+    let mut all = Vec::new();
+    for at in [1, 5, 6, 7] {
+        for point in ["settle", "decided", "verify", "restore", "resume"] {
+            all.push(format!("--mode raid5 --kill 1@{at} --kill 2@{at}:{point}"));
+            all.push(format!("--mode raid5 --nodes 4 --kill-node 1@{at} --kill 2@{at}:{point}"));
+            let second = format!("--kill-node 4@{at}:{point}");
+            all.push(format!("--mode rs --nodes 6 --kill-node 1@{at} {second}"));
+        }
+        let four = (0..4).map(|pe| format!("--kill {pe}@{at}")).collect::<Vec<_>>().join(" ");
+        all.push(format!("--mode raid5 {four}"));
+    }
+    for words in sample(all, 6) {
+        is_right(&run(&words, &[]));
+    }
+}
+
+/// A PE is killed at a moment of its own: in the calls that declare, too.
+#[test]
+fn a_loss_at_any_time_is_survived() {
+    let mut random = Random::new(4);
+    let mut below = |most: usize| random.below(most).to_string();
+    let all = (0..200).map(|_| [below(4), below(9), below(6000)]).collect();
+    for [pe, step, later] in sample(all, 8) {
+        is_right(&run("--mode raid5", &[&pe, &step, &later]));
+    }
+}
+
+/// What is read-only is in memory once, with its parity.
+#[test]
+fn no_copy_is_kept_of_what_is_read_only() {
+    let with = |args: &[&str]| {
+        let outcome = run("--mode raid5", args);
+        is_right(&outcome);
+        let bytes = outcome.out.lines().find_map(|line| line.strip_prefix("store bytes: "));
+        bytes.and_then(|bytes| bytes.parse::<u64>().ok()).expect("a number")
+    };
+    let (declared, not) = (with(&["store"]), with(&["store", "not"]));
+    // A snapshot and two slots of parity over three others; and one slot.
+    let (all, apart) = (TABLE + 2 * TABLE / 3, TABLE / 3);
+    let saved = (not as f64 - declared as f64) / (4 * (all - apart)) as f64;
+    assert!((0.98..1.02).contains(&saved), "{declared} and {not} bytes: {saved}");
+}
+
+#[test]
+fn what_may_not_be_done_has_a_line() {
+    let end = |how: &str, status: i32, line: &str| {
+        run("--mode raid5", &[how]).status(status).says(line);
+    };
+    end("write", 3, "PE 1: a write to memory of PE 1 that is read-only: 3276800 bytes at 0x");
+    end("put", 3, "PE 1: a write to memory of PE 2 that is read-only: 3276800 bytes at 0x");
+    end("free", 2, "it has a range that is read-only: shmemx_ft_writable comes first");
+    end("part", 2, "expected the range that was declared");
+    end("static", 2, "expected memory of one block of the symmetric heap");
+    end("other", 2, "names another range");
+}
+
+/// Where nothing is gained the call says so, and the range is saved as all memory.
+#[test]
+fn where_it_cannot_be_kept_apart_it_is_saved_as_all_memory() {
+    for (words, why) in [
+        ("--mode double --kill 1@5", "SHMEM_FT_BACKUP_MODE=double: expected raid5 or rs"),
+        ("--mode none", "SHMEM_FT_BACKUP_MODE=none: expected raid5 or rs"),
+        ("--mode raid5 -x SHMEM_FT_ROLLBACK=local", "SHMEM_FT_ROLLBACK: expected global"),
+    ] {
+        let outcome = run(words, &["any"]);
+        is_right(&outcome);
+        outcome.says(&format!("shmemx_ft_readonly: the range stays as it is: {why}"));
+    }
+}
