@@ -1,6 +1,6 @@
 /*
  * pause: fills its memory anew at each step, a checkpoint after each, and finds it so after a
- * restart. `pause still` fills it once.
+ * restart. `pause still` fills it with the same each time, `pause readonly` declares most of it so.
  *
  * PE 0 makes a fifo `go` in its folder. When checkpoint 3 is agreed it says `ready` and waits until
  * somebody has opened the fifo and closed it again; the other PEs wait for it in a barrier. The
@@ -17,7 +17,7 @@
 enum { STEPS = 5, WORDS = 9 * 8192 };
 
 static long step;
-static int still;
+static int still, readonly;
 static uint64_t *data;
 static uint64_t table[WORDS / 16];
 
@@ -26,7 +26,7 @@ static uint64_t value(size_t at) {
 }
 
 static void fill(void) {
-    for (size_t at = 0; at < WORDS; at++)
+    for (size_t at = 0; at < WORDS && !(readonly && step); at++)
         data[at] = value(at);
     for (size_t at = 0; at < WORDS / 16; at++)
         table[at] = value(at + WORDS);
@@ -51,7 +51,8 @@ static void wait_for_go(void) {
 }
 
 int main(int argc, char **argv) {
-    still = argc > 1 && !strcmp(argv[1], "still");
+    readonly = argc > 1 && !strcmp(argv[1], "readonly");
+    still = argc > 1 && (readonly || !strcmp(argv[1], "still"));
     setvbuf(stdout, NULL, _IOLBF, 0);
     shmem_init();
     if (shmem_my_pe() == 0 && shmem_ft_algo_init())
@@ -60,6 +61,7 @@ int main(int argc, char **argv) {
     CHECK(data);
     if (shmem_ft_algo_init())
         fill();
+    CHECK(!readonly || shmemx_ft_readonly(data, WORDS * sizeof *data) == SHMEM_FT_SUCCESS);
     for (;;) {
         if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
             recover();

@@ -14,6 +14,7 @@ use raidshmem_core::plan::{self, StoreFinding};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::settings::Settings;
 use raidshmem_core::store::protection::Protection;
+use raidshmem_core::store::readonly::ReadOnly;
 use raidshmem_segment::header::Header;
 use rustix::process::Signal;
 
@@ -142,11 +143,22 @@ impl Rules {
 
 /// Runs a job with a loss in checkpoint 4, and does `damage` before.
 fn run(mode: &str, words: &str, env: &[(&str, &str)], damage: impl FnOnce(&[Image])) -> Outcome {
+    run_with(&[], mode, words, env, damage)
+}
+
+/// The same of a program with arguments.
+fn run_with(
+    args: &[&str],
+    mode: &str,
+    words: &str,
+    env: &[(&str, &str)],
+    damage: impl FnOnce(&[Image]),
+) -> Outcome {
     let words: Vec<&str> = words.split_whitespace().collect();
     let job = Job::new(PES).mode(mode).env("SHMEM_FT_SCRUB", "off");
     let job = env.iter().fold(job, |job, (name, value)| job.env(name, value));
     let job = job.args(&["--verbose", "--nodes", "4"]).args(&words);
-    let mut job = job.program(&program("pause"), &[]).start();
+    let mut job = job.program(&program("pause"), args).start();
     job.wait_for("ready");
     let images = image::all(job.launcher());
     assert_eq!(images.len(), PES, "the launcher holds the memory of every PE");
@@ -421,6 +433,33 @@ fn at_its_stop(job: &mut Running, meanwhile: impl FnOnce()) {
     let all = job.processes();
     let stopped = all.iter().filter(|process| process.state == 'T');
     stopped.for_each(|process| processes::signal(process.pid, Signal::CONT));
+}
+
+/// A bit of memory that is read-only, or of the parity over it, is flipped: what a PE has of it is
+/// checked when it goes back, and what is decoded from others while it is.
+#[test]
+fn read_only_memory_that_is_damaged_is_decoded_from_others() {
+    let (alone, with_node) = ("--kill 1@4:before", "--kill-node 1@4:before");
+    let (live, parity) = (false, true);
+    for (words, pe, where_to, survives) in [
+        (alone, 1, live, true),
+        (alone, 2, live, true),
+        (alone, 2, parity, true),
+        (with_node, 2, live, false),
+        (with_node, 1, live, true),
+    ] {
+        let outcome = run_with(&["readonly"], "raid5", words, &[], |images| {
+            let layout = &images[pe].layout;
+            let heap = layout.heap..layout.heap + 9 * TILE;
+            let range = ReadOnly::within(&heap).expect("whole tiles");
+            let run = if where_to == parity { range.parity(layout) } else { range.live(layout) };
+            images[pe].flip(run.offset() + TILE + 77, 5);
+        });
+        match survives {
+            true => goes_on(&outcome),
+            false => _ = outcome.same_verdict(),
+        }
+    }
 }
 
 /// PE 1 is lost with its node. Its substitute stops in the middle of the rebuild, when all stores
