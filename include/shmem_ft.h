@@ -52,8 +52,8 @@
  *                       whole tiles of 64 KiB from its first whole page on are kept so, by raid5
  *                       and rs without SHMEM_FT_STORE where a lost PE takes all back. FAILURE: PE 0
  *                       says why it stays as other memory. It cannot be freed or resized
- * shmemx_ft_writable    collective: the same range may be written again. Each PE copies it before, if
- *                       the last checkpoint has it; FAILURE if one has no memory for that
+ * shmemx_ft_writable    collective: the same range may be written again. Each PE copies it before,
+ *                       if the last checkpoint has it; FAILURE if one has no memory for that
  * shmemx_ft_event       bytes that the program drew by itself, from a clock, as random numbers or
  *                       as input: with SHMEM_FT_ROLLBACK=local a PE that goes back alone gets what
  *                       it drew before. Elsewhere it does nothing

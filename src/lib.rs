@@ -23,6 +23,7 @@
 //! | signal, lock | [`Signal`], [`Lock`] |
 //! | survive losses | [`ft::run`], or by hand [`ft::checkpoint_all`] and [`ft::restart_pes`] |
 //! | keep private memory | [`ft::protect`], [`Protected`] |
+//! | keep one copy of what does not change | [`ft::readonly`] |
 //!
 //! # Inside
 //!

@@ -51,7 +51,7 @@ pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Inte
     let intent = Intent {
         digest,
         len: coverage.as_ref().map_or(CANNOT, |coverage| coverage.len() as u64),
-        hold: room.all() as u64 + world.log_most(),
+        hold: (room.all() + readonly::kept(world, protection)) as u64 + world.log_most(),
         need: grows + absent,
         available: available.unwrap_or(u64::MAX),
     };

@@ -124,13 +124,17 @@ pub fn settle(world: &World, protection: &Protection, len: usize) {
     shrink(world, protection, len);
 }
 
+/// Bytes of the own parity over all ranges.
+pub fn kept(world: &World, protection: &Protection) -> usize {
+    world.memory.readonly().into_iter().map(|range| parity_len(world, protection, range)).sum()
+}
+
 /// Tells people how much is read-only, if that has changed.
 pub fn report(world: &World, protection: &Protection) {
     let ranges = world.memory.readonly();
-    let kept: usize = ranges.iter().map(|&range| parity_len(world, protection, range)).sum();
     let bytes = ranges.iter().map(|range| range.len()).sum::<usize>() as u64;
     if world.store.readonly.swap(bytes, Ordering::Relaxed) != bytes && world.speaks() {
-        let parity_bytes = kept as u64;
+        let parity_bytes = kept(world, protection) as u64;
         world.members.report(ProgressReport::ReadOnly { bytes, parity_bytes });
     }
 }

@@ -162,12 +162,15 @@ fn decode(
     let pull = |batch: &[Task], rooms: &mut [Vec<Room>]| {
         let wanted = batch.iter().zip(rooms);
         let wanted = wanted.flat_map(|(task, rooms)| {
-            let sources = decode.plan(task).sources().to_vec();
+            let sources = decode.plan(task).map_or(Vec::new(), |plan| plan.sources().to_vec());
             sources.into_iter().filter_map(|shard| decode.source(task, shard)).zip(rooms)
         });
         tiles::pull_store(world, wanted);
     };
-    let work = |task: &Task, rooms: &mut Vec<Room>| decode.tile(task, rooms);
+    let work = |task: &Task, rooms: &mut Vec<Room>| match decode.plan(task) {
+        Some(plan) => decode.tile(task, &plan, rooms),
+        None => world.members.abort(LOST),
+    };
     if let Err(pe) = pipeline::run(&world.store.pool, &tasks, rooms, far, pull, work) {
         unchanged(&world.members, view)?;
         world.found_corrupt(view, pe);
@@ -202,13 +205,11 @@ impl Decode<'_> {
         tasks
     }
 
-    fn plan(&self, task: &Task) -> Plan {
+    /// How a tile is decoded; None if too many of its stripe are lost.
+    fn plan(&self, task: &Task) -> Option<Plan> {
         let stripe = &self.shape.layout.stripes()[task.stripe];
         let lost: Vec<bool> = stripe.holders().map(|member| self.held[member].is_none()).collect();
-        match self.shape.codes[task.stripe].plan(&lost, task.shard) {
-            Ok(plan) => plan,
-            Err(_) => self.world.members.abort(LOST),
-        }
+        self.shape.codes[task.stripe].plan(&lost, task.shard).ok()
     }
 
     /// Where a shard of a task's stripe is; None for zeroes, which are stored nowhere.
@@ -230,22 +231,28 @@ impl Decode<'_> {
         Some(StoreTile { pe, region: run.region, tile })
     }
 
+    /// What a tile is decoded from, with the PE of each.
+    fn read<'a>(
+        &'a self,
+        task: &Task,
+        plan: &Plan,
+        rooms: &'a mut [Room],
+    ) -> (Vec<Pe>, Vec<Reading<'a>>) {
+        let mut rooms = rooms.iter_mut();
+        let read = |&shard: &usize| match self.source(task, shard) {
+            None => (self.world.me(), Reading::zeroes()),
+            Some(at) => {
+                let room = rooms.next().expect("a room for each member");
+                (at.pe, tiles::read(self.world, at, self.number, room))
+            }
+        };
+        plan.sources().iter().map(read).unzip()
+    }
+
     /// Decodes a tile from others, which are checked on the way. The error is the PE of one that
     /// does not hold.
-    fn tile(&self, task: &Task, rooms: &mut [Room]) -> Result<(), Pe> {
-        let plan = self.plan(task);
-        let (mut pes, mut read) = (Vec::new(), Vec::new());
-        let mut rooms = rooms.iter_mut();
-        for &shard in plan.sources() {
-            let Some(at) = self.source(task, shard) else {
-                read.push(Reading::zeroes());
-                pes.push(self.world.me());
-                continue;
-            };
-            let room = rooms.next().expect("a room for each member");
-            read.push(tiles::read(self.world, at, self.number, room));
-            pes.push(at.pe);
-        }
+    fn tile(&self, task: &Task, plan: &Plan, rooms: &mut [Room]) -> Result<(), Pe> {
+        let (pes, mut read) = self.read(task, plan, rooms);
         let sources: Vec<&[u8]> = read.iter().map(|tile| tile.bytes).collect();
         tiles::write(self.world, task.to, self.number, |out, seal| {
             let see = |nth: usize, piece: &[u8]| read[nth].see(piece);
@@ -255,4 +262,83 @@ impl Decode<'_> {
         let bad = pes.into_iter().zip(read).find_map(|(pe, tile)| (!tile.holds()).then_some(pe));
         bad.map_or(Ok(()), Err)
     }
+}
+
+// ---- the scrub --------------------------------------------------------------------------------
+
+/// What is kept of the own ranges that are read-only now, with the tiles of each: of the range, and
+/// of the parity over it.
+fn kept_here(world: &World, protection: &Protection) -> Vec<(HeldRange, usize)> {
+    let held = world.segments.own().header().readonly.held(world.job()).into_iter();
+    let parity = |range| parity_len(world, protection, range) / TILE;
+    let kept = held.filter(|held| held.state == RangeState::Kept);
+    kept.map(|held| (held, held.range.tiles + parity(held.range))).collect()
+}
+
+/// How many tiles that are.
+pub fn held_tiles(world: &World, protection: &Protection) -> usize {
+    kept_here(world, protection).into_iter().map(|(_, tiles)| tiles).sum()
+}
+
+/// Which range the `nth` of them is in, and which it is there.
+fn find(world: &World, protection: &Protection, mut nth: usize) -> Option<(HeldRange, usize)> {
+    for (held, tiles) in kept_here(world, protection) {
+        match nth.checked_sub(tiles) {
+            None => return Some((held, nth)),
+            Some(rest) => nth = rest,
+        }
+    }
+    None
+}
+
+/// The `nth` of them, and the checkpoint that it is sealed as of.
+pub fn tile_at(
+    world: &World,
+    protection: &Protection,
+    nth: usize,
+) -> Option<(StoreTile, CheckpointNumber)> {
+    let (HeldRange { range, number, .. }, nth) = find(world, protection, nth)?;
+    let layout = world.segments.layout();
+    let at = match nth.checked_sub(range.tiles) {
+        None => tile_of(world, range.live(layout), nth),
+        Some(nth) => tile_of(world, range.parity(layout), nth),
+    };
+    Some((at, number))
+}
+
+/// Decodes the `nth` of them from the others of the group and puts it back, if its stamp, or its
+/// bytes, say that it was so. The PEs that it was decoded from.
+pub fn mend(world: &World, protection: &Protection, nth: usize) -> Option<Vec<Pe>> {
+    let (HeldRange { range, number, .. }, nth) = find(world, protection, nth)?;
+    let (shape, place) = protection.place(world.me());
+    let of = |&pe: &Pe| if pe == world.me() { None } else { held_of(world, pe, range) };
+    let held = shape.members.iter().map(of).collect();
+    let mut decode = Decode { world, shape, range, number, held };
+    let task = decode.tasks(place).into_iter().nth(nth)?;
+    let mut bytes = vec![0; TILE];
+    let from = loop {
+        let plan = decode.plan(&task)?;
+        let mut rooms = vec![Room::empty(); shape.members.len()];
+        let (pes, read) = decode.read(&task, &plan, &mut rooms);
+        let checked = pes.iter().zip(read).map(|(&pe, tile)| tiles::whole(tile).ok_or(pe));
+        match checked.collect::<Result<Vec<&[u8]>, Pe>>() {
+            Ok(sources) => {
+                plan.apply(&sources, &mut bytes).expect("tiles are of one length");
+                break pes;
+            }
+            Err(bad) => decode.held[shape.members.iter().position(|&pe| pe == bad)?] = None,
+        }
+    };
+    let stamp = tiles::stamp_of(world.segments, task.to.region, task.to.tile);
+    let there = tiles::unchecked(world.segments, task.to.region, task.to.tile);
+    let own = world.stamp(world.me(), number);
+    if !own.holds(stamp, &bytes) && there != bytes {
+        return None;
+    }
+    // Through the file: the program may not write there.
+    world.segments.write_through(task.to.offset(), &bytes);
+    tiles::set_stamp(world.segments, task.to.region, task.to.tile, &own.seal(&bytes));
+    let mut from: Vec<Pe> = from.into_iter().filter(|&pe| pe != world.me()).collect();
+    from.sort_unstable();
+    Some(from)
 }

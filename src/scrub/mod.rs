@@ -1,8 +1,8 @@
 //! Looking over the store in idle time, so that damage is found before it is needed.
 //!
 //! A thread of the lowest priority in every PE reads the agreed snapshot and parity of its own
-//! store within `SHMEM_FT_SCRUB` bytes a second. [`patrol`] says what is next and when to rest;
-//! [`repair`] makes a damaged tile whole from the group.
+//! store, and read-only ranges, within `SHMEM_FT_SCRUB` bytes a second. [`patrol`] says what is
+//! next and when to rest; [`repair`] makes a damaged tile whole from the group.
 //!
 //! Invariants:
 //! - the thread takes nothing that the program waits for: it reads through the memory's file, and
@@ -12,8 +12,8 @@
 //!   meeting of one, and nobody else writes a store or relies on this one;
 //! - what it writes has the very bytes that the tile's old checksum speaks of.
 //!
-//! Left out: live memory (the program's own), and the slot of the checkpoint before, which nothing
-//! needs any more.
+//! Left out: live memory that the program writes, and the slot of the checkpoint before, which
+//! nothing needs any more.
 
 pub mod patrol;
 mod repair;
@@ -30,6 +30,7 @@ use raidshmem_sys::process;
 
 use crate::checkpoint::tiles;
 use crate::pgas::World;
+use crate::recovery::readonly;
 use patrol::{Extent, Patrol, Spot, batch, rest};
 
 /// Starts the thread, once, unless the settings say `off` or leave nothing to look at. Called when
@@ -99,6 +100,7 @@ impl Scrub {
             number,
             snapshot: if keeps { tiles::tiles(len) } else { 0 },
             parity: shape.parity_len(place, len) / TILE,
+            readonly: readonly::held_tiles(world, protection),
         }
     }
 
@@ -110,11 +112,11 @@ impl Scrub {
     ) -> Seen {
         let world = self.world;
         let mut stamp = [0; STAMP];
-        let whole = match repair::tile_of(world.segments, protection, spot, number) {
+        let whole = match repair::tile_of(world, protection, spot, number) {
             None => repair::records(world.segments, protection, number)
                 .iter()
                 .all(|r| r.is_whole(world.job(), number)),
-            Some(at) => {
+            Some((at, number)) => {
                 let read = world.segments.read_own(at.offset(), &mut self.bytes)
                     && world.segments.read_own(at.stamp(world.segments), &mut stamp);
                 if !read {

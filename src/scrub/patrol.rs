@@ -27,6 +27,8 @@ pub enum Spot {
     Snapshot(usize),
     /// A tile of the parity and its stamp.
     Parity(usize),
+    /// A tile of what is kept of read-only ranges and its stamp.
+    ReadOnly(usize),
 }
 
 impl Spot {
@@ -36,6 +38,7 @@ impl Spot {
             Spot::Header => "header",
             Spot::Snapshot(_) => "snapshot",
             Spot::Parity(_) => "parity",
+            Spot::ReadOnly(_) => "read-only memory",
         }
     }
 }
@@ -49,6 +52,8 @@ pub struct Extent {
     pub snapshot: usize,
     /// Tiles of the parity held.
     pub parity: usize,
+    /// Tiles of read-only ranges, and of the parity over them.
+    pub readonly: usize,
 }
 
 impl Extent {
@@ -56,12 +61,15 @@ impl Extent {
         match index.checked_sub(1) {
             None => Spot::Header,
             Some(tile) if tile < self.snapshot => Spot::Snapshot(tile),
-            Some(tile) => Spot::Parity(tile - self.snapshot),
+            Some(tile) => match tile - self.snapshot {
+                tile if tile < self.parity => Spot::Parity(tile),
+                tile => Spot::ReadOnly(tile - self.parity),
+            },
         }
     }
 
     fn len(&self) -> usize {
-        1 + self.snapshot + self.parity
+        1 + self.snapshot + self.parity + self.readonly
     }
 }
 
@@ -116,14 +124,16 @@ pub fn rest(rate: u64, bytes: usize, took: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    const EXTENT: Extent = Extent { number: CheckpointNumber(3), snapshot: 2, parity: 1 };
+    const EXTENT: Extent =
+        Extent { number: CheckpointNumber(3), snapshot: 2, parity: 1, readonly: 1 };
 
     #[test]
     fn a_round_sees_everything_once_and_begins_again() {
         let mut patrol = Patrol::default();
-        let round = [Spot::Header, Spot::Snapshot(0), Spot::Snapshot(1), Spot::Parity(0)];
+        let snapshot = [Spot::Snapshot(0), Spot::Snapshot(1)];
+        let round = [Spot::Header, snapshot[0], snapshot[1], Spot::Parity(0), Spot::ReadOnly(0)];
         for _ in 0..3 {
-            assert_eq!([(); 4].map(|()| patrol.next(EXTENT)), round.map(Some));
+            assert_eq!([(); 5].map(|()| patrol.next(EXTENT)), round.map(Some));
         }
         assert_eq!(Patrol::default().next(Extent::default()), None);
     }

@@ -11,6 +11,7 @@ use raidshmem_sys::lock;
 use super::patrol::Spot;
 use crate::checkpoint::tiles::{self, Room, StoreTile};
 use crate::pgas::{Segments, World};
+use crate::recovery::readonly;
 use crate::recovery::rebuild::{self, ShardTile};
 
 /// The records of the agreed checkpoint: of the snapshot and of its parity slot.
@@ -28,20 +29,23 @@ pub fn length(world: &World, protection: &Protection, number: CheckpointNumber) 
     records(world.segments, protection, number).iter().find_map(|r| r.holds(world.job(), number))
 }
 
-/// The tile of the own store that a spot is; None for the header.
+/// The tile of the own store that a spot is, and the checkpoint that it is sealed as of; None for
+/// the header.
 pub fn tile_of(
-    segments: &Segments,
+    world: &World,
     protection: &Protection,
     spot: Spot,
     number: CheckpointNumber,
-) -> Option<StoreTile> {
-    let layout = segments.layout();
+) -> Option<(StoreTile, CheckpointNumber)> {
+    let (segments, layout) = (world.segments, world.segments.layout());
     let (region, tile) = match spot {
         Spot::Header => return None,
         Spot::Snapshot(tile) => (protection.snapshot_at(layout, number), tile),
         Spot::Parity(tile) => (layout.slots[protection.slot_of(number)], tile),
+        Spot::ReadOnly(nth) => return readonly::tile_at(world, protection, nth),
     };
-    Some(StoreTile { pe: segments.me(), region, tile: TileIndex::of(tile) })
+    let at = StoreTile { pe: segments.me(), region, tile: TileIndex::of(tile) };
+    Some((at, number))
 }
 
 /// True if a member of the own group is lost, and its tiles with it.
@@ -79,7 +83,10 @@ fn put_right(
     number: CheckpointNumber,
 ) -> Option<Vec<Pe>> {
     let len = length(world, protection, number)?;
-    let Some(at) = tile_of(world.segments, protection, spot, number) else {
+    if let Spot::ReadOnly(nth) = spot {
+        return readonly::mend(world, protection, nth);
+    }
+    let Some((at, _)) = tile_of(world, protection, spot, number) else {
         records(world.segments, protection, number)
             .iter()
             .for_each(|r| r.seal(world.job(), number, len));
@@ -141,7 +148,7 @@ fn decode(
 fn shard_of(shape: &GroupLayout, place: usize, spot: Spot, len: usize) -> Option<ShardTile> {
     let per_chunk = shape.chunk_len(len) / TILE;
     match spot {
-        Spot::Header => None,
+        Spot::Header | Spot::ReadOnly(_) => None,
         Spot::Snapshot(tile) => {
             let at = shape.layout.place_of(place, tile / per_chunk);
             Some(ShardTile { stripe: at.stripe, shard: at.index, step: tile % per_chunk })

@@ -8,6 +8,7 @@ use std::fs::OpenOptions;
 use std::mem::offset_of;
 
 use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_core::store::readonly::ReadOnly;
 use raidshmem_segment::header::Header;
 
 use super::support::image::{self, Image};
@@ -83,6 +84,25 @@ fn damage_is_repaired_before_the_loss_that_needs_it() {
             outcome.says("all PEs resume from checkpoint 3 ");
         }
     }
+}
+
+/// Memory that is read-only, and the parity over it.
+#[test]
+fn read_only_memory_is_looked_at_and_repaired() {
+    let words = "--kill-node 1@5:before";
+    let mut job = start_with("raid5", words, "auto", &["readonly"]);
+    let images = image::all(job.launcher());
+    for (pe, of_parity) in [(2, false), (3, true)] {
+        let layout = &images[pe].layout;
+        let range = ReadOnly::within(&(layout.heap..layout.heap + 9 * TILE)).expect("tiles");
+        let run = if of_parity { range.parity(layout) } else { range.live(layout) };
+        let at = run.offset() + TILE + 77;
+        let before = images[pe].read(at, 1);
+        images[pe].flip(at, 3);
+        job.wait_for(&format!("PE {pe}: damage in its read-only memory of checkpoint 3, repaired"));
+        assert_eq!(images[pe].read(at, 1), before, "PE {pe} has its byte back");
+    }
+    go(job).says("all PEs resume from checkpoint 4 ");
 }
 
 /// Two damaged tiles of a stripe and one parity: nothing to repair either from. The next checkpoint

@@ -17,18 +17,39 @@ pub struct Forbidden {
     pub line: String,
 }
 
-/// What is forbidden now. A list that was replaced is kept: a thread may be reading it.
-static TABLE: AtomicPtr<Vec<Forbidden>> = AtomicPtr::new(std::ptr::null_mut());
+/// Lists that hold together, the newest first. One that was replaced is kept: a thread may be
+/// reading it.
+struct Lists {
+    all: Vec<Forbidden>,
+    before: *const Lists,
+}
+
+/// What is forbidden now.
+static NEWEST: AtomicPtr<Lists> = AtomicPtr::new(std::ptr::null_mut());
 /// What the signal did before.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// From now on a write to one of these addresses has its line on standard error. The list before is
-/// replaced.
-pub fn forbid(all: Vec<Forbidden>) {
-    let replaced = TABLE.swap(Box::into_raw(Box::new(all)), Ordering::AcqRel);
-    if replaced.is_null() && BEFORE.get().is_none() {
+/// From now on a write to one of these addresses has its line on standard error, and one to those
+/// that were forbidden before, if they are `more`. One thread at a time.
+pub fn forbid(all: Vec<Forbidden>, more: bool) {
+    let before = if more { NEWEST.load(Ordering::Acquire) } else { std::ptr::null_mut() };
+    NEWEST.store(Box::into_raw(Box::new(Lists { all, before })), Ordering::Release);
+    if BEFORE.get().is_none() {
         catch();
     }
+}
+
+/// The line of an address. It takes no lock and no memory.
+fn line_of(at: usize) -> Option<&'static str> {
+    let mut next: *const Lists = NEWEST.load(Ordering::Acquire);
+    // SAFETY: null, or a list that was shown, which is never freed nor changed.
+    while let Some(lists) = unsafe { next.as_ref() } {
+        if let Some(found) = lists.all.iter().find(|one| one.addresses.contains(&at)) {
+            return Some(&found.line);
+        }
+        next = lists.before;
+    }
+    None
 }
 
 fn catch() {
@@ -49,16 +70,30 @@ fn catch() {
 }
 
 extern "C" fn handle(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel gives a valid structure to a handler with SA_SIGINFO, and a list that was
-    // shown is never freed.
-    let (at, all) = unsafe { ((*info).si_addr().addr(), TABLE.load(Ordering::Acquire).as_ref()) };
-    let mut all = all.into_iter().flatten();
-    if let Some(found) = all.find(|one| one.addresses.contains(&at)) {
+    // SAFETY: the kernel gives a valid structure to a handler with SA_SIGINFO.
+    if let Some(line) = line_of(unsafe { (*info).si_addr() }.addr()) {
         // SAFETY: as many bytes as the line has.
-        unsafe { libc::write(2, found.line.as_ptr().cast(), found.line.len()) };
+        unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
     }
     if let Some(before) = BEFORE.get() {
         // SAFETY: an action that was in force before.
         unsafe { libc::sigaction(libc::SIGSEGV, before, std::ptr::null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_those_of_the_newest_lists_that_hold_together() {
+        let one = |start: usize, line: &str| {
+            vec![Forbidden { addresses: start..start + 10, line: line.to_owned() }]
+        };
+        forbid(one(100, "a"), false);
+        forbid(one(200, "b"), true);
+        assert_eq!([100, 109, 110, 205].map(line_of), [Some("a"), Some("a"), None, Some("b")]);
+        forbid(one(300, "c"), false);
+        assert_eq!([100, 205, 300].map(line_of), [None, None, Some("c")]);
     }
 }

@@ -95,6 +95,9 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
                 Some([]) => format!("{found}, repaired"),
                 Some([from]) => format!("{found}, repaired from PE {from}"),
                 Some(from) => format!("{found}, repaired from PEs {}", pes(from)),
+                None if part == "read-only memory" => {
+                    format!("{found}, not repaired: it counts as lost")
+                }
                 None => format!(
                     "{found}, not repaired: it counts as lost until checkpoint {}",
                     checkpoint + 1

@@ -46,7 +46,7 @@ impl GuardedRanges {
             guarded.iter().try_for_each(|range| segment.protect(range, false))?;
         }
         if !(before.is_empty() && guarded.is_empty()) {
-            tell(mapped, &guarded);
+            tell(mapped, mapped, &guarded, false);
         }
         Ok(())
     }
@@ -54,9 +54,9 @@ impl GuardedRanges {
     /// The last of the segments was mapped just now.
     pub fn extend(&self, mapped: &MappedSegments) -> Result<()> {
         let guarded = lock(&self.ranges);
-        let (Some((_, last)), false) = (mapped.last(), guarded.is_empty()) else { return Ok(()) };
-        guarded.iter().try_for_each(|range| last.protect(range, false))?;
-        tell(mapped, &guarded);
+        let (Some(new), false) = (mapped.last(), guarded.is_empty()) else { return Ok(()) };
+        guarded.iter().try_for_each(|range| new.1.protect(range, false))?;
+        tell(mapped, std::slice::from_ref(new), &guarded, true);
         Ok(())
     }
 
@@ -88,8 +88,8 @@ impl GuardedRanges {
     }
 }
 
-/// A write has a line from now on.
-fn tell(mapped: &MappedSegments, ranges: &[Range<usize>]) {
+/// A write to one of `segments` has a line from now on, and to those before, if these are `more`.
+fn tell(mapped: &MappedSegments, segments: &[(Pe, &Segment)], ranges: &[Range<usize>], more: bool) {
     let Some(&(me, own)) = mapped.first() else { return };
     let line = |pe: Pe, segment: &Segment, range: &Range<usize>| {
         let [start, at] = [segment, own].map(|segment| segment.base().addr() + range.start);
@@ -101,5 +101,5 @@ fn tell(mapped: &MappedSegments, ranges: &[Range<usize>]) {
         Forbidden { addresses: start..start + len, line }
     };
     let of = |&(pe, segment)| ranges.iter().map(move |range| line(pe, segment, range));
-    forbid(mapped.iter().flat_map(of).collect());
+    forbid(segments.iter().flat_map(of).collect(), more);
 }

@@ -218,6 +218,11 @@ impl Segments {
         self.part.read_at(at, bytes).is_ok()
     }
 
+    /// Writes own memory through its file: the program may only read it.
+    pub(crate) fn write_through(&self, at: usize, bytes: &[u8]) {
+        self.protected(self.part.write_at(at, bytes));
+    }
+
     /// The statics without what belongs to other libraries, as offsets in the segment.
     pub(in crate::pgas) fn static_ranges(&self) -> Vec<Range<usize>> {
         let Some(statics) = &self.statics else { return Vec::new() };
