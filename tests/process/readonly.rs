@@ -26,7 +26,9 @@ fn a_loss_in_any_step_of_a_checkpoint_is_survived() {
     let points = ["encode", "encoded", "copy", "copied", "after"];
     let mut all = Vec::new();
     for at in [1, 4, 5, 6, 7, 8] {
-        for (nth, point) in points.into_iter().enumerate() {
+        // Before the first one there is nothing to go back to.
+        let points = if at == 1 { &points[2..] } else { &points };
+        for (nth, point) in points.iter().enumerate() {
             let pe = (nth + at) % 4;
             all.push(format!("--mode raid5 --kill {pe}@{at}:{point}"));
             all.push(format!("--mode raid5 --nodes 4 --kill-node {pe}@{at}:{point}"));
