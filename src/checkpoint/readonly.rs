@@ -82,27 +82,26 @@ pub fn encode(world: &World, protection: &Protection, range: ReadOnly, number: C
     let Ok(()) = pipeline::run(pool, &tasks, scratch, far, pull, work);
 }
 
-/// Copies an own range aside, with the stamps that it has.
+/// Copies an own range aside; the stamps that it has are those of its copy.
 pub fn copy(world: &World, range: ReadOnly) {
     let layout = world.segments.layout();
-    let (from, to) = (range.live(layout), range.copy(layout));
-    world.segments.own().populate(to.offset(), range.len());
-    let copy = |nth: usize, (): &mut ()| {
-        let (from, to) = (tile_of(world, from, nth), tile_of(world, to, nth));
-        tiles::overwrite(world, to, tiles::unchecked(world.segments, from.region, from.tile));
-    };
-    world.store.pool.numbers(0..range.tiles, || (), copy);
+    world.segments.own().populate(range.copy(layout).offset(), range.len());
+    copy_tiles(world, range.live(layout), range.copy(layout), range.tiles);
 }
 
 /// Copies it back.
 pub fn copy_back(world: &World, range: ReadOnly) {
     let layout = world.segments.layout();
-    let (from, to) = (range.copy(layout), range.live(layout));
+    copy_tiles(world, range.copy(layout), range.live(layout), range.tiles);
+}
+
+fn copy_tiles(world: &World, from: TileRun, to: TileRun, count: usize) {
     let copy = |nth: usize, (): &mut ()| {
-        let (from, to) = (tile_of(world, from, nth), tile_of(world, to, nth));
-        tiles::overwrite(world, to, tiles::unchecked(world.segments, from.region, from.tile));
+        let from = tile_of(world, from, nth);
+        let bytes = tiles::unchecked(world.segments, from.region, from.tile);
+        tiles::overwrite(world, tile_of(world, to, nth), bytes);
     };
-    world.store.pool.numbers(0..range.tiles, || (), copy);
+    world.store.pool.numbers(0..count, || (), copy);
 }
 
 /// A checkpoint, in which the ranges that are read-only now are so, is what a loss takes back to:

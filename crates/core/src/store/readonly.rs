@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use super::protection::Protection;
 use crate::layout::{Layout, TILE};
-use crate::page::{PAGE, page_up};
+use crate::page::page_up;
 use crate::quantity::TileIndex;
 
 /// Most ranges at a time.
@@ -108,16 +108,11 @@ impl TileRun {
     }
 }
 
-/// The whole pages inside a range: what can be protected.
-pub fn inner_pages(range: &Range<usize>) -> Range<usize> {
-    let start = page_up(range.start);
-    start..(range.end / PAGE * PAGE).max(start)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::layout::STAMP;
+    use crate::page::PAGE;
 
     #[test]
     fn what_is_kept_of_ranges_side_by_side_never_overlaps() {
@@ -163,7 +158,5 @@ mod tests {
         assert_eq!(ReadOnly::within(&(PAGE..PAGE + TILE)), Some(ReadOnly { at: PAGE, tiles: 1 }));
         assert_eq!(ReadOnly::within(&(PAGE + 1..PAGE + 1 + TILE)), None);
         assert_eq!(ReadOnly::of(&(PAGE..PAGE + TILE + PAGE)), None);
-        assert_eq!(inner_pages(&(1..PAGE)), PAGE..PAGE);
-        assert_eq!(inner_pages(&(1..3 * PAGE + 5)), PAGE..3 * PAGE);
     }
 }
