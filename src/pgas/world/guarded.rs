@@ -46,17 +46,18 @@ impl GuardedRanges {
             guarded.iter().try_for_each(|range| segment.protect(range, false))?;
         }
         if !(before.is_empty() && guarded.is_empty()) {
-            tell(mapped, mapped, &guarded, false);
+            tell(mapped[0], mapped, &guarded, false);
         }
         Ok(())
     }
 
-    /// The last of the segments was mapped just now.
-    pub fn extend(&self, mapped: &MappedSegments) -> Result<()> {
+    /// A segment, beside the own one, was mapped just now.
+    pub fn extend(&self, own: (Pe, &Segment), new: (Pe, &Segment)) -> Result<()> {
         let guarded = lock(&self.ranges);
-        let (Some(new), false) = (mapped.last(), guarded.is_empty()) else { return Ok(()) };
         guarded.iter().try_for_each(|range| new.1.protect(range, false))?;
-        tell(mapped, std::slice::from_ref(new), &guarded, true);
+        if !guarded.is_empty() {
+            tell(own, &[new], &guarded, true);
+        }
         Ok(())
     }
 
@@ -89,8 +90,12 @@ impl GuardedRanges {
 }
 
 /// A write to one of `segments` has a line from now on, and to those before, if these are `more`.
-fn tell(mapped: &MappedSegments, segments: &[(Pe, &Segment)], ranges: &[Range<usize>], more: bool) {
-    let Some(&(me, own)) = mapped.first() else { return };
+fn tell(
+    (me, own): (Pe, &Segment),
+    segments: &[(Pe, &Segment)],
+    ranges: &[Range<usize>],
+    more: bool,
+) {
     let line = |pe: Pe, segment: &Segment, range: &Range<usize>| {
         let [start, at] = [segment, own].map(|segment| segment.base().addr() + range.start);
         let len = range.len();

@@ -379,9 +379,7 @@ impl Segments {
         if self.large {
             segment.ask_huge(self.layout.heap, self.layout.heap_len); // who touches it first says
         }
-        let mut mapped = self.mapped_segments();
-        mapped.push((pe, segment));
-        self.protected(self.guarded.extend(&mapped));
+        self.protected(self.guarded.extend((self.me, self.own), (pe, segment)));
         self.bases[pe.at()].store(segment.base(), Ordering::Release);
         peer.segment.store(std::ptr::from_ref(segment).cast_mut(), Ordering::Release);
         Some(segment)
