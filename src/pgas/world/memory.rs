@@ -125,10 +125,17 @@ impl PeMemory {
 
     /// The offsets of the bytes `[addr, addr + len)`, if they lie in one block of the heap.
     pub(crate) fn in_block(&self, addr: usize, len: usize) -> Option<Range<usize>> {
+        let range = self.allocated(&lock(&self.heap), addr, len)?;
+        (range.start >= self.segments.layout().heap).then_some(range)
+    }
+
+    /// The same, or if they are in the statics.
+    fn allocated(&self, heap: &Heap, addr: usize, len: usize) -> Option<Range<usize>> {
         let range = self.segments.offset_of(addr, len).map(|offset| offset..offset + len)?;
-        let at = range.start.checked_sub(self.segments.layout().heap)?;
-        let block = lock(&self.heap).block_at(at)?;
-        (at + len <= block.end).then_some(range)
+        let Some(at) = range.start.checked_sub(self.segments.layout().heap) else {
+            return Some(range);
+        };
+        heap.block_at(at).is_some_and(|block| at + len <= block.end).then_some(range)
     }
 
     /// Size of an allocation.
@@ -174,14 +181,7 @@ impl PeMemory {
     /// in the statics.
     pub(crate) fn set_covered(&self, addr: usize, len: usize, covered: bool) -> bool {
         let heap = lock(&self.heap);
-        let range = self.segments.offset_of(addr, len).map(|offset| offset..offset + len);
-        let allocated = |range: &Range<usize>| {
-            let Some(at) = range.start.checked_sub(self.segments.layout().heap) else {
-                return true;
-            };
-            heap.block_at(at).is_some_and(|block| at + len <= block.end)
-        };
-        let Some(range) = range.filter(allocated) else { return false };
+        let Some(range) = self.allocated(&heap, addr, len) else { return false };
         let mut regions = lock(&self.regions);
         if covered {
             regions.include(range)
