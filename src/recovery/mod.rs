@@ -20,6 +20,7 @@
 //! whole; nothing is sealed that was made of a peer's memory while the view changed.
 
 pub(crate) mod alone;
+mod damaged;
 pub(crate) mod degraded;
 pub(crate) mod readonly;
 pub(crate) mod rebuild;

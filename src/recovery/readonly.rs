@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use raidshmem_codec::code::Plan;
 use raidshmem_core::layout::TILE;
@@ -22,6 +21,7 @@ use raidshmem_core::view::View;
 use raidshmem_fabric::Read;
 use raidshmem_segment::header::{HeldRange, RangeRecords, RangeState};
 
+use super::damaged::damaged;
 use super::{Changed, unchanged};
 use crate::checkpoint::pipeline;
 use crate::checkpoint::readonly::{copy_back, forget, parity_len, tile_of};
@@ -51,18 +51,12 @@ fn held_of(world: &World, pe: Pe, range: ReadOnly) -> Option<HeldRange> {
 
 /// True if so many own tiles hold what their stamps say.
 fn all_hold(world: &World, (run, count): (TileRun, usize), number: CheckpointNumber) -> bool {
-    let all = AtomicBool::new(true);
-    let look = |nth: usize, (): &mut ()| {
-        if !tiles::holds(world, run.region, run.first.after(nth), number) {
-            all.store(false, Ordering::Relaxed); // the loop's end shows it
-        }
-    };
-    world.store.pool.numbers(0..count, || (), look);
-    all.into_inner()
+    let tiles = run.first.at()..run.first.after(count).at();
+    damaged(world, run.region, tiles, usize::MAX, number) == 0
 }
 
 /// Voids the record of each own range of which a tile does not hold. True if there is one.
-pub fn damaged(world: &World, protection: &Protection) -> bool {
+pub fn void_damaged(world: &World, protection: &Protection) -> bool {
     let (layout, job) = (world.segments.layout(), world.job());
     let records = &world.segments.own().header().readonly;
     let mut found = false;

@@ -16,8 +16,8 @@ use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::View;
 
+use super::damaged::damaged;
 use super::rebuild::chunk_tiles;
-use super::verify::damaged;
 use super::{Changed, readonly};
 use crate::checkpoint;
 use crate::checkpoint::tiles;

@@ -2,8 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use raidshmem_core::layout::TILE;
 use raidshmem_core::message::RecoveryStep;
@@ -12,6 +11,7 @@ use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::status::PeerStatus;
 use raidshmem_core::store::protection::Protection;
 
+use super::damaged::damaged;
 use super::readonly;
 use crate::checkpoint::tiles::{self, StoreTile};
 use crate::pgas::World;
@@ -34,7 +34,7 @@ pub fn verify(
     let whole = StoreFinding::lost(&shape.layout, place);
     let mut found = whole;
     world.segments.unshadow();
-    let lacks = all && readonly::damaged(world, protection);
+    let lacks = all && readonly::void_damaged(world, protection);
     let snapshot = header.snapshots[protection.snapshot_of(target)].holds(world.job(), target);
     let parity = header.slots[slot].holds(world.job(), target);
     if let Some(len) = snapshot.filter(|_| protection.mode.keeps_snapshot()) {
@@ -67,29 +67,6 @@ pub fn verify(
     words.parity.store(found.parity, Ordering::SeqCst);
     words.empty.store(u64::from(*empty), Ordering::SeqCst);
     words.len.store(snapshot.or(parity).unwrap_or(0) as u64, Ordering::SeqCst);
-}
-
-/// The chunks of `per_chunk` tiles, a bit for each, that have a tile among `tiles` of a region of
-/// the own store that does not hold.
-pub(super) fn damaged(
-    world: &World,
-    region: usize,
-    tiles: Range<usize>,
-    per_chunk: usize,
-    target: CheckpointNumber,
-) -> u64 {
-    let bad = AtomicU64::new(0);
-    let look = |at: usize, (): &mut ()| {
-        // Relaxed: the loop's end shows it, and to look in vain is no harm.
-        let chunk = 1 << (at / per_chunk);
-        if bad.load(Ordering::Relaxed) & chunk == 0
-            && !tiles::holds(world, region, TileIndex::of(at), target)
-        {
-            bad.fetch_or(chunk, Ordering::Relaxed);
-        }
-    };
-    world.store.pool.numbers(tiles, || (), look);
-    bad.into_inner()
 }
 
 /// What the members of the own group found, by place, if snapshots are `len` bytes long.
