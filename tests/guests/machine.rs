@@ -202,9 +202,7 @@ impl Guest {
                     RecvTimeoutError::Timeout => "is silent",
                     RecvTimeoutError::Disconnected => "has ended",
                 };
-                let console = std::fs::read(&self.console).unwrap_or_default();
-                let console = String::from_utf8_lossy(&console);
-                panic!("guest {} {how}; its console says:\n{console}", self.number)
+                panic!("guest {} {how}", self.number)
             }
         }
     }
@@ -212,7 +210,13 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
+        let status = self.child.try_wait();
         self.kill();
+        if std::thread::panicking() {
+            let console = std::fs::read(&self.console).unwrap_or_default();
+            let console = String::from_utf8_lossy(&console);
+            eprintln!("guest {} ({status:?}), its console:\n{console}", self.number);
+        }
     }
 }
 
