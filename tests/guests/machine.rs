@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
@@ -193,6 +193,12 @@ impl Guest {
         let _ = self.child.wait();
     }
 
+    /// What its console says.
+    pub fn console(&self) -> String {
+        let console = std::fs::read(&self.console).unwrap_or_default();
+        format!("guest {}, its console:\n{}", self.number, String::from_utf8_lossy(&console))
+    }
+
     #[track_caller]
     fn hear(&mut self) -> Heard {
         match self.lines.recv_timeout(SILENCE_MAX) {
@@ -210,12 +216,9 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        let status = self.child.try_wait();
         self.kill();
         if std::thread::panicking() {
-            let console = std::fs::read(&self.console).unwrap_or_default();
-            let console = String::from_utf8_lossy(&console);
-            eprintln!("guest {} ({status:?}), its console:\n{console}", self.number);
+            eprintln!("{}", self.console());
         }
     }
 }
@@ -247,6 +250,24 @@ impl Running<'_> {
                 None
             }
         }
+    }
+
+    /// Of a command that says the time in seconds, again and again: the longest that it did not.
+    #[allow(dead_code, reason = "of the tests, not of the scorecard")]
+    pub fn longest_silence(&mut self) -> u64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let (mut last, mut longest) = (None, 0);
+        while last.is_none_or(|last| last < now) {
+            match self.guest.lines.recv_timeout(Duration::from_secs(20)) {
+                Ok(Heard::Line(line)) => {
+                    let Ok(time) = line.trim().parse::<u64>() else { continue };
+                    longest = longest.max(time.saturating_sub(last.unwrap_or(time)));
+                    last = Some(time);
+                }
+                Ok(Heard::End(_)) | Err(_) => return u64::MAX,
+            }
+        }
+        longest
     }
 
     /// Waits for a line with `text` in it.
