@@ -171,7 +171,7 @@ fn huge_pages(settings: &Settings) -> String {
 
 fn points() -> String {
     let line =
-        |point: raidshmem_core::inject::Point| format!("{:<10} {}\n", point.name(), point.doc());
+        |point: raidshmem_core::inject::Point| format!("{:<16} {}\n", point.name(), point.doc());
     raidshmem_core::inject::Point::ALL.map(line).concat()
 }
 

@@ -68,7 +68,7 @@ pub fn saved(
 ) {
     let len = world.memory.covered().len();
     account(world, protection, len);
-    readonly::settle(world, protection, len);
+    readonly::settle(world, protection, (number, len));
     readonly::report(world, protection);
     if world.speaks() {
         let (shape, place) = protection.place(world.me());

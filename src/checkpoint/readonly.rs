@@ -7,8 +7,10 @@
 #![forbid(unsafe_code)]
 
 use std::convert::Infallible;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
+use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::message::ProgressReport;
 use raidshmem_core::quantity::{CheckpointNumber, TileIndex};
@@ -79,39 +81,46 @@ pub fn encode(world: &World, protection: &Protection, range: ReadOnly, number: C
         });
         Ok::<(), Infallible>(())
     };
-    let Ok(()) = pipeline::run(pool, &tasks, scratch, far, pull, work);
+    let (first, second) = tasks.split_at(tasks.len() / 2);
+    let Ok(()) = pipeline::run(pool, first, scratch, far, pull, work);
+    world.members.point(Point::ReadOnlyEncode, number);
+    let Ok(()) = pipeline::run(pool, second, scratch, far, pull, work);
 }
 
 /// Copies an own range aside; the stamps that it has are those of its copy.
 pub fn copy(world: &World, range: ReadOnly) {
     let layout = world.segments.layout();
     world.segments.own().populate(range.copy(layout).offset(), range.len());
-    copy_tiles(world, range.live(layout), range.copy(layout), range.tiles);
+    let half = range.tiles / 2;
+    copy_tiles(world, range.live(layout), range.copy(layout), 0..half);
+    world.members.point(Point::WritableCopy, world.store.agreed().next());
+    copy_tiles(world, range.live(layout), range.copy(layout), half..range.tiles);
 }
 
 /// Copies it back.
 pub fn copy_back(world: &World, range: ReadOnly) {
     let layout = world.segments.layout();
-    copy_tiles(world, range.copy(layout), range.live(layout), range.tiles);
+    copy_tiles(world, range.copy(layout), range.live(layout), 0..range.tiles);
 }
 
-fn copy_tiles(world: &World, from: TileRun, to: TileRun, count: usize) {
+fn copy_tiles(world: &World, from: TileRun, to: TileRun, tiles: Range<usize>) {
     let copy = |nth: usize, (): &mut ()| {
         let from = tile_of(world, from, nth);
         let bytes = tiles::unchecked(world.segments, from.region, from.tile);
         tiles::overwrite(world, tile_of(world, to, nth), bytes);
     };
-    world.store.pool.numbers(0..count, || (), copy);
+    world.store.pool.numbers(tiles, || (), copy);
 }
 
 /// A checkpoint, in which the ranges that are read-only now are so, is what a loss takes back to:
 /// what the store keeps of others, and of what is in no snapshot any more, is given back.
-pub fn settle(world: &World, protection: &Protection, len: usize) {
+pub fn settle(world: &World, protection: &Protection, (agreed, len): (CheckpointNumber, usize)) {
     let (records, job) = (&world.segments.own().header().readonly, world.job());
     let (held, ranges) = (records.held(job), world.memory.readonly());
     if held.is_empty() && ranges.is_empty() {
         return;
     }
+    world.members.point(Point::ReadOnlyAgreed, agreed);
     for HeldRange { range, number, state } in held {
         if !ranges.contains(&range) {
             forget(world, protection, range);

@@ -15,6 +15,7 @@
 
 use std::sync::Arc;
 
+use raidshmem_core::inject::Point;
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::BackupMode;
@@ -64,12 +65,14 @@ pub fn readonly(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
     let number = world.store.agreed().next();
     let say = |state| records.set(world.job(), HeldRange { number, range, state });
     say(RangeState::Declared);
+    world.members.point(Point::ReadOnly, number);
     if world.barrier(call).is_err() {
         return Ok(true);
     }
     compare(world, &protection, range, (addr, len))?;
     encode(world, &protection, range, number);
     say(RangeState::Kept);
+    world.members.point(Point::ReadOnlyEncoded, number);
     if world.barrier(call).is_err() {
         return Ok(true);
     }
@@ -112,6 +115,8 @@ pub fn writable(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
     let fits = !is_saved || has_room(world, range);
     world.quiet_all();
     say(if fits { RangeState::Ending } else { RangeState::Short });
+    let point = |point| world.members.point(point, world.store.agreed().next());
+    point(Point::Writable);
     if world.barrier(call).is_err() {
         return cut_short();
     }
@@ -126,6 +131,7 @@ pub fn writable(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
         copy(world, range);
         say(RangeState::Copied);
     }
+    point(Point::WritableCopied);
     if world.barrier(call).is_err() {
         return cut_short();
     }

@@ -87,11 +87,9 @@ fn a_death_at_every_step_over_an_engine_costs_no_byte() {
     if !has_ucx() {
         return;
     }
-    for (number, point) in Point::ALL.into_iter().enumerate() {
-        let recovery = matches!(
-            point.name(),
-            "settle" | "decided" | "verify" | "rebuild" | "restore" | "reencode" | "resume"
-        );
+    let is_passed = |point: &Point| point.is_checkpoint() || point.is_recovery();
+    for (number, point) in Point::ALL.into_iter().filter(is_passed).enumerate() {
+        let recovery = point.is_recovery();
         let (pe, node) = (number % 8, number % 4);
         let mut job = eight("ucx", "rs");
         if recovery {

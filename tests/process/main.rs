@@ -92,6 +92,16 @@ mod written;
 
 /// Steps of a checkpoint at which somebody may be killed.
 const STEPS: [&str; 7] = ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"];
+/// Those of the calls about read-only memory, and of the checkpoint after one.
+const READONLY: [&str; 7] = [
+    "readonly",
+    "readonly-encode",
+    "readonly-encoded",
+    "readonly-agreed",
+    "writable",
+    "writable-copy",
+    "writable-copied",
+];
 /// Those of a recovery.
 const RECOVERY: [&str; 7] =
     ["settle", "decided", "verify", "rebuild", "restore", "reencode", "resume"];
@@ -99,7 +109,7 @@ const RECOVERY: [&str; 7] =
 #[test]
 fn the_steps_are_the_library_s() {
     use raidshmem_core::inject::Point;
-    assert!(Point::ALL.map(Point::name).iter().eq(STEPS.iter().chain(&RECOVERY)));
+    assert!(Point::ALL.map(Point::name).iter().eq(STEPS.iter().chain(&READONLY).chain(&RECOVERY)));
 }
 
 /// What programs say that compare all of their memory after each restart.

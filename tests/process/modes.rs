@@ -81,7 +81,7 @@ const fn row(mode: &'static str, loss: Loss, then: [Then; STEPS.len()]) -> Row {
 #[test]
 fn the_table_has_every_step_of_a_checkpoint() {
     use raidshmem_core::inject::Point;
-    let points = Point::ALL.into_iter().filter(|point| !point.is_recovery());
+    let points = Point::ALL.into_iter().filter(|point| point.is_checkpoint());
     assert!(points.map(Point::name).eq(STEPS));
 }
 

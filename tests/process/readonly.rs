@@ -3,6 +3,7 @@
 
 use super::support::random::Random;
 use super::support::{Job, Outcome, program, sample};
+use super::{READONLY, RECOVERY};
 
 /// What `tests/c/readonly.c` takes: 3 MiB that are read-only but for some steps.
 const TABLE: u64 = 400 * 1024 * 8;
@@ -32,6 +33,58 @@ fn a_loss_in_any_step_of_a_checkpoint_is_survived() {
             let pe = (nth + at) % 4;
             all.push(format!("--mode raid5 --kill {pe}@{at}:{point}"));
             all.push(format!("--mode raid5 --nodes 4 --kill-node {pe}@{at}:{point}"));
+        }
+    }
+    for words in sample(all, 6) {
+        is_right(&run(&words, &[]));
+    }
+}
+
+/// The steps of both calls, and of the checkpoint after each, with the number of that.
+fn steps_of_calls() -> Vec<String> {
+    let of = |step| match step {
+        "readonly-agreed" => &[1, 5, 6, 8][..],
+        "writable" | "writable-copy" | "writable-copied" => &[6],
+        _ => &[8],
+    };
+    let numbered = |step| of(step).iter().map(move |at| format!("{at}:{step}"));
+    READONLY.into_iter().flat_map(numbered).collect()
+}
+
+/// Deaths of each PE, and of its node, in every step of both calls.
+#[test]
+fn a_loss_in_any_step_of_a_call_is_survived() {
+    let mut all = Vec::new();
+    for step in steps_of_calls() {
+        for pe in 0..4 {
+            all.push(format!("--mode raid5 --kill {pe}@{step}"));
+            all.push(format!("--mode raid5 --nodes 4 --kill-node {pe}@{step}"));
+            all.push(format!("--mode rs --nodes 6 --kill-node {pe}@{step} --kill-node 5@{step}"));
+        }
+        let four = (0..4).map(|pe| format!("--kill {pe}@{step}")).collect::<Vec<_>>().join(" ");
+        all.push(format!("--mode raid5 {four}"));
+    }
+    for words in sample(all, 6) {
+        let outcome = run(&words, &[]);
+        outcome.says(if words.contains("--kill-node") { "was lost with" } else { "was killed" });
+        is_right(&outcome);
+    }
+}
+
+/// The same, and a second loss in every step of the recovery.
+#[test]
+fn a_loss_in_any_step_of_a_recovery_from_a_loss_in_a_call_is_survived() {
+    let mut all = Vec::new();
+    for step in steps_of_calls() {
+        let (number, name) = step.split_once(':').expect("a number and a name");
+        let number: u32 = number.parse().expect("a number");
+        let back = if name == "readonly-agreed" { number } else { number - 1 };
+        for point in RECOVERY {
+            let second = format!("{back}:{point}");
+            all.push(format!("--mode raid5 --kill 1@{step} --kill 2@{second}"));
+            all.push(format!("--mode raid5 --nodes 4 --kill-node 1@{step} --kill 2@{second}"));
+            let node = format!("--kill-node 4@{second}");
+            all.push(format!("--mode rs --nodes 6 --kill-node 1@{step} {node}"));
         }
     }
     for words in sample(all, 6) {

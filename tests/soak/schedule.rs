@@ -120,7 +120,7 @@ impl Schedule {
                 let target = |at: usize| {
                     if with_node { FaultTarget::Node(at) } else { FaultTarget::Pe(Pe::of(at)) }
                 };
-                for (point, at) in steps(|point| !point.is_recovery()) {
+                for (point, at) in steps(Point::is_checkpoint) {
                     let first = InjectedFault {
                         target: target(at),
                         checkpoint: CheckpointNumber(FIRST),

@@ -27,10 +27,11 @@ use thiserror::Error;
 
 use crate::quantity::{CheckpointNumber, Pe};
 
-/// A named step of the checkpoint or of the recovery at which a fault can be injected.
+/// A named step at which a fault can be injected: of the checkpoint, of the calls that make memory
+/// read-only and writable, or of the recovery.
 ///
-/// The steps are those of the protocol in the order in which a PE passes them; for a recovery step
-/// the checkpoint number of a rule is the one that the PEs roll back to.
+/// The checkpoint number of a rule is that of the checkpoint that is made, or of the next one after
+/// the call; for a recovery step it is that of the one that the PEs roll back to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Point {
     /// Entry of the checkpoint call.
@@ -48,6 +49,20 @@ pub enum Point {
     /// The checkpoint is agreed, the program is about to go on. What a rule means that names none.
     #[default]
     After,
+    /// `shmemx_ft_readonly`: the range cannot be written here any more, others may still write.
+    ReadOnly,
+    /// Half of the own parity over the range is written.
+    ReadOnlyEncode,
+    /// That parity is complete, the last barrier of the call is not yet entered.
+    ReadOnlyEncoded,
+    /// The checkpoint is agreed, what is kept of ranges is still that of the one before.
+    ReadOnlyAgreed,
+    /// `shmemx_ft_writable`: this PE has said whether it has memory for a copy.
+    Writable,
+    /// Half of the own copy of the range is written.
+    WritableCopy,
+    /// The own copy counts, the last barrier of the call is not yet entered.
+    WritableCopied,
     /// The death is known, the phases are not yet exchanged.
     Settle,
     /// The decision is written in the own header, nobody has acted on it.
@@ -65,8 +80,9 @@ pub enum Point {
 }
 
 impl Point {
-    /// Every point, in the order in which a PE passes them: checkpoint steps, then recovery steps.
-    pub const ALL: [Point; 14] = [
+    /// Every point, in the order in which a PE passes them: steps of a checkpoint, of the two calls
+    /// about read-only memory, and of a recovery.
+    pub const ALL: [Point; 21] = [
         Point::Before,
         Point::Quiesce,
         Point::Encode,
@@ -74,6 +90,13 @@ impl Point {
         Point::Copy,
         Point::Copied,
         Point::After,
+        Point::ReadOnly,
+        Point::ReadOnlyEncode,
+        Point::ReadOnlyEncoded,
+        Point::ReadOnlyAgreed,
+        Point::Writable,
+        Point::WritableCopy,
+        Point::WritableCopied,
         Point::Settle,
         Point::Decided,
         Point::Verify,
@@ -95,6 +118,21 @@ impl Point {
             Point::Copy => ("copy", "half of the own snapshot is written"),
             Point::Copied => ("copied", "the own snapshot is complete, before barrier B"),
             Point::After => ("after", "the checkpoint is agreed, the program is about to go on"),
+            Point::ReadOnly => ("readonly", "shmemx_ft_readonly: the range is protected here"),
+            Point::ReadOnlyEncode => {
+                ("readonly-encode", "shmemx_ft_readonly: half of the own parity is written")
+            }
+            Point::ReadOnlyEncoded => {
+                ("readonly-encoded", "shmemx_ft_readonly: the own parity is complete")
+            }
+            Point::ReadOnlyAgreed => {
+                ("readonly-agreed", "the checkpoint after either call is agreed, nothing is freed")
+            }
+            Point::Writable => ("writable", "shmemx_ft_writable: nothing is copied"),
+            Point::WritableCopy => {
+                ("writable-copy", "shmemx_ft_writable: half of the own copy is written")
+            }
+            Point::WritableCopied => ("writable-copied", "shmemx_ft_writable: the own copy counts"),
             Point::Settle => ("settle", "recovery: the death is known, nothing is decided"),
             Point::Decided => ("decided", "recovery: the decision is written, not acted on"),
             Point::Verify => ("verify", "recovery: the own store is about to be checked"),
@@ -115,7 +153,12 @@ impl Point {
         self.entry().1
     }
 
-    /// True for a step of the recovery, false for one of the checkpoint.
+    /// True for a step of every checkpoint.
+    pub const fn is_checkpoint(self) -> bool {
+        self as u8 <= Point::After as u8
+    }
+
+    /// True for a step of the recovery.
     pub const fn is_recovery(self) -> bool {
         self as u8 >= Point::Settle as u8
     }
@@ -159,7 +202,8 @@ impl fmt::Display for FaultTarget {
 pub struct InjectedFault {
     /// What dies.
     pub target: FaultTarget,
-    /// The checkpoint being made, or, for a recovery step, the one rolled back to.
+    /// The checkpoint being made or, outside of one, the next; for a recovery step the one rolled
+    /// back to.
     pub checkpoint: CheckpointNumber,
     /// The step at which it dies.
     pub point: Point,
@@ -335,10 +379,13 @@ mod tests {
     }
 
     #[test]
-    fn recovery_steps_follow_checkpoint_steps() {
+    fn steps_of_a_recovery_follow_those_of_calls_and_those_those_of_a_checkpoint() {
         assert!(Point::ALL.is_sorted());
-        assert_eq!(Point::ALL.iter().filter(|p| !p.is_recovery()).count(), 7);
-        assert!(!Point::After.is_recovery() && Point::Settle.is_recovery());
+        let count =
+            |wanted: fn(Point) -> bool| Point::ALL.into_iter().filter(|&p| wanted(p)).count();
+        assert_eq!([count(Point::is_checkpoint), count(Point::is_recovery)], [7, 7]);
+        assert!(Point::After.is_checkpoint() && Point::Settle.is_recovery());
+        assert!(!Point::ReadOnly.is_checkpoint() && !Point::WritableCopied.is_recovery());
         let mut names = Point::ALL.map(Point::name);
         names.sort();
         assert!(names.windows(2).all(|w| w[0] != w[1]));
