@@ -25,6 +25,7 @@ use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::{Changes, SourceCount, TileSet, TileStep};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
+use raidshmem_core::store::readonly::{ReadOnly, TileRun};
 use raidshmem_core::store::stamp::Renewal;
 use raidshmem_sys::lock;
 
@@ -48,7 +49,9 @@ pub fn encode(
 ) {
     let (shape, place) = protection.place(world.me());
     let per_chunk = shape.chunk_len(coverage.len()) / TILE;
-    let job = Encode { world, protection, coverage, shape, place, per_chunk, number };
+    let slot = world.segments.layout().slots[protection.slot_of(number)];
+    let parity = TileRun { region: slot, first: TileIndex(0) };
+    let job = Encode { world, protection, coverage, shape, place, per_chunk, number, parity };
     let mut tasks = job.wanted(wanted, changes.as_deref_mut());
     let own = Own::new(world, protection, coverage, number);
     let changes = changes.as_deref();
@@ -65,6 +68,29 @@ pub fn encode(
     job.run(first, &bring);
     world.members.point(half, number);
     job.run(second, &bring);
+}
+
+/// Makes the own parity over a range of the live memory of each PE of the group, as of checkpoint
+/// `number`; `half` is passed when half of it is done.
+pub fn encode_range(
+    world: &World,
+    protection: &Protection,
+    range: ReadOnly,
+    number: CheckpointNumber,
+    half: Point,
+) {
+    let (shape, place) = protection.place(world.me());
+    let coverage = &Coverage::of_range(range.range());
+    let per_chunk = shape.chunk_len(range.len()) / TILE;
+    let parity = range.parity(world.segments.layout());
+    let job = Encode { world, protection, coverage, shape, place, per_chunk, number, parity };
+    let named: Vec<usize> = (0..shape.layout.parities_of(place).len()).collect();
+    let tasks: Vec<Task> = job.tiles(&named).map(Task::whole).collect();
+    world.segments.own().populate(parity.offset(), tasks.len() * TILE);
+    let (first, second) = tasks.split_at(tasks.len() / 2);
+    job.run(first, &|_, _| ());
+    world.members.point(half, number);
+    job.run(second, &|_, _| ());
 }
 
 /// A tile of the own parity.
@@ -109,18 +135,25 @@ struct Encode<'a> {
     place: usize,
     per_chunk: usize,
     number: CheckpointNumber,
+    /// Where it goes.
+    parity: TileRun,
 }
 
 impl Encode<'_> {
-    /// The tiles to be computed, after those that can be had without are made right. All rows of
-    /// a step before the next step: another PE, at about the same step, has just read the same
-    /// bytes for its row of the same stripe, so that they are in the cache the PEs share.
+    /// The tiles of some chunks of the own parity. All rows of a step before the next step: another
+    /// PE, at about the same step, has just read the same bytes for its row of the same stripe, so
+    /// that they are in the cache the PEs share.
+    fn tiles<'a>(&self, chunks: &'a [usize]) -> impl Iterator<Item = ParityTile> + use<'a> {
+        let steps = 0..self.per_chunk;
+        steps.flat_map(move |step| chunks.iter().map(move |&chunk| ParityTile { chunk, step }))
+    }
+
+    /// The tiles to be computed, after those that can be had without are made right.
     fn wanted(&self, wanted: &dyn Fn(usize) -> bool, changes: Option<&mut Changes>) -> Vec<Task> {
         let Encode { world, shape, .. } = *self;
         let indices = 0..shape.layout.parities_of(self.place).len();
         let named: Vec<usize> = indices.clone().filter(|&index| wanted(index)).collect();
-        let steps = 0..self.per_chunk;
-        let all = steps.flat_map(|step| named.iter().map(move |&chunk| ParityTile { chunk, step }));
+        let all = self.tiles(&named);
         let Some(changes) = changes else { return all.map(Task::whole).collect() };
         let shown = |&pe: &Pe| tiles::changes(world, pe, tiles::tiles(self.coverage.len()));
         let shown: Vec<TileSet> = shape.members.iter().map(shown).collect();
@@ -196,9 +229,9 @@ impl Encode<'_> {
         TileIndex(tile.chunk * self.per_chunk + tile.step)
     }
 
-    /// Tile `at` of the own parity of this checkpoint.
+    /// Where tile `at` of the own parity goes.
     fn own(&self, at: TileIndex) -> StoreTile {
-        StoreTile { pe: self.world.me(), region: self.slot(self.number), tile: at }
+        StoreTile::own(self.world, self.parity, at.at())
     }
 
     fn stripe(&self, tile: ParityTile) -> usize {

@@ -6,28 +6,20 @@
 
 #![forbid(unsafe_code)]
 
-use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use raidshmem_core::inject::Point;
-use raidshmem_core::layout::TILE;
 use raidshmem_core::message::ProgressReport;
-use raidshmem_core::quantity::{CheckpointNumber, TileIndex};
-use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::readonly::{ReadOnly, TileRun};
 use raidshmem_segment::header::{HeldRange, RangeState};
 
-use super::pipeline;
+use super::encode::encode_range;
 use super::room::{account, room};
-use super::tiles::{self, LiveTile, StoreTile};
+use super::tiles::{self, StoreTile};
 use crate::pgas::World;
-
-/// The `nth` tile of an own run.
-pub fn tile_of(world: &World, run: TileRun, nth: usize) -> StoreTile {
-    StoreTile { pe: world.me(), region: run.region, tile: run.first.after(nth) }
-}
 
 /// Bytes of the own parity over a range.
 pub fn parity_len(world: &World, protection: &Protection, range: ReadOnly) -> usize {
@@ -38,53 +30,15 @@ pub fn parity_len(world: &World, protection: &Protection, range: ReadOnly) -> us
 /// Seals the own tiles of a range, and makes the own parity over those of the group, as of
 /// checkpoint `number`.
 pub fn encode(world: &World, protection: &Protection, range: ReadOnly, number: CheckpointNumber) {
-    let (layout, pool) = (world.segments.layout(), &world.store.pool);
-    let (live, parity) = (range.live(layout), range.parity(layout));
+    let live = range.live(world.segments.layout());
     let seal = |nth: usize, (): &mut ()| {
-        let at = tile_of(world, live, nth);
+        let at = StoreTile::own(world, live, nth);
         let bytes = tiles::unchecked(world.segments, at.region, at.tile);
         let stamp = world.stamp(world.me(), number).seal(bytes);
         tiles::set_stamp(world.segments, at.region, at.tile, &stamp);
     };
-    pool.numbers(0..range.tiles, || (), seal);
-    let (shape, place) = protection.place(world.me());
-    let (coverage, per_chunk) =
-        (Coverage::of_range(range.range()), shape.chunk_len(range.len()) / TILE);
-    let chunks = 0..shape.layout.parities_of(place).len();
-    let tasks: Vec<(usize, usize)> =
-        (0..per_chunk).flat_map(|step| chunks.clone().map(move |chunk| (chunk, step))).collect();
-    let sources = |chunk: usize, step: usize| {
-        let stripe = &shape.layout.stripes()[shape.layout.parities_of(place)[chunk].stripe];
-        stripe.data.iter().map(move |data| LiveTile {
-            pe: shape.members[data.member],
-            tile: TileIndex(data.chunk * per_chunk + step),
-        })
-    };
-    world.segments.own().populate(parity.offset(), tasks.len() * TILE);
-    let far = shape.members.iter().any(|&pe| world.segments.is_far(pe));
-    let scratch = || vec![vec![0; TILE]; shape.members.len()];
-    let pull = |batch: &[(usize, usize)], rooms: &mut [Vec<Vec<u8>>]| {
-        let wanted = batch.iter().zip(rooms);
-        let wanted = wanted.flat_map(|(&(chunk, step), room)| sources(chunk, step).zip(room));
-        tiles::pull(world, &coverage, wanted);
-    };
-    let work = |&(chunk, step): &(usize, usize), rooms: &mut Vec<Vec<u8>>| {
-        let live = |(source, room)| tiles::live(world.segments, source, &coverage, room);
-        let rooms = rooms.iter_mut().map(Vec::as_mut_slice);
-        let bytes: Vec<&[u8]> = sources(chunk, step).zip(rooms).map(live).collect();
-        let at = shape.layout.parities_of(place)[chunk];
-        let to = tile_of(world, parity, chunk * per_chunk + step);
-        tiles::write(world, to, number, |out, seal| {
-            shape.codes[at.stripe]
-                .encode_row_by_pieces(at.row, &bytes, out, |made| seal.put(made))
-                .expect("tiles are of one length");
-        });
-        Ok::<(), Infallible>(())
-    };
-    let (first, second) = tasks.split_at(tasks.len() / 2);
-    let Ok(()) = pipeline::run(pool, first, scratch, far, pull, work);
-    world.members.point(Point::ReadOnlyEncode, number);
-    let Ok(()) = pipeline::run(pool, second, scratch, far, pull, work);
+    world.store.pool.numbers(0..range.tiles, || (), seal);
+    encode_range(world, protection, range, number, Point::ReadOnlyEncode);
 }
 
 /// Copies an own range aside; the stamps that it has are those of its copy.
@@ -105,9 +59,9 @@ pub fn copy_back(world: &World, range: ReadOnly) {
 
 fn copy_tiles(world: &World, from: TileRun, to: TileRun, tiles: Range<usize>) {
     let copy = |nth: usize, (): &mut ()| {
-        let from = tile_of(world, from, nth);
+        let from = StoreTile::own(world, from, nth);
         let bytes = tiles::unchecked(world.segments, from.region, from.tile);
-        tiles::overwrite(world, tile_of(world, to, nth), bytes);
+        tiles::overwrite(world, StoreTile::own(world, to, nth), bytes);
     };
     world.store.pool.numbers(tiles, || (), copy);
 }

@@ -11,6 +11,7 @@ use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::delta::TileSet;
+use raidshmem_core::store::readonly::TileRun;
 use raidshmem_core::store::stamp::{Renewal, Seal, Stamp};
 use raidshmem_core::store::track::{COSTS, Costs, WriteReport};
 use raidshmem_fabric::Read;
@@ -42,6 +43,11 @@ pub struct StoreTile {
 }
 
 impl StoreTile {
+    /// The `nth` tile of an own run.
+    pub fn own(world: &World, run: TileRun, nth: usize) -> StoreTile {
+        StoreTile { pe: world.me(), region: run.region, tile: run.first.after(nth) }
+    }
+
     /// Its offset in the segment.
     pub fn offset(self) -> usize {
         self.region + self.tile.offset()
@@ -351,11 +357,7 @@ pub fn fetch<'a>(
     number: CheckpointNumber,
     room: &'a mut Room,
 ) -> Option<&'a [u8]> {
-    whole(read(world, at, number, room))
-}
-
-/// The bytes of a tile, if it holds.
-pub fn whole(mut reading: Reading<'_>) -> Option<&[u8]> {
+    let mut reading = read(world, at, number, room);
     let bytes = reading.bytes;
     reading.see(bytes);
     reading.holds().then_some(bytes)

@@ -19,16 +19,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use raidshmem_codec::stripe::Place;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::coverage::{Coverage, LinePlaces};
-use raidshmem_core::store::protection::{GroupLayout, Protection};
+use raidshmem_core::store::protection::Protection;
 use raidshmem_sys::lock;
 
-use super::rebuild::{ShardTile, is_beyond, reading, stored};
+use super::decode::{CheckpointShards, ShardTile, Shards};
 use crate::checkpoint::pipeline::STEPS;
-use crate::checkpoint::tiles::{self, Reading, Room};
+use crate::checkpoint::tiles::{self, Room};
 use crate::pgas::World;
 
 /// Where bytes of segments are in their snapshots: of a PE and a checkpoint.
@@ -37,13 +36,8 @@ static KNOWN: Mutex<BTreeMap<(Pe, CheckpointNumber), Arc<LinePlaces>>> =
 
 /// The snapshot of a PE as of a checkpoint.
 struct Snapshot<'a> {
-    world: &'a World,
-    protection: &'a Protection,
-    shape: &'a GroupLayout,
+    shards: CheckpointShards<'a>,
     place: usize,
-    number: CheckpointNumber,
-    /// Bytes of it: of all PEs as many.
-    len: usize,
     /// Members that are lost, by place.
     lost: Vec<bool>,
 }
@@ -66,7 +60,8 @@ pub fn read(
     }
     let (shape, place) = protection.place(pe);
     let lost = shape.members.iter().map(|&member| world.fewer.is_lost(member)).collect();
-    let snapshot = Snapshot { world, protection, shape, place, number, len, lost };
+    let shards = CheckpointShards { world, protection, shape, number, len };
+    let snapshot = Snapshot { shards, place, lost };
     let Some(places) = snapshot.places(pe) else { return false };
     let held: usize = places.of(range.clone()).map(|part| part.len()).sum();
     let mut desk = Desk::new();
@@ -89,33 +84,27 @@ impl Desk {
 
 /// A tile of the PE's snapshot: its stripe, and which shards of it are lost.
 struct Wanted {
-    at: Place,
-    step: usize,
+    tile: ShardTile,
     lost: Vec<bool>,
-}
-
-impl Wanted {
-    fn shard(&self, shard: usize) -> ShardTile {
-        ShardTile { stripe: self.at.stripe, shard, step: self.step }
-    }
 }
 
 impl Snapshot<'_> {
     /// Where the PE's memory is in it.
     fn places(&self, pe: Pe) -> Option<Arc<LinePlaces>> {
-        let key = (pe, self.number);
+        let CheckpointShards { world, number, len, .. } = self.shards;
+        let key = (pe, number);
         if let Some(places) = lock(&KNOWN).get(&key) {
             return Some(places.clone());
         }
-        let (mut bytes, mut desk, first) = (Vec::new(), Desk::new(), TILE.min(self.len));
+        let (mut bytes, mut desk, first) = (Vec::new(), Desk::new(), TILE.min(len));
         self.bytes(0..first, &mut desk, &mut |piece| bytes.extend_from_slice(piece))?;
         let says = bytes.get(8..16).and_then(|at| at.try_into().ok()).map(u64::from_le_bytes)?;
-        let all = usize::try_from(says).ok().filter(|&all| all <= self.len)?.max(first);
+        let all = usize::try_from(says).ok().filter(|&all| all <= len)?.max(first);
         self.bytes(first..all, &mut desk, &mut |piece| bytes.extend_from_slice(piece))?;
-        let manifest = Coverage::parse(self.world.segments.layout(), &bytes).ok()?;
+        let manifest = Coverage::parse(world.segments.layout(), &bytes).ok()?;
         let places = Arc::new(manifest.coverage.places());
         let mut known = lock(&KNOWN);
-        known.retain(|(_, number), _| *number == self.number);
+        known.retain(|(_, of), _| *of == number);
         known.insert(key, places.clone());
         Some(places)
     }
@@ -143,38 +132,34 @@ impl Snapshot<'_> {
     }
 
     fn wanted(&self, tile: TileIndex) -> Wanted {
-        let per_chunk = self.shape.chunk_len(self.len) / TILE;
-        let at = self.shape.layout.place_of(self.place, tile.at() / per_chunk);
-        let stripe = &self.shape.layout.stripes()[at.stripe];
-        let lost = stripe.holders().map(|member| self.lost[member]).collect();
-        Wanted { at, step: tile.at() % per_chunk, lost }
+        let (layout, per_chunk) = (&self.shards.shape.layout, self.shards.per_chunk());
+        let at = layout.place_of(self.place, tile.at() / per_chunk);
+        let holders = layout.stripes()[at.stripe].holders();
+        let lost = holders.map(|member| self.lost[member]).collect();
+        let step = tile.at() % per_chunk;
+        Wanted { tile: ShardTile { stripe: at.stripe, shard: at.index, step }, lost }
     }
 
     /// What is read first for a tile: itself, or what it is decoded from. None if too much is lost.
-    fn sources(&self, Wanted { at, lost, .. }: &Wanted) -> Option<Vec<usize>> {
-        if !lost[at.index] {
-            return Some(vec![at.index]);
+    fn sources(&self, Wanted { tile, lost }: &Wanted) -> Option<Vec<usize>> {
+        if !lost[tile.shard] {
+            return Some(vec![tile.shard]);
         }
-        let plan = self.shape.codes[at.stripe].plan(lost, at.index).ok()?;
-        Some(plan.sources().to_vec())
+        Some(self.shards.plan(*tile, lost)?.sources().to_vec())
     }
 
     /// Pulls what far PEs have of the tiles of a batch.
     fn pull(&self, batch: &[Wanted], rooms: &mut [Vec<Room>]) {
-        let Snapshot { world, protection, shape, .. } = *self;
+        let world = self.shards.world;
         if !world.comm.has_engine() {
             return;
         }
-        let of = (self.number, self.len);
         let mut pulled = Vec::new();
         for (wanted, rooms) in batch.iter().zip(rooms) {
             let sources = self.sources(wanted).unwrap_or_default();
             rooms.resize(rooms.len().max(sources.len()), Room::empty());
             for (shard, room) in sources.into_iter().zip(rooms) {
-                let at = stored(world.segments, protection, shape, wanted.shard(shard), of);
-                if !is_beyond(world.segments, protection, at, of) {
-                    pulled.push((at, room));
-                }
+                pulled.extend(self.shards.place(wanted.tile.of(shard)).map(|at| (at, room)));
             }
         }
         tiles::pull_store(world, pulled.into_iter());
@@ -182,37 +167,22 @@ impl Snapshot<'_> {
 
     /// One tile; None if it can neither be read nor be decoded. A tile that does not hold is taken
     /// for lost.
-    fn tile(&self, mut wanted: Wanted, out: &mut [u8], rooms: &mut Vec<Room>) -> Option<()> {
-        let at = wanted.at;
-        if !wanted.lost[at.index] {
+    fn tile(
+        &self,
+        Wanted { tile, mut lost }: Wanted,
+        out: &mut [u8],
+        rooms: &mut Vec<Room>,
+    ) -> Option<()> {
+        if !lost[tile.shard] {
             rooms.resize(rooms.len().max(1), Room::empty());
-            let mut own = self.reading(wanted.shard(at.index), &mut rooms[0]);
+            let mut own = self.shards.read(tile, &mut rooms[0]);
             own.see(own.bytes);
             out.copy_from_slice(own.bytes);
             if own.holds() {
                 return Some(());
             }
-            wanted.lost[at.index] = true;
+            lost[tile.shard] = true;
         }
-        loop {
-            let plan = self.shape.codes[at.stripe].plan(&wanted.lost, at.index).ok()?;
-            rooms.resize(rooms.len().max(plan.sources().len()), Room::empty());
-            let shards = plan.sources().iter().zip(&mut *rooms);
-            let mut read: Vec<Reading> =
-                shards.map(|(&shard, room)| self.reading(wanted.shard(shard), room)).collect();
-            let sources: Vec<&[u8]> = read.iter().map(|tile| tile.bytes).collect();
-            let see = |nth: usize, piece: &[u8]| read[nth].see(piece);
-            plan.apply_shown(&sources, out, see, |_| ()).expect("tiles are of one length");
-            let mut read = plan.sources().iter().zip(read);
-            match read.find_map(|(&shard, tile)| (!tile.holds()).then_some(shard)) {
-                None => return Some(()),
-                Some(bad) => wanted.lost[bad] = true,
-            }
-        }
-    }
-
-    fn reading<'a>(&'a self, tile: ShardTile, room: &'a mut Room) -> Reading<'a> {
-        let of = (self.number, self.len);
-        reading(self.world, self.protection, self.shape, tile, of, room).1
+        self.shards.recover(tile, lost, rooms, out).map(drop)
     }
 }

@@ -21,6 +21,7 @@
 
 pub(crate) mod alone;
 mod damaged;
+pub(crate) mod decode;
 pub(crate) mod degraded;
 pub(crate) mod readonly;
 pub(crate) mod rebuild;

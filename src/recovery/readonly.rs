@@ -12,7 +12,6 @@
 
 use std::ops::Range;
 
-use raidshmem_codec::code::Plan;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
@@ -22,10 +21,11 @@ use raidshmem_fabric::Read;
 use raidshmem_segment::header::{HeldRange, RangeRecords, RangeState};
 
 use super::damaged::damaged;
+use super::decode::{ShardTile, Shards};
 use super::{Changed, unchanged};
 use crate::checkpoint::pipeline;
-use crate::checkpoint::readonly::{copy_back, forget, parity_len, tile_of};
-use crate::checkpoint::tiles::{self, Reading, Room, StoreTile};
+use crate::checkpoint::readonly::{copy_back, forget, parity_len};
+use crate::checkpoint::tiles::{self, Room, StoreTile};
 use crate::pgas::World;
 
 /// The verdict that the invariant rules out.
@@ -117,21 +117,92 @@ pub fn restore(
     Ok(())
 }
 
-/// A tile to be decoded: of which shard of which stripe, and where it goes.
-struct Task {
-    stripe: usize,
-    shard: usize,
-    step: usize,
-    to: StoreTile,
-}
-
-struct Decode<'a> {
+/// A range, and the parity over it.
+struct RangeShards<'a> {
     world: &'a World,
     shape: &'a GroupLayout,
     range: ReadOnly,
     number: CheckpointNumber,
     /// What each member holds, by place.
     held: Vec<Option<HeldRange>>,
+}
+
+impl<'a> RangeShards<'a> {
+    /// What the others of the own group hold. None if they hold nothing.
+    fn of_others(
+        world: &'a World,
+        protection: &'a Protection,
+        range: ReadOnly,
+    ) -> Option<RangeShards<'a>> {
+        let (shape, _) = protection.place(world.me());
+        let of = |&pe: &Pe| if pe == world.me() { None } else { held_of(world, pe, range) };
+        let held: Vec<Option<HeldRange>> = shape.members.iter().map(of).collect();
+        let number = held.iter().flatten().map(|held| held.number).max()?;
+        Some(RangeShards { world, shape, range, number, held })
+    }
+
+    fn per_chunk(&self) -> usize {
+        self.shape.chunk_len(self.range.len()) / TILE
+    }
+
+    /// All that the member at `place`, this PE, has of the range, and where it goes.
+    fn own(&self, place: usize) -> Vec<(ShardTile, StoreTile)> {
+        let (segments, per_chunk) = (self.world.segments.layout(), self.per_chunk());
+        let (live, parity) = (self.range.live(segments), self.range.parity(segments));
+        let layout = &self.shape.layout;
+        let data = (0..self.range.tiles).map(|nth| {
+            let at = layout.place_of(place, nth / per_chunk);
+            let step = nth % per_chunk;
+            let tile = ShardTile { stripe: at.stripe, shard: at.index, step };
+            (tile, StoreTile::own(self.world, live, nth))
+        });
+        let parities = layout.parities_of(place).iter().enumerate().flat_map(|(nth, at)| {
+            let shard = layout.stripes()[at.stripe].data.len() + at.row;
+            (0..per_chunk).map(move |step| {
+                let tile = ShardTile { stripe: at.stripe, shard, step };
+                (tile, StoreTile::own(self.world, parity, nth * per_chunk + step))
+            })
+        });
+        data.chain(parities).collect()
+    }
+
+    /// The shards of a tile's stripe that are lost.
+    fn lost(&self, tile: ShardTile) -> Vec<bool> {
+        let holders = self.shape.layout.stripes()[tile.stripe].holders();
+        holders.map(|member| self.held[member].is_none()).collect()
+    }
+}
+
+impl Shards for RangeShards<'_> {
+    fn world(&self) -> &World {
+        self.world
+    }
+
+    fn shape(&self) -> &GroupLayout {
+        self.shape
+    }
+
+    fn number(&self) -> CheckpointNumber {
+        self.number
+    }
+
+    fn place(&self, tile: ShardTile) -> Option<StoreTile> {
+        let stripe = &self.shape.layout.stripes()[tile.stripe];
+        let (member, run, nth) = match stripe.data.get(tile.shard) {
+            Some(data) => {
+                let nth = data.chunk * self.per_chunk() + tile.step;
+                let held = self.held[data.member].filter(|_| nth < self.range.tiles)?;
+                (data.member, where_is(self.world, self.range, held.state), nth)
+            }
+            None => {
+                let parity = stripe.parity[tile.shard - stripe.data.len()];
+                let run = self.range.parity(self.world.segments.layout());
+                (parity.member, run, parity.slot * self.per_chunk() + tile.step)
+            }
+        };
+        let (pe, tile) = (self.shape.members[member], TileIndex(run.first.at() + nth));
+        Some(StoreTile { pe, region: run.region, tile })
+    }
 }
 
 /// Decodes the own part of a range and of its parity. The checkpoint that its tiles are sealed as
@@ -143,119 +214,36 @@ fn decode(
     range: ReadOnly,
 ) -> Result<CheckpointNumber, Changed> {
     let (shape, place) = protection.place(world.me());
-    let of = |&pe: &Pe| if pe == world.me() { None } else { held_of(world, pe, range) };
-    let held: Vec<Option<HeldRange>> = shape.members.iter().map(of).collect();
-    let Some(number) = held.iter().flatten().map(|held| held.number).max() else {
+    let Some(shards) = RangeShards::of_others(world, protection, range) else {
         unchanged(&world.members, view)?;
         world.members.abort(LOST);
     };
-    let decode = Decode { world, shape, range, number, held };
-    let tasks = decode.tasks(place);
+    let plan = |tile| shards.plan(tile, &shards.lost(tile));
     let far = shape.members.iter().any(|&pe| world.segments.is_far(pe));
     let rooms = || vec![Room::empty(); shape.members.len()];
-    let pull = |batch: &[Task], rooms: &mut [Vec<Room>]| {
-        let wanted = batch.iter().zip(rooms);
-        let wanted = wanted.flat_map(|(task, rooms)| {
-            let sources = decode.plan(task).map_or(Vec::new(), |plan| plan.sources().to_vec());
-            sources.into_iter().filter_map(|shard| decode.source(task, shard)).zip(rooms)
-        });
-        tiles::pull_store(world, wanted);
+    let pull = |batch: &[(ShardTile, StoreTile)], rooms: &mut [Vec<Room>]| {
+        let mut wanted = Vec::new();
+        for (&(tile, _), rooms) in batch.iter().zip(rooms) {
+            let sources = plan(tile).map_or(Vec::new(), |plan| plan.sources().to_vec());
+            for (shard, room) in sources.into_iter().zip(rooms) {
+                wanted.extend(shards.place(tile.of(shard)).map(|at| (at, room)));
+            }
+        }
+        tiles::pull_store(world, wanted.into_iter());
     };
-    let work = |task: &Task, rooms: &mut Vec<Room>| match decode.plan(task) {
-        Some(plan) => decode.tile(task, &plan, rooms),
+    let work = |&(tile, to): &(ShardTile, StoreTile), rooms: &mut Vec<Room>| match plan(tile) {
+        Some(plan) => {
+            shards.decode_into((tile, &plan), rooms, to).map_err(|bad| shards.holder(tile.of(bad)))
+        }
         None => world.members.abort(LOST),
     };
+    let tasks = shards.own(place);
     if let Err(pe) = pipeline::run(&world.store.pool, &tasks, rooms, far, pull, work) {
         unchanged(&world.members, view)?;
         world.found_corrupt(view, pe);
         return Err(Changed);
     }
-    Ok(number)
-}
-
-impl Decode<'_> {
-    fn per_chunk(&self) -> usize {
-        self.shape.chunk_len(self.range.len()) / TILE
-    }
-
-    /// All that the member at `place` has of the range.
-    fn tasks(&self, place: usize) -> Vec<Task> {
-        let (layout, per_chunk) = (self.world.segments.layout(), self.per_chunk());
-        let (live, parity) = (self.range.live(layout), self.range.parity(layout));
-        let mut tasks = Vec::new();
-        for nth in 0..self.range.tiles {
-            let at = self.shape.layout.place_of(place, nth / per_chunk);
-            let (to, step) = (tile_of(self.world, live, nth), nth % per_chunk);
-            tasks.push(Task { stripe: at.stripe, shard: at.index, step, to });
-        }
-        for (nth, at) in self.shape.layout.parities_of(place).iter().enumerate() {
-            let shard = self.shape.layout.stripes()[at.stripe].data.len() + at.row;
-            let task = |step| {
-                let to = tile_of(self.world, parity, nth * per_chunk + step);
-                Task { stripe: at.stripe, shard, step, to }
-            };
-            tasks.extend((0..per_chunk).map(task));
-        }
-        tasks
-    }
-
-    /// How a tile is decoded; None if too many of its stripe are lost.
-    fn plan(&self, task: &Task) -> Option<Plan> {
-        let stripe = &self.shape.layout.stripes()[task.stripe];
-        let lost: Vec<bool> = stripe.holders().map(|member| self.held[member].is_none()).collect();
-        self.shape.codes[task.stripe].plan(&lost, task.shard).ok()
-    }
-
-    /// Where a shard of a task's stripe is; None for zeroes, which are stored nowhere.
-    fn source(&self, task: &Task, shard: usize) -> Option<StoreTile> {
-        let stripe = &self.shape.layout.stripes()[task.stripe];
-        let (member, run, nth) = match stripe.data.get(shard) {
-            Some(data) => {
-                let nth = data.chunk * self.per_chunk() + task.step;
-                let held = self.held[data.member].filter(|_| nth < self.range.tiles)?;
-                (data.member, where_is(self.world, self.range, held.state), nth)
-            }
-            None => {
-                let parity = stripe.parity[shard - stripe.data.len()];
-                let run = self.range.parity(self.world.segments.layout());
-                (parity.member, run, parity.slot * self.per_chunk() + task.step)
-            }
-        };
-        let (pe, tile) = (self.shape.members[member], TileIndex(run.first.at() + nth));
-        Some(StoreTile { pe, region: run.region, tile })
-    }
-
-    /// What a tile is decoded from, with the PE of each.
-    fn read<'a>(
-        &'a self,
-        task: &Task,
-        plan: &Plan,
-        rooms: &'a mut [Room],
-    ) -> (Vec<Pe>, Vec<Reading<'a>>) {
-        let mut rooms = rooms.iter_mut();
-        let read = |&shard: &usize| match self.source(task, shard) {
-            None => (self.world.me(), Reading::zeroes()),
-            Some(at) => {
-                let room = rooms.next().expect("a room for each member");
-                (at.pe, tiles::read(self.world, at, self.number, room))
-            }
-        };
-        plan.sources().iter().map(read).unzip()
-    }
-
-    /// Decodes a tile from others, which are checked on the way. The error is the PE of one that
-    /// does not hold.
-    fn tile(&self, task: &Task, plan: &Plan, rooms: &mut [Room]) -> Result<(), Pe> {
-        let (pes, mut read) = self.read(task, plan, rooms);
-        let sources: Vec<&[u8]> = read.iter().map(|tile| tile.bytes).collect();
-        tiles::write(self.world, task.to, self.number, |out, seal| {
-            let see = |nth: usize, piece: &[u8]| read[nth].see(piece);
-            plan.apply_shown(&sources, out, see, |piece| seal.update(piece))
-                .expect("tiles are of one length");
-        });
-        let bad = pes.into_iter().zip(read).find_map(|(pe, tile)| (!tile.holds()).then_some(pe));
-        bad.map_or(Ok(()), Err)
-    }
+    Ok(shards.number)
 }
 
 // ---- the scrub --------------------------------------------------------------------------------
@@ -294,45 +282,22 @@ pub fn tile_at(
     let (HeldRange { range, number, .. }, nth) = find(world, protection, nth)?;
     let layout = world.segments.layout();
     let at = match nth.checked_sub(range.tiles) {
-        None => tile_of(world, range.live(layout), nth),
-        Some(nth) => tile_of(world, range.parity(layout), nth),
+        None => StoreTile::own(world, range.live(layout), nth),
+        Some(nth) => StoreTile::own(world, range.parity(layout), nth),
     };
     Some((at, number))
 }
 
-/// Decodes the `nth` of them from the others of the group and puts it back, if its stamp, or its
-/// bytes, say that it was so. The PEs that it was decoded from.
-pub fn mend(world: &World, protection: &Protection, nth: usize) -> Option<Vec<Pe>> {
-    let (HeldRange { range, number, .. }, nth) = find(world, protection, nth)?;
-    let (shape, place) = protection.place(world.me());
-    let of = |&pe: &Pe| if pe == world.me() { None } else { held_of(world, pe, range) };
-    let held = shape.members.iter().map(of).collect();
-    let mut decode = Decode { world, shape, range, number, held };
-    let task = decode.tasks(place).into_iter().nth(nth)?;
-    let mut bytes = vec![0; TILE];
-    let from = loop {
-        let plan = decode.plan(&task)?;
-        let mut rooms = vec![Room::empty(); shape.members.len()];
-        let (pes, read) = decode.read(&task, &plan, &mut rooms);
-        let checked = pes.iter().zip(read).map(|(&pe, tile)| tiles::whole(tile).ok_or(pe));
-        match checked.collect::<Result<Vec<&[u8]>, Pe>>() {
-            Ok(sources) => {
-                plan.apply(&sources, &mut bytes).expect("tiles are of one length");
-                break pes;
-            }
-            Err(bad) => decode.held[shape.members.iter().position(|&pe| pe == bad)?] = None,
-        }
-    };
-    let stamp = tiles::stamp_of(world.segments, task.to.region, task.to.tile);
-    let there = tiles::unchecked(world.segments, task.to.region, task.to.tile);
-    let own = world.stamp(world.me(), number);
-    if !own.holds(stamp, &bytes) && there != bytes {
-        return None;
-    }
-    // Through the file: the program may not write there.
-    world.segments.write_through(task.to.offset(), &bytes);
-    tiles::set_stamp(world.segments, task.to.region, task.to.tile, &own.seal(&bytes));
-    let mut from: Vec<Pe> = from.into_iter().filter(|&pe| pe != world.me()).collect();
-    from.sort_unstable();
-    Some(from)
+/// Decodes the `nth` of them from the others of the group. The PEs that it was decoded from.
+pub fn recover(
+    world: &World,
+    protection: &Protection,
+    nth: usize,
+    out: &mut [u8],
+) -> Option<Vec<Pe>> {
+    let (HeldRange { range, .. }, nth) = find(world, protection, nth)?;
+    let shards = RangeShards::of_others(world, protection, range)?;
+    let (_, place) = protection.place(world.me());
+    let (tile, _) = shards.own(place).into_iter().nth(nth)?;
+    shards.recover(tile, shards.lost(tile), &mut Vec::new(), out)
 }

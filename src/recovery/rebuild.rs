@@ -11,10 +11,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use raidshmem_codec::code::Plan;
-use raidshmem_codec::crc::XorChecksum;
-use raidshmem_codec::stripe::Place;
 use raidshmem_core::inject::Point;
-use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_core::layout::TILE;
 use raidshmem_core::message::ProgressReport;
 use raidshmem_core::plan::{StoreFinding, bits, lost_shards};
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
@@ -23,10 +21,11 @@ use raidshmem_core::view::View;
 use raidshmem_sys::lock;
 use raidshmem_sys::pool::WorkerPool;
 
+use super::decode::{CheckpointShards, ShardTile, Shards};
 use super::{Changed, unchanged};
 use crate::checkpoint::pipeline;
-use crate::checkpoint::tiles::{self, Reading, Room, StoreTile};
-use crate::pgas::{Segments, World};
+use crate::checkpoint::tiles::{self, Room, StoreTile};
+use crate::pgas::World;
 
 /// Between two messages of a PE on how far it is, in milliseconds.
 const PERIOD_MS: u64 = 250;
@@ -78,13 +77,12 @@ pub fn rebuild(
     let mut line = (!keeps).then(|| vec![0; tiles::tiles(len) * TILE]);
     let mut from = BTreeSet::new();
     let pool = pool(world, busy);
-    let (found, sum) = (findings, XorChecksum::new(TILE));
+    let shards = CheckpointShards { world, protection, shape, number: target, len };
     let wanted = || (0..shape.layout.chunks()).filter(|chunk| own >> chunk & 1 == 1);
     let all: usize = wanted().map(|chunk| chunk_tiles(shape, len, chunk).len()).sum();
     let progress = RebuildReporter::begin(world, all);
-    let pool = &pool;
-    let job =
-        Decode { world, pool, protection, view, shape, place, found, target, len, sum, progress };
+    let (pool, found) = (&pool, findings);
+    let job = Decode { pool, view, shards, place, found, progress };
     wanted().for_each(|chunk| job.expect(chunk));
     let parts = line.as_deref_mut().map(|line| line.chunks_mut(TILE).map(Mutex::new).collect());
     let parts: Option<Vec<Mutex<&mut [u8]>>> = parts;
@@ -122,16 +120,11 @@ pub(super) fn chunk_tiles(shape: &GroupLayout, len: usize, chunk: usize) -> Rang
 }
 
 struct Decode<'a> {
-    world: &'a World,
     pool: &'a WorkerPool,
-    protection: &'a Protection,
     view: &'a View,
-    shape: &'a GroupLayout,
+    shards: CheckpointShards<'a>,
     place: usize,
     found: &'a [StoreFinding],
-    target: CheckpointNumber,
-    len: usize,
-    sum: XorChecksum,
     progress: RebuildReporter<'a>,
 }
 
@@ -180,26 +173,29 @@ impl<'a> RebuildReporter<'a> {
 impl Decode<'_> {
     /// Where the snapshots to be made whole lie.
     fn snapshot(&self) -> usize {
-        self.protection.snapshot_at(self.world.segments.layout(), self.target)
+        let CheckpointShards { world, protection, number, .. } = self.shards;
+        protection.snapshot_at(world.segments.layout(), number)
     }
 
     fn tiles(&self, chunk: usize) -> Range<usize> {
-        chunk_tiles(self.shape, self.len, chunk)
+        chunk_tiles(self.shards.shape, self.shards.len, chunk)
     }
 
-    /// Where a chunk of the own snapshot is in its stripe, and how it is decoded.
-    fn plan(&self, chunk: usize) -> (Place, Plan) {
-        let at = self.shape.layout.place_of(self.place, chunk);
-        let lost = lost_shards(&self.shape.layout.stripes()[at.stripe], self.found);
-        let plan = self.shape.codes[at.stripe].plan(&lost, at.index).expect("checked by the plan");
-        (at, plan)
+    /// The first tile of a chunk of the own snapshot, and how it is decoded.
+    fn plan(&self, chunk: usize) -> (ShardTile, Plan) {
+        let layout = &self.shards.shape.layout;
+        let at = layout.place_of(self.place, chunk);
+        let lost = lost_shards(&layout.stripes()[at.stripe], self.found);
+        let first = ShardTile { stripe: at.stripe, shard: at.index, step: 0 };
+        (first, self.shards.plan(first, &lost).expect("checked by the plan"))
     }
 
     /// Announces what a chunk of the own snapshot will be decoded from.
     fn expect(&self, chunk: usize) {
-        let ((at, plan), steps) = (self.plan(chunk), self.tiles(chunk).len());
+        let ((first, plan), steps) = (self.plan(chunk), self.tiles(chunk).len());
         for &shard in plan.sources() {
-            tiles::expect_store(self.world, self.source(at.stripe, shard), steps);
+            let source = self.shards.stored(first.of(shard));
+            tiles::expect_store(self.shards.world, source, steps);
         }
     }
 
@@ -211,168 +207,63 @@ impl Decode<'_> {
         steps: Range<usize>,
         line: Option<&[Mutex<&mut [u8]>]>,
     ) -> Result<Vec<Pe>, Changed> {
-        let (at, plan) = self.plan(chunk);
-        let stripe = &self.shape.layout.stripes()[at.stripe];
+        let CheckpointShards { world, shape, .. } = self.shards;
+        let (first, plan) = self.plan(chunk);
         let own = self.tiles(chunk).start;
-        let far = self.shape.members.iter().any(|&pe| self.world.segments.is_far(pe));
+        let far = shape.members.iter().any(|&pe| world.segments.is_far(pe));
         let room = || vec![Room::empty(); plan.sources().len()];
         let fetch = |steps: &[usize], rooms: &mut [Vec<Room>]| {
-            self.map(plan.sources(), at.stripe, steps, own);
-            self.pull(plan.sources(), at.stripe, steps, rooms);
+            self.map((first, &plan), steps, own);
+            self.pull((first, &plan), steps, rooms);
         };
-        let work = |&step: &usize, room: &mut Vec<Room>| {
-            let shards = plan.sources().iter().zip(room);
-            let read = |(&shard, room)| {
-                let tile = ShardTile { stripe: at.stripe, shard, step };
-                let target = (self.target, self.len);
-                reading(self.world, self.protection, self.shape, tile, target, room)
+        let work = |&step: &usize, rooms: &mut Vec<Room>| {
+            let (tile, to) = (ShardTile { step, ..first }, self.own(own + step));
+            let decoded = match line {
+                Some(line) => {
+                    self.shards.decode((tile, &plan), rooms, &mut lock(&line[own + step]))
+                }
+                None => self.shards.decode_into((tile, &plan), rooms, to),
             };
-            self.decode(TileIndex::of(own + step), line, &plan, shards.map(read).unzip())
+            decoded.map(|()| self.progress.add())
         };
         let steps: Vec<usize> = steps.collect();
-        if let Err(pe) = pipeline::run(self.pool, &steps, room, far, fetch, work) {
-            unchanged(&self.world.members, self.view)?;
-            self.world.found_corrupt(self.view, Pe::of(pe));
+        if let Err(shard) = pipeline::run(self.pool, &steps, room, far, fetch, work) {
+            unchanged(&world.members, self.view)?;
+            world.found_corrupt(self.view, self.shards.holder(first.of(shard)));
             return Err(Changed);
         }
-        let holders: Vec<usize> = stripe.holders().collect();
-        let pe = |&shard: &usize| self.shape.members[holders[shard]];
-        Ok(plan.sources().iter().map(pe).collect())
+        let holder = |&shard: &usize| self.shards.holder(first.of(shard));
+        Ok(plan.sources().iter().map(holder).collect())
     }
 
-    /// Decodes an own tile of the snapshot, or of `line`, from tiles of `pes`, which are checked on
-    /// the way. The error is the PE of a tile that does not hold: then the tile has no stamp. The
-    /// stamp of a mere sum follows from what was seen of the sources, and so finds errors of
-    /// adding, too.
-    fn decode(
-        &self,
-        tile: TileIndex,
-        line: Option<&[Mutex<&mut [u8]>]>,
-        plan: &Plan,
-        (pes, mut read): (Vec<usize>, Vec<Reading>),
-    ) -> Result<(), usize> {
-        let sources: Vec<&[u8]> = read.iter().map(|tile| tile.bytes).collect();
-        let apply = |read: &mut [Reading], out: &mut [u8], show: &mut dyn FnMut(&[u8])| {
-            let see = |nth: usize, piece: &[u8]| read[nth].see(piece);
-            plan.apply_shown(&sources, out, see, show).expect("tiles are of one length");
-        };
-        let (world, region) = (self.world, self.snapshot());
-        let to = StoreTile { pe: world.me(), region, tile };
-        let is_sum = plan.coefficients().iter().all(|&factor| factor == 1);
-        match line {
-            Some(line) => apply(&mut read, &mut lock(&line[tile.at()]), &mut |_| ()),
-            None => tiles::write(world, to, self.target, |out, seal| {
-                if is_sum {
-                    apply(&mut read, out, &mut |_| ());
-                    seal.update_sum(&self.sum, read.iter().filter_map(Reading::seen));
-                } else {
-                    apply(&mut read, out, &mut |piece| seal.update(piece));
-                }
-            }),
-        }
-        match pes.into_iter().zip(read).find_map(|(pe, tile)| (!tile.holds()).then_some(pe)) {
-            None => {
-                self.progress.add();
-                Ok(())
-            }
-            Some(pe) => {
-                if line.is_none() {
-                    tiles::set_stamp(world.segments, region, tile, &[0; STAMP]);
-                }
-                Err(pe)
-            }
-        }
+    /// Tile `at` of the own snapshot.
+    fn own(&self, at: usize) -> StoreTile {
+        let (pe, region) = (self.shards.world.me(), self.snapshot());
+        StoreTile { pe, region, tile: TileIndex::of(at) }
     }
 
     /// Pulls the next tiles of shards that far PEs hold, as many steps as there are rooms for.
-    fn pull(&self, sources: &[usize], stripe: usize, steps: &[usize], rooms: &mut [Vec<Room>]) {
-        let begins = sources.iter().map(|&shard| self.source(stripe, shard));
+    fn pull(&self, (first, plan): (ShardTile, &Plan), steps: &[usize], rooms: &mut [Vec<Room>]) {
+        let begins = plan.sources().iter().map(|&shard| self.shards.stored(first.of(shard)));
         let begins: Vec<StoreTile> = begins.collect();
         let mut wanted = Vec::new();
         for (&step, rooms) in steps.iter().zip(rooms) {
             wanted.extend(begins.iter().map(|first| first.after(step)).zip(rooms));
         }
-        tiles::pull_store(self.world, wanted.into_iter());
-    }
-
-    /// The first tile of a shard of a stripe.
-    fn source(&self, stripe: usize, shard: usize) -> StoreTile {
-        let (shape, of) = (self.shape, ShardTile { stripe, shard, step: 0 });
-        stored(self.world.segments, self.protection, shape, of, (self.target, self.len))
+        tiles::pull_store(self.shards.world, wanted.into_iter());
     }
 
     /// Maps the pages of tiles to be decoded, the own counted from `own`, and of what they are
     /// decoded from. A few at a time, behind the thread that touches fresh pages.
-    fn map(&self, sources: &[usize], stripe: usize, steps: &[usize], own: usize) {
-        let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return };
-        let steps = *first..last + 1;
-        for &shard in sources {
-            let first = self.source(stripe, shard).after(steps.start);
-            tiles::map_store(self.world.segments, first, steps.len());
+    fn map(&self, (first, plan): (ShardTile, &Plan), steps: &[usize], own: usize) {
+        let (Some(begin), Some(last)) = (steps.first(), steps.last()) else { return };
+        let (steps, segments) = (*begin..last + 1, self.shards.world.segments);
+        for &shard in plan.sources() {
+            let source = self.shards.stored(first.of(shard)).after(steps.start);
+            tiles::map_store(segments, source, steps.len());
         }
-        if self.protection.mode.keeps_snapshot() {
-            let (pe, region) = (self.world.me(), self.snapshot());
-            let first = StoreTile { pe, region, tile: TileIndex::of(own + steps.start) };
-            tiles::map_store(self.world.segments, first, steps.len());
+        if self.shards.protection.mode.keeps_snapshot() {
+            tiles::map_store(segments, self.own(own + steps.start), steps.len());
         }
     }
-}
-
-/// Which tile of a shard of a stripe.
-#[derive(Debug, Clone, Copy)]
-pub struct ShardTile {
-    /// The stripe.
-    pub stripe: usize,
-    /// The shard of it: data first, then parity.
-    pub shard: usize,
-    /// The tile of that.
-    pub step: usize,
-}
-
-/// A tile of a shard as of checkpoint `number`, whose snapshots have `len` bytes, to be checked
-/// while it is used, and the PE that holds it; in `room` if that PE is far.
-pub fn reading<'a>(
-    world: &'a World,
-    protection: &Protection,
-    shape: &GroupLayout,
-    tile: ShardTile,
-    (number, len): (CheckpointNumber, usize),
-    room: &'a mut Room,
-) -> (usize, Reading<'a>) {
-    let at = stored(world.segments, protection, shape, tile, (number, len));
-    match is_beyond(world.segments, protection, at, (number, len)) {
-        true => (at.pe.at(), Reading::zeroes()),
-        false => (at.pe.at(), tiles::read(world, at, number, room)),
-    }
-}
-
-/// True for a tile beyond the end of a snapshot: zeroes, which are stored nowhere.
-pub(super) fn is_beyond(
-    segments: &Segments,
-    protection: &Protection,
-    at: StoreTile,
-    (number, len): (CheckpointNumber, usize),
-) -> bool {
-    let is_data = at.region == protection.snapshot_at(segments.layout(), number);
-    is_data && at.tile.at() >= tiles::tiles(len)
-}
-
-/// Where a tile of a shard is stored as of checkpoint `number`, whose snapshots have `len` bytes.
-pub(super) fn stored(
-    segments: &Segments,
-    protection: &Protection,
-    shape: &GroupLayout,
-    ShardTile { stripe, shard, step }: ShardTile,
-    (number, len): (CheckpointNumber, usize),
-) -> StoreTile {
-    let (stripe, layout) = (&shape.layout.stripes()[stripe], segments.layout());
-    let (member, region, chunk) = match stripe.data.get(shard) {
-        Some(data) => (data.member, protection.snapshot_at(layout, number), data.chunk),
-        None => {
-            let parity = stripe.parity[shard - stripe.data.len()];
-            (parity.member, layout.slots[protection.slot_of(number)], parity.slot)
-        }
-    };
-    let tile = chunk * (shape.chunk_len(len) / TILE) + step;
-    StoreTile { pe: shape.members[member], region, tile: TileIndex::of(tile) }
 }

@@ -11,19 +11,18 @@
 //! read is of one checkpoint. Invariant: the own log shows its interval last. So a substitute of
 //! this one begins here again, or finds all of it.
 
-use raidshmem_codec::code::Plan;
-use raidshmem_core::layout::TILE;
 use raidshmem_core::plan::{self, StoreFinding, lost_shards};
-use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::store::phase::Phase;
-use raidshmem_core::store::protection::{GroupLayout, Protection};
+use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::{State as Life, View};
 use raidshmem_segment::log::{NO_INTERVAL, Word};
 
-use super::rebuild::{self, ShardTile, reading};
+use super::decode::{CheckpointShards, ShardTile, Shards};
+use super::rebuild;
 use crate::checkpoint;
-use crate::checkpoint::tiles::{self, Reading, Room, StoreTile};
+use crate::checkpoint::tiles::Room;
 use crate::pgas::World;
 
 /// Makes own memory that is new what it was; nothing if it is not new. The error is why all go
@@ -78,8 +77,8 @@ fn rebuild_store(
         let Ok((rebuilt, _)) = rebuild::rebuild(world, protection, job_of, (&findings, 1)) else {
             continue;
         };
-        let decode = ParityDecode { world, protection, shape, findings: &findings, number, len };
-        if let Err(pe) = decode.parity(place) {
+        let shards = CheckpointShards { world, protection, shape, number, len };
+        if let Err(pe) = decode_parity(&shards, place, &findings) {
             world.found_corrupt(&view, pe);
             continue;
         }
@@ -124,51 +123,25 @@ fn findings(
     shape.members.iter().enumerate().map(finding).collect()
 }
 
-/// What the own parity is decoded from.
-struct ParityDecode<'a> {
-    world: &'a World,
-    protection: &'a Protection,
-    shape: &'a GroupLayout,
-    findings: &'a [StoreFinding],
-    number: CheckpointNumber,
-    len: usize,
-}
-
-impl ParityDecode<'_> {
-    /// Decodes all own parity. The error is the PE of a tile that does not hold.
-    fn parity(&self, place: usize) -> Result<(), Pe> {
-        let per_chunk = self.shape.chunk_len(self.len) / TILE;
-        for (nth, parity) in self.shape.layout.parities_of(place).iter().enumerate() {
-            let stripe = &self.shape.layout.stripes()[parity.stripe];
-            let lost = lost_shards(stripe, self.findings);
-            let shard = stripe.data.len() + parity.row;
-            let plan = self.shape.codes[parity.stripe].plan(&lost, shard).expect("it was checked");
-            for step in 0..per_chunk {
-                self.tile(parity.stripe, step, &plan, TileIndex(nth * per_chunk + step))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn tile(&self, stripe: usize, step: usize, plan: &Plan, tile: TileIndex) -> Result<(), Pe> {
-        let mut rooms = vec![Room::empty(); plan.sources().len()];
-        let read = plan.sources().iter().zip(&mut rooms).map(|(&shard, room)| {
-            let shard = ShardTile { stripe, shard, step };
-            let of = (self.number, self.len);
-            reading(self.world, self.protection, self.shape, shard, of, room)
-        });
-        let (pes, mut read): (Vec<usize>, Vec<Reading>) = read.unzip();
-        let sources: Vec<&[u8]> = read.iter().map(|tile| tile.bytes).collect();
-        let region = self.world.segments.layout().slots[self.protection.slot_of(self.number)];
-        let to = StoreTile { pe: self.world.me(), region, tile };
-        tiles::write(self.world, to, self.number, |out, seal| {
-            let see = |nth: usize, piece: &[u8]| read[nth].see(piece);
-            plan.apply_shown(&sources, out, see, |piece| seal.update(piece))
-                .expect("tiles are of one length");
-        });
-        match pes.into_iter().zip(read).find_map(|(pe, tile)| (!tile.holds()).then_some(pe)) {
-            None => Ok(()),
-            Some(pe) => Err(Pe::of(pe)),
+/// Decodes all own parity. The error is the PE of a tile that does not hold.
+fn decode_parity(
+    shards: &CheckpointShards,
+    place: usize,
+    findings: &[StoreFinding],
+) -> Result<(), Pe> {
+    let (layout, per_chunk) = (&shards.shape.layout, shards.per_chunk());
+    let mut rooms = vec![Room::empty(); shards.shape.members.len()];
+    for parity in layout.parities_of(place) {
+        let stripe = &layout.stripes()[parity.stripe];
+        let shard = stripe.data.len() + parity.row;
+        let first = ShardTile { stripe: parity.stripe, shard, step: 0 };
+        let plan = shards.plan(first, &lost_shards(stripe, findings)).expect("it was checked");
+        for step in 0..per_chunk {
+            let tile = ShardTile { step, ..first };
+            shards
+                .decode_into((tile, &plan), &mut rooms, shards.stored(tile))
+                .map_err(|bad| shards.holder(tile.of(bad)))?;
         }
     }
+    Ok(())
 }

@@ -9,10 +9,10 @@ use raidshmem_segment::header::RegionRecord;
 use raidshmem_sys::lock;
 
 use super::patrol::Spot;
-use crate::checkpoint::tiles::{self, Room, StoreTile};
+use crate::checkpoint::tiles::{self, StoreTile};
 use crate::pgas::{Segments, World};
+use crate::recovery::decode::{CheckpointShards, ShardTile, Shards};
 use crate::recovery::readonly;
-use crate::recovery::rebuild::{self, ShardTile};
 
 /// The records of the agreed checkpoint: of the snapshot and of its parity slot.
 pub fn records<'a>(
@@ -83,20 +83,30 @@ fn put_right(
     number: CheckpointNumber,
 ) -> Option<Vec<Pe>> {
     let len = length(world, protection, number)?;
-    if let Spot::ReadOnly(nth) = spot {
-        return readonly::mend(world, protection, nth);
-    }
-    let Some((at, _)) = tile_of(world, protection, spot, number) else {
+    let Some((at, sealed)) = tile_of(world, protection, spot, number) else {
         records(world.segments, protection, number)
             .iter()
             .for_each(|r| r.seal(world.job(), number, len));
         return Some(Vec::new());
     };
     let mut bytes = vec![0; TILE];
-    let from = decode(world, protection, spot, (number, len), &mut bytes);
-    from.filter(|_| proven(world, at, number, &bytes)).inspect(|_| {
-        tiles::put(world, at, number, &bytes);
-    })
+    let mut from = match spot {
+        Spot::ReadOnly(nth) => readonly::recover(world, protection, nth, &mut bytes)?,
+        _ => decode(world, protection, spot, (number, len), &mut bytes)?,
+    };
+    if !proven(world, at, sealed, &bytes) {
+        return None;
+    }
+    if let Spot::ReadOnly(_) = spot {
+        // Through the file: the program may not write there.
+        world.segments.write_through(at.offset(), &bytes);
+        let stamp = world.stamp(world.me(), sealed).seal(&bytes);
+        tiles::set_stamp(world.segments, at.region, at.tile, &stamp);
+    } else {
+        tiles::put(world, at, sealed, &bytes);
+    }
+    from.sort_unstable();
+    Some(from)
 }
 
 /// True if `bytes` are what the tile held: its stamp says so, or the tile, and the stamp is what
@@ -119,29 +129,10 @@ fn decode(
 ) -> Option<Vec<Pe>> {
     let (shape, place) = protection.place(world.me());
     let own = shard_of(shape, place, spot, len)?;
-    let stripe = own.stripe;
-    let holders: Vec<usize> = shape.layout.stripes()[stripe].holders().collect();
-    let mut lost = vec![false; holders.len()];
+    let mut lost = vec![false; shape.layout.stripes()[own.stripe].holders().count()];
     lost[own.shard] = true;
-    loop {
-        let plan = shape.codes[stripe].plan(&lost, own.shard).ok()?;
-        let mut scratch = vec![Room::empty(); plan.sources().len()];
-        let read = plan.sources().iter().zip(&mut scratch).map(|(&shard, room)| {
-            let tile = ShardTile { shard, ..own };
-            let (_, tile) = rebuild::reading(world, protection, shape, tile, (number, len), room);
-            tiles::whole(tile).ok_or(shard)
-        });
-        match read.collect::<Result<Vec<&[u8]>, usize>>() {
-            Ok(sources) => {
-                plan.apply(&sources, out).expect("tiles are of one length");
-                let pe = |&shard: &usize| shape.members[holders[shard]];
-                let mut from: Vec<Pe> = plan.sources().iter().map(pe).collect();
-                from.sort_unstable();
-                return Some(from);
-            }
-            Err(bad) => lost[bad] = true,
-        }
-    }
+    let shards = CheckpointShards { world, protection, shape, number, len };
+    shards.recover(own, lost, &mut Vec::new(), out)
 }
 
 /// Where `spot`, in the store of the member at `place`, lies in its stripe.
