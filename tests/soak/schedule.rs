@@ -154,13 +154,15 @@ impl Schedule {
         let nodes = *random.one(&[1, 2, PES]);
         let spares = random.below(3);
         let count = 1 + random.below(5);
+        let is_passed = |point: &Point| point.is_checkpoint() || point.is_recovery();
+        let points: Vec<Point> = Point::ALL.into_iter().filter(is_passed).collect();
         let rules = (0..count).map(|_| {
             let node = nodes > 1 && random.below(3) == 0;
             let target = match node {
                 true => FaultTarget::Node(random.below(nodes)),
                 false => FaultTarget::Pe(Pe::of(random.below(PES))),
             };
-            let point = *random.one(&Point::ALL);
+            let point = *random.one(&points);
             InjectedFault {
                 target,
                 checkpoint: CheckpointNumber(2 + random.below(7) as u64),
