@@ -1,4 +1,4 @@
-//! Decoding a tile from the others of its stripe, wherever they are stored: where, [`Shards`] says.
+//! Decoding a tile from the others of its stripe, wherever they are stored: [`Shards`] says where.
 //!
 //! Each PE works on its own store and only reads its peers'.
 //!
@@ -14,6 +14,7 @@ use raidshmem_codec::crc::XorChecksum;
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
+use raidshmem_core::store::readonly::TileRun;
 
 use crate::checkpoint::tiles::{self, Reading, Room, StoreTile};
 use crate::pgas::World;
@@ -39,64 +40,118 @@ impl ShardTile {
     }
 }
 
-/// Data and parity of a group, and where they are stored.
-pub trait Shards: Sync {
+/// Data and parity of a group, and where they are stored: of a checkpoint, or of a read-only range.
+pub struct Shards<'a> {
     /// The job.
-    fn world(&self) -> &World;
-
+    pub world: &'a World,
     /// The group.
-    fn shape(&self) -> &GroupLayout;
-
+    pub shape: &'a GroupLayout,
     /// The checkpoint that the tiles are sealed as of.
-    fn number(&self) -> CheckpointNumber;
+    pub number: CheckpointNumber,
+    /// Bytes of data of each member.
+    pub len: usize,
+    /// Where these are, by place, and where parity is.
+    pub runs: (Vec<TileRun>, TileRun),
+}
+
+impl<'a> Shards<'a> {
+    /// Snapshots of checkpoint `number`, `len` bytes each, and the parity over them.
+    pub fn of_checkpoint(
+        world: &'a World,
+        protection: &Protection,
+        shape: &'a GroupLayout,
+        (number, len): (CheckpointNumber, usize),
+    ) -> Shards<'a> {
+        let layout = world.segments.layout();
+        let run = |region| TileRun { region, first: TileIndex(0) };
+        let snapshot = run(protection.snapshot_at(layout, number));
+        let slot = run(layout.slots[protection.slot_of(number)]);
+        Shards { world, shape, number, len, runs: (vec![snapshot; shape.members.len()], slot) }
+    }
+
+    /// Tiles of a chunk.
+    pub fn per_chunk(&self) -> usize {
+        self.shape.chunk_len(self.len) / TILE
+    }
+
+    /// Tile `nth` of the data of the member at `place`.
+    pub fn data(&self, place: usize, nth: usize) -> ShardTile {
+        let at = self.shape.layout.place_of(place, nth / self.per_chunk());
+        ShardTile { stripe: at.stripe, shard: at.index, step: nth % self.per_chunk() }
+    }
+
+    /// Tile `nth` of the parity of the member at `place`; None beyond its end.
+    pub fn parity(&self, place: usize, nth: usize) -> Option<ShardTile> {
+        let layout = &self.shape.layout;
+        let parity = layout.parities_of(place).get(nth / self.per_chunk())?;
+        let shard = layout.stripes()[parity.stripe].data.len() + parity.row;
+        Some(ShardTile { stripe: parity.stripe, shard, step: nth % self.per_chunk() })
+    }
+
+    /// Where a tile is, or would be that lies beyond the end of the data.
+    pub fn stored(&self, ShardTile { stripe, shard, step }: ShardTile) -> StoreTile {
+        let stripe = &self.shape.layout.stripes()[stripe];
+        let (member, run, chunk) = match stripe.data.get(shard) {
+            Some(data) => (data.member, self.runs.0[data.member], data.chunk),
+            None => {
+                let parity = stripe.parity[shard - stripe.data.len()];
+                (parity.member, self.runs.1, parity.slot)
+            }
+        };
+        let tile = run.first.after(chunk * self.per_chunk() + step);
+        StoreTile { pe: self.shape.members[member], region: run.region, tile }
+    }
 
     /// Where a tile is; None for zeroes, which are stored nowhere.
-    fn place(&self, tile: ShardTile) -> Option<StoreTile>;
+    pub fn place(&self, tile: ShardTile) -> Option<StoreTile> {
+        let data = self.shape.layout.stripes()[tile.stripe].data.get(tile.shard);
+        let nth = data.map(|data| data.chunk * self.per_chunk() + tile.step);
+        let is_beyond = nth.is_some_and(|nth| nth >= tiles::tiles(self.len));
+        (!is_beyond).then(|| self.stored(tile))
+    }
 
     /// The PE that has a shard.
-    fn holder(&self, tile: ShardTile) -> Pe {
-        let stripe = &self.shape().layout.stripes()[tile.stripe];
-        let member = stripe.holders().nth(tile.shard).expect("a shard of the stripe");
-        self.shape().members[member]
+    pub fn holder(&self, tile: ShardTile) -> Pe {
+        self.stored(tile).pe
     }
 
     /// How a tile is decoded without those of the shards that are lost; None if these are too many.
-    fn plan(&self, tile: ShardTile, lost: &[bool]) -> Option<Plan> {
-        self.shape().codes[tile.stripe].plan(lost, tile.shard).ok()
+    pub fn plan(&self, tile: ShardTile, lost: &[bool]) -> Option<Plan> {
+        self.shape.codes[tile.stripe].plan(lost, tile.shard).ok()
     }
 
     /// A tile to be checked while it is used; in `room` if its PE is far.
-    fn read<'a>(&'a self, tile: ShardTile, room: &'a mut Room) -> Reading<'a> {
+    pub fn read<'r>(&'r self, tile: ShardTile, room: &'r mut Room) -> Reading<'r> {
         match self.place(tile) {
-            Some(at) => tiles::read(self.world(), at, self.number(), room),
+            Some(at) => tiles::read(self.world, at, self.number, room),
             None => Reading::zeroes(),
         }
     }
 
     /// Decodes a tile into `out`. The error is a shard whose tile does not hold.
-    fn decode(
+    pub fn decode(
         &self,
         (tile, plan): (ShardTile, &Plan),
         rooms: &mut [Room],
         out: &mut [u8],
     ) -> Result<(), usize> {
-        let mut read = readings(self, (tile, plan), rooms);
+        let mut read = self.sources((tile, plan), rooms);
         apply(plan, &mut read, out, &mut |_| ());
         check(plan, read)
     }
 
-    /// Decodes a tile into an own one of the store. The error is a shard whose tile does not hold.
+    /// Decodes an own tile into the store. The error is a shard whose tile does not hold.
     /// The stamp of a mere sum follows from what was seen of the sources, and so finds errors of
     /// adding, too.
-    fn decode_into(
+    pub fn decode_into(
         &self,
         (tile, plan): (ShardTile, &Plan),
         rooms: &mut [Room],
-        to: StoreTile,
     ) -> Result<(), usize> {
-        let mut read = readings(self, (tile, plan), rooms);
+        let to = self.stored(tile);
+        let mut read = self.sources((tile, plan), rooms);
         let is_sum = plan.coefficients().iter().all(|&factor| factor == 1);
-        tiles::write(self.world(), to, self.number(), |out, seal| {
+        tiles::write(self.world, to, self.number, |out, seal| {
             if is_sum {
                 apply(plan, &mut read, out, &mut |_| ());
                 seal.update_sum(&SUM, read.iter().filter_map(Reading::seen));
@@ -106,14 +161,14 @@ pub trait Shards: Sync {
         });
         let checked = check(plan, read);
         if checked.is_err() {
-            tiles::set_stamp(self.world().segments, to.region, to.tile, &[0; STAMP]);
+            tiles::set_stamp(self.world.segments, to.region, to.tile, &[0; STAMP]);
         }
         checked
     }
 
     /// Decodes a tile into `out` without the shards that are `lost`; one whose tile does not hold
     /// is taken for lost, too. The PEs that it was decoded from; None if too much is lost.
-    fn recover(
+    pub fn recover(
         &self,
         tile: ShardTile,
         mut lost: Vec<bool>,
@@ -132,16 +187,15 @@ pub trait Shards: Sync {
             }
         }
     }
-}
-
-/// What a tile is decoded from.
-fn readings<'a>(
-    shards: &'a (impl Shards + ?Sized),
-    (tile, plan): (ShardTile, &Plan),
-    rooms: &'a mut [Room],
-) -> Vec<Reading<'a>> {
-    let sources = plan.sources().iter().zip(rooms);
-    sources.map(|(&shard, room)| shards.read(tile.of(shard), room)).collect()
+    /// What a tile is decoded from.
+    fn sources<'r>(
+        &'r self,
+        (tile, plan): (ShardTile, &Plan),
+        rooms: &'r mut [Room],
+    ) -> Vec<Reading<'r>> {
+        let sources = plan.sources().iter().zip(rooms);
+        sources.map(|(&shard, room)| self.read(tile.of(shard), room)).collect()
+    }
 }
 
 /// Decodes from `read` into `out`, whose pieces are shown as they are made.
@@ -156,61 +210,5 @@ fn check(plan: &Plan, read: Vec<Reading>) -> Result<(), usize> {
     match read.find_map(|(&shard, tile)| (!tile.holds()).then_some(shard)) {
         None => Ok(()),
         Some(bad) => Err(bad),
-    }
-}
-
-/// Snapshots of a checkpoint, and the parity over them.
-pub struct CheckpointShards<'a> {
-    /// The job.
-    pub world: &'a World,
-    /// How it is protected.
-    pub protection: &'a Protection,
-    /// The group.
-    pub shape: &'a GroupLayout,
-    /// The checkpoint.
-    pub number: CheckpointNumber,
-    /// Bytes of each snapshot.
-    pub len: usize,
-}
-
-impl CheckpointShards<'_> {
-    /// Where a tile is, or would be that lies beyond the end of a snapshot.
-    pub fn stored(&self, ShardTile { stripe, shard, step }: ShardTile) -> StoreTile {
-        let (protection, layout) = (self.protection, self.world.segments.layout());
-        let stripe = &self.shape.layout.stripes()[stripe];
-        let (member, region, chunk) = match stripe.data.get(shard) {
-            Some(data) => (data.member, protection.snapshot_at(layout, self.number), data.chunk),
-            None => {
-                let parity = stripe.parity[shard - stripe.data.len()];
-                (parity.member, layout.slots[protection.slot_of(self.number)], parity.slot)
-            }
-        };
-        let tile = chunk * self.per_chunk() + step;
-        StoreTile { pe: self.shape.members[member], region, tile: TileIndex::of(tile) }
-    }
-
-    /// Tiles of a chunk.
-    pub fn per_chunk(&self) -> usize {
-        self.shape.chunk_len(self.len) / TILE
-    }
-}
-
-impl Shards for CheckpointShards<'_> {
-    fn world(&self) -> &World {
-        self.world
-    }
-
-    fn shape(&self) -> &GroupLayout {
-        self.shape
-    }
-
-    fn number(&self) -> CheckpointNumber {
-        self.number
-    }
-
-    fn place(&self, tile: ShardTile) -> Option<StoreTile> {
-        let at = self.stored(tile);
-        let is_data = tile.shard < self.shape.layout.stripes()[tile.stripe].data.len();
-        (!is_data || at.tile.at() < tiles::tiles(self.len)).then_some(at)
     }
 }

@@ -25,7 +25,7 @@ use raidshmem_core::store::coverage::{Coverage, LinePlaces};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_sys::lock;
 
-use super::decode::{CheckpointShards, ShardTile, Shards};
+use super::decode::{ShardTile, Shards};
 use crate::checkpoint::pipeline::STEPS;
 use crate::checkpoint::tiles::{self, Room};
 use crate::pgas::World;
@@ -36,7 +36,7 @@ static KNOWN: Mutex<BTreeMap<(Pe, CheckpointNumber), Arc<LinePlaces>>> =
 
 /// The snapshot of a PE as of a checkpoint.
 struct Snapshot<'a> {
-    shards: CheckpointShards<'a>,
+    shards: Shards<'a>,
     place: usize,
     /// Members that are lost, by place.
     lost: Vec<bool>,
@@ -60,7 +60,7 @@ pub fn read(
     }
     let (shape, place) = protection.place(pe);
     let lost = shape.members.iter().map(|&member| world.fewer.is_lost(member)).collect();
-    let shards = CheckpointShards { world, protection, shape, number, len };
+    let shards = Shards::of_checkpoint(world, protection, shape, (number, len));
     let snapshot = Snapshot { shards, place, lost };
     let Some(places) = snapshot.places(pe) else { return false };
     let held: usize = places.of(range.clone()).map(|part| part.len()).sum();
@@ -91,7 +91,7 @@ struct Wanted {
 impl Snapshot<'_> {
     /// Where the PE's memory is in it.
     fn places(&self, pe: Pe) -> Option<Arc<LinePlaces>> {
-        let CheckpointShards { world, number, len, .. } = self.shards;
+        let Shards { world, number, len, .. } = self.shards;
         let key = (pe, number);
         if let Some(places) = lock(&KNOWN).get(&key) {
             return Some(places.clone());
@@ -132,12 +132,10 @@ impl Snapshot<'_> {
     }
 
     fn wanted(&self, tile: TileIndex) -> Wanted {
-        let (layout, per_chunk) = (&self.shards.shape.layout, self.shards.per_chunk());
-        let at = layout.place_of(self.place, tile.at() / per_chunk);
-        let holders = layout.stripes()[at.stripe].holders();
+        let tile = self.shards.data(self.place, tile.at());
+        let holders = self.shards.shape.layout.stripes()[tile.stripe].holders();
         let lost = holders.map(|member| self.lost[member]).collect();
-        let step = tile.at() % per_chunk;
-        Wanted { tile: ShardTile { stripe: at.stripe, shard: at.index, step }, lost }
+        Wanted { tile, lost }
     }
 
     /// What is read first for a tile: itself, or what it is decoded from. None if too much is lost.

@@ -13,8 +13,8 @@
 use std::ops::Range;
 
 use raidshmem_core::layout::TILE;
-use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
-use raidshmem_core::store::protection::{GroupLayout, Protection};
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::readonly::{ReadOnly, TileRun};
 use raidshmem_core::view::View;
 use raidshmem_fabric::Read;
@@ -119,12 +119,9 @@ pub fn restore(
 
 /// A range, and the parity over it.
 struct RangeShards<'a> {
-    world: &'a World,
-    shape: &'a GroupLayout,
-    range: ReadOnly,
-    number: CheckpointNumber,
-    /// What each member holds, by place.
-    held: Vec<Option<HeldRange>>,
+    shards: Shards<'a>,
+    /// Members that do not hold it, by place: this PE is one.
+    lost: Vec<bool>,
 }
 
 impl<'a> RangeShards<'a> {
@@ -138,70 +135,25 @@ impl<'a> RangeShards<'a> {
         let of = |&pe: &Pe| if pe == world.me() { None } else { held_of(world, pe, range) };
         let held: Vec<Option<HeldRange>> = shape.members.iter().map(of).collect();
         let number = held.iter().flatten().map(|held| held.number).max()?;
-        Some(RangeShards { world, shape, range, number, held })
+        let state = |held: &Option<HeldRange>| held.map_or(RangeState::Kept, |held| held.state);
+        let data = held.iter().map(|held| where_is(world, range, state(held))).collect();
+        let runs = (data, range.parity(world.segments.layout()));
+        let shards = Shards { world, shape, number, len: range.len(), runs };
+        Some(RangeShards { shards, lost: held.iter().map(Option::is_none).collect() })
     }
 
-    fn per_chunk(&self) -> usize {
-        self.shape.chunk_len(self.range.len()) / TILE
-    }
-
-    /// All that the member at `place`, this PE, has of the range, and where it goes.
-    fn own(&self, place: usize) -> Vec<(ShardTile, StoreTile)> {
-        let (segments, per_chunk) = (self.world.segments.layout(), self.per_chunk());
-        let (live, parity) = (self.range.live(segments), self.range.parity(segments));
-        let layout = &self.shape.layout;
-        let data = (0..self.range.tiles).map(|nth| {
-            let at = layout.place_of(place, nth / per_chunk);
-            let step = nth % per_chunk;
-            let tile = ShardTile { stripe: at.stripe, shard: at.index, step };
-            (tile, StoreTile::own(self.world, live, nth))
-        });
-        let parities = layout.parities_of(place).iter().enumerate().flat_map(|(nth, at)| {
-            let shard = layout.stripes()[at.stripe].data.len() + at.row;
-            (0..per_chunk).map(move |step| {
-                let tile = ShardTile { stripe: at.stripe, shard, step };
-                (tile, StoreTile::own(self.world, parity, nth * per_chunk + step))
-            })
-        });
-        data.chain(parities).collect()
+    /// The `nth` tile that the member at `place` has of the range or, behind it, of the parity.
+    fn own(&self, place: usize, nth: usize) -> Option<ShardTile> {
+        match nth.checked_sub(tiles::tiles(self.shards.len)) {
+            None => Some(self.shards.data(place, nth)),
+            Some(nth) => self.shards.parity(place, nth),
+        }
     }
 
     /// The shards of a tile's stripe that are lost.
     fn lost(&self, tile: ShardTile) -> Vec<bool> {
-        let holders = self.shape.layout.stripes()[tile.stripe].holders();
-        holders.map(|member| self.held[member].is_none()).collect()
-    }
-}
-
-impl Shards for RangeShards<'_> {
-    fn world(&self) -> &World {
-        self.world
-    }
-
-    fn shape(&self) -> &GroupLayout {
-        self.shape
-    }
-
-    fn number(&self) -> CheckpointNumber {
-        self.number
-    }
-
-    fn place(&self, tile: ShardTile) -> Option<StoreTile> {
-        let stripe = &self.shape.layout.stripes()[tile.stripe];
-        let (member, run, nth) = match stripe.data.get(tile.shard) {
-            Some(data) => {
-                let nth = data.chunk * self.per_chunk() + tile.step;
-                let held = self.held[data.member].filter(|_| nth < self.range.tiles)?;
-                (data.member, where_is(self.world, self.range, held.state), nth)
-            }
-            None => {
-                let parity = stripe.parity[tile.shard - stripe.data.len()];
-                let run = self.range.parity(self.world.segments.layout());
-                (parity.member, run, parity.slot * self.per_chunk() + tile.step)
-            }
-        };
-        let (pe, tile) = (self.shape.members[member], TileIndex(run.first.at() + nth));
-        Some(StoreTile { pe, region: run.region, tile })
+        let holders = self.shards.shape.layout.stripes()[tile.stripe].holders();
+        holders.map(|member| self.lost[member]).collect()
     }
 }
 
@@ -214,16 +166,17 @@ fn decode(
     range: ReadOnly,
 ) -> Result<CheckpointNumber, Changed> {
     let (shape, place) = protection.place(world.me());
-    let Some(shards) = RangeShards::of_others(world, protection, range) else {
+    let Some(of_range) = RangeShards::of_others(world, protection, range) else {
         unchanged(&world.members, view)?;
         world.members.abort(LOST);
     };
-    let plan = |tile| shards.plan(tile, &shards.lost(tile));
+    let shards = &of_range.shards;
+    let plan = |tile| shards.plan(tile, &of_range.lost(tile));
     let far = shape.members.iter().any(|&pe| world.segments.is_far(pe));
     let rooms = || vec![Room::empty(); shape.members.len()];
-    let pull = |batch: &[(ShardTile, StoreTile)], rooms: &mut [Vec<Room>]| {
+    let pull = |batch: &[ShardTile], rooms: &mut [Vec<Room>]| {
         let mut wanted = Vec::new();
-        for (&(tile, _), rooms) in batch.iter().zip(rooms) {
+        for (&tile, rooms) in batch.iter().zip(rooms) {
             let sources = plan(tile).map_or(Vec::new(), |plan| plan.sources().to_vec());
             for (shard, room) in sources.into_iter().zip(rooms) {
                 wanted.extend(shards.place(tile.of(shard)).map(|at| (at, room)));
@@ -231,13 +184,13 @@ fn decode(
         }
         tiles::pull_store(world, wanted.into_iter());
     };
-    let work = |&(tile, to): &(ShardTile, StoreTile), rooms: &mut Vec<Room>| match plan(tile) {
+    let work = |&tile: &ShardTile, rooms: &mut Vec<Room>| match plan(tile) {
         Some(plan) => {
-            shards.decode_into((tile, &plan), rooms, to).map_err(|bad| shards.holder(tile.of(bad)))
+            shards.decode_into((tile, &plan), rooms).map_err(|bad| shards.holder(tile.of(bad)))
         }
         None => world.members.abort(LOST),
     };
-    let tasks = shards.own(place);
+    let tasks: Vec<ShardTile> = (0..).map_while(|nth| of_range.own(place, nth)).collect();
     if let Err(pe) = pipeline::run(&world.store.pool, &tasks, rooms, far, pull, work) {
         unchanged(&world.members, view)?;
         world.found_corrupt(view, pe);
@@ -296,8 +249,8 @@ pub fn recover(
     out: &mut [u8],
 ) -> Option<Vec<Pe>> {
     let (HeldRange { range, .. }, nth) = find(world, protection, nth)?;
-    let shards = RangeShards::of_others(world, protection, range)?;
+    let of_range = RangeShards::of_others(world, protection, range)?;
     let (_, place) = protection.place(world.me());
-    let (tile, _) = shards.own(place).into_iter().nth(nth)?;
-    shards.recover(tile, shards.lost(tile), &mut Vec::new(), out)
+    let tile = of_range.own(place, nth)?;
+    of_range.shards.recover(tile, of_range.lost(tile), &mut Vec::new(), out)
 }

@@ -15,13 +15,13 @@ use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::message::ProgressReport;
 use raidshmem_core::plan::{StoreFinding, bits, lost_shards};
-use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
 use raidshmem_core::view::View;
 use raidshmem_sys::lock;
 use raidshmem_sys::pool::WorkerPool;
 
-use super::decode::{CheckpointShards, ShardTile, Shards};
+use super::decode::{ShardTile, Shards};
 use super::{Changed, unchanged};
 use crate::checkpoint::pipeline;
 use crate::checkpoint::tiles::{self, Room, StoreTile};
@@ -77,7 +77,7 @@ pub fn rebuild(
     let mut line = (!keeps).then(|| vec![0; tiles::tiles(len) * TILE]);
     let mut from = BTreeSet::new();
     let pool = pool(world, busy);
-    let shards = CheckpointShards { world, protection, shape, number: target, len };
+    let shards = Shards::of_checkpoint(world, protection, shape, (target, len));
     let wanted = || (0..shape.layout.chunks()).filter(|chunk| own >> chunk & 1 == 1);
     let all: usize = wanted().map(|chunk| chunk_tiles(shape, len, chunk).len()).sum();
     let progress = RebuildReporter::begin(world, all);
@@ -122,7 +122,7 @@ pub(super) fn chunk_tiles(shape: &GroupLayout, len: usize, chunk: usize) -> Rang
 struct Decode<'a> {
     pool: &'a WorkerPool,
     view: &'a View,
-    shards: CheckpointShards<'a>,
+    shards: Shards<'a>,
     place: usize,
     found: &'a [StoreFinding],
     progress: RebuildReporter<'a>,
@@ -171,22 +171,15 @@ impl<'a> RebuildReporter<'a> {
 }
 
 impl Decode<'_> {
-    /// Where the snapshots to be made whole lie.
-    fn snapshot(&self) -> usize {
-        let CheckpointShards { world, protection, number, .. } = self.shards;
-        protection.snapshot_at(world.segments.layout(), number)
-    }
-
     fn tiles(&self, chunk: usize) -> Range<usize> {
         chunk_tiles(self.shards.shape, self.shards.len, chunk)
     }
 
     /// The first tile of a chunk of the own snapshot, and how it is decoded.
     fn plan(&self, chunk: usize) -> (ShardTile, Plan) {
-        let layout = &self.shards.shape.layout;
-        let at = layout.place_of(self.place, chunk);
-        let lost = lost_shards(&layout.stripes()[at.stripe], self.found);
-        let first = ShardTile { stripe: at.stripe, shard: at.index, step: 0 };
+        let first = self.shards.data(self.place, chunk * self.shards.per_chunk());
+        let stripe = &self.shards.shape.layout.stripes()[first.stripe];
+        let lost = lost_shards(stripe, self.found);
         (first, self.shards.plan(first, &lost).expect("checked by the plan"))
     }
 
@@ -207,22 +200,22 @@ impl Decode<'_> {
         steps: Range<usize>,
         line: Option<&[Mutex<&mut [u8]>]>,
     ) -> Result<Vec<Pe>, Changed> {
-        let CheckpointShards { world, shape, .. } = self.shards;
+        let Shards { world, shape, .. } = self.shards;
         let (first, plan) = self.plan(chunk);
         let own = self.tiles(chunk).start;
         let far = shape.members.iter().any(|&pe| world.segments.is_far(pe));
         let room = || vec![Room::empty(); plan.sources().len()];
         let fetch = |steps: &[usize], rooms: &mut [Vec<Room>]| {
-            self.map((first, &plan), steps, own);
+            self.map((first, &plan), steps, line.is_none());
             self.pull((first, &plan), steps, rooms);
         };
         let work = |&step: &usize, rooms: &mut Vec<Room>| {
-            let (tile, to) = (ShardTile { step, ..first }, self.own(own + step));
+            let tile = ShardTile { step, ..first };
             let decoded = match line {
                 Some(line) => {
                     self.shards.decode((tile, &plan), rooms, &mut lock(&line[own + step]))
                 }
-                None => self.shards.decode_into((tile, &plan), rooms, to),
+                None => self.shards.decode_into((tile, &plan), rooms),
             };
             decoded.map(|()| self.progress.add())
         };
@@ -236,12 +229,6 @@ impl Decode<'_> {
         Ok(plan.sources().iter().map(holder).collect())
     }
 
-    /// Tile `at` of the own snapshot.
-    fn own(&self, at: usize) -> StoreTile {
-        let (pe, region) = (self.shards.world.me(), self.snapshot());
-        StoreTile { pe, region, tile: TileIndex::of(at) }
-    }
-
     /// Pulls the next tiles of shards that far PEs hold, as many steps as there are rooms for.
     fn pull(&self, (first, plan): (ShardTile, &Plan), steps: &[usize], rooms: &mut [Vec<Room>]) {
         let begins = plan.sources().iter().map(|&shard| self.shards.stored(first.of(shard)));
@@ -253,17 +240,15 @@ impl Decode<'_> {
         tiles::pull_store(self.shards.world, wanted.into_iter());
     }
 
-    /// Maps the pages of tiles to be decoded, the own counted from `own`, and of what they are
-    /// decoded from. A few at a time, behind the thread that touches fresh pages.
-    fn map(&self, (first, plan): (ShardTile, &Plan), steps: &[usize], own: usize) {
+    /// Maps the pages of what tiles are decoded from, and their own if they are `kept`. A few at a
+    /// time, behind the thread that touches fresh pages.
+    fn map(&self, (first, plan): (ShardTile, &Plan), steps: &[usize], kept: bool) {
         let (Some(begin), Some(last)) = (steps.first(), steps.last()) else { return };
         let (steps, segments) = (*begin..last + 1, self.shards.world.segments);
-        for &shard in plan.sources() {
-            let source = self.shards.stored(first.of(shard)).after(steps.start);
-            tiles::map_store(segments, source, steps.len());
-        }
-        if self.shards.protection.mode.keeps_snapshot() {
-            tiles::map_store(segments, self.own(own + steps.start), steps.len());
+        let own = kept.then_some(first.shard);
+        for shard in plan.sources().iter().copied().chain(own) {
+            let tile = self.shards.stored(first.of(shard)).after(steps.start);
+            tiles::map_store(segments, tile, steps.len());
         }
     }
 }

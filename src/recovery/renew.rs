@@ -11,6 +11,8 @@
 //! read is of one checkpoint. Invariant: the own log shows its interval last. So a substitute of
 //! this one begins here again, or finds all of it.
 
+use std::collections::BTreeMap;
+
 use raidshmem_core::plan::{self, StoreFinding, lost_shards};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::replay::decide::Reason;
@@ -19,7 +21,7 @@ use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::{State as Life, View};
 use raidshmem_segment::log::{NO_INTERVAL, Word};
 
-use super::decode::{CheckpointShards, ShardTile, Shards};
+use super::decode::Shards;
 use super::rebuild;
 use crate::checkpoint;
 use crate::checkpoint::tiles::Room;
@@ -77,7 +79,7 @@ fn rebuild_store(
         let Ok((rebuilt, _)) = rebuild::rebuild(world, protection, job_of, (&findings, 1)) else {
             continue;
         };
-        let shards = CheckpointShards { world, protection, shape, number, len };
+        let shards = Shards::of_checkpoint(world, protection, shape, (number, len));
         if let Err(pe) = decode_parity(&shards, place, &findings) {
             world.found_corrupt(&view, pe);
             continue;
@@ -124,24 +126,16 @@ fn findings(
 }
 
 /// Decodes all own parity. The error is the PE of a tile that does not hold.
-fn decode_parity(
-    shards: &CheckpointShards,
-    place: usize,
-    findings: &[StoreFinding],
-) -> Result<(), Pe> {
-    let (layout, per_chunk) = (&shards.shape.layout, shards.per_chunk());
+fn decode_parity(shards: &Shards, place: usize, findings: &[StoreFinding]) -> Result<(), Pe> {
     let mut rooms = vec![Room::empty(); shards.shape.members.len()];
-    for parity in layout.parities_of(place) {
-        let stripe = &layout.stripes()[parity.stripe];
-        let shard = stripe.data.len() + parity.row;
-        let first = ShardTile { stripe: parity.stripe, shard, step: 0 };
-        let plan = shards.plan(first, &lost_shards(stripe, findings)).expect("it was checked");
-        for step in 0..per_chunk {
-            let tile = ShardTile { step, ..first };
-            shards
-                .decode_into((tile, &plan), &mut rooms, shards.stored(tile))
-                .map_err(|bad| shards.holder(tile.of(bad)))?;
-        }
+    let mut plans = BTreeMap::new();
+    for tile in (0..).map_while(|nth| shards.parity(place, nth)) {
+        let plan = plans.entry(tile.stripe).or_insert_with(|| {
+            let stripe = &shards.shape.layout.stripes()[tile.stripe];
+            shards.plan(tile, &lost_shards(stripe, findings)).expect("it was checked")
+        });
+        let decoded = shards.decode_into((tile, plan), &mut rooms);
+        decoded.map_err(|bad| shards.holder(tile.of(bad)))?;
     }
     Ok(())
 }

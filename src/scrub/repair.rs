@@ -4,14 +4,14 @@
 use raidshmem_core::layout::TILE;
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
-use raidshmem_core::store::protection::{GroupLayout, Protection};
+use raidshmem_core::store::protection::Protection;
 use raidshmem_segment::header::RegionRecord;
 use raidshmem_sys::lock;
 
 use super::patrol::Spot;
 use crate::checkpoint::tiles::{self, StoreTile};
 use crate::pgas::{Segments, World};
-use crate::recovery::decode::{CheckpointShards, ShardTile, Shards};
+use crate::recovery::decode::Shards;
 use crate::recovery::readonly;
 
 /// The records of the agreed checkpoint: of the snapshot and of its parity slot.
@@ -128,27 +128,13 @@ fn decode(
     out: &mut [u8],
 ) -> Option<Vec<Pe>> {
     let (shape, place) = protection.place(world.me());
-    let own = shard_of(shape, place, spot, len)?;
+    let shards = Shards::of_checkpoint(world, protection, shape, (number, len));
+    let own = match spot {
+        Spot::Header | Spot::ReadOnly(_) => None,
+        Spot::Snapshot(tile) => Some(shards.data(place, tile)),
+        Spot::Parity(tile) => shards.parity(place, tile),
+    }?;
     let mut lost = vec![false; shape.layout.stripes()[own.stripe].holders().count()];
     lost[own.shard] = true;
-    let shards = CheckpointShards { world, protection, shape, number, len };
     shards.recover(own, lost, &mut Vec::new(), out)
-}
-
-/// Where `spot`, in the store of the member at `place`, lies in its stripe.
-fn shard_of(shape: &GroupLayout, place: usize, spot: Spot, len: usize) -> Option<ShardTile> {
-    let per_chunk = shape.chunk_len(len) / TILE;
-    match spot {
-        Spot::Header | Spot::ReadOnly(_) => None,
-        Spot::Snapshot(tile) => {
-            let at = shape.layout.place_of(place, tile / per_chunk);
-            Some(ShardTile { stripe: at.stripe, shard: at.index, step: tile % per_chunk })
-        }
-        Spot::Parity(tile) => {
-            let parity = shape.layout.parities_of(place).get(tile / per_chunk)?;
-            let (stripe, step) = (parity.stripe, tile % per_chunk);
-            let shard = shape.layout.stripes()[stripe].data.len() + parity.row;
-            Some(ShardTile { stripe, shard, step })
-        }
-    }
 }
