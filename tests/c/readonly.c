@@ -100,7 +100,7 @@ int main(int argc, char **argv) {
     int armed = 0;
     for (;;) {
         if (step == STEPS && armed)
-            pthread_join(killer, NULL); /* for good: a loss after the last checkpoint is not borne */
+            pthread_join(killer, NULL); /* a loss after the last checkpoint is not survived */
         if (!saved(compare))
             continue;
         if (step == STEPS)
