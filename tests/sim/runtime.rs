@@ -115,7 +115,7 @@ impl Job {
                 Action::Rest { pe, ms } => {
                     self.at(self.now + ms, What::Up(MembershipEvent::Rested { pe }));
                 }
-                Action::KillNode { .. } | Action::Lost { .. } => {}
+                Action::KillNode { .. } | Action::Lost { .. } | Action::Survives(_) => {}
                 Action::Say(_) | Action::Tell(_) => {}
             }
         }

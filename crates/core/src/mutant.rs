@@ -131,6 +131,8 @@ rules! {
     MaskIgnored = "mask-ignored", unit, "a_mask_with_holes_is_respected";
     /// Groups are made without a look at failure domains.
     DomainsIgnored = "domains-ignored", unit, "every_shape_of_small_jobs";
+    /// A job is taken to survive one more loss in a group than it does.
+    MovesUncounted = "moves-uncounted", unit, "a_pe_that_moved_to_a_node_of_its_group";
     /// A thread of a substitute gets all of the PE's processors.
     ThreadPlaceIgnored = "thread-place-ignored", unit, "the_picture_above";
     /// PEs are not told of an end of the job before its time, and write nothing out.

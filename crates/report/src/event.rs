@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use raidshmem_core::message::{ChangedTiles, ProgressReport, RecoveryStep};
+use raidshmem_core::placement::survival::Survival;
 use raidshmem_core::quantity::Pe;
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +68,11 @@ pub enum What {
     },
     /// Another process carries that PE, on this node.
     Replaced { pe: Pe, node: u32, incarnation: u32 },
+    /// The single losses that would end the job are these from now on.
+    Survives {
+        #[serde(flatten)]
+        survival: Survival,
+    },
     /// The recovery has come to a step: verify, rebuild, restore or reencode.
     Step { step: RecoveryStep },
     /// So many bytes of a PE are rebuilt; a few times a second.

@@ -434,6 +434,7 @@ impl Launcher {
                     };
                     self.telling.happened(What::Lost { pes, node, cause });
                 }
+                Action::Survives(survival) => self.telling.survives(survival),
                 Action::Rest { pe, ms } => self.rests.add(pe, ms),
                 Action::Tell(report) => {
                     self.telling.hear(&report);

@@ -19,6 +19,7 @@ use crate::launch::lines;
 use crate::launch::readers::Readers;
 use raidshmem_core::inject::InjectedFault;
 use raidshmem_core::message::{Past, ProgressReport, Traced};
+use raidshmem_core::placement::survival::Survival;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::settings::{BackupMode, Settings};
 use raidshmem_core::view::{State, View};
@@ -38,6 +39,7 @@ pub struct Telling {
     /// Number of the last view that was seen, and the incarnations in it.
     view: (ViewNumber, Vec<Incarnation>),
     started: bool,
+    surveyed: bool,
     job: JobRecord,
     readers: Readers,
     journal: Journal,
@@ -70,6 +72,7 @@ impl Telling {
             verdict: None,
             view,
             started: false,
+            surveyed: false,
             job,
             readers,
             journal: Journal::default(),
@@ -115,6 +118,16 @@ impl Telling {
     pub fn error(&mut self, line: &str) {
         lines::say(line);
         self.happened(What::Said { line: line.to_owned() });
+    }
+
+    /// The single losses that would end the job have changed. The first survey is that of the start,
+    /// whose line says more.
+    pub fn survives(&mut self, survival: Survival) {
+        if self.surveyed {
+            self.news(&format!("the job now {survival}"));
+        }
+        self.surveyed = true;
+        self.happened(What::Survives { survival });
     }
 
     /// What a PE did last whose process died.

@@ -2,6 +2,7 @@
 
 use crate::ended::Ended;
 use crate::message::{Down, PeMessage, ProcId, ProgressReport};
+use crate::placement::survival::Survival;
 use crate::quantity::{Pe, ViewNumber};
 
 /// What happened.
@@ -42,6 +43,8 @@ pub enum Action {
     Lost { pes: Vec<Pe>, node: Option<u32>, how: Ended },
     /// A line for people.
     Say(String),
+    /// The single losses that would end the job are these from now on.
+    Survives(Survival),
     /// A progress report for people and tests.
     Tell(ProgressReport),
     /// The job is over.

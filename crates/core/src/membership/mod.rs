@@ -30,6 +30,7 @@ mod local;
 mod standing;
 mod starting;
 mod substitutes;
+mod survey;
 mod suspicion;
 mod suspicions;
 
@@ -44,6 +45,7 @@ use crate::settings::{BackupMode, Fabric, Rollback, Settings, Substitute};
 use crate::view::{Member, State, View};
 use crashes::Crashes;
 pub use event::{Action, MembershipEvent};
+use survey::Surveyed;
 use suspicion::Suspicions;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +137,7 @@ pub struct Membership {
     /// Memory comes from the disk until all are back at its checkpoint.
     from_disk: bool,
     started: bool,
+    surveyed: Surveyed,
     verdict: Option<(i32, String)>,
     ended: bool,
     out: Vec<Action>,
@@ -186,6 +189,7 @@ impl Membership {
             suspicions: Suspicions::default(),
             from_disk: false,
             started: false,
+            surveyed: Surveyed::default(),
             verdict: None,
             ended: false,
             out: Vec::new(),
@@ -230,6 +234,7 @@ impl Membership {
                 MembershipEvent::Rested { pe } => self.rested(pe),
             }
             self.settle();
+            self.survey();
         }
         std::mem::take(&mut self.out)
     }

@@ -3,6 +3,7 @@
 mod holes;
 mod local;
 mod reached;
+mod survey;
 
 use crate::quantity::{CheckpointNumber, ViewNumber};
 
@@ -84,6 +85,7 @@ impl Cluster {
                 Action::End { status, words } => self.end = Some((status, words)),
                 Action::KillNode { .. } | Action::Lost { .. } => {}
                 Action::Say(line) => self.log.push(line),
+                Action::Survives(survival) => self.log.push(format!("now {survival}")),
                 Action::Tell(_) => {}
             }
         }

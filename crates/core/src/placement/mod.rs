@@ -4,6 +4,7 @@
 //! node (a rack, a switch, a power feed). [`domains`] holds them, [`mod@file`] reads the user's,
 //! [`found`] works out what machines say of themselves,
 //! [`groups`] decides which PEs protect each other, [`substitute`] where a lost PE goes on,
+//! [`survival`] which losses are survived now,
 //! [`mod@shadow`] where a second copy lies, and
 //! [`bindings`] on which processors each runs, and [`threads`] what its threads get back.
 //!
@@ -22,6 +23,7 @@ pub mod found;
 pub mod groups;
 pub mod shadow;
 pub mod substitute;
+pub mod survival;
 pub mod table;
 #[cfg(test)]
 mod tests;

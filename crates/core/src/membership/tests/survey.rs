@@ -1,0 +1,47 @@
+//! Reports of the losses that would end the job.
+
+use super::*;
+
+const WHOLE: &str = "now survives the loss of any one node or domain";
+
+fn reports(cluster: &Cluster) -> Vec<&str> {
+    cluster.log.iter().map(String::as_str).filter(|line| line.starts_with("now ")).collect()
+}
+
+fn resume(cluster: &mut Cluster) {
+    let (number, micros) = (CheckpointNumber(1), 1);
+    cluster.says(0, PeMessage::Report(ProgressReport::Resumed { number, micros }));
+}
+
+#[test]
+fn a_node_that_takes_a_member_of_its_group_is_reported_once_all_are_back() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    assert_eq!(reports(&cluster), [WHOLE]);
+    cluster.event(MembershipEvent::NodeLost { node: 2 });
+    assert_eq!(reports(&cluster), [WHOLE], "the recovery is under way");
+    resume(&mut cluster);
+    let home = cluster.member(2).node;
+    let risk = format!("now does not survive the loss of node{home} (2 members of group 0");
+    let [_, last] = reports(&cluster)[..] else { panic!("{:?}", cluster.log) };
+    assert!(last.starts_with(&risk), "{last}");
+    cluster.die(0);
+    resume(&mut cluster);
+    assert_eq!(reports(&cluster).len(), 2, "nothing has changed: {:?}", cluster.log);
+}
+
+#[test]
+fn a_spare_that_takes_the_member_leaves_nothing_to_report() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 1);
+    cluster.event(MembershipEvent::NodeLost { node: 2 });
+    resume(&mut cluster);
+    assert_eq!(reports(&cluster), [WHOLE]);
+}
+
+#[test]
+fn jobs_that_keep_no_checkpoints_or_go_on_with_fewer_report_nothing() {
+    let fewer = Settings { rollback: Rollback::None, ..settings(BackupMode::Raid5) };
+    for settings in [settings(BackupMode::None), fewer] {
+        let cluster = Cluster::four(&settings, 0);
+        assert!(reports(&cluster).is_empty(), "{:?}", cluster.log);
+    }
+}
