@@ -50,6 +50,7 @@ if original:
     assert raidshmem.need_checkpoint() and not raidshmem.should_stop()
     raidshmem.checkpoint_all()
     assert raidshmem.checkpoint_number() == 2
+    assert raidshmem.survives(0, me) and raidshmem.survives(0, pes) is None
     private[0] = -1
     if me == 1:
         os.kill(os.getpid(), signal.SIGKILL)

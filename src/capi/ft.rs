@@ -287,6 +287,12 @@ family! { EXTENSION: "Fault tolerance: extensions";
         pgas::world();
         c_int::from(faults::should_stop())
     }
+    ONE "shmemx_ft_survives" "" [header "ft"] (kind: c_int, id: c_int) -> c_int {
+        let known = |number: c_int| usize::try_from(number).ok();
+        let survives = known(kind).zip(known(id));
+        let survives = survives.and_then(|(kind, id)| pgas::world().survives(kind, id));
+        survives.map_or(-1, c_int::from)
+    }
     ONE "shmemx_ft_get" "" [header "ft"]
     (dest: Out<u8>, source: SymIn<u8>, nbytes: usize, pe: c_int) -> c_int {
         rma::get(NAME, dest, source, nbytes, pe);

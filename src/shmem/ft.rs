@@ -71,6 +71,34 @@ pub fn should_stop(shmem: &mut Shmem) -> bool {
     faults::should_stop()
 }
 
+/// A part of the job that can be lost, for [`survives`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureDomain {
+    /// The process of a PE.
+    Pe(usize),
+    /// A node.
+    Node(usize),
+    /// A failure domain above the node: the kind by its place in `SHMEM_FT_DOMAINS`, and its number.
+    Above(usize, usize),
+}
+
+/// Tells whether the job, as its PEs are placed now, survives this loss; false before the first
+/// checkpoint. None where the job has no such PE, node or domain. Not collective.
+///
+/// ```
+/// use raidshmem::ft::{FailureDomain, survives};
+/// let shmem = raidshmem::Shmem::init();
+/// assert_eq!(survives(&shmem, FailureDomain::Pe(shmem.n_pes())), None);
+/// ```
+pub fn survives(_shmem: &Shmem, lost: FailureDomain) -> Option<bool> {
+    let (kind, id) = match lost {
+        FailureDomain::Pe(pe) => (0, pe),
+        FailureDomain::Node(node) => (1, node),
+        FailureDomain::Above(kind, domain) => (kind.checked_add(2)?, domain),
+    };
+    crate::pgas::world().survives(kind, id)
+}
+
 /// The PEs lost since this PE last saw the job whole; where nobody goes back, those that are not
 /// acknowledged.
 pub fn query_fault(_shmem: &Shmem) -> Vec<(usize, Loss)> {

@@ -34,6 +34,7 @@
 //! - [`stall`]: waits that last, and those that never end
 //! - [`starve`]: checkpoints for which there is no memory
 //! - [`status`]: what is shown of a job that runs
+//! - [`survives`]: which losses a job survives as it is now
 //! - [`written`]: checkpoints that take from the kernel what was written
 
 #[path = "../support/mod.rs"]
@@ -87,6 +88,7 @@ mod snapshots;
 mod stall;
 mod starve;
 mod status;
+mod survives;
 mod telling;
 mod written;
 

@@ -209,6 +209,7 @@ impl Record {
 fn pes_of(what: &What) -> Vec<Pe> {
     match what {
         What::Lost { pes, .. } => pes.clone(),
+        What::Survives { survival } => survival.fatal_pes.clone(),
         What::Rebuilt { pe, from, .. } => [&[*pe], from.as_slice()].concat(),
         What::Replaced { pe, .. }
         | What::Adopted { pe, .. }

@@ -69,6 +69,16 @@ pub struct Story {
     /// When every PE ran.
     pub started: Option<Duration>,
     pub recoveries: Vec<Recovery>,
+    /// Spans in which one more loss would have ended the job, and why.
+    pub fragile: Vec<Fragile>,
+}
+
+/// A span in which one more loss would have ended the job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fragile {
+    pub begin: Duration,
+    pub end: Duration,
+    pub why: String,
 }
 
 impl Story {
@@ -95,6 +105,13 @@ impl Story {
                     let open = story.recoveries.last_mut();
                     open.into_iter().for_each(|open| open.losses.push(loss.clone()));
                 }
+                What::Survives { survival } => {
+                    story.fragile.last_mut().into_iter().for_each(|last| last.until(time));
+                    if !survival.is_whole() {
+                        let (end, why) = (record.end.ran, survival.to_string());
+                        story.fragile.push(Fragile { begin: time, end, why });
+                    }
+                }
                 what => {
                     if let Some(last) = story.recoveries.last_mut() {
                         is_open &= !last.hear(time, what, is_open);
@@ -111,6 +128,12 @@ impl Story {
         let ends = self.recoveries.iter().filter_map(|recovery| recovery.end);
         let last = checkpoints.chain(ends).filter(|time| *time <= lost).max();
         last.or(self.started).unwrap_or_default()
+    }
+}
+
+impl Fragile {
+    fn until(&mut self, end: Duration) {
+        self.end = self.end.min(end);
     }
 }
 
@@ -151,6 +174,7 @@ pub(crate) mod tests {
     use crate::event::Event;
     use crate::record::tests::record;
     use crate::record::{Span, Totals};
+    use raidshmem_core::placement::survival::Survival;
 
     fn at(seconds: f64) -> Duration {
         Duration::from_secs_f64(seconds)
@@ -190,6 +214,24 @@ pub(crate) mod tests {
         record.totals =
             Totals { checkpoints: 3, processes: 2, nodes: 1, data, kept, ..record.totals };
         record
+    }
+
+    #[test]
+    fn a_span_without_full_protection_ends_with_the_next_survey() {
+        let mut record = eventful();
+        let fatal_pes = vec![Pe(1)];
+        let survival = Survival { fatal_pes, ..Survival::default() };
+        let survey = |time, survival| Event { time: at(time), what: What::Survives { survival } };
+        let surveys = [
+            survey(1.0, Survival::default()),
+            survey(2.0, survival.clone()),
+            survey(4.0, Survival::default()),
+            survey(6.0, survival),
+        ];
+        record.events.splice(0..0, surveys);
+        let spans = Story::of(&record).fragile;
+        let spans: Vec<_> = spans.iter().map(|span| (span.begin, span.end)).collect();
+        assert_eq!(spans, [(at(2.0), at(4.0)), (at(6.0), record.end.ran)]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ __all__ = [
     "Agreed", "Lost", "Refused", "acknowledge", "agree", "algo_init", "array", "checkpoint_all",
     "checkpoint_number", "empty", "event", "exclude", "failed", "faulted", "free", "get",
     "get_checkpoint", "include", "last_error", "need_checkpoint", "on_fault", "protect", "put2",
-    "query_fault", "restart_pes", "run", "shadow", "should_stop", "shrink", "zeros",
+    "query_fault", "restart_pes", "run", "shadow", "should_stop", "shrink", "survives", "zeros",
 ]  # fmt: skip
 
 _SONAME = "libraidshmem.so.0"
@@ -75,6 +75,7 @@ def _load() -> ctypes.CDLL:
         ("shmemx_ft_checkpoint_number", ctypes.c_uint64, []),
         ("shmemx_ft_need_checkpoint", number, []),
         ("shmemx_ft_should_stop", number, []),
+        ("shmemx_ft_survives", number, [number, number]),
         ("shmemx_ft_get", number, [address, address, size, number]),
         ("shmemx_ft_get_checkpoint", number,
          [address, address, size, number, ctypes.POINTER(ctypes.c_uint64)]),
@@ -154,6 +155,13 @@ def need_checkpoint() -> bool:
 def should_stop() -> bool:
     """Whether the job was asked to stop, and ends with its next checkpoint. Collective."""
     return bool(_lib.shmemx_ft_should_stop())
+
+
+def survives(kind: int, number: int) -> Optional[bool]:
+    """Tells whether the job survives the loss of a PE (kind 0), of a node (1) or of a failure
+    domain above (2 and up) as it is now; None if there is none of that number."""
+    answer = _lib.shmemx_ft_survives(kind, number)
+    return None if answer < 0 else bool(answer)
 
 
 def faulted() -> bool:

@@ -51,6 +51,7 @@ struct Values {
     checkpoint: Histogram,
     number: Gauge,
     bytes: Family<Label, Gauge>,
+    survives: Gauge,
     losses: Family<Label, Counter>,
     recovery: Histogram,
     again: Counter<f64, AtomicU64>,
@@ -120,6 +121,9 @@ impl Metrics {
                 self.show_pes();
                 self.show_rebuild();
             }
+            What::Survives { survival } => {
+                values.survives.set(i64::from(survival.survives("node")));
+            }
             What::Damaged { from, .. } => {
                 let repaired = if from.is_some() { "yes" } else { "no" };
                 values.damaged.get_or_create(&[("repaired", repaired)]).inc();
@@ -153,6 +157,7 @@ impl Values {
             checkpoint: times(),
             number: Gauge::default(),
             bytes: Family::default(),
+            survives: Gauge::default(),
             losses: Family::default(),
             recovery: times(),
             again: Counter::default(),
@@ -178,6 +183,8 @@ impl Values {
             drop(values.losses.get_or_create(&[("kind", kind)]));
         }
         to.register("losses", "Processes and nodes that were lost", values.losses.clone());
+        let help = "Whether the job survives the loss of any one node now";
+        to.register("survives_node", help, values.survives.clone());
         let help = "What checkpoints took";
         to.register_with_unit("checkpoint", help, Unit::Seconds, values.checkpoint.clone());
         to.register("checkpoint_number", "Number of the last checkpoint", values.number.clone());
@@ -204,6 +211,7 @@ fn since_1970() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use raidshmem_core::placement::survival::Survival;
 
     #[test]
     fn what_happened_is_in_the_text() {
@@ -222,6 +230,7 @@ mod tests {
             metrics.hear(&Event { time: Duration::from_secs(seconds), what }, &totals);
         };
         hear(1, What::Started);
+        hear(1, What::Survives { survival: Survival::default() });
         let took = Duration::from_millis(3);
         hear(2, What::Checkpoint { number: 7, bytes: 30, kept: 10, took, changed: None });
         hear(4, What::Lost { pes: vec![Pe(1), Pe(2)], node: Some(0), cause: String::new() });
@@ -236,6 +245,7 @@ mod tests {
             "raidshmem_job_info{program=\"a \\\"b\\\"\\n\",host=\"\",mode=\"\",version=\"\"} 1",
             "raidshmem_pes{state=\"running\"} 2",
             "raidshmem_pes{state=\"lost\"} 2",
+            "raidshmem_survives_node 1",
             "raidshmem_losses_total{kind=\"node\"} 1",
             "raidshmem_losses_total{kind=\"process\"} 0",
             "raidshmem_checkpoint_seconds_count 1",

@@ -66,6 +66,7 @@ impl Launcher {
             pes: pes.collect(),
             spares: self.machine.spares(),
             figures: self.telling.figures(),
+            survival: self.machine.known_survival().cloned(),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use raidshmem_core::membership::list;
+use raidshmem_core::placement::survival::Survival;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::BackupMode;
 
@@ -98,6 +99,8 @@ pub struct Picture<'a> {
     pub pes: Vec<PeNow>,
     pub spares: usize,
     pub figures: Figures,
+    /// Single losses that would end it, unless that is about to change.
+    pub survival: Option<Survival>,
 }
 
 /// What `oshrun --status` prints.
@@ -120,6 +123,7 @@ pub fn text(job: &Picture) -> String {
     lines.into_iter().flatten().for_each(|line| _ = writeln!(text, "{line}"));
     if title.mode.protects() {
         groups(job).iter().for_each(|(_, line)| _ = writeln!(text, "{line}"));
+        job.survival.iter().for_each(|survival| _ = writeln!(text, "{survival}"));
     }
     for (node, now) in &job.nodes {
         let agent = match now.agent {
@@ -150,6 +154,8 @@ pub fn view(job: &Picture) -> Frame {
     let mut lines = vec![format!("{}; {}", counts(job), span(job.now))];
     lines.extend(nodes(job));
     lines.extend(broken_groups(job));
+    let survival = job.survival.iter().filter(|survival| !survival.is_whole());
+    lines.extend(survival.map(|survival| format!("{survival:#}")));
     lines.push(checkpoints(job));
     lines.extend(losses(&job.figures));
     let progress = job.figures.recovery.as_ref().map(|(_, progress)| progress);
@@ -307,6 +313,7 @@ fn amount(progress: &RebuildProgress) -> Option<String> {
 mod tests {
     use super::*;
     use raidshmem_core::message::RecoveryStep;
+    use raidshmem_core::placement::survival::FatalDomain;
 
     fn at(seconds: f64) -> Duration {
         Duration::from_secs_f64(seconds)
@@ -340,6 +347,7 @@ mod tests {
             pes: (0..count).map(pe).collect(),
             spares: 0,
             figures: Figures::default(),
+            survival: None,
         }
     }
 
@@ -415,6 +423,29 @@ mod tests {
         assert_eq!((bar.done, bar.of, bar.words.as_str()), (12 << 20, 40 << 20, words));
         let line = format!("\nrecovery, for 2.0 s: what was lost is rebuilt: {words}\n");
         assert!(text(&job).contains(&line), "{}", text(&job));
+    }
+
+    #[test]
+    fn a_node_whose_loss_would_end_the_job_is_shown() {
+        let title = title(BackupMode::Raid5, vec![0; 4]);
+        let mut job = job(&title, 1);
+        let has = |job: &Picture, line: &str| {
+            (text(job).lines().any(|l| l == line), view(job).lines.iter().any(|l| l == line))
+        };
+        job.survival = Some(Survival::default());
+        let whole = "survives the loss of any one node or domain";
+        assert_eq!(has(&job, whole), (true, false), "the view is short");
+        let fatal = vec![FatalDomain {
+            kind: "node".to_owned(),
+            domain: 1,
+            name: "b".to_owned(),
+            group: 0,
+            members: 2,
+        }];
+        job.survival = Some(Survival { fatal, mends: vec!["x".to_owned()], ..Survival::default() });
+        let short = "does not survive the loss of b (2 members of group 0 are in b)";
+        assert_eq!(has(&job, short), (false, true));
+        assert!(has(&job, &format!("{short}; would survive it: x")).0, "{}", text(&job));
     }
 
     #[test]

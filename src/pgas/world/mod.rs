@@ -29,6 +29,7 @@ pub mod sites;
 pub mod store;
 pub mod store_lock;
 pub mod stream;
+mod survival;
 pub mod timing;
 pub mod watch;
 

@@ -31,6 +31,11 @@ impl Membership {
         }
     }
 
+    /// The single losses that would end the job; None while that is about to change.
+    pub fn known_survival(&self) -> Option<&Survival> {
+        self.surveyed.found.as_ref().filter(|_| self.surveyed.view == self.view.number)
+    }
+
     fn survival(&self) -> Survival {
         let node_of: Vec<usize> = self.view.pes.iter().map(|pe| pe.node as usize).collect();
         let places = Places {

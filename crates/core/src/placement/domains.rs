@@ -61,6 +61,14 @@ impl Domains {
         self.kinds.iter().all(inside)
     }
 
+    /// Domains of a kind that have a name.
+    pub fn count(&self, kind: usize) -> usize {
+        match kind.checked_sub(1) {
+            None => self.hosts.len(),
+            Some(above) => self.kinds[above].domains.len(),
+        }
+    }
+
     /// The word for a kind.
     pub fn kind_name(&self, kind: usize) -> &str {
         match kind.checked_sub(1) {

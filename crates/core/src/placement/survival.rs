@@ -67,7 +67,7 @@ pub struct FatalDomain {
     pub members: usize,
 }
 
-/// Single losses that would end a job. `Display` is one line.
+/// Single losses that would end a job. `Display` is one line; `{:#}` leaves out what would mend it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survival {
     /// Domains whose loss would end the job, nodes first.
@@ -195,7 +195,7 @@ impl fmt::Display for Survival {
         }
         let FatalDomain { name, group, members, .. } = first;
         write!(f, " ({members} members of group {group} are in {name})")?;
-        if !self.mends.is_empty() {
+        if !self.mends.is_empty() && !f.alternate() {
             write!(f, "; would survive it: {}", self.mends.join(", or "))?;
         }
         Ok(())

@@ -9,7 +9,7 @@ use raidshmem_core::quantity::Pe;
 
 use super::scale::{Scale, anchor, percent};
 use crate::record::{Record, Span};
-use crate::story::{Recovery, Story};
+use crate::story::{Fragile, Recovery, Story};
 use crate::words::count;
 
 /// Height of a lane in pixels.
@@ -143,6 +143,9 @@ pub fn timeline(record: &Record, story: &Story) -> Markup {
             ul.legend {
                 li { span.key.work {} "computing" }
                 li { span.key.checkpoint {} "checkpoint" }
+                @if !story.fragile.is_empty() {
+                    li { span.key.fragile {} "one more loss would have ended the job" }
+                }
                 @if !story.recoveries.is_empty() {
                     li { span.key.again {} "work lost, done again" }
                     li { span.key.gone {} "dead" }
@@ -200,13 +203,27 @@ fn lanes(record: &Record, story: &Story) -> Vec<Lane> {
     shown.sort_unstable();
     shown.dedup();
     shown.truncate(LANES);
-    let mut lanes: Vec<Lane> = shown.iter().map(|&pe| lane(record, story, Some(pe))).collect();
+    let protection = (!story.fragile.is_empty()).then(|| protection(story));
+    let of_pes = shown.iter().map(|&pe| lane(record, story, Some(pe)));
+    let mut lanes: Vec<Lane> = protection.into_iter().chain(of_pes).collect();
     if shown.len() < of_all {
         let mut others = lane(record, story, None);
         others.name = format!("{} others", of_all - shown.len());
         lanes.push(others);
     }
     lanes
+}
+
+/// Spans in which one more loss would have ended the job.
+fn protection(story: &Story) -> Lane {
+    let part = |span: &Fragile| LanePart {
+        begin: span.begin,
+        end: span.end,
+        class: "fragile",
+        words: span.why.clone(),
+    };
+    let parts = story.fragile.iter().take(DRAWN).map(part).collect();
+    Lane { name: "protection".to_owned(), also: String::new(), parts }
 }
 
 fn lane(record: &Record, story: &Story, pe: Option<Pe>) -> Lane {
