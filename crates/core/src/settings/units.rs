@@ -10,8 +10,8 @@ pub(super) fn parse_count(text: &str) -> Option<u64> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// `20m`, `3.1M`, `.5g`, `65536`: bytes, rounded up. Another suffix (`8MB`) is refused, and more than
-/// 26 digits, so that the arithmetic is exact in 128 bits.
+/// `20m`, `3.1M`, `.5g`, `65536`: bytes, rounded up. Another suffix (`8MB`) is refused, and more
+/// than 26 digits, so that the arithmetic is exact in 128 bits.
 pub fn parse_size(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
