@@ -17,12 +17,29 @@ BUILT   ?= $(RELEASE)
 # The name that programs are bound to, and the file that it leads to.
 SONAME  := $(shell sed -n 's/^const SONAME: &str = "\(.*\)";/\1/p' build.rs)
 LIBRARY := libraidshmem.so.$(VERSION)
+# The version of the specification, which is that of the CMake package.
+MAJOR   := $(shell sed -n 's/^.define SHMEM_MAJOR_VERSION //p' include/shmem.h)
+MINOR   := $(shell sed -n 's/^.define SHMEM_MINOR_VERSION //p' include/shmem.h)
 FILL    := sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIB@|$(LIB)|' \
-    -e 's|@SONAME@|$(SONAME)|'
+    -e 's|@SONAME@|$(SONAME)|' -e 's|@STANDARD@|$(MAJOR).$(MINOR)|' -e 's|@MAJOR@|$(MAJOR)|'
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
+# Everything that is installed, below PREFIX: what `make uninstall` removes.
+PROGRAMS  := oshrun oshcc oshinfo oshreport oshadvise oshc++
+MAN_LINKS := man1/oshc++.1 man1/oshcxx.1 man1/oshCC.1 man3/shmemx_ft_register.3 \
+    man3/shmemx_ft_include.3 man3/shmemx_ft_writable.3 man3/shmemx_ft_checkpoint_number.3 \
+    man3/shmemx_ft_faulted.3
+PAGES     := $(foreach page,$(notdir $(wildcard man/*.[137])), \
+    man$(subst .,,$(suffix $(page)))/$(page))
+CMAKE     := $(LIB)/cmake/OpenSHMEM
+INSTALLED := $(addprefix bin/,$(PROGRAMS) oshcxx oshCC) \
+    $(addprefix $(LIB)/,$(LIBRARY) $(SONAME) libraidshmem.so pkgconfig/raidshmem.pc) \
+    $(addprefix $(CMAKE)/,OpenSHMEMConfig.cmake OpenSHMEMConfigVersion.cmake) \
+    $(addprefix include/,$(HEADERS)) $(addprefix share/man/,$(PAGES) $(MAN_LINKS)) \
+    $(patsubst %,bin/.debug/%.debug,$(PROGRAMS)) $(LIB)/.debug/$(LIBRARY).debug
+
 .PHONY: build demo test test-all test-nodes sanitize soak mutants scorecard scorecard-quick scaling
-.PHONY: evaluation local advise install deb book paper clean help
+.PHONY: evaluation local advise install uninstall deb book paper clean help
 
 build:
 	@.ci/setup build
@@ -102,10 +119,11 @@ advise: build
 	$(CARGO) bench --locked --bench advise
 
 # Installs what `make build` made; builds nothing, so that it can be run by root. Symbols for
-# debuggers go into files of their own (.debug/ beside each program); STRIP=no leaves them.
+# debuggers are left out: SYMBOLS=yes keeps them in files of their own (.debug/ beside each program,
+# twenty times as large as what they belong to), and STRIP=no where they are.
 install:
 	@test -x '$(BUILT)/oshrun' || { echo 'make install: run make build first' >&2; exit 2; }
-	install -d '$(INTO)/bin' '$(INTO)/$(LIB)/pkgconfig' '$(INTO)/$(LIB)/cmake/OpenSHMEM'
+	install -d '$(INTO)/bin' '$(INTO)/$(LIB)/pkgconfig' '$(INTO)/$(CMAKE)'
 	install -d '$(INTO)/include/mpp' '$(INTO)/share/man/man1' '$(INTO)/share/man/man3' \
 	    '$(INTO)/share/man/man7'
 	install -m 755 '$(BUILT)/oshrun' '$(BUILT)/oshcc' '$(BUILT)/oshinfo' '$(BUILT)/oshreport' \
@@ -116,12 +134,12 @@ install:
 	install -m 755 '$(BUILT)/libraidshmem.so' '$(INTO)/$(LIB)/$(LIBRARY)'
 	ln -sf '$(LIBRARY)' '$(INTO)/$(LIB)/$(SONAME)'
 	ln -sf '$(SONAME)' '$(INTO)/$(LIB)/libraidshmem.so'
-	$(if $(filter no,$(STRIP)),,packaging/strip.sh '$(INTO)/$(LIB)/$(LIBRARY)' \
-	    $(foreach name,oshrun oshcc oshc++ oshinfo oshreport oshadvise,'$(INTO)/bin/$(name)'))
+	$(if $(filter no,$(STRIP)),,packaging/strip.sh $(if $(filter yes,$(SYMBOLS)),keep,drop) \
+	    '$(INTO)/$(LIB)/$(LIBRARY)' $(foreach name,$(PROGRAMS),'$(INTO)/bin/$(name)'))
 	for header in $(HEADERS); do install -m 644 "include/$$header" "$(INTO)/include/$$header"; done
 	$(FILL) raidshmem.pc.in > '$(INTO)/$(LIB)/pkgconfig/raidshmem.pc'
-	$(FILL) OpenSHMEMConfig.cmake.in \
-	    > '$(INTO)/$(LIB)/cmake/OpenSHMEM/OpenSHMEMConfig.cmake'
+	for file in OpenSHMEMConfig.cmake OpenSHMEMConfigVersion.cmake; do \
+	    $(FILL) "$$file.in" > "$(INTO)/$(CMAKE)/$$file"; done
 	install -m 644 man/*.1 '$(INTO)/share/man/man1'
 	install -m 644 man/*.3 '$(INTO)/share/man/man3'
 	install -m 644 man/*.7 '$(INTO)/share/man/man7'
@@ -132,8 +150,19 @@ install:
 	    ln -sf shmemx_ft_readonly.3 shmemx_ft_writable.3 && for name in checkpoint_number faulted; \
 	    do ln -sf shmemx_ft_last_error.3 "shmemx_ft_$$name.3"; done
 
-# Debian packages in target/deb; those of symbols for debuggers too.
-deb: build
+# Removes what `make install` put there, with the same PREFIX, DESTDIR and LIB; folders that it
+# shares with others stay.
+uninstall:
+	rm -f $(foreach file,$(INSTALLED),'$(INTO)/$(file)')
+	for folder in bin/.debug '$(LIB)/.debug' '$(CMAKE)' include/mpp; do \
+	    [ ! -d "$(INTO)/$$folder" ] || \
+	    rmdir --ignore-fail-on-non-empty "$(INTO)/$$folder"; done
+
+# Debian packages in target/deb; those of symbols for debuggers too. What makes packages is looked
+# for before anything is built.
+deb:
+	@.ci/setup deb
+	@$(MAKE) --no-print-directory build
 	packaging/deb.sh '$(RELEASE)' '$(TARGET)/deb'
 
 # The documents as a book, in target/book; mdBook is installed below target if it is not there.
@@ -156,7 +185,7 @@ clean:
 help:
 	@echo 'make build     build the library, oshrun, oshcc, oshc++, oshinfo, oshreport, oshadvise'
 	@echo 'make demo      build, then a Jacobi run that loses a PE and a node, in under a minute'
-	@echo 'make test      the tests a newcomer runs, in a few minutes; the last line counts them'
+	@echo 'make test      the tests a newcomer runs, in minutes; the last lines say what failed'
 	@echo 'make test-all  formatting, lints and every test that one machine can run'
 	@echo 'make test-nodes  nodes that are machines in software, with soft-RoCE (QEMU)'
 	@echo 'make soak      the simulator, then Jacobi with faults, over and over (MINUTES=10 SEED=..)'
@@ -169,7 +198,8 @@ help:
 	@echo '               (a quarter of an hour; ROUNDS=3 FULL=1 RECORD=1)'
 	@echo 'make local     a lost PE that goes back alone, beside all going back (ROUNDS=5 RECORD=1)'
 	@echo 'make advise    what oshadvise finds, and checkpoints under its plan: a record and plots'
-	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it)'
+	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it);'
+	@echo '               SYMBOLS=yes keeps symbols for debuggers; make uninstall removes it all'
 	@echo 'make deb       Debian packages in target/deb'
 	@echo 'make book      the documents as a book (mdBook): target/book/index.html'
 	@echo 'make paper     the paper as PDF and HTML: target/paper'

@@ -1670,8 +1670,8 @@ int pshmem_uint32_sum_reduce(shmem_team_t team, uint32_t *dest, const uint32_t *
 int pshmem_uint64_sum_reduce(shmem_team_t team, uint64_t *dest, const uint64_t *source, size_t nreduce);
 int pshmem_size_sum_reduce(shmem_team_t team, size_t *dest, const size_t *source, size_t nreduce);
 int pshmem_ptrdiff_sum_reduce(shmem_team_t team, ptrdiff_t *dest, const ptrdiff_t *source, size_t nreduce);
-int pshmem_complexd_sum_reduce(shmem_team_t team, double _Complex *dest, const double _Complex *source, size_t nreduce);
-int pshmem_complexf_sum_reduce(shmem_team_t team, float _Complex *dest, const float _Complex *source, size_t nreduce);
+int pshmem_complexd_sum_reduce(shmem_team_t team, shmemx_complexd_t *dest, const shmemx_complexd_t *source, size_t nreduce);
+int pshmem_complexf_sum_reduce(shmem_team_t team, shmemx_complexf_t *dest, const shmemx_complexf_t *source, size_t nreduce);
 int pshmem_float_prod_reduce(shmem_team_t team, float *dest, const float *source, size_t nreduce);
 int pshmem_double_prod_reduce(shmem_team_t team, double *dest, const double *source, size_t nreduce);
 int pshmem_longdouble_prod_reduce(shmem_team_t team, long double *dest, const long double *source, size_t nreduce);
@@ -1696,8 +1696,8 @@ int pshmem_uint32_prod_reduce(shmem_team_t team, uint32_t *dest, const uint32_t 
 int pshmem_uint64_prod_reduce(shmem_team_t team, uint64_t *dest, const uint64_t *source, size_t nreduce);
 int pshmem_size_prod_reduce(shmem_team_t team, size_t *dest, const size_t *source, size_t nreduce);
 int pshmem_ptrdiff_prod_reduce(shmem_team_t team, ptrdiff_t *dest, const ptrdiff_t *source, size_t nreduce);
-int pshmem_complexd_prod_reduce(shmem_team_t team, double _Complex *dest, const double _Complex *source, size_t nreduce);
-int pshmem_complexf_prod_reduce(shmem_team_t team, float _Complex *dest, const float _Complex *source, size_t nreduce);
+int pshmem_complexd_prod_reduce(shmem_team_t team, shmemx_complexd_t *dest, const shmemx_complexd_t *source, size_t nreduce);
+int pshmem_complexf_prod_reduce(shmem_team_t team, shmemx_complexf_t *dest, const shmemx_complexf_t *source, size_t nreduce);
 
 /* Collectives: scan */
 int pshmem_float_sum_inscan(shmem_team_t team, float *dest, const float *source, size_t nelems);
@@ -1724,8 +1724,8 @@ int pshmem_uint32_sum_inscan(shmem_team_t team, uint32_t *dest, const uint32_t *
 int pshmem_uint64_sum_inscan(shmem_team_t team, uint64_t *dest, const uint64_t *source, size_t nelems);
 int pshmem_size_sum_inscan(shmem_team_t team, size_t *dest, const size_t *source, size_t nelems);
 int pshmem_ptrdiff_sum_inscan(shmem_team_t team, ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems);
-int pshmem_complexd_sum_inscan(shmem_team_t team, double _Complex *dest, const double _Complex *source, size_t nelems);
-int pshmem_complexf_sum_inscan(shmem_team_t team, float _Complex *dest, const float _Complex *source, size_t nelems);
+int pshmem_complexd_sum_inscan(shmem_team_t team, shmemx_complexd_t *dest, const shmemx_complexd_t *source, size_t nelems);
+int pshmem_complexf_sum_inscan(shmem_team_t team, shmemx_complexf_t *dest, const shmemx_complexf_t *source, size_t nelems);
 int pshmem_float_sum_exscan(shmem_team_t team, float *dest, const float *source, size_t nelems);
 int pshmem_double_sum_exscan(shmem_team_t team, double *dest, const double *source, size_t nelems);
 int pshmem_longdouble_sum_exscan(shmem_team_t team, long double *dest, const long double *source, size_t nelems);
@@ -1750,8 +1750,8 @@ int pshmem_uint32_sum_exscan(shmem_team_t team, uint32_t *dest, const uint32_t *
 int pshmem_uint64_sum_exscan(shmem_team_t team, uint64_t *dest, const uint64_t *source, size_t nelems);
 int pshmem_size_sum_exscan(shmem_team_t team, size_t *dest, const size_t *source, size_t nelems);
 int pshmem_ptrdiff_sum_exscan(shmem_team_t team, ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems);
-int pshmem_complexd_sum_exscan(shmem_team_t team, double _Complex *dest, const double _Complex *source, size_t nelems);
-int pshmem_complexf_sum_exscan(shmem_team_t team, float _Complex *dest, const float _Complex *source, size_t nelems);
+int pshmem_complexd_sum_exscan(shmem_team_t team, shmemx_complexd_t *dest, const shmemx_complexd_t *source, size_t nelems);
+int pshmem_complexf_sum_exscan(shmem_team_t team, shmemx_complexf_t *dest, const shmemx_complexf_t *source, size_t nelems);
 
 /* Atomics, blocking */
 /* deprecated since 1.4 */
@@ -1875,8 +1875,8 @@ void pshmem_longlong_sum_to_all(long long *dest, const long long *source, int nr
 void pshmem_float_sum_to_all(float *dest, const float *source, int nreduce, int PE_start, int logPE_stride, int PE_size, float *pWrk, long *pSync);
 void pshmem_double_sum_to_all(double *dest, const double *source, int nreduce, int PE_start, int logPE_stride, int PE_size, double *pWrk, long *pSync);
 void pshmem_longdouble_sum_to_all(long double *dest, const long double *source, int nreduce, int PE_start, int logPE_stride, int PE_size, long double *pWrk, long *pSync);
-void pshmem_complexd_sum_to_all(double _Complex *dest, const double _Complex *source, int nreduce, int PE_start, int logPE_stride, int PE_size, double _Complex *pWrk, long *pSync);
-void pshmem_complexf_sum_to_all(float _Complex *dest, const float _Complex *source, int nreduce, int PE_start, int logPE_stride, int PE_size, float _Complex *pWrk, long *pSync);
+void pshmem_complexd_sum_to_all(shmemx_complexd_t *dest, const shmemx_complexd_t *source, int nreduce, int PE_start, int logPE_stride, int PE_size, shmemx_complexd_t *pWrk, long *pSync);
+void pshmem_complexf_sum_to_all(shmemx_complexf_t *dest, const shmemx_complexf_t *source, int nreduce, int PE_start, int logPE_stride, int PE_size, shmemx_complexf_t *pWrk, long *pSync);
 /* deprecated since 1.5 */
 void pshmem_short_prod_to_all(short *dest, const short *source, int nreduce, int PE_start, int logPE_stride, int PE_size, short *pWrk, long *pSync);
 void pshmem_int_prod_to_all(int *dest, const int *source, int nreduce, int PE_start, int logPE_stride, int PE_size, int *pWrk, long *pSync);
@@ -1885,8 +1885,8 @@ void pshmem_longlong_prod_to_all(long long *dest, const long long *source, int n
 void pshmem_float_prod_to_all(float *dest, const float *source, int nreduce, int PE_start, int logPE_stride, int PE_size, float *pWrk, long *pSync);
 void pshmem_double_prod_to_all(double *dest, const double *source, int nreduce, int PE_start, int logPE_stride, int PE_size, double *pWrk, long *pSync);
 void pshmem_longdouble_prod_to_all(long double *dest, const long double *source, int nreduce, int PE_start, int logPE_stride, int PE_size, long double *pWrk, long *pSync);
-void pshmem_complexd_prod_to_all(double _Complex *dest, const double _Complex *source, int nreduce, int PE_start, int logPE_stride, int PE_size, double _Complex *pWrk, long *pSync);
-void pshmem_complexf_prod_to_all(float _Complex *dest, const float _Complex *source, int nreduce, int PE_start, int logPE_stride, int PE_size, float _Complex *pWrk, long *pSync);
+void pshmem_complexd_prod_to_all(shmemx_complexd_t *dest, const shmemx_complexd_t *source, int nreduce, int PE_start, int logPE_stride, int PE_size, shmemx_complexd_t *pWrk, long *pSync);
+void pshmem_complexf_prod_to_all(shmemx_complexf_t *dest, const shmemx_complexf_t *source, int nreduce, int PE_start, int logPE_stride, int PE_size, shmemx_complexf_t *pWrk, long *pSync);
 
 /* Fault tolerance: the calls of the thesis */
 int pshmem_checkpoint_all(void);

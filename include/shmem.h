@@ -13,6 +13,10 @@
 #define SHMEMX_NORETURN
 #endif
 
+/* C++ has these types as an extension: without the word, -pedantic warns of each */
+__extension__ typedef double _Complex shmemx_complexd_t;
+__extension__ typedef float _Complex shmemx_complexf_t;
+
 /* Handles are numbers in the shape of pointers, so that they cannot be mixed up. */
 typedef struct shmemx_ctx *shmem_ctx_t;
 typedef struct shmemx_team *shmem_team_t;
@@ -1750,8 +1754,8 @@ int shmem_uint32_sum_reduce(shmem_team_t team, uint32_t *dest, const uint32_t *s
 int shmem_uint64_sum_reduce(shmem_team_t team, uint64_t *dest, const uint64_t *source, size_t nreduce);
 int shmem_size_sum_reduce(shmem_team_t team, size_t *dest, const size_t *source, size_t nreduce);
 int shmem_ptrdiff_sum_reduce(shmem_team_t team, ptrdiff_t *dest, const ptrdiff_t *source, size_t nreduce);
-int shmem_complexd_sum_reduce(shmem_team_t team, double _Complex *dest, const double _Complex *source, size_t nreduce);
-int shmem_complexf_sum_reduce(shmem_team_t team, float _Complex *dest, const float _Complex *source, size_t nreduce);
+int shmem_complexd_sum_reduce(shmem_team_t team, shmemx_complexd_t *dest, const shmemx_complexd_t *source, size_t nreduce);
+int shmem_complexf_sum_reduce(shmem_team_t team, shmemx_complexf_t *dest, const shmemx_complexf_t *source, size_t nreduce);
 int shmem_float_prod_reduce(shmem_team_t team, float *dest, const float *source, size_t nreduce);
 int shmem_double_prod_reduce(shmem_team_t team, double *dest, const double *source, size_t nreduce);
 int shmem_longdouble_prod_reduce(shmem_team_t team, long double *dest, const long double *source, size_t nreduce);
@@ -1776,8 +1780,8 @@ int shmem_uint32_prod_reduce(shmem_team_t team, uint32_t *dest, const uint32_t *
 int shmem_uint64_prod_reduce(shmem_team_t team, uint64_t *dest, const uint64_t *source, size_t nreduce);
 int shmem_size_prod_reduce(shmem_team_t team, size_t *dest, const size_t *source, size_t nreduce);
 int shmem_ptrdiff_prod_reduce(shmem_team_t team, ptrdiff_t *dest, const ptrdiff_t *source, size_t nreduce);
-int shmem_complexd_prod_reduce(shmem_team_t team, double _Complex *dest, const double _Complex *source, size_t nreduce);
-int shmem_complexf_prod_reduce(shmem_team_t team, float _Complex *dest, const float _Complex *source, size_t nreduce);
+int shmem_complexd_prod_reduce(shmem_team_t team, shmemx_complexd_t *dest, const shmemx_complexd_t *source, size_t nreduce);
+int shmem_complexf_prod_reduce(shmem_team_t team, shmemx_complexf_t *dest, const shmemx_complexf_t *source, size_t nreduce);
 
 /* Collectives: scan */
 int shmem_float_sum_inscan(shmem_team_t team, float *dest, const float *source, size_t nelems);
@@ -1804,8 +1808,8 @@ int shmem_uint32_sum_inscan(shmem_team_t team, uint32_t *dest, const uint32_t *s
 int shmem_uint64_sum_inscan(shmem_team_t team, uint64_t *dest, const uint64_t *source, size_t nelems);
 int shmem_size_sum_inscan(shmem_team_t team, size_t *dest, const size_t *source, size_t nelems);
 int shmem_ptrdiff_sum_inscan(shmem_team_t team, ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems);
-int shmem_complexd_sum_inscan(shmem_team_t team, double _Complex *dest, const double _Complex *source, size_t nelems);
-int shmem_complexf_sum_inscan(shmem_team_t team, float _Complex *dest, const float _Complex *source, size_t nelems);
+int shmem_complexd_sum_inscan(shmem_team_t team, shmemx_complexd_t *dest, const shmemx_complexd_t *source, size_t nelems);
+int shmem_complexf_sum_inscan(shmem_team_t team, shmemx_complexf_t *dest, const shmemx_complexf_t *source, size_t nelems);
 int shmem_float_sum_exscan(shmem_team_t team, float *dest, const float *source, size_t nelems);
 int shmem_double_sum_exscan(shmem_team_t team, double *dest, const double *source, size_t nelems);
 int shmem_longdouble_sum_exscan(shmem_team_t team, long double *dest, const long double *source, size_t nelems);
@@ -1830,8 +1834,8 @@ int shmem_uint32_sum_exscan(shmem_team_t team, uint32_t *dest, const uint32_t *s
 int shmem_uint64_sum_exscan(shmem_team_t team, uint64_t *dest, const uint64_t *source, size_t nelems);
 int shmem_size_sum_exscan(shmem_team_t team, size_t *dest, const size_t *source, size_t nelems);
 int shmem_ptrdiff_sum_exscan(shmem_team_t team, ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems);
-int shmem_complexd_sum_exscan(shmem_team_t team, double _Complex *dest, const double _Complex *source, size_t nelems);
-int shmem_complexf_sum_exscan(shmem_team_t team, float _Complex *dest, const float _Complex *source, size_t nelems);
+int shmem_complexd_sum_exscan(shmem_team_t team, shmemx_complexd_t *dest, const shmemx_complexd_t *source, size_t nelems);
+int shmem_complexf_sum_exscan(shmem_team_t team, shmemx_complexf_t *dest, const shmemx_complexf_t *source, size_t nelems);
 
 /* Atomics, blocking */
 /* deprecated since 1.4 */
@@ -1955,8 +1959,8 @@ void shmem_longlong_sum_to_all(long long *dest, const long long *source, int nre
 void shmem_float_sum_to_all(float *dest, const float *source, int nreduce, int PE_start, int logPE_stride, int PE_size, float *pWrk, long *pSync);
 void shmem_double_sum_to_all(double *dest, const double *source, int nreduce, int PE_start, int logPE_stride, int PE_size, double *pWrk, long *pSync);
 void shmem_longdouble_sum_to_all(long double *dest, const long double *source, int nreduce, int PE_start, int logPE_stride, int PE_size, long double *pWrk, long *pSync);
-void shmem_complexd_sum_to_all(double _Complex *dest, const double _Complex *source, int nreduce, int PE_start, int logPE_stride, int PE_size, double _Complex *pWrk, long *pSync);
-void shmem_complexf_sum_to_all(float _Complex *dest, const float _Complex *source, int nreduce, int PE_start, int logPE_stride, int PE_size, float _Complex *pWrk, long *pSync);
+void shmem_complexd_sum_to_all(shmemx_complexd_t *dest, const shmemx_complexd_t *source, int nreduce, int PE_start, int logPE_stride, int PE_size, shmemx_complexd_t *pWrk, long *pSync);
+void shmem_complexf_sum_to_all(shmemx_complexf_t *dest, const shmemx_complexf_t *source, int nreduce, int PE_start, int logPE_stride, int PE_size, shmemx_complexf_t *pWrk, long *pSync);
 /* deprecated since 1.5 */
 void shmem_short_prod_to_all(short *dest, const short *source, int nreduce, int PE_start, int logPE_stride, int PE_size, short *pWrk, long *pSync);
 void shmem_int_prod_to_all(int *dest, const int *source, int nreduce, int PE_start, int logPE_stride, int PE_size, int *pWrk, long *pSync);
@@ -1965,8 +1969,8 @@ void shmem_longlong_prod_to_all(long long *dest, const long long *source, int nr
 void shmem_float_prod_to_all(float *dest, const float *source, int nreduce, int PE_start, int logPE_stride, int PE_size, float *pWrk, long *pSync);
 void shmem_double_prod_to_all(double *dest, const double *source, int nreduce, int PE_start, int logPE_stride, int PE_size, double *pWrk, long *pSync);
 void shmem_longdouble_prod_to_all(long double *dest, const long double *source, int nreduce, int PE_start, int logPE_stride, int PE_size, long double *pWrk, long *pSync);
-void shmem_complexd_prod_to_all(double _Complex *dest, const double _Complex *source, int nreduce, int PE_start, int logPE_stride, int PE_size, double _Complex *pWrk, long *pSync);
-void shmem_complexf_prod_to_all(float _Complex *dest, const float _Complex *source, int nreduce, int PE_start, int logPE_stride, int PE_size, float _Complex *pWrk, long *pSync);
+void shmem_complexd_prod_to_all(shmemx_complexd_t *dest, const shmemx_complexd_t *source, int nreduce, int PE_start, int logPE_stride, int PE_size, shmemx_complexd_t *pWrk, long *pSync);
+void shmem_complexf_prod_to_all(shmemx_complexf_t *dest, const shmemx_complexf_t *source, int nreduce, int PE_start, int logPE_stride, int PE_size, shmemx_complexf_t *pWrk, long *pSync);
 
 /* Fault tolerance: the calls of the thesis */
 int shmem_checkpoint_all(void);
@@ -2852,8 +2856,8 @@ int shmem_ft_algo_init(void);
     unsigned int: shmem_uint_prod_reduce, \
     unsigned long: shmem_ulong_prod_reduce, \
     unsigned long long: shmem_ulonglong_prod_reduce, \
-    double _Complex: shmem_complexd_prod_reduce, \
-    float _Complex: shmem_complexf_prod_reduce) \
+    shmemx_complexd_t: shmem_complexd_prod_reduce, \
+    shmemx_complexf_t: shmem_complexf_prod_reduce) \
     (team, ptr, __VA_ARGS__)
 
 #define shmemx_put(ptr, ...) _Generic(*(ptr), \
@@ -3000,6 +3004,10 @@ int shmem_ft_algo_init(void);
     long long: shmem_longlong_set) \
     (ptr, __VA_ARGS__)
 
+#define shmem_signal_add(...) SHMEMX_PICK_3(__VA_ARGS__, shmem_ctx_signal_add, shmem_signal_add, )(__VA_ARGS__)
+
+#define shmem_signal_set(...) SHMEMX_PICK_3(__VA_ARGS__, shmem_ctx_signal_set, shmem_signal_set, )(__VA_ARGS__)
+
 #define shmem_sum_exscan(team, ptr, ...) _Generic(*(ptr), \
     float: shmem_float_sum_exscan, \
     double: shmem_double_sum_exscan, \
@@ -3015,8 +3023,8 @@ int shmem_ft_algo_init(void);
     unsigned int: shmem_uint_sum_exscan, \
     unsigned long: shmem_ulong_sum_exscan, \
     unsigned long long: shmem_ulonglong_sum_exscan, \
-    double _Complex: shmem_complexd_sum_exscan, \
-    float _Complex: shmem_complexf_sum_exscan) \
+    shmemx_complexd_t: shmem_complexd_sum_exscan, \
+    shmemx_complexf_t: shmem_complexf_sum_exscan) \
     (team, ptr, __VA_ARGS__)
 
 #define shmem_sum_inscan(team, ptr, ...) _Generic(*(ptr), \
@@ -3034,8 +3042,8 @@ int shmem_ft_algo_init(void);
     unsigned int: shmem_uint_sum_inscan, \
     unsigned long: shmem_ulong_sum_inscan, \
     unsigned long long: shmem_ulonglong_sum_inscan, \
-    double _Complex: shmem_complexd_sum_inscan, \
-    float _Complex: shmem_complexf_sum_inscan) \
+    shmemx_complexd_t: shmem_complexd_sum_inscan, \
+    shmemx_complexf_t: shmem_complexf_sum_inscan) \
     (team, ptr, __VA_ARGS__)
 
 #define shmem_sum_reduce(team, ptr, ...) _Generic(*(ptr), \
@@ -3053,8 +3061,8 @@ int shmem_ft_algo_init(void);
     unsigned int: shmem_uint_sum_reduce, \
     unsigned long: shmem_ulong_sum_reduce, \
     unsigned long long: shmem_ulonglong_sum_reduce, \
-    double _Complex: shmem_complexd_sum_reduce, \
-    float _Complex: shmem_complexf_sum_reduce) \
+    shmemx_complexd_t: shmem_complexd_sum_reduce, \
+    shmemx_complexf_t: shmem_complexf_sum_reduce) \
     (team, ptr, __VA_ARGS__)
 
 #define shmem_swap(ptr, ...) _Generic(*(ptr), \
@@ -4538,9 +4546,9 @@ static inline int shmem_prod_reduce(shmem_team_t team, unsigned long *dest, cons
 { return shmem_ulong_prod_reduce(team, dest, source, nreduce); }
 static inline int shmem_prod_reduce(shmem_team_t team, unsigned long long *dest, const unsigned long long *source, size_t nreduce)
 { return shmem_ulonglong_prod_reduce(team, dest, source, nreduce); }
-static inline int shmem_prod_reduce(shmem_team_t team, double _Complex *dest, const double _Complex *source, size_t nreduce)
+static inline int shmem_prod_reduce(shmem_team_t team, shmemx_complexd_t *dest, const shmemx_complexd_t *source, size_t nreduce)
 { return shmem_complexd_prod_reduce(team, dest, source, nreduce); }
-static inline int shmem_prod_reduce(shmem_team_t team, float _Complex *dest, const float _Complex *source, size_t nreduce)
+static inline int shmem_prod_reduce(shmem_team_t team, shmemx_complexf_t *dest, const shmemx_complexf_t *source, size_t nreduce)
 { return shmem_complexf_prod_reduce(team, dest, source, nreduce); }
 
 static inline void shmem_put(float *dest, const float *source, size_t nelems, int pe)
@@ -4782,6 +4790,12 @@ static inline void shmem_set(long *dest, long value, int pe)
 static inline void shmem_set(long long *dest, long long value, int pe)
 { shmem_longlong_set(dest, value, pe); }
 
+static inline void shmem_signal_add(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe)
+{ shmem_ctx_signal_add(ctx, sig_addr, signal, pe); }
+
+static inline void shmem_signal_set(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe)
+{ shmem_ctx_signal_set(ctx, sig_addr, signal, pe); }
+
 static inline int shmem_sum_exscan(shmem_team_t team, float *dest, const float *source, size_t nelems)
 { return shmem_float_sum_exscan(team, dest, source, nelems); }
 static inline int shmem_sum_exscan(shmem_team_t team, double *dest, const double *source, size_t nelems)
@@ -4810,9 +4824,9 @@ static inline int shmem_sum_exscan(shmem_team_t team, unsigned long *dest, const
 { return shmem_ulong_sum_exscan(team, dest, source, nelems); }
 static inline int shmem_sum_exscan(shmem_team_t team, unsigned long long *dest, const unsigned long long *source, size_t nelems)
 { return shmem_ulonglong_sum_exscan(team, dest, source, nelems); }
-static inline int shmem_sum_exscan(shmem_team_t team, double _Complex *dest, const double _Complex *source, size_t nelems)
+static inline int shmem_sum_exscan(shmem_team_t team, shmemx_complexd_t *dest, const shmemx_complexd_t *source, size_t nelems)
 { return shmem_complexd_sum_exscan(team, dest, source, nelems); }
-static inline int shmem_sum_exscan(shmem_team_t team, float _Complex *dest, const float _Complex *source, size_t nelems)
+static inline int shmem_sum_exscan(shmem_team_t team, shmemx_complexf_t *dest, const shmemx_complexf_t *source, size_t nelems)
 { return shmem_complexf_sum_exscan(team, dest, source, nelems); }
 
 static inline int shmem_sum_inscan(shmem_team_t team, float *dest, const float *source, size_t nelems)
@@ -4843,9 +4857,9 @@ static inline int shmem_sum_inscan(shmem_team_t team, unsigned long *dest, const
 { return shmem_ulong_sum_inscan(team, dest, source, nelems); }
 static inline int shmem_sum_inscan(shmem_team_t team, unsigned long long *dest, const unsigned long long *source, size_t nelems)
 { return shmem_ulonglong_sum_inscan(team, dest, source, nelems); }
-static inline int shmem_sum_inscan(shmem_team_t team, double _Complex *dest, const double _Complex *source, size_t nelems)
+static inline int shmem_sum_inscan(shmem_team_t team, shmemx_complexd_t *dest, const shmemx_complexd_t *source, size_t nelems)
 { return shmem_complexd_sum_inscan(team, dest, source, nelems); }
-static inline int shmem_sum_inscan(shmem_team_t team, float _Complex *dest, const float _Complex *source, size_t nelems)
+static inline int shmem_sum_inscan(shmem_team_t team, shmemx_complexf_t *dest, const shmemx_complexf_t *source, size_t nelems)
 { return shmem_complexf_sum_inscan(team, dest, source, nelems); }
 
 static inline int shmem_sum_reduce(shmem_team_t team, float *dest, const float *source, size_t nreduce)
@@ -4876,9 +4890,9 @@ static inline int shmem_sum_reduce(shmem_team_t team, unsigned long *dest, const
 { return shmem_ulong_sum_reduce(team, dest, source, nreduce); }
 static inline int shmem_sum_reduce(shmem_team_t team, unsigned long long *dest, const unsigned long long *source, size_t nreduce)
 { return shmem_ulonglong_sum_reduce(team, dest, source, nreduce); }
-static inline int shmem_sum_reduce(shmem_team_t team, double _Complex *dest, const double _Complex *source, size_t nreduce)
+static inline int shmem_sum_reduce(shmem_team_t team, shmemx_complexd_t *dest, const shmemx_complexd_t *source, size_t nreduce)
 { return shmem_complexd_sum_reduce(team, dest, source, nreduce); }
-static inline int shmem_sum_reduce(shmem_team_t team, float _Complex *dest, const float _Complex *source, size_t nreduce)
+static inline int shmem_sum_reduce(shmem_team_t team, shmemx_complexf_t *dest, const shmemx_complexf_t *source, size_t nreduce)
 { return shmem_complexf_sum_reduce(team, dest, source, nreduce); }
 
 static inline float shmem_swap(float *dest, float value, int pe)

@@ -11,6 +11,7 @@
 //! -show, --showme                the whole command line; then nothing is run
 //! --showme:compile, :link, :incdirs, :libdirs, :libs
 //! --advise                       runs oshadvise on the source files instead of the compiler
+//! --help, --version              what is ours, and then the compiler's
 //! ```
 //!
 //! Cargo cannot build a program called `oshc++`, so it is called `oshcxx`, and an installation
@@ -20,6 +21,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -170,7 +172,38 @@ fn answer(question: &str, line: &[OsString], places: &Places) -> Option<Vec<OsSt
     })
 }
 
+/// The options that are ours, for `--help`.
+const OPTIONS: &str = "\
+Runs the compiler with the headers of OpenSHMEM and, where it links, its library.
+
+  --advise                  run oshadvise on the source files, and compile nothing
+  -show, --showme           print the whole command line, and run nothing
+  --showme:compile, :link   print what is added for compiling, for linking
+  --showme:incdirs, :libdirs, :libs
+                            print folders of headers, folders and names of libraries
+  --help, --version         print this, and then what the compiler prints
+
+All other options are the compiler's";
+
 impl Wrapper {
+    /// Our part of the answer to `--help` or `--version`; the compiler's follows.
+    fn about(&self, args: &[OsString]) -> Option<String> {
+        let Wrapper { name, variable, compiler } = self;
+        let version = concat!(env!("CARGO_PKG_VERSION"), " (raidshmem, OpenSHMEM 1.6)");
+        let asks = |question: &str| args.iter().any(|arg| arg == question);
+        let help = || {
+            format!(
+                "Usage: {name} [ARGUMENTS OF THE COMPILER]\n\n{OPTIONS}. It is {compiler}, or \
+                 what {variable} names.\n"
+            )
+        };
+        match () {
+            () if asks("--help") => Some(help()),
+            () if asks("--version") => Some(format!("{name} {version}")),
+            () => None,
+        }
+    }
+
     fn complain(&self, what: &str) -> ExitCode {
         eprintln!("{}: {what}", self.name);
         ExitCode::from(STATUS_MISUSE)
@@ -217,6 +250,10 @@ impl Wrapper {
         }
         if args.is_empty() {
             return self.complain("no input files");
+        }
+        // The compiler takes the place of this process: the text is written before.
+        if let Some(text) = self.about(&args) {
+            let _ = writeln!(std::io::stdout(), "{text}"); // its reader may have gone
         }
         let Some((program, rest)) = line.split_first() else {
             return self.complain(&format!("{} is empty", self.variable));

@@ -2,7 +2,9 @@
 //!
 //! - the committed headers are what the tables print (`RAIDSHMEM_WRITE_HEADERS=1` rewrites them);
 //! - every function they declare is exported by the library, and so is its `p` twin;
-//! - they compile as C11, C17 and C++17 without a warning, the type-generic names included;
+//! - they compile as C11, C17, C23 and C++17 without a warning, by gcc and clang: one call of every
+//!   synopsis with every type, by its symbol and by its type-generic name;
+//! - the prototypes of the man pages and of `docs/c.md` are those of the headers;
 //! - `oshcc` builds the examples, and answers questions about its options;
 //! - of the symbols of the specification (`tests/spec/openshmem-1.6-symbols.txt`) those that are
 //!   missing are exactly those that `tests/spec/missing.txt` names by family;
@@ -15,6 +17,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use raidshmem::capi::emit;
+
+#[path = "support/skip.rs"]
+mod skip;
+#[path = "support/synopses.rs"]
+mod synopses;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const SPECIFICATION: &str = include_str!("spec/openshmem-1.6-symbols.txt");
@@ -152,7 +159,9 @@ fn what_the_specification_has_and_we_do_not_is_written_down() {
 /// Compiles `text` and fails on any warning.
 fn compile(compiler: &str, options: &[&str], text: &str, suffix: &str) {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let name: String = options.concat().chars().filter(char::is_ascii_alphanumeric).collect();
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    let name = [compiler, &options.concat(), &test].concat();
+    let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     let source = folder.join(format!("abi-{name}.{suffix}"));
     std::fs::write(&source, text).expect("the source is written");
     let output = Command::new(compiler)
@@ -228,8 +237,63 @@ fn headers_compile_as_c_and_cxx() {
     }
     compile("cc", &["-std=c99"], "#include <shmem.h>\nint main(void) { return 0; }\n", "c");
     for standard in ["-std=c++11", "-std=c++17"] {
-        compile("c++", &[standard], GENERIC, "cc");
+        compile("c++", &[standard, "-pedantic"], GENERIC, "cc");
     }
+}
+
+/// True if this machine has a compiler, and it knows these options.
+fn takes(compiler: &str, options: &[&str], suffix: &str) -> bool {
+    let source =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("takes-{compiler}.{suffix}"));
+    std::fs::write(&source, "int taken;\n").expect("the source is written");
+    let mut command = Command::new(compiler);
+    let output = command.args(options).arg("-fsyntax-only").arg(source).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// The first of the names by which a compiler may be called here.
+fn called<'n>(names: &[&'n str], suffix: &str) -> Option<&'n str> {
+    names.iter().copied().find(|name| takes(name, &[], suffix))
+}
+
+/// All 1,788 routines and 73 generic names of the specification, and ours.
+#[test]
+fn every_synopsis_compiles_with_every_type() {
+    assert_eq!(synopses::generic_names(), 73);
+    let clang = ["clang-22", "clang-21", "clang-20", "clang-19", "clang"];
+    let clangxx = clang.map(|name| name.replacen("clang", "clang++", 1));
+    let clangxx: Vec<&str> = clangxx.iter().map(String::as_str).collect();
+    let (clang, clangxx) = (called(&clang, "c"), called(&clangxx, "cc"));
+    if clang.is_none() {
+        skip::partly("clang", "there is no clang");
+    }
+    let program = synopses::program();
+    for compiler in [Some("cc"), clang].into_iter().flatten() {
+        let newest = ["-std=c23", "-std=c2x"].into_iter().find(|of| takes(compiler, &[of], "c"));
+        for standard in ["-std=c11", "-std=c17"].into_iter().chain(newest) {
+            compile(compiler, &[standard, "-pedantic"], &program, "c");
+        }
+    }
+    for compiler in [Some("c++"), clangxx].into_iter().flatten() {
+        compile(compiler, &["-std=c++17", "-pedantic"], &program, "cc");
+    }
+}
+
+/// A prototype of a document is declared anew: a compiler refuses it if it is another.
+#[test]
+fn every_documented_prototype_is_that_of_the_headers() {
+    let read = |path: PathBuf| std::fs::read_to_string(path).expect("a document");
+    let pages = std::fs::read_dir(Path::new(ROOT).join("man")).expect("a folder").flatten();
+    let pages =
+        pages.map(|page| page.path()).filter(|page| page.extension().is_some_and(|e| e == "3"));
+    let mut found: Vec<String> = pages.flat_map(|page| synopses::of_page(&read(page))).collect();
+    let in_tables = synopses::of_tables(&read(Path::new(ROOT).join("docs/c.md")));
+    assert!(found.len() >= 24 && in_tables.len() >= 4, "{found:#?}{in_tables:#?}");
+    found.extend(in_tables);
+    let typed = |line: &String| line.replace("TYPE_", "double_").replace("TYPE ", "double ");
+    let declared: Vec<String> = found.iter().map(typed).collect();
+    let text = format!("#include <shmemx.h>\n{}\n", declared.join("\n"));
+    compile("cc", &["-std=c11"], &text, "c");
 }
 
 /// The thesis' listing 4.1 with `shmem.h` and `stdlib.h` alone: corrected without a warning, as
@@ -308,20 +372,14 @@ fn a_build_for_users_has_no_rule_to_break() {
 
 /// What the prototype of a routine says of its parameters: whether each is a pointer, and to const.
 fn pointers(symbol: &str, headers: &str) -> Vec<(bool, bool)> {
-    let head = |line: &&str| {
-        let at = line.find(&format!("{symbol}("));
-        at.is_some_and(|at| line[..at].ends_with([' ', '*'])) && line.ends_with(");")
-    };
-    let line = headers.lines().find(head).unwrap_or_else(|| panic!("no prototype of {symbol}"));
-    let inside = line.split_once('(').expect("a bracket").1.trim_end_matches(");");
-    let args = inside.split(", ").filter(|arg| !["void", "..."].contains(arg));
-    args.map(|arg| (arg.contains('*'), arg.starts_with("const "))).collect()
+    let prototype = synopses::prototype(symbol, headers);
+    prototype.each().map(|arg| (arg.contains('*'), arg.starts_with("const "))).collect()
 }
 
 #[test]
 fn what_an_analysis_takes_from_a_signature_agrees_with_the_prototype() {
     use raidshmem_advise::routines::{Access, routine};
-    let headers: String = emit::headers().into_iter().map(|(_, text)| text).collect();
+    let headers = synopses::headers();
     let signatures = emit::signatures();
     assert_eq!(signatures.len(), emit::symbols().len());
     for signature in signatures {

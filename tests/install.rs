@@ -2,14 +2,18 @@
 //!
 //! - what is installed compiles and runs programs by itself, with the wrappers and with pkg-config,
 //!   and nothing of the build folder is needed;
-//! - CMake finds it by `find_package(OpenSHMEM)`;
+//! - CMake finds it by `find_package(OpenSHMEM)`, and by a version of the specification;
 //! - `DESTDIR` is put before every path and appears in no file;
-//! - symbols for debuggers are in files of their own, where addr2line finds them;
-//! - the wrappers answer `-show` and `--showme` questions with the installed places;
+//! - symbols for debuggers are left out, or in files of their own, where addr2line finds them;
+//! - `make uninstall` leaves nothing but what was there before;
+//! - the wrappers answer `-show` and `--showme` questions with the installed places, and `--help`
+//!   and `--version` before their compilers do;
+//! - `make deb` looks for what it needs before it builds;
 //! - the man pages have no errors, and name every option and every setting there is.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -78,17 +82,94 @@ fn run(command: &mut Command) -> String {
     printed
 }
 
+/// `make` of a target, with variables.
+fn make(target: &str, variables: &[(&str, &str)]) -> String {
+    let set = variables.iter().map(|(name, value)| format!("{name}={value}"));
+    run(Command::new("make").args(["--no-print-directory", "-C", ROOT, target]).args(set))
+}
+
 /// `make install` of the programs built with this test.
 fn install(into: &Path, prefix: &Path, destdir: &str) {
+    install_with(into, prefix, &[("DESTDIR", destdir)]);
+}
+
+fn install_with(into: &Path, prefix: &Path, more: &[(&str, &str)]) {
     let built = built::gather(into);
-    let set = |name: &str, value: &str| format!("{name}={value}");
-    run(Command::new("make")
-        .args(["--no-print-directory", "-C", ROOT, "install"])
-        .arg(set("BUILT", &built.display().to_string()))
-        .arg(set("PREFIX", &prefix.display().to_string()))
-        .arg(set("DESTDIR", destdir)));
+    let (from, to) = (built.display().to_string(), prefix.display().to_string());
+    make("install", &[&[("BUILT", from.as_str()), ("PREFIX", to.as_str())], more].concat());
     // Nothing installed may need it.
     fs::remove_dir_all(built).expect("it was just made");
+}
+
+/// Every file and link below a folder.
+fn files(folder: &Path) -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path());
+    let below = |path: PathBuf| match path.is_dir() && !path.is_symlink() {
+        true => files(&path),
+        false => BTreeSet::from([path]),
+    };
+    entries.flat_map(below).collect()
+}
+
+#[test]
+fn what_is_installed_can_be_removed() {
+    let prefix = folder("removed");
+    let foreign = prefix.join("include/mpp/other.h");
+    fs::create_dir_all(foreign.parent().expect("a folder")).expect("below the target folder");
+    fs::write(&foreign, "").expect("a file below the target folder");
+    install_with(&prefix, &prefix, &[("SYMBOLS", "yes"), ("LIB", "lib64")]);
+    assert!(files(&prefix).len() > 50 && prefix.join("lib64/.debug").is_dir());
+    let to = prefix.display().to_string();
+    let uninstall = || make("uninstall", &[("PREFIX", &to), ("LIB", "lib64")]);
+    uninstall();
+    assert_eq!(files(&prefix), BTreeSet::from([foreign]));
+    assert!(!prefix.join("lib64/cmake/OpenSHMEM").exists(), "an empty folder of its own is left");
+    uninstall(); // nothing is there: no error
+}
+
+/// Symbols are twenty times as large as what they belong to.
+#[test]
+fn symbols_for_debuggers_are_left_out() {
+    let prefix = folder("small");
+    install(&prefix, &prefix, "");
+    let all = files(&prefix);
+    assert!(all.iter().all(|file| !file.to_string_lossy().contains(".debug")), "{all:#?}");
+    for file in all.iter().filter(|file| file.parent().is_some_and(|of| of.ends_with("bin"))) {
+        assert!(!sections(file).contains(".debug_line"), "{} is not stripped", file.display());
+    }
+}
+
+/// A machine without `dh`, on which apt-get notes what it is asked for.
+#[test]
+fn what_makes_packages_is_looked_for_before_anything_is_built() {
+    let steps = run(Command::new("make").args(["-n", "-C", ROOT, "deb"]));
+    let at = |step: &str| steps.find(step).unwrap_or_else(|| panic!("no {step} in\n{steps}"));
+    assert!(at(".ci/setup deb") < at("cargo build") && at("cargo build") < at("packaging/deb.sh"));
+
+    let (bin, noted) = (folder("no-dh"), folder("asked").join("noted"));
+    let fake = |name: &str, script: &str| {
+        let (path, script) = (bin.join(name), format!("#!/bin/sh\n{script}\n"));
+        fs::write(&path, script).expect("a file below the target folder");
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("it was just written");
+    };
+    fake("apt-get", &format!("echo \"$*\" >> {}", noted.display()));
+    // What it does as root is done by these, which do nothing to this machine.
+    for name in ["tee", "chmod", "rm"] {
+        fake(name, "cat > /dev/null");
+    }
+    fake("sudo", "exec \"$@\"");
+    let path = std::env::var_os("PATH").expect("a path");
+    let there = std::env::split_paths(&path).flat_map(fs::read_dir).flatten().flatten();
+    for program in there.filter(|program| program.file_name() != "dh") {
+        // The first of a name counts.
+        let _ = symlink(program.path(), bin.join(program.file_name()));
+    }
+    run(Command::new(Path::new(ROOT).join(".ci/setup")).arg("deb").env("PATH", &bin));
+    let asked = fs::read_to_string(&noted).expect("apt-get was called");
+    assert!(
+        asked.lines().any(|line| line.contains("install") && line.contains("debhelper")),
+        "{asked}"
+    );
 }
 
 /// `examples/count.c` under the installed launcher.
@@ -150,7 +231,7 @@ fn sections(file: &Path) -> String {
 #[test]
 fn symbols_for_debuggers_are_apart() {
     let prefix = folder("symbols");
-    install(&prefix, &prefix, "");
+    install_with(&prefix, &prefix, &[("SYMBOLS", "yes")]);
     let version = env!("CARGO_PKG_VERSION");
     let library = prefix.join(format!("lib/libraidshmem.so.{version}"));
     let link = |name: &str| fs::read_link(prefix.join("lib").join(name)).expect("a link");
@@ -196,7 +277,22 @@ fn wrappers_answer_with_the_installed_places() {
             let whole = format!("{compiler} a.o -o a {compile} {link}");
             assert_eq!(ask(&["a.o", "-o", "a", question]), whole);
         }
+        let version = ask(&["--version"]);
+        let ours = format!("{} {}", names(wrapper), env!("CARGO_PKG_VERSION"));
+        assert!(version.starts_with(&ours), "{version}");
+        let theirs = run(Command::new(compiler).arg("--version"));
+        assert!(version.ends_with(theirs.trim_end()), "{version}");
+        let help = ask(&["--help"]);
+        assert!(help.starts_with(&format!("Usage: {} ", names(wrapper))), "{help}");
+        for option in ["--advise", "-show", "--showme:compile", "OSHCC_C", "-o <file>"] {
+            assert!(help.contains(option), "{option} is not in\n{help}");
+        }
     }
+}
+
+/// What a wrapper calls itself, under all of its names.
+fn names(wrapper: &str) -> &str {
+    if wrapper == "oshcc" { wrapper } else { "oshcxx" }
 }
 
 #[test]
@@ -216,11 +312,42 @@ fn cmake_finds_the_library() {
                  target_link_libraries(count PRIVATE OpenSHMEM::OpenSHMEM)\n";
     fs::write(source.join("CMakeLists.txt"), lists).expect("a file below the target folder");
     let shown = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
-    run(Command::new("cmake").arg("-S").arg(&source).arg("-B").arg(&build).arg(shown));
+    run(Command::new("cmake").arg("-S").arg(&source).arg("-B").arg(&build).arg(&shown));
     run(Command::new("cmake").arg("--build").arg(&build));
     count(&prefix, &build.join("count"));
     let dynamic = run(Command::new("readelf").arg("-d").arg(build.join("count")));
     assert!(dynamic.contains("NOW"), "statics are resolved before the program runs: {dynamic}");
+
+    // The version is that of the specification: those before it are served.
+    let asked = prefix.join("asked");
+    fs::create_dir_all(&asked).expect("a folder below the target folder");
+    let find = |version: &str, found: bool| {
+        let line = format!("find_package(OpenSHMEM {version} QUIET)\n");
+        format!(
+            "{line}if(NOT \"${{OpenSHMEM_FOUND}}\" STREQUAL \"{}\")\n  message(SEND_ERROR \
+             \"{version}: ${{OpenSHMEM_FOUND}}\")\nendif()\n",
+            u8::from(found)
+        )
+    };
+    let cases = [
+        ("1.4", true),
+        ("1.5", true),
+        ("1.6", true),
+        ("1.6 EXACT", true),
+        ("1.5 EXACT", false),
+        ("1.7", false),
+        ("2.0", false),
+        ("0.1", false),
+        ("1.4...1.6", true),
+        ("1.4...<1.6", false),
+        ("1.4...1.5", false),
+        ("1.4...2", true),
+    ];
+    let cases: String = cases.iter().map(|(version, found)| find(version, *found)).collect();
+    let lists = format!("cmake_minimum_required(VERSION 3.19)\nproject(asked C)\n{cases}");
+    fs::write(asked.join("CMakeLists.txt"), lists).expect("a file below the target folder");
+    let build = asked.join("build");
+    run(Command::new("cmake").arg("-S").arg(&asked).arg("-B").arg(build).arg(shown));
 }
 
 #[test]
@@ -336,9 +463,17 @@ fn the_man_pages_are_sound_and_complete() {
     for option in options(&advice) {
         assert!(of("oshadvise.1").contains(&option), "oshadvise.1 lacks {option}");
     }
-    for question in
-        ["--advise", "-show", "--showme:compile", ":link", ":incdirs", ":libdirs", ":libs"]
-    {
+    for question in [
+        "--help",
+        "--version",
+        "--advise",
+        "-show",
+        "--showme:compile",
+        ":link",
+        ":incdirs",
+        ":libdirs",
+        ":libs",
+    ] {
         assert!(oshcc.contains(question), "oshcc.1 lacks {question}");
     }
 }

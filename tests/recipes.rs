@@ -49,7 +49,6 @@ fn every_target_and_every_path_that_a_recipe_names_is_there() {
 fn versions_are_those_of_the_manifest() {
     let version = env!("CARGO_PKG_VERSION");
     let rust = env!("CARGO_PKG_RUST_VERSION");
-    assert!(read(SPACK).contains(&format!("version(\"{version}\", tag=\"v{version}\")")));
     assert!(read(SPACK).contains(&format!("depends_on(\"rust@{rust}:\"")));
     assert!(read("debian/control").contains(&format!("cargo (>= {rust})")));
     assert!(read("debian/changelog").starts_with(&format!("raidshmem ({version}) ")));
@@ -58,6 +57,48 @@ fn versions_are_those_of_the_manifest() {
     assert!(module.contains(&format!("__version__ = \"{version}\"")));
     let notes = read("docs/release-notes.md");
     assert!(notes.contains(&format!("## {version}")), "docs/release-notes.md lacks {version}");
+}
+
+/// A tag, and a crate that no registry has, cannot be taken.
+#[test]
+fn what_recipes_and_documents_would_fetch_is_there() {
+    let git = Command::new("git").args(["tag", "--list"]).current_dir(ROOT).output();
+    let tags = git.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let tags = tags.unwrap_or_default();
+    for recipe in RECIPES {
+        let text = read(recipe);
+        let named = text.split("tag=\"").skip(1).filter_map(|rest| rest.split('"').next());
+        for tag in named {
+            assert!(tags.lines().any(|known| known == tag), "{recipe}: no tag {tag}");
+        }
+    }
+    let pages = ["README.md", "CHANGELOG.md", "docs"].map(|name| Path::new(ROOT).join(name));
+    let pages = pages.into_iter().flat_map(|page| match fs::read_dir(&page) {
+        Ok(folder) => folder.flatten().map(|entry| entry.path()).collect(),
+        Err(_) => vec![page],
+    });
+    for page in pages.filter(|page| page.extension().is_some_and(|kind| kind == "md")) {
+        let text = fs::read_to_string(&page).expect("a document");
+        let added = text.split("cargo add ").skip(1);
+        for words in added.filter_map(|rest| rest.split('`').next()) {
+            assert!(words.starts_with("--path"), "{}: cargo add {words}", page.display());
+        }
+    }
+}
+
+#[test]
+fn a_program_in_rust_takes_the_crate_from_a_checkout() {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("takes-it");
+    fs::create_dir_all(program.join("src")).expect("a folder below the target folder");
+    let manifest = "[package]\nname = \"takes-it\"\nversion = \"0.0.0\"\n[workspace]\n";
+    fs::write(program.join("Cargo.toml"), manifest).expect("a file below the target folder");
+    fs::write(program.join("src/main.rs"), "fn main() {}\n").expect("a file beside it");
+    let add = ["add", "--offline", "--quiet", "--path", ROOT];
+    let output = Command::new(env!("CARGO")).args(add).current_dir(&program).output();
+    let output = output.expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let manifest = fs::read_to_string(program.join("Cargo.toml")).expect("cargo wrote it");
+    assert!(manifest.contains("[dependencies]\nraidshmem = { version = "), "{manifest}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `oshadvise`: what a checkpoint of a program must hold, from its source.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,10 @@ use raidshmem::advise::bind::bind;
 use raidshmem::advise::{self, VARIABLE};
 use raidshmem::usage;
 use raidshmem_advise::advise::{Scope, study};
+use raidshmem_advise::ir::Module;
 use raidshmem_advise::leave::Leave;
 use raidshmem_advise::report::Report;
+use raidshmem_advise::scratch::Scratch;
 use raidshmem_advise::sizes::Given;
 use raidshmem_advise::{html, json, text};
 
@@ -71,7 +73,8 @@ fn main() {
     let modules: Result<Vec<_>, _> = args.files.iter().map(module).collect();
     let modules = modules.unwrap_or_else(|error| refuse(&error.to_string()));
     let scope = if args.within { Scope::Function } else { Scope::Program };
-    let found = study(modules, &advise::routines(), scope, &given(&args));
+    let scratch = scratch(&modules);
+    let found = study(modules, &advise::routines(), scope, &given(&args), &scratch);
     let (report, leave) = found.unwrap_or_else(|error| refuse(&error.to_string()));
     let plan = plan(&args, &leave);
     if !outputs(&args, &report, plan) {
@@ -97,6 +100,18 @@ fn given(args: &Args) -> Given {
         }
     }
     given
+}
+
+/// What the comments of the files declare as scratch memory; files of the system have none.
+fn scratch(modules: &[Module]) -> Scratch {
+    let functions = modules.iter().flat_map(|module| &module.functions);
+    let files: BTreeSet<&str> = functions.map(|function| function.place.file.as_str()).collect();
+    let mut scratch = Scratch::default();
+    for file in files.into_iter().filter(|file| !file.starts_with("/usr/")) {
+        let text = std::fs::read(file).unwrap_or_default(); // IR may come without its source
+        scratch.add(file, &String::from_utf8_lossy(&text));
+    }
+    scratch
 }
 
 /// The plan, if one is asked for.

@@ -82,7 +82,7 @@ family! { CONTEXT: "Contexts";
 family! { SESSION: "Sessions";
     ONE "shmem_ctx_session_start" ""
     (ctx: Ctx, options: c_long, config: In<SessionConfig>, config_mask: c_long) {
-        let _using = ctx.begin(NAME);
+        let Some(_using) = ctx.begin_if_any(NAME) else { return };
         if options & !CTX_SESSION_BATCH != 0 {
             let allowed = "expected SHMEM_CTX_SESSION_BATCH";
             misuse(NAME, format_args!("options {options:#x}: {allowed}"));
@@ -93,7 +93,7 @@ family! { SESSION: "Sessions";
         }
     }
     ONE "shmem_ctx_session_stop" "" (ctx: Ctx) {
-        let _using = ctx.begin(NAME);
+        let Some(_using) = ctx.begin_if_any(NAME) else { return };
         pgas::world().batch(ctx.stream(), false, 0);
     }
 }

@@ -40,6 +40,8 @@ pub struct Signature {
     pub args: Vec<(&'static str, String)>,
     /// A context stands before these parameters.
     pub on_context: bool,
+    /// The type-generic name that stands for it, in C11 and C++.
+    pub generic: Option<&'static str>,
 }
 
 /// The signature of every symbol of the headers, without the `p` twins.
@@ -50,7 +52,8 @@ pub fn signatures() -> Vec<Signature> {
         for (pre, on_context) in [(family.pre, false), (family.ctx, true)] {
             for name in types::set(family.set).iter().filter(|_| !pre.is_empty()) {
                 let symbol = format!("{pre}{name}{}", family.post);
-                all.push(Signature { symbol, args: args.clone(), on_context });
+                let (args, generic) = (args.clone(), family.note("generic"));
+                all.push(Signature { symbol, args, on_context, generic });
             }
         }
     }
@@ -121,6 +124,10 @@ const TYPES: &str = r#"
 #else
 #define SHMEMX_NORETURN
 #endif
+
+/* C++ has these types as an extension: without the word, -pedantic warns of each */
+__extension__ typedef double _Complex shmemx_complexd_t;
+__extension__ typedef float _Complex shmemx_complexf_t;
 
 /* Handles are numbers in the shape of pointers, so that they cannot be mixed up. */
 typedef struct shmemx_ctx *shmem_ctx_t;

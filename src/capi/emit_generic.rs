@@ -4,6 +4,8 @@
 //! chooses by the type of the first pointer, read through (`*ptr`), so that `const` and arrays fit.
 //! A compound literal with commas among the arguments has to be put in parentheses there.
 //! A C type may stand in a `_Generic` once only: of several names for it the first row is taken.
+//! A name that is a function over one type (`shmem_signal_add`) is only told from its form with a
+//! context.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -54,6 +56,14 @@ fn pick(text: &mut String, plain: usize) {
     let _ = writeln!(text, "#define SHMEMX_PICK_{plain}({}, pick, ...) pick", skipped.join(", "));
 }
 
+/// The choice by the number of arguments, which are `plain` without a context.
+fn by_context(text: &mut String, generic: &str, plain: usize, [ctx, without]: [&str; 2]) {
+    let _ = writeln!(
+        text,
+        "#define {generic}(...) SHMEMX_PICK_{plain}(__VA_ARGS__, {ctx}, {without}, )(__VA_ARGS__)"
+    );
+}
+
 /// The choice by type among functions; `lead` is an argument before the pointer.
 fn selection(text: &mut String, macro_name: &str, entries: &[GenericType], lead: &str) {
     let _ = writeln!(text, "#define {macro_name}({lead}ptr, ...) _Generic(*(ptr), \\");
@@ -87,6 +97,11 @@ fn c11(text: &mut String) {
     plains.into_iter().for_each(|plain| pick(text, plain));
     for (generic, entries) in &all {
         let family = entries[0].family;
+        if family.pre == *generic {
+            text.push('\n');
+            by_context(text, generic, family.args.len(), [family.ctx, family.pre]);
+            continue;
+        }
         let lead = if plain(family.args[0].1) == "Team" { TEAM } else { "" };
         let chosen = plain(family.args[usize::from(!lead.is_empty())].1);
         assert!(["Sym<T>", "SymIn<T>", "Out<T>"].contains(&chosen.as_str()), "{generic}: {chosen}");
@@ -98,11 +113,8 @@ fn c11(text: &mut String) {
         let (short, plain) = (&generic["shmem_".len()..], family.args.len());
         selection(text, &format!("shmemx_{short}"), entries, lead);
         selection(text, &format!("shmemx_ctx_{short}"), entries, CTX);
-        let _ = writeln!(
-            text,
-            "#define {generic}(...) SHMEMX_PICK_{plain}(__VA_ARGS__, shmemx_ctx_{short}, \
-             shmemx_{short}, )(__VA_ARGS__)"
-        );
+        let forms = [format!("shmemx_ctx_{short}"), format!("shmemx_{short}")];
+        by_context(text, generic, plain, [&forms[0], &forms[1]]);
     }
 }
 
@@ -114,7 +126,7 @@ fn cxx(text: &mut String) {
             for (pre, ctx) in [(entry.family.pre, false), (entry.family.ctx, true)] {
                 // `shmem_wait_until(long *, ..)` is a C function: no second one beside it.
                 let is_c = functions.iter().any(|symbol| symbol == generic);
-                if pre.is_empty() || (!ctx && is_c && entry.name == "long") {
+                if pre.is_empty() || (!ctx && is_c && ["long", ""].contains(&entry.name)) {
                     continue;
                 }
                 let returned = returns(entry.family, entry.name);

@@ -57,12 +57,12 @@ family! { SIGNAL: "Signaling (put-with-signal)";
         let bytes = bytes_of(NAME, nelems, size_of::<T>());
         put(NAME, (dest.erase(), source.erase(), bytes), (sig_addr, signal, sig_op), pe)
     }
-    ONE "shmem_signal_add" "" ctx("shmem_ctx_signal_add")
+    ONE "shmem_signal_add" "" ctx("shmem_ctx_signal_add") [generic "shmem_signal_add"]
     (sig_addr: Sym<u64>, signal: u64, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
         signal::send(NAME, Signal { word: sig_addr, value: signal, how: Update::Add }, pe)
     }
-    ONE "shmem_signal_set" "" ctx("shmem_ctx_signal_set")
+    ONE "shmem_signal_set" "" ctx("shmem_ctx_signal_set") [generic "shmem_signal_set"]
     (sig_addr: Sym<u64>, signal: u64, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
         signal::send(NAME, Signal { word: sig_addr, value: signal, how: Update::Store }, pe)

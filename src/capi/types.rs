@@ -221,7 +221,7 @@ pub const TYPES: &[TypeRow] = rows! {
     "int64" "int64_t" "long", "uint8" "uint8_t" "uchar", "uint16" "uint16_t" "ushort",
     "uint32" "uint32_t" "uint", "uint64" "uint64_t" "ulong", "size" "size_t" "ulong",
     "ptrdiff" "ptrdiff_t" "long",
-    "complexd" "double _Complex" "complexd", "complexf" "float _Complex" "complexf",
+    "complexd" "shmemx_complexd_t" "complexd", "complexf" "shmemx_complexf_t" "complexf",
 };
 
 /// The row of a name.

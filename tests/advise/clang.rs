@@ -129,6 +129,84 @@ fn a_checkpoint_that_depends_on_the_number_of_the_pe_is_told_of() {
     assert_eq!(folder.run(&["all.c"]).status.code(), Some(0));
 }
 
+/// A program with private memory that it protects before its loop.
+fn protecting(declared: &str, protects: &str) -> String {
+    format!(
+        "#include <shmem.h>\n#include <shmem_ft.h>\n#include <stdlib.h>\nstatic int step;\n\
+         {declared}\nint main(void) {{\n    shmem_init();\n    double *p = malloc(80);\n\
+         \x20   {protects}\n    while (step < 9) {{\n\
+         \x20       if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {{\n\
+         \x20           shmem_restart_pes(NULL, 0);\n            continue;\n        }}\n\
+         \x20       p[0] += step++;\n    }}\n    double last = p[0];\n    free(p);\n\
+         \x20   shmem_finalize();\n    return last < 0;\n}}\n"
+    )
+}
+
+#[test]
+fn memory_that_a_substitute_does_not_protect_is_told_of() {
+    if !is_there() {
+        return;
+    }
+    let folder = Folder::new("protects");
+    let keep = "static void keep(double *p) { shmemx_ft_protect(\"p\", p, 80); }";
+    let told = |declared: &str, protects: &str| {
+        folder.write("form.c", &protecting(declared, protects));
+        let output = folder.run(&["--brief", "form.c"]);
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(i32::from(said.contains("warning"))), "{said}");
+        said.matches("[skipped-protect]").count()
+    };
+    let protect = "shmemx_ft_protect(\"p\", p, 80);";
+    for wrong in [
+        format!("if (shmem_ft_algo_init()) {protect}"),
+        format!("if (!shmem_ft_algo_init()) {protect}"),
+        format!("int fresh = shmem_ft_algo_init(); p[1] = 2; if (fresh) {{ p[0] = 1; {protect} }}"),
+        "if (shmem_ft_algo_init()) keep(p);".to_owned(),
+        "if (shmem_ft_algo_init()) shmemx_ft_register(p, 80);".to_owned(),
+        format!("if (!shmem_ft_algo_init()) goto on; {protect} on:;"),
+        format!("if (shmem_ft_algo_init()) {protect} else shmemx_ft_protect(\"q\", p, 80);"),
+    ] {
+        assert!(told(keep, &wrong) > 0, "nothing is told of {wrong}");
+    }
+    for right in [
+        protect.to_owned(),
+        format!("if (shmem_ft_algo_init()) p[0] = 1; {protect}"),
+        format!("if (shmem_ft_algo_init()) {{ p[0] = 1; {protect} }} else {protect}"),
+        "if (shmem_ft_algo_init()) { p[0] = 1; keep(p); } else { keep(p); }".to_owned(),
+        format!("if (shmem_n_pes() > 1) {protect} else p[0] = 1;"),
+    ] {
+        assert_eq!(told(keep, &right), 0, "{right}");
+    }
+}
+
+/// A comment says that memory is scratch, by its name, and nothing else is silenced.
+#[test]
+fn scratch_memory_is_silenced_by_a_comment_that_names_it() {
+    if !is_there() {
+        return;
+    }
+    let folder = Folder::new("scratch");
+    let told = |declared: &str| {
+        let program =
+            protecting(declared, "double q = 1;").replace("p[0] +=", "q += p[1]; p[0] +=");
+        folder.write("form.c", &program.replace("p[0];\n    free", "p[0] + q;\n    free"));
+        let output = folder.run(&["form.c"]);
+        let said = text(&output.stdout);
+        (said.matches("[private-state]").count(), said)
+    };
+    let count = |declared: &str, expected: usize| {
+        let (found, said) = told(declared);
+        assert_eq!(found, expected, "{declared}\n{said}");
+    };
+    count("", 2);
+    count("/* oshadvise: scratch p */", 1);
+    count("// oshadvise: scratch q", 1);
+    count("/* oshadvise: scratch step, other */", 2);
+    count("/* oshadvise: scratch p, q */", 0);
+    let (_, said) = told("/* oshadvise: scratch p, q */");
+    assert!(!said.contains("private,") && said.contains("0 private to protect"), "{said}");
+}
+
 #[test]
 fn editors_and_programs_are_given_the_same() {
     if !is_there() {
@@ -227,6 +305,11 @@ fn what_cannot_be_analysed_is_refused_in_one_line() {
         refused(&["damaged.ll"]).contains("damaged.ll: line 1: a function without its closing")
     );
     assert!(refused(&["part.ll"]).contains("no function main in these files"));
+    folder.write("main.ll", "define i32 @main() {\n  ret i32 0\n}\n");
+    folder.write("other.ll", "define i32 @main() {\n  ret i32 0\n}\n");
+    let said = refused(&["main.ll", "part.ll", "other.ll"]);
+    assert!(said.contains("function main in each of"), "{said}");
+    assert!(refused(&["main.ll", "main.ll"]).contains("function main in each of"));
     assert!(refused(&["none.ll"]).contains("none.ll: No such file"));
     assert!(refused(&[]).contains("FILE"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_oshadvise"));

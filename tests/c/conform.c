@@ -28,6 +28,8 @@ static void no_context(void) {
     shmem_ctx_fence(SHMEM_CTX_INVALID);
     shmem_ctx_quiet(SHMEM_CTX_INVALID);
     shmem_ctx_pe_quiet(SHMEM_CTX_INVALID, (int[]){0, 99}, 2);
+    shmem_ctx_session_start(SHMEM_CTX_INVALID, SHMEM_CTX_SESSION_BATCH, NULL, 0);
+    shmem_ctx_session_stop(SHMEM_CTX_INVALID);
     shmem_ctx_destroy(SHMEM_CTX_INVALID);
     shmem_long_p(&word, 1, 0);
     shmem_ctx_quiet(SHMEM_CTX_DEFAULT);

@@ -119,7 +119,7 @@ fn settings_are_checked_before_anything_starts() {
         ("SHMEM_FT_INJECT", "0@1,garbage", &["SHMEM_FT_INJECT", "`garbage`", "PE@CHECKPOINT"]),
         ("SHMEM_CHECK", "2", &["SHMEM_CHECK=2", "1 (on), 0 (off)"]),
         ("SHMEM_SYMMETRIC_SIZE", "lots", &["SHMEM_SYMMETRIC_SIZE=lots"]),
-        ("SHMEM_SYMMETRIC_SIZE", "1", &["SHMEM_SYMMETRIC_SIZE=1", "64K"]),
+        ("SHMEM_SYMMETRIC_SIZE", "8MB", &["SHMEM_SYMMETRIC_SIZE=8MB", "64T", "less than 64K"]),
     ];
     for (name, value, parts) in table {
         refused(Job::new(4).env(name, value).args(&["true"]), parts);

@@ -222,13 +222,31 @@ fn settings_may_be_options() {
 
 #[test]
 fn what_is_nearly_a_setting_is_said() {
-    let job = sh(&["-n1"], "true").env("SHMEM_SYMETRIC_SIZE", "1M").env("SMA_DEBUG", "1");
+    let job = sh(&["-n1"], "true").env("SHMEM_SYMETRIC_SIZE", "1M").env("SMA_DEBGU", "1");
     let outcome = job.env("SHMEM_HOME", "/x").run();
     outcome.status(0);
     outcome
         .says("oshrun: SHMEM_SYMETRIC_SIZE is not a setting: did you mean SHMEM_SYMMETRIC_SIZE?");
-    outcome.says("oshrun: SMA_DEBUG is not read: the setting is called SHMEM_DEBUG");
+    outcome.says("oshrun: SMA_DEBGU is not read: the setting is called SHMEM_DEBUG");
     outcome.check(outcome.count("SHMEM_HOME") == 0, "other tools have variables too");
+}
+
+/// The specification's old names count where the new ones are not set, in PEs too.
+#[test]
+fn old_names_of_settings_count_where_new_ones_are_not_set() {
+    let script = "echo $SHMEM_SYMMETRIC_SIZE $SHMEM_VERSION$SHMEM_INFO$SHMEM_DEBUG";
+    let job = || Job::of(&["-n1"]).args(&["sh", "-c", script]).env("SMA_SYMMETRIC_SIZE", "2M");
+    let prints = |job: Job, line: &str| {
+        let outcome = job.run();
+        outcome.status(0).check(outcome.out == line, &format!("{line} was expected"));
+    };
+    prints(job(), "2M\n");
+    prints(job().env("SHMEM_SYMMETRIC_SIZE", "1"), "64K\n");
+    prints(job().env("SMA_VERSION", "").env("SMA_INFO", "0").env("SMA_DEBUG", "1"), "2M 111\n");
+    for (name, value) in [("SMA_SYMMETRIC_SIZE", "8MB"), ("SHMEM_SYMMETRIC_SIZE", "20kk")] {
+        let outcome = job().env(name, value).run();
+        outcome.status(2).says(&format!("oshrun: {name}={value}: expected 0 to 64T bytes, as a"));
+    }
 }
 
 #[test]

@@ -4,7 +4,8 @@
 //! A block after `<!-- patch: NAME -->` is a change of `heat_ft.c`; `-` lines are replaced by the
 //! `+` lines that follow them. A block after `<!-- run: NAME -->` is a command and lines of its
 //! output, in any order; times, bytes and shares may differ. Where another wrong figure will do, a
-//! last word that is a number may be any but the one that is right.
+//! last word that is a number may be any but the one that is right. Where no other may be printed,
+//! lines with that word are those of the block alone.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -141,9 +142,15 @@ fn programs_of_the_chapter_print_what_it_says() {
             }
             _ => job.run(),
         };
-        match how {
-            "or another wrong figure" => wrong(&outcome, wanted),
-            _ => printed(&outcome, wanted),
+        match how.strip_prefix("and no other ") {
+            Some(word) => {
+                printed(&outcome, wanted);
+                let other = |line: &&str| line.contains(word) && !wanted.contains(line);
+                let other: Vec<&str> = outcome.out.lines().filter(other).collect();
+                outcome.check(other.is_empty(), &format!("{other:?} are printed too"));
+            }
+            None if how == "or another wrong figure" => wrong(&outcome, wanted),
+            None => printed(&outcome, wanted),
         }
     }
 }

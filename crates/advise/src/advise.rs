@@ -16,13 +16,16 @@ use crate::names::Names;
 use crate::objects::{Beyond, ObjectKind, Objects, Routines};
 use crate::points::{OUTSIDE, Object};
 use crate::program::{Program, Site};
+use crate::protects::unprotected;
 use crate::reach::{self, Before};
-use crate::report::{Finding, Item, Level, Point, Report, bytes};
+use crate::report::{Finding, Item, Level, Point, Report, rank};
 use crate::restarts::{self, elsewhere};
 use crate::routines::{Sync, plain};
+use crate::scratch::Scratch;
 use crate::sizes::{Given, sizes, stranger};
 use crate::stale::{pointers, stale};
 use crate::steps::Steps;
+use crate::text;
 use crate::uses::Uses;
 
 /// Why a program cannot be analysed.
@@ -31,6 +34,9 @@ pub enum AdviseError {
     /// Not all of it was given.
     #[error("no function main in these files: expected all files of one program")]
     NoMain,
+    /// Files of several programs were given.
+    #[error("function main in each of {}: expected the files of one program", .0.join(", "))]
+    Mains(Vec<String>),
     /// A value is given for what is not there.
     #[error("--set {0}: expected the name of a variable of these files, or shmem_n_pes")]
     NoVariable(String),
@@ -52,15 +58,17 @@ struct Facts<'m, 'p> {
     saved: Bits,
     /// Static pointers to private memory, which are best left out of checkpoints.
     pointers: Bits,
+    scratch: &'m Scratch,
 }
 
 /// Analyses a program: all of its modules, and what the routines of OpenSHMEM do.
 ///
 /// # Errors
 ///
-/// If there is no `main`.
+/// If there is not one `main`.
 pub fn advise(modules: Vec<Module>, routines: &Routines) -> Result<Report, AdviseError> {
-    study(modules, routines, Scope::Program, &Given::new()).map(|found| found.0)
+    let (given, scratch) = (Given::new(), Scratch::default());
+    study(modules, routines, Scope::Program, &given, &scratch).map(|found| found.0)
 }
 
 /// How far an analysis looks.
@@ -73,21 +81,28 @@ pub enum Scope {
 }
 
 /// As [`advise`], with what checkpoints may leave out. Values that are `given` of variables have a
-/// part in the bytes that are told, and in nothing else.
+/// part in the bytes that are told, and in nothing else. Of `scratch` memory it is not told that it
+/// is private.
 ///
 /// # Errors
 ///
-/// If there is no `main`, or no variable for which a value is given.
+/// If there is not one `main`, or no variable for which a value is given.
 pub fn study(
     modules: Vec<Module>,
     routines: &Routines,
     scope: Scope,
     given: &Given,
+    scratch: &Scratch,
 ) -> Result<(Report, Leave), AdviseError> {
-    let program = Program::link(modules);
-    if !program.functions.iter().any(|function| function.name == "main") {
-        return Err(AdviseError::NoMain);
+    let functions = modules.iter().flat_map(|module| &module.functions);
+    let mains = functions.filter(|function| function.name == "main");
+    let mains: Vec<String> = mains.map(|main| text::place(&main.place)).collect();
+    match mains.len() {
+        0 => return Err(AdviseError::NoMain),
+        1 => {}
+        _ => return Err(AdviseError::Mains(mains)),
     }
+    let program = Program::link(modules);
     let memory = Memory::new(Objects::new(&program, routines));
     if let Some(name) = stranger(&memory, given) {
         return Err(AdviseError::NoVariable(name.to_owned()));
@@ -115,6 +130,7 @@ pub fn study(
         names: Names::new(&memory, sizes(&memory, given)),
         kept: steps.all().flat_map(|(_, step)| step.effect.kept.iter().copied()).collect(),
         pointers: pointers(&memory, &steps),
+        scratch,
         memory: &memory,
         steps: &steps,
         uses,
@@ -158,6 +174,7 @@ impl Facts<'_, '_> {
         report.points.sort_by(|a, b| a.place.cmp(&b.place));
         rank(&mut report.points);
         self.skipped(&mut report.findings);
+        self.unprotected(&mut report.findings);
         self.elsewhere(&mut report.findings);
         self.stale(&mut report.findings);
         report.findings.sort();
@@ -255,7 +272,10 @@ impl Facts<'_, '_> {
                 ObjectKind::Heap => !self.is_exception(*object),
                 kind => matches!(kind, ObjectKind::Frame(_) | ObjectKind::Thread(_)),
             };
-            private && !self.kept.contains(object) && self.exists(site, &chain, *object)
+            private
+                && !self.kept.contains(object)
+                && self.exists(site, &chain, *object)
+                && !self.scratch.has(&self.names.item(*object))
         })
     }
 
@@ -285,8 +305,7 @@ impl Facts<'_, '_> {
         let differ = Differ::new(self.memory, self.steps, false);
         let program = self.memory.objects.program;
         for site in differ.skipped(|step| step.sync == Sync::Checkpoint) {
-            let branch = differ.branch(site).map(|branch| program.inst(branch).place.clone());
-            let why = branch.as_ref().map_or(String::new(), |at| format!(" (line {})", at.line));
+            let (branch, why) = self.line(differ.branch(site));
             let message = format!(
                 "some PEs may not come to the checkpoint in {}: that depends on the number \
                  of the PE{why}",
@@ -296,6 +315,34 @@ impl Facts<'_, '_> {
                 place: program.inst(site).place.clone(),
                 level: Level::Warning,
                 rule: "skipped-checkpoint",
+                message,
+                related: branch,
+            });
+        }
+    }
+
+    /// The place of a branch, and its line for a message.
+    fn line(&self, branch: Option<Site>) -> (Option<SourceLine>, String) {
+        let place = branch.map(|branch| self.memory.objects.program.inst(branch).place.clone());
+        let text = place.as_ref().map_or(String::new(), |at| format!(" (line {})", at.line));
+        (place, text)
+    }
+
+    /// Private memory that only some processes of a PE protect.
+    fn unprotected(&self, findings: &mut Vec<Finding>) {
+        let program = self.memory.objects.program;
+        for found in unprotected(self.memory, self.steps) {
+            let (branch, why) = self.line(found.branch);
+            let message = format!(
+                "the first process of a PE and its substitutes do not both come to {}: that \
+                 depends on shmem_ft_algo_init{why}; protect the same private memory in both, or \
+                 the job ends at the restart",
+                program.called(found.call).unwrap_or("a pointer to a function")
+            );
+            findings.push(Finding {
+                place: program.inst(found.call).place.clone(),
+                level: Level::Warning,
+                rule: "skipped-protect",
                 message,
                 related: branch,
             });
@@ -441,22 +488,4 @@ fn level_of(place: &SourceLine) -> Level {
 
 fn finding(point: &Point, level: Level, rule: &'static str, message: String) -> Finding {
     Finding { place: point.place.clone(), level, rule, message, related: None }
-}
-
-/// Orders places for a checkpoint: in a loop first, then little private memory to protect, then few
-/// live bytes.
-fn rank(points: &mut [Point]) {
-    let fits = |point: &Point| {
-        let once = ["shmem_init", "shmem_init_thread", "start_pes", "shmem_finalize"];
-        point.safe && !once.contains(&point.routine.as_str())
-    };
-    let mut order: Vec<usize> = (0..points.len()).filter(|at| fits(&points[*at])).collect();
-    order.sort_by_key(|at| {
-        let point = &points[*at];
-        let (known, unknown) = bytes(&point.live);
-        (!point.repeats, point.private.len(), unknown, known, *at)
-    });
-    for (rank, at) in order.into_iter().enumerate() {
-        points[at].rank = Some(rank + 1);
-    }
 }

@@ -2,7 +2,8 @@
 //!
 //! Asked strictly, a value is the same on all PEs only if it is made of constants, arguments of
 //! the program, the number of PEs and what collectives give to all. Asked loosely, a value differs
-//! if it is made from the number of the PE: that is what a warning is worth.
+//! if it is made from the number of the PE: that is what a warning is worth. The same is asked of
+//! the processes of one PE, which `shmem_ft_algo_init` tells apart.
 //!
 //! Invariant: strictly, what is not known differs. Left out: what a program prints and reads.
 
@@ -33,6 +34,8 @@ const ALIKE: &[&str] = &[
     "shmemx_ft_protect",
 ];
 const OWN_NUMBER: &[&str] = &["shmem_my_pe", "_my_pe", "shmem_team_my_pe"];
+/// What differs between the processes of a PE: the first one and its substitutes.
+const SUBSTITUTE: &[&str] = &["shmem_ft_algo_init"];
 const TEAM_WORLD: Operand = Operand::Number(1);
 
 /// The analysis.
@@ -40,6 +43,8 @@ pub struct Differ<'m, 'p> {
     memory: &'m Memory<'p>,
     steps: &'m Steps,
     strict: bool,
+    /// Routines whose results differ.
+    own: &'static [&'static str],
     values: Vec<Bits>,
     objects: Bits,
     /// Blocks that some PEs may not come to when others do, in a run of their function.
@@ -56,6 +61,21 @@ impl<'m, 'p> Differ<'m, 'p> {
     /// Finds what differs.
     #[must_use]
     pub fn new(memory: &'m Memory<'p>, steps: &'m Steps, strict: bool) -> Self {
+        Self::of(memory, steps, strict, OWN_NUMBER)
+    }
+
+    /// Finds what differs, loosely, between the first process of a PE and its substitutes.
+    #[must_use]
+    pub fn of_substitutes(memory: &'m Memory<'p>, steps: &'m Steps) -> Self {
+        Self::of(memory, steps, false, SUBSTITUTE)
+    }
+
+    fn of(
+        memory: &'m Memory<'p>,
+        steps: &'m Steps,
+        strict: bool,
+        own: &'static [&'static str],
+    ) -> Self {
         let functions = &memory.objects.program.functions;
         let before = functions.iter().map(|function| {
             let mut before = vec![Vec::new(); function.blocks.len()];
@@ -68,6 +88,7 @@ impl<'m, 'p> Differ<'m, 'p> {
             memory,
             steps,
             strict,
+            own,
             values: functions.iter().map(|is| Bits::with_capacity(is.locals)).collect(),
             objects: Bits::with_capacity(memory.objects.all.len()),
             blocks: functions.iter().map(|is| Bits::with_capacity(is.blocks.len())).collect(),
@@ -91,7 +112,7 @@ impl<'m, 'p> Differ<'m, 'p> {
     pub fn skipped(&self, wanted: impl Fn(&Step) -> bool) -> Vec<Site> {
         let leads = self.steps.leading(&wanted);
         let calls = self.steps.all().filter(|(site, step)| {
-            self.blocks[site.function].contains(site.block)
+            self.is_apart(*site)
                 && (wanted(step) || step.effect.callees.iter().any(|callee| leads[*callee]))
         });
         calls.map(|found| found.0).collect()
@@ -132,8 +153,20 @@ impl<'m, 'p> Differ<'m, 'p> {
         }
     }
 
+    /// True if some come to the function of a site when others do not.
+    #[must_use]
+    pub fn is_within(&self, site: Site) -> bool {
+        self.functions[site.function]
+    }
+
+    /// True if some come to a site when others do not, in a run of its function.
+    #[must_use]
+    pub fn is_apart(&self, site: Site) -> bool {
+        self.blocks[site.function].contains(site.block)
+    }
+
     fn apart(&self, site: Site) -> bool {
-        self.functions[site.function] || self.blocks[site.function].contains(site.block)
+        self.is_within(site) || self.is_apart(site)
     }
 
     /// True for what chooses by the way that led to the block.
@@ -237,7 +270,7 @@ impl<'m, 'p> Differ<'m, 'p> {
         let name = plain(self.memory.objects.program.called(site).unwrap_or_default());
         let given = args.iter().any(|arg| self.differs(function, arg));
         let differs = match name {
-            name if OWN_NUMBER.contains(&name) => true,
+            name if self.own.contains(&name) => true,
             name if SHARED.contains(&name) => false,
             name if ALIKE.contains(&name) => given,
             _ => self.strict,

@@ -27,7 +27,9 @@
 //! restarts  where a program goes on after a restart, and whether it may
 //! stale     static pointers that come back with an address of a dead process
 //! uses      which line reads an object next
+//! protects  private memory that some processes of a PE protect, and others do not
 //! report    what is told of a program
+//! scratch   memory that a program declares as scratch
 //! sizes     bytes of allocations that follow from values of variables, for people
 //! names     what memory is called
 //! leave     what checkpoints may leave out
@@ -63,11 +65,13 @@ mod names;
 pub mod objects;
 pub mod points;
 mod program;
+mod protects;
 mod reach;
 pub mod read;
 pub mod report;
 mod restarts;
 pub mod routines;
+pub mod scratch;
 mod shape;
 pub mod sizes;
 mod stale;

@@ -35,6 +35,7 @@ pub const RULES: &[(&str, &str)] = &[
     ("skipped-checkpoint", "Some PEs may not come to a checkpoint that is for all."),
     ("restart-elsewhere", "A restart does not come to where the program went on before."),
     ("private-pointer", "Checkpoints hold a pointer to memory that a substitute has elsewhere."),
+    ("skipped-protect", "A substitute protects other private memory than the first process."),
     ("not-quiet", "A context may have transfers under way at a safe point."),
     ("not-safe", "A call synchronises, but is no safe point."),
 ];
@@ -103,4 +104,22 @@ impl Report {
 pub fn bytes(items: &[Item]) -> (u64, usize) {
     let known = items.iter().filter_map(|item| item.bytes).sum();
     (known, items.iter().filter(|item| item.bytes.is_none()).count())
+}
+
+/// Orders places for a checkpoint: in a loop first, then little private memory to protect, then few
+/// live bytes.
+pub(crate) fn rank(points: &mut [Point]) {
+    let fits = |point: &Point| {
+        let once = ["shmem_init", "shmem_init_thread", "start_pes", "shmem_finalize"];
+        point.safe && !once.contains(&point.routine.as_str())
+    };
+    let mut order: Vec<usize> = (0..points.len()).filter(|at| fits(&points[*at])).collect();
+    order.sort_by_key(|at| {
+        let point = &points[*at];
+        let (known, unknown) = bytes(&point.live);
+        (!point.repeats, point.private.len(), unknown, known, *at)
+    });
+    for (rank, at) in order.into_iter().enumerate() {
+        points[at].rank = Some(rank + 1);
+    }
 }

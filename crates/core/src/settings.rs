@@ -10,7 +10,8 @@
 //! silent default. Other unknown `SHMEM_*` names are left alone: they may belong to other tools.
 //!
 //! Names without `FT` are those of OpenSHMEM 1.5, section 8 (environment variables), and
-//! `SHMEM_CHECK`; names with it are this library's.
+//! `SHMEM_CHECK`; names with it are this library's. The former have old names too ([`OLD_NAMES`]),
+//! each of which counts where the new one is not set.
 //!
 //! Left out: reading the environment (the caller passes it in), and whether a group size fits the
 //! number of PEs, which [`crate::placement::groups::plan`] decides when that number is known.
@@ -42,6 +43,14 @@ pub use values::{
     BackupMode, Bind, Collectives, Device, Every, Fabric, Interval, Pages, Placement, Rollback,
     StoreLayout, Substitute, Trace,
 };
+
+/// Deprecated names of the specification, and today's.
+pub const OLD_NAMES: &[(&str, &str)] = &[
+    ("SMA_SYMMETRIC_SIZE", "SHMEM_SYMMETRIC_SIZE"),
+    ("SMA_INFO", "SHMEM_INFO"),
+    ("SMA_VERSION", "SHMEM_VERSION"),
+    ("SMA_DEBUG", "SHMEM_DEBUG"),
+];
 
 /// Why the environment was refused. Every message is one line that says what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -147,8 +156,8 @@ pub enum SettingError {
 }
 
 impl Settings {
-    /// Parses an environment; variables that do not begin with `SHMEM_` are skipped, and of a name
-    /// given twice the last counts. Pure: reads nothing but `vars`.
+    /// Parses an environment; variables that begin neither with `SHMEM_` nor with `SMA_` are
+    /// skipped, and of a name given twice the last counts. Pure: reads nothing but `vars`.
     ///
     /// # Errors
     /// The first variable that is refused, or parity or snapshots that the mode cannot keep.
@@ -156,11 +165,12 @@ impl Settings {
         vars: impl Iterator<Item = (String, String)>,
     ) -> Result<Settings, SettingError> {
         let mut draft = Draft { settings: Settings::default(), parity: None };
-        for (name, value) in vars {
-            match table().iter().find(|entry| entry.name == name) {
-                Some(entry) => parse_into(entry, &mut draft, &value)?,
+        let vars: Vec<(String, String)> = vars.collect();
+        for (name, value) in in_use(&vars) {
+            match table().iter().find(|entry| entry.name == current(name)) {
+                Some(entry) => parse_into(entry, name, &mut draft, value)?,
                 None if name.starts_with("SHMEM_FT_") => {
-                    let nearest = text::nearest(&name);
+                    let nearest = text::nearest(name);
                     let name = name.escape_debug().to_string();
                     return Err(SettingError::Unknown { name, nearest });
                 }
@@ -213,9 +223,28 @@ impl Draft {
     }
 }
 
-/// Stores what `text` says into `draft`, as `entry` parses and bounds it.
-fn parse_into(entry: &Setting, draft: &mut Draft, text: &str) -> Result<(), SettingError> {
-    let name = entry.name;
+/// The name today of a variable that may have its old one.
+pub fn current(name: &str) -> &str {
+    OLD_NAMES.iter().find(|(old, _)| *old == name).map_or(name, |&(_, new)| new)
+}
+
+/// The variables without those of an old name whose new one is set.
+fn in_use(vars: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+    let is_set = |name: &str| vars.iter().any(|(other, _)| other == name);
+    let pairs = vars.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    pairs.filter(move |(name, _)| current(name) == *name || !is_set(current(name)))
+}
+
+/// Stores what `text` says into `draft`, as `entry` parses and bounds it; `given` is the name that
+/// it was given by.
+fn parse_into(
+    entry: &Setting,
+    given: &str,
+    draft: &mut Draft,
+    text: &str,
+) -> Result<(), SettingError> {
+    let old = OLD_NAMES.iter().find(|(old, _)| *old == given);
+    let name = old.map_or(entry.name, |&(old, _)| old);
     match entry.kind.parse(text.trim()) {
         Some(value) => {
             (entry.store)(draft, value);

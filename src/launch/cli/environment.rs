@@ -8,7 +8,7 @@
 use super::args::Args;
 use super::refused::Refused;
 use raidshmem_core::inject::InjectedFault;
-use raidshmem_core::settings::{SettingError, Settings, table};
+use raidshmem_core::settings::{SettingError, Settings, current, table};
 use raidshmem_core::spelling::{likeness, nearest};
 
 /// Names and values.
@@ -105,7 +105,7 @@ pub fn strange(variables: &[(String, String)]) -> Vec<String> {
     let line = |(name, _): &(String, String)| -> Option<String> {
         let name = name.as_str();
         let known = |name: &str| table().iter().any(|entry| entry.name == name);
-        if known(name) || name.starts_with("SHMEM_FT_") {
+        if known(current(name)) || name.starts_with("SHMEM_FT_") {
             return None; // the latter are refused
         }
         if let Some(rest) = name.strip_prefix("SMA_") {
@@ -198,10 +198,18 @@ mod tests {
             line,
             "SHMEM_SYMETRIC_SIZE is not a setting: did you mean SHMEM_SYMMETRIC_SIZE?"
         );
-        let line = of("SMA_SYMMETRIC_SIZE").unwrap();
+        let line = of("SMA_SYMMETRIC_SIZ").unwrap();
         assert!(line.ends_with("is not read: the setting is called SHMEM_SYMMETRIC_SIZE"));
-        assert!(of("SMA_SYMMETRIC_SIZ").unwrap().ends_with("SHMEM_SYMMETRIC_SIZE"));
-        for other in ["SHMEM_HOME", "SHMEM_INFO", "SMA_X", "PATH", "SHMEM_FT_MODE", "MY_INFO"] {
+        assert!(of("SMA_CHECK").unwrap().ends_with("SHMEM_CHECK"));
+        for other in [
+            "SHMEM_HOME",
+            "SHMEM_INFO",
+            "SMA_SYMMETRIC_SIZE",
+            "SMA_X",
+            "PATH",
+            "SHMEM_FT_MODE",
+            "MY_INFO",
+        ] {
             assert_eq!(of(other), None);
         }
     }

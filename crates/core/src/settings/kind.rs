@@ -20,10 +20,17 @@ pub enum ValueKind {
         max: u64,
     },
     /// Bytes, whole or decimal, with an optional suffix K, M, G or T (powers of 1024), rounded
-    /// up; characters after the suffix are ignored (OpenSHMEM 1.5, section 8).
+    /// up; another suffix is an error (OpenSHMEM, environment variables).
     Size {
         /// Smallest allowed, in bytes.
         min: u64,
+        /// Largest allowed, in bytes.
+        max: u64,
+    },
+    /// A [`ValueKind::Size`] that is asked for, and may be larger: less than `least` is `least`.
+    AtLeast {
+        /// Smallest that is given, in bytes.
+        least: u64,
         /// Largest allowed, in bytes.
         max: u64,
     },
@@ -86,7 +93,7 @@ impl ValueKind {
         match self {
             ValueKind::Choice(_) => "word",
             ValueKind::Count { .. } => "number",
-            ValueKind::Size { .. } => "size",
+            ValueKind::Size { .. } | ValueKind::AtLeast { .. } => "size",
             ValueKind::Seconds { .. } => "seconds",
             ValueKind::Interval { .. } => "interval",
             ValueKind::Rate { .. } => "rate",
@@ -110,6 +117,12 @@ impl ValueKind {
                 "{} to {} bytes, as a number with an optional suffix K, M, G or T",
                 show_size(*min),
                 show_size(*max)
+            ),
+            ValueKind::AtLeast { least, max } => format!(
+                "0 to {} bytes, as a number with an optional suffix K, M, G or T; less than {} is \
+                 rounded up",
+                show_size(*max),
+                show_size(*least)
             ),
             ValueKind::Seconds { min, max } => {
                 format!("{} to {} seconds", show_seconds(*min), show_seconds(*max))
@@ -143,6 +156,7 @@ impl ValueKind {
             ValueKind::Choice(words) => words.iter().position(|w| *w == text).map(Value::Choice),
             ValueKind::Count { min, max } => bounded(parse_count(text)?, min, max),
             ValueKind::Size { min, max } => bounded(parse_size(text)?, min, max),
+            ValueKind::AtLeast { least, max } => bounded(parse_size(text)?.max(least), least, max),
             ValueKind::Seconds { min, max } => bounded(parse_seconds(text)?, min, max),
             ValueKind::Interval { .. } if text == "auto" => Some(Value::Auto),
             ValueKind::Interval { max } => bounded(parse_seconds(text)?, 0, max),

@@ -458,7 +458,7 @@ static TABLE: &[Setting] = &[
     },
     Setting {
         name: "SHMEM_SYMMETRIC_SIZE",
-        kind: ValueKind::Size { min: 64 * KIB, max: 64 * TIB },
+        kind: ValueKind::AtLeast { least: 64 * KIB, max: 64 * TIB },
         default: "chosen by the library",
         doc: "Size of the symmetric heap of each PE.",
         store: number!(draft, n, draft.settings.symmetric_size = Some(n)),

@@ -234,20 +234,42 @@ fn sizes_follow_the_specification() {
     assert_eq!(size("20m"), Some(20_971_520));
     assert_eq!(size("3.1M"), Some(3_250_586));
     assert_eq!(size(".5m"), Some(524_288));
-    assert_eq!(size("100kk"), Some(102_400));
+    assert_eq!(size("100k"), Some(102_400));
     assert_eq!(size("1.5G"), Some(3 << 29));
     assert_eq!(size("2t"), Some(2 << 40));
     assert_eq!(size("64T"), Some(64 << 40));
-    for bad in ["", ".", "M", "63K", "65T", "-1M", "1e9", "1.2.3M", "1 M", "0x100000"] {
+    for small in ["0", "1", "63K", "64K", ".01M"] {
+        assert_eq!(size(small), Some(64 << 10), "{small}");
+    }
+    for bad in
+        ["", ".", "M", "8MB", "100kk", "1KiB", "65T", "-1M", "1e9", "1.2.3M", "1 M", "0x100000"]
+    {
         assert_eq!(size(bad), None, "{bad}");
     }
     assert_eq!(size(&format!("{}M", "9".repeat(30))), None);
     assert_eq!(size(&format!("{}T", "9".repeat(26))), None);
     assert_eq!(
-        refusal("SHMEM_SYMMETRIC_SIZE", "1K"),
-        "SHMEM_SYMMETRIC_SIZE=1K: expected 64K to 64T bytes, as a number with an optional \
-         suffix K, M, G or T"
+        refusal("SHMEM_SYMMETRIC_SIZE", "8MB"),
+        "SHMEM_SYMMETRIC_SIZE=8MB: expected 0 to 64T bytes, as a number with an optional suffix \
+         K, M, G or T; less than 64K is rounded up"
     );
+}
+
+#[test]
+fn old_names_count_where_the_new_ones_are_not_set() {
+    let (old, new) = (("SMA_SYMMETRIC_SIZE", "2M"), ("SHMEM_SYMMETRIC_SIZE", "1M"));
+    assert_eq!(env(&[old]).unwrap().symmetric_size, Some(2 << 20));
+    for vars in [[old, new], [new, old], [("SMA_SYMMETRIC_SIZE", "bad"), new]] {
+        assert_eq!(env(&vars).unwrap().symmetric_size, Some(1 << 20));
+    }
+    assert!(
+        refusal("SMA_SYMMETRIC_SIZE", "bad").starts_with("SMA_SYMMETRIC_SIZE=bad: expected 0 ")
+    );
+    for (old, new) in OLD_NAMES.iter().filter(|(_, new)| *new != "SHMEM_SYMMETRIC_SIZE") {
+        assert_eq!(one(old, ""), one(new, ""));
+        assert_ne!(one(old, ""), Settings::default(), "{old}");
+    }
+    assert_eq!(env(&[("SMA_CHECK", "x"), ("SMA_OTHER", "x")]), Ok(Settings::default()));
 }
 
 #[test]

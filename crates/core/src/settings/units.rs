@@ -10,18 +10,18 @@ pub(super) fn parse_count(text: &str) -> Option<u64> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// `20m`, `3.1M`, `.5g`, `65536`: bytes, rounded up. More than 26 digits are refused, so that the
-/// arithmetic is exact in 128 bits.
+/// `20m`, `3.1M`, `.5g`, `65536`: bytes, rounded up. Another suffix (`8MB`) is refused, and more
+/// than 26 digits, so that the arithmetic is exact in 128 bits.
 pub fn parse_size(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
-    let scale = match suffix.bytes().next().map(|b| b.to_ascii_uppercase()) {
-        None => 1,
-        Some(b'K') => KIB,
-        Some(b'M') => KIB << 10,
-        Some(b'G') => KIB << 20,
-        Some(b'T') => TIB,
-        Some(_) => return None,
+    let scale = match suffix {
+        "" => 1,
+        "K" | "k" => KIB,
+        "M" | "m" => KIB << 10,
+        "G" | "g" => KIB << 20,
+        "T" | "t" => TIB,
+        _ => return None,
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = format!("{whole}{fraction}");

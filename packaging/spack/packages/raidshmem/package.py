@@ -17,7 +17,6 @@ class Raidshmem(Package):
     license("MIT OR Apache-2.0")
 
     version("main", branch="main")
-    version("0.1.0", tag="v0.1.0")
 
     variant("ucx", default=True, description="UCX, which is loaded at run time, for networks")
     variant("verbs", default=False, description="libibverbs, loaded at run time, for RDMA")
