@@ -6,8 +6,9 @@ use std::ffi::{c_int, c_long};
 
 use super::constants::SYNC_SIZE;
 use crate::openshmem::check::{bytes_of, misuse};
-use crate::openshmem::collective::logged;
-use crate::openshmem::collective::movement::{alltoall, alltoalls, broadcast, collect, fcollect};
+use crate::openshmem::collective::movement::{
+    alltoall, alltoalls, broadcast, collect, fcollect, sync,
+};
 use crate::openshmem::group::{Group, WORDS};
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::strides::Strided;
@@ -25,14 +26,6 @@ pub fn status(of: Result<(), Fault>) -> c_int {
 /// `collect` for C, which does not say how large the destination is.
 fn collect_all(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
     collect(group, (dest, usize::MAX), source, bytes).map(drop)
-}
-
-/// The PEs of a group meet.
-fn sync(group: Group) -> Result<(), Fault> {
-    match logged::applies(&group) {
-        true => logged::barrier(group.call, 0).unwrap_or_else(|| group.meet()),
-        false => group.meet(),
-    }
 }
 
 /// The group of an active set, from the four arguments that end every such call.

@@ -15,6 +15,7 @@
 use std::sync::atomic::{Ordering, fence};
 
 use raidshmem_core::quantity::{Pe, ViewNumber};
+use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::view::State as Life;
 use raidshmem_segment::log::{Kind, Located, Log, Record, Word};
 use raidshmem_segment::waits::Waiting;
@@ -74,7 +75,7 @@ impl World {
                 _ => return Met::Cut,
             }
         };
-        let Some((parts, time)) = parts else { return Met::Plain };
+        let Some((parts, time)) = parts else { return self.meet_without_parts() };
         lock(&self.local.book).seen = parts.iter().map(|found| Some(found.from)).collect();
         let places = parts.iter().map(|found| (found.payload, found.record.len as usize)).collect();
         if self.local.way() == CallWay::Replayed {
@@ -82,6 +83,17 @@ impl World {
         }
         self.know(time);
         Met::Together(Parts { places, view })
+    }
+
+    /// Leaves a meeting to the way of jobs without logs. PEs that have not joined one view have no
+    /// words in common for that, so all go back then.
+    fn meet_without_parts(&self) -> Met {
+        if !self.is_somebody_away() {
+            return Met::Plain;
+        }
+        let unlike = || format!("PE {}: {}", self.me(), Reason::Unlike);
+        self.say_all_go_back(self.findings().unwrap_or_else(unlike));
+        Met::Cut
     }
 
     /// Works out what comes out of what all brought. Memory that is lost with a node is wiped, so

@@ -206,9 +206,16 @@ impl World {
     fn speak_against(&self, why: &str) {
         if self.local.way() == CallWay::Logged {
             self.leave_no_records(why);
-            if self.is_somebody_away() {
-                self.take_all_back(why);
-            }
+            self.go_back_if_apart(why);
+        }
+    }
+
+    /// All go back if this PE has no records while another one is away, or was since the last
+    /// checkpoint: those who went back alone share no words with others but their logs.
+    pub(super) fn go_back_if_apart(&self, why: &str) {
+        self.local.order(); // no records, and then a look: a substitute looks the other way round
+        if self.local.way() == CallWay::Logged && self.is_somebody_away() {
+            self.take_all_back(why);
         }
     }
 

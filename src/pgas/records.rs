@@ -176,8 +176,10 @@ impl World {
     #[cold]
     fn has_no_room(&self, need: u64) {
         if !self.local.pen.is_bare() {
-            self.leave_no_records(&Reason::Overflow { bytes: need }.to_string());
+            let why = Reason::Overflow { bytes: need }.to_string();
+            self.leave_no_records(&why);
             self.tell_of_full_log(need);
+            self.go_back_if_apart(&why);
         }
         let log = self.own_log();
         if log.get(Word::Need) < need {

@@ -124,7 +124,7 @@ pub fn for_a_reason(outcome: &Outcome) {
 }
 
 #[track_caller]
-fn all_went(outcome: &Outcome, why: &str) {
+pub fn all_went(outcome: &Outcome, why: &str) {
     outcome.check(outcome.count(ALL) == 1, "one line should say that all go back");
     outcome.says(why);
     outcome.check(outcome.count(RESUMED) == 1, "all should have gone back");

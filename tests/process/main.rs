@@ -1,7 +1,8 @@
 //! Real processes and real SIGKILLs: what must go on goes on with the right sum, what cannot ends
 //! with one agreed sentence, and nothing is left of either.
 //!
-//! - [`alone`]: a lost PE that goes back alone; [`alone_pairs`]: two of them
+//! - [`alone`]: a lost PE that goes back alone; [`alone_pairs`]: two of them; [`alone_zero`]: over
+//!   calls that move nothing; [`alone_apart`]: and then all do
 //! - [`binding`]: processors and NUMA nodes of PEs
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
 //! - [`kill`]: several losses, in turn, at once, more than can be borne, without a substitute
@@ -54,8 +55,10 @@ macro_rules! of_each_mode {
 }
 
 mod alone;
+mod alone_apart;
 mod alone_pairs;
 mod alone_words;
+mod alone_zero;
 mod binding;
 mod calls;
 mod corrupt;

@@ -131,7 +131,7 @@ pub fn collect(
     (dest, source): (Sym<u8>, SymIn<u8>),
     bytes: usize,
     fits: impl FnOnce(usize),
-) -> (usize, Result<(), Fault>) {
+) -> Result<usize, Fault> {
     let numbers = numbers(group, bytes as u64, |living, lengths| {
         let of =
             |(&index, &length): (&usize, &u64)| bytes_of(group, source, 0..length as usize, index);
@@ -140,7 +140,7 @@ pub fn collect(
     let (got, status) = numbers;
     fits(got.len());
     write(group, dest, 0, &got);
-    (got.len(), status)
+    status.map(|()| got.len())
 }
 
 /// Shows the number of each member to all, and lets `read` read of those that live.

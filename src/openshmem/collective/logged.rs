@@ -143,7 +143,10 @@ pub fn alltoalls(
     by: Strides,
     (dest_step, source_step): (usize, usize),
 ) -> Outcome {
-    let extent = source_step * (group.size - 1) + by.extent(group.call, by.source_bytes);
+    let extent = match by.blocks {
+        0 => 0,
+        _ => source_step * (group.size - 1) + by.extent(group.call, by.source_bytes),
+    };
     let all = source(group.call, from, extent);
     let starts = |index: usize, step: usize, stride: usize| {
         (0..by.blocks).map(move |block| index * step + block * stride)
@@ -155,7 +158,7 @@ pub fn alltoalls(
         for index in 0..group.size {
             let block = &part(world, parts, index)[group.index * bytes..][..bytes];
             let to = starts(index, dest_step, by.dest_bytes);
-            for (at, element) in to.zip(block.chunks_exact(by.block_bytes)) {
+            for (at, element) in to.zip(block.chunks_exact(by.block_bytes.max(1))) {
                 fill(group.call, dest.element(at), element);
             }
         }

@@ -1,4 +1,4 @@
-//! Collectives that move data: broadcast, collect, fcollect, alltoall, alltoalls.
+//! Collectives that move data: broadcast, collect, fcollect, alltoall, alltoalls; and sync.
 //!
 //! Where sources are mapped everybody reads what it needs straight from where it lies: meet (all
 //! sources are ready), read, meet (all have read). Between nodes that do not share memory the
@@ -6,16 +6,14 @@
 //! pairwise exchange) or, in small blocks, passed on (`exchange.rs`). Teams and active sets share
 //! the code (`group.rs`).
 
-use super::exchange;
-use super::living;
-use super::logged;
 use super::relay::{Relay, joined};
+use super::{carry_out, exchange, living, logged};
 use crate::openshmem::check::{bytes_of, misuse};
 use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::place::SegmentRange;
 use crate::openshmem::memory::rma;
-use crate::openshmem::memory::strides::Strided;
+use crate::openshmem::memory::strides::{Strided, Strides};
 use crate::pgas::Fault;
 
 /// Reads `bytes` at `offset` of a PE's source to `to` of the own destination.
@@ -60,6 +58,12 @@ pub fn check_source(group: &Group, source: SymIn<u8>, bytes: usize) {
     }
 }
 
+/// The PEs of a group meet.
+pub fn sync(group: Group) -> Result<(), Fault> {
+    let meet = || group.meet();
+    carry_out(&group, meet, || logged::barrier(group.call, 0), meet)
+}
+
 /// From the root to all; `to_root` says whether the root's destination is written too.
 pub fn broadcast(
     group: Group,
@@ -74,21 +78,27 @@ pub fn broadcast(
     };
     check(&group, dest, bytes);
     check_source(&group, source, bytes);
-    if living::applies() {
-        return living::broadcast(&group, (dest, source), bytes, (root, to_root));
-    }
-    if logged::applies(&group)
-        && let Some(outcome) = logged::broadcast(&group, (dest, source), bytes, (root, to_root))
-    {
-        return outcome;
-    }
+    carry_out(
+        &group,
+        || living::broadcast(&group, (dest, source), bytes, (root, to_root)),
+        || logged::broadcast(&group, (dest, source), bytes, (root, to_root)),
+        || broadcast_directly(&group, (dest, source), bytes, (root, to_root)),
+    )
+}
+
+fn broadcast_directly(
+    group: &Group,
+    (dest, source): (Sym<u8>, SymIn<u8>),
+    bytes: usize,
+    (root, to_root): (usize, bool),
+) -> Result<(), Fault> {
     if let Some(nodes) = group.nodes(Some(root)).as_deref() {
         group.meet_by(Some(nodes))?;
-        return Relay { group: &group, nodes, dest }.broadcast(source, bytes, (root, to_root));
+        return Relay { group, nodes, dest }.broadcast(source, bytes, (root, to_root));
     }
     group.meet()?;
     if group.index != root || to_root {
-        read(&group, (dest, 0), (source, 0), bytes, root);
+        read(group, (dest, 0), (source, 0), bytes, root);
     }
     group.meet()
 }
@@ -98,24 +108,29 @@ pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) ->
     let all = bytes_of(group.call, group.size, bytes);
     check(&group, dest, all);
     check_source(&group, source, bytes);
-    if living::applies() {
-        return living::blocks(&group, (dest, source), bytes, 0);
-    }
-    if logged::applies(&group)
-        && let Some(outcome) = logged::fcollect(&group, (dest, source), bytes)
-    {
-        return outcome;
-    }
+    carry_out(
+        &group,
+        || living::blocks(&group, (dest, source), bytes, 0),
+        || logged::fcollect(&group, (dest, source), bytes),
+        || fcollect_directly(&group, (dest, source), bytes),
+    )
+}
+
+fn fcollect_directly(
+    group: &Group,
+    (dest, source): (Sym<u8>, SymIn<u8>),
+    bytes: usize,
+) -> Result<(), Fault> {
     group.meet()?;
     if let Some(nodes) = group.nodes(None).as_deref() {
-        let relay = Relay { group: &group, nodes, dest };
+        let relay = Relay { group, nodes, dest };
         let block = |index: usize| index * bytes..(index + 1) * bytes;
         relay.give(source, block(group.index));
         let of = |node: usize| joined(nodes.members[node].iter().map(|i| block(*i)));
-        return relay.complete(all, &of);
+        return relay.complete(group.size * bytes, &of);
     }
     for index in group.partners() {
-        read(&group, (dest, index * bytes), (source, 0), bytes, index);
+        read(group, (dest, index * bytes), (source, 0), bytes, index);
     }
     group.meet()
 }
@@ -130,20 +145,24 @@ pub fn collect(
     bytes: usize,
 ) -> Result<usize, Fault> {
     check_source(&group, source, bytes);
-    if living::applies() {
-        let fits = |all| check_room(&group, dest, all, room);
-        let (all, status) = living::collect(&group, (dest, source), bytes, fits);
-        return status.map(|()| all);
-    }
     let fits = |all| check_room(&group, dest, all, room);
-    if logged::applies(&group)
-        && let Some(outcome) = logged::collect(&group, (dest, source), bytes, fits)
-    {
-        return outcome;
-    }
-    let lengths = exchange::gather(&group, bytes as u64)?;
+    carry_out(
+        &group,
+        || living::collect(&group, (dest, source), bytes, fits),
+        || logged::collect(&group, (dest, source), bytes, fits),
+        || collect_directly(&group, (dest, source), bytes, fits),
+    )
+}
+
+fn collect_directly(
+    group: &Group,
+    (dest, source): (Sym<u8>, SymIn<u8>),
+    bytes: usize,
+    fits: impl Fn(usize),
+) -> Result<usize, Fault> {
+    let lengths = exchange::gather(group, bytes as u64)?;
     let all = lengths.iter().fold(0usize, |all, length| all.saturating_add(*length as usize));
-    check_room(&group, dest, all, room);
+    fits(all);
     let mut end = 0;
     let block = |length: &u64| {
         let start = end;
@@ -152,13 +171,13 @@ pub fn collect(
     };
     let blocks: Vec<_> = lengths.iter().map(block).collect();
     if let Some(nodes) = group.nodes(None).as_deref() {
-        let relay = Relay { group: &group, nodes, dest };
+        let relay = Relay { group, nodes, dest };
         relay.give(source, blocks[group.index].clone());
         let of = |node: usize| joined(nodes.members[node].iter().map(|i| blocks[*i].clone()));
         return relay.complete(all, &of).map(|()| all);
     }
     for (index, block) in blocks.into_iter().enumerate() {
-        read(&group, (dest, block.start), (source, 0), block.len(), index);
+        read(group, (dest, block.start), (source, 0), block.len(), index);
     }
     group.meet()?;
     Ok(all)
@@ -169,18 +188,23 @@ pub fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) ->
     let all = bytes_of(group.call, group.size, bytes);
     check(&group, dest, all);
     check_source(&group, source, all);
-    if living::applies() {
-        return living::blocks(&group, (dest, source), bytes, group.index * bytes);
-    }
-    if logged::applies(&group)
-        && let Some(outcome) = logged::alltoall(&group, (dest, source), bytes)
-    {
-        return outcome;
-    }
+    carry_out(
+        &group,
+        || living::blocks(&group, (dest, source), bytes, group.index * bytes),
+        || logged::alltoall(&group, (dest, source), bytes),
+        || alltoall_directly(&group, (dest, source), bytes),
+    )
+}
+
+fn alltoall_directly(
+    group: &Group,
+    (dest, source): (Sym<u8>, SymIn<u8>),
+    bytes: usize,
+) -> Result<(), Fault> {
     let by_nodes = group.nodes(None).is_some();
     let long = group.is_long(bytes_of(group.call, group.size, bytes), group.size);
-    if by_nodes && !long && exchange::fit_slots(&group, bytes) {
-        return exchange::blocks(&group, (dest, source), bytes);
+    if by_nodes && !long && exchange::fit_slots(group, bytes) {
+        return exchange::blocks(group, (dest, source), bytes);
     }
     group.meet()?;
     for index in group.partners() {
@@ -189,7 +213,7 @@ pub fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) ->
             let (to, from) = (dest.element(group.index * bytes), source.element(index * bytes));
             rma::put(group.call, to, from.as_in(), bytes, group.pe(index));
         } else {
-            read(&group, (dest, index * bytes), (source, group.index * bytes), bytes, index);
+            read(group, (dest, index * bytes), (source, group.index * bytes), bytes, index);
         }
     }
     group.meet()
@@ -202,25 +226,31 @@ pub fn alltoalls(
     source: SymIn<u8>,
     shape: Strided,
 ) -> Result<(), Fault> {
-    let Some(strides) = shape.strides(group.call) else {
-        return group.meet();
-    };
+    let strides = shape.strides(group.call).unwrap_or(Strides::NOTHING);
     let step = |stride_bytes| bytes_of(group.call, strides.blocks, stride_bytes);
     let (dest_step, source_step) = (step(strides.dest_bytes), step(strides.source_bytes));
     bytes_of(group.call, group.size, dest_step.max(source_step));
-    let rest = strides.extent(group.call, strides.dest_bytes);
-    check(&group, dest, dest_step * (group.size - 1) + rest);
-    let rest = strides.extent(group.call, strides.source_bytes);
-    check_source(&group, source, source_step * (group.size - 1) + rest);
-    if living::applies() {
-        return living::strided(&group, (dest, source), strides, (dest_step, source_step));
-    }
+    let extent = |step: usize, stride_bytes: usize| match strides.blocks {
+        0 => 0,
+        _ => step * (group.size - 1) + strides.extent(group.call, stride_bytes),
+    };
+    check(&group, dest, extent(dest_step, strides.dest_bytes));
+    check_source(&group, source, extent(source_step, strides.source_bytes));
     let steps = (dest_step, source_step);
-    if logged::applies(&group)
-        && let Some(outcome) = logged::alltoalls(&group, (dest, source), strides, steps)
-    {
-        return outcome;
-    }
+    carry_out(
+        &group,
+        || living::strided(&group, (dest, source), strides, steps),
+        || logged::alltoalls(&group, (dest, source), strides, steps),
+        || alltoalls_directly(&group, (dest, source), strides, steps),
+    )
+}
+
+fn alltoalls_directly(
+    group: &Group,
+    (dest, source): (Sym<u8>, SymIn<u8>),
+    strides: Strides,
+    (dest_step, source_step): (usize, usize),
+) -> Result<(), Fault> {
     let by_nodes = group.nodes(None).is_some();
     group.meet()?;
     for index in group.partners() {

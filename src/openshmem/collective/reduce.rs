@@ -19,11 +19,10 @@ use raidshmem_core::layout::WORK_SLOT;
 use raidshmem_core::schedule::{self, Nodes, reduction};
 
 use super::exchange::{Actors, with_room};
-use super::living;
-use super::logged;
 use super::merge;
 use super::movement::{check, check_source};
 use super::relay::Relay;
+use super::{carry_out, living, logged};
 use crate::openshmem::bits::Zero;
 use crate::openshmem::check::bytes_of;
 use crate::openshmem::group::Group;
@@ -118,21 +117,27 @@ pub fn reduce<T: Copy + Zero>(
     op: impl Fn(T, T) -> T,
 ) -> Result<(), Fault> {
     check_both(&group, dest, source, count);
-    if living::applies() {
-        return living::reduce(&group, (dest, source), count, op);
-    }
-    if logged::applies(&group)
-        && let Some(outcome) = logged::reduce(&group, (dest, source), count, &op)
-    {
-        return outcome;
-    }
+    carry_out(
+        &group,
+        || living::reduce(&group, (dest, source), count, &op),
+        || logged::reduce(&group, (dest, source), count, &op),
+        || reduce_directly(&group, (dest, source), count, &op),
+    )
+}
+
+fn reduce_directly<T: Copy + Zero>(
+    group: &Group,
+    (dest, source): (Sym<T>, SymIn<T>),
+    count: usize,
+    op: &impl Fn(T, T) -> T,
+) -> Result<(), Fault> {
     if let Some(nodes) = group.nodes(None).as_deref() {
-        return reduce_by_passing((&group, nodes), (dest, source), count, &op);
+        return reduce_by_passing((group, nodes), (dest, source), count, op);
     }
     group.meet()?;
     let (call, own, size) = (group.call, group.index, group.size);
     let sharers = Sharers { call, own, size, pe: |index| group.pe(index) };
-    sharers.reduce(source, count, &op, |first, result| {
+    sharers.reduce(source, count, op, |first, result| {
         for index in group.partners() {
             rma::send(group.call, dest.element(first), result, group.pe(index));
         }
@@ -179,14 +184,20 @@ pub fn scan<T: Copy + Zero>(
     (inclusive, op): (bool, impl Fn(T, T) -> T),
 ) -> Result<(), Fault> {
     check_both(&group, dest, source, count);
-    if living::applies() {
-        return living::scan(&group, (dest, source), count, (inclusive, op));
-    }
-    if logged::applies(&group)
-        && let Some(outcome) = logged::scan(&group, (dest, source), count, (inclusive, &op))
-    {
-        return outcome;
-    }
+    carry_out(
+        &group,
+        || living::scan(&group, (dest, source), count, (inclusive, &op)),
+        || logged::scan(&group, (dest, source), count, (inclusive, &op)),
+        || scan_directly(&group, (dest, source), count, (inclusive, &op)),
+    )
+}
+
+fn scan_directly<T: Copy + Zero>(
+    group: &Group,
+    (dest, source): (Sym<T>, SymIn<T>),
+    count: usize,
+    (inclusive, op): (bool, &impl Fn(T, T) -> T),
+) -> Result<(), Fault> {
     group.meet()?;
     let mut sums = Vec::new();
     let add = |first: usize, index: usize, theirs: &[T]| {
@@ -198,7 +209,7 @@ pub fn scan<T: Copy + Zero>(
         } else if !inclusive {
             send(&sums);
         }
-        fold(&mut sums, (index, theirs), &op);
+        fold(&mut sums, (index, theirs), op);
         if inclusive {
             send(&sums);
         }

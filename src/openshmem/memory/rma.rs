@@ -218,6 +218,9 @@ pub fn put_blocks(
     by: Strides,
     pe: impl Into<Target>,
 ) {
+    if by.blocks == 0 {
+        return;
+    }
     let place = SegmentRange::new(call, "dest", dest, by.extent(call, by.dest_bytes), pe);
     by.extent(call, by.source_bytes);
     if place.world.drops_at(place.pe) {
@@ -249,6 +252,9 @@ pub fn get_blocks(
     by: Strides,
     pe: impl Into<Target>,
 ) {
+    if by.blocks == 0 {
+        return;
+    }
     let extent = by.extent(call, by.source_bytes);
     let place = SegmentRange::new(call, "source", source.as_sym(), extent, pe);
     by.extent(call, by.dest_bytes);

@@ -50,9 +50,13 @@ impl Strided {
 }
 
 impl Strides {
+    /// Moves nothing.
+    pub const NOTHING: Strides =
+        Strides { blocks: 0, block_bytes: 0, dest_bytes: 0, source_bytes: 0 };
+
     /// First byte to last byte when the blocks start `stride_bytes` apart.
     pub fn extent(&self, call: &'static str, stride_bytes: usize) -> usize {
-        let gaps = bytes_of(call, self.blocks - 1, stride_bytes);
+        let gaps = bytes_of(call, self.blocks.saturating_sub(1), stride_bytes);
         match gaps.checked_add(self.block_bytes) {
             Some(bytes) if isize::try_from(bytes).is_ok() => bytes,
             _ => misuse(call, "the strided range is larger than any memory"),

@@ -45,6 +45,8 @@ pub enum Reason {
     Threads,
     /// The replay made another call than before.
     Differs,
+    /// It meets others that make another call.
+    Unlike,
     /// A PE has said why.
     Said { why: String },
 }
@@ -70,6 +72,7 @@ impl Display for Reason {
             Reason::Overflow { bytes } => write!(f, "its log needs {bytes} bytes"),
             Reason::Threads => f.write_str("its threads call the library at the same time"),
             Reason::Differs => f.write_str("its replay makes another call than before"),
+            Reason::Unlike => f.write_str("others make another call where it meets them"),
             Reason::Said { why } => f.write_str(why),
         }
     }

@@ -1,0 +1,47 @@
+//! Each reason that takes all PEs back, in each phase of an earlier going back alone: all go back
+//! with one line, or nobody else does, and nobody waits for ever.
+
+use super::alone::{ALL, ALONE, Subject};
+
+static APART: Subject = Subject::new("alone_apart");
+
+/// Phases in which the PE that was lost has not met the others in a checkpoint.
+const APART_PHASES: [&str; 3] = ["away", "replay", "after"];
+
+/// Who does what; the last two are for all to do.
+const REASONS: [&str; 4] = ["overflow-0", "unlogged-0", "split-0", "unlike-0"];
+
+fn run(what: &str) -> super::support::Outcome {
+    let job = APART.job(&["1", "0", what]).env("SHMEM_FT_LOG_LIMIT", "1M");
+    let outcome = job.leaves("began").leaves("go").run();
+    APART.right(&outcome);
+    outcome
+}
+
+fn takes_all_back(what: &str) {
+    let outcome = run(what);
+    outcome.check(outcome.count(ALL) == 1, "one line should say that all go back");
+    outcome.check(outcome.count(ALONE) == 0, "nobody should have gone back alone");
+}
+
+#[test]
+fn each_reason_takes_all_back_in_each_phase() {
+    for phase in APART_PHASES {
+        REASONS.iter().for_each(|reason| takes_all_back(&format!("{phase}-{reason}")));
+    }
+}
+
+/// A PE that went back alone may be the one with the reason, once it has caught up.
+#[test]
+fn a_substitute_that_has_caught_up_takes_all_back() {
+    ["after-overflow-1", "after-unlogged-1"].iter().for_each(|what| takes_all_back(what));
+}
+
+#[test]
+fn after_the_next_checkpoint_nobody_goes_back_for_it() {
+    for reason in REASONS.iter().chain(&["overflow-1"]) {
+        let outcome = run(&format!("next-{reason}"));
+        outcome.check(outcome.count(ALL) == 0, "nobody was lost since the checkpoint");
+        outcome.check(outcome.count(ALONE) == 1, "PE 1 should have gone back alone");
+    }
+}

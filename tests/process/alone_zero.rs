@@ -1,0 +1,26 @@
+//! Collectives that move nothing are logged as all others: a PE that goes back alone passes them.
+
+use super::alone::{Subject, all_went, went_alone};
+
+static ZERO: Subject = Subject::new("alone_zero");
+
+/// Before the last call of an interval: all others come from the log.
+fn late() -> String {
+    (ZERO.calls() / 9 * 6 - 1).to_string()
+}
+
+#[test]
+fn a_replay_passes_each_collective_of_zero_elements() {
+    ZERO.is_right_without_a_loss();
+    let outcome = ZERO.run(&["1", &late()]);
+    ZERO.right(&outcome);
+    went_alone(&outcome, 1);
+}
+
+/// Those of active sets are not logged, whatever their size.
+#[test]
+fn after_one_of_an_active_set_all_go_back() {
+    let outcome = ZERO.run(&["1", &late(), "sets"]);
+    ZERO.right(&outcome);
+    all_went(&outcome, "which is not logged");
+}
