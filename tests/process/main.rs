@@ -34,6 +34,7 @@
 //! - [`stall`]: waits that last, and those that never end
 //! - [`starve`]: checkpoints for which there is no memory
 //! - [`status`]: what is shown of a job that runs
+//! - [`tools`]: programs under debuggers, profilers and sanitizers
 //! - [`written`]: checkpoints that take from the kernel what was written
 
 #[path = "../support/mod.rs"]
@@ -88,6 +89,7 @@ mod stall;
 mod starve;
 mod status;
 mod telling;
+mod tools;
 mod written;
 
 /// Steps of a checkpoint at which somebody may be killed.
