@@ -6,7 +6,9 @@ use raidshmem_segment::update::Update;
 
 use crate::openshmem::bits::Bits;
 use crate::openshmem::memory::address::{Out, Sym, SymIn};
-use crate::openshmem::memory::atomic::{change, compare_swap, fetch, set, update, update_later};
+use crate::openshmem::memory::atomic::{
+    change, compare_swap, fetch, fetch_later, set, update, update_later,
+};
 
 family! { BLOCKING: "Atomics, blocking";
     EXT "shmem_" "_atomic_fetch" ctx("shmem_ctx_") [generic "shmem_atomic_fetch"]
@@ -85,7 +87,7 @@ family! { NONBLOCKING: "Atomics, nonblocking";
     EXT "shmem_" "_atomic_fetch_nbi" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_nbi"]
     (fetch: Out<T>, source: SymIn<T>, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        update_later(NAME, Update::Load, (source.as_sym(), T::of(0)), fetch, pe)
+        fetch_later(NAME, source, fetch, pe)
     }
     AMO "shmem_" "_atomic_compare_swap_nbi" ctx("shmem_ctx_")
     [generic "shmem_atomic_compare_swap_nbi"]

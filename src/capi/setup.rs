@@ -56,13 +56,18 @@ fn is_pe(pe: c_int) -> bool {
     usize::try_from(pe).is_ok_and(|pe| pe < world.n_pes() && lives(pe))
 }
 
+fn is_symmetric(addr: usize) -> bool {
+    let segments = pgas::world().segments;
+    segments.offset_of(addr, 1).is_some() || segments.is_constant(addr, 1)
+}
+
 /// The address in this process of `dest` on `pe`, null when there is none.
 pub(super) fn pointer_on(call: &'static str, dest: SymIn<c_void>, pe: c_int) -> *mut u8 {
     let world = pgas::world();
-    if !is_pe(pe) || world.segments.offset_of(dest.addr(), 1).is_none() {
+    if !is_pe(pe) || !is_symmetric(dest.addr()) {
         return std::ptr::null_mut();
     }
-    if pe as usize == world.me().at() {
+    if pe as usize == world.me().at() || world.segments.is_constant(dest.addr(), 1) {
         return dest.as_sym().pointer();
     }
     SegmentRange::new(call, "dest", dest.as_sym(), 1, pe).pointer()
@@ -95,7 +100,7 @@ family! { SETUP: "Setup, exit, query";
         c_int::from(is_pe(pe))
     }
     ONE "shmem_addr_accessible" "" (addr: SymIn<c_void>, pe: c_int) -> c_int {
-        c_int::from(is_pe(pe) && pgas::world().segments.offset_of(addr.addr(), 1).is_some())
+        c_int::from(is_pe(pe) && is_symmetric(addr.addr()))
     }
     ONE "shmem_ptr" "" (dest: SymIn<c_void>, pe: c_int) -> *mut u8 {
         pointer_on(NAME, dest, pe)

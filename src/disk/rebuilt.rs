@@ -156,7 +156,10 @@ impl Other<'_> {
     /// The statics of this process, with the variables that were saved.
     fn variables(&self, statics: &Statics, own: &Program) -> Result<Vec<u8>, LoadError> {
         let mut image = vec![0; statics.len];
-        let read = |memory: File| memory.read_exact_at(&mut image, statics.start as u64);
+        let mut read = |memory: &File, piece: &Range<usize>| {
+            memory.read_exact_at(&mut image[statics.offsets(piece)], piece.start as u64)
+        };
+        let read = |memory: File| statics.pieces.iter().try_for_each(|piece| read(&memory, piece));
         let read = File::open("/proc/self/mem").and_then(read);
         read.map_err(|error| LoadError::System { what: "this program", error })?;
         let head = &self.input.file.head;

@@ -45,14 +45,13 @@ pub fn objects(program: &Program) -> Vec<Object> {
         ProgramHeader { kind: it.kind, flags: it.flags, address, len }
     };
     let headers: Vec<ProgramHeader> = program.segments.iter().map(header).collect();
-    let Ok(Some(statics)) = select(&Executable::new(&headers, Vec::new()), PAGE) else {
+    let Some(statics) = select(&Executable::new(&headers, Vec::new()), PAGE) else {
         return Vec::new();
     };
     let object = |it: &Variable| {
-        let offset = it.address.checked_sub(statics.start as u64)?;
-        let inside = offset.checked_add(it.len).is_some_and(|end| end <= statics.len as u64);
+        let offset = statics.offset_of(it.address as usize, it.len as usize)? as u64;
         let (name, file) = (it.name.clone(), it.file.clone());
-        inside.then_some(Object { name, file, offset, len: it.len })
+        Some(Object { name, file, offset, len: it.len })
     };
     program.variables.iter().filter_map(object).collect()
 }

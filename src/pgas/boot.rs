@@ -22,9 +22,9 @@ use raidshmem_fabric::{EventSink, FabricError, Local};
 use raidshmem_segment::log::{NO_INTERVAL, Stage, Word};
 use raidshmem_segment::statics::{self, Statics};
 use raidshmem_segment::{OpenParts, Segment, is_large};
+use raidshmem_sys::fork::{self, SharedPiece};
 use raidshmem_sys::pool::{self, WorkerPool};
 use raidshmem_sys::socket::{Channel, ChannelError};
-use raidshmem_sys::written::has_forked;
 use raidshmem_sys::{environment, exit, futex, is_open, memory, process};
 use tracing::level_filters::LevelFilter;
 
@@ -121,7 +121,7 @@ pub fn default_heap(n_pes: usize) -> u64 {
 pub fn boot(thread_level: i32, at_exit: fn(i32), end: fn(&str) -> !) -> Result<World, BootError> {
     let settings = Settings::from_env(environment())?;
     let advised = plan::read(&settings)?;
-    has_forked(); // from here on forks are noted
+    fork::note();
     futex::register_barrier();
     let assignment = match std::env::var(CONTROL_FD).ok().and_then(|fd| fd.parse::<i32>().ok()) {
         Some(fd) => receive_assignment(fd)?,
@@ -145,8 +145,7 @@ fn receive_assignment(fd: i32) -> Result<Assignment, BootError> {
     rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).map_err(std::io::Error::from)?;
     process::blank_variable(CONTROL_FD); // children must not take the connection for theirs
     let channel = Channel::inherited(fd);
-    // The kernel kills the child that an agent started with it, but not what a script started in
-    // turn.
+    // The kernel kills what an agent started with it, but not what a script started in turn.
     let (first, mut fds) = channel.receive::<ToPe>()?;
     let (ToPe::ParentDeathPipe, Some(pipe)) = (first, fds.pop()) else {
         return Err(ChannelError::Malformed(0).into());
@@ -485,10 +484,17 @@ fn map_statics(part: &Part, layout: Layout) -> Result<Option<Statics>, BootError
     if statics.len > STATICS_MAX {
         return Err(BootError::StaticsTooLarge(statics.len));
     }
-    // SAFETY: whole pages of the executable's own writable data (statics::find), of which no Rust
-    // object is a part. A thread that the program started before it initialised may write them
-    // meanwhile; then that write is lost, as README.md says.
-    unsafe { part.move_here(layout.statics, statics.len, statics.start) }
-        .map_err(std::io::Error::from)?;
+    let mut shared = Vec::new();
+    for piece in &statics.pieces {
+        let offset = layout.statics + statics.offsets(piece).start;
+        // SAFETY: whole pages of the executable's own writable data (statics::find), of which no
+        // Rust object is a part. A thread that the program started before it initialised may write
+        // them meanwhile; then that write is lost, as README.md says.
+        unsafe { part.move_here(offset, piece.len(), piece.start) }
+            .map_err(std::io::Error::from)?;
+        shared.push(SharedPiece { part: part.clone(), offset, at: piece.clone() });
+    }
+    // SAFETY: these pages are mapped so from here on, and nothing of Rust's lies there.
+    unsafe { fork::keep_private(shared) };
     Ok(Some(statics))
 }

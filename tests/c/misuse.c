@@ -7,6 +7,7 @@
 
 static long word;
 static long words[SHMEM_SYNC_SIZE];
+static const long constants[2] = {1, 2};
 
 static void before(const char *how) {
     if (!strcmp(how, "checkpoint-before"))
@@ -123,6 +124,14 @@ static void families(const char *how) {
         shmem_long_put_signal(to, local, 1, (uint64_t *)local, 1, SHMEM_SIGNAL_SET, 0);
     if (!strcmp(how, "fetch-local"))
         shmem_long_atomic_fetch(local, 0);
+    if (!strcmp(how, "put-constant"))
+        shmem_long_p((long *)constants, 1, 0);
+    if (!strcmp(how, "reduce-constant"))
+        shmem_long_sum_reduce(SHMEM_TEAM_WORLD, (long *)constants, from, 1);
+    if (!strcmp(how, "add-constant"))
+        shmem_long_atomic_add((long *)constants, 1, 0);
+    if (!strcmp(how, "wait-constant"))
+        shmem_long_wait_until((long *)constants, SHMEM_CMP_NE, 0);
     if (!strcmp(how, "swap-pe"))
         shmem_long_atomic_swap(to, 1, 99);
     if (!strcmp(how, "wait-local"))

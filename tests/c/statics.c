@@ -32,6 +32,10 @@ static long *into_large;                        /* a pointer to a static variabl
 static long **into_heap;                        /* one to symmetric memory, which points back */
 long common_symbol;                             /* not static: exported */
 static const char constant[] = "constant";
+#ifdef ALIGNED /* in a segment of its own, where that is more than a page */
+static _Alignas(ALIGNED) double aligned[LARGE];
+static _Alignas(ALIGNED) long aligned_data[3] = {1, 2, 3};
+#endif
 
 static long *local_static(void) {
     static long value = 7;
@@ -47,6 +51,11 @@ static void set(long n) {
         large[i] = (double)(n * i);
     filled[999] = (int)n;
     record = (struct record){n, text_of(n), n % 2 ? thrice : twice};
+#ifdef ALIGNED
+    for (int i = 0; i < LARGE; i++)
+        aligned[i] = (double)(n + i);
+    aligned_data[1] = n;
+#endif
     into_large = n % 2 ? &initialised : &common_symbol;
     common_symbol = -n;
     *local_static() = 7 * n;
@@ -57,6 +66,11 @@ static void verify(long n) {
     CHECK(initialised == 41 + n);
     for (int i = 0; i < LARGE; i++)
         CHECK(large[i] == (double)(n * i));
+#ifdef ALIGNED
+    for (int i = 0; i < LARGE; i++)
+        CHECK(aligned[i] == (double)(n + i) && (size_t)aligned % ALIGNED == 0);
+    CHECK(aligned_data[0] == 1 && aligned_data[1] == n && aligned_data[2] == 3);
+#endif
     CHECK(filled[0] == 1 && filled[2] == 3 && filled[999] == (int)n);
     CHECK(record.number == n && !strcmp(record.text, text_of(n)));
     CHECK(record.function(5) == (n % 2 ? 15 : 10));

@@ -27,6 +27,17 @@ fn transfers_and_order_are_as_promised_between_hosts() {
     outcome.status(0).check(outcome.out.contains("all as promised"), "`all as promised` expected");
 }
 
+#[test]
+fn constants_are_symmetric_between_hosts() {
+    if !has_ucx() {
+        return;
+    }
+    let net = Net::new(3);
+    let job = over_ucx(&net, &[1, 2, 1]).mode("raid5").kill(&["1@3"]);
+    let outcome = job.program(&program("constants"), &[]).run();
+    outcome.status(0).check(outcome.out.contains("constants ok"), "`constants ok` expected");
+}
+
 /// TCP connections of a process, by the kernel's tables.
 fn connections(pid: u32) -> usize {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/net/{name}"));

@@ -36,6 +36,7 @@
 //! - [`starve`]: checkpoints for which there is no memory
 //! - [`status`]: what is shown of a job that runs
 //! - [`survives`]: which losses a job survives as it is now
+//! - [`tools`]: programs under debuggers, profilers and sanitizers
 //! - [`written`]: checkpoints that take from the kernel what was written
 
 #[path = "../support/mod.rs"]
@@ -93,6 +94,7 @@ mod starve;
 mod status;
 mod survives;
 mod telling;
+mod tools;
 mod written;
 
 /// Steps of a checkpoint at which somebody may be killed.

@@ -1,7 +1,7 @@
 //! What a restart brings back, and what it leaves alone: allocator, pointers, statics, registered
 //! private memory; output, environment and excluded memory. The programs check themselves.
 
-use super::support::{Job, Outcome, program};
+use super::support::{Job, Outcome, has_tool, program, program_with};
 
 /// Losses of every kind: memory adopted, rebuilt, in the middle of a checkpoint, twice.
 const LOSSES: &[&str] = &[
@@ -90,6 +90,61 @@ fn statics_of_a_program_that_is_bound_lazily_go_back() {
             }
         }
     }
+}
+
+/// Linkers begin another writable segment before variables of such an alignment, and some of them
+/// behind what the loader makes read-only.
+#[test]
+fn statics_of_whatever_alignment_and_linker_go_back() {
+    for linker in ["bfd", "gold", "lld", "mold"] {
+        if !has_tool(&format!("ld.{linker}")) {
+            continue;
+        }
+        let linker = format!("-fuse-ld={linker}");
+        for aligned in ["-DALIGNED=8192", "-DALIGNED=65536", "-DALIGNED=2097152"] {
+            for flags in [&["-fPIE", "-pie"], &["-fno-pie", "-no-pie"]] {
+                let flags = [&flags[..], &[&*linker, aligned]].concat();
+                let program = super::support::program_with("statics", &flags);
+                for words in LOSS {
+                    let words: Vec<&str> = words.split_whitespace().collect();
+                    let job = Job::new(4).mode("raid5").args(&words);
+                    line(&job.program(&program, &["-x", "last"]).run(), "statics ok");
+                }
+            }
+        }
+    }
+}
+
+/// Whichever way calls go, and whoever goes back.
+#[test]
+fn constants_are_symmetric() {
+    let program = program("constants");
+    let run = |job: Job| line(&job.program(&program, &[]).run(), "constants ok").len();
+    for how in ["direct", "nodes", "doubling", "halving"] {
+        for words in ["--kill 1@3:before", "--nodes 4 --kill-node 1@3:before"] {
+            let words: Vec<&str> = words.split_whitespace().collect();
+            run(Job::new(4).mode("raid5").env("SHMEM_FT_COLLECTIVES", how).args(&words));
+        }
+    }
+    run(Job::new(4).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").kill(&["1@3"]));
+    let shrinks = Job::new(4).mode("none").env("SHMEM_FT_ROLLBACK", "none");
+    run(shrinks.env("SHMEM_FT_SUBSTITUTE", "shrink"));
+}
+
+/// What a child of `fork` does to its variables stays there.
+#[test]
+fn a_child_has_variables_of_its_own() {
+    let program = program_with("forks", &["-pthread"]);
+    for words in ["", "--nodes 4 --kill-node 1@3:before", "--kill 2@4"] {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let job = Job::new(4).mode("raid5").args(&words);
+        line(&job.program(&program, &[]).run(), "forks ok");
+    }
+    let outcome = Job::new(2).program(&program, &["limited"]).run();
+    line(&outcome, "forks ok");
+    outcome.says("a child of fork gets no memory for its static variables");
+    let alone = std::process::Command::new(program).output().expect("it starts");
+    assert_eq!(String::from_utf8_lossy(&alone.stdout), "forks ok\n");
 }
 
 /// Output works in survivors and substitutes to the end.

@@ -34,6 +34,16 @@ fn ucx(without: fn(&str, &str)) -> bool {
     loaded.map_err(|why| without("ucx", &why.to_string())).is_ok()
 }
 
+/// True if this machine has that program. Else this test runs without it.
+pub fn has_tool(tool: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let there = std::env::split_paths(&folders).any(|folder| folder.join(tool).is_file());
+    if !there {
+        partly(tool, "it is not installed");
+    }
+    there
+}
+
 /// MiB of free memory in pieces of a huge page, once the kernel has given up what it keeps of files
 /// and moved together the rest, which it does for root.
 fn unbroken() -> usize {

@@ -61,6 +61,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/sys/src/caller.rs", "asks the C library and the loader who called, and from where"),
     ("crates/sys/src/exit.rs", "registers an exit handler; flushes C streams; ends the process"),
     ("crates/sys/src/forbidden.rs", "a handler of SIGSEGV, which writes a line"),
+    ("crates/sys/src/fork.rs", "handlers of fork, which give a child variables of its own"),
     ("crates/sys/src/futex.rs", "the system calls futex and membarrier"),
     ("crates/sys/src/huge.rs", "a child with namespaces of its own mounts a file system"),
     ("crates/sys/src/memory.rs", "maps, protects and unmaps memory"),

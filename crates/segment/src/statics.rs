@@ -16,15 +16,22 @@
 //! `std::cout`), and every word that the loader itself fills in (GOT, lazily bound or not, and
 //! `.dynamic`). With them rolled back, libc would lose what it holds in the substitute.
 //!
+//! The pages need not touch: linkers begin another segment before a variable whose alignment is
+//! more than a page, and `lld` and `mold` one behind RELRO. What lies between two pieces is
+//! excluded, and nothing of it is replaced.
+//!
+//! The other readable segments, and RELRO, hold the program's *constants*. They are symmetric, too:
+//! every PE runs the same executable, so its own bytes are those of any other PE.
+//!
 //! Only an executable that itself names `libraidshmem.so*` in `DT_NEEDED` has statics in this
 //! sense; for all others [`find`] returns `None`. In a Python interpreter that loads the library
 //! the writable part is the interpreter's own, and in a Rust program that has it linked in
 //! statically it is full of this library's and the standard library's state: the lock, the sockets
 //! and the threads of *this* process. To roll that back would be fatal, and no user asked for it.
 //!
-//! Invariants: `start` and `len` are multiples of the page size; every page is inside writable
-//! segments of the executable and outside RELRO; `excluded` is sorted, disjoint, not empty ranges,
-//! all inside. An executable for which that is impossible is an error, not a guess.
+//! Invariants: `start`, `len` and the pieces are multiples of the page size; every page of a piece
+//! is inside writable segments of the executable and outside RELRO; the pieces, and `excluded`, are
+//! sorted, disjoint, not empty ranges, all inside. A constant is in no piece.
 //!
 //! Left out: statics of shared libraries, thread-local variables (not symmetric), and pointers
 //! into libraries that the program keeps in its own variables: they are saved as the data they
@@ -54,15 +61,45 @@ pub struct Statics {
     pub start: usize,
     /// Length in bytes, a multiple of the page size, not 0.
     pub len: usize,
+    /// The pages inside that are the program's, sorted and disjoint.
+    pub pieces: Vec<Range<usize>>,
     /// Addresses inside that are not the program's, sorted and disjoint.
     pub excluded: Vec<Range<usize>>,
+    /// What the program can only read, sorted and disjoint.
+    pub constants: Vec<Range<usize>>,
+}
+
+impl Statics {
+    /// Offset from the first byte of `[addr, addr + len)`, if that lies in one piece.
+    #[inline]
+    pub fn offset_of(&self, addr: usize, len: usize) -> Option<usize> {
+        let inside = holds(&self.pieces, addr, len);
+        inside.then(|| addr - self.start)
+    }
+
+    /// The offsets of a piece from the first byte.
+    pub fn offsets(&self, piece: &Range<usize>) -> Range<usize> {
+        piece.start - self.start..piece.end - self.start
+    }
+
+    /// True if `[addr, addr + len)` is what the program can only read.
+    pub fn is_constant(&self, addr: usize, len: usize) -> bool {
+        holds(&self.constants, addr, len)
+    }
+}
+
+/// True if `[addr, addr + len)` lies in one of the ranges.
+#[inline]
+fn holds(ranges: &[Range<usize>], addr: usize, len: usize) -> bool {
+    let inside = |r: &Range<usize>| r.contains(&addr) && len <= r.end - addr;
+    ranges.iter().any(inside)
 }
 
 /// Looks for the running executable's statics; `None` if it has none, or is not an executable
 /// whose statics are meant (see the module doc).
 ///
 /// # Errors
-/// The executable's own headers contradict each other, or its variables are not in one piece.
+/// The executable's own headers contradict each other.
 pub fn find() -> Result<Option<Statics>, StaticsError> {
     let own = Own::listed().ok_or(StaticsError::NoExecutable)?;
     find_in(&own.headers, own.bias, &own, Machine::HERE, page_size())
@@ -81,7 +118,7 @@ fn find_in(
         return Ok(None);
     }
     let foreign = dynamic.foreign(machine)?;
-    select(&Executable::new(headers, foreign), page)
+    Ok(select(&Executable::new(headers, foreign), page))
 }
 
 /// True for `libraidshmem.so` and `libraidshmem.so.<version>`, with or without a directory.
@@ -91,7 +128,7 @@ fn is_library(needed: &str) -> bool {
 }
 
 /// Chooses the pages, and clips what is foreign to them.
-pub fn select(executable: &Executable, page: usize) -> Result<Option<Statics>, StaticsError> {
+pub fn select(executable: &Executable, page: usize) -> Option<Statics> {
     let down = |address: usize| address - address % page;
     let up = |address: usize| down(address.saturating_add(page - 1));
     let relro = executable.relro.clone().unwrap_or(0..0);
@@ -105,17 +142,14 @@ pub fn select(executable: &Executable, page: usize) -> Result<Option<Statics>, S
         pieces.push(pages.start.max(protected.end)..pages.end);
     }
     let pieces = merge(pieces);
-    match pieces.as_slice() {
-        [] => Ok(None),
-        [all] => {
-            let clip = |r: &Range<usize>| r.start.max(all.start)..r.end.min(all.end);
-            let excluded = executable.foreign.iter().chain([&relro]).map(clip).collect();
-            Ok(Some(Statics { start: all.start, len: all.len(), excluded: merge(excluded) }))
-        }
-        [first, second, ..] => {
-            Err(StaticsError::Apart { first: first.clone(), second: second.clone() })
-        }
-    }
+    let (start, end) = (pieces.first()?.start, pieces.last()?.end);
+    let gaps = pieces.windows(2).map(|pair| pair[0].end..pair[1].start);
+    let clip = |r: &Range<usize>| r.start.max(start)..r.end.min(end);
+    let excluded = executable.foreign.iter().chain([&relro]).map(clip).chain(gaps);
+    let excluded = merge(excluded.collect());
+    let constants = executable.readonly.iter().chain([&protected]).cloned();
+    let constants = merge(constants.collect());
+    Some(Statics { start, len: end - start, pieces, excluded, constants })
 }
 
 /// The union of ranges: sorted, disjoint, none empty, none touching.

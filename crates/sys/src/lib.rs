@@ -13,7 +13,7 @@
 //! ```text
 //! exit  futex  signals  forbidden            the end of a process, sleeping, what a signal does
 //! cgroup  limits  memory  huge               memory: limits, mappings, huge pages
-//! written  writeback                         which pages were written; bytes on their way to disk
+//! fork  written  writeback                   forks; pages that were written; bytes for a disk
 //! caller  site                               who called, from where
 //! machine  threads  process  pool            processors, threads, processes, shared work
 //! socket                                     messages between processes of one machine
@@ -26,6 +26,7 @@ pub mod caller;
 pub mod cgroup;
 pub mod exit;
 pub mod forbidden;
+pub mod fork;
 pub mod futex;
 pub mod huge;
 pub mod limits;

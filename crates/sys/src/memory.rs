@@ -3,6 +3,7 @@
 //! Invariant: memory made here has no name in any file system, so nothing is left of it when the
 //! last process that holds it is gone, however that process ends.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom};
 use rustix::fs::{fallocate, fstat, ftruncate, memfd_create, seek};
 use rustix::io::{Errno, Result};
 use rustix::mm::{
-    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
+    Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap, mmap_anonymous,
+    mprotect, mremap_fixed, munmap,
 };
 use rustix::process::{Resource, getrlimit};
 
@@ -344,6 +346,25 @@ unsafe fn move_to_file(fd: BorrowedFd, offset: usize, len: usize, at: usize) -> 
     // SAFETY: the caller's promise above.
     unsafe { mmap(at as *mut core::ffi::c_void, len, prot, flags, fd, offset as u64)? };
     Ok(())
+}
+
+/// Fills new memory of this process alone by `fill`, and maps it in place of what is mapped `at`
+/// some addresses.
+///
+/// # Safety
+/// Whole pages that are the caller's to replace, and nobody holds a reference to any of them.
+pub(crate) unsafe fn replace(
+    at: Range<usize>,
+    fill: impl FnOnce(&mut [u8]) -> Result<()>,
+) -> Result<()> {
+    let (len, prot) = (at.len(), ProtFlags::READ | ProtFlags::WRITE);
+    // SAFETY: the kernel chooses free addresses.
+    let new = unsafe { mmap_anonymous(std::ptr::null_mut(), len, prot, MapFlags::PRIVATE)? };
+    // SAFETY: just mapped, so as long and full of zeroes, and of nobody else.
+    fill(unsafe { std::slice::from_raw_parts_mut(new.cast(), len) })?;
+    let at = std::ptr::with_exposed_provenance_mut(at.start);
+    // SAFETY: the slice is gone; the target is the caller's to replace.
+    unsafe { mremap_fixed(new, len, len, MremapFlags::MAYMOVE, at).map(drop) }
 }
 
 /// Makes the pages of a mapped range present ahead of their use. Whole pages. As if they were read:

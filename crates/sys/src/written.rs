@@ -6,7 +6,7 @@
 //!
 //! Seen is every write that goes through this process's page tables: its threads' own, the
 //! kernel's for its system calls (`read`, `recv`), and a debugger's. Not seen are writes through
-//! another mapping, by another process or a child of this one ([`has_forked`]), and by a device to
+//! another mapping, by another process or a child of this one ([`crate::fork`]), and by a device to
 //! pages that it holds.
 //!
 //! Invariant: a page that was written is named, or the look is an error. What is named may not have
@@ -18,8 +18,6 @@
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use linux_raw_sys::general::{
     PAGE_IS_HUGE, PAGE_IS_WRITTEN, PM_SCAN_CHECK_WPASYNC, PM_SCAN_WP_MATCHING, UFFD_API,
@@ -217,25 +215,6 @@ fn call<T>(fd: &impl AsRawFd, opcode: rustix::ioctl::Opcode, value: &mut T) -> R
         .map_err(|_| Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL))
 }
 
-static FORKED: AtomicBool = AtomicBool::new(false);
-
-extern "C" fn forks() {
-    FORKED.store(true, Ordering::SeqCst);
-}
-
-/// True if the process has called `fork` since the first call of this. A child writes unseen.
-/// Children that run another program at once (`posix_spawn`, `system`) do not count.
-pub fn has_forked() -> bool {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: the handler stores to an atomic, which is allowed anywhere.
-        if unsafe { libc::pthread_atfork(Some(forks), None, None) } != 0 {
-            forks(); // nobody will say
-        }
-    });
-    FORKED.load(Ordering::SeqCst)
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
@@ -379,19 +358,6 @@ mod tests {
         assert!(watch.add(start + 1, PAGE).is_err());
         // A second watch cannot have what this one has.
         assert!(Watch::new(true).unwrap().add(start, PAGE).is_err());
-    }
-
-    #[test]
-    fn a_fork_is_noted() {
-        // SAFETY: the child ends at once.
-        let fork = || unsafe {
-            if libc::fork() == 0 {
-                libc::_exit(0)
-            }
-        };
-        has_forked(); // other tests may have
-        fork();
-        assert!(has_forked());
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn check_room(group: &Group, dest: Sym<u8>, all: usize, room: usize) {
 /// The same for a source, also of a PE that nobody reads from: all PEs pass the same object.
 pub fn check_source(group: &Group, source: SymIn<u8>, bytes: usize) {
     if bytes > 0 {
-        SegmentRange::new(group.call, "source", source.as_sym(), bytes, group.pe(group.index));
+        SegmentRange::source(group.call, source, bytes, group.pe(group.index));
     }
 }
 

@@ -42,7 +42,7 @@ pub fn change_word(call: &'static str, word: Word, how: Update, operand: u64) {
 /// The value of a word.
 #[inline]
 pub fn fetch<T: Bits>(call: &'static str, source: SymIn<T>, pe: impl Into<Target>) -> T {
-    let word = Word::new(call, "source", source.as_sym(), pe);
+    let word = Word::source(call, source, pe);
     T::of(logged_or(call, word, (Update::Load, 0), true, |word| word.fetch()))
 }
 
@@ -80,7 +80,17 @@ pub fn update_later<T: Bits>(
     before: Out<T>,
     pe: Target,
 ) {
-    let (word, operand) = (Word::new(call, "dest", dest, pe), value.bits());
+    later(call, Word::new(call, "dest", dest, pe), (how, value.bits()), before);
+}
+
+/// Reads a word; the value goes to `into`, as late as the next quiet.
+#[inline]
+pub fn fetch_later<T: Bits>(call: &'static str, source: SymIn<T>, into: Out<T>, pe: Target) {
+    later(call, Word::source(call, source, pe), (Update::Load, 0), into);
+}
+
+#[inline]
+fn later<T: Bits>(call: &'static str, word: Word, (how, operand): (Update, u64), before: Out<T>) {
     if word.world().logs()
         && let Some(found) = logged::changed(call, &word, (how, operand), true)
     {

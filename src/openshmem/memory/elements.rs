@@ -137,7 +137,7 @@ fn get_any(
 ) {
     let bytes = check::bytes_of(call, count, bytes);
     if bytes > 0 && logged::applies() {
-        let range = SegmentRange::new(call, "source", source.as_sym(), bytes, pe);
+        let range = SegmentRange::source(call, source, bytes, pe);
         check_buffer(call, "dest", dest.addr(), range.world);
         if logged::takes_get(call, &range, dest, bytes) {
             return;

@@ -133,7 +133,7 @@ pub fn takes_get(call: &'static str, range: &SegmentRange, dest: Out<u8>, bytes:
     takes
 }
 
-/// True if an operation on a range is logged.
+/// True if an operation on a range is logged: a constant is in a replay what it was.
 pub fn is_logged(call: &'static str, range: &SegmentRange) -> bool {
     if !applies() {
         return false;
@@ -141,10 +141,11 @@ pub fn is_logged(call: &'static str, range: &SegmentRange) -> bool {
     if range.is_far() {
         unlogged(call);
     }
-    range.world.logs() && !range.is_far()
+    range.world.logs() && !range.is_far() && !range.constant
 }
 
-/// Changes a word where calls are logged; what was there, zero if all go back. None if it is far.
+/// Changes a word where calls are logged; what was there, zero if all go back. None if it is far,
+/// or a constant, which is in a replay what it was.
 #[inline(never)]
 pub fn changed(
     call: &'static str,
@@ -155,6 +156,8 @@ pub fn changed(
     let place = word.place();
     if place.is_far() {
         unlogged(call);
+    }
+    if place.is_far() || place.constant {
         return None;
     }
     if how == Update::Load {
@@ -229,7 +232,7 @@ pub fn source<'a>(call: &'static str, source: SymIn<u8>, bytes: usize) -> &'a [u
         return &[];
     }
     let own = pgas::world().me().0 as i32;
-    let range = SegmentRange::new(call, "source", source.as_sym(), bytes, own);
+    let range = SegmentRange::source(call, source, bytes, own);
     // SAFETY: the range is `bytes` bytes of the own segment, which is never unmapped; the program
     // leaves a source as it is while a collective uses it.
     unsafe { std::slice::from_raw_parts(range.at(), bytes) }

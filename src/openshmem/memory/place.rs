@@ -1,12 +1,14 @@
 //! Places: where a symmetric argument is on a PE, and how one that is not mapped is reached there.
 //!
-//! Invariant: a place lies inside the segment of its PE, which exists.
+//! Invariant: a place lies inside the segment of its PE, which exists; or it is a constant of the
+//! program, which every PE has at the same address with the same bytes. A constant is read here,
+//! whichever PE is named, and never written.
 
 use raidshmem_core::quantity::Pe;
 use raidshmem_fabric::Ask;
 use raidshmem_segment::update::{Change, Update, WordAt};
 
-use super::address::{Out, Sym};
+use super::address::{Out, Sym, SymIn};
 use crate::openshmem::check::{self, misuse};
 use crate::pgas::stream::{Id, Target};
 use crate::pgas::{self, World};
@@ -23,6 +25,8 @@ pub struct SegmentRange {
     pub(super) stream: Id,
     /// They need not be over when their call returns.
     pub(super) later: bool,
+    /// It is a constant: `base` is where it begins here.
+    pub(super) constant: bool,
 }
 
 impl SegmentRange {
@@ -36,22 +40,58 @@ impl SegmentRange {
         pe: impl Into<Target>,
     ) -> SegmentRange {
         let world = pgas::world_for(call);
-        let Target { pe, stream, later } = pe.into();
-        let pe = check::pe(call, world, pe);
         match world.segments.offset_of(on.addr(), bytes) {
-            Some(offset) => {
-                SegmentRange { world, pe, base: world.reach(pe), offset, stream, later }
-            }
-            None => not_symmetric(call, name, on.addr(), bytes),
+            Some(offset) => SegmentRange::inside(call, world, offset, pe.into()),
+            None => no_target(call, name, on.addr(), bytes, pe.into()),
         }
+    }
+
+    /// Checks the symmetric argument `source` of `call`, which is only read: it may be a constant.
+    #[inline]
+    pub fn source<T>(
+        call: &'static str,
+        source: SymIn<T>,
+        bytes: usize,
+        pe: impl Into<Target>,
+    ) -> SegmentRange {
+        let world = pgas::world_for(call);
+        match world.segments.offset_of(source.addr(), bytes) {
+            Some(offset) => SegmentRange::inside(call, world, offset, pe.into()),
+            None => SegmentRange::constant(call, world, (source.addr(), bytes), pe.into()),
+        }
+    }
+
+    #[inline]
+    fn inside(
+        call: &'static str,
+        world: &'static World,
+        offset: usize,
+        Target { pe, stream, later }: Target,
+    ) -> SegmentRange {
+        let pe = check::pe(call, world, pe);
+        SegmentRange { world, pe, base: world.reach(pe), offset, stream, later, constant: false }
+    }
+
+    #[cold]
+    fn constant(
+        call: &'static str,
+        world: &'static World,
+        (addr, bytes): (usize, usize),
+        Target { pe, stream, later }: Target,
+    ) -> SegmentRange {
+        let pe = check::pe(call, world, pe);
+        if !world.segments.is_constant(addr, bytes) {
+            not_symmetric(call, "source", addr, bytes);
+        }
+        let base = std::ptr::with_exposed_provenance_mut(addr);
+        SegmentRange { world, pe, base, offset: 0, stream, later, constant: true }
     }
 
     /// A place in the library's own part of the segments, which the program cannot name. The offset
     /// is one of `segment::layout`.
     pub(super) fn of_library(call: &'static str, offset: usize, pe: i32) -> SegmentRange {
         let world = pgas::world_for(call);
-        let pe = check::pe(call, world, pe);
-        SegmentRange { world, pe, base: world.reach(pe), offset, stream: 0, later: false }
+        SegmentRange::inside(call, world, offset, Target::from(pe))
     }
 
     /// The address in this process, for `shmem_ptr`; null if there is none. The program may keep
@@ -114,7 +154,8 @@ impl SegmentRange {
     /// The same, where its PE is now: the loss of a node moves it.
     #[inline]
     pub(super) fn now(&self) -> SegmentRange {
-        SegmentRange { base: self.world.reach(self.pe), ..*self }
+        let base = if self.constant { self.base } else { self.world.reach(self.pe) };
+        SegmentRange { base, ..*self }
     }
 
     /// The address of a place that is not far.
@@ -122,6 +163,24 @@ impl SegmentRange {
     pub(super) fn at(&self) -> *mut u8 {
         self.base.wrapping_add(self.offset)
     }
+}
+
+/// Says why nothing can be written there.
+#[cold]
+#[inline(never)]
+fn no_target(call: &'static str, name: &str, addr: usize, bytes: usize, on: Target) -> ! {
+    let world = pgas::world();
+    check::pe(call, world, on.pe);
+    if world.segments.is_constant(addr, bytes) {
+        misuse(
+            call,
+            format_args!(
+                "{name} {addr:#x} ({bytes} bytes) is constant (expected memory that the program \
+                 may write)"
+            ),
+        );
+    }
+    not_symmetric(call, name, addr, bytes)
 }
 
 #[cold]

@@ -129,7 +129,7 @@ pub fn get(
         check::pe(call, pgas::world_for(call), pe.pe);
         return;
     }
-    let place = SegmentRange::new(call, "source", source.as_sym(), bytes, pe);
+    let place = SegmentRange::source(call, source, bytes, pe);
     check_buffer(call, "dest", dest.addr(), place.world);
     get_from(place, dest, bytes);
 }
@@ -177,7 +177,7 @@ pub fn fetch_from_each<T: Copy + Zero>(
     pes: &[i32],
 ) {
     let bytes = into.len() / pes.len() * size_of::<T>();
-    let place = |&pe| SegmentRange::new(call, "source", source.as_sym().erase(), bytes, pe);
+    let place = |&pe| SegmentRange::source(call, source.erase(), bytes, pe);
     fetch_from_places(into, pes.iter().map(place));
 }
 
@@ -256,7 +256,7 @@ pub fn get_blocks(
         return;
     }
     let extent = by.extent(call, by.source_bytes);
-    let place = SegmentRange::new(call, "source", source.as_sym(), extent, pe);
+    let place = SegmentRange::source(call, source, extent, pe);
     by.extent(call, by.dest_bytes);
     check_buffer(call, "dest", dest.addr(), place.world);
     let faulted = place.world.cut_short_at(place.pe);

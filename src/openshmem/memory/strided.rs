@@ -24,7 +24,7 @@ pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, by: Strides, pe: T
 pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, by: Strides, pe: Target) {
     if logged::applies() {
         let extent = by.extent(call, by.source_bytes);
-        let range = SegmentRange::new(call, "source", source.as_sym(), extent, pe);
+        let range = SegmentRange::source(call, source, extent, pe);
         by.extent(call, by.dest_bytes);
         check_buffer(call, "dest", dest.addr(), range.world);
         if logged::is_logged(call, &range) {

@@ -8,12 +8,20 @@
 use raidshmem_segment::update::{self, Change, Update};
 use raidshmem_segment::waits::Waiting;
 
-use super::address::{Out, Sym};
+use super::address::{Out, Sym, SymIn};
 use super::place::SegmentRange;
 use crate::openshmem::bits::Bits;
 use crate::openshmem::check::misuse;
 use crate::pgas::stream::Target;
 use crate::pgas::{self, Fault, World};
+
+/// Refuses an address that an atomic access cannot have.
+#[inline]
+fn check_boundary(call: &str, name: &str, addr: usize, bytes: usize) {
+    if addr & (bytes - 1) != 0 {
+        misuse(call, format_args!("{name} {addr:#x} is not on a boundary of {bytes} bytes"));
+    }
+}
 
 /// A symmetric word of 2, 4 or 8 bytes on its natural boundary. The value is the proof.
 #[derive(Clone, Copy)]
@@ -27,11 +35,16 @@ impl Word {
     #[inline]
     pub fn new<T: Bits>(call: &'static str, name: &str, on: Sym<T>, pe: impl Into<Target>) -> Word {
         let bytes = size_of::<T>();
-        if on.addr() & (bytes - 1) != 0 {
-            let addr = on.addr();
-            misuse(call, format_args!("{name} {addr:#x} is not on a boundary of {bytes} bytes"));
-        }
+        check_boundary(call, name, on.addr(), bytes);
         Word { place: SegmentRange::new(call, name, on, bytes, pe), bytes }
+    }
+
+    /// Checks the argument `source`, which is only read.
+    #[inline]
+    pub fn source<T: Bits>(call: &'static str, source: SymIn<T>, pe: impl Into<Target>) -> Word {
+        let bytes = size_of::<T>();
+        check_boundary(call, "source", source.addr(), bytes);
+        Word { place: SegmentRange::source(call, source, bytes, pe), bytes }
     }
 
     /// A word of the library, of 8 bytes, out of the program's sight.

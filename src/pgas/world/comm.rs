@@ -12,7 +12,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 use raidshmem_fabric::Engine;
 use raidshmem_segment::words::Barrier;
-use raidshmem_sys::written::has_forked;
+use raidshmem_sys::fork::has_forked;
 
 use super::far::Far;
 use super::nodes::Nodes;

@@ -189,9 +189,13 @@ impl Segments {
         if heap < self.layout.heap_len && len <= self.layout.heap_len - heap {
             return Some(self.layout.heap + heap);
         }
-        let statics = self.statics.as_ref()?;
-        let at = addr.wrapping_sub(statics.start);
-        (at < statics.len && len <= statics.len - at).then(|| self.layout.statics + at)
+        self.statics.as_ref()?.offset_of(addr, len).map(|at| self.layout.statics + at)
+    }
+
+    /// True if `[addr, addr + len)` are bytes of the executable that nobody writes, and that every
+    /// PE has at the same address.
+    pub fn is_constant(&self, addr: usize, len: usize) -> bool {
+        self.statics.as_ref().is_some_and(|statics| statics.is_constant(addr, len))
     }
 
     /// Where this process sees byte `offset` of its own segment.

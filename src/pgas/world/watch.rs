@@ -70,13 +70,14 @@ impl Watched {
             };
             pieces.extend(spans.iter().map(piece));
         }
-        if let Some(statics) = segments.statics() {
-            let (me, begin) = (segments.me(), segments.layout().statics);
+        for part in segments.statics().iter().flat_map(|statics| statics.pieces.iter()) {
+            let (me, offset) = (segments.me(), segments.offset_of(part.start, part.len()));
+            let begin = offset.unwrap_or_default();
             let inside =
-                |span: &Range<usize>| span.start.max(begin)..span.end.min(begin + statics.len);
+                |span: &Range<usize>| span.start.max(begin)..span.end.min(begin + part.len());
             let piece = |span: Range<usize>| {
                 let (offset, len) = (span.start, span.len());
-                Piece { pe: me, offset, at: statics.start + offset - begin, len }
+                Piece { pe: me, offset, at: part.start + offset - begin, len }
             };
             let there = spans.iter().map(inside).filter(|span| !span.is_empty());
             pieces.extend(there.map(piece));

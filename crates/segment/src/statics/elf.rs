@@ -63,6 +63,8 @@ impl ProgramHeader {
 pub struct Executable {
     /// Writable segments, with what is read-only after start-up.
     pub writable: Vec<Range<usize>>,
+    /// Segments that can be read and not written.
+    pub readonly: Vec<Range<usize>>,
     /// What is read-only after start-up.
     pub relro: Option<Range<usize>>,
     /// What the program does not own, in any order; may overlap, and lie outside the above.
@@ -72,9 +74,12 @@ pub struct Executable {
 impl Executable {
     /// From the program headers and the result of [`Dynamic::foreign`].
     pub fn new(headers: &[ProgramHeader], foreign: Vec<Range<usize>>) -> Executable {
-        let writable = |h: &&ProgramHeader| h.kind == abi::PT_LOAD && h.flags & abi::PF_W != 0;
+        let is_writable = |h: &ProgramHeader| h.flags & abi::PF_W != 0;
+        let writable = headers.iter().filter(|h| h.kind == abi::PT_LOAD && is_writable(h));
+        let readonly = headers.iter().filter(|h| h.is_readable() && !is_writable(h));
         Executable {
-            writable: headers.iter().filter(writable).map(ProgramHeader::range).collect(),
+            writable: writable.map(ProgramHeader::range).collect(),
+            readonly: readonly.map(ProgramHeader::range).collect(),
             relro: headers.iter().find(|h| h.kind == abi::PT_GNU_RELRO).map(ProgramHeader::range),
             foreign,
         }

@@ -2,11 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use std::ops::Range;
-
 use thiserror::Error;
 
-/// Why the statics cannot be taken as one symmetric range.
+/// Why the statics cannot be taken as symmetric memory.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StaticsError {
     /// The loader lists no executable.
@@ -27,17 +25,5 @@ pub enum StaticsError {
     Format {
         /// Which table.
         table: &'static str,
-    },
-    /// There are other pages between the writable ones.
-    #[error(
-        "the executable's variables are not in one piece: {:#x}..{:#x} and {:#x}..{:#x}; \
-         link it with the default linker script",
-        first.start, first.end, second.start, second.end
-    )]
-    Apart {
-        /// Addresses of the first piece.
-        first: Range<usize>,
-        /// Addresses of the second piece.
-        second: Range<usize>,
     },
 }

@@ -12,11 +12,14 @@ use super::*;
 const PAGE: usize = 4096;
 
 fn executable(writable: &[Range<usize>], relro: Option<Range<usize>>) -> Executable {
-    Executable { writable: writable.to_vec(), relro, foreign: Vec::new() }
+    Executable { writable: writable.to_vec(), relro, ..Executable::default() }
 }
 
-fn pages(e: &Executable) -> Result<Option<Range<usize>>, StaticsError> {
-    Ok(select(e, PAGE)?.map(|s| s.start..s.start + s.len))
+/// The one piece there is.
+fn pages(e: &Executable) -> Option<Range<usize>> {
+    let statics = select(e, PAGE)?;
+    assert_eq!(statics.pieces, [statics.start..statics.start + statics.len]);
+    Some(statics.pieces[0].clone())
 }
 
 #[test]
@@ -32,35 +35,55 @@ fn library_names() {
 #[test]
 fn range_begins_behind_relro() {
     let one = executable(&[0x3d00..0x5010], Some(0x3d00..0x4000));
-    assert_eq!(pages(&one), Ok(Some(0x4000..0x6000)));
+    assert_eq!(pages(&one), Some(0x4000..0x6000));
     let none = executable(&[0x3d00..0x5010], None);
-    assert_eq!(pages(&none), Ok(Some(0x3000..0x6000)));
+    assert_eq!(pages(&none), Some(0x3000..0x6000));
     let own_segment = executable(&[0x3d00..0x4000, 0x4000..0x4100], Some(0x3d00..0x4000));
-    assert_eq!(pages(&own_segment), Ok(Some(0x4000..0x5000)));
+    assert_eq!(pages(&own_segment), Some(0x4000..0x5000));
     let all = executable(&[0x3d00..0x4000], Some(0x3d00..0x4000));
-    assert_eq!(pages(&all), Ok(None));
-    assert_eq!(pages(&executable(&[], None)), Ok(None));
+    assert_eq!(pages(&all), None);
+    assert_eq!(pages(&executable(&[], None)), None);
 }
 
 #[test]
 fn rest_of_relro_is_excluded() {
-    let statics = select(&executable(&[0x3d00..0x5010], Some(0x3d00..0x4020)), PAGE);
-    let statics = statics.unwrap().unwrap();
+    let statics = select(&executable(&[0x3d00..0x5010], Some(0x3d00..0x4020)), PAGE).unwrap();
     assert_eq!((statics.start, statics.len), (0x4000, 0x2000));
     assert_eq!(statics.excluded, [0x4000..0x4020]);
 }
 
 #[test]
-fn pieces_are_refused() {
-    let first = 0x3000..0x4000;
-    let holes = executable(&[0x3000..0x3800, 0x5000..0x6000], None);
-    let second = 0x5000..0x6000;
-    assert_eq!(pages(&holes), Err(StaticsError::Apart { first: first.clone(), second }));
-    let before = executable(&[0x3000..0x6000], Some(0x4000..0x5000));
-    let second = 0x5000..0x6000;
-    let refused = pages(&before).unwrap_err();
-    assert_eq!(refused, StaticsError::Apart { first, second });
-    assert!(refused.to_string().contains("0x3000..0x4000 and 0x5000..0x6000"));
+fn what_lies_between_pieces_is_no_variable() {
+    let holes = select(&executable(&[0x3000..0x3800, 0x5000..0x6000], None), PAGE).unwrap();
+    assert_eq!((holes.start, holes.len), (0x3000, 0x3000));
+    assert_eq!(holes.pieces, [0x3000..0x4000, 0x5000..0x6000]);
+    assert_eq!(holes.excluded, [0x4000..0x5000]);
+    assert_eq!(holes.offset_of(0x3ff8, 8), Some(0xff8));
+    assert_eq!(holes.offset_of(0x5000, 0x1000), Some(0x2000));
+    for (addr, len) in [(0x3ff9, 8), (0x4800, 8), (0x3000, 0x3000), (0x6000, 1), (usize::MAX, 8)] {
+        assert_eq!(holes.offset_of(addr, len), None, "{addr:#x} {len:#x}");
+    }
+    let around = select(&executable(&[0x3000..0x6000], Some(0x4000..0x5000)), PAGE).unwrap();
+    assert_eq!(around.pieces, [0x3000..0x4000, 0x5000..0x6000]);
+    assert_eq!(around.offsets(&around.pieces[1]), 0x2000..0x3000);
+}
+
+#[test]
+fn constants_are_what_can_only_be_read() {
+    let mut e = executable(&[0x3d00..0x5010], Some(0x3d00..0x4020));
+    e.readonly = vec![0x1000..0x1800, 0x2000..0x2100];
+    let statics = select(&e, PAGE).unwrap();
+    assert_eq!(statics.constants, [0x1000..0x1800, 0x2000..0x2100, 0x3000..0x4000]);
+    for (addr, len, is) in [
+        (0x1000, 0x800, true),
+        (0x17ff, 2, false),
+        (0x3ff0, 16, true),
+        (0x3ff8, 16, false),
+        (0x4000, 8, false),
+        (usize::MAX, 8, false),
+    ] {
+        assert_eq!(statics.is_constant(addr, len), is, "{addr:#x} {len:#x}");
+    }
 }
 
 #[test]
@@ -83,7 +106,7 @@ fn foreign_ranges_are_clipped_and_merged() {
     e.foreign =
         vec![0x5008..0x5010, 0x3ff8..0x4008, 0x5000..0x5008, 0x5ff0..0x7000, 0x4100..0x4100];
     e.foreign.push(0x1000..0x2000);
-    let excluded = select(&e, PAGE).unwrap().unwrap().excluded;
+    let excluded = select(&e, PAGE).unwrap().excluded;
     assert_eq!(excluded, [0x4000..0x4008, 0x5000..0x5010, 0x5ff0..0x6000]);
 }
 
