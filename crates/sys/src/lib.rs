@@ -11,7 +11,7 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! exit  futex  signals  forbidden            the end of a process, sleeping, what a signal does
+//! exit  futex  forbidden  inherited          the end of a process, sleeping, what it began with
 //! cgroup  limits  memory  huge               memory: limits, mappings, huge pages
 //! written  writeback                         which pages were written; bytes on their way to disk
 //! caller  site                               who called, from where
@@ -28,12 +28,12 @@ pub mod exit;
 pub mod forbidden;
 pub mod futex;
 pub mod huge;
+pub mod inherited;
 pub mod limits;
 pub mod machine;
 pub mod memory;
 pub mod pool;
 pub mod process;
-pub mod signals;
 pub mod site;
 pub mod socket;
 pub mod threads;
