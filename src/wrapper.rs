@@ -27,6 +27,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::SystemTime;
 
+use raidshmem_sys::inherited;
+
 /// What was wrong with the use of the wrapper or with its installation.
 const STATUS_MISUSE: u8 = 2;
 
@@ -219,6 +221,7 @@ impl Wrapper {
 
     /// Runs the wrapper with the arguments of this process.
     pub fn main(&self) -> ExitCode {
+        inherited::collect_children(); // the compiler, which this process becomes, has some
         let own = match env::current_exe() {
             Ok(path) => path,
             Err(error) => return self.complain(&format!("cannot find itself: {error}")),

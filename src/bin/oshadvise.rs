@@ -60,6 +60,7 @@ struct Args {
 }
 
 fn main() {
+    raidshmem_sys::inherited::begin();
     let (compiler, own) = split(std::env::args_os());
     let args = Args::try_parse_from(own).unwrap_or_else(|error| {
         if !error.use_stderr() {

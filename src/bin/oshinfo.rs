@@ -13,7 +13,7 @@ use raidshmem::{sizing, usage};
 use raidshmem_core::settings::{Fabric, Pages, Settings, table};
 use raidshmem_fabric::FabricError;
 use raidshmem_sys::huge::{HugeFiles, NoHuge};
-use raidshmem_sys::memory;
+use raidshmem_sys::{inherited, memory};
 
 const HELP: &str = "\
 Prints the version, what was found of the machine, and every setting with the value in force
@@ -38,6 +38,7 @@ const COPIED: usize = 64 << 20;
 const COPIES: usize = 4;
 
 fn main() {
+    inherited::begin();
     let mut words = std::env::args().skip(1);
     let text = match words.next().as_deref() {
         None => all(),

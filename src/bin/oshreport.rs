@@ -27,6 +27,7 @@ struct Args {
 }
 
 fn main() {
+    raidshmem_sys::inherited::begin();
     let args = Args::try_parse().unwrap_or_else(|error| {
         if !error.use_stderr() {
             error.exit();

@@ -9,9 +9,10 @@ use raidshmem::launch::lines::{news, say, set_quiet};
 use raidshmem::launch::query::Asked;
 use raidshmem::launch::{agent, launcher, probe, query, supervisor};
 use raidshmem_sys::socket::Channel;
-use raidshmem_sys::{environment, is_open};
+use raidshmem_sys::{environment, inherited, is_open};
 
 fn main() {
+    inherited::begin();
     let mut words = std::env::args_os().skip(1).map(|word| word.into_string().unwrap_or_default());
     match words.next().as_deref() {
         Some(AGENT_ARGUMENT) => std::process::exit(run_agent(words.next())),

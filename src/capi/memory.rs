@@ -10,13 +10,16 @@
 
 use std::ffi::c_long;
 use std::ptr;
+use std::sync::Once;
+
+use raidshmem_core::settings::units::show_size;
 
 use crate::openshmem::check::misuse;
 use crate::openshmem::memory::address::Sym;
 use crate::openshmem::memory::rma;
 use crate::openshmem::order;
 use crate::pgas;
-use crate::pgas::READONLY;
+use crate::pgas::{READONLY, complain};
 
 /// What every block is aligned to: enough for any C type and for a cache line's worth of words.
 const ALIGNMENT: usize = 16;
@@ -26,8 +29,24 @@ fn allocate(call: &'static str, size: usize, alignment: usize) -> *mut u8 {
     if size == 0 {
         return ptr::null_mut();
     }
-    let block = world.memory.alloc(size, alignment);
+    let block = say_if_full(call, size, world.memory.alloc(size, alignment));
     order::meet_with(world, call, detail(size, block));
+    block
+}
+
+/// Says once, with `SHMEM_DEBUG`, that there was no room for a block; gives the block.
+fn say_if_full(call: &'static str, size: usize, block: *mut u8) -> *mut u8 {
+    static SAID: Once = Once::new();
+    let world = pgas::world();
+    if block.is_null() && world.settings().debug {
+        let heap = show_size(world.segments.layout().heap_len as u64);
+        SAID.call_once(|| {
+            complain(&format!(
+                "{call}: no room for {size} bytes in the symmetric heap, which has \
+                 SHMEM_SYMMETRIC_SIZE={heap}: it returns NULL"
+            ));
+        });
+    }
     block
 }
 
@@ -60,7 +79,7 @@ fn allocate_zeroed(call: &'static str, count: usize, size: usize) -> *mut u8 {
     if bytes == 0 {
         return ptr::null_mut();
     }
-    let block = world.memory.alloc(bytes, ALIGNMENT);
+    let block = say_if_full(call, bytes, world.memory.alloc(bytes, ALIGNMENT));
     if !block.is_null() {
         rma::zero(call, block, bytes);
     }
@@ -97,7 +116,7 @@ fn resize(call: &'static str, block: Sym<u8>, size: usize) -> *mut u8 {
         misuse(call, format_args!("ptr {:#x}: {READONLY}", block.addr()));
     }
     order::meet(world, call);
-    let moved = world.memory.resize(block.pointer(), size);
+    let moved = say_if_full(call, size, world.memory.resize(block.pointer(), size));
     order::meet_with(world, call, detail(size, moved));
     moved
 }

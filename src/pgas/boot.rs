@@ -4,14 +4,12 @@
 //! sleeps until the agent gives it a PE number: at once for an original, after a loss for a spare.
 //! A process started without `oshrun` is a job of one PE.
 
-use std::collections::BTreeMap;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use raidshmem_core::layout::{Layout, STATICS_MAX};
-use raidshmem_core::message::{Build, Job, Past, PeMessage, ToPe, Welcome};
-use raidshmem_core::placement::Domains;
+use raidshmem_core::message::{Job, PeMessage, Welcome};
+
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::settings::{Bind, Fabric, Pages, Rollback, SettingError, Settings, Trace};
 use raidshmem_core::store::phase::{Phase, Vote};
@@ -24,10 +22,11 @@ use raidshmem_segment::statics::{self, Statics};
 use raidshmem_segment::{OpenParts, Segment, is_large};
 use raidshmem_sys::fork::{self, SharedPiece};
 use raidshmem_sys::pool::{self, WorkerPool};
-use raidshmem_sys::socket::{Channel, ChannelError};
-use raidshmem_sys::{environment, exit, futex, is_open, memory, process};
+use raidshmem_sys::socket::Channel;
+use raidshmem_sys::{environment, exit, futex, inherited, process};
 use tracing::level_filters::LevelFilter;
 
+use super::assignment::{self, Assignment, AssignmentError};
 use super::complain::complain;
 use super::inherit::{Heir, await_quiet, inherit};
 use super::plan::{self, PlanError};
@@ -47,7 +46,7 @@ use super::world::store::Store;
 use super::world::timing::Timing;
 use super::world::watch::Reached;
 use crate::control::page::Page;
-use crate::control::{CONTROL_FD, own_build};
+
 use crate::disk::input::LoadTarget;
 use crate::disk::load::load;
 use crate::fabric;
@@ -63,9 +62,9 @@ pub enum BootError {
     /// A setting is wrong.
     #[error("{0}")]
     Setting(#[from] SettingError),
-    /// The control connection failed.
-    #[error("{0}; was the program started by this oshrun?")]
-    Channel(#[from] ChannelError),
+    /// The process has no place in a job.
+    #[error("{0}")]
+    Assignment(#[from] AssignmentError),
     /// Memory could not be mapped.
     #[error("symmetric memory: {0}")]
     Memory(#[from] std::io::Error),
@@ -91,29 +90,11 @@ impl BootError {
     pub fn status(&self) -> i32 {
         match self {
             BootError::Fabric(FabricError::NotLoaded { .. }) => 2,
-            BootError::Channel(_) | BootError::Memory(_) | BootError::Fabric(_) => 1,
+            BootError::Assignment(error) => error.status(),
+            BootError::Memory(_) | BootError::Fabric(_) => 1,
             _ => 2,
         }
     }
-}
-
-/// What a process is told about its place in the job.
-struct Assignment {
-    job: Job,
-    welcome: Welcome,
-    /// The PEs of this machine have to take turns.
-    oversubscribed: bool,
-    page: Arc<Page>,
-    channel: Option<Arc<Channel>>,
-    /// The memory files that have come so far, that of its own node among them.
-    files: BTreeMap<u32, Arc<OwnedFd>>,
-}
-
-/// Default symmetric heap of `n_pes` PEs on a machine, in bytes.
-pub fn default_heap(n_pes: usize) -> u64 {
-    let total = memory::total().unwrap_or(1 << 32);
-    let share = total / (2 * n_pes as u64);
-    (share.min(1 << 30) >> 20 << 20).max(1 << 20)
 }
 
 /// Builds the world of this process. `at_exit` is called with its status when it ends by `exit`
@@ -121,99 +102,16 @@ pub fn default_heap(n_pes: usize) -> u64 {
 pub fn boot(thread_level: i32, at_exit: fn(i32), end: fn(&str) -> !) -> Result<World, BootError> {
     let settings = Settings::from_env(environment())?;
     let advised = plan::read(&settings)?;
+    inherited::open_standard_descriptors();
     fork::note();
     futex::register_barrier();
-    let assignment = match std::env::var(CONTROL_FD).ok().and_then(|fd| fd.parse::<i32>().ok()) {
-        Some(fd) => receive_assignment(fd)?,
-        None => alone(&settings)?,
-    };
+    let assignment = assignment::assignment(&settings)?;
     exit::at_exit(at_exit)?;
     let world = build(thread_level, settings, assignment, end)?;
     let layout = world.segments.layout();
     world.segments.ask_huge(layout.heap, layout.heap_len);
     advised.into_iter().for_each(|advised| world.memory.advise(advised));
     Ok(world)
-}
-
-fn receive_assignment(fd: i32) -> Result<Assignment, BootError> {
-    if !is_open(fd) {
-        return Err(ChannelError::Gone(fd).into()); // whoever started this process closed it
-    }
-    // SAFETY: the agent left this descriptor open for this process and says so in the environment;
-    // nobody else in the process knows of it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).map_err(std::io::Error::from)?;
-    process::blank_variable(CONTROL_FD); // children must not take the connection for theirs
-    let channel = Channel::inherited(fd);
-    // The kernel kills what an agent started with it, but not what a script started in turn.
-    let (first, mut fds) = channel.receive::<ToPe>()?;
-    let (ToPe::ParentDeathPipe, Some(pipe)) = (first, fds.pop()) else {
-        return Err(ChannelError::Malformed(0).into());
-    };
-    process::arm(pipe)?;
-    channel.send(&Build(own_build()), &[])?;
-    channel.send(&PeMessage::Hello, &[])?;
-    let (message, mut fds) = channel.receive::<ToPe>()?;
-    let (ToPe::Welcome { job, welcome, oversubscribed }, Some(page)) = (message, fds.pop()) else {
-        return Err(ChannelError::Malformed(0).into());
-    };
-    if !job.is_sound() || !welcome.is_sound(&job) {
-        return Err(ChannelError::Malformed(0).into());
-    }
-    let page = Arc::new(Page::attach(&page, job.n_pes as usize)?);
-    let mut files = BTreeMap::new();
-    while !files.contains_key(&welcome.node) {
-        if let (ToPe::File { node }, mut fds) = channel.receive::<ToPe>()?
-            && let Some(file) = fds.pop()
-        {
-            files.insert(node, Arc::new(file));
-        }
-    }
-    let channel = Arc::new(channel);
-    Ok(Assignment { job: *job, welcome, oversubscribed, page, channel: Some(channel), files })
-}
-
-/// A job of one PE, its own agent.
-fn alone(settings: &Settings) -> Result<Assignment, BootError> {
-    let heap_len = settings.symmetric_size.unwrap_or_else(|| default_heap(1));
-    let job = Job {
-        id: 1,
-        n_pes: 1,
-        heap_len,
-        node_of: vec![(Incarnation::FIRST).0],
-        machine_of: vec![(Incarnation::FIRST).0],
-        bind: Bind::None,
-        pages: settings.pages,
-        fabric: Fabric::Shm,
-        device: None,
-        resume: None,
-        domains: Domains::default(),
-    };
-    let (page, _) = Page::create(1)?;
-    page.publish(&View { number: ViewNumber(1), pes: vec![Member::first(0)], alone: false });
-    let memory = memory::create("raidshmem-pe", Layout::new(heap_len as usize, 1).total)
-        .map_err(std::io::Error::from)?;
-    let (fired, lost, incarnations) = (Vec::new(), Vec::new(), vec![Incarnation::FIRST]);
-    let welcome = Welcome {
-        pe: Pe(0),
-        incarnation: Incarnation::FIRST,
-        memory: 0,
-        node: 0,
-        fired,
-        lost,
-        incarnations,
-        past: Past::default(),
-        from_disk: false,
-    };
-    let files = BTreeMap::from([(0, Arc::new(memory))]);
-    Ok(Assignment {
-        job,
-        welcome,
-        oversubscribed: false,
-        page: Arc::new(page),
-        channel: None,
-        files,
-    })
 }
 
 fn build(
@@ -451,7 +349,8 @@ fn open_fabric(
         return Ok(None);
     };
     if let Some(channel) = channel {
-        channel.send(&PeMessage::Address { address: engine.address() }, &[])?;
+        let address = PeMessage::Address { address: engine.address() };
+        channel.send(&address, &[]).map_err(AssignmentError::from)?;
     }
     let links = Mutex::new(vec![Default::default(); n_pes]);
     let heard = welcome.incarnations.iter().map(|&known| AtomicU32::new(known.0)).collect();

@@ -9,7 +9,7 @@ use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_sys::caller;
 
 use super::complain::{complain, speak_as};
-use super::{World, abort, boot};
+use super::{World, abort, boot, last};
 
 static WORLD: OnceLock<World> = OnceLock::new();
 /// 0 before, 1 between init and finalize, 2 after.
@@ -39,6 +39,7 @@ pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
             PROCESS.store(std::process::id(), Ordering::Relaxed);
             RECOVER.get_or_init(|| recover);
             abort::watch(world);
+            last::note_end_of_thread();
             STAGE.store(1, Ordering::Release);
             // A fault seen here is reported by the first checkpoint.
             let _ = world.barrier("shmem_init");
@@ -133,6 +134,7 @@ pub fn finalize() {
         LEAVER.store(thread, Ordering::Relaxed);
         world.leave(*recover);
         STAGE.store(2, Ordering::Release);
+        last::note_end_of_thread();
         LEAVER.store(0, Ordering::Relaxed);
     }
 }

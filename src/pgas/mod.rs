@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! world/                   what a process has: its parts, each a value of its own
-//! boot, lifecycle          from shmem_init to shmem_finalize; finish: the end in good order
+//! assignment               the place of a process in the job
+//! boot, lifecycle          from shmem_init to shmem_finalize; finish, last: the end in good order
 //! wait, barrier            the one way to block, and the barrier of all PEs
 //! meeting                  the meetings of the protocol, in a tree
 //! far, nonblocking         PEs whose memory is not mapped here, and what is under way there
@@ -23,6 +24,7 @@
 
 mod abort;
 mod answers;
+pub mod assignment;
 pub mod atomics;
 mod barrier;
 pub mod boot;
@@ -34,6 +36,7 @@ mod finish;
 pub mod gathering;
 mod greet;
 mod inherit;
+mod last;
 mod lifecycle;
 pub mod local;
 mod meeting;

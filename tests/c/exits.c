@@ -7,6 +7,9 @@
  * linger     say so after shmem_finalize, and do not end
  * silent     return CODE without it, after a line that nobody flushed
  * thread     exit(CODE) without it, in another thread
+ * last       main ends by pthread_exit, and another thread calls shmem_finalize and returns
+ * lastly     the same, and the other thread only returns
+ * latest     main ends by pthread_exit after shmem_finalize, and another thread returns
  * fork       a child calls exit(0), and shmem_finalize; then end well
  * nothing    _exit(CODE) without it
  * twice      shmem_finalize twice
@@ -16,6 +19,7 @@
  * segfault   raise(SIGSEGV)
  * divide     raise(SIGFPE)
  * show       print what the environment has for UCX, and end well
+ * full       ask for memory that the heap does not have
  * child      start a process that sleeps for long, and end well
  * daemon     start one in a session of its own
  */
@@ -47,6 +51,13 @@ static void start_sleeper(int own_session) {
 
 static void *leave(void *code) {
     exit(*(int *)code);
+}
+
+static void *end_last(void *how) {
+    if (!strcmp(how, "last"))
+        shmem_finalize();
+    printf("unflushed words of the last thread\n");
+    return NULL;
 }
 
 /* A child of a PE is none, whatever it calls. */
@@ -81,6 +92,13 @@ int main(int argc, char **argv) {
             pthread_create(&thread, NULL, leave, &code);
             pause();
         }
+        if (!strncmp(how, "last", 4) || !strcmp(how, "latest")) {
+            pthread_t thread;
+            if (!strcmp(how, "latest"))
+                shmem_finalize();
+            pthread_create(&thread, NULL, end_last, argv[1]);
+            pthread_exit(NULL);
+        }
         if (!strcmp(how, "fork"))
             end_children();
         if (!strcmp(how, "nothing"))
@@ -95,6 +113,9 @@ int main(int argc, char **argv) {
             raise(SIGSEGV);
         if (!strcmp(how, "divide"))
             raise(SIGFPE);
+        if (!strcmp(how, "full"))
+            for (int i = 0; i < 2; i++)
+                CHECK(shmem_malloc(8 << 20) == NULL && shmem_calloc(8 << 10, 1 << 10) == NULL);
         if (!strcmp(how, "show"))
             show();
         if (!strcmp(how, "close"))

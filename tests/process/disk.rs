@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use super::support::jacobi::{self, SMALL, sum};
 use super::support::processes::signal;
-use super::support::{Job, Outcome, program, sample, skip};
+use super::support::{Job, Outcome, mounts, program, sample, skip};
 
 /// Some 510 checkpoints of half a MiB a PE: several sets are written, on a busy machine too.
 pub(super) const LONG: &[&str] = &["--bytes", "2M", "--sweeps", "8192", "--halo", "16"];
@@ -92,6 +92,26 @@ fn a_job_that_was_killed_whole_begins_again_with_the_right_sum() {
         let outcome = jacobi::job(store.resume(&split(again)), LONG).run();
         outcome.right_sum(LONG).says("oshrun: begins from set ").says("all PEs resume from");
     }
+}
+
+/// One job to a user, of two parts: what PEs printed in the first is kept.
+#[test]
+fn files_of_output_go_on_where_a_job_resumes() {
+    let store = Store::new();
+    store.fill(&[]);
+    let logs = store.0.with_extension("logs");
+    fs::create_dir_all(&logs).expect("a folder");
+    let log = |pe: usize| logs.join(format!("pe-{pe}.log"));
+    (0..4).for_each(|pe| fs::write(log(pe), "of the first part\n").expect("a file"));
+    let words = ["--output", logs.to_str().expect("a plain name")];
+    jacobi::job(store.resume(&words), LONG).run().status(0);
+    let text = |pe| fs::read_to_string(log(pe)).expect("its file");
+    assert!((0..4).all(|pe| text(pe).starts_with("of the first part\n")));
+    assert!(text(0).lines().count() > 1, "{}", text(0));
+    let job = Job::new(4).mode("raid5").args(&words);
+    jacobi::job(job, LONG).run().status(0);
+    assert!((0..4).all(|pe| !text(pe).contains("of the first part")), "another job begins them");
+    fs::remove_dir_all(logs).expect("it was made");
 }
 
 /// A job that begins from the disk loses PEs like any other, also before all are back, and when
@@ -212,9 +232,13 @@ fn a_disk_that_is_full_or_cannot_be_written_to_is_a_warning() {
     for (options, cause) in [("size=300k", "No space left"), ("ro", "Read-only file system")] {
         let store = Store::new();
         let mount = format!("mount -t tmpfs -o {options} none {}", store.text());
+        let mount = mounts::privately(&mount);
         // Time to read a checkpoint before the next: else it may be given up before it is written.
         let job = store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_INTERVAL", "0.5");
         let outcome = jacobi::job(job, LONG).after(&mount).run();
+        if outcome.status == mounts::NOT_ALONE {
+            return skip("mounts", "no file system of its own can be mounted");
+        }
         outcome.right_sum(LONG).says("is not on disk: node ").says(cause);
         outcome.check(outcome.count("is not on disk: ") == 1, "one line was expected");
         // The first checkpoint, of an empty heap, may have room.

@@ -54,6 +54,48 @@ fn an_end_with_status_0_is_a_good_one() {
     }
 }
 
+/// The C library ends a process with its last thread, which may be any.
+#[test]
+fn a_process_ends_with_the_last_thread_of_its_program() {
+    for mode in ["none", "raid5"] {
+        for how in ["last", "lastly", "latest"] {
+            for (only, of) in [("-1", 4), ("2", 1)] {
+                let outcome = run(mode, &[how, "0", only]);
+                outcome.status(0).check(said(&outcome).is_empty(), "no word was expected");
+                let lines = outcome.out.lines().filter(|line| line.starts_with("unflushed"));
+                outcome.check(lines.count() == of, "lines are missing");
+            }
+        }
+    }
+    for how in ["last", "lastly", "latest"] {
+        let output = Command::new(program("exits")).args([how, "0"]).output();
+        let output = output.expect("it starts without oshrun");
+        assert!(output.status.success(), "{how}: {output:?}");
+        assert_eq!(output.stdout, b"unflushed words of the last thread\n", "{how}: {output:?}");
+    }
+}
+
+/// Two programs one after the other, or at once, or the second where the first failed.
+#[test]
+fn a_second_program_of_a_pe_is_refused_by_a_line() {
+    let program = program("exits").display().to_string();
+    let line = "raidshmem: an earlier program of this PE has called shmem_init, and a PE runs one: \
+                start this program by an oshrun of its own";
+    for mode in ["none", "raid5"] {
+        for (script, refused) in
+            [("$0; exec $0", 4), ("$0; $0; exit 2", 4), ("(exec $0); (exec $0)", 4)]
+        {
+            let job = Job::new(4).mode(mode).args(&["sh", "-c", script, &program]);
+            let outcome = job.run();
+            outcome.status(2).check(outcome.count(line) == refused, "a line of each PE");
+        }
+    }
+    let script = "$0 finalize 0 && $0 finalize 7";
+    let output = Command::new("sh").args(["-c", script, &program]).output();
+    let output = output.expect("without oshrun each is a job");
+    assert_eq!((output.status.code(), output.stderr), (Some(7), Vec::new()));
+}
+
 #[test]
 fn an_end_without_finalize_is_a_death() {
     let line = |how: &str| {

@@ -2,6 +2,7 @@
 
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
+use std::process::Command;
 
 use super::support::built::library;
 use super::support::{Job, Outcome, another_build, program};
@@ -99,6 +100,62 @@ fn the_number_of_pes_may_be_said_with_np() {
         let outcome = Job::of(words).env("SHMEM_SYMMETRIC_SIZE", "1M").run();
         let lines = format!("{said}\n").repeat(pes);
         outcome.status(0).check(outcome.out == lines, "a line of each PE was expected");
+    }
+}
+
+/// The program `exits` with these variables, and without `oshrun`.
+fn started_by_another(variables: &[(&str, &str)]) -> std::process::Output {
+    let mut command = Command::new(program("exits"));
+    for launcher in ["SLURM_", "FLUX_", "PMI_", "OMPI_", "SHMEM_"] {
+        let names = std::env::vars().map(|(name, _)| name);
+        names
+            .filter(|name| name.starts_with(launcher))
+            .for_each(|name| _ = command.env_remove(name));
+    }
+    command.env("SHMEM_SYMMETRIC_SIZE", "1M").envs(variables.iter().copied());
+    command.output().expect("it starts")
+}
+
+/// Each would be a job of one PE, and the sum of each its own.
+#[test]
+fn a_task_of_another_launcher_is_refused_by_a_line() {
+    for (tasks, rank, launcher) in [
+        ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
+        ("FLUX_JOB_SIZE", "FLUX_TASK_RANK", "flux"),
+        ("PMI_SIZE", "PMI_RANK", "mpirun"),
+        ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun"),
+    ] {
+        let task = [(tasks, "4"), (rank, "3")];
+        let output = started_by_another(&task);
+        let line = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        let start = format!("raidshmem: {tasks}=4 and {rank}=3: {launcher} started 4 tasks, ");
+        assert!(line.starts_with(&start) && line.lines().count() == 1, "{line}");
+        let wanted = [&task[..], &[("SHMEM_FT_SINGLETON", "1")]].concat();
+        let of_pe = [&task[..], &[("RAIDSHMEM_CONTROL_FD", "")]].concat(); // as its program has it
+        let alone = [(tasks, "1"), (rank, "0")];
+        // A batch script and a shell in an allocation are no task of a step.
+        let script = [("SLURM_JOB_ID", "7"), ("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")];
+        for variables in [&wanted[..], &of_pe, &alone, &script] {
+            let output = started_by_another(variables);
+            assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        }
+        // A task may be an oshrun, whose agents start PEs.
+        let job = Job::new(2).env(tasks, "4").env(rank, "3").program(&program("exits"), &[]);
+        job.run().status(0);
+    }
+}
+
+/// Two blocks that do not fit, of each PE.
+#[test]
+fn a_full_heap_is_said_once_where_that_is_asked_for() {
+    let line = ": no room for 8388608 bytes in the symmetric heap, which has \
+                SHMEM_SYMMETRIC_SIZE=1M: it returns NULL";
+    for (debugs, lines) in [(true, 2), (false, 0)] {
+        let job = Job::new(2).env("SHMEM_SYMMETRIC_SIZE", "1M");
+        let job = if debugs { job.env("SHMEM_DEBUG", "1") } else { job };
+        let outcome = job.program(&program("exits"), &["full"]).run();
+        outcome.status(0).check(outcome.count(line) == lines, "one line of each PE");
     }
 }
 

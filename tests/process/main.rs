@@ -14,6 +14,7 @@
 //! - [`disks`]: the same where each node has its own disk
 //! - [`exits`]: how a job ends when its programs end
 //! - [`fewer`]: jobs that go on without the lost
+//! - [`inherited`]: whatever a job is started with
 //! - [`input`]: bad input
 //! - [`interval`]: checkpoints that pass until one is due
 //! - [`options`]: options as hands expect them, standard input, output, signals
@@ -69,6 +70,7 @@ mod disks;
 mod dump;
 mod exits;
 mod fewer;
+mod inherited;
 mod input;
 mod interval;
 mod kernels;

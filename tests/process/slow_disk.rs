@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use super::disk::{LONG, Store, ask_to_stop};
 use super::support::jacobi::{self, SMALL};
 use super::support::processes::signal;
-use super::support::{Job, Running, program, sample, skip};
+use super::support::{Job, Running, mounts, program, sample, skip};
 
 /// Seconds, on any machine.
 const LONGER: &[&str] = &["--bytes", "2M", "--sweeps", "32768", "--halo", "16"];
@@ -145,7 +145,8 @@ impl Hanging {
         let (file, folder) = (hanging.image.display(), hanging.store.text());
         let made = hanging.sh(&format!(
             "truncate -s 64M {file} && mkfs.ext4 -q -F {file} && mount -o loop {file} {folder} && \
-             fsfreeze -f {folder} && fsfreeze -u {folder}"
+             {} && fsfreeze -f {folder} && fsfreeze -u {folder}",
+            mounts::is_mounted(&hanging.store.0)
         ));
         made.then_some(hanging)
     }
@@ -156,7 +157,9 @@ impl Hanging {
     }
 
     fn freeze(&self) {
-        assert!(self.sh(&format!("fsfreeze -f {}", self.store.text())), "it freezes");
+        let mounted = mounts::is_mounted(&self.store.0); // or the machine's would be frozen
+        let freeze = format!("{mounted} && fsfreeze -f {}", self.store.text());
+        assert!(self.sh(&freeze), "it freezes");
     }
 
     fn thaw(&self) {

@@ -8,11 +8,12 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use super::support::cgroup::Group;
 use super::support::jacobi::{self, TINY};
-use super::support::{Job, Outcome, program};
+use super::support::{Job, Outcome, mounts, program};
 
 fn run(mode: &str, how: &str, mib: u64, heap: &str, limit: Option<&str>) -> Outcome {
     let job = Job::new(4).mode(mode).env("SHMEM_SYMMETRIC_SIZE", heap);
@@ -324,14 +325,39 @@ fn a_limit_on_the_size_of_files_is_named() {
 /// Memory files have no name, and do not count there.
 #[test]
 fn a_full_dev_shm_is_of_no_consequence() {
-    let fill = "mount -t tmpfs -o size=4k none /dev/shm && echo full > /dev/shm/full && \
-                ! echo more > /dev/shm/more || exit 9";
+    let mounted = mounts::is_mounted(Path::new("/dev/shm"));
+    let fill = mounts::privately(&format!(
+        "mount -t tmpfs -o size=4k none /dev/shm && {mounted} && echo full > /dev/shm/full && \
+         ! echo more > /dev/shm/more || exit 9"
+    ));
     let job = Job::new(4).mode("raid5").kill(&["1@3"]);
-    let outcome = jacobi::job(job, TINY).after(&format!("({fill}) 2> /dev/null")).run();
-    if outcome.status == 9 {
+    let outcome = jacobi::job(job, TINY).after(&format!("{{ {fill}; }} 2> /dev/null")).run();
+    if outcome.status == mounts::NOT_ALONE {
         return super::support::skip("mounts", "no /dev/shm of its own can be filled");
     }
     outcome.right_sum(TINY);
+}
+
+/// Of three shells only that one mounts whose mounts nobody else sees.
+#[test]
+fn a_test_mounts_only_where_nobody_else_sees_it() {
+    let folder = std::env::temp_dir().join(format!("raidshmem-mounts-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (place, mounted) = (folder.display(), mounts::is_mounted(&folder));
+    let script = mounts::privately(&format!("mount -t tmpfs none {place} && {mounted}; exit $?"));
+    let run = |first: &[&str]| {
+        let mut command = Command::new(first[0]);
+        let status = command.args(&first[1..]).args(["/bin/sh", "-c", &script]).status();
+        status.expect("it starts").code()
+    };
+    assert_eq!(run(&["env"]), Some(mounts::NOT_ALONE), "a mount of this process");
+    let unshare = ["unshare", "--user", "--map-root-user", "--mount", "--propagation"];
+    let with = |propagation| run(&[&unshare[..], &[propagation]].concat());
+    match with("private") {
+        Some(0) => assert_eq!(with("shared"), Some(mounts::NOT_ALONE), "one that others see"),
+        _ => super::support::partly("mounts", "no user namespace: nothing was mounted"),
+    }
+    std::fs::remove_dir(folder).expect("nothing is mounted there");
 }
 
 /// Standard output and error are all that is ever written to: when that fails the job goes on.

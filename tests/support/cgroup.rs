@@ -39,9 +39,9 @@ impl Group {
         Ok(group)
     }
 
-    /// A command by which a shell moves into the group, with all that it starts.
+    /// A command by which a shell moves into the group, with all that it starts, or ends.
     pub fn enter(&self) -> String {
-        format!("echo $$ > {}/cgroup.procs", self.0.display())
+        format!("echo $$ > {}/cgroup.procs || exit 9", self.0.display())
     }
 }
 

@@ -24,6 +24,7 @@ pub mod cgroup;
 mod farm;
 pub mod image;
 pub mod jacobi;
+pub mod mounts;
 pub mod namespaces;
 pub mod processes;
 pub mod random;

@@ -37,7 +37,8 @@ const UNSAFE: &[(&str, &str)] = &[
         "src/openshmem/team.rs",
         "registers the table of teams, which is static, with the checkpoints",
     ),
-    ("src/pgas/boot.rs", "takes an inherited descriptor; maps the statics in place"),
+    ("src/pgas/assignment.rs", "takes an inherited descriptor"),
+    ("src/pgas/boot.rs", "maps the statics in place"),
     ("src/pgas/inherit.rs", "writes the store before the process is a PE"),
     ("src/pgas/world/memory.rs", "passes on where private memory is"),
     ("src/pgas/world/regions.rs", "copies private memory that was registered"),
@@ -64,14 +65,20 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/sys/src/fork.rs", "handlers of fork, which give a child variables of its own"),
     ("crates/sys/src/futex.rs", "the system calls futex and membarrier"),
     ("crates/sys/src/huge.rs", "a child with namespaces of its own mounts a file system"),
+    (
+        "crates/sys/src/inherited.rs",
+        "asks and says what signals do; looks before Rust's runtime begins",
+    ),
     ("crates/sys/src/memory.rs", "maps, protects and unmaps memory"),
     (
         "crates/sys/src/process.rs",
         "acts between fork and exec; a timer and a pipe of the kernel that end the process; blanks \
          a variable of the environment",
     ),
-    ("crates/sys/src/signals.rs", "asks what a signal does"),
-    ("crates/sys/src/threads.rs", "asks whether a number is that of an own thread"),
+    (
+        "crates/sys/src/threads.rs",
+        "asks whether a number is that of an own thread; has a call made when a thread ends",
+    ),
     ("crates/sys/src/writeback.rs", "the system call sync_file_range"),
     ("crates/sys/src/written.rs", "asks the kernel to watch pages, and which were written"),
     ("crates/segment/src/lib.rs", "turns offsets that were checked into memory"),

@@ -22,6 +22,7 @@
 //! ```text
 //! mutant  quantity  page  machine            words that all share
 //! signals  ended  secret  spelling           words for people, and what no process guesses
+//! launched                                   tasks of other launchers
 //! inject  settings                           the environment, parsed
 //! heap                                       symmetric allocator
 //! layout                                     where everything lies in a PE's segment
@@ -51,6 +52,7 @@ pub mod ended;
 pub mod heap;
 pub mod inject;
 pub mod input;
+pub mod launched;
 pub mod layout;
 pub mod machine;
 pub mod membership;

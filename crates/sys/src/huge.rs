@@ -113,12 +113,12 @@ fn mount_in_namespace() -> Result<OwnedFd> {
 }
 
 /// Does `work` in a child that has this process's descriptors, not a copy of them, and waits for
-/// its end.
+/// its end. The program is told of no end, and its own way with SIGCHLD changes nothing.
 ///
 /// # Safety
 /// `work` must make system calls only: no lock that another thread holds is ever released there.
 unsafe fn in_child(work: impl FnOnce() -> Result<()>) -> Result<()> {
-    let flags = libc::CLONE_FILES | libc::SIGCHLD;
+    let flags = libc::CLONE_FILES;
     // SAFETY: as fork, but for the descriptors: the child has its own copy of all memory.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
     if pid == 0 {
@@ -127,7 +127,8 @@ unsafe fn in_child(work: impl FnOnce() -> Result<()>) -> Result<()> {
         unsafe { libc::_exit(status) }
     }
     let pid = Pid::from_raw(pid as i32).filter(|_| pid > 0).ok_or(Errno::AGAIN)?;
-    let ended = rustix::io::retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty()))?;
+    let any = WaitOptions::from_bits_retain(libc::__WALL as u32); // one that sends no signal too
+    let ended = rustix::io::retry_on_intr(|| waitpid(Some(pid), any))?;
     match ended.and_then(|(_, status)| status.exit_status()) {
         Some(0) => Ok(()),
         Some(error) => Err(Errno::from_raw_os_error(error)),

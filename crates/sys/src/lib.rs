@@ -11,7 +11,7 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! exit  futex  signals  forbidden            the end of a process, sleeping, what a signal does
+//! exit  futex  forbidden  inherited          the end of a process, sleeping, what it began with
 //! cgroup  limits  memory  huge               memory: limits, mappings, huge pages
 //! fork  written  writeback                   forks; pages that were written; bytes for a disk
 //! caller  site                               who called, from where
@@ -29,12 +29,12 @@ pub mod forbidden;
 pub mod fork;
 pub mod futex;
 pub mod huge;
+pub mod inherited;
 pub mod limits;
 pub mod machine;
 pub mod memory;
 pub mod pool;
 pub mod process;
-pub mod signals;
 pub mod site;
 pub mod socket;
 pub mod threads;

@@ -1,8 +1,9 @@
 //! Starting processes that cannot outlive their parent, and watching them through pidfds.
 //!
 //! Invariant: a child started here is killed by the kernel when the thread that started it dies,
-//! is the leader of its own process group, and (where asked) runs without address randomisation,
-//! so that symmetric addresses are the same in every PE.
+//! is the leader of its own process group, begins with what this process was started with
+//! ([`inherited`]), and (where asked) runs without address randomisation, so that symmetric
+//! addresses are the same in every PE.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,14 +19,14 @@ use std::time::Duration;
 use raidshmem_core::ended::Ended;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getppid, getrlimit,
+    Pid, PidfdFlags, Resource, Signal, WaitId, WaitIdOptions, getppid, getrlimit,
     kill_process_group, pidfd_open, pidfd_send_signal, set_child_subreaper,
-    set_parent_process_death_signal, setrlimit, waitid,
+    set_parent_process_death_signal, waitid,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::threads;
+use crate::{inherited, threads};
 
 /// A running process, held by a descriptor that cannot come to mean another one.
 #[derive(Debug)]
@@ -45,12 +46,11 @@ impl Process {
     ) -> io::Result<Process> {
         let fd = kept.map(|fd| fd.as_raw_fd());
         let parent = rustix::process::getpid();
-        let files = FILES.get().copied();
         let ignored = IGNORED.get().copied();
         // SAFETY: between fork and exec only system calls are made, no lock is taken and nothing
         // is allocated.
         unsafe {
-            let act = move || prepare(fd, parent, files, ignored, fixed_addresses);
+            let act = move || prepare(fd, parent, ignored, fixed_addresses);
             command.process_group(0).pre_exec(act);
         }
         let child = command.spawn()?;
@@ -237,20 +237,6 @@ fn fields_of(pid: u32) -> Vec<String> {
     after.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The limit on open files that this process began with, once it has more.
-static FILES: OnceLock<Rlimit> = OnceLock::new();
-
-/// Lets this process have as many files open as it may let itself have: there are several for each
-/// PE, and the usual limit is low for the sake of programs that look through all of their numbers.
-/// What [`Process::start`] starts begins with the old limit.
-pub fn raise_open_files() {
-    let limit = getrlimit(Resource::Nofile);
-    let most = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if limit.current != limit.maximum && setrlimit(Resource::Nofile, most).is_ok() {
-        let _ = FILES.set(limit); // an earlier one is that of the start
-    }
-}
-
 /// The signal that what [`Process::start`] starts ignores, if there is one.
 static IGNORED: OnceLock<i32> = OnceLock::new();
 
@@ -304,7 +290,6 @@ impl AsFd for Process {
 fn prepare(
     fd: Option<i32>,
     parent: Pid,
-    files: Option<Rlimit>,
     ignored: Option<i32>,
     fixed_addresses: bool,
 ) -> io::Result<()> {
@@ -314,9 +299,7 @@ fn prepare(
         // SAFETY: this child has nothing that must be put in order.
         unsafe { libc::_exit(1) };
     }
-    if let Some(files) = files {
-        setrlimit(Resource::Nofile, files)?;
-    }
+    inherited::hand_down()?;
     // SAFETY: the descriptor is open in the parent and was inherited by fork; F_SETFD and
     // personality take integers, and to ignore a signal runs no code.
     unsafe {
@@ -479,7 +462,7 @@ mod tests {
         let other = getppid().expect("a test is started by something");
         let mut command = Command::new("/bin/true");
         // SAFETY: system calls only.
-        unsafe { command.pre_exec(move || prepare(None, other, None, None, false)) };
+        unsafe { command.pre_exec(move || prepare(None, other, None, false)) };
         let output = command.output().expect("no error was sent");
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(output.stderr, b"");

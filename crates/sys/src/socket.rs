@@ -80,6 +80,16 @@ impl Channel {
         Channel { fd }
     }
 
+    /// Takes an inherited end for this process: false if another process that holds it has done so.
+    ///
+    /// The mark is one of the socket, not of a process. Nothing else is meant by it here: only a
+    /// connection over a network is kept alive.
+    pub fn claim(&self) -> Result<bool, ChannelError> {
+        let claimed = sockopt::socket_keepalive(&self.fd)?;
+        sockopt::set_socket_keepalive(&self.fd, true)?;
+        Ok(!claimed)
+    }
+
     /// From now on the kernel says of each message which process sent it.
     pub fn name_senders(&self) -> Result<(), ChannelError> {
         Ok(sockopt::set_socket_passcred(&self.fd, true)?)

@@ -9,7 +9,8 @@
 //! more. A number that is given again to another thread of this process, or more new threads than
 //! [`LOOKS`] numbers hold, can hide a thread for a while; nothing is lost but its mask.
 
-use std::sync::Mutex;
+use std::ffi::c_void;
+use std::sync::{Mutex, OnceLock};
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
@@ -113,9 +114,47 @@ fn exists(process: i32, thread: i32) -> bool {
 
 /// How many threads this process has.
 fn count() -> Option<usize> {
+    status("Threads:")?.parse().ok()
+}
+
+/// A field of what the kernel says of this process, and of its first thread.
+fn status(field: &str) -> Option<String> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Threads:"))?;
-    line.trim().parse().ok()
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    Some(line.trim().to_owned())
+}
+
+/// Called when a thread ends that was noted.
+static AT_END: OnceLock<fn()> = OnceLock::new();
+
+unsafe extern "C" fn ended(_: *mut c_void) {
+    AT_END.get().into_iter().for_each(|call| call());
+}
+
+/// Has `call` called when the calling thread ends by its return or by `pthread_exit`, the first
+/// thread too. Destructors of Rust and C++ are not run for that one; those of keys are. Only the
+/// first `call` counts.
+pub fn note_end(call: fn()) {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    AT_END.get_or_init(|| call);
+    let key = KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: the call fills `key`; the function stays where it is, as the library is never
+        // unloaded, and does not use its argument.
+        (unsafe { libc::pthread_key_create(&mut key, Some(ended)) } == 0).then_some(key)
+    });
+    if let Some(key) = *key {
+        // SAFETY: a key that was made; nobody uses the value, which only must not be null.
+        unsafe { libc::pthread_setspecific(key, std::ptr::dangling()) };
+    }
+}
+
+/// True if the first thread has ended, and all others but those of this library: the C library
+/// would end the process now if this one had no threads.
+pub fn program_has_ended() -> bool {
+    // The kernel keeps the first thread, and counts it, until the process ends.
+    let first_ended = status("State:").is_some_and(|state| state.starts_with('Z'));
+    first_ended && count() == Some(lock(&OWN).len() + 1)
 }
 
 /// The last number that the kernel gave, and the one that it never gives.

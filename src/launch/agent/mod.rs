@@ -24,7 +24,7 @@ use raidshmem_core::view::View;
 use raidshmem_segment::words::Words;
 use raidshmem_sys::futex;
 use raidshmem_sys::memory::Mapping;
-use raidshmem_sys::process::{self, Process};
+use raidshmem_sys::process::Process;
 use raidshmem_sys::socket::{Channel, ChannelError, Outbox};
 use rustix::event::{PollFd, PollFlags, poll};
 use tracing::info;
@@ -146,7 +146,6 @@ const SCRIPT: Duration = Duration::from_millis(500);
 /// launcher is gone; every process it started is dead then.
 pub fn run(channel: Channel) -> Result<(), JoinError> {
     trace::begin_own();
-    process::raise_open_files();
     let mut up = Link::pair(channel);
     let (mut first, mut joined) = (up.receive::<Down>(ORDERS)?, None);
     if let Some((Down::Join { launcher, node, secret }, _)) = first {

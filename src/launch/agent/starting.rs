@@ -88,7 +88,8 @@ impl Agent {
         }
         let marks = Marks { tag: place.tag, stamp: place.stamp };
         let folder = place.output.as_ref().map(|bytes| Path::new(OsStr::from_bytes(bytes)));
-        let sink = Arc::new(Sink::new(marks, pe, folder, pe == Some(Pe(proc)))?);
+        let anew = pe == Some(Pe(proc)) && self.job.resume.is_none();
+        let sink = Arc::new(Sink::new(marks, pe, folder, anew)?);
         self.carriers.take_output(command, &sink)?;
         Ok(Some(sink))
     }

@@ -24,7 +24,7 @@ use super::starter::Means;
 use crate::fabric;
 use crate::launch::probe::probe;
 use crate::launch::readers::{Endpoint, OutputFile, Readers};
-use crate::pgas::boot::default_heap;
+use crate::pgas::assignment::default_heap;
 use raidshmem_core::membership::Shape;
 use raidshmem_core::placement::{DomainKind, Domains, bindings, file, found};
 use raidshmem_core::settings::{Bind, Fabric, Rollback, Settings};

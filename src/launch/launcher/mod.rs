@@ -130,7 +130,6 @@ pub fn run(mut ready: Ready) -> Result<i32, LaunchError> {
     let system = |what| move |error| LaunchError::System { what, error };
     trace::begin_own();
     process::adopt_orphans().map_err(system("adopting orphans"))?;
-    process::raise_open_files();
     let signals = Signals::catch(ready.stop_signal).map_err(system("signals"))?;
     let lines = Writer::begin().map_err(system("thread for lines"))?;
     let (mut nodes, listener) = gather::all(&mut ready, &signals)?;

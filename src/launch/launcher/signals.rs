@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::os::unix::net::UnixStream;
 
-use raidshmem_sys::signals;
+use raidshmem_sys::inherited;
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
@@ -45,7 +45,7 @@ impl Signals {
     pub fn catch(stop: Option<i32>) -> std::io::Result<Signals> {
         let (bell, ring) = UnixStream::pair()?;
         let others = PASSED.into_iter().chain(OTHERS).chain(libc::SIGRTMIN()..=libc::SIGRTMAX());
-        let others = others.filter(|&signal| !signals::ignores(signal));
+        let others = others.filter(|&signal| !inherited::was_ignored(signal));
         let all = ALWAYS.into_iter().chain(others);
         let caught = SignalDelivery::with_pipe(bell.try_clone()?, ring, SignalOnly, all)?;
         Ok(Signals { caught: RefCell::new(caught), bell, arrived: RefCell::default(), stop })

@@ -2,7 +2,8 @@
 //! begins with.
 //!
 //! A process that waits for a number has none yet: its lines until then are those of a spare. A
-//! file goes on over incarnations of its PE; the first process of a PE begins it anew.
+//! file goes on over incarnations of its PE, and over a job that resumes; the first process of a PE
+//! begins it anew in other jobs.
 
 #![forbid(unsafe_code)]
 
@@ -42,7 +43,7 @@ pub struct Sink {
 
 impl Sink {
     /// The lines of a process with that number, or none yet; with a `folder` they go to a file
-    /// there. The `first` process of a PE begins the file.
+    /// there, which the `first` process of a PE begins anew.
     ///
     /// # Errors
     /// The file cannot be made.

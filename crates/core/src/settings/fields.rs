@@ -91,6 +91,8 @@ pub struct Settings {
     pub store_compress: u32,
     /// `SHMEM_FT_INJECT`: faults to inject; empty for none.
     pub inject: Vec<InjectedFault>,
+    /// `SHMEM_FT_SINGLETON`: one of several tasks of another launcher is a job of one PE.
+    pub singleton: bool,
     /// `SHMEM_SYMMETRIC_SIZE`: bytes of symmetric heap per PE; `None`: the library chooses.
     pub symmetric_size: Option<u64>,
     /// `SHMEM_INFO`: print the settings at start-up.
@@ -147,6 +149,7 @@ impl Default for Settings {
             store_rate: 0,
             store_compress: 0,
             inject: Vec::new(),
+            singleton: false,
             symmetric_size: None,
             info: false,
             version: false,

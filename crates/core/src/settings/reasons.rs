@@ -48,6 +48,7 @@ pub(super) const REASONS: &[(&str, &str)] = &[
     ("SHMEM_FT_STORE_COMPRESS", "the disk is small or slow, and nodes have processors to spare"),
     ("SHMEM_FT_INJECT", "to test that a program survives"),
     ("SHMEM_FT_REPORT", "to see what each checkpoint and each recovery costs"),
+    ("SHMEM_FT_SINGLETON", "each of several tasks is to be a job of its own"),
     ("SHMEM_SYMMETRIC_SIZE", "the program needs another size (OpenSHMEM)"),
     ("SHMEM_INFO", "to see what is in force (OpenSHMEM)"),
     ("SHMEM_VERSION", "to see which library a program runs with (OpenSHMEM)"),

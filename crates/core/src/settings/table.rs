@@ -205,11 +205,7 @@ static TABLE: &[Setting] = &[
               (pages), or by reading all (digests); auto is pages while less than an eighth of the \
               blocks change, and where pages are huge while that saves more than a program may \
               lose by small ones. Say digests where devices write to symmetric memory.",
-        store: |draft, value| {
-            if let Value::Choice(at) = value {
-                draft.settings.track = [Track::Auto, Track::Pages, Track::Digests][at]
-            }
-        },
+        store: choice!(track, [Track::Auto, Track::Pages, Track::Digests]),
         show: |s| Some(s.track.name().to_owned()),
     },
     Setting {
@@ -227,11 +223,7 @@ static TABLE: &[Setting] = &[
         default: "auto",
         doc: "What carries data between PEs on different nodes; auto is shm where all nodes are \
               on one machine. oshinfo engines says what there is.",
-        store: |draft, value| {
-            if let Value::Choice(at) = value {
-                draft.settings.fabric = Fabric::ALL[at]
-            }
-        },
+        store: choice!(fabric, Fabric::ALL),
         show: |s| Some(s.fabric.name().to_owned()),
     },
     Setting {
@@ -253,11 +245,7 @@ static TABLE: &[Setting] = &[
         doc: "How PEs act together: each reads from all (direct), the leaders of nodes pass on \
               what is for all (nodes), or all PEs do, in the fewest messages (doubling) or bytes \
               (halving); auto chooses by size, and is direct where PEs share memory.",
-        store: |draft, value| {
-            if let Value::Choice(at) = value {
-                draft.settings.collectives = Collectives::ALL[at]
-            }
-        },
+        store: choice!(collectives, Collectives::ALL),
         show: |s| Some(s.collectives.name().to_owned()),
     },
     Setting {
@@ -319,11 +307,7 @@ static TABLE: &[Setting] = &[
         doc: "Which events each PE keeps, the last 511 of them, for `oshrun --dump`: info are \
               views and steps of checkpoints and recoveries, debug also every call that waits for \
               long.",
-        store: |draft, value| {
-            if let Value::Choice(at) = value {
-                draft.settings.trace = Trace::ALL[at]
-            }
-        },
+        store: choice!(trace, Trace::ALL),
         show: |s| Some(s.trace.name().to_owned()),
     },
     Setting {
@@ -455,6 +439,15 @@ static TABLE: &[Setting] = &[
               oshrun -v prints.",
         store: switch!(report),
         show: |s| show_switch(s.report),
+    },
+    Setting {
+        name: "SHMEM_FT_SINGLETON",
+        kind: ValueKind::Switch,
+        default: "0",
+        doc: "A task that srun, mpirun or flux starts without oshrun is a job of one PE, not an \
+              error, also where there are several tasks.",
+        store: switch!(singleton),
+        show: |s| show_switch(s.singleton),
     },
     Setting {
         name: "SHMEM_SYMMETRIC_SIZE",
