@@ -16,7 +16,7 @@
 //! written  writeback                         which pages were written; bytes on their way to disk
 //! caller  site                               who called, from where
 //! machine  threads  process  pool            processors, threads, processes, shared work
-//! socket                                     messages between processes of one machine
+//! socket  input                              messages between processes of one machine; files
 //! ```
 
 // Modules explain themselves by what is private to them.
@@ -28,6 +28,7 @@ pub mod exit;
 pub mod forbidden;
 pub mod futex;
 pub mod huge;
+pub mod input;
 pub mod limits;
 pub mod machine;
 pub mod memory;
