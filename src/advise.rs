@@ -7,12 +7,14 @@
 //! Left out: options and output, which are the program's (`src/bin/oshadvise.rs`).
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use raidshmem_advise::ir::Module;
 use raidshmem_advise::objects::Routines;
 use raidshmem_advise::{read, routines};
+use raidshmem_sys::input::{self, Pipes};
 
 use crate::capi::emit;
 use crate::wrapper;
@@ -21,6 +23,8 @@ pub mod bind;
 
 /// The oldest clang whose IR is read.
 const OLDEST: u32 = 19;
+/// Longest file that a compiler made, in bytes.
+const BUILT_MAX: u64 = 4 << 30;
 /// The variable that names another clang.
 pub const VARIABLE: &str = "OSHADVISE_CLANG";
 
@@ -95,12 +99,21 @@ pub fn clang(named: Option<String>) -> Result<String, ClangError> {
 pub fn module(clang: &str, options: &[OsString], file: &Path) -> Result<Module, ClangError> {
     let name = file.display().to_string();
     let text = if file.extension().is_some_and(|extension| extension == "ll") {
-        std::fs::read_to_string(file).map_err(|error| ClangError::File(name.clone(), error))?
+        let text = check_plain(file).and_then(|()| input::text(file, BUILT_MAX, Pipes::Refused));
+        text.map_err(|error| ClangError::File(name.clone(), error))?
     } else {
-        std::fs::metadata(file).map_err(|error| ClangError::File(name.clone(), error))?;
+        check_plain(file).map_err(|error| ClangError::File(name.clone(), error))?;
         printed(clang, options, file)?
     };
     read::module(&text).map_err(|error| ClangError::Read(name, error))
+}
+
+/// Refuses a FIFO, at which clang would wait, and a device, which it would read for ever.
+fn check_plain(file: &Path) -> std::io::Result<()> {
+    match std::fs::metadata(file)?.is_file() {
+        true => Ok(()),
+        false => Err(std::io::Error::new(ErrorKind::InvalidInput, "expected a plain file")),
+    }
 }
 
 fn printed(clang: &str, options: &[OsString], file: &Path) -> Result<String, ClangError> {

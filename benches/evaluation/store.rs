@@ -134,10 +134,12 @@ fn last_share(text: &str) -> Result<f64, Trouble> {
     value(last.unwrap_or_default(), "pss_mib")
 }
 
-/// From the launcher's line about the end of a recovery.
+/// The restart, from the launcher's line about the end of a recovery.
 fn millis_of_recovery(line: &str) -> Option<f64> {
     let (_, rest) = line.split_once("PEs resume from checkpoint ")?;
     let (_, time) = rest.rsplit_once(" after ")?;
+    let (_, part) = time.split_once(" (")?;
+    let time = part.strip_suffix(" of it the restart)")?;
     let (figure, unit) = time.split_once(' ')?;
     let figure: f64 = figure.parse().ok()?;
     match unit {
@@ -150,11 +152,9 @@ fn millis_of_recovery(line: &str) -> Option<f64> {
 
 /// What `cargo test` asks of this module.
 pub fn check() {
-    let line = "oshrun: all PEs resume from checkpoint 2 (PE 1 adopted) after 12.3 ms";
-    assert_eq!(millis_of_recovery(line), Some(12.3));
-    assert_eq!(
-        millis_of_recovery("oshrun: all PEs resume from checkpoint 2 after 1.5 s"),
-        Some(1500.0)
-    );
+    let line = |after: &str| format!("oshrun: all PEs resume from checkpoint 2 {after}");
+    let of = |after: &str| millis_of_recovery(&line(after));
+    assert_eq!(of("(PE 1 adopted) after 99.0 ms (12.3 ms of it the restart)"), Some(12.3));
+    assert_eq!(of("after 7.0 s (1.5 s of it the restart)"), Some(1500.0));
     assert_eq!(millis_of_recovery("oshrun: 2 checkpoints took 1.5 s"), None);
 }

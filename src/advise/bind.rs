@@ -21,6 +21,9 @@ use raidshmem_advise::leave::{Leave, VariableSymbol};
 use raidshmem_archive::program::{self, Program, Variable};
 use raidshmem_core::page::PAGE;
 use raidshmem_core::store::advice::{Advice, Advised, Lies, Subject};
+use raidshmem_sys::input::{self, Pipes};
+
+use super::{BUILT_MAX, check_plain};
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +59,8 @@ struct Code {
 /// It is not built from this source, or in a way that a plan cannot name.
 pub fn bind(path: &Path, leave: &Leave) -> Result<Advice, BindError> {
     let name = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|error| BindError::File(name.clone(), error))?;
+    let bytes = check_plain(path).and_then(|()| input::bytes(path, BUILT_MAX, Pipes::Refused));
+    let bytes = bytes.map_err(|error| BindError::File(name.clone(), error))?;
     let wrong = |error: String| BindError::Program(name.clone(), error);
     let file = object::read::elf::ElfFile64::<object::LittleEndian>::parse(&*bytes)
         .map_err(|error| wrong(error.to_string()))?;

@@ -17,6 +17,7 @@ use raidshmem_advise::report::Report;
 use raidshmem_advise::scratch::Scratch;
 use raidshmem_advise::sizes::Given;
 use raidshmem_advise::{html, json, text};
+use raidshmem_sys::input::{self, FILE_MAX, Pipes};
 
 /// What was wrong with the use, or with what was given.
 const STATUS_MISUSE: i32 = 2;
@@ -144,8 +145,8 @@ fn outputs(args: &Args, report: &Report, plan: Option<String>) -> bool {
 /// The texts of the files that the report speaks of; those of the system are left out.
 fn sources(report: &Report) -> BTreeMap<String, String> {
     let files = html::files(report).into_iter().filter(|file| !file.starts_with("/usr/"));
-    let text = |file: &str| Some((file.to_owned(), std::fs::read_to_string(file).ok()?));
-    files.filter_map(text).collect()
+    let read = |file: &str| input::text(Path::new(file), FILE_MAX, Pipes::Refused);
+    files.filter_map(|file| Some((file.to_owned(), read(file).ok()?))).collect()
 }
 
 fn clang() -> String {

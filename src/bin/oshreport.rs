@@ -1,7 +1,7 @@
 //! `oshreport`: makes a page of what `oshrun --report` wrote.
 
 use std::fs::{File, Metadata};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use clap::Parser;
 use raidshmem::usage;
 use raidshmem_report::page::page;
 use raidshmem_report::record::Record;
+use raidshmem_sys::input::{self, Pipes};
 
 /// Longest file that is read, in bytes.
 const LONGEST: u64 = 256 << 20;
@@ -71,16 +72,17 @@ fn beside(report: &Path) -> PathBuf {
 }
 
 fn read(path: &Path) -> std::io::Result<String> {
-    let from: Box<dyn Read> = match path.to_str() {
-        Some("-") => Box::new(std::io::stdin()),
-        _ => Box::new(File::open(path)?),
+    let bytes = match path.to_str() {
+        Some("-") => input::all(std::io::stdin(), LONGEST),
+        _ => input::bytes(path, LONGEST, Pipes::Read),
     };
-    let mut bytes = Vec::new();
-    from.take(LONGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LONGEST {
-        let long = format!("longer than {} MiB: expected a report", LONGEST >> 20);
-        return Err(std::io::Error::other(long));
-    }
+    let bytes = bytes.map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => {
+            let long = format!("longer than {} MiB: expected a report", LONGEST >> 20);
+            std::io::Error::other(long)
+        }
+        _ => error,
+    })?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -7,8 +7,13 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use clap::Parser;
+use raidshmem_archive::choose;
 use raidshmem_archive::manifest::Manifest;
+use raidshmem_core::disk::Held;
+use raidshmem_core::quantity::Pe;
 use raidshmem_report::words::bytes;
+use raidshmem_sys::pool::{self, WorkerPool};
+use raidshmem_sys::process;
 use serde_json::json;
 
 use super::files::SetError;
@@ -61,13 +66,16 @@ pub fn answer(words: impl Iterator<Item = String>) -> Result<Answer, NoAnswer> {
     let words = Words::try_parse_from(std::iter::once("oshinfo store".to_owned()).chain(words))?;
     let folder = words.folder.as_path();
     let gone = words.prune.map(|keep| prune(folder, keep)).transpose()?.unwrap_or_default();
-    let look = |set: &Set| if words.verify { set.verify() } else { set.manifest() };
+    let cpus = process::usable();
+    let pool = WorkerPool::new(pool::fair(cpus.len(), 1), cpus);
+    let look = |set: &Set| if words.verify { set.verify(&pool) } else { set.manifest() };
     let sets: Vec<(Set, Result<Manifest, SetError>)> =
         sets::everywhere(folder)?.into_iter().map(|set| (set.clone(), look(&set))).collect();
     let well = sets.iter().all(|(_, looked)| looked.is_ok());
+    let disks = Disks([held::list(folder)]);
     let text = match words.json {
-        true => format!("{:#}\n", in_json(folder, &sets, &gone)),
-        false => in_words(folder, &sets, &gone, words.verify),
+        true => format!("{:#}\n", in_json(folder, &sets, &gone, &disks)),
+        false => in_words(folder, &sets, &gone, words.verify.then_some(&disks)),
     };
     Ok(Answer { text, well })
 }
@@ -75,6 +83,29 @@ pub fn answer(words: impl Iterator<Item = String>) -> Result<Answer, NoAnswer> {
 /// Deletes old sets there and in the folders of nodes; the numbers of those that are gone.
 fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
     Ok([sets::prune(folder, keep)?, held::prune(folder, keep)?].concat())
+}
+
+/// What the disks here have of checkpoints that lie on the disks of their nodes.
+struct Disks([Vec<Held>; 1]);
+
+impl Disks {
+    /// The PEs of a set whose data is not here.
+    fn lack(&self, manifest: &Manifest) -> Vec<Pe> {
+        match manifest.parity {
+            Some(_) => choose::missing(&self.0, manifest),
+            None => Vec::new(), // without one of its files it does not hold
+        }
+    }
+}
+
+/// Describes a set whose bytes hold, as far as they are here.
+fn verified(missing: &[Pe]) -> String {
+    let list = || missing.iter().map(Pe::to_string).collect::<Vec<_>>().join(",");
+    match missing {
+        [] => "  whole".to_owned(),
+        [pe] => format!("  holds, without the files of PE {pe}"),
+        _ => format!("  holds, without the files of PEs {}", list()),
+    }
 }
 
 /// Of which node, if of one.
@@ -98,7 +129,7 @@ fn in_words(
     folder: &Path,
     sets: &[(Set, Result<Manifest, SetError>)],
     gone: &[u64],
-    verify: bool,
+    verified_on: Option<&Disks>,
 ) -> String {
     let mut text = String::new();
     for number in gone {
@@ -114,7 +145,7 @@ fn in_words(
                 when(manifest),
                 manifest.entries.len(),
                 sizes(manifest),
-                if verify { "  whole" } else { "" },
+                verified_on.map(|disks| verified(&disks.lack(manifest))).unwrap_or_default(),
                 manifest.program.escape_debug()
             ),
             Err(error) => writeln!(text, "set {number}{node}  not whole: {error}"),
@@ -130,6 +161,7 @@ fn in_json(
     folder: &Path,
     sets: &[(Set, Result<Manifest, SetError>)],
     gone: &[u64],
+    disks: &Disks,
 ) -> serde_json::Value {
     let set = |(set, looked): &(Set, Result<Manifest, SetError>)| match looked {
         Ok(manifest) => json!({
@@ -140,6 +172,7 @@ fn in_json(
             "written": when(manifest),
             "pes": manifest.entries.len(),
             "heap": manifest.heap_len,
+            "missing": disks.lack(manifest),
             "bytes": manifest.bytes(),
             "raw": manifest.raw.unwrap_or(manifest.bytes()),
             "mode": manifest.mode,

@@ -46,13 +46,15 @@ pub fn load(resume: &Resume, target: &LoadTarget) -> Result<Vec<LoadError>, Load
     let own = std::fs::read("/proc/self/exe");
     let own = own.map_err(|error| LoadError::System { what: "this program", error })?;
     let own = program::read(&own);
-    let (mut left_out, is_local) = (Vec::new(), matches!(resume.folders, Folders::Local { .. }));
+    // Nothing makes up for a file where the parity there is of other groups: it is named.
+    let has_parity = matches!(resume.folders, Folders::Local { parity: true, .. });
+    let mut left_out = Vec::new();
     let mut or_left_out = |tried: Result<Option<Loaded>, LoadError>| match tried {
         Ok(loaded) => Ok(loaded.map(|Loaded { len, damage }| {
             left_out.extend(damage.map(LoadError::from));
             len
         })),
-        Err(error) if is_local && error.is_loss() => {
+        Err(error) if has_parity && error.is_loss() => {
             left_out.push(error);
             Ok(None)
         }

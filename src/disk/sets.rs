@@ -22,8 +22,8 @@ use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::Head;
 use raidshmem_core::disk::Content;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
-use raidshmem_sys::pool::{self, WorkerPool};
-use raidshmem_sys::{lock, process};
+use raidshmem_sys::lock;
+use raidshmem_sys::pool::WorkerPool;
 use rustix::fs::{FlockOperation, flock};
 
 use super::files::{PeFile, PeHead, SetError, TileRoom, format_at, io_at, name, open};
@@ -56,30 +56,33 @@ impl Set {
         read_manifest(&self.folder)
     }
 
-    /// Reads every byte of it, with a thread on each processor.
+    /// Reads every byte of it.
     ///
     /// # Errors
     /// The first file that does not hold.
-    pub fn verify(&self) -> Result<Manifest, SetError> {
+    pub fn verify(&self, pool: &WorkerPool) -> Result<Manifest, SetError> {
         let manifest = self.manifest()?;
-        let cpus = process::usable();
-        let pool = WorkerPool::new(pool::fair(cpus.len(), 1), cpus);
         for pe in Pe::all(manifest.entries.len()) {
             if self.has(&manifest, Content::Data, pe) {
-                verify(&self.open::<Head>(&manifest, pe)?, &pool)?;
+                verify(&self.open::<Head>(&manifest, pe)?, pool)?;
             }
             if self.has(&manifest, Content::Parity, pe) {
-                verify(&self.open::<ParityHead>(&manifest, pe)?, &pool)?;
+                verify(&self.open::<ParityHead>(&manifest, pe)?, pool)?;
             }
         }
         Ok(manifest)
     }
 
-    /// The files that it should have: all, or on a disk of one node those that are there.
+    /// The files that it should have: all, or on the disk of one node both files of each PE that
+    /// has one there.
     fn has(&self, manifest: &Manifest, content: Content, pe: Pe) -> bool {
-        let named = manifest.entry(content, pe).is_some();
-        let is_there = || self.folder.join(name(content, pe)).symlink_metadata().is_ok();
-        named && (manifest.parity.is_none() || is_there())
+        manifest.entry(content, pe).is_some() && (manifest.parity.is_none() || self.keeps(pe))
+    }
+
+    /// True if there is a file of the PE.
+    fn keeps(&self, pe: Pe) -> bool {
+        let is_there = |content| self.folder.join(name(content, pe)).symlink_metadata().is_ok();
+        is_there(Content::Data) || is_there(Content::Parity)
     }
 
     /// Checks that the files begin as they should.

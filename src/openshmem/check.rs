@@ -21,7 +21,7 @@ const STATUS_MISUSE: i32 = 2;
 #[inline(never)]
 pub fn misuse(call: &str, what: impl Display) -> ! {
     pgas::complain(&format!("{call}: {what}"));
-    pgas::global_exit(STATUS_MISUSE)
+    pgas::end_job(STATUS_MISUSE)
 }
 
 /// Ends the job unless it goes on with fewer after a loss: `call` is for such jobs.

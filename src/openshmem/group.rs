@@ -23,7 +23,7 @@
 //! signal of the next meeting; so a `pSync` is left as it was found, and the next call may use it.
 //!
 //! In a job that goes on with fewer they meet by an agreement of those that live (`pgas/fewer.rs`),
-//! whose record lies in these words; a `pSync` is not left as it was found then.
+//! whose record lies in these words; in a `pSync` it is zeroed before the call returns.
 //!
 //! A death ends every wait. A `pSync` goes back to the checkpoint with the rest of the memory; the
 //! words of teams are zeroed, as they are at every checkpoint.
@@ -252,6 +252,13 @@ impl Group {
         }
     }
 
+    /// A call is over in such a job: the words of an active set are zero again.
+    pub fn restore_words(&self) {
+        if let Words::Set(_) = self.words {
+            pgas::world().clear_record(&self.members());
+        }
+    }
+
     /// A number for a team that its last agreement makes: the same on all, and no other's.
     pub fn next_number(&self) -> u64 {
         let (count, _) = pgas::world().fewer.next(self.members().row());
@@ -369,7 +376,9 @@ impl Group {
     pub fn meet_by(&self, nodes: Option<&Nodes>) -> Result<(), Fault> {
         order::complete();
         if pgas::world().goes_on() {
-            return self.whole(&self.agree((u64::MAX, 0)));
+            let met = self.whole(&self.agree((u64::MAX, 0)));
+            self.restore_words();
+            return met;
         }
         let released = self.first + rounds_of_all();
         match nodes {

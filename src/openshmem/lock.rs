@@ -12,8 +12,9 @@
 //! locks are spread.
 //!
 //! Invariants: the tail is zero exactly when nobody holds the lock; a PE is in a queue at most
-//! once; another PE writes my state only while I wait; all words zero is a free lock, so symmetric
-//! memory that was zeroed needs no further preparation. After a death the waits return and all
+//! once; another PE writes my state only while I wait; `next` and `state` of a PE that is in no
+//! queue are zero. So all words of a free lock are zero on every PE, and symmetric memory that was
+//! zeroed needs no further preparation. After a death the waits return and all
 //! words go back to the checkpoint. In a job that goes on with fewer a lock ends the job by name if
 //! its home is lost, or a PE in its queue that would have to hand it on: what it protects may be
 //! half done.
@@ -157,7 +158,6 @@ impl Lock {
         if self.state.load() != IDLE && !self.faulted() {
             misuse(self.call, "this PE holds the lock already");
         }
-        logged::assign(&self.next, 0);
         logged::assign(&self.state, WAITING);
         let before = self.last(self.update_tail(Update::Swap, self.me));
         if before == 0 {
@@ -178,7 +178,6 @@ impl Lock {
         if word.world().logs() && !logged::tells(self.call, 0, || word.fetch() == 0) {
             return false;
         }
-        logged::assign(&self.next, 0);
         let before = self.last(self.update_tail(Update::CompareSwap(0), self.me));
         if before == 0 {
             logged::assign(&self.state, HOLDING);
@@ -207,6 +206,8 @@ impl Lock {
             next = self.wait_for_next();
         }
         if next != 0 {
+            // Before it is handed on: from then on the lock is another PE's, whole.
+            logged::assign(&self.next, 0);
             change_word(self.call, self.of(next, STATE_AT), Update::Store, HOLDING);
         }
     }

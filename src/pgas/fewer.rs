@@ -5,7 +5,8 @@
 //! adopt    connections to the lost are cut, their memory is taken away, calls go on in the view
 //! tell     threads that want to be called of a loss are, each by itself, in its next call
 //! agree    a record in the own segment, which the other members read (`core/agree.rs`)
-//! return   a team ends: another may have the place of its records when nobody reads them any more
+//! return   a team ends: another may have the place of its records when nobody reads them any more;
+//!          an active set zeroes them at the end of each call, as they lie in the program's `pSync`
 //! ```
 //!
 //! Where an engine lies in between, a member posts to each of the others that its record is another
@@ -21,7 +22,9 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use raidshmem_core::agree::{AgreedBits, Agreement, Proposal, Record, WORDS, Which, is_past};
+use raidshmem_core::agree::{
+    AgreedBits, Agreement, CLEARED, Proposal, Record, WORDS, Which, is_past_with,
+};
 use raidshmem_core::layout::MAILBOX_ENTRY;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
@@ -164,7 +167,7 @@ impl World {
         let which = Which { team: of.team, number, gate: of.gate };
         let standing = (view.0, self.living(of, view));
         let mut own = Agreement::begin((which, of.index), proposal, previous, standing);
-        self.show_record(of, own.record());
+        self.show(of, own.record().words());
         let mut heard = Heard::of(of.pes.len());
         self.wait_raw(|| of.waiting, || self.advance(of, &mut own, &mut heard));
         let decision = own.decision().expect("it is what was waited for");
@@ -178,14 +181,25 @@ impl World {
     /// The members come to no agreement any more; waits until no other one reads a record of this
     /// PE, so that its place may be another team's.
     pub(crate) fn give_back(&self, of: &Members) {
-        let row = of.row();
-        let (next, _) = self.fewer.next(row);
+        self.wait_until_past(of);
+        self.fewer.forget(of.row());
+    }
+
+    /// A call of the members is over; waits until no other one reads a record of this PE, and
+    /// zeroes its place, which is the program's.
+    pub(crate) fn clear_record(&self, of: &Members) {
+        self.wait_until_past(of);
+        self.show(of, CLEARED);
+    }
+
+    /// Waits until no other member reads a record of this PE.
+    fn wait_until_past(&self, of: &Members) {
+        let (next, _) = self.fewer.next(of.row());
         let last = Which { team: of.team, number: next - 1, gate: of.gate };
         let mut past = vec![last.number == 0; of.pes.len()];
         past[of.index] = true;
         let mut heard = Heard::of(of.pes.len());
         self.wait_raw(|| of.waiting, || self.are_past(of, last, (&mut past, &mut heard)));
-        self.fewer.forget(row);
     }
 
     /// Looks once at those that may still read records of agreement `last`; true if nobody does.
@@ -199,8 +213,8 @@ impl World {
         let awaited = (0..past.len()).filter(|&member| living[member] && !past[member]);
         let shown = self.records(of, awaited, heard);
         for (member, shown) in shown {
-            match shown {
-                Some(shown) => past[member] = is_past(last, &shown),
+            match shown.and_then(|words| is_past_with(last, words)) {
+                Some(is_past) => past[member] = is_past,
                 None => heard.forget_one(member), // it may tell another team of the next
             }
         }
@@ -222,20 +236,21 @@ impl World {
         }
         loop {
             for (member, shown) in self.records(of, own.awaited(), heard) {
-                shown.iter().for_each(|shown| own.observe(member, shown));
+                shown.and_then(Record::of).iter().for_each(|shown| own.observe(member, shown));
             }
             if !own.advance() {
                 break;
             }
         }
         if *own.record() != before {
-            self.show_record(of, own.record());
+            self.show(of, own.record().words());
         }
         own.decision().is_some()
     }
 
-    fn show_record(&self, of: &Members, record: &Record) {
-        for (at, operand) in record.words().into_iter().enumerate() {
+    /// Shows these words in the place of its record.
+    fn show(&self, of: &Members, words: [u64; WORDS]) {
+        for (at, operand) in words.into_iter().enumerate() {
             let word = WordAt { offset: of.offset + at * 8, bytes: 8 };
             self.segments.own().update(word, Change { how: Update::Store, operand });
         }
@@ -265,21 +280,21 @@ impl World {
         of: &Members,
         members: impl Iterator<Item = usize>,
         heard: &mut Heard,
-    ) -> Vec<(usize, Option<Record>)> {
+    ) -> Vec<(usize, Option<[u64; WORDS]>)> {
         let is_far = |member: &usize| self.segments.is_far(of.pes[*member]);
         let (far, near): (Vec<usize>, Vec<usize>) = members.partition(is_far);
         let near = near.into_iter().map(|member| (member, self.record_of(of, member)));
         near.chain(self.far_records(of, &far, heard)).collect()
     }
 
-    fn record_of(&self, of: &Members, member: usize) -> Option<Record> {
+    fn record_of(&self, of: &Members, member: usize) -> Option<[u64; WORDS]> {
         let segment = self.segments.near(of.pes[member])?;
         let load = Change { how: Update::Load, operand: 0 };
         let mut words = [0; WORDS];
         for (at, word) in words.iter_mut().enumerate() {
             *word = segment.update(WordAt { offset: of.offset + at * 8, bytes: 8 }, load)?;
         }
-        Record::of(words)
+        Some(words)
     }
 
     /// What those of `members` show, all far, of whom there are news.
@@ -288,7 +303,7 @@ impl World {
         of: &Members,
         members: &[usize],
         heard: &mut Heard,
-    ) -> Vec<(usize, Option<Record>)> {
+    ) -> Vec<(usize, Option<[u64; WORDS]>)> {
         let Some(engine) = self.comm.engine() else { return Vec::new() };
         let mut is_news = |member: &&usize| {
             let pe = of.pes[**member];
@@ -307,14 +322,15 @@ impl World {
         if engine.get(&mut reads).is_err() {
             for read in &mut reads {
                 let by_itself = engine.get(std::slice::from_mut(read));
-                by_itself.unwrap_or_else(|_| read.into.fill(0)); // the view to come tells of it
+                by_itself.unwrap_or_else(|_| read.into.fill(!0)); // no record; a view tells
             }
         }
-        shown.into_iter().map(|(member, bytes)| (member, record(&bytes))).collect()
+        shown.into_iter().map(|(member, bytes)| (member, Some(words(&bytes)))).collect()
     }
 }
 
-fn record(bytes: &[u8; WORDS * 8]) -> Option<Record> {
+/// Words of bytes that were read.
+fn words(bytes: &[u8; WORDS * 8]) -> [u64; WORDS] {
     let word = |at: usize| std::array::from_fn(|byte| bytes[at * 8 + byte]);
-    Record::of(std::array::from_fn(|at| u64::from_ne_bytes(word(at))))
+    std::array::from_fn(|at| u64::from_ne_bytes(word(at)))
 }

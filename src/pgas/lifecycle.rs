@@ -152,10 +152,21 @@ pub fn end_at_any_exit() {
     ENDS_ANYHOW.store(true, Ordering::Relaxed);
 }
 
-/// Ends the whole job with `status`.
+/// Ends the whole job with `status`, for a reason that was said.
+pub fn end_job(status: i32) -> ! {
+    end_with(status, None)
+}
+
+/// Ends the whole job with `status`, as the program asks; any but 0 is said.
 pub fn global_exit(status: i32) -> ! {
+    end_with(status, Some(status).filter(|status| *status != 0))
+}
+
+fn end_with(status: i32, said: Option<i32>) -> ! {
     if let Some(world) = try_world() {
-        world.members.end_job(status, None);
+        let me = world.me();
+        let words = said.map(|status| format!("PE {me} called shmem_global_exit({status})"));
+        world.members.end_job(status, words);
     }
     std::process::exit(status)
 }

@@ -52,7 +52,8 @@ mod world;
 pub use complain::complain;
 pub use fewer::{Members, WORLD};
 pub use lifecycle::{
-    end_at_any_exit, ended, finalize, global_exit, init, initialized, try_world, world, world_for,
+    end_at_any_exit, end_job, ended, finalize, global_exit, init, initialized, try_world, world,
+    world_for,
 };
 pub use world::members::{Fault, Membership};
 pub use world::memory::READONLY;

@@ -4,9 +4,12 @@
 
 #![forbid(unsafe_code)]
 
+use std::path::Path;
+
 use raidshmem_archive::program;
 use raidshmem_core::settings::Settings;
 use raidshmem_core::store::advice::{Advice, AdviceError};
+use raidshmem_sys::input::{self, FILE_MAX, Pipes};
 
 use super::world::advised::Advised;
 
@@ -14,7 +17,11 @@ use super::world::advised::Advised;
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// It cannot be read.
-    #[error("SHMEM_FT_PLAN={}: {error}: expected a file that can be read", .path.escape_debug())]
+    #[error(
+        "SHMEM_FT_PLAN={}: {error}: expected a file that can be read, of at most {} MiB",
+        .path.escape_debug(),
+        FILE_MAX >> 20
+    )]
     NoFile {
         /// The file.
         path: String,
@@ -50,7 +57,7 @@ pub enum PlanError {
 /// It is none for this program.
 pub fn read(settings: &Settings) -> Result<Option<Advised>, PlanError> {
     let Some(path) = settings.plan.clone() else { return Ok(None) };
-    let text = match std::fs::read_to_string(&path) {
+    let text = match input::text(Path::new(&path), FILE_MAX, Pipes::Refused) {
         Ok(text) => text,
         Err(error) => return Err(PlanError::NoFile { path, error }),
     };

@@ -311,6 +311,8 @@ fn what_cannot_be_analysed_is_refused_in_one_line() {
     assert!(said.contains("function main in each of"), "{said}");
     assert!(refused(&["main.ll", "main.ll"]).contains("function main in each of"));
     assert!(refused(&["none.ll"]).contains("none.ll: No such file"));
+    std::os::unix::fs::symlink("/dev/zero", folder.path().join("endless.ll")).expect("a link");
+    assert!(refused(&["endless.ll"]).contains("endless.ll: expected a plain file"));
     assert!(refused(&[]).contains("FILE"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_oshadvise"));
     let output = command.arg("x.c").env("PATH", "/nowhere").output().expect("it runs");

@@ -1,6 +1,6 @@
 //! Calls as the specification has them: what is expected not refused, what is promised is there.
 
-use super::support::{Job, Outcome, program, program_with};
+use super::support::{Job, Outcome, has_ucx_too, program, program_with};
 
 #[track_caller]
 fn ok(outcome: &Outcome) {
@@ -69,5 +69,30 @@ fn a_misuse_loses_no_output_of_other_pes() {
             let lines = outcome.out.lines().filter(|said| *said == line).count();
             outcome.check(lines == 1, &format!("`{line}` was expected, once"));
         }
+    }
+}
+
+/// A free lock, and `pSync` after a collective, are zero on every PE, however the job is protected
+/// and whichever way a collective goes.
+#[test]
+fn words_of_the_program_are_zero_again() {
+    let ran = |job: Job, args: &[&str]| {
+        let outcome = job.program(&program("words"), args).run();
+        outcome.status(0);
+        outcome.check(outcome.out.contains("words ok"), "`words ok` was expected");
+    };
+    let over = |fabric: &'static str| ["--nodes", "2", "--fabric", fabric];
+    let fabrics: &[&str] = if has_ucx_too() { &["shm", "ucx"] } else { &["shm"] };
+    ran(Job::new(4), &[]);
+    ran(Job::new(5).mode("raid5").kill(&["1@2"]), &[]);
+    ran(Job::new(4).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").kill(&["1@2"]), &[]);
+    for fabric in fabrics {
+        for how in ["auto", "doubling", "halving"] {
+            ran(Job::new(4).args(&over(fabric)).env("SHMEM_FT_COLLECTIVES", how), &[]);
+        }
+        let fewer = || Job::new(4).env("SHMEM_FT_ROLLBACK", "none");
+        let fewer = || fewer().env("SHMEM_FT_SUBSTITUTE", "shrink").args(&over(fabric));
+        ran(fewer(), &["whole"]);
+        ran(fewer(), &["lost"]);
     }
 }

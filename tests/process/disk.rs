@@ -163,6 +163,23 @@ pub(super) fn refused(outcome: &Outcome, text: &str) {
     outcome.check(outcome.count(text) == 1 && sum(&outcome.out).is_none(), "one line was expected");
 }
 
+/// Only the newest that holds to its last byte is begun from; a set that is named is that set.
+#[test]
+fn a_damaged_byte_in_the_newest_set_takes_the_one_before() {
+    let store = Store::new();
+    store.fill(&[]);
+    let (number, set) = store.newest();
+    let mut bytes = fs::read(set.join("pe-2")).expect("a file");
+    *bytes.last_mut().expect("bytes") ^= 1;
+    fs::write(set.join("pe-2"), bytes).expect("written");
+    let outcome = jacobi::job(store.resume(&[]), LONG).run();
+    outcome.right_sum(LONG).says(&format!("set {number} is passed over: "));
+    outcome.says("pe-2: damaged: the checksum of tile").says("oshrun: begins from set ");
+    let exact = format!("{}@{number}", store.text());
+    let job = Job::new(4).mode("raid5").args(&["--resume", &exact]);
+    refused(&jacobi::job(job, LONG).run(), "pe-2: damaged: the checksum of tile");
+}
+
 #[test]
 fn what_does_not_fit_is_refused_with_one_line() {
     if !super::support::long() {

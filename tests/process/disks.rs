@@ -304,3 +304,41 @@ fn sets_of_nodes_are_listed_checked_and_deleted() {
     assert!((0..4).all(|node| disks.sets(node).len() <= 1) && !disks.node(9).exists());
     disks.resume("raid5").right_sum(LONG).says("oshrun: begins from set ");
 }
+
+/// Nothing makes up for it there: the line names the file, and no PE whose file is whole.
+#[test]
+fn a_damaged_file_is_named_where_the_parity_is_of_other_groups() {
+    let disks = Disks::fill("raid5");
+    let set = disks.common();
+    disks.damage(1, set, "pe-1");
+    let given = format!("{}@{set}", disks.0.text());
+    let outcome = disks.resume_at(&given, "raid5", &["--nodes", "2"]);
+    refused(&outcome, "pe-1: damaged: the checksum of tile");
+    outcome.check(!outcome.err.contains("unrecoverable"), "no PE was lost");
+}
+
+#[test]
+fn a_set_of_which_files_are_missing_is_not_called_whole() {
+    let disks = Disks::fill("raid5");
+    let set = disks.common();
+    let verify = || {
+        let output = disks.0.oshinfo(&["--verify"]);
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let of_node = |listed: &str, node: usize| {
+        let begin = format!("set {set} of node {node}  ");
+        listed.lines().find(|line| line.starts_with(&begin)).expect("a line").to_owned()
+    };
+    let (_, listed) = verify();
+    assert!(of_node(&listed, 0).contains("  whole  "), "{listed}");
+    disks.wipe(2);
+    let (status, listed) = verify();
+    assert_eq!(status, Some(0), "{listed}");
+    assert!(of_node(&listed, 0).contains("  holds, without the files of PE 2  "), "{listed}");
+    fs::remove_file(disks.node(1).join(format!("set-{set}")).join("pe-1")).expect("removed");
+    let (status, listed) = verify();
+    assert_eq!(status, Some(1), "{listed}");
+    assert!(of_node(&listed, 1).contains("not whole: "), "{listed}");
+    let lost = "  holds, without the files of PEs 1,2  ";
+    assert!(of_node(&listed, 0).contains(lost), "{listed}");
+}

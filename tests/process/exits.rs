@@ -28,11 +28,16 @@ fn the_status_of_a_program_is_that_of_the_job() {
     for mode in ["none", "raid5"] {
         let outcome = run(mode, &["finalize", "0"]);
         outcome.status(0).check(said(&outcome).is_empty(), "no word was expected");
-        let outcome = run(mode, &["finalize", "7"]);
-        outcome.status(7).check(said(&outcome).is_empty(), "no word was expected");
-        run(mode, &["finalize", "7", "2"]).status(7);
-        run(mode, &["global", "5", "1"]).status(5);
-        run(mode, &["global", "0", "3"]).status(0);
+        let outcome = run(mode, &["global", "0", "3"]);
+        outcome.status(0).check(said(&outcome).is_empty(), "no word was expected");
+        for (args, status, line) in [
+            (&["finalize", "7"][..], 7, "PE 0 exited with status 7 after shmem_finalize"),
+            (&["finalize", "7", "2"], 7, "PE 2 exited with status 7 after shmem_finalize"),
+            (&["global", "5", "1"], 5, "PE 1 called shmem_global_exit(5)"),
+            (&["global", "3", "2"], 3, "PE 2 called shmem_global_exit(3)"),
+        ] {
+            one_line(run(mode, args).status(status), &format!("oshrun: {line}"));
+        }
     }
 }
 

@@ -300,6 +300,42 @@ fn a_call_before_init_or_after_finalize_is_named() {
     }
 }
 
+/// Devices without an end, a FIFO that nobody writes to, and a folder; a plan also from a pipe, of
+/// which each PE would read a part.
+#[test]
+fn a_file_that_a_setting_names_is_read_with_a_bound() {
+    let endless = [
+        ("/dev/zero", "file too large"),
+        ("named", "it is a FIFO or a pipe"),
+        ("/", "Is a directory (os error 21)"),
+    ];
+    for (file, why) in endless {
+        let line = |setting: &str| {
+            format!("{setting}{file}: {why}: expected a file that can be read, of at most 16 MiB")
+        };
+        let job = || Job::new(1).after("mkfifo named").leaves("named");
+        let hello = program("hello");
+        let plan = job().env("SHMEM_FT_PLAN", file).program(&hello, &[]).run();
+        plan.status(2).check(plan.count(&line("SHMEM_FT_PLAN=")) == 1, "a line of the PE");
+        let domains = job().env("SHMEM_FT_DOMAINS", file).program(&hello, &[]);
+        refused(domains, &[&line("SHMEM_FT_DOMAINS=")]);
+        let hosts = job().args(&["--hostfile", file]).program(&hello, &[]);
+        refused(hosts, &[&line("--hostfile ")]);
+    }
+    let job = Job::new(1).env("SHMEM_FT_PLAN", "/dev/stdin").input("text");
+    let outcome = job.program(&program("hello"), &[]).run();
+    outcome.status(2).says("SHMEM_FT_PLAN=/dev/stdin: it is a FIFO or a pipe: expected a file");
+}
+
+/// As a shell makes it for `--hostfile <(command)`.
+#[test]
+fn hosts_may_come_through_a_pipe() {
+    let job = Job::of(&["--hostfile", "/dev/stdin", "-n", "0", "true"]).input("localhost:2\n");
+    refused(job, &["-n 0"]);
+    let job = Job::of(&["--hostfile", "/dev/stdin", "true"]).input("local host\n");
+    refused(job, &["--hostfile /dev/stdin:1: `local host`"]);
+}
+
 /// Some programs close what they inherited before they start others.
 #[test]
 fn a_program_whose_connection_was_closed_says_so() {

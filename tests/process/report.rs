@@ -265,6 +265,15 @@ fn what_is_no_report_is_refused_in_one_line() {
     refused(Some("{}"), "not a report: ");
     refused(Some("{\"raidshmem_report\":7}"), "a report of version 7; expected version 1");
     refused(Some("{\"raidshmem_report\":1}"), "a report of version 1 that is damaged: missing ");
+    for (path, why) in [
+        ("/dev/zero", "longer than 256 MiB: expected a report"),
+        ("/", "Is a directory (os error 21)"),
+    ] {
+        let output = oshreport(&[path]);
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{err}");
+        assert_eq!(err, format!("oshreport: {path}: {why}\n"));
+    }
     let bare = oshreport(&[]);
     let err = String::from_utf8_lossy(&bare.stderr).into_owned();
     assert_eq!((bare.status.code(), err.lines().count()), (Some(2), 1), "{err}");

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use super::support::jacobi::{self, TINY};
 use super::support::processes::{self, Found};
-use super::support::{Job, LIMIT, Running, program};
+use super::support::{Job, LIMIT, Outcome, Running, program};
 
 fn steps(mode: &str, words: &str) -> Job {
     let words: Vec<&str> = words.split_whitespace().collect();
@@ -174,10 +174,19 @@ fn a_pe_that_takes_long_to_end_is_not_blamed_for_closing_its_connection() {
     outcome.check(outcome.took.as_secs_f64() > 1.5, "its end should have taken so long");
 }
 
-/// Its PE has left `shmem_finalize`, and does something else.
+/// Its PE has left `shmem_finalize`, and does something else: the job is done, which a mode that
+/// protects it keeps.
 #[test]
 fn a_node_that_is_lost_after_finalize_ends_the_job() {
-    let job = Job::new(2).mode("raid5").args(&["--nodes", "2"]);
+    let done = "all PEs have left shmem_finalize: the loss costs nothing";
+    for mode in ["raid5", "double"] {
+        node_lost_after_finalize(mode).status(0).says("node 1 was lost with PE 1").says(done);
+    }
+    node_lost_after_finalize("none").status(137).says("node 1 was lost with PE 1");
+}
+
+fn node_lost_after_finalize(mode: &str) -> Outcome {
+    let job = Job::new(2).mode(mode).args(&["--nodes", "2"]);
     let mut run = job.program(&program("exits"), &["linger", "0", "1"]).start();
     run.wait_for("lingers");
     let agent = run.agents()[1].pid;
@@ -186,7 +195,7 @@ fn a_node_that_is_lost_after_finalize_ends_the_job() {
     let sleeps = |found: &Found| found.pid == agent && found.state == 'S';
     run.wait_until("the agent should sleep", |found| found.iter().any(sleeps));
     processes::signal(agent, Signal::KILL);
-    run.finish().status(137).says("node 1 was lost with PE 1");
+    run.finish()
 }
 
 /// The node of the spares can be lost too: then there are none, and the job goes on.

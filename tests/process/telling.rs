@@ -28,8 +28,43 @@ fn losses_and_recoveries_are_told_by_default_and_summed_up() {
     for (line, begin) in lines.iter().zip(begin) {
         outcome.check(line.starts_with(begin), &format!("`{begin}` was expected: {line}"));
     }
+    for line in [lines[1], lines[3]] {
+        outcome.check(line.ends_with(" of it the restart)"), "a part of the recovery");
+    }
     let parts = [" % of ", " of data (single ", ", double ", " of work done again, "];
     parts.iter().for_each(|part| _ = outcome.says(part));
+}
+
+/// The line of the restart, the summary, and `recovery` of the report are one time.
+#[test]
+fn a_recovery_has_one_time_wherever_it_is_told() {
+    let folder = std::env::temp_dir().join(format!("raidshmem-one-time-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let report = folder.join("run.json");
+    let words = ["--report", report.to_str().expect("a plain name")];
+    let job = || Job::new(4).mode("raid5").args(&["--nodes", "4"]).args(&words);
+    let recovery = || {
+        let text = std::fs::read_to_string(&report).expect("a report");
+        let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        json["totals"]["recovery"].as_f64().expect("seconds")
+    };
+    let outcome = jacobi::job(job().kill(&["1@2"]), TINY).run();
+    outcome.right_sum(TINY);
+    let between = |begin: &str, end: &str| {
+        let (_, rest) = outcome.err.split_once(begin).expect("its beginning");
+        rest.split_once(end).expect("its end").0.to_owned()
+    };
+    let told = between("(PE 1 adopted) after ", " (");
+    assert_eq!(between(" of work done again, ", " until all were back"), told, "{}", outcome.err);
+    let millis = recovery() * 1e3;
+    let shown =
+        if millis < 1e3 { format!("{millis:.1} ms") } else { format!("{:.2} s", millis / 1e3) };
+    assert_eq!(shown, told);
+    let outcome = jacobi::job(job().kill_node(&["1@2", "2@2"]), TINY).run();
+    outcome.same_verdict();
+    outcome.says("oshrun: lost 2 nodes: the job ended before all were back");
+    assert_eq!(recovery(), 0.0);
+    std::fs::remove_dir_all(&folder).expect("removed");
 }
 
 #[test]

@@ -90,6 +90,13 @@ pub fn choose(hosts: &[Vec<Held>], wanted: &Wanted) -> Result<Chosen, String> {
     }
 }
 
+/// The PEs of a set whose data is on the disks of none of these hosts.
+pub fn missing(hosts: &[Vec<Held>], manifest: &Manifest) -> Vec<Pe> {
+    let files: Vec<Files> = hosts.iter().map(|host| files(host, manifest)).collect();
+    let has = |pe: &Pe| files.iter().any(|files| files.contains_key(&(Content::Data, *pe)));
+    Pe::all(manifest.entries.len()).filter(|pe| !has(pe)).collect()
+}
+
 /// The sets of which there is a manifest, the newest first.
 fn candidates(hosts: &[Vec<Held>]) -> Vec<Candidate> {
     let mut found: BTreeMap<(u64, CheckpointNumber), (u64, Option<Manifest>)> = BTreeMap::new();

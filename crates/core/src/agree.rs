@@ -17,7 +17,8 @@
 //!
 //! A team ends after its last agreement, and another may have the place of its records then. Each
 //! member waits until it has seen that all others that live need no record any more ([`is_past`]).
-//! Nobody has to do more for that than it does to come to the decision.
+//! Nobody has to do more for that than it does to come to the decision. A place that is only lent
+//! is zeroed then ([`CLEARED`]), so zeroes say that a member is past its last agreement.
 //!
 //! Invariants: decisions of one agreement are equal on all members that come to one, the dead among
 //! them. A member that lives in the view of the decision has its proposal in it; of a lost one it
@@ -169,6 +170,9 @@ impl Record {
     }
 }
 
+/// Words of a place whose member needs no record there any more.
+pub const CLEARED: [u64; WORDS] = [0; WORDS];
+
 /// What was seen of a member in the present view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Seen {
@@ -177,10 +181,19 @@ enum Seen {
     Locked(AgreedBits),
 }
 
-/// True if a member of which `shown` was read needs no record of `last` or one before: it holds the
-/// decision, or has its place for another team already, for which it had to see this of all.
+/// True if a member whose place has these words needs no record of `last` or one before: it holds
+/// the decision, or has its place for another team already, or has zeroed it, for which it had to
+/// see this of all. None if they were read while they changed.
 ///
 /// For a member that has come to the decision itself: then all have shown a record of it.
+pub fn is_past_with(last: Which, words: [u64; WORDS]) -> Option<bool> {
+    if words == CLEARED {
+        return Some(true);
+    }
+    Record::of(words).map(|shown| is_past(last, &shown))
+}
+
+/// The same of a record.
 pub fn is_past(last: Which, shown: &Record) -> bool {
     if breaks(Mutant::PlaceTakenEarly) {
         return true;

@@ -145,15 +145,13 @@ impl std::fmt::Display for Unrecoverable {
 
 impl std::error::Error for Unrecoverable {}
 
-/// `PE 1`, `PEs 1,2`
+/// `no PE`, `PE 1`, `PEs 1,2`
 fn named(pes: &[Pe]) -> String {
-    format!("{} {}", if pes.len() == 1 { "PE" } else { "PEs" }, list(pes))
-}
-
-fn list(pes: &[Pe]) -> String {
+    let list = || pes.iter().map(Pe::to_string).collect::<Vec<_>>().join(",");
     match pes {
-        [] => "none".to_string(),
-        pes => pes.iter().map(Pe::to_string).collect::<Vec<_>>().join(","),
+        [] => "no PE".to_owned(),
+        [pe] => format!("PE {pe}"),
+        _ => format!("PEs {}", list()),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: times inside a recovery are not before its beginning.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use raidshmem_core::message::RecoveryStep;
@@ -46,6 +46,8 @@ pub struct Recovery {
     /// When another process carried a PE, and on which node.
     pub replaced: BTreeMap<Pe, (Duration, u32)>,
     pub back: BTreeMap<Pe, Back>,
+    /// Those who went back alone and have caught up.
+    pub caught_up: BTreeSet<Pe>,
 }
 
 impl Recovery {
@@ -55,6 +57,12 @@ impl Recovery {
         all.sort_unstable();
         all.dedup();
         all
+    }
+
+    /// One that went back alone has caught up. True if it was the last of the lost.
+    fn is_last(&mut self, pe: Pe) -> bool {
+        self.caught_up.insert(pe);
+        self.lost().iter().all(|pe| self.caught_up.contains(pe))
     }
 
     fn came_back(&mut self, pe: Pe, mut back: Back) {
@@ -151,6 +159,7 @@ impl Recovery {
                 let (begin, from) = (time.saturating_sub(*took), Some(from.clone()));
                 self.came_back(*pe, Back { begin, end: time, bytes: *bytes, from });
             }
+            What::Replayed { pe, .. } if is_open && !self.is_last(*pe) => {}
             What::Resumed { checkpoint, .. }
             | What::Replayed { checkpoint, .. }
             | What::Alone { checkpoint, .. }

@@ -16,7 +16,7 @@
 //! fork  written  writeback                   forks; pages that were written; bytes for a disk
 //! caller  site                               who called, from where
 //! machine  threads  process  pool            processors, threads, processes, shared work
-//! socket                                     messages between processes of one machine
+//! socket  input                              messages between processes of one machine; files
 //! ```
 
 // Modules explain themselves by what is private to them.
@@ -30,6 +30,7 @@ pub mod fork;
 pub mod futex;
 pub mod huge;
 pub mod inherited;
+pub mod input;
 pub mod limits;
 pub mod machine;
 pub mod memory;

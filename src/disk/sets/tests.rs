@@ -152,7 +152,10 @@ fn one_set(number: u64) -> (Folder, Set) {
     let folder = Folder::new();
     steps(&folder.0, number).iter().for_each(|step| step());
     let set = list(&folder.0).expect("a folder").pop().expect("a set");
-    assert_eq!(set.verify().expect("it holds").number, CheckpointNumber(number));
+    assert_eq!(
+        set.verify(&WorkerPool::new(1, Vec::new())).expect("it holds").number,
+        CheckpointNumber(number)
+    );
     (folder, set)
 }
 
@@ -160,14 +163,14 @@ fn one_set(number: u64) -> (Folder, Set) {
 #[track_caller]
 fn refused(set: &Set, path: &Path, content: &[u8], what: &str) {
     fs::write(path, content).expect("written");
-    assert!(set.verify().is_err(), "{what}");
+    assert!(set.verify(&WorkerPool::new(1, Vec::new())).is_err(), "{what}");
 }
 
 /// Fails unless the set is refused with this content of a file, or holds these tiles.
 #[track_caller]
 fn refused_or_the_same(set: &Set, path: &Path, content: &[u8], tiles: &[u8]) {
     fs::write(path, content).expect("written");
-    if set.verify().is_ok() {
+    if set.verify(&WorkerPool::new(1, Vec::new())).is_ok() {
         let file = PeFile::<Head>::open(&set.folder, Pe(1)).expect("it holds");
         let mut room = TileRoom::default();
         let tile = |tile| file.tile(tile, &mut room).expect("it holds").to_vec();
@@ -196,7 +199,7 @@ fn heads_are_refused(number: u64) {
             }
         }
         fs::write(&path, &whole).expect("written");
-        set.verify().expect("it is as it was");
+        set.verify(&WorkerPool::new(1, Vec::new())).expect("it is as it was");
     }
 }
 
@@ -229,7 +232,7 @@ fn tiles_are_refused(number: u64) {
         refused(&set, &path, &torn, &format!("the sector at {sector}"));
     }
     fs::write(&path, &whole).expect("written");
-    set.verify().expect("it is as it was");
+    set.verify(&WorkerPool::new(1, Vec::new())).expect("it is as it was");
 }
 
 /// Whatever lengths a head makes up, a tile is the one that was saved, or damaged.
@@ -279,7 +282,7 @@ fn whatever_step_is_the_last_there_are_only_whole_sets() {
     for last in 0..=all.len() {
         all[..last].iter().for_each(|step| step());
         let sets = list(&folder.0).expect("a folder");
-        let newest = sets[0].verify().expect("it holds").number;
+        let newest = sets[0].verify(&WorkerPool::new(1, Vec::new())).expect("it holds").number;
         assert_eq!(newest.0, if last == all.len() { 2 } else { 1 }, "after {last} steps");
         prune(&folder.0, 9).expect("what is left behind goes");
         let names = fs::read_dir(&folder.0).expect("a folder").count();
@@ -299,14 +302,17 @@ fn what_is_no_plain_file_of_this_user_is_refused() {
     let path = set.folder.join("pe-0");
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(&path, Some(4711), None).expect("given away");
-        let error = set.verify().expect_err("it is another user's").to_string();
+        let error = set
+            .verify(&WorkerPool::new(1, Vec::new()))
+            .expect_err("it is another user's")
+            .to_string();
         assert!(error.ends_with("pe-0: it belongs to another user"), "{error}");
     }
     let moved = set.folder.join("elsewhere");
     fs::rename(&path, &moved).expect("moved");
     symlink(&moved, &path).expect("a link");
-    assert!(set.verify().is_err(), "a link");
+    assert!(set.verify(&WorkerPool::new(1, Vec::new())).is_err(), "a link");
     fs::remove_file(&path).expect("removed");
     fs::create_dir(&path).expect("a folder");
-    assert!(set.verify().is_err(), "a folder");
+    assert!(set.verify(&WorkerPool::new(1, Vec::new())).is_err(), "a folder");
 }

@@ -185,7 +185,7 @@ fn store(folder: &Path, layout: StoreLayout, number: CheckpointNumber, build: &[
 fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
     if layout == StoreLayout::Shared {
         let sets = sets::list(folder).expect("a folder");
-        let manifest = sets[0].verify().expect("it holds");
+        let manifest = sets[0].verify(&WorkerPool::new(1, Vec::new())).expect("it holds");
         let folders = Folders::Shared(sets[0].folder.display().to_string());
         let number = manifest.number;
         return (Resume { job: JOB, number, folders, rebuilt: false }, number);

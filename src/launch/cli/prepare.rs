@@ -6,8 +6,7 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{ErrorKind, IsTerminal, Read};
+use std::io::{ErrorKind, IsTerminal};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +17,7 @@ use super::environment::{self, Variables};
 use super::hosts::{self, Host, HostsError};
 use super::protected::ProtectionTable;
 use super::ready::{Cluster, Programs, Ready, local_names};
-use super::refused::{FILE_MAX, Refused};
+use super::refused::Refused;
 use super::resume;
 use super::starter::Means;
 use crate::fabric;
@@ -30,6 +29,7 @@ use raidshmem_core::placement::{DomainKind, Domains, bindings, file, found};
 use raidshmem_core::settings::{Bind, Fabric, Rollback, Settings};
 use raidshmem_core::signals::number;
 use raidshmem_core::view::PES_MAX;
+use raidshmem_sys::input::{self, FILE_MAX, Pipes};
 use raidshmem_sys::{machine, memory};
 
 /// What is said of a view that cannot be shown.
@@ -136,7 +136,7 @@ impl Args {
             (Some(text), None) => Ok(Some(hosts::parse(text)?)),
             (None, Some(path)) => {
                 let no_file = |error| Refused::NoHostFile { path: path.clone(), error };
-                let text = read(path).map_err(no_file)?;
+                let text = input::text(path, FILE_MAX, Pipes::Read).map_err(no_file)?;
                 Ok(Some(hosts::parse_file(&path.display().to_string(), &text)?))
             }
             (None, None) => Ok(None),
@@ -312,7 +312,7 @@ fn domains(
 /// It cannot be read, or is not of these nodes.
 pub fn domains_of_file(path: &str, names: Vec<String>) -> Result<Domains, Refused> {
     let no_file = |error| Refused::NoFile { path: path.to_owned(), error };
-    let text = read(Path::new(path)).map_err(no_file)?;
+    let text = input::text(Path::new(path), FILE_MAX, Pipes::Read).map_err(no_file)?;
     Ok(file::parse(path, &text, names)?)
 }
 
@@ -342,15 +342,6 @@ fn check_rules(settings: &Settings, pes: usize, nodes: usize) -> Result<(), Refu
         }
     }
     Ok(())
-}
-
-/// The text of a file of moderate length.
-fn read(path: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    match File::open(path)?.take(FILE_MAX + 1).read_to_string(&mut text)? as u64 {
-        ..=FILE_MAX => Ok(text),
-        _ => Err(ErrorKind::FileTooLarge.into()),
-    }
 }
 
 /// The folder to run in. A folder that is only on other hosts is not known here.

@@ -12,9 +12,7 @@ use raidshmem_core::settings::SettingError;
 use raidshmem_core::store::protection::ProtectionError;
 use raidshmem_core::view::PES_MAX;
 use raidshmem_fabric::FabricError;
-
-/// Longest file that is read for a job, in bytes.
-pub const FILE_MAX: u64 = 16 << 20;
+use raidshmem_sys::input::FILE_MAX;
 
 /// Why a job is refused before it starts.
 #[derive(Debug, thiserror::Error)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use raidshmem_core::disk::{Folders, Resume};
 use raidshmem_core::settings::{Settings, StoreLayout};
+use raidshmem_sys::pool::WorkerPool;
 
 use super::ready::Disks;
 use super::refused::Refused;
@@ -94,7 +95,10 @@ fn find(given: &str, pes: usize) -> Result<FoundSet, Refused> {
             (set, set.look().map_err(|error| refused(error.to_string()))?)
         }
         None => {
-            let mut whole = sets.iter().filter_map(|set| match set.look() {
+            // Every byte: in the midst of the start it would be too late for an older set. By one
+            // thread, since this process is about to change its environment.
+            let pool = WorkerPool::new(1, Vec::new());
+            let mut whole = sets.iter().filter_map(|set| match set.verify(&pool) {
                 Ok(manifest) => Some((set, manifest)),
                 Err(error) => {
                     notes.push(format!("set {} is passed over: {error}", set.number));

@@ -3,8 +3,10 @@
 //! Pure. Every figure of the summary is a sum of earlier events:
 //!
 //! ```text
-//! work to do again   from the last checkpoint, or restart, to the death
-//! recovery           from the first death to the restart
+//! work to do again   from the last checkpoint, or restart, to the death, of losses that were made
+//!                    good
+//! recovery           from the first death until all are back; a part of it is the restart, once
+//!                    all had come to it, or the replay of a PE that went back alone
 //! ```
 //!
 //! A substitute reports how a lost PE came back, and PE 0 that all are back. Reports of several
@@ -27,7 +29,15 @@ use raidshmem_report::words::{bytes, count, time};
 #[derive(Debug)]
 struct Restart {
     checkpoint: u64,
-    took: Duration,
+    after: String,
+}
+
+/// How long a recovery took, and a part of it; that alone where others are not back yet.
+fn after(recovery: Option<Duration>, part: Duration, name: &str) -> String {
+    match recovery {
+        Some(recovery) => format!("after {} ({} of it the {name})", time(recovery), time(part)),
+        None => format!("after {} of {name}", time(part)),
+    }
 }
 
 /// What happened so far, as numbers.
@@ -74,6 +84,8 @@ pub struct Chronicle {
     processes: usize,
     nodes: usize,
     again: Duration,
+    /// Work that is done again once those are back who died.
+    pending: Duration,
     recovery: Duration,
     recoveries: u32,
     /// Lost PEs, and how each came back, once that was told.
@@ -127,28 +139,28 @@ impl Chronicle {
                 self.came_back(*pe, format!("rebuilt from {from}"))
             }
             What::Resumed { checkpoint, took } => {
-                self.restart = Some(Restart { checkpoint: *checkpoint, took: *took });
-                self.is_back(now);
+                let after = after(self.is_back(now), *took, "restart");
+                self.restart = Some(Restart { checkpoint: *checkpoint, after });
                 let known = self.back.values().all(Option::is_some);
                 if known { self.restarted() } else { None }
             }
             What::Replayed { pe, checkpoint, calls, took } => {
-                self.is_back(now);
                 self.back.remove(pe);
+                let recovery = self.back.is_empty().then(|| self.is_back(now)).flatten();
                 Some(format!(
-                    "PE {pe} went back alone to checkpoint {checkpoint} and has caught up after \
-                     {}: {} from logs, nobody else went back",
-                    time(*took),
+                    "PE {pe} went back alone to checkpoint {checkpoint} and has caught up {}: {} \
+                     from logs, nobody else went back",
+                    after(recovery, *took, "replay"),
                     count(*calls, "call")
                 ))
             }
             What::Alone { pe, checkpoint, took } => {
-                self.is_back(now);
+                let recovery = self.is_back(now);
                 self.back.clear();
                 Some(format!(
-                    "PE {pe} goes on alone from checkpoint {checkpoint} after {}: the others are \
-                     in shmem_finalize",
-                    time(*took)
+                    "PE {pe} goes on alone from checkpoint {checkpoint} {}: the others are in \
+                     shmem_finalize",
+                    after(recovery, *took, "restart")
                 ))
             }
             _ => None,
@@ -161,22 +173,21 @@ impl Chronicle {
         self.nodes += usize::from(with_node);
         if self.died.is_none() && !self.goes_on {
             self.died = Some(now);
-            self.again += now.saturating_sub(self.base);
+            self.pending = now.saturating_sub(self.base);
         }
         self.back.extend(pes.iter().map(|&pe| (pe, None)));
         (self.rebuild, self.recent) = Default::default();
         late
     }
 
-    /// The summary by `now`.
-    pub fn totals(&self, now: Duration) -> Totals {
+    /// The summary so far; of recoveries those that are over.
+    pub fn totals(&self) -> Totals {
         let (_, data, kept) = self.last;
         Totals {
             checkpoints: self.checkpoints,
             saving: self.saving,
             again: self.again,
-            recovery: self.recovery
-                + self.died.map_or(Duration::ZERO, |died| now.saturating_sub(died)),
+            recovery: self.recovery,
             processes: self.processes as u64,
             nodes: self.nodes as u64,
             data,
@@ -205,12 +216,14 @@ impl Chronicle {
         Past { ran: now, recoveries: self.recoveries }
     }
 
-    fn is_back(&mut self, now: Duration) {
-        if let Some(died) = self.died.take() {
-            self.recovery += now.saturating_sub(died);
-            self.recoveries += 1;
-        }
+    /// All are back: how long the recovery took, if it was one.
+    fn is_back(&mut self, now: Duration) -> Option<Duration> {
         self.base = now;
+        let took = now.saturating_sub(self.died.take()?);
+        self.recovery += took;
+        self.again += std::mem::take(&mut self.pending);
+        self.recoveries += 1;
+        Some(took)
     }
 
     fn came_back(&mut self, pe: Pe, how: String) -> Option<String> {
@@ -221,12 +234,12 @@ impl Chronicle {
 
     /// The line of a restart, with what is known of it.
     fn restarted(&mut self) -> Option<String> {
-        let Restart { checkpoint, took } = self.restart.take()?;
+        let Restart { checkpoint, after } = self.restart.take()?;
         let back = std::mem::take(&mut self.back);
         let how = back.iter().filter_map(|(pe, how)| Some(format!("PE {pe} {}", how.as_ref()?)));
         let how: Vec<String> = how.collect();
         let how = if how.is_empty() { String::new() } else { format!(" ({})", how.join("; ")) };
-        Some(format!("all PEs resume from checkpoint {checkpoint}{how} after {}", time(took)))
+        Some(format!("all PEs resume from checkpoint {checkpoint}{how} {after}"))
     }
 
     /// The lines at the end of a job that ran for `total`.
@@ -250,14 +263,19 @@ impl Chronicle {
         let each = [(self.processes, "PE"), (self.nodes, "node")];
         let each = each.iter().filter(|(number, _)| *number > 0);
         let each: Vec<String> = each.map(|&(number, what)| count(number as u64, what)).collect();
-        (!each.is_empty() && self.mode.protects()).then(|| {
-            format!(
-                "lost {}: {} of work done again, {} until all were back",
-                each.join(" and "),
-                time(self.again),
-                time(self.recovery)
-            )
-        })
+        let made_good = || {
+            let (again, recovery) = (time(self.again), time(self.recovery));
+            format!("{again} of work done again, {recovery} until all were back")
+        };
+        let end = match (self.recoveries, self.died) {
+            (_, None) => made_good(),
+            (0, Some(_)) => "the job ended before all were back".to_owned(),
+            (_, Some(_)) => {
+                format!("{}; after the last loss the job ended before that", made_good())
+            }
+        };
+        (!each.is_empty() && self.mode.protects())
+            .then(|| format!("lost {}: {end}", each.join(" and ")))
     }
 
     /// What checkpoints keep, beside what copies would.
@@ -330,7 +348,11 @@ mod tests {
         assert_eq!(job.loses(3.0, &[Pe(1)], None), None);
         assert_eq!(job.at(3.2, adopted(Pe(1))), None);
         let line = job.at(3.5, resumed()).unwrap();
-        assert_eq!(line, "all PEs resume from checkpoint 2 (PE 1 adopted) after 12.3 ms");
+        assert_eq!(
+            line,
+            "all PEs resume from checkpoint 2 (PE 1 adopted) after 500.0 ms (12.3 ms of it the \
+             restart)"
+        );
         // A second loss before the next checkpoint: what was done since the restart is done again.
         assert_eq!(job.loses(4.0, &[Pe(1), Pe(2)], Some(7)), None);
         assert_eq!(job.loses(4.1, &[Pe(3)], None), None);
@@ -352,6 +374,45 @@ mod tests {
     }
 
     #[test]
+    fn a_recovery_that_failed_counts_nowhere() {
+        let mut job = chronicle(BackupMode::Raid5);
+        job.at(1.0, checkpoint(1));
+        job.loses(3.0, &[Pe(1)], None);
+        let totals = job.totals();
+        assert_eq!((totals.again, totals.recovery), Default::default());
+        let lines = job.summary(at(5.0));
+        assert_eq!(lines[2], "lost 1 PE: the job ended before all were back");
+        assert_eq!(job.past(at(5.0)).recoveries, 0);
+        job.at(5.0, adopted(Pe(1)));
+        job.at(5.0, resumed());
+        job.loses(6.0, &[Pe(2)], None);
+        let totals = job.totals();
+        assert_eq!((totals.again, totals.recovery), (at(2.0), at(2.0)));
+        assert_eq!(
+            job.summary(at(9.0)).pop().unwrap(),
+            "lost 2 PEs: 2.00 s of work done again, 2.00 s until all were back; after the last \
+             loss the job ended before that"
+        );
+    }
+
+    #[test]
+    fn two_that_went_back_alone_are_one_recovery_to_the_last_of_them() {
+        let mut job = chronicle(BackupMode::Raid5);
+        let replayed = |pe| What::Replayed { pe, checkpoint: 2, calls: 7, took: at(0.25) };
+        job.loses(1.0, &[Pe(1)], None);
+        job.loses(1.5, &[Pe(2)], None);
+        let first = job.at(2.0, replayed(Pe(1))).unwrap();
+        assert!(
+            first.contains("has caught up after 250.0 ms of replay: 7 calls from logs"),
+            "{first}"
+        );
+        let last = job.at(4.0, replayed(Pe(2))).unwrap();
+        assert!(last.contains("after 3.00 s (250.0 ms of it the replay): 7 calls"), "{last}");
+        assert_eq!(job.past(at(5.0)).recoveries, 1);
+        assert_eq!(job.totals().recovery, at(3.0));
+    }
+
+    #[test]
     fn a_restart_waits_for_how_each_came_back_and_not_for_ever() {
         let mut job = chronicle(BackupMode::Raid5);
         job.loses(1.0, &[Pe(1), Pe(2)], None);
@@ -362,7 +423,10 @@ mod tests {
         job.loses(2.0, &[Pe(1)], None);
         assert_eq!(job.at(2.1, resumed()), None);
         let line = job.at(2.2, checkpoint(3)).unwrap();
-        assert_eq!(line, "all PEs resume from checkpoint 2 after 12.3 ms");
+        assert_eq!(
+            line,
+            "all PEs resume from checkpoint 2 after 100.0 ms (12.3 ms of it the restart)"
+        );
         job.loses(3.0, &[Pe(1)], None);
         assert_eq!(job.at(3.1, resumed()), None);
         assert!(job.summary(at(4.0))[0].starts_with("all PEs resume from checkpoint 2"));

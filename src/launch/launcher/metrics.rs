@@ -101,8 +101,6 @@ impl Metrics {
                     None => ("process", pes.len() as u64),
                 };
                 values.losses.get_or_create(&[("kind", kind)]).inc_by(count);
-                values.again.inc_by((totals.again - self.again).as_secs_f64());
-                self.again = totals.again;
                 self.died.get_or_insert(event.time);
                 self.lost.extend(pes);
                 self.rebuilding.clear();
@@ -112,24 +110,35 @@ impl Metrics {
                 self.rebuilding.insert(*pe, (*bytes, *of));
                 self.show_rebuild();
             }
-            What::Resumed { .. } | What::Replayed { .. } | What::Alone { .. } => {
-                if let Some(died) = self.died.take() {
-                    values.recovery.observe(event.time.saturating_sub(died).as_secs_f64());
+            What::Replayed { pe, .. } => {
+                self.lost.remove(pe);
+                match self.lost.is_empty() {
+                    true => self.all_are_back(event.time, totals),
+                    false => self.show_pes(),
                 }
-                self.lost.clear();
-                self.rebuilding.clear();
-                self.show_pes();
-                self.show_rebuild();
             }
             What::Survives { survival } => {
                 values.survives.set(i64::from(survival.survives("node")));
             }
+            What::Resumed { .. } | What::Alone { .. } => self.all_are_back(event.time, totals),
             What::Damaged { from, .. } => {
                 let repaired = if from.is_some() { "yes" } else { "no" };
                 values.damaged.get_or_create(&[("repaired", repaired)]).inc();
             }
             _ => {}
         }
+    }
+
+    fn all_are_back(&mut self, now: Duration, totals: &Totals) {
+        if let Some(died) = self.died.take() {
+            self.values.recovery.observe(now.saturating_sub(died).as_secs_f64());
+        }
+        self.values.again.inc_by((totals.again - self.again).as_secs_f64());
+        self.again = totals.again;
+        self.lost.clear();
+        self.rebuilding.clear();
+        self.show_pes();
+        self.show_rebuild();
     }
 
     fn show_pes(&self) {
@@ -192,9 +201,9 @@ impl Values {
         to.register_with_unit("checkpoint_time", help, Unit::Seconds, values.made.clone());
         let help = "Bytes of data of a PE, and of what it keeps for others, in the last checkpoint";
         to.register_with_unit("checkpoint_size", help, Unit::Bytes, values.bytes.clone());
-        let help = "From a loss until all PEs were back";
+        let help = "From a first loss until all PEs were back";
         to.register_with_unit("recovery", help, Unit::Seconds, values.recovery.clone());
-        let help = "Work done again: from the last checkpoint to a loss";
+        let help = "Work done again: from the last checkpoint to a loss, once all are back";
         to.register_with_unit("again", help, Unit::Seconds, values.again.clone());
         let help = "Bytes that a recovery rebuilds: done, and all";
         to.register_with_unit("rebuild", help, Unit::Bytes, values.rebuild.clone());
@@ -253,7 +262,7 @@ mod tests {
             "raidshmem_checkpoint_seconds_bucket{le=\"0.004\"} 1",
             "raidshmem_checkpoint_number 7",
             "raidshmem_checkpoint_size_bytes{kind=\"data\"} 30",
-            "raidshmem_again_seconds_total 2.0",
+            "raidshmem_again_seconds_total 0.0",
             "raidshmem_rebuild_bytes{what=\"done\"} 5",
         ] {
             assert!(during.lines().any(|other| other == line), "`{line}` is not in\n{during}");
@@ -264,6 +273,7 @@ mod tests {
         for line in [
             "raidshmem_pes{state=\"running\"} 4",
             "raidshmem_recovery_seconds_sum 2.0",
+            "raidshmem_again_seconds_total 2.0",
             "raidshmem_rebuild_bytes{what=\"all\"} 0",
         ] {
             assert!(after.lines().any(|other| other == line), "`{line}` is not in\n{after}");

@@ -103,7 +103,7 @@ impl Telling {
         }
         self.feed.iter_mut().for_each(|feed| feed.write(&event));
         if let Some(metrics) = &mut self.metrics {
-            metrics.hear(&event, &self.chronicle.totals(event.time));
+            metrics.hear(&event, &self.chronicle.totals());
         }
         verbose.into_iter().chain(in_any_case).for_each(|line| self.news(&line));
     }
@@ -200,7 +200,7 @@ impl Telling {
     ) {
         let (ran, words) = (self.now(), self.verdict.clone());
         self.happened(What::Ended { status, words: words.clone() });
-        let totals = self.chronicle.totals(ran);
+        let totals = self.chronicle.totals();
         let end = End { status, words, ran };
         if let Some(report) = self.readers.report.take() {
             report.write(&self.journal.record(self.job, end, totals));

@@ -4,7 +4,7 @@
 //! arrive   an agreement: the sources of all that live in its view are ready
 //! read     each PE reads what it needs of them into memory of its own
 //! commit   an agreement: all have read in that view, or all begin again in a newer one
-//! write    what was read goes to the destination
+//! write    what was read goes to the destination; the words of an active set are zero before
 //! ```
 //!
 //! Nobody writes before all have read, so a destination may be the source; and what a PE that dies
@@ -51,6 +51,7 @@ fn among<R>(group: &Group, mut read: impl FnMut(&[usize]) -> R) -> (R, Result<()
         let basis = if of_view && world.adopt() == view { view.0 } else { 0 };
         let decision = world.agree(&members, (u64::MAX, basis));
         if let Some(got) = got.filter(|_| decision.even) {
+            group.restore_words();
             return (got, group.whole(&decision));
         }
     }
@@ -149,11 +150,14 @@ fn numbers<R>(
     number: u64,
     mut read: impl FnMut(&[usize], &[u64]) -> R,
 ) -> (R, Result<(), Fault>) {
-    group.word(COUNT_AT, group.index).store(number);
-    among(group, |living| {
+    let own = group.word(COUNT_AT, group.index);
+    own.store(number);
+    let outcome = among(group, |living| {
         let words = living.iter().map(|&index| group.word(COUNT_AT, index).fetch());
         read(living, &words.collect::<Vec<_>>())
-    })
+    });
+    own.store(0); // all that live have read it
+    outcome
 }
 
 /// The number of each member; an error if one is lost.

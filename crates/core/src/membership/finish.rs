@@ -53,18 +53,39 @@ impl Membership {
     }
 
     pub(super) fn end_if_all_over(&mut self) {
-        if self.pes.iter().all(|pe| pe.status.is_some()) {
-            let status = self.pes.iter().filter_map(|pe| pe.status).find(|&s| s != 0).unwrap_or(0);
-            self.tell_of_holes();
-            self.end(if breaks(Mutant::StatusLost) { 0 } else { status }, None);
+        let Some(ends) = self.pes.iter().map(|pe| pe.status).collect::<Option<Vec<Ended>>>() else {
+            return;
+        };
+        self.tell_of_holes();
+        let named = Pe::all(ends.len()).zip(&ends).find(|(_, how)| how.status() != 0);
+        let status = named.map_or(0, |(_, how)| how.status());
+        let words = named.and_then(|(pe, how)| match how {
+            Ended::Exited(_) => Some(format!("PE {pe} {how} after shmem_finalize")),
+            Ended::Killed(_) => None, // that was said when it was
+        });
+        self.end(if breaks(Mutant::StatusLost) { 0 } else { status }, words);
+    }
+
+    /// Ends PEs that had passed `shmem_finalize` together with their node: what a mode protects is
+    /// done, so it costs nothing there.
+    pub(super) fn over_with_node(&mut self, over: &[Pe], how: Ended) {
+        let costs = !self.mode.protects() && self.holes.is_none();
+        let how = if costs { how } else { Ended::Exited(0) };
+        let running = |pe: &Pe, of: &Membership| of.pes[pe.at()].status.is_none();
+        if !costs && over.iter().any(|pe| running(pe, self)) {
+            let line = "all PEs have left shmem_finalize: the loss costs nothing";
+            self.out.push(Action::Say(line.to_owned()));
+        }
+        for pe in over {
+            self.pes[pe.at()].status.get_or_insert(how);
         }
     }
 
     /// All have done their work: nothing of it is lost. A status is what the program says.
     pub(super) fn lose_at_end(&mut self, lost: &[Pe], how: Ended) -> bool {
         for &pe in lost {
-            let status = if let Ended::Exited(status) = how { status } else { 0 };
-            (self.pes[pe.at()].stage, self.pes[pe.at()].status) = (Stage::Finalized, Some(status));
+            let how = if let Ended::Exited(_) = how { how } else { Ended::Exited(0) };
+            (self.pes[pe.at()].stage, self.pes[pe.at()].status) = (Stage::Finalized, Some(how));
         }
         let line = "all PEs are in shmem_finalize: the loss costs nothing".to_string();
         self.out.push(Action::Say(line));

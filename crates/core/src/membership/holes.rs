@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::{Action, Membership, Stage, named};
-use crate::ended::UNRECOVERABLE;
+use crate::ended::{Ended, UNRECOVERABLE};
 use crate::quantity::{Pe, ViewNumber};
 
 impl Membership {
@@ -24,7 +24,7 @@ impl Membership {
             self.lost.insert(pe);
             let hole = &mut self.pes[pe.at()];
             (hole.stage, hole.status, hole.joined) =
-                (Stage::Finalized, Some(0), ViewNumber(u64::MAX));
+                (Stage::Finalized, Some(Ended::Exited(0)), ViewNumber(u64::MAX));
         }
         if Pe::all(self.pes.len()).all(|pe| self.is_hole(pe)) {
             self.end(UNRECOVERABLE, Some("unrecoverable: every PE was lost".to_owned()));

@@ -83,7 +83,8 @@ struct PeEntry {
     crashes: Crashes,
     /// Its substitute is not started yet: it died too often.
     rests: bool,
-    status: Option<i32>,
+    /// How its process ended, once it has done its work.
+    status: Option<Ended>,
     /// The view of which it was a member when it last said that it is in `shmem_finalize`.
     joined: ViewNumber,
 }
@@ -372,7 +373,7 @@ impl Membership {
             Stage::Starting => return self.ended_at_start(pe, hello, how),
             Stage::Unrecoverable => return self.end_if_all_unrecoverable(),
             Stage::Finalized => {
-                self.pes[pe.at()].status = Some(how.status());
+                self.pes[pe.at()].status = Some(how);
                 if let Ended::Killed(_) = how {
                     self.out.push(Action::Say(format!("PE {pe} {how} after shmem_finalize")));
                 }
@@ -457,9 +458,7 @@ impl Membership {
         }
         let (over, lost): (Vec<Pe>, Vec<Pe>) =
             lost.into_iter().partition(|&pe| self.pes[pe.at()].stage == Stage::Finalized);
-        for pe in over {
-            self.pes[pe.at()].status.get_or_insert(how.status()); // its end comes with the node's
-        }
+        self.over_with_node(&over, how);
         if lost.is_empty() {
             self.end_if_all_over();
             return self.repair();

@@ -13,7 +13,7 @@ impl Membership {
             let words = format!("PE {pe} {how} before shmem_init was complete");
             return self.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
         }
-        self.pes[pe.at()].status = Some(0);
+        self.pes[pe.at()].status = Some(how);
         self.refuse_part_of_a_job();
         self.end_if_all_over();
     }

@@ -340,7 +340,7 @@ fn a_job_ends_when_all_have_finalized_with_the_first_status_that_is_not_zero() {
         let how = [Ended::Exited(0), Ended::Exited(0), Ended::Exited(7), Ended::Killed(9)];
         cluster.event(MembershipEvent::Ended { proc, how: how[pe as usize] });
     }
-    assert_eq!(cluster.ended(), (7, ""));
+    assert_eq!(cluster.ended(), (7, "PE 2 exited with status 7 after shmem_finalize"));
     let line = "PE 3 was killed by SIGKILL after shmem_finalize";
     assert_eq!(cluster.log.last().map(String::as_str), Some(line));
 }
@@ -362,20 +362,25 @@ fn nodes_lost_when_all_have_entered_finalize_are_not_replaced() {
 
 #[test]
 fn a_node_that_is_lost_after_finalize_is_the_end_of_its_pe() {
-    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
-    for pe in 0..4 {
-        cluster.says(pe, PeMessage::Finalizing { joined: ViewNumber(1), cut: false });
+    for (mode, status) in [(BackupMode::Raid5, 0), (BackupMode::Double, 0), (BackupMode::None, 137)]
+    {
+        let mut cluster = Cluster::four(&settings(mode), 0);
+        for pe in 0..4 {
+            cluster.says(pe, PeMessage::Finalizing { joined: ViewNumber(1), cut: false });
+        }
+        for pe in 0..4 {
+            cluster.says(pe, PeMessage::Finalized);
+        }
+        for pe in [0, 2, 3] {
+            let proc = cluster.proc_of(pe);
+            cluster.event(MembershipEvent::Ended { proc, how: Ended::Exited(0) });
+        }
+        assert!(cluster.end.is_none(), "PE 1 does something else");
+        cluster.event(MembershipEvent::NodeLost { node: 1 });
+        assert_eq!(cluster.ended(), (status, ""));
+        let costs_nothing = cluster.log.iter().any(|line| line.ends_with("costs nothing"));
+        assert_eq!(costs_nothing, status == 0);
     }
-    for pe in 0..4 {
-        cluster.says(pe, PeMessage::Finalized);
-    }
-    for pe in [0, 2, 3] {
-        let proc = cluster.proc_of(pe);
-        cluster.event(MembershipEvent::Ended { proc, how: Ended::Exited(0) });
-    }
-    assert!(cluster.end.is_none(), "PE 1 does something else");
-    cluster.event(MembershipEvent::NodeLost { node: 1 });
-    assert_eq!(cluster.ended(), (137, ""));
 }
 
 /// PE `pe` is in finalize, a member of the newest view.

@@ -85,8 +85,7 @@ pub fn figures(record: &Record, story: &Story) -> Markup {
             (figure(
                 "cost of losses",
                 &time(cost),
-                &format!("{} in all", count(story.recoveries.len() as u64, "recover")
-                    .replace("1 recover", "1 recovery").replace("recovers", "recoveries"))
+                &recoveries(story)
             ))
             (figure(
                 "kept per PE",
@@ -95,6 +94,14 @@ pub fn figures(record: &Record, story: &Story) -> Markup {
             ))
         }
     }
+}
+
+/// How many recoveries brought all back, and whether the last did not.
+fn recoveries(story: &Story) -> String {
+    let over = story.recoveries.iter().filter(|recovery| recovery.end.is_some()).count();
+    let word = if over == 1 { "recovery" } else { "recoveries" };
+    let failed = if over < story.recoveries.len() { "; the last one failed" } else { "" };
+    format!("{over} {word} in all{failed}")
 }
 
 fn figure(name: &str, value: &str, also: &str) -> Markup {

@@ -71,7 +71,7 @@ fn the_status_is_the_first_of_the_living_that_is_not_0() {
         assert!(cluster.end.is_none());
         exit(&mut cluster, pe, status);
     }
-    assert_eq!(cluster.ended(), (5, ""));
+    assert_eq!(cluster.ended(), (5, "PE 2 exited with status 5 after shmem_finalize"));
 }
 
 #[test]
