@@ -30,6 +30,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::complain::complain;
 use super::inherit::{Heir, await_quiet, inherit};
+use super::panics;
 use super::plan::{self, PlanError};
 use super::world::World;
 use super::world::comm::Communication;
@@ -121,6 +122,7 @@ pub fn default_heap(n_pes: usize) -> u64 {
 pub fn boot(thread_level: i32, at_exit: fn(i32), end: fn(&str) -> !) -> Result<World, BootError> {
     let settings = Settings::from_env(environment())?;
     let advised = plan::read(&settings)?;
+    panics::watch();
     has_forked(); // from here on forks are noted
     futex::register_barrier();
     let assignment = match std::env::var(CONTROL_FD).ok().and_then(|fd| fd.parse::<i32>().ok()) {
@@ -144,7 +146,8 @@ fn receive_assignment(fd: i32) -> Result<Assignment, BootError> {
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).map_err(std::io::Error::from)?;
     process::blank_variable(CONTROL_FD); // children must not take the connection for theirs
-    let channel = Channel::inherited(fd);
+    let channel = Arc::new(Channel::inherited(fd));
+    panics::tell(&channel);
     // The kernel kills the child that an agent started with it, but not what a script started in
     // turn.
     let (first, mut fds) = channel.receive::<ToPe>()?;
@@ -170,7 +173,6 @@ fn receive_assignment(fd: i32) -> Result<Assignment, BootError> {
             files.insert(node, Arc::new(file));
         }
     }
-    let channel = Arc::new(channel);
     Ok(Assignment { job: *job, welcome, oversubscribed, page, channel: Some(channel), files })
 }
 

@@ -14,6 +14,7 @@
 //! replay, rejoin           calls of a substitute from its log; the view that all join then
 //! inherit                  what a substitute takes over from the dead
 //! plan                     the file of what checkpoints leave out
+//! panics                   a panic of the library, which is the end of the job
 //! ```
 //!
 //! Invariants: no call waits for ever for a dead PE: every blocking call looks at the view number.
@@ -38,6 +39,7 @@ mod lifecycle;
 pub mod local;
 mod meeting;
 mod nonblocking;
+pub mod panics;
 mod plan;
 mod records;
 mod rejoin;
