@@ -14,6 +14,7 @@
 //! replay, rejoin           calls of a substitute from its log; the view that all join then
 //! inherit                  what a substitute takes over from the dead
 //! plan                     the file of what checkpoints leave out
+//! prelude                  what calls before the first checkpoint gave back
 //! panics                   a panic of the library, which is the end of the job
 //! ```
 //!
@@ -41,6 +42,7 @@ mod meeting;
 mod nonblocking;
 pub mod panics;
 mod plan;
+mod prelude;
 mod records;
 mod rejoin;
 mod replay;

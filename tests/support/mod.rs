@@ -25,6 +25,7 @@ mod farm;
 pub mod image;
 pub mod jacobi;
 pub mod namespaces;
+pub mod prelude;
 pub mod processes;
 pub mod random;
 mod residue;

@@ -14,8 +14,9 @@ use crate::openshmem::check::{bytes_of, misuse};
 use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::place::SegmentRange;
+use crate::openshmem::memory::prelude;
 use crate::openshmem::memory::rma;
-use crate::openshmem::memory::strides::Strided;
+use crate::openshmem::memory::strides::{Strided, Strides};
 use crate::pgas::Fault;
 
 /// Reads `bytes` at `offset` of a PE's source to `to` of the own destination.
@@ -60,6 +61,32 @@ pub fn check_source(group: &Group, source: SymIn<u8>, bytes: usize) {
     }
 }
 
+/// Makes a collective by `act`, which fills so many bytes of the own destination, or fills them as
+/// before in a substitute that makes the call again.
+pub fn made(
+    group: &Group,
+    dest: Sym<u8>,
+    bytes: usize,
+    act: impl FnOnce() -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    made_of(group, dest, bytes, || act().map(|()| bytes)).map(drop)
+}
+
+/// The same for one that says how many bytes it has filled; `own` stands for its arguments.
+fn made_of(
+    group: &Group,
+    dest: Sym<u8>,
+    own: usize,
+    act: impl FnOnce() -> Result<usize, Fault>,
+) -> Result<usize, Fault> {
+    if !prelude::applies() {
+        return act();
+    }
+    let of = [group.start as u64, group.stride as u64, group.size as u64, own as u64];
+    let with = prelude::with([prelude::with(of), prelude::offset(dest)]);
+    prelude::made(group.call, with, dest, act)
+}
+
 /// From the root to all; `to_root` says whether the root's destination is written too.
 pub fn broadcast(
     group: Group,
@@ -77,6 +104,16 @@ pub fn broadcast(
     if living::applies() {
         return living::broadcast(&group, (dest, source), bytes, (root, to_root));
     }
+    let filled = if group.index != root || to_root { bytes } else { 0 };
+    made(&group, dest, filled, || broadcast_now(group, (dest, source), bytes, (root, to_root)))
+}
+
+fn broadcast_now(
+    group: Group,
+    (dest, source): (Sym<u8>, SymIn<u8>),
+    bytes: usize,
+    (root, to_root): (usize, bool),
+) -> Result<(), Fault> {
     if logged::applies(&group)
         && let Some(outcome) = logged::broadcast(&group, (dest, source), bytes, (root, to_root))
     {
@@ -101,6 +138,15 @@ pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) ->
     if living::applies() {
         return living::blocks(&group, (dest, source), bytes, 0);
     }
+    made(&group, dest, all, || fcollect_now(group, (dest, source), bytes))
+}
+
+fn fcollect_now(
+    group: Group,
+    (dest, source): (Sym<u8>, SymIn<u8>),
+    bytes: usize,
+) -> Result<(), Fault> {
+    let all = group.size * bytes;
     if logged::applies(&group)
         && let Some(outcome) = logged::fcollect(&group, (dest, source), bytes)
     {
@@ -135,6 +181,15 @@ pub fn collect(
         let (all, status) = living::collect(&group, (dest, source), bytes, fits);
         return status.map(|()| all);
     }
+    made_of(&group, dest, bytes, || collect_now(group, (dest, room), source, bytes))
+}
+
+fn collect_now(
+    group: Group,
+    (dest, room): (Sym<u8>, usize),
+    source: SymIn<u8>,
+    bytes: usize,
+) -> Result<usize, Fault> {
     let fits = |all| check_room(&group, dest, all, room);
     if logged::applies(&group)
         && let Some(outcome) = logged::collect(&group, (dest, source), bytes, fits)
@@ -172,6 +227,14 @@ pub fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) ->
     if living::applies() {
         return living::blocks(&group, (dest, source), bytes, group.index * bytes);
     }
+    made(&group, dest, all, || alltoall_now(group, (dest, source), bytes))
+}
+
+fn alltoall_now(
+    group: Group,
+    (dest, source): (Sym<u8>, SymIn<u8>),
+    bytes: usize,
+) -> Result<(), Fault> {
     if logged::applies(&group)
         && let Some(outcome) = logged::alltoall(&group, (dest, source), bytes)
     {
@@ -203,18 +266,29 @@ pub fn alltoalls(
     shape: Strided,
 ) -> Result<(), Fault> {
     let Some(strides) = shape.strides(group.call) else {
-        return group.meet();
+        return made(&group, dest, 0, || group.meet());
     };
     let step = |stride_bytes| bytes_of(group.call, strides.blocks, stride_bytes);
     let (dest_step, source_step) = (step(strides.dest_bytes), step(strides.source_bytes));
     bytes_of(group.call, group.size, dest_step.max(source_step));
     let rest = strides.extent(group.call, strides.dest_bytes);
-    check(&group, dest, dest_step * (group.size - 1) + rest);
+    let all = dest_step * (group.size - 1) + rest;
+    check(&group, dest, all);
     let rest = strides.extent(group.call, strides.source_bytes);
     check_source(&group, source, source_step * (group.size - 1) + rest);
     if living::applies() {
         return living::strided(&group, (dest, source), strides, (dest_step, source_step));
     }
+    let steps = (dest_step, source_step);
+    made(&group, dest, all, || alltoalls_now(group, (dest, source), strides, steps))
+}
+
+fn alltoalls_now(
+    group: Group,
+    (dest, source): (Sym<u8>, SymIn<u8>),
+    strides: Strides,
+    (dest_step, source_step): (usize, usize),
+) -> Result<(), Fault> {
     let steps = (dest_step, source_step);
     if logged::applies(&group)
         && let Some(outcome) = logged::alltoalls(&group, (dest, source), strides, steps)

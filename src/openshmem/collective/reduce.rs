@@ -22,7 +22,7 @@ use super::exchange::{Actors, with_room};
 use super::living;
 use super::logged;
 use super::merge;
-use super::movement::{check, check_source};
+use super::movement::{check, check_source, made};
 use super::relay::Relay;
 use crate::openshmem::bits::Zero;
 use crate::openshmem::check::bytes_of;
@@ -121,6 +121,16 @@ pub fn reduce<T: Copy + Zero>(
     if living::applies() {
         return living::reduce(&group, (dest, source), count, op);
     }
+    let bytes = count * size_of::<T>();
+    made(&group, dest.erase(), bytes, || reduce_now(group, (dest, source), count, op))
+}
+
+fn reduce_now<T: Copy + Zero>(
+    group: Group,
+    (dest, source): (Sym<T>, SymIn<T>),
+    count: usize,
+    op: impl Fn(T, T) -> T,
+) -> Result<(), Fault> {
     if logged::applies(&group)
         && let Some(outcome) = logged::reduce(&group, (dest, source), count, &op)
     {
@@ -182,6 +192,16 @@ pub fn scan<T: Copy + Zero>(
     if living::applies() {
         return living::scan(&group, (dest, source), count, (inclusive, op));
     }
+    let bytes = count * size_of::<T>();
+    made(&group, dest.erase(), bytes, || scan_now(group, (dest, source), count, (inclusive, op)))
+}
+
+fn scan_now<T: Copy + Zero>(
+    group: Group,
+    (dest, source): (Sym<T>, SymIn<T>),
+    count: usize,
+    (inclusive, op): (bool, impl Fn(T, T) -> T),
+) -> Result<(), Fault> {
     if logged::applies(&group)
         && let Some(outcome) = logged::scan(&group, (dest, source), count, (inclusive, &op))
     {

@@ -2,6 +2,7 @@
 
 mod holes;
 mod local;
+mod preludes;
 mod reached;
 
 use crate::quantity::{CheckpointNumber, ViewNumber};
