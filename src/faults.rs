@@ -50,12 +50,14 @@ pub const NODE_FAILED: i32 = 2;
 /// checkpoint stays good). A program that answers a refusal by `restart_pes` has [`SUCCESS`] from
 /// then on for checkpoints that are refused, as [`raidshmem_core::store::refusal`] explains.
 pub fn checkpoint_all() -> i32 {
+    world().end_prelude();
     if world().is_alone() || is_due(Call::Checkpoint.name()) { save_all() } else { SUCCESS }
 }
 
 /// [`checkpoint_all`] that saves whether it is due or not.
 pub(crate) fn save_all() -> i32 {
     let world = world();
+    world.end_prelude();
     let _turn = world.store.lock.lock();
     if world.is_alone() {
         world.checkpoint_alone();
@@ -301,6 +303,7 @@ pub fn query_fault() -> Vec<(Pe, i32)> {
 /// one: a program that only knows the thesis' loop would try it again for ever.
 pub fn restart_pes() {
     let world = world();
+    world.end_prelude();
     let _turn = world.store.lock.lock();
     if world.goes_on() {
         world.adopt();

@@ -20,6 +20,9 @@ const _: () = assert!(SYNC_SIZE == WORDS, "a pSync is as long as a group's array
 /// What a call returns: zero, or something else after a death, though all were heard of.
 pub fn status(of: Result<(), Fault>) -> c_int {
     let world = pgas::world();
+    if world.prelude.is_given() {
+        return 0; // as it was before
+    }
     c_int::from(of.is_err() || world.interrupted() && world.cut_short())
 }
 

@@ -14,7 +14,7 @@ use std::ffi::c_int;
 use super::types::LongDouble;
 use crate::openshmem::context::Ctx;
 use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
-use crate::openshmem::memory::rma;
+use crate::openshmem::memory::elements::{get_elements, put_elements};
 use crate::pgas::stream::Target;
 
 describe! { BY_VALUE: "RMA, blocking";
@@ -25,11 +25,11 @@ describe! { BY_VALUE: "RMA, blocking";
 }
 
 fn put_to(call: &'static str, dest: Sym<LongDouble>, value: In<LongDouble>, pe: Target) {
-    rma::put(call, dest.erase(), value.erase(), size_of::<LongDouble>(), pe);
+    put_elements(call, dest, value, 1, pe);
 }
 
 fn get_from(call: &'static str, source: SymIn<LongDouble>, value: Out<LongDouble>, pe: Target) {
-    rma::get(call, value.erase(), source.erase(), size_of::<LongDouble>(), pe);
+    get_elements(call, value, source, 1, pe);
 }
 
 extern "C" fn put(dest: Sym<LongDouble>, pe: c_int, value: In<LongDouble>) {

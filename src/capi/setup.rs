@@ -36,6 +36,7 @@ pub(super) fn start(call: &'static str, requested: c_int) -> c_int {
         if pgas::ended() {
             misuse(call, "the library has ended and cannot start again");
         }
+        pgas::panics::all_are_ours();
         PROVIDED.store(openshmem::start(requested), Ordering::Relaxed);
     }
     PROVIDED.load(Ordering::Relaxed)

@@ -64,6 +64,11 @@ impl Page {
         self.word(3)
     }
 
+    /// 1 once the launcher has the record of what the first calls of each PE gave back.
+    pub fn preludes_kept(&self) -> &AtomicU64 {
+        self.word(5)
+    }
+
     /// 1 while those that are lost go back alone.
     fn alone(&self) -> &AtomicU64 {
         self.word(4)

@@ -27,8 +27,8 @@ use raidshmem_segment::waits::Waiting;
 use super::check::misuse;
 use super::memory::address::Sym;
 use super::memory::atomic::{change_word, logged_or};
-use super::memory::logged;
 use super::memory::word::Word;
+use super::memory::{logged, prelude};
 use super::order;
 use crate::pgas;
 
@@ -170,6 +170,10 @@ impl Lock {
 
     /// True when the lock was free and is now held.
     pub fn try_set(&self) -> bool {
+        prelude::tells(self.call, prelude::offset(self.on), || self.try_set_now())
+    }
+
+    fn try_set_now(&self) -> bool {
         if self.state.load() != IDLE && !self.faulted() {
             return false;
         }

@@ -10,7 +10,7 @@ use super::memory::address::{In, Sym};
 use super::memory::atomic::change_word;
 use super::memory::elements::put_elements;
 use super::memory::word::Word;
-use super::memory::{logged, rma};
+use super::memory::{logged, prelude, rma};
 use crate::pgas::stream::Target;
 
 /// What is done with which signal word.
@@ -52,5 +52,11 @@ pub fn send(call: &'static str, signal: Signal, pe: Target) {
 
 /// The value of an own signal word.
 pub fn fetch(call: &'static str, word: Sym<u64>) -> u64 {
-    logged::look(call, &Word::own(call, "sig_addr", word))
+    let own = Word::own(call, "sig_addr", word);
+    if !prelude::applies() {
+        return logged::look(call, &own);
+    }
+    let look = || vec![logged::look(call, &own)];
+    let found = prelude::looks(call, prelude::offset(word), &[own], look);
+    found.first().copied().unwrap_or_default()
 }

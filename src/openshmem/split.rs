@@ -6,9 +6,13 @@
 use super::check::misuse;
 use super::context;
 use super::group::{Group, MASK_AT, SyncPoint};
+use super::memory::prelude;
 use super::order;
 use super::team::{self, StridedPes, Team, index_of_pe};
 use crate::pgas;
+
+/// Set in what the PEs of a split have found: the slot of the world is never free.
+const IS_MADE: u64 = 1;
 
 /// What a split asks for, in PEs of the parent.
 #[derive(Clone, Copy)]
@@ -85,8 +89,13 @@ fn free_slots(group: &Group) -> Result<(u64, u64), Unsplit> {
         group.whole(&decision).map_err(|_| Unsplit::Fault)?;
         return Ok((decision.value, group.next_number()));
     }
-    let masks = group.all_gather(MASK_AT, team::free()).map_err(|_| Unsplit::Fault)?;
-    Ok((masks.into_iter().fold(u64::MAX, |all, mask| all & mask), 0))
+    let masks = || group.all_gather(MASK_AT, team::free()).unwrap_or_default();
+    let with = prelude::with([group.start as u64, group.stride as u64, group.size as u64]);
+    let all = || masks().into_iter().reduce(|all, mask| all & mask).map_or(0, |all| all | IS_MADE);
+    match prelude::value(group.call, with, all) {
+        0 => Err(Unsplit::Fault),
+        all => Ok((all & !IS_MADE, 0)),
+    }
 }
 
 /// The team of those that live of a team, in the order of their numbers. `None`: some PE is in as

@@ -8,8 +8,8 @@ use raidshmem_segment::waits::Waiting;
 
 use super::bits::Bits;
 use super::memory::address::Sym;
-use super::memory::logged;
 use super::memory::word::Word;
+use super::memory::{logged, prelude};
 
 /// How a word is compared with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,15 @@ impl Cmp {
 /// Waits; the value that satisfied, or the one a death left there.
 pub fn until<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> T {
     let word = Word::own(call, "ivar", ivar);
+    if !prelude::applies() {
+        return until_seen(call, word, (cmp, value));
+    }
+    let wait = || vec![until_seen(call, word, (cmp, value)).bits()];
+    let found = prelude::looks(call, with_place(&word, value, cmp), &[word], wait);
+    T::of(found.first().copied().unwrap_or_default())
+}
+
+fn until_seen<T: Bits>(call: &'static str, word: Word, (cmp, value): (Cmp, T)) -> T {
     if logged::applies() {
         let holds = |seen: u64| cmp.holds(T::of(seen), value);
         let wait = || until_now(call, &word, (cmp, value)).bits();
@@ -72,13 +81,24 @@ fn until_now<T: Bits>(call: &'static str, word: &Word, (cmp, value): (Cmp, T)) -
 /// Whether a word satisfies now.
 pub fn test<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> bool {
     let word = Word::own(call, "ivar", ivar);
+    if !prelude::applies() {
+        return test_now(call, &word, (cmp, value));
+    }
+    let test = || vec![u64::from(test_now(call, &word, (cmp, value)))];
+    prelude::looks(call, with_place(&word, value, cmp), &[word], test) == [1]
+}
+
+fn test_now<T: Bits>(call: &'static str, word: &Word, (cmp, value): (Cmp, T)) -> bool {
     word.world().waits(); // again and again, perhaps
     let look = || cmp.holds(T::of(word.load()), value) || word.world().lets_go();
     if !word.world().logs() {
         return look();
     }
-    let with = with(value, cmp).wrapping_add(word.place().offset() as u64);
-    logged::tells(call, with, look)
+    logged::tells(call, with_place(word, value, cmp), look)
+}
+
+fn with_place<T: Bits>(word: &Word, value: T, cmp: Cmp) -> u64 {
+    with(value, cmp).wrapping_add(word.place().offset() as u64)
 }
 
 /// What a call is compared by.

@@ -11,8 +11,8 @@ use raidshmem_segment::waits::Waiting;
 use super::bits::Bits;
 use super::check::bytes_of;
 use super::memory::address::Sym;
-use super::memory::logged;
 use super::memory::word::Word;
+use super::memory::{logged, prelude};
 use super::wait::Cmp;
 use crate::pgas::{self, World};
 
@@ -68,15 +68,37 @@ impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
         find: impl FnOnce() -> R,
         (show, read): (impl Fn(R) -> Vec<usize>, impl Fn(Vec<usize>) -> R),
     ) -> R {
-        if self.words.is_empty() || !self.world.logs() {
+        if self.words.is_empty() {
             return find();
         }
+        if self.world.in_prelude() {
+            let words: Vec<Word> = self.words.iter().map(|(_, word)| *word).collect();
+            let look = || show(self.logged(find, (&show, &read))).into_iter().map(|at| at as u64);
+            let found = prelude::looks(self.call, self.with(), &words, || look().collect());
+            return read(found.into_iter().map(|at| at as usize).collect());
+        }
+        self.logged(find, (&show, &read))
+    }
+
+    /// The same without a look at results of before.
+    fn logged<R>(
+        &self,
+        find: impl FnOnce() -> R,
+        (show, read): (&impl Fn(R) -> Vec<usize>, &impl Fn(Vec<usize>) -> R),
+    ) -> R {
+        if !self.world.logs() {
+            return find();
+        }
+        read(logged::indices(self.call, self.with(), || show(find())))
+    }
+
+    /// What a call is compared by.
+    fn with(&self) -> u64 {
         let mix = |with: u64, more: u64| with.wrapping_mul(0x100_0001).wrapping_add(more);
         let of = |with, (index, word): &(usize, Word)| {
             mix(mix(with, word.place().offset() as u64), (self.than)(*index).bits())
         };
-        let with = self.words.iter().fold(self.cmp as u64, of);
-        read(logged::indices(self.call, with, || show(find())))
+        self.words.iter().fold(self.cmp as u64, of)
     }
 
     fn find_all(&self) -> bool {

@@ -29,6 +29,7 @@ use tracing::level_filters::LevelFilter;
 use super::assignment::{self, Assignment, AssignmentError};
 use super::complain::complain;
 use super::inherit::{Heir, await_quiet, inherit};
+use super::panics;
 use super::plan::{self, PlanError};
 use super::world::World;
 use super::world::comm::Communication;
@@ -39,6 +40,7 @@ use super::world::local::Local as Logging;
 use super::world::members::Membership;
 use super::world::memory::PeMemory;
 use super::world::pace::Pace;
+use super::world::prelude::Prelude;
 use super::world::recovery_state::RecoveryState;
 use super::world::segments::Segments;
 use super::world::sites::Sites;
@@ -104,6 +106,7 @@ pub fn boot(thread_level: i32, at_exit: fn(i32), end: fn(&str) -> !) -> Result<W
     let advised = plan::read(&settings)?;
     inherited::open_standard_descriptors();
     fork::note();
+    panics::watch();
     futex::register_barrier();
     let assignment = assignment::assignment(&settings)?;
     exit::at_exit(at_exit)?;
@@ -120,15 +123,14 @@ fn build(
     assignment: Assignment,
     end: fn(&str) -> !,
 ) -> Result<World, BootError> {
-    let Assignment { job, welcome, oversubscribed, page, channel, files } = assignment;
+    let Assignment { job, mut welcome, oversubscribed, page, channel, files } = assignment;
     let (me, n_pes) = (welcome.pe.at(), job.n_pes as usize);
     let layout = Layout::new(job.heap_len as usize, n_pes);
-    let file = Arc::clone(&files[&welcome.node]);
-    let part = Part::new(file, me * layout.total, layout.total);
+    let part = Part::new(Arc::clone(&files[&welcome.node]), me * layout.total, layout.total);
     let own = attach_own(&part, layout, job.pages)?.leak();
     let how = (is_large(layout.heap_len, job.pages), open_parts(&settings, &job));
-    let memory = (own, part.clone());
-    let mut segments = Segments::new(Pe::of(me), memory, files, &job.node_of, how, end);
+    let place = (own, part.clone());
+    let mut segments = Segments::new(Pe::of(me), place, files, &job.node_of, how, end);
     let original = welcome.incarnation == Incarnation::FIRST;
     take_over(own, job.id, Pe::of(me));
     trace::begin(own.trace(), welcome.incarnation, level(&settings), settings.debug.then_some(say));
@@ -164,6 +166,7 @@ fn build(
     // It lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
+        prelude: Prelude::begin(&mut welcome, n_pes, protection.is_some() && !fewer.goes_on()),
         memory: PeMemory::new(segments),
         comm: Communication::new(far, n_pes),
         store: Store::new(protection, RecoveryState::new(own, vote), pool),

@@ -3,8 +3,12 @@
 //! A call that meets a broken connection waits for the view that says what became of the peer:
 //! then the PE is in the faulted state, and what the call did not do is undone by the restart.
 //!
+//! A substitute maps the PEs of other nodes when it goes back: until then they are far, even where
+//! there is no engine. It is in the faulted state, so nothing is begun there.
+//!
 //! Invariants: `World::base` of a PE is null exactly while it is out of reach of loads and stores;
-//! an engine knows the incarnations of the view that was last given to `refresh`.
+//! an engine knows the incarnations of the view that was last given to `refresh`; nothing is begun
+//! at a far PE in the faulted state.
 
 #![forbid(unsafe_code)]
 
@@ -165,16 +169,18 @@ impl World {
         }
     }
 
-    /// What was begun at `peers` comes before what follows there.
+    /// What was begun at `peers` comes before what follows there, which is nothing in the faulted
+    /// state.
     pub(super) fn far_fence(&self, peers: &[Pe]) {
-        if !peers.is_empty() {
+        if !peers.is_empty() && !self.cut_short() {
             self.or(self.comm.far().engine.fence(peers), ());
         }
     }
 
     /// Waits until what was begun at `peers` has arrived; false if one of them was lost.
     pub(super) fn far_quiet(&self, peers: &[Pe]) -> bool {
-        self.or(self.comm.far().engine.quiet(peers).map(|()| true), false)
+        let Some(engine) = self.comm.engine() else { return false };
+        self.or(engine.quiet(peers).map(|()| true), false)
     }
 
     /// A word of PE `pe` as it is now, faulted or not; None if it cannot be reached. Without a
@@ -186,7 +192,7 @@ impl World {
         }
         let mut word = [0; 8];
         let read = Read { pe, offset, into: &mut word };
-        self.comm.far().engine.get(&mut [read]).ok().map(|()| u64::from_ne_bytes(word))
+        self.comm.engine()?.get(&mut [read]).ok().map(|()| u64::from_ne_bytes(word))
     }
 
     /// Threads of PE `pe` that sleep look again, wherever it is, once what this PE did there before
@@ -195,10 +201,11 @@ impl World {
         if !self.segments.is_far(pe) {
             return self.segments.wake(pe);
         }
+        let Some(engine) = self.comm.engine() else { return };
         // An update that changes nothing: it makes the target look with every engine.
         let offset = self.segments.layout().mailbox_of(self.me());
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Or);
-        let _ = self.comm.far().engine.post(Ask { pe, word, change: Change { how, operand: 0 } });
+        let _ = engine.post(Ask { pe, word, change: Change { how, operand: 0 } });
     }
 
     // ---- the mailbox --------------------------------------------------------------------------

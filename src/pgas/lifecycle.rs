@@ -43,6 +43,7 @@ pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
             STAGE.store(1, Ordering::Release);
             // A fault seen here is reported by the first checkpoint.
             let _ = world.barrier("shmem_init");
+            world.begin_prelude();
             world.greet();
             world.log_if_one_thread();
         }

@@ -15,6 +15,8 @@
 //! replay, rejoin           calls of a substitute from its log; the view that all join then
 //! inherit                  what a substitute takes over from the dead
 //! plan                     the file of what checkpoints leave out
+//! prelude                  what calls before the first checkpoint gave back
+//! panics                   a panic of the library, which is the end of the job
 //! ```
 //!
 //! Invariants: no call waits for ever for a dead PE: every blocking call looks at the view number.
@@ -41,7 +43,9 @@ mod lifecycle;
 pub mod local;
 mod meeting;
 mod nonblocking;
+pub mod panics;
 mod plan;
+mod prelude;
 mod records;
 mod rejoin;
 mod replay;

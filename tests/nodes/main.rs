@@ -7,6 +7,7 @@
 //! - [`fewer`]: the same when nobody takes the place of the lost
 //! - [`input`]: the standard input, read on another host
 //! - [`losses`]: a link down, a partition, a killed agent, a node that comes back
+//! - [`prelude`]: calls before the first checkpoint call
 //! - [`data`]: the same under a program whose PEs reach each other through the network
 //! - [`disks`]: checkpoints on the disk of each host, and jobs that begin from them
 //! - [`tree`]: more hosts than the launcher renews leases for
@@ -33,6 +34,7 @@ mod fewer;
 mod input;
 mod losses;
 mod net;
+mod prelude;
 mod rooms;
 mod rust;
 mod scrub;

@@ -58,7 +58,7 @@ impl Store {
     }
 
     /// A job that begins from here, and writes nothing.
-    fn resume(&self, words: &[&str]) -> Job {
+    pub(super) fn resume(&self, words: &[&str]) -> Job {
         Job::new(4).mode("raid5").args(&["--resume", self.text()]).args(words)
     }
 

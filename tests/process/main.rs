@@ -26,6 +26,7 @@
 //! - [`pages`]: huge pages for large heaps, with and without rights
 //! - [`placement`]: failure domains above the node
 //! - [`places`]: programs that call the checkpoint from several places
+//! - [`prelude`]: calls before the first checkpoint call
 //! - [`readonly`]: memory that the program declares read-only
 //! - [`rebuilt`]: a job that begins from disk with another build of its program
 //! - [`recovery`]: a second loss at every step of a recovery
@@ -83,6 +84,7 @@ mod pages;
 mod placement;
 mod places;
 mod pool;
+mod prelude;
 mod readonly;
 mod rebuilt;
 mod recovery;

@@ -26,6 +26,7 @@ pub mod image;
 pub mod jacobi;
 pub mod mounts;
 pub mod namespaces;
+pub mod prelude;
 pub mod processes;
 pub mod random;
 mod residue;

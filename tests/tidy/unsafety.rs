@@ -31,6 +31,10 @@ const UNSAFE: &[(&str, &str)] = &[
     ),
     ("src/openshmem/memory/logged.rs", "copies between buffers of the caller, segments and logs"),
     ("src/openshmem/memory/place.rs", "hands buffers of the caller to streams"),
+    (
+        "src/openshmem/memory/prelude.rs",
+        "copies between buffers of the caller, segments and a record",
+    ),
     ("src/openshmem/memory/rma.rs", "turns checked claims of the caller into accesses"),
     ("src/openshmem/memory/word.rs", "words that PEs change at the same time, as atomics"),
     (

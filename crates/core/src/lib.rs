@@ -30,6 +30,7 @@
 //! step  disk                                 what is said of recoveries and of sets on disk
 //! view  message                              which process is which PE; what processes say
 //! tree                                       how PEs meet, and add up what they bring
+//! prelude                                    what calls before the first checkpoint gave back
 //! status                                     what a PE tells others, as words
 //! store                                      what a checkpoint is, how it is agreed
 //! plan                                       what was lost, and what must be rebuilt
@@ -61,6 +62,7 @@ pub mod mutant;
 pub mod page;
 pub mod placement;
 pub mod plan;
+pub mod prelude;
 pub mod protocol;
 pub mod quantity;
 pub mod replay;

@@ -92,6 +92,8 @@ pub struct Welcome {
     pub past: Past,
     /// Its memory comes from the disk, unless it has it already.
     pub from_disk: bool,
+    /// The record of what calls before the first checkpoint gave back to its predecessors.
+    pub prelude: Option<Vec<u8>>,
 }
 
 /// What a job has been through before a process came to it.
@@ -288,6 +290,8 @@ pub enum Down {
     Kill { proc: ProcId },
     /// Every PE has entered `shmem_finalize`: let them leave.
     Finish,
+    /// The launcher has the record of each PE of what its first calls gave back.
+    PreludesKept,
     /// The job ends: let the PEs write out what they have buffered, and end.
     Abort,
     /// Kill everything and exit.
@@ -374,6 +378,8 @@ pub enum PeMessage {
     /// It is in `shmem_finalize`, a member of view `joined`; `cut` if a loss made a call of it do
     /// less than it should, and it has not gone back since.
     Finalizing { joined: ViewNumber, cut: bool },
+    /// It has come to its first checkpoint call, and what the calls before it gave back.
+    PreludeOver { record: Vec<u8> },
     /// A PE was lost, and there is a reason why it cannot go back alone.
     GoBack { why: String },
     /// It goes on alone after a loss that came when others were at their end, and cannot.

@@ -335,6 +335,11 @@ impl Agent {
                 self.ring_all();
                 Ok(())
             }
+            Down::PreludesKept => {
+                self.page.preludes_kept().store(1, Ordering::SeqCst);
+                self.ring_all();
+                Ok(())
+            }
             Down::Stopping => {
                 self.page.stopping().store(1, Ordering::SeqCst);
                 Ok(())

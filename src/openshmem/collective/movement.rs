@@ -12,6 +12,7 @@ use crate::openshmem::check::{bytes_of, misuse};
 use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::place::SegmentRange;
+use crate::openshmem::memory::prelude;
 use crate::openshmem::memory::rma;
 use crate::openshmem::memory::strides::{Strided, Strides};
 use crate::pgas::Fault;
@@ -60,8 +61,37 @@ pub fn check_source(group: &Group, source: SymIn<u8>, bytes: usize) {
 
 /// The PEs of a group meet.
 pub fn sync(group: Group) -> Result<(), Fault> {
+    if pgas::world().prelude.is_given() {
+        return Ok(());
+    }
     let meet = || group.meet();
     carry_out(&group, meet, || logged::barrier(group.call, 0), meet)
+}
+
+/// Makes a collective by `act`, which fills so many bytes of the own destination, or fills them as
+/// before in a substitute that makes the call again.
+pub fn made(
+    group: &Group,
+    dest: Sym<u8>,
+    bytes: usize,
+    act: impl FnOnce() -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    made_of(group, dest, bytes, || act().map(|()| bytes)).map(drop)
+}
+
+/// The same for one that says how many bytes it has filled; `own` stands for its arguments.
+fn made_of(
+    group: &Group,
+    dest: Sym<u8>,
+    own: usize,
+    act: impl FnOnce() -> Result<usize, Fault>,
+) -> Result<usize, Fault> {
+    if !prelude::applies() {
+        return act();
+    }
+    let of = [group.start as u64, group.stride as u64, group.size as u64, own as u64];
+    let with = prelude::with([prelude::with(of), prelude::offset(dest)]);
+    prelude::made(group.call, with, dest, act)
 }
 
 /// From the root to all; `to_root` says whether the root's destination is written too.
@@ -78,12 +108,15 @@ pub fn broadcast(
     };
     check(&group, dest, bytes);
     check_source(&group, source, bytes);
-    carry_out(
-        &group,
-        || living::broadcast(&group, (dest, source), bytes, (root, to_root)),
-        || logged::broadcast(&group, (dest, source), bytes, (root, to_root)),
-        || broadcast_directly(&group, (dest, source), bytes, (root, to_root)),
-    )
+    let filled = if group.index != root || to_root { bytes } else { 0 };
+    made(&group, dest, filled, || {
+        carry_out(
+            &group,
+            || living::broadcast(&group, (dest, source), bytes, (root, to_root)),
+            || logged::broadcast(&group, (dest, source), bytes, (root, to_root)),
+            || broadcast_directly(&group, (dest, source), bytes, (root, to_root)),
+        )
+    })
 }
 
 fn broadcast_directly(
@@ -108,12 +141,14 @@ pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) ->
     let all = bytes_of(group.call, group.size, bytes);
     check(&group, dest, all);
     check_source(&group, source, bytes);
-    carry_out(
-        &group,
-        || living::blocks(&group, (dest, source), bytes, 0),
-        || logged::fcollect(&group, (dest, source), bytes),
-        || fcollect_directly(&group, (dest, source), bytes),
-    )
+    made(&group, dest, all, || {
+        carry_out(
+            &group,
+            || living::blocks(&group, (dest, source), bytes, 0),
+            || logged::fcollect(&group, (dest, source), bytes),
+            || fcollect_directly(&group, (dest, source), bytes),
+        )
+    })
 }
 
 fn fcollect_directly(
@@ -146,12 +181,14 @@ pub fn collect(
 ) -> Result<usize, Fault> {
     check_source(&group, source, bytes);
     let fits = |all| check_room(&group, dest, all, room);
-    carry_out(
-        &group,
-        || living::collect(&group, (dest, source), bytes, fits),
-        || logged::collect(&group, (dest, source), bytes, fits),
-        || collect_directly(&group, (dest, source), bytes, fits),
-    )
+    made_of(&group, dest, bytes, || {
+        carry_out(
+            &group,
+            || living::collect(&group, (dest, source), bytes, fits),
+            || logged::collect(&group, (dest, source), bytes, fits),
+            || collect_directly(&group, (dest, source), bytes, fits),
+        )
+    })
 }
 
 fn collect_directly(
@@ -188,12 +225,14 @@ pub fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) ->
     let all = bytes_of(group.call, group.size, bytes);
     check(&group, dest, all);
     check_source(&group, source, all);
-    carry_out(
-        &group,
-        || living::blocks(&group, (dest, source), bytes, group.index * bytes),
-        || logged::alltoall(&group, (dest, source), bytes),
-        || alltoall_directly(&group, (dest, source), bytes),
-    )
+    made(&group, dest, all, || {
+        carry_out(
+            &group,
+            || living::blocks(&group, (dest, source), bytes, group.index * bytes),
+            || logged::alltoall(&group, (dest, source), bytes),
+            || alltoall_directly(&group, (dest, source), bytes),
+        )
+    })
 }
 
 fn alltoall_directly(
@@ -237,12 +276,14 @@ pub fn alltoalls(
     check(&group, dest, extent(dest_step, strides.dest_bytes));
     check_source(&group, source, extent(source_step, strides.source_bytes));
     let steps = (dest_step, source_step);
-    carry_out(
-        &group,
-        || living::strided(&group, (dest, source), strides, steps),
-        || logged::alltoalls(&group, (dest, source), strides, steps),
-        || alltoalls_directly(&group, (dest, source), strides, steps),
-    )
+    made(&group, dest, extent(dest_step, strides.dest_bytes), || {
+        carry_out(
+            &group,
+            || living::strided(&group, (dest, source), strides, steps),
+            || logged::alltoalls(&group, (dest, source), strides, steps),
+            || alltoalls_directly(&group, (dest, source), strides, steps),
+        )
+    })
 }
 
 fn alltoalls_directly(

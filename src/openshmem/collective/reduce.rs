@@ -20,7 +20,7 @@ use raidshmem_core::schedule::{self, Nodes, reduction};
 
 use super::exchange::{Actors, with_room};
 use super::merge;
-use super::movement::{check, check_source};
+use super::movement::{check, check_source, made};
 use super::relay::Relay;
 use super::{carry_out, living, logged};
 use crate::openshmem::bits::Zero;
@@ -117,12 +117,15 @@ pub fn reduce<T: Copy + Zero>(
     op: impl Fn(T, T) -> T,
 ) -> Result<(), Fault> {
     check_both(&group, dest, source, count);
-    carry_out(
-        &group,
-        || living::reduce(&group, (dest, source), count, &op),
-        || logged::reduce(&group, (dest, source), count, &op),
-        || reduce_directly(&group, (dest, source), count, &op),
-    )
+    let bytes = count * size_of::<T>();
+    made(&group, dest.erase(), bytes, || {
+        carry_out(
+            &group,
+            || living::reduce(&group, (dest, source), count, &op),
+            || logged::reduce(&group, (dest, source), count, &op),
+            || reduce_directly(&group, (dest, source), count, &op),
+        )
+    })
 }
 
 fn reduce_directly<T: Copy + Zero>(
@@ -184,12 +187,15 @@ pub fn scan<T: Copy + Zero>(
     (inclusive, op): (bool, impl Fn(T, T) -> T),
 ) -> Result<(), Fault> {
     check_both(&group, dest, source, count);
-    carry_out(
-        &group,
-        || living::scan(&group, (dest, source), count, (inclusive, &op)),
-        || logged::scan(&group, (dest, source), count, (inclusive, &op)),
-        || scan_directly(&group, (dest, source), count, (inclusive, &op)),
-    )
+    let bytes = count * size_of::<T>();
+    made(&group, dest.erase(), bytes, || {
+        carry_out(
+            &group,
+            || living::scan(&group, (dest, source), count, (inclusive, &op)),
+            || logged::scan(&group, (dest, source), count, (inclusive, &op)),
+            || scan_directly(&group, (dest, source), count, (inclusive, &op)),
+        )
+    })
 }
 
 fn scan_directly<T: Copy + Zero>(

@@ -8,8 +8,8 @@
 use raidshmem_segment::update::Update;
 
 use super::address::{Out, Sym, SymIn};
-use super::logged;
 use super::word::Word;
+use super::{logged, prelude};
 use crate::openshmem::bits::Bits;
 use crate::pgas::stream::Target;
 
@@ -39,11 +39,23 @@ pub fn change_word(call: &'static str, word: Word, how: Update, operand: u64) {
     });
 }
 
+/// What a call finds in a word; in a substitute that makes the call again what it found before.
+#[inline(always)]
+fn found<T: Bits>(call: &'static str, word: &Word, find: impl FnOnce() -> u64) -> T {
+    if !word.world().in_prelude() {
+        return T::of(find());
+    }
+    let place = word.place();
+    let with = prelude::with([place.offset as u64, u64::from(place.pe.0)]);
+    T::of(prelude::value(call, with, find))
+}
+
 /// The value of a word.
 #[inline]
 pub fn fetch<T: Bits>(call: &'static str, source: SymIn<T>, pe: impl Into<Target>) -> T {
     let word = Word::source(call, source, pe);
-    T::of(logged_or(call, word, (Update::Load, 0), true, |word| word.fetch()))
+    let load = (Update::Load, 0);
+    found(call, &word, || logged_or(call, word, load, true, |word| word.fetch()))
 }
 
 /// Stores a value.
@@ -62,7 +74,8 @@ pub fn update<T: Bits>(
     pe: impl Into<Target>,
 ) -> T {
     let (word, operand) = (Word::new(call, "dest", dest, pe), value.bits());
-    T::of(logged_or(call, word, (how, operand), true, |word| word.update(how, operand)))
+    let update = || logged_or(call, word, (how, operand), true, |word| word.update(how, operand));
+    found(call, &word, update)
 }
 
 /// Updates a word without waiting for it.
@@ -91,6 +104,10 @@ pub fn fetch_later<T: Bits>(call: &'static str, source: SymIn<T>, into: Out<T>, 
 
 #[inline]
 fn later<T: Bits>(call: &'static str, word: Word, (how, operand): (Update, u64), before: Out<T>) {
+    if word.world().in_prelude() {
+        let change = || logged_or(call, word, (how, operand), true, |word| word.update(how, operand));
+        return before.write(found(call, &word, change));
+    }
     if word.world().logs()
         && let Some(found) = logged::changed(call, &word, (how, operand), true)
     {

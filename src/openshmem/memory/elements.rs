@@ -9,7 +9,9 @@ use raidshmem_core::quantity::Pe;
 use super::address::{In, Out, Sym, SymIn};
 use super::logged;
 use super::place::SegmentRange;
+use super::prelude;
 use super::rma::{check_buffer, copy_word, get, put};
+use super::strides::Strides;
 use crate::openshmem::bits::Zero;
 use crate::openshmem::check;
 use crate::pgas::stream::Target;
@@ -97,6 +99,7 @@ fn put_word<const BYTES: usize>(call: &'static str, dest: Sym<u8>, source: In<u8
 fn get_word<const BYTES: usize>(call: &'static str, dest: Out<u8>, source: SymIn<u8>, pe: Target) {
     if dest.addr() != 0
         && let Some((world, pe, from)) = at_once(source.addr(), BYTES, pe)
+        && !world.in_prelude()
         // SAFETY: `from` is a place in a mapped segment; the caller owes one element at `dest`.
         && unsafe { copy_word(from, dest.0, BYTES) }
     {
@@ -136,6 +139,18 @@ fn get_any(
     pe: Target,
 ) {
     let bytes = check::bytes_of(call, count, bytes);
+    if bytes == 0 || !prelude::applies() {
+        return get_now(call, dest, source, bytes, pe);
+    }
+    let range = SegmentRange::new(call, "source", source.as_sym(), bytes, pe);
+    check_buffer(call, "dest", dest.addr(), range.world);
+    let by = Strides { blocks: 1, block_bytes: bytes, dest_bytes: bytes, source_bytes: bytes };
+    let with = prelude::with([bytes as u64, range.offset as u64, u64::from(range.pe.0)]);
+    let at_once = Target { later: false, ..pe };
+    prelude::read(call, with, (dest, by), || get_now(call, dest, source, bytes, at_once));
+}
+
+fn get_now(call: &'static str, dest: Out<u8>, source: SymIn<u8>, bytes: usize, pe: Target) {
     if bytes > 0 && logged::applies() {
         let range = SegmentRange::source(call, source, bytes, pe);
         check_buffer(call, "dest", dest.addr(), range.world);

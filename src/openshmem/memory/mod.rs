@@ -6,6 +6,7 @@
 //! place      where that is on a PE         checked
 //! rma        copies                        elements: single words, by a shorter way
 //! word       what PEs poll and change      atomic: as the specification's calls do
+//! prelude    results of calls before the first checkpoint
 //! twice      two copies, one of them always whole
 //! slots      the work area of collectives
 //! ```
@@ -17,6 +18,7 @@ pub mod atomic;
 pub mod elements;
 pub mod logged;
 pub mod place;
+pub mod prelude;
 pub mod rma;
 pub mod slots;
 pub mod strided;

@@ -101,6 +101,11 @@ impl Word {
         self.change(Update::Store, value);
     }
 
+    /// Overwrites a word of this PE, also in the faulted state.
+    pub fn put_own(self, value: u64) {
+        self.apply(Update::Store, value);
+    }
+
     /// Updates in one step and wakes the PE, without waiting for it.
     #[inline]
     pub fn change(self, how: Update, value: u64) {

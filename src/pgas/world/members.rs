@@ -103,6 +103,11 @@ impl Membership {
         self.page.finished().load(Ordering::SeqCst) == 1
     }
 
+    /// True once the launcher has the record of what the first calls of each PE gave back.
+    pub(in crate::pgas) fn has_preludes(&self) -> bool {
+        self.page.preludes_kept().load(Ordering::SeqCst) == 1
+    }
+
     /// True once the job is to stop after its next checkpoint.
     pub(in crate::pgas) fn is_stopping(&self) -> bool {
         self.page.stopping().load(Ordering::SeqCst) == 1

@@ -22,6 +22,7 @@ pub mod members;
 pub mod memory;
 pub mod nodes;
 pub mod pace;
+pub mod prelude;
 pub mod recovery_state;
 pub mod regions;
 pub mod segments;
@@ -51,6 +52,7 @@ use self::members::{Fault, Membership};
 use self::memory::PeMemory;
 use self::nodes::{Nodes, progression};
 use self::pace::Pace;
+use self::prelude::Prelude;
 use self::segments::Segments;
 use self::sites::Sites;
 use self::store::Store;
@@ -81,6 +83,8 @@ pub struct World {
     pub(crate) local: Local,
     /// Who is lost for good.
     pub(crate) fewer: Fewer,
+    /// What the first calls of the program gave back.
+    pub(crate) prelude: Prelude,
     pub(crate) sites: Sites,
     /// The meetings of the protocol.
     pub(in crate::pgas) meetings: Mutex<Meetings>,
@@ -241,6 +245,11 @@ impl World {
     pub fn sharing(&self) -> (isize, isize, usize) {
         if !self.comm.has_engine() {
             return (0, 1, self.n_pes());
+        }
+        if self.prelude.is_given()
+            && let Some(before) = self.sharing_before()
+        {
+            return before;
         }
         let alone = (self.me().at().cast_signed(), 1, 1);
         progression(&self.comm.nodes().here).unwrap_or(alone)

@@ -27,6 +27,7 @@ mod event;
 mod finish;
 mod holes;
 mod local;
+mod preludes;
 mod standing;
 mod starting;
 mod substitutes;
@@ -45,6 +46,7 @@ use crate::settings::{BackupMode, Fabric, Rollback, Settings, Substitute};
 use crate::view::{Member, State, View};
 use crashes::Crashes;
 pub use event::{Action, MembershipEvent};
+use preludes::Preludes;
 use survey::Surveyed;
 use suspicion::Suspicions;
 
@@ -135,6 +137,7 @@ pub struct Membership {
     /// PEs that were lost for good: nobody takes their numbers. None while the lost are replaced.
     holes: Option<BTreeSet<Pe>>,
     suspicions: Suspicions,
+    preludes: Preludes,
     /// Memory comes from the disk until all are back at its checkpoint.
     from_disk: bool,
     started: bool,
@@ -188,6 +191,7 @@ impl Membership {
             local: settings.rollback == Rollback::Local,
             holes: (settings.rollback == Rollback::None).then(BTreeSet::new),
             suspicions: Suspicions::default(),
+            preludes: Preludes::new(shape.node_of.len()),
             from_disk: false,
             started: false,
             surveyed: Surveyed::default(),
@@ -332,6 +336,7 @@ impl Membership {
             (PeMessage::GlobalExit { status, words }, _) => self.end(status, words),
             (PeMessage::Finalizing { joined, cut }, Some(pe)) => self.finalizing(pe, joined, cut),
             (PeMessage::NeedsOthers, Some(pe)) => self.needs_others(pe),
+            (PeMessage::PreludeOver { record }, Some(pe)) => self.prelude_over(pe, record),
             (PeMessage::GoBack { why }, Some(_)) => self.take_all_back(&why),
             (PeMessage::Finalized, Some(pe)) => self.pes[pe.at()].stage = Stage::Finalized,
             (PeMessage::Verdict { status, words }, Some(pe)) => {

@@ -219,6 +219,16 @@ impl Membership {
         self.out.push(Action::Say(line)); // who reads it finds all PEs told
     }
 
+    /// PE `pe` has come to its first checkpoint call, with the record of what calls before it gave
+    /// back. Nobody's checkpoint begins before all records are here: whoever is lost after it has
+    /// one.
+    pub(super) fn prelude_over(&mut self, pe: Pe, record: Vec<u8>) {
+        if self.preludes.keep(pe, record) {
+            let nodes: Vec<u32> = self.shown.keys().copied().collect();
+            nodes.into_iter().for_each(|node| self.send(node, Down::PreludesKept));
+        }
+    }
+
     /// A process stands where a rule says: what the rule names is killed, once, or has stopped.
     pub(super) fn at_point(&mut self, proc: ProcId, rule: u32) {
         let Some(target) = self.rules.get(rule as usize).map(|rule| rule.target) else { return };
@@ -263,6 +273,7 @@ impl Membership {
             incarnations: self.view.pes.iter().map(|member| member.incarnation).collect(),
             past: Past::default(),
             from_disk: self.from_disk,
+            prelude: self.preludes.of(pe),
         };
         self.send(member.node, Down::Assign { proc, welcome });
     }

@@ -2,6 +2,7 @@
 
 mod holes;
 mod local;
+mod preludes;
 mod reached;
 mod survey;
 

@@ -1,0 +1,119 @@
+//! Results of the calls that a program makes before its first checkpoint call: what they are of, as
+//! bytes (`pgas/prelude.rs`).
+//!
+//! ```text
+//! get, fetch           what was read
+//! wait, test, look     what the call says, and the words that it looked at
+//! collective, split    what is in the destination; what the PEs agreed on
+//! ```
+//!
+//! Results that lie in symmetric memory are there again when the call returns, though the restart
+//! would bring them back: a program may copy them to its own variables.
+//!
+//! Invariant: a call is known by its name and arguments that are alike in each process: private
+//! addresses are not.
+
+use super::address::{Out, Sym};
+use super::logged::fill;
+use super::rma::copy;
+use super::strides::Strides;
+use super::word::Word;
+use crate::pgas::local::Call;
+use crate::pgas::{self, World};
+
+/// True while results of calls are noted or given.
+#[inline]
+pub fn applies() -> bool {
+    pgas::try_world().is_some_and(World::in_prelude)
+}
+
+/// A number for arguments.
+pub fn with<const N: usize>(arguments: [u64; N]) -> u64 {
+    arguments
+        .iter()
+        .fold(0, |all, one| (all ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23))
+}
+
+/// Where a symmetric object is in each segment.
+pub fn offset<T>(of: Sym<T>) -> u64 {
+    pgas::world().segments.offset_of(of.addr(), 1).map_or(0, |offset| offset as u64)
+}
+
+/// Copies blocks to a caller's buffer by `read`, or those of before.
+pub fn read(call: &'static str, with: u64, (dest, by): (Out<u8>, Strides), read: impl FnOnce()) {
+    let at = |block: usize| dest.0.wrapping_add(block * by.dest_bytes);
+    let show = |(): &()| {
+        let mut bytes = vec![0; by.blocks * by.block_bytes];
+        for (block, into) in bytes.chunks_exact_mut(by.block_bytes).enumerate() {
+            // SAFETY: the caller owes every block of the shape, and `read` has just written it.
+            unsafe { copy(at(block), into.as_mut_ptr(), into.len()) };
+        }
+        bytes
+    };
+    let give = |bytes: Vec<u8>| {
+        for (block, from) in bytes.chunks_exact(by.block_bytes).take(by.blocks).enumerate() {
+            // SAFETY: the caller owes every block of the shape.
+            unsafe { copy(from.as_ptr(), at(block), from.len()) };
+        }
+    };
+    pgas::world().result_of(Call { name: call, with }, read, show, give);
+}
+
+/// A number that `act` finds, or that of before.
+pub fn value(call: &'static str, with: u64, act: impl FnOnce() -> u64) -> u64 {
+    if !applies() {
+        return act();
+    }
+    let show = |value: &u64| value.to_le_bytes().to_vec();
+    let give = |bytes: Vec<u8>| bytes.try_into().map_or(0, u64::from_le_bytes);
+    pgas::world().result_of(Call { name: call, with }, act, show, give)
+}
+
+/// Whether `act` says yes.
+pub fn tells(call: &'static str, with: u64, act: impl FnOnce() -> bool) -> bool {
+    value(call, with, || u64::from(act())) == 1
+}
+
+/// Numbers that `act` finds by looking at own words, which then hold what they held.
+pub fn looks(
+    call: &'static str,
+    with: u64,
+    words: &[Word],
+    act: impl FnOnce() -> Vec<u64>,
+) -> Vec<u64> {
+    let show = |found: &Vec<u64>| {
+        let held = words.iter().map(|word| word.load());
+        held.chain(found.iter().copied()).flat_map(u64::to_le_bytes).collect()
+    };
+    let give = |bytes: Vec<u8>| {
+        let (all, _) = bytes.as_chunks();
+        let mut all = all.iter().map(|word| u64::from_le_bytes(*word));
+        words.iter().zip(&mut all).for_each(|(word, value)| word.put_own(value));
+        all.collect()
+    };
+    pgas::world().result_of(Call { name: call, with }, act, show, give)
+}
+
+/// What a collective makes in the own destination by `act`, of so many bytes; or what was there
+/// before.
+pub fn made<E>(
+    call: &'static str,
+    with: u64,
+    dest: Sym<u8>,
+    act: impl FnOnce() -> Result<usize, E>,
+) -> Result<usize, E> {
+    if !applies() {
+        return act();
+    }
+    let show = |made: &Result<usize, E>| {
+        let mut bytes = vec![0; *made.as_ref().unwrap_or(&0)];
+        // SAFETY: the collective has checked and written as many bytes of the own segment.
+        unsafe { copy(dest.as_out().pointer(), bytes.as_mut_ptr(), bytes.len()) };
+        bytes
+    };
+    let give = |bytes: Vec<u8>| {
+        fill(call, dest, &bytes);
+        Ok(bytes.len())
+    };
+    pgas::world().result_of(Call { name: call, with }, act, show, give)
+}

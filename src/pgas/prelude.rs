@@ -1,0 +1,131 @@
+//! The prelude of a program: its calls before its first checkpoint call, which a substitute makes
+//! again when it begins in `main`.
+//!
+//! ```text
+//! an original     notes what calls gave back, and hands the record to the launcher in its first
+//!                 checkpoint call, which begins when the records of all are there
+//! a substitute    has the record of the first process of its number: calls give back the same
+//!                 until its first checkpoint call. They neither wait nor write to others.
+//! ```
+//!
+//! So a program may keep such results in its own variables, which no checkpoint holds. A call whose
+//! result is not known ends the job by name. A loss before the records are there is one before the
+//! first checkpoint.
+//!
+//! Left out: which calls have results, and of which bytes they are (`openshmem/memory/prelude.rs`);
+//! jobs that begin from disk, where results are zeroes.
+
+#![forbid(unsafe_code)]
+
+use raidshmem_core::ended::UNRECOVERABLE;
+use raidshmem_core::message::PeMessage;
+use raidshmem_core::prelude::{Known, limit};
+use raidshmem_sys::lock;
+
+use super::World;
+use super::local::Call;
+use super::world::prelude::PreludeBook;
+
+/// A note of the PEs that share memory when the program begins.
+const SHARING: Call = Call { name: "SHMEM_TEAM_SHARED", with: 0 };
+
+impl World {
+    /// True while results of calls are noted or given.
+    #[inline]
+    pub fn in_prelude(&self) -> bool {
+        self.prelude.is_open()
+    }
+
+    /// The result of a call: what `act` gives, of which `show` makes bytes; or in a substitute what
+    /// `give` makes of those of its predecessor.
+    pub fn result_of<R>(
+        &self,
+        call: Call,
+        act: impl FnOnce() -> R,
+        show: impl FnOnce(&R) -> Vec<u8>,
+        give: impl FnOnce(Vec<u8>) -> R,
+    ) -> R {
+        if self.prelude.is_given() {
+            return give(self.result_before(&call));
+        }
+        let result = act();
+        if let PreludeBook::Noted(notes) = &mut *lock(&self.prelude.book) {
+            notes.note(call.digest(), &show(&result));
+            if notes.is_full() {
+                self.prelude.close();
+            }
+        }
+        result
+    }
+
+    /// The program begins: the PEs of `SHMEM_TEAM_SHARED` are those of now, also for a substitute
+    /// on another node.
+    pub(super) fn begin_prelude(&self) {
+        if let PreludeBook::Noted(notes) = &mut *lock(&self.prelude.book) {
+            let (first, stride, size) = self.sharing();
+            let words = [first as u64, stride as u64, size as u64];
+            let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+            notes.note(SHARING.digest(), &bytes);
+        }
+    }
+
+    /// The PEs that shared memory with the first process of this number.
+    pub(super) fn sharing_before(&self) -> Option<(isize, isize, usize)> {
+        let PreludeBook::Given(results) = &*lock(&self.prelude.book) else { return None };
+        let (words, _) = results.first(SHARING.digest())?.as_chunks();
+        let [first, stride, size] = *words.first_chunk::<3>()?;
+        let [first, stride] = [first, stride].map(isize::from_le_bytes);
+        Some((first, stride, usize::from_le_bytes(size)))
+    }
+
+    fn result_before(&self, call: &Call) -> Vec<u8> {
+        let known = match &mut *lock(&self.prelude.book) {
+            PreludeBook::Given(results) => results.next(call.name, call.digest()),
+            _ => Known::NoSuchCall,
+        };
+        let most = limit(self.n_pes());
+        match known {
+            Known::Result(result) => result,
+            Known::NoRoom => self.end_for(call.name, &format!(
+                "its result is not known any more: results of up to {most} bytes in all are kept"
+            )),
+            Known::NoSuchCall => self.end_for(
+                call.name,
+                "its result is not known: the lost PE did not make this call, or not as often",
+            ),
+        }
+    }
+
+    #[cold]
+    fn end_for(&self, call: &str, why: &str) -> ! {
+        let words = format!(
+            "unrecoverable: PE {}: {call} in a substitute before its first checkpoint call: {why}",
+            self.me()
+        );
+        self.members.end_job(UNRECOVERABLE, Some(words))
+    }
+
+    /// The program has come to its first checkpoint call.
+    pub(crate) fn end_prelude(&self) {
+        self.prelude.close();
+        let book = std::mem::replace(&mut *lock(&self.prelude.book), PreludeBook::Closed);
+        match book {
+            PreludeBook::Closed => {}
+            PreludeBook::Noted(notes) => self.hand_over(notes.into_record()),
+            PreludeBook::Given(results) => {
+                let why =
+                    "the lost PE made it more often, and which results are right is not known";
+                results.in_doubt().into_iter().for_each(|call| self.end_for(call, why));
+            }
+        }
+    }
+
+    /// The launcher has the record of each PE when this returns, or a PE was lost.
+    fn hand_over(&self, record: Vec<u8>) {
+        let Some(channel) = self.members.channel() else { return };
+        // An agent that is gone takes this process with it.
+        let _ = channel.send(&PeMessage::PreludeOver { record }, &[]);
+        let kept = || self.members.has_preludes() || self.members.faulted();
+        self.wait_raw(|| self.waiting_for_all("shmem_checkpoint_all"), kept);
+    }
+}

@@ -1,0 +1,57 @@
+//! Calls before the first checkpoint call, which a substitute makes again: each routine of the
+//! tables gives back what it did before, in variables that no checkpoint holds.
+
+use rustix::process::Signal;
+
+use super::disk::Store;
+use super::right;
+use super::support::prelude::table;
+use super::support::processes::signal;
+use super::support::{Job, program};
+
+/// The memory of a process is there, that of a node is not; PEs of other nodes are not mapped when
+/// the program of a substitute begins.
+#[test]
+fn every_routine_gives_a_substitute_what_it_gave_before() {
+    for words in ["--kill 1@2", "--nodes 4 --kill 2@3", "--nodes 4 --kill-node 0@2 --kill 0@4"] {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let job = Job::new(4).mode("raid5").args(&["--verbose"]).args(&words);
+        let outcome = job.program(&table(), &["table"]).run();
+        right(4, &outcome);
+        outcome.says("all PEs resume from checkpoint");
+    }
+}
+
+/// Nobody is mapped there, and nobody has a record: calls return, and give zeroes.
+#[test]
+fn every_routine_returns_in_a_job_that_begins_from_disk() {
+    let store = Store::new();
+    let nodes = ["--nodes", "4"];
+    let job = store.job("raid5", &nodes).env("STEPS", "100000").with_orphans();
+    let mut run = job.program(&table(), &["unheard"]).start();
+    run.wait_for("set-1,");
+    run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
+    run.finish().status(137);
+    let outcome = store.resume(&nodes).program(&table(), &["unheard"]).run();
+    outcome.says("oshrun: begins from set ");
+    right(4, &outcome);
+}
+
+/// A call that is left out is nobody's concern. One whose result nobody knows ends the job.
+#[test]
+fn a_call_that_is_not_made_again_as_it_was_is_left_out_or_named() {
+    let run = |form: &str| {
+        Job::new(3).mode("raid5").kill(&["1@2"]).program(&program("prelude"), &[form]).run()
+    };
+    right(3, &run("less"));
+    for (form, call, why) in [
+        ("more", "long_g", "its result is not known: the lost PE did not make this call"),
+        ("partly", "long_sum_reduce", "the lost PE made it more often"),
+        ("large", "getmem", "its result is not known any more: results of up to 4194304 bytes"),
+    ] {
+        let outcome = run(form);
+        let before = "in a substitute before its first checkpoint call";
+        outcome.status(3).says(&format!("unrecoverable: PE 1: shmem_{call} {before}: {why}"));
+        outcome.check(outcome.count("unrecoverable") == 1, "one line was expected");
+    }
+}
