@@ -19,6 +19,7 @@ use raidshmem_core::view::{Member, View};
 use raidshmem_sys::socket::{Channel, ChannelError};
 use raidshmem_sys::{is_open, memory, process};
 
+use super::panics;
 use crate::control::page::Page;
 use crate::control::{CONTROL_FD, own_build};
 
@@ -92,10 +93,11 @@ fn received(fd: i32) -> Result<Assignment, AssignmentError> {
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).map_err(std::io::Error::from)?;
     process::blank_variable(CONTROL_FD); // children must not take the connection for theirs
-    let channel = Channel::inherited(fd);
+    let channel = Arc::new(Channel::inherited(fd));
     if !channel.claim()? {
         return Err(AssignmentError::SecondProgram);
     }
+    panics::tell(&channel);
     // The kernel kills the child that an agent started with it, but not what a script started in
     // turn.
     let (first, mut fds) = channel.receive::<ToPe>()?;
@@ -121,7 +123,6 @@ fn received(fd: i32) -> Result<Assignment, AssignmentError> {
             files.insert(node, Arc::new(file));
         }
     }
-    let channel = Arc::new(channel);
     Ok(Assignment { job: *job, welcome, oversubscribed, page, channel: Some(channel), files })
 }
 
@@ -163,6 +164,7 @@ fn singleton(settings: &Settings) -> Result<Assignment, AssignmentError> {
         incarnations,
         past: Past::default(),
         from_disk: false,
+        prelude: None,
     };
     let files = BTreeMap::from([(0, Arc::new(memory))]);
     Ok(Assignment {

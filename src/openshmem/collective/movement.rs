@@ -15,7 +15,7 @@ use crate::openshmem::memory::place::SegmentRange;
 use crate::openshmem::memory::prelude;
 use crate::openshmem::memory::rma;
 use crate::openshmem::memory::strides::{Strided, Strides};
-use crate::pgas::Fault;
+use crate::pgas::{self, Fault};
 
 /// Reads `bytes` at `offset` of a PE's source to `to` of the own destination.
 fn read(

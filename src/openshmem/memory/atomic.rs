@@ -105,7 +105,8 @@ pub fn fetch_later<T: Bits>(call: &'static str, source: SymIn<T>, into: Out<T>, 
 #[inline]
 fn later<T: Bits>(call: &'static str, word: Word, (how, operand): (Update, u64), before: Out<T>) {
     if word.world().in_prelude() {
-        let change = || logged_or(call, word, (how, operand), true, |word| word.update(how, operand));
+        let change =
+            || logged_or(call, word, (how, operand), true, |word| word.update(how, operand));
         return before.write(found(call, &word, change));
     }
     if word.world().logs()
