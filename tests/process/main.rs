@@ -8,6 +8,7 @@
 //! - [`calls`]: calls as the specification has them
 //! - [`corrupt`]: memory of the store that changes by itself
 //! - [`pool`]: several threads of a PE in checkpoints and recoveries
+//! - [`contained`]: the rules of system calls of a container
 //! - [`delta`]: checkpoints that save what changed only
 //! - [`disk`]: checkpoints on disk, and jobs that begin from them
 //! - [`disks`]: the same where each node has its own disk
@@ -57,6 +58,8 @@ mod alone_pairs;
 mod alone_words;
 mod binding;
 mod calls;
+#[cfg(target_arch = "x86_64")]
+mod contained;
 mod corrupt;
 mod delta;
 mod disk;

@@ -14,7 +14,7 @@
 //! exit  futex  signals  forbidden            the end of a process, sleeping, what a signal does
 //! cgroup  limits  memory  huge               memory: limits, mappings, huge pages
 //! written  writeback                         which pages were written; bytes on their way to disk
-//! caller  site                               who called, from where
+//! caller  site  startup                      who called, from where; where the program lies
 //! machine  threads  process  pool            processors, threads, processes, shared work
 //! socket                                     messages between processes of one machine
 //! ```
@@ -36,6 +36,7 @@ pub mod process;
 pub mod signals;
 pub mod site;
 pub mod socket;
+pub mod startup;
 pub mod threads;
 pub mod writeback;
 pub mod written;
