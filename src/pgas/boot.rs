@@ -31,6 +31,7 @@ use tracing::level_filters::LevelFilter;
 use super::complain::complain;
 use super::inherit::{Heir, await_quiet, inherit};
 use super::plan::{self, PlanError};
+use super::run_time::of_run_time;
 use super::world::World;
 use super::world::comm::Communication;
 use super::world::far::{EngineEvents, Far};
@@ -481,10 +482,11 @@ fn attach_own(part: &Part, layout: Layout, pages: Pages) -> Result<Segment, Boot
 
 /// Copies the executable's statics into the segment and maps that in their place.
 fn map_statics(part: &Part, layout: Layout) -> Result<Option<Statics>, BootError> {
-    let Some(statics) = statics::find()? else { return Ok(None) };
+    let Some(mut statics) = statics::find()? else { return Ok(None) };
     if statics.len > STATICS_MAX {
         return Err(BootError::StaticsTooLarge(statics.len));
     }
+    statics.leave_out(of_run_time());
     // SAFETY: whole pages of the executable's own writable data (statics::find), of which no Rust
     // object is a part. A thread that the program started before it initialised may write them
     // meanwhile; then that write is lost, as README.md says.

@@ -42,6 +42,7 @@ mod plan;
 mod records;
 mod rejoin;
 mod replay;
+mod run_time;
 mod timing;
 mod wait;
 mod world;

@@ -25,6 +25,7 @@
 //! - [`pages`]: huge pages for large heaps, with and without rights
 //! - [`placement`]: failure domains above the node
 //! - [`places`]: programs that call the checkpoint from several places
+//! - [`profiled`]: programs that are built for a profiler
 //! - [`readonly`]: memory that the program declares read-only
 //! - [`rebuilt`]: a job that begins from disk with another build of its program
 //! - [`recovery`]: a second loss at every step of a recovery
@@ -79,6 +80,7 @@ mod pages;
 mod placement;
 mod places;
 mod pool;
+mod profiled;
 mod readonly;
 mod rebuilt;
 mod recovery;

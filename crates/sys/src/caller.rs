@@ -40,6 +40,22 @@ pub fn object_of(address: *const c_void) -> Option<usize> {
     describe(address).map(|info| info.dli_fbase as usize)
 }
 
+/// By how much the executable is displaced against the addresses in its file.
+pub fn bias() -> Option<usize> {
+    /// # Safety
+    /// To be called by `dl_iterate_phdr` only, with `to` pointing to an `Option<usize>`.
+    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, to: *mut c_void) -> c_int {
+        // SAFETY: by the contract; the loader's list begins with the executable.
+        unsafe { *to.cast() = Some((*info).dlpi_addr as usize) };
+        1
+    }
+    let mut bias = None::<usize>;
+    // SAFETY: `first` has the signature asked for and does not unwind; the pointer that it is
+    // called with is that of `bias`, which outlives the call and is not used otherwise.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut bias).cast()) };
+    bias
+}
+
 /// Where the executable begins.
 pub fn executable() -> Option<usize> {
     // SAFETY: asks for a number that the kernel gave the process: an address in the executable.
