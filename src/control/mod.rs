@@ -23,4 +23,4 @@ pub fn is_same_build(other: &str) -> bool {
 }
 
 /// Environment name under which a PE finds the descriptor of its control connection.
-pub const CONTROL_FD: &str = "RAIDSHMEM_CONTROL_FD";
+pub const CONTROL_FD: &str = raidshmem_sys::startup::CONTROL_FD;

@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use raidshmem_archive::part::{Area, Extent, Head};
 use raidshmem_core::layout::{Layout, TILE};
 use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::objects;
 use raidshmem_core::store::private::{self, Saved};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::stamp::Stamp;
@@ -156,11 +157,12 @@ impl Input {
         }
         let is_static = |extent: &&Extent| extent.area == Area::Statics;
         let statics = head.extents.iter().filter(is_static).map(|extent| place(layout, extent));
-        let (coverage, begin) = self.build(target, &statics.collect::<Vec<_>>())?;
+        let (coverage, begin) = self.build(target, &statics.collect::<Vec<_>>(), false)?;
         self.of_its_extents(layout, coverage, begin)
     }
 
-    /// What the memory covers if these are the statics, and the manifest that it begins with.
+    /// What the memory covers if these are the statics, and the manifest that it begins with. If it
+    /// `is_rebuilt`, nothing is said of load addresses: all that was saved is data.
     ///
     /// # Errors
     /// As above.
@@ -168,6 +170,7 @@ impl Input {
         &self,
         target: &LoadTarget,
         statics: &[Range<usize>],
+        is_rebuilt: bool,
     ) -> Result<(Coverage, Vec<u8>), LoadError> {
         let (layout, pool, head) = (target.own.layout(), target.pool, &self.file.head);
         let from: u64 = head.extents.iter().map(|extent| extent.len).sum();
@@ -178,6 +181,7 @@ impl Input {
             rest = tail;
             Saved { name: &region.name, contents }
         });
+        let saved = saved.filter(|saved| !is_rebuilt || saved.name != objects::NAME);
         let private = private::encode(saved.collect::<Vec<_>>().into_iter());
         let excluded = head.excluded.iter().map(|extent| place(layout, extent));
         let excluded: Vec<Range<usize>> = excluded.collect();

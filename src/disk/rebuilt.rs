@@ -47,7 +47,8 @@ pub fn line(
     let at = |range: &Range<usize>| {
         target.own.layout().statics + range.start..target.own.layout().statics + range.end
     };
-    let (coverage, begin) = input.build(target, &ranges.iter().map(at).collect::<Vec<_>>())?;
+    let statics = ranges.iter().map(at).collect::<Vec<_>>();
+    let (coverage, begin) = input.build(target, &statics, true)?;
     let end = ranges.into_iter().flat_map(|range| image[range].iter().copied()).collect();
     let line = Line { coverage, begin, end };
     match has_its_heap(input, target.own.layout(), &line) {

@@ -30,6 +30,7 @@ use raidshmem_core::layout::{Layout, TILE};
 use raidshmem_core::page::PAGE;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::store::coverage::{Coverage, Manifest};
+use raidshmem_core::store::objects;
 use raidshmem_core::store::stamp::Stamp;
 use raidshmem_sys::memory::Part;
 use raidshmem_sys::writeback;
@@ -282,6 +283,13 @@ fn read_data(
     Ok(())
 }
 
+/// Where the executable was, by what the PE itself says: the kernel knows only where it put it.
+fn executable(manifest: &Manifest) -> Option<Range<u64>> {
+    let saved = manifest.private.iter().find(|saved| saved.name == objects::NAME)?;
+    let mut all = objects::decode(saved.contents)?.into_iter();
+    all.find(|object| object.name.is_empty()).map(|object| object.addresses)
+}
+
 /// What the file of a PE begins with, by what its snapshot says of itself.
 fn head(order: &Order, layout: &Layout, pe: Pe, manifest: &Manifest) -> Head {
     let extent = |at: usize, len: usize| {
@@ -303,7 +311,7 @@ fn head(order: &Order, layout: &Layout, pe: Pe, manifest: &Manifest) -> Head {
         heap_at: heap_at(layout),
         build: order.program.build.clone(),
         program: order.program.name.clone(),
-        image: order.program.image.clone(),
+        image: executable(manifest).unwrap_or_else(|| order.program.image.clone()),
         heap: manifest.heap.encode(),
         excluded: manifest.excluded.iter().map(|hole| extent(hole.start, hole.len())).collect(),
         extents,

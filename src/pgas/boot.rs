@@ -31,6 +31,7 @@ use super::complain::complain;
 use super::inherit::{Heir, await_quiet, inherit};
 use super::panics;
 use super::plan::{self, PlanError};
+use super::run_time::of_run_time;
 use super::world::World;
 use super::world::comm::Communication;
 use super::world::far::{EngineEvents, Far};
@@ -382,10 +383,11 @@ fn attach_own(part: &Part, layout: Layout, pages: Pages) -> Result<Segment, Boot
 
 /// Copies the executable's statics into the segment and maps that in their place.
 fn map_statics(part: &Part, layout: Layout) -> Result<Option<Statics>, BootError> {
-    let Some(statics) = statics::find()? else { return Ok(None) };
+    let Some(mut statics) = statics::find()? else { return Ok(None) };
     if statics.len > STATICS_MAX {
         return Err(BootError::StaticsTooLarge(statics.len));
     }
+    statics.leave_out(of_run_time());
     let mut shared = Vec::new();
     for piece in &statics.pieces {
         let offset = layout.statics + statics.offsets(piece).start;

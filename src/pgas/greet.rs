@@ -6,9 +6,11 @@ use std::io::Write;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::in_force;
 use raidshmem_core::settings::units::show_size;
+use raidshmem_sys::startup;
 use tracing::info;
 
 use super::World;
+use super::complain::complain;
 
 impl World {
     /// The lines of a start.
@@ -32,6 +34,13 @@ impl World {
         info!("{}", words());
         if self.me() != Pe(0) || self.members.incarnation() != Incarnation::FIRST {
             return;
+        }
+        if startup::is_random() && self.segments.statics().is_some() {
+            complain(
+                "the executable and its libraries lie at random addresses, for \
+                 personality(ADDR_NO_RANDOMIZE) is refused here: a substitute is refused if its \
+                 memory holds an address in them",
+            );
         }
         let mut out = std::io::stdout().lock(); // a full disk is no reason to stop
         if self.settings.version {

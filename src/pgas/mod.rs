@@ -49,6 +49,7 @@ mod prelude;
 mod records;
 mod rejoin;
 mod replay;
+mod run_time;
 mod timing;
 mod wait;
 mod world;

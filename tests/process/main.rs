@@ -9,6 +9,7 @@
 //! - [`calls`]: calls as the specification has them
 //! - [`corrupt`]: memory of the store that changes by itself
 //! - [`pool`]: several threads of a PE in checkpoints and recoveries
+//! - [`contained`]: the rules of system calls of a container
 //! - [`delta`]: checkpoints that save what changed only
 //! - [`disk`]: checkpoints on disk, and jobs that begin from them
 //! - [`disks`]: the same where each node has its own disk
@@ -27,6 +28,7 @@
 //! - [`placement`]: failure domains above the node
 //! - [`places`]: programs that call the checkpoint from several places
 //! - [`prelude`]: calls before the first checkpoint call
+//! - [`profiled`]: programs that are built for a profiler
 //! - [`readonly`]: memory that the program declares read-only
 //! - [`rebuilt`]: a job that begins from disk with another build of its program
 //! - [`recovery`]: a second loss at every step of a recovery
@@ -64,6 +66,8 @@ mod alone_words;
 mod alone_zero;
 mod binding;
 mod calls;
+#[cfg(target_arch = "x86_64")]
+mod contained;
 mod corrupt;
 mod delta;
 mod disk;
@@ -85,6 +89,7 @@ mod placement;
 mod places;
 mod pool;
 mod prelude;
+mod profiled;
 mod readonly;
 mod rebuilt;
 mod recovery;

@@ -63,7 +63,10 @@ const UNSAFE: &[(&str, &str)] = &[
     ("codec/src/kernel/loops.rs", "calls what a kernel's value proves to be there"),
     ("codec/src/kernel/neon.rs", "the instructions of NEON"),
     ("codec/src/kernel/ssse3.rs", "the instructions of SSSE3"),
-    ("crates/sys/src/caller.rs", "asks the C library and the loader who called, and from where"),
+    (
+        "crates/sys/src/caller.rs",
+        "asks the C library and the loader who called, from where, and what is loaded",
+    ),
     ("crates/sys/src/exit.rs", "registers an exit handler; flushes C streams; ends the process"),
     ("crates/sys/src/forbidden.rs", "a handler of SIGSEGV, which writes a line"),
     ("crates/sys/src/fork.rs", "handlers of fork, which give a child variables of its own"),
@@ -74,6 +77,7 @@ const UNSAFE: &[(&str, &str)] = &[
         "asks and says what signals do; looks before Rust's runtime begins",
     ),
     ("crates/sys/src/memory.rs", "maps, protects and unmaps memory"),
+    ("crates/sys/src/startup.rs", "maps the program a second time, and jumps to its loader"),
     (
         "crates/sys/src/process.rs",
         "acts between fork and exec; a timer and a pipe of the kernel that end the process; blanks \

@@ -4,7 +4,8 @@
 //! one folder, or one on the disk of each node: then it also has the parity that each PE keeps
 //! ([`parity`]), and [`choose`] says from which disks a job can begin. `docs/format.md` has the
 //! files byte by byte. [`program`] says which build of a program a process runs, and where its
-//! variables are; [`schedule`] which checkpoint becomes a set, and when it is whole.
+//! variables are, [`runtime`] which of them a profiler's library has; [`schedule`] which checkpoint
+//! becomes a set, and when it is whole.
 //!
 //! Invariants: nothing here reads a file or a clock; no bytes make it panic, or allocate more than
 //! a few times their own length; what is read is written as the same bytes again.
@@ -22,6 +23,7 @@
 //! part  parity  manifest      the files of a PE; what says that a set is whole
 //! choose  rebuilt             from which disks a job can begin; by which build of the program
 //! program  schedule  pace     which program; which checkpoint, and when; how fast (beside)
+//! runtime                     which of its variables are a profiler's
 //! ```
 
 #![forbid(unsafe_code)]
@@ -40,5 +42,6 @@ pub mod parity;
 pub mod part;
 pub mod program;
 pub mod rebuilt;
+pub mod runtime;
 pub mod schedule;
 pub mod tiles;

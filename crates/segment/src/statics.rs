@@ -95,6 +95,16 @@ fn holds(ranges: &[Range<usize>], addr: usize, len: usize) -> bool {
     ranges.iter().any(inside)
 }
 
+impl Statics {
+    /// Excludes these addresses, too.
+    pub fn leave_out(&mut self, ranges: Vec<Range<usize>>) {
+        let (start, end) = (self.start, self.start + self.len);
+        let clip = |range: Range<usize>| range.start.max(start)..range.end.min(end);
+        let more = ranges.into_iter().map(clip);
+        self.excluded = merge(self.excluded.drain(..).chain(more).collect());
+    }
+}
+
 /// Looks for the running executable's statics; `None` if it has none, or is not an executable
 /// whose statics are meant (see the module doc).
 ///

@@ -14,7 +14,7 @@
 //! exit  futex  forbidden  inherited          the end of a process, sleeping, what it began with
 //! cgroup  limits  memory  huge               memory: limits, mappings, huge pages
 //! fork  written  writeback                   forks; pages that were written; bytes for a disk
-//! caller  site                               who called, from where
+//! caller  site  startup                      who called, from where; where the program lies
 //! machine  threads  process  pool            processors, threads, processes, shared work
 //! socket  input                              messages between processes of one machine; files
 //! ```
@@ -38,6 +38,7 @@ pub mod pool;
 pub mod process;
 pub mod site;
 pub mod socket;
+pub mod startup;
 pub mod threads;
 pub mod writeback;
 pub mod written;

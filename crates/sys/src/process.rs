@@ -2,7 +2,7 @@
 //!
 //! Invariant: a child started here is killed by the kernel when the thread that started it dies,
 //! is the leader of its own process group, begins with what this process was started with
-//! ([`inherited`]), and (where asked) runs without address randomisation, so that symmetric
+//! ([`inherited`]), and (where asked and allowed) runs without address randomisation, so that symmetric
 //! addresses are the same in every PE.
 
 use std::collections::BTreeSet;
@@ -38,7 +38,8 @@ pub struct Process {
 
 impl Process {
     /// Starts `command` with `kept`, if any, left open for it. With `fixed_addresses` the kernel's
-    /// address randomisation is off for the process and its children.
+    /// address randomisation is off for the process and its children, unless a container forbids
+    /// to ask for that ([`crate::startup`]).
     pub fn start(
         command: &mut Command,
         kept: Option<BorrowedFd>,
@@ -309,8 +310,8 @@ fn prepare(
         if fd.is_some_and(|fd| libc::fcntl(fd, libc::F_SETFD, 0) < 0) {
             return Err(io::Error::last_os_error());
         }
-        if fixed_addresses && libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) < 0 {
-            return Err(io::Error::last_os_error());
+        if fixed_addresses {
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong); // `startup` looks at it
         }
     }
     Ok(())

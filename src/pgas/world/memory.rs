@@ -10,9 +10,10 @@ use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::BASE;
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::store::coverage::{Coverage, Manifest, ManifestError};
-use raidshmem_core::store::private::Misfit;
+use raidshmem_core::store::objects::{self, LoadedObject};
+use raidshmem_core::store::private::{self, Misfit, Saved};
 use raidshmem_core::store::readonly::ReadOnly;
-use raidshmem_sys::{caller, lock, site};
+use raidshmem_sys::{caller, lock, site, startup};
 
 use super::advised::Advised;
 use super::regions::{Name, Regions};
@@ -213,7 +214,8 @@ impl PeMemory {
             let find = |range: &Range<u64>| self.find(range);
             excluded.extend(advised.left_out((heap, layout.heap), excluded.len(), find));
         }
-        let private = regions.gather();
+        let mut private = regions.gather();
+        private.extend(self.segments.statics().map(|_| saved_objects()).unwrap_or_default());
         let readonly: Vec<Range<usize>> =
             regions.readonly.iter().map(|range| range.range()).collect();
         let left_out = [&excluded[..], &readonly];
@@ -262,7 +264,9 @@ impl PeMemory {
     ///
     /// # Errors
     /// What does not fit what this process registered: no substitute would do better.
-    pub(crate) fn adopt(&self, manifest: Manifest) -> Result<(), Misfit> {
+    pub(crate) fn adopt(&self, mut manifest: Manifest) -> Result<(), Misfit> {
+        let saved = objects::take(&mut manifest.private).ok_or(Misfit::Unreadable)?;
+        self.points_to_none_of(&objects::moved(saved, startup::objects()), &manifest)?;
         *lock(&self.heap) = manifest.heap;
         *lock(&self.covered) = Some(manifest.coverage);
         let mut regions = lock(&self.regions);
@@ -277,4 +281,34 @@ impl PeMemory {
         }
         Ok(())
     }
+
+    /// Fails if a word that was saved may be an address in one of `moved`: in memory that was put
+    /// back, or in private memory that will be.
+    fn points_to_none_of(&self, moved: &[LoadedObject], manifest: &Manifest) -> Result<(), Misfit> {
+        if moved.is_empty() {
+            return Ok(());
+        }
+        let (own, coverage) = (self.segments.own(), &manifest.coverage);
+        let pieces = coverage.pieces(0..coverage.len()).skip(1); // not the manifest itself
+        let memory = pieces.map(|piece| piece.range()).chain(manifest.readonly.iter().cloned());
+        let memory = memory.map(|it| {
+            let at = self.segments.program_address(it.start);
+            (own.live(it.start, it.len()), at, "memory")
+        });
+        let private = manifest.private.iter().map(|it| (it.contents, 0, it.name));
+        let mut found = memory.chain(private).filter_map(|(bytes, at, holder)| {
+            let (nth, object) = objects::address_in(bytes, at, moved)?;
+            let (at, then) = (at + nth, object.addresses.start);
+            let name = if object.name.is_empty() { "the executable" } else { &object.name };
+            let (holder, object) = (holder.to_owned(), name.to_owned());
+            Some(Misfit::Moved { holder, at, object, then })
+        });
+        found.next().map_or(Ok(()), Err)
+    }
+}
+
+/// The objects of this process, as a manifest holds them.
+fn saved_objects() -> Vec<u8> {
+    let contents = objects::encode(startup::objects());
+    private::encode([Saved { name: objects::NAME, contents: contents.as_bytes() }].into_iter())
 }

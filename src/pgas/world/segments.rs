@@ -204,6 +204,17 @@ impl Segments {
         self.own.base().wrapping_add(offset)
     }
 
+    /// Where the program sees byte `offset` of its own segment.
+    pub(in crate::pgas) fn program_address(&self, offset: usize) -> usize {
+        let into = |statics: &&Statics| {
+            (self.layout.statics..self.layout.statics + statics.len).contains(&offset)
+        };
+        match self.statics.as_ref().filter(into) {
+            Some(statics) => statics.start + offset - self.layout.statics,
+            None => self.own.base().addr() + offset,
+        }
+    }
+
     /// Writes own memory that is of nobody else: just allocated, or shown by the barrier to come.
     pub(in crate::pgas) fn write_own(&self, at: usize, bytes: &[u8]) {
         // SAFETY: as said, and only by the thread that holds the heap's lock, or between meetings

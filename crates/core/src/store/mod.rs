@@ -14,7 +14,8 @@
 //! means that what this PE writes of it is there; copy only seals it.
 //!
 //! [`coverage`] says which bytes, [`advice`] which of them a plan leaves out, [`readonly`] which
-//! are protected apart since nobody writes them, [`private`] how private ones go along, [`delta`]
+//! are protected apart since nobody writes them, [`private`] how private ones go along, [`objects`]
+//! how pointers to the program's code and variables stay right, [`delta`]
 //! which of them need no second trip, [`track`] when the kernel is asked what was written,
 //! [`protection`] who protects whom, `raidshmem_codec::stripe` which chunk is where, [`stamp`] how
 //! they are sealed, [`phase`] what stands after a death at any moment, [`site`] whose call of the
@@ -31,6 +32,7 @@ pub mod coverage;
 pub mod delta;
 pub mod inherited;
 pub mod intent;
+pub mod objects;
 pub mod phase;
 pub mod private;
 pub mod protection;

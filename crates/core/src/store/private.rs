@@ -32,6 +32,24 @@ pub enum Misfit {
         /// Its bytes in the checkpoint.
         saved: usize,
     },
+    /// The load addresses in the checkpoint are not readable.
+    #[error("its load addresses cannot be read")]
+    Unreadable,
+    /// Memory may hold an address in an object that lies elsewhere in this process.
+    #[error(
+        "{holder} may hold at {at:#x} an address in {object}, which was loaded at {then:#x} and is \
+         loaded elsewhere here"
+    )]
+    Moved {
+        /// Symmetric memory, or the name of a region.
+        holder: String,
+        /// Place of the word: its address, or its offset in the region.
+        at: usize,
+        /// Name of the object.
+        object: String,
+        /// Its address when the checkpoint was made.
+        then: u64,
+    },
     /// A region has another length.
     #[error("it has registered {name} with {registered} bytes, expected {saved}")]
     Length {
