@@ -1906,6 +1906,7 @@ const char *pshmemx_ft_last_error(void);
 uint64_t pshmemx_ft_checkpoint_number(void);
 int pshmemx_ft_need_checkpoint(void);
 int pshmemx_ft_should_stop(void);
+int pshmemx_ft_survives(int kind, int id);
 int pshmemx_ft_get(void *dest, const void *source, size_t nbytes, int pe);
 int pshmemx_ft_float_get(float *dest, const float *source, size_t nelems, int pe);
 int pshmemx_ft_double_get(double *dest, const double *source, size_t nelems, int pe);

@@ -63,6 +63,9 @@
  * shmemx_ft_should_stop
  *                       collective: 1 if the job ends with the next checkpoint, because it was
  *                       asked to stop and has SHMEM_FT_STORE
+ * shmemx_ft_survives    1 if the job, as its PEs are placed now, survives the loss of one PE, node or
+ *                       failure domain, 0 if it would end by it (always before the first
+ *                       checkpoint), -1 if there is none of that number. Not collective
  * shmemx_ft_last_error  why the last checkpoint was refused, one line, or NULL; good until the
  *                       thread asks again. A program that answers a refusal by shmem_restart_pes
  *                       goes on without a new checkpoint: further refusals are no failures
@@ -87,6 +90,12 @@
  *                       in a later call of it that concerns other PEs; f makes local calls only
  * shmemx_ft_faulted     1 from a loss to the restart that acknowledges it
  */
+/* Kinds of loss for shmemx_ft_survives; kinds above the node are those of SHMEM_FT_DOMAINS, from
+   SHMEMX_FT_DOMAIN on, in the order of the file; domains are numbered as they first appear. */
+#define SHMEMX_FT_PE 0
+#define SHMEMX_FT_NODE 1
+#define SHMEMX_FT_DOMAIN 2
+
 typedef void (*shmemx_ft_handler_t)(int pe, int status, void *arg);
 
 #ifdef __cplusplus
@@ -105,6 +114,7 @@ const char *shmemx_ft_last_error(void);
 uint64_t shmemx_ft_checkpoint_number(void);
 int shmemx_ft_need_checkpoint(void);
 int shmemx_ft_should_stop(void);
+int shmemx_ft_survives(int kind, int id);
 int shmemx_ft_get(void *dest, const void *source, size_t nbytes, int pe);
 int shmemx_ft_float_get(float *dest, const float *source, size_t nelems, int pe);
 int shmemx_ft_double_get(double *dest, const double *source, size_t nelems, int pe);

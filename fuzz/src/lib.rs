@@ -428,7 +428,7 @@ pub fn statics(bytes: &[u8]) {
             foreign.extend(dynamic.foreign(machine).unwrap_or_default());
         }
     }
-    if let Ok(Some(found)) = select(&elf::Executable::new(&headers, foreign), 4096) {
+    if let Some(found) = select(&elf::Executable::new(&headers, foreign), 4096) {
         assert!(found.start % 4096 == 0 && found.len % 4096 == 0 && found.len > 0);
         let inside = found.start..found.start + found.len;
         assert!(found.excluded.iter().all(|e| inside.start <= e.start && e.end <= inside.end));
@@ -485,6 +485,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
         incarnations,
         past,
         from_disk: false,
+        prelude: Some(vec![0, 1, 2]),
     };
     let job = job_of_four();
     let hello = |proc| (proc / 2, Up::Said { proc, what: PeMessage::Hello });

@@ -78,7 +78,8 @@ pub enum FailureDomain {
     Pe(usize),
     /// A node.
     Node(usize),
-    /// A failure domain above the node: the kind by its place in `SHMEM_FT_DOMAINS`, and its number.
+    /// A failure domain above the node: the kind by its place in `SHMEM_FT_DOMAINS`, and its
+    /// number.
     Above(usize, usize),
 }
 

@@ -19,6 +19,14 @@ pub enum Ended {
 }
 
 impl Ended {
+    /// Describes the end of a PE that had not left `shmem_finalize`.
+    pub fn cause(self) -> String {
+        match self {
+            Ended::Exited(_) => format!("{self}, without shmem_finalize"),
+            Ended::Killed(_) => self.to_string(),
+        }
+    }
+
     /// The status a shell would show.
     pub fn status(self) -> i32 {
         match self {

@@ -120,8 +120,8 @@ impl Telling {
         self.happened(What::Said { line: line.to_owned() });
     }
 
-    /// The single losses that would end the job have changed. The first survey is that of the start,
-    /// whose line says more.
+    /// The single losses that would end the job have changed. The first survey is that of the
+    /// start, whose line says more.
     pub fn survives(&mut self, survival: Survival) {
         if self.surveyed {
             self.news(&format!("the job now {survival}"));

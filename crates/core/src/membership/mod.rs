@@ -40,14 +40,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ended::{Ended, UNRECOVERABLE};
 use crate::inject::InjectedFault;
 use crate::message::{Down, PeMessage, ProcId, ProgressReport};
-use crate::placement::substitute::JobLayout;
+use crate::placement::{substitute::JobLayout, survival::Survival};
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::settings::{BackupMode, Fabric, Rollback, Settings, Substitute};
 use crate::view::{Member, State, View};
 use crashes::Crashes;
 pub use event::{Action, MembershipEvent};
 use preludes::Preludes;
-use survey::Surveyed;
 use suspicion::Suspicions;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +140,8 @@ pub struct Membership {
     /// Memory comes from the disk until all are back at its checkpoint.
     from_disk: bool,
     started: bool,
-    surveyed: Surveyed,
+    /// The last survey, and the view of which it was made.
+    surveyed: Option<(ViewNumber, Survival)>,
     verdict: Option<(i32, String)>,
     ended: bool,
     out: Vec<Action>,
@@ -194,7 +194,7 @@ impl Membership {
             preludes: Preludes::new(shape.node_of.len()),
             from_disk: false,
             started: false,
-            surveyed: Surveyed::default(),
+            surveyed: None,
             verdict: None,
             ended: false,
             out: Vec::new(),
@@ -387,7 +387,7 @@ impl Membership {
             Stage::Running | Stage::Finalizing => {}
         }
         if self.mode.protects() || self.holes.is_some() || self.all_in_finalize() {
-            let line = format!("PE {pe} {}", cause(how)); // else it is in the last words
+            let line = format!("PE {pe} {}", how.cause()); // else it is in the last words
             self.out.push(Action::Say(line));
         }
         if self.lose(&[pe], State::ProcessDead, how) && self.count_death(pe, how) {
@@ -414,7 +414,7 @@ impl Membership {
         if !self.mode.protects() {
             let words = format!(
                 "PE {one} {}; SHMEM_FT_BACKUP_MODE=none keeps no checkpoint, so the job ends",
-                cause(how)
+                how.cause()
             );
             self.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
         } else if self.nobody_is_left() {
@@ -471,14 +471,6 @@ impl Membership {
         if self.lose(&lost, State::NodeDead, how) {
             self.show();
         }
-    }
-}
-
-/// How a PE ended that had not left `shmem_finalize`.
-fn cause(how: Ended) -> String {
-    match how {
-        Ended::Exited(_) => format!("{how}, without shmem_finalize"),
-        Ended::Killed(_) => how.to_string(),
     }
 }
 

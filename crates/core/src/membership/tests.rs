@@ -32,10 +32,9 @@ pub struct Cluster {
 impl Cluster {
     pub fn new(shape: &Shape, settings: &Settings, groups: Vec<usize>) -> Cluster {
         let (machine, first) = Membership::new(shape, settings, groups);
-        let (sent, log) = (Vec::new(), Vec::new());
         let reached = shape.fabric != Fabric::Shm;
         let (hold_shown, hold_rests, hold_wiped) = (false, false, false);
-        let (end, held) = (None, Vec::new());
+        let (end, held, sent, log) = (None, Vec::new(), Vec::new(), Vec::new());
         let mut cluster =
             Cluster { machine, sent, end, log, hold_shown, hold_rests, hold_wiped, reached, held };
         cluster.act(first);

@@ -1,4 +1,5 @@
-//! Losses that a job survives with its PEs where they are now, and changes that would mend the rest.
+//! Losses that a job survives with its PEs where they are now, and changes that would mend the
+//! rest.
 //!
 //! Substitutes may gather on the nodes that are left, so a job can be less safe after a loss than at
 //! its start, or safe again once a spare has taken a PE.
