@@ -115,7 +115,9 @@ impl World {
             PreludeBook::Given(results) => {
                 let why =
                     "the lost PE made it more often, and which results are right is not known";
-                results.in_doubt().into_iter().for_each(|call| self.end_for(call, why));
+                if let Some(call) = results.in_doubt() {
+                    self.end_for(call, why);
+                }
             }
         }
     }

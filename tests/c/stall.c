@@ -5,7 +5,7 @@
  *
  * barrier      the others are in shmem_barrier_all
  * checkpoint   in shmem_checkpoint_all
- * places       the same, PE 1 in a call of its own; `late` is PE 0
+ * places       the same in their second call, PE 1 in one of its own; `late` is PE 0
  * team         PE 0 is in shmem_team_sync with `late`, the others in shmem_finalize
  * set          PE 0 is in shmem_barrier of PEs 0 and `late`, as above
  * until        PE 0 is in shmem_long_wait_until, PEs 1 and 2 in shmem_finalize; `late` adds to a
@@ -114,13 +114,15 @@ int main(int argc, char **argv) {
         if (me != late)
             shmem_checkpoint_all();
     } else {
+        int places = !strcmp(how, "places");
+        CHECK(!places || shmem_checkpoint_all() == SHMEM_FT_SUCCESS); /* it waits for no call */
         if (me == late && !strcmp(how, "busy"))
             compute(atol(argv[2]));
         else if (me == late)
             wait_for_go();
-        if (!strcmp(how, "places") && me == 1)
+        if (places && me == 1)
             CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS);
-        else if (!strcmp(how, "checkpoint") || !strcmp(how, "places"))
+        else if (places || !strcmp(how, "checkpoint"))
             CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS);
         else
             shmem_barrier_all();

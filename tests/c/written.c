@@ -54,7 +54,8 @@ static int pes, forks;
 /* What PE `pe` does in step `at`, the `nth` thing of it. */
 static act chosen(long at, int pe, int nth) {
     uint64_t chance = mixed(mixed(mixed(seed, at), pe), nth);
-    act it = {.how = chance % (forks ? WAYS : CHILD), .in_statics = chance >> 20 & 1};
+    act it = {.how = chance % (forks ? WAYS : CHILD)};
+    it.in_statics = it.how != CHILD && chance >> 20 & 1; /* those of a child are its own */
     it.to = it.how <= COPY || it.how == CHILD ? pe : (int)((chance >> 32) % pes);
     size_t mine = (it.in_statics ? STATICS : LINES) / pes;
     /* Where a few lines are written they lie close together, in other steps anywhere. */

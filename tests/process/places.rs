@@ -144,8 +144,8 @@ fn two_numbers_in_one_checkpoint_are_one_error_that_names_both_places() {
     let shown = offset_of!(Words, site);
     let site = word(shown + offset_of!(SiteWords, site));
     let call = Called::of(site, word(shown + offset_of!(SiteWords, call)));
-    let first = Called { number: CheckpointNumber(1), site, ..Called::default() };
-    assert_eq!(call, first, "its first checkpoint");
+    let second = Called { number: CheckpointNumber(2), site, varied: true, ..Called::default() };
+    assert_eq!(call, second, "its second checkpoint");
     let at = offset_of!(Words, posts) + Way::Up as usize * size_of::<Line<[u64; WORDS]>>();
     let words: [u64; WORDS] = std::array::from_fn(|index| word(at + index * 8));
     let stage = MeetingId::of(words[0]);
@@ -167,7 +167,7 @@ fn two_numbers_in_one_checkpoint_are_one_error_that_names_both_places() {
         panic!("two calls are in the program");
     };
     let words = format!(
-        "checkpoints do not fit: PE 0 makes number 1 at stall.c:{all}, PE 1 number 7 at \
+        "checkpoints do not fit: PE 0 makes number 2 at stall.c:{all}, PE 1 number 7 at \
          stall.c:{own}"
     );
     outcome.status(3);

@@ -20,11 +20,12 @@ fn losses_and_recoveries_are_told_by_default_and_summed_up() {
         "all PEs resume from checkpoint 2 (PE 1 adopted) after ",
         "node 2 was lost with PE 2",
         "all PEs resume from checkpoint 4 (PE 2 rebuilt from 0,1,3) after ",
+        "the job now does not survive the loss of node1 (2 members of group 0 are in node1); ",
         "9 checkpoints took ",
         "a PE keeps ",
         "lost 1 PE and 1 node: ",
     ];
-    outcome.check(lines.len() == begin.len(), "seven lines were expected");
+    outcome.check(lines.len() == begin.len(), "eight lines were expected");
     for (line, begin) in lines.iter().zip(begin) {
         outcome.check(line.starts_with(begin), &format!("`{begin}` was expected: {line}"));
     }
