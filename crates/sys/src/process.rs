@@ -2,8 +2,8 @@
 //!
 //! Invariant: a child started here is killed by the kernel when the thread that started it dies,
 //! is the leader of its own process group, begins with what this process was started with
-//! ([`inherited`]), and (where asked and allowed) runs without address randomisation, so that symmetric
-//! addresses are the same in every PE.
+//! ([`inherited`]), and (where asked and allowed) runs without address randomisation, so that
+//! symmetric addresses are the same in every PE.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,8 +1,8 @@
 //! Losses that a job survives with its PEs where they are now, and changes that would mend the
 //! rest.
 //!
-//! Substitutes may gather on the nodes that are left, so a job can be less safe after a loss than at
-//! its start, or safe again once a spare has taken a PE.
+//! Substitutes may gather on the nodes that are left, so a job can be less safe after a loss than
+//! at its start, or safe again once a spare has taken a PE.
 //!
 //! Invariant: a pure function of where the PEs are, their groups and the failure domains; a domain
 //! that holds no PE is survived. At the start it agrees with [`Grouping::worst`].
