@@ -63,8 +63,8 @@
  * shmemx_ft_should_stop
  *                       collective: 1 if the job ends with the next checkpoint, because it was
  *                       asked to stop and has SHMEM_FT_STORE
- * shmemx_ft_survives    1 if the job, as its PEs are placed now, survives the loss of one PE, node or
- *                       failure domain, 0 if it would end by it (always before the first
+ * shmemx_ft_survives    1 if the job, as its PEs are placed now, survives the loss of one PE, node
+ *                       or failure domain, 0 if it would end by it (always before the first
  *                       checkpoint), -1 if there is none of that number. Not collective
  * shmemx_ft_last_error  why the last checkpoint was refused, one line, or NULL; good until the
  *                       thread asks again. A program that answers a refusal by shmem_restart_pes
