@@ -81,6 +81,6 @@ fn of_a_partition_two_from_two_the_launcher_s_side_gives_the_right_sum() {
     let run = start(strict(net.job_by(&detached(), &[1, 1, 1, 1])), "raid5");
     net.part(&[2, 3]);
     let outcome = run.finish();
-    outcome.status(3).says("oshrun: unrecoverable: group 0 lost PEs");
+    outcome.status(3).says("oshrun: unrecoverable: group 0 lost ");
     outcome.check(jacobi::sum(&outcome.out).is_none(), "no sum was expected");
 }
