@@ -10,7 +10,7 @@ use raidshmem_report::words::bytes;
 use rustix::process::Signal;
 
 use super::disk::{LONG, Store, ask_to_stop};
-use super::support::jacobi::{self, SMALL};
+use super::support::jacobi;
 use super::support::processes::signal;
 use super::support::{Job, Running, mounts, program, sample, skip};
 
@@ -221,7 +221,7 @@ fn a_job_whose_disk_hangs_ends_as_it_would() {
     disk.freeze();
     ends(run, &disk).right_sum(LONG);
     // What was not finished goes with the next set.
-    jacobi::job(disk.store.job("raid5", &[]), SMALL).run().right_sum(SMALL);
+    jacobi::job(disk.store.job("raid5", &[]), LONG).run().right_sum(LONG);
     let names = disk.store.names();
     assert!(!names.iter().any(|name| name.ends_with(".part")), "{names:?}");
 }
