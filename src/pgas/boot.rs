@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 
 use raidshmem_core::layout::{Layout, STATICS_MAX};
 use raidshmem_core::message::{Job, PeMessage, Welcome};
-
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::settings::{Bind, Fabric, Pages, Rollback, SettingError, Settings, Trace};
 use raidshmem_core::store::phase::{Phase, Vote};
@@ -49,7 +48,6 @@ use super::world::store::Store;
 use super::world::timing::Timing;
 use super::world::watch::Reached;
 use crate::control::page::Page;
-
 use crate::disk::input::LoadTarget;
 use crate::disk::load::load;
 use crate::fabric;
