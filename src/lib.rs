@@ -30,15 +30,12 @@
 //! The crate `raidshmem-core` decides, pure: placement, views, what a checkpoint is, the order of
 //! checkpoint and recovery, who is dead. This crate carries it out, on crates for what lies below:
 //! `raidshmem-sys` (system calls), `raidshmem-segment` (the memory of a PE), `raidshmem-fabric`
-//! (what an engine is) and one for each engine.
+//! (what an engine is) and one for each engine, `raidshmem-disk` (checkpoints in files). The
+//! launcher is the crate `raidshmem-launch`, which no program links.
 //!
 //! Layers, each importing only from those above it or to the left of it (`tests/tidy/` holds it):
 //!
 //! ```text
-//! trace                                      the last events of a process
-//! control                                    connections, the page that shows the view
-//! fabric                                     which engine reaches what is not mapped
-//! disk                                       checkpoints in files
 //! pgas                                       the world of a process: waiting, barrier, memory
 //! checkpoint                                 sealing live memory and its parity
 //! recovery                                   making lost memory whole again
@@ -46,7 +43,6 @@
 //! port                                       the steps of the protocol over real memory
 //! affinity                                   the processors of threads, over a restart
 //! faults                                     the fault-tolerance calls
-//! launch                                     launcher, agents, supervisors (beside)
 //! openshmem                                  the model: teams, collectives, waits, locks ..
 //! capi  shmem                                the C API and the safe Rust API, side by side
 //! wrapper  usage  sizing                     oshcc and oshc++; oshinfo plan (beside)
@@ -69,15 +65,7 @@ pub mod capi;
 #[doc(hidden)]
 pub mod checkpoint;
 #[doc(hidden)]
-pub mod control;
-#[doc(hidden)]
-pub mod disk;
-#[doc(hidden)]
-pub mod fabric;
-#[doc(hidden)]
 pub mod faults;
-#[doc(hidden)]
-pub mod launch;
 mod openshmem;
 #[doc(hidden)]
 pub mod pgas;
@@ -92,11 +80,20 @@ pub mod shmem;
 #[doc(hidden)]
 pub mod sizing;
 #[doc(hidden)]
-pub mod trace;
-#[doc(hidden)]
 pub mod usage;
 #[doc(hidden)]
 pub mod wrapper;
+
+/// The version of this library, and a checksum of the sources that it is built from.
+#[doc(hidden)]
+pub const BUILD: &str = env!("RAIDSHMEM_BUILD");
+
+/// The build, read where it lies in the executable: whoever changes a byte of it there, as a test
+/// does, has another build.
+#[doc(hidden)]
+pub fn own_build() -> &'static str {
+    std::hint::black_box(BUILD)
+}
 
 pub use bytemuck;
 pub use shmem::{Batch, Context, Guard, Lock, NoStore, Peers, Private, Protected};

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use raidshmem::fabric;
+use raidshmem_engines as engines;
 use raidshmem_core::settings::Fabric;
 
 use super::figure::{Figure, ratios};

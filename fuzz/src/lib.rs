@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use raidshmem::control::noise::{Session, Side};
-use raidshmem::launch::cli::args::Args;
-use raidshmem::launch::cli::hosts;
+use raidshmem_control::noise::{Session, Side};
+use raidshmem_launch::cli::args::Args;
+use raidshmem_launch::cli::hosts;
 use raidshmem_core::ended::Ended;
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::{Layout, STAMP, TILE};

@@ -5,10 +5,10 @@ use std::hint::black_box;
 use std::io::Write as _;
 use std::time::Instant;
 
-use raidshmem::disk::answer::{Answer, NoAnswer, answer};
-use raidshmem::fabric;
-use raidshmem::launch::handshake::PROBE_ARGUMENT;
-use raidshmem::launch::probe;
+use raidshmem_disk::answer::{Answer, NoAnswer, answer};
+use raidshmem_engines as engines;
+use raidshmem_launch::handshake::PROBE_ARGUMENT;
+use raidshmem_launch::probe;
 use raidshmem::{sizing, usage};
 use raidshmem_core::settings::{Fabric, Pages, Settings, table};
 use raidshmem_fabric::FabricError;
@@ -123,7 +123,7 @@ fn fabrics(settings: &Settings) -> String {
     let known = engine_states();
     let state = |fabric| known.iter().find(|(other, _)| *other == fabric);
     let state = |fabric| state(fabric).map_or(Ok(true), |(_, state)| state.clone());
-    let chosen = |one_machine| match fabric::choose(settings.fabric, one_machine, state) {
+    let chosen = |one_machine| match engines::choose(settings.fabric, one_machine, state) {
         Ok((fabric, why)) => format!("{} ({why})", fabric.name()),
         Err(error) => error.to_string(),
     };

@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use raidshmem::launch::cli::args::Args;
-use raidshmem::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, PROBE_ARGUMENT, SUPERVISOR_ARGUMENT};
-use raidshmem::launch::lines::{news, say, set_quiet};
-use raidshmem::launch::query::Asked;
-use raidshmem::launch::{agent, launcher, probe, query, supervisor};
+use raidshmem_launch::cli::args::Args;
+use raidshmem_launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, PROBE_ARGUMENT, SUPERVISOR_ARGUMENT};
+use raidshmem_launch::lines::{news, say, set_quiet};
+use raidshmem_launch::query::Asked;
+use raidshmem_launch::{agent, launcher, probe, query, supervisor};
 use raidshmem_sys::socket::Channel;
 use raidshmem_sys::{environment, inherited, is_open};
 
@@ -42,7 +42,7 @@ fn main() {
         // SAFETY: this process has one thread; its children must see the settings in force.
         unsafe { std::env::set_var(name, value) };
     }
-    match launcher::run(ready) {
+    match launcher::run(ready, raidshmem::own_build()) {
         Ok(status) => std::process::exit(status),
         Err(error) => {
             say(&error.to_string());
@@ -73,7 +73,7 @@ fn run_agent(fd: Option<String>) -> i32 {
     // SAFETY: the launcher left this descriptor open for this process and named it in the first
     // argument; nothing else here uses it.
     let channel = Channel::inherited(unsafe { OwnedFd::from_raw_fd(fd) });
-    match agent::run(channel) {
+    match agent::run(channel, raidshmem::own_build()) {
         Ok(()) => 0,
         Err(error) => {
             say(&error.to_string());

@@ -8,7 +8,7 @@
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::protection::Protection;
 
-use crate::disk::aside::AsideCopier;
+use raidshmem_disk::aside::AsideCopier;
 use crate::pgas::World;
 
 /// To be called before checkpoint `number` overwrites anything in the own store.

@@ -20,8 +20,8 @@ use raidshmem_sys::socket::{Channel, ChannelError};
 use raidshmem_sys::{is_open, memory, process};
 
 use super::panics;
-use crate::control::page::Page;
-use crate::control::{CONTROL_FD, own_build};
+use raidshmem_control::page::Page;
+use raidshmem_control::CONTROL_FD;
 
 /// Why a process has no place in a job.
 #[derive(Debug, thiserror::Error)]
@@ -105,7 +105,7 @@ fn received(fd: i32) -> Result<Assignment, AssignmentError> {
         return Err(ChannelError::Malformed(0).into());
     };
     process::arm(pipe)?;
-    channel.send(&Build(own_build()), &[])?;
+    channel.send(&Build(crate::own_build().to_owned()), &[])?;
     channel.send(&PeMessage::Hello, &[])?;
     let (message, mut fds) = channel.receive::<ToPe>()?;
     let (ToPe::Welcome { job, welcome, oversubscribed }, Some(page)) = (message, fds.pop()) else {
@@ -126,16 +126,9 @@ fn received(fd: i32) -> Result<Assignment, AssignmentError> {
     Ok(Assignment { job: *job, welcome, oversubscribed, page, channel: Some(channel), files })
 }
 
-/// Default symmetric heap of `n_pes` PEs on a machine, in bytes.
-pub fn default_heap(n_pes: usize) -> u64 {
-    let total = memory::total().unwrap_or(1 << 32);
-    let share = total / (2 * n_pes as u64);
-    (share.min(1 << 30) >> 20 << 20).max(1 << 20)
-}
-
 /// A job of one PE, its own agent.
 fn singleton(settings: &Settings) -> Result<Assignment, AssignmentError> {
-    let heap_len = settings.symmetric_size.unwrap_or_else(|| default_heap(1));
+    let heap_len = settings.symmetric_size.unwrap_or_else(|| memory::default_heap(1));
     let job = Job {
         id: 1,
         n_pes: 1,

@@ -47,11 +47,11 @@ use super::world::sites::Sites;
 use super::world::store::Store;
 use super::world::timing::Timing;
 use super::world::watch::Reached;
-use crate::control::page::Page;
-use crate::disk::input::LoadTarget;
-use crate::disk::load::load;
-use crate::fabric;
-use crate::trace;
+use raidshmem_control::page::Page;
+use raidshmem_disk::input::LoadTarget;
+use raidshmem_disk::load::load;
+use raidshmem_engines as engines;
+use raidshmem_control::trace;
 use raidshmem_sys::memory::Part;
 
 /// `SHMEM_THREAD_MULTIPLE`.
@@ -347,7 +347,7 @@ fn open_fabric(
         oversubscribed,
         events: Arc::clone(&events),
     };
-    let Some(engine) = fabric::open(job.fabric, job.device.as_ref(), local)? else {
+    let Some(engine) = engines::open(job.fabric, job.device.as_ref(), local)? else {
         return Ok(None);
     };
     if let Some(channel) = channel {

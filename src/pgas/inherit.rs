@@ -21,7 +21,7 @@ use raidshmem_sys::memory::{self, Part};
 
 use super::World;
 use super::world::segments::Segments;
-use crate::control::page::Page;
+use raidshmem_control::page::Page;
 
 /// The second snapshot of a store that keeps one: where live memory is kept.
 const BESIDE: usize = 1;

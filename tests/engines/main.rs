@@ -23,7 +23,7 @@ mod suite;
 
 use std::process::Command;
 
-use raidshmem::fabric::environment;
+use raidshmem_engines::environment;
 use raidshmem_core::settings::Fabric;
 
 use bench::ROLE;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use raidshmem::fabric;
+use raidshmem_engines as engines;
 use raidshmem_core::layout::Layout;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
@@ -125,7 +125,7 @@ impl Node {
             }
             name => {
                 let fabric = Fabric::ALL.into_iter().find(|fabric| fabric.name() == name);
-                let opened = fabric::open(fabric.expect("an engine"), None, local);
+                let opened = engines::open(fabric.expect("an engine"), None, local);
                 opened.expect("it opens").expect("it has an engine")
             }
         };

@@ -104,7 +104,7 @@ fn the_living_get_the_same_whenever_one_dies() {
 
 #[test]
 fn what_was_not_tried_is_refused() {
-    if raidshmem::fabric::load(Fabric::Verbs).is_err() {
+    if raidshmem_engines::load(Fabric::Verbs).is_err() {
         return; // the line that says so comes first
     }
     let outcome = over(Job::new(2), "verbs").program(&program("farm"), &["1"]).run();

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use raidshmem::control::link::{Link, Net as Sealed};
-use raidshmem::control::noise::Side;
+use raidshmem_control::link::{Link, Net as Sealed};
+use raidshmem_control::noise::Side;
 use raidshmem_core::message::{Down, Hello};
 use raidshmem_core::secret::{SECRET_LEN, Secret};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};

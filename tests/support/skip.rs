@@ -30,7 +30,7 @@ pub fn has_ucx_too() -> bool {
 }
 
 fn ucx(without: fn(&str, &str)) -> bool {
-    let loaded = raidshmem::fabric::load(raidshmem_core::settings::Fabric::Ucx);
+    let loaded = raidshmem_engines::load(raidshmem_core::settings::Fabric::Ucx);
     loaded.map_err(|why| without("ucx", &why.to_string())).is_ok()
 }
 

@@ -46,7 +46,7 @@ fn options_in(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_manual_and_the_page_have_the_options_there_are() {
-    let known = raidshmem::launch::cli::args::known();
+    let known = raidshmem_launch::cli::args::known();
     let names: BTreeSet<String> = known.into_iter().flat_map(|known| known.longs).collect();
     let (manual, page) = (page("man/oshrun.1").replace('\\', ""), page("docs/running.md"));
     let (manual, shown) = (options_in(&manual), options_in(&page));

@@ -16,6 +16,10 @@ pub const CRATES: &[&str] = &[
     "crates/report/src",
     "crates/advise/src",
     "crates/archive/src",
+    "crates/control/src",
+    "crates/disk/src",
+    "crates/engines/src",
+    "crates/launch/src",
     "crates/fabric-ucx/src",
     "crates/fabric-verbs/src",
 ];

@@ -26,7 +26,7 @@ const ONCE: &[&str] = &[
 /// Where a PE or a tile may be a bare number: a file or a folder, and why.
 const BARE: &[(&str, &str)] = &[
     ("crates/archive/src/tiles.rs", "a tile of a file, not of memory"),
-    ("src/disk/", "the same"),
+    ("crates/disk/src/", "the same"),
     ("src/shmem/", "the interface for programs, which count in `usize`"),
 ];
 

@@ -17,9 +17,9 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/capi/longdouble.rs", "a C type that Rust has no name for, passed by value"),
     ("src/capi/number.rs", "arithmetic on a C type that Rust has no name for, in machine code"),
     ("src/checkpoint/tiles.rs", "tiles and their stamps, each with one writer"),
-    ("src/control/page.rs", "words of a page shared by processes, as atomics"),
+    ("crates/control/src/page.rs", "words of a page shared by processes, as atomics"),
     ("src/faults.rs", "registers private memory that the caller promises to keep"),
-    ("src/launch/agent/mod.rs", "rings the bell in the control words of a PE"),
+    ("crates/launch/src/agent/mod.rs", "rings the bell in the control words of a PE"),
     (
         "src/openshmem/context.rs",
         "registers the table of contexts, which is static, with the checkpoints",

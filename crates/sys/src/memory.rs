@@ -403,6 +403,12 @@ pub fn total() -> Option<u64> {
     least(meminfo("MemTotal:"), |groups| groups.limit)
 }
 
+/// Bytes of the symmetric heap of each of `n_pes` PEs on this machine, where none are asked for.
+pub fn default_heap(n_pes: usize) -> u64 {
+    let share = total().unwrap_or(1 << 32) / (2 * n_pes as u64);
+    (share.min(1 << 30) >> 20 << 20).max(1 << 20)
+}
+
 fn least(machine: Option<u64>, of: impl Fn(cgroup::CgroupMemory) -> u64) -> Option<u64> {
     machine.into_iter().chain(cgroup::memory().map(of)).min()
 }

@@ -13,7 +13,7 @@ use raidshmem_segment::Segment;
 use raidshmem_sys::socket::Channel;
 use tracing::info;
 
-use crate::control::page::Page;
+use raidshmem_control::page::Page;
 
 /// The engine between nodes and what it needs to know of the peers.
 #[derive(Debug)]

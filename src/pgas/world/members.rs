@@ -19,7 +19,7 @@ use raidshmem_sys::socket::Channel;
 use raidshmem_sys::{exit, process};
 use tracing::info;
 
-use crate::control::page::Page;
+use raidshmem_control::page::Page;
 use crate::pgas::complain::complain;
 
 /// A PE was lost: the view shown is not the one that this PE has joined.

@@ -1,0 +1,53 @@
+//! Checkpoints in files: writing those that memory holds, and filling memory from them.
+//!
+//! What the files hold is the business of [`raidshmem_archive`], which checkpoint is written that
+//! of its `schedule`.
+//!
+//! Invariants: nothing is read through a link, or from a file of another user; a folder has the
+//! name of a set only while it is whole; what fails here is an error with words, and never a panic.
+//!
+//! Left out: who writes when (`raidshmem-launch`), and who loads (the start of a PE).
+//!
+//! Layers, each importing only from those above it or to the left of it:
+//!
+//! ```text
+//! step       a process may be killed before any step that changes files
+//! claim      what a PE is told while a checkpoint in its memory is written
+//! aside      what the PE then copies
+//! source     reading the store of a PE without its help
+//! variables  what lies where in the statics of a program
+//! files      opening the files of a set
+//! sets       the folders: which sets there are, making one, deleting old ones
+//! held       what the disk of this host has, where each node has its own
+//! input      the file of a PE, and what it makes of the memory
+//! fill       a part of the store from a file
+//! rebuilt    the same where another build of the program wrote it
+//! load       the memory of a PE from its file
+//! write      the files of the PEs of a node
+//! answer     what `oshinfo store` says of a folder
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod answer;
+pub mod aside;
+pub mod claim;
+pub mod files;
+mod fill;
+pub mod held;
+pub mod input;
+pub mod load;
+mod rebuilt;
+pub mod sets;
+mod source;
+pub mod step;
+pub mod variables;
+pub mod write;
+
+use raidshmem_core::layout::BASE;
+use raidshmem_core::layout::Layout;
+
+/// Where the heap begins in every process.
+fn heap_at(layout: &Layout) -> u64 {
+    (BASE + layout.heap) as u64
+}

@@ -1,0 +1,127 @@
+//! Which engine reaches the memory of PEs that a process cannot map.
+//!
+//! Peers whose memory is mapped here are reached by loads and stores, and no engine is asked; every
+//! other peer is reached through the one [`Engine`] of the job. Each engine is a crate of its own;
+//! which one is used is [`choose`]'s business.
+//!
+//! An engine stands on a library of the machine. A process that needs the engine loads it
+//! ([`load`]), nobody else: one build serves machines with and without it, and a job over shared
+//! memory never meets it.
+//!
+//! Left out: peers that are mapped (a PE goes there directly), and who is dead (the launcher).
+
+use std::time::Duration;
+
+use raidshmem_core::settings::{Device, Fabric};
+use raidshmem_fabric::{Engine, FabricError, Local, Signs};
+use raidshmem_fabric_ucx::{self as ucx, Ucx};
+use raidshmem_fabric_verbs::{Beats, Verbs, any_device};
+
+/// The fabric of a job, and why it is this one. `one_machine`: its nodes can map each other.
+/// `probe` says of a fabric what [`load`] would.
+///
+/// # Errors
+/// [`FabricError::NotLoaded`].
+pub fn choose(
+    asked: Fabric,
+    one_machine: bool,
+    probe: impl Fn(Fabric) -> Result<bool, FabricError>,
+) -> Result<(Fabric, &'static str), FabricError> {
+    match asked {
+        Fabric::Auto if one_machine => Ok((Fabric::Shm, "all nodes are on one machine")),
+        Fabric::Auto => {
+            let fabric = match probe(Fabric::Ucx) {
+                Ok(_) => Fabric::Ucx,
+                Err(_) if matches!(probe(Fabric::Verbs), Ok(true)) => Fabric::Verbs,
+                Err(why) => return Err(why),
+            };
+            Ok((fabric, "nodes are on several machines"))
+        }
+        other => {
+            probe(other)?;
+            Ok((other, "asked for by SHMEM_FT_FABRIC"))
+        }
+    }
+}
+
+/// Loads what `fabric` needs into this process, where it stays. True if there is a device for it,
+/// where it needs one.
+///
+/// # Errors
+/// [`FabricError::NotLoaded`].
+pub fn load(fabric: Fabric) -> Result<bool, FabricError> {
+    let loaded = match fabric {
+        Fabric::Auto | Fabric::Shm => Ok(true),
+        Fabric::Ucx => ucx::load().map(|()| true),
+        Fabric::Verbs => any_device(),
+    };
+    loaded.map_err(|why| FabricError::NotLoaded { fabric, why: why.to_owned() })
+}
+
+/// What a PE's environment must hold before it starts for `fabric` to work as promised: its library
+/// reads it when it is loaded, which is before `main` if the program itself is linked with it.
+/// Names that are set already are the user's to set.
+pub fn environment(fabric: Fabric) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let all: &[_] = if fabric == Fabric::Ucx { ucx::ENVIRONMENT } else { &[] };
+    all.iter().copied()
+}
+
+/// Opens the engine of `fabric` for this process, with RDMA through `device`; None for `shm`, which
+/// needs none.
+///
+/// # Errors
+/// [`FabricError`].
+pub fn open(
+    fabric: Fabric,
+    device: Option<&Device>,
+    local: Local,
+) -> Result<Option<Box<dyn Engine>>, FabricError> {
+    match fabric {
+        Fabric::Auto | Fabric::Shm => Ok(None),
+        Fabric::Ucx => Ok(Some(Box::new(Ucx::open(local)?))),
+        Fabric::Verbs => Ok(Some(Box::new(Verbs::open(local, device)?))),
+    }
+}
+
+/// Signs of life over `fabric`, one every `period`; None if it has none, or the device refuses:
+/// then heartbeats are messages only.
+pub fn signs(fabric: Fabric, device: Option<&Device>, period: Duration) -> Option<Box<dyn Signs>> {
+    if fabric != Fabric::Verbs {
+        return None;
+    }
+    let beats = Beats::open(device, period).ok()?;
+    Some(Box::new(beats))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fabric_is_what_was_asked_for_or_what_can_be_had() {
+        let absent = |fabric| FabricError::NotLoaded { fabric, why: "it.so: not there".to_owned() };
+        let chosen = |asked, one_machine, ucx: bool, verbs: Option<bool>| {
+            let probe = |fabric| match fabric {
+                Fabric::Ucx => ucx.then_some(true).ok_or(absent(fabric)),
+                Fabric::Verbs => verbs.ok_or(absent(fabric)),
+                _ => Ok(true),
+            };
+            choose(asked, one_machine, probe).map(|(fabric, _)| fabric).map_err(|e| e.to_string())
+        };
+        let (ucx, verbs) = (Ok(Fabric::Ucx), Ok(Fabric::Verbs));
+        assert_eq!(chosen(Fabric::Auto, true, true, Some(true)), Ok(Fabric::Shm));
+        assert_eq!(chosen(Fabric::Shm, false, false, None), Ok(Fabric::Shm));
+        assert_eq!(chosen(Fabric::Auto, false, true, Some(true)), ucx);
+        assert_eq!(chosen(Fabric::Auto, false, false, Some(true)), verbs);
+        assert_eq!(chosen(Fabric::Verbs, true, false, Some(false)), verbs, "the device is later");
+        let no_ucx = "fabric ucx: it.so: not there; expected UCX 1.13 or newer (Debian: apt-get \
+                      install libucx0)";
+        let no_verbs = "fabric verbs: it.so: not there; expected libibverbs (Debian: apt-get \
+                        install libibverbs1 ibverbs-providers)";
+        for verbs in [Some(false), None] {
+            assert_eq!(chosen(Fabric::Auto, false, false, verbs), Err(no_ucx.to_owned()));
+        }
+        assert_eq!(chosen(Fabric::Ucx, true, false, Some(true)), Err(no_ucx.to_owned()));
+        assert_eq!(chosen(Fabric::Verbs, false, true, None), Err(no_verbs.to_owned()));
+    }
+}

@@ -1,0 +1,79 @@
+//! What an agent needs before it starts anything: its control page, enough descriptors, and what
+//! the fabric of the job needs.
+
+#![forbid(unsafe_code)]
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use raidshmem_core::layout::Layout;
+use raidshmem_core::message::{Job, ProcessOptions};
+use raidshmem_core::settings::Fabric;
+
+use raidshmem_control::page::Page;
+use crate::probe::probe;
+use raidshmem_segment::is_large;
+use raidshmem_sys::huge::HugeFiles;
+use raidshmem_sys::{memory, process};
+
+/// The name of a memory file in `/proc`.
+const NAME: &str = "raidshmem-node";
+
+/// What an agent holds from its start to its end.
+pub struct Held {
+    /// The control page.
+    pub page: Page,
+    pub page_fd: Arc<OwnedFd>,
+    /// The memory of this node's PEs.
+    pub file: Arc<OwnedFd>,
+}
+
+/// What the agent holds; or what to say if the agent of `node` cannot do its work. With `pairs`
+/// nodes may map each other's memory; without, this is another host, which may lack what the
+/// launcher can load. `place` says how programs run.
+pub fn begin(job: &Job, node: u32, pairs: bool, place: &ProcessOptions) -> Result<Held, String> {
+    files_missing(job, node, pairs).map_or(Ok(()), Err)?;
+    if !pairs {
+        probe(job.fabric, variables(place)).map_err(|error| error.to_string())?;
+    }
+    let file = node_file(job).map_err(|error| format!("memory for PEs: {error}"))?;
+    match Page::create(job.n_pes as usize) {
+        Ok((page, fd)) => Ok(Held { page, page_fd: Arc::new(fd), file: Arc::new(file) }),
+        Err(error) => Err(format!("memory for the control page: {error}")),
+    }
+}
+
+/// The memory file of a node. It has a place for every PE, and takes memory only where a PE writes.
+/// It uses huge pages if heaps are large and the machine has some.
+fn node_file(job: &Job) -> rustix::io::Result<OwnedFd> {
+    let (heap_len, n_pes) = (job.heap_len as usize, job.n_pes as usize);
+    let len = Layout::new(heap_len, n_pes).total * n_pes;
+    let huge = is_large(heap_len, job.pages).then(HugeFiles::new);
+    match huge.and_then(Result::ok).map(|files| files.create(NAME, len)) {
+        Some(Ok(file)) => Ok(file),
+        _ => memory::create(NAME, len),
+    }
+}
+
+/// Variables of programs, beside those of the host.
+pub fn variables(place: &ProcessOptions) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+    place.env.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value)))
+}
+
+/// What to say if the agent may have fewer files open than it will have at least: its own, three
+/// for each of its PEs (the process, a connection, a parent-death pipe), a pipe for the standard
+/// input that comes from another host, and the memory files that its PEs map.
+fn files_missing(job: &Job, node: u32, pairs: bool) -> Option<String> {
+    const OWN: usize = 5;
+    let own = job.node_of.iter().filter(|&&at| at == node).count();
+    let mapped = if pairs && job.fabric == Fabric::Shm { job.machine_of.len() } else { 1 };
+    let input = if pairs { 0 } else { 2 };
+    let (needed, most) = (OWN + 3 * own + input + mapped, process::open_files_max());
+    (needed as u64 > most).then(|| {
+        format!(
+            "too many open files: {own} PEs need {needed} at least, and ulimit -n allows {most}"
+        )
+    })
+}

@@ -1,0 +1,128 @@
+//! The state of checkpoints on disk in an agent.
+
+#![forbid(unsafe_code)]
+
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use raidshmem_core::detector::MachineTime;
+use raidshmem_core::disk::{DiskOutcome, Failure};
+use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_sys::process;
+
+use raidshmem_disk::claim::Claims;
+use raidshmem_disk::variables::SavedProgram;
+use crate::bell::caught;
+use crate::worker::Worker;
+
+/// How long a disk may take for a step: some 64 MiB, or as much as there is to delete.
+const ANSWER: Duration = Duration::from_secs(20);
+
+/// The thread, once it was needed.
+#[derive(Default)]
+pub(super) struct DiskThread {
+    pub(super) worker: Option<Worker<Option<DiskOutcome>>>,
+    /// Checkpoints up to this number are given up; the largest number gives up all.
+    pub(super) stop: Arc<AtomicU64>,
+    /// The program, once it was read.
+    pub(super) program: Arc<OnceLock<SavedProgram>>,
+    /// The checkpoint that is to be written once it is there.
+    pub(super) claims: Arc<Mutex<Option<Claims>>>,
+    /// The set that is being written.
+    pub(super) open: Option<(CheckpointNumber, String)>,
+    /// What the launcher waits for.
+    pub(super) awaited: Option<Awaited>,
+    /// Whether the disk answers.
+    pub(super) patience: Patience,
+    /// Rings when the signal that asks for a stop has come.
+    pub(super) bell: Option<UnixStream>,
+}
+
+/// A task that has an outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Awaited {
+    Written(CheckpointNumber),
+    Committed(CheckpointNumber),
+}
+
+impl Awaited {
+    /// What has come to that.
+    pub(super) fn of(outcome: &DiskOutcome) -> Awaited {
+        match *outcome {
+            DiskOutcome::Written { number, .. } => Awaited::Written(number),
+            DiskOutcome::Committed { number, .. } => Awaited::Committed(number),
+        }
+    }
+
+    /// It did not come to that.
+    pub(super) fn failed(self, why: String) -> DiskOutcome {
+        let failure = Failure::Refused(why);
+        match self {
+            Awaited::Written(number) => DiskOutcome::Written { number, files: Err(failure) },
+            Awaited::Committed(number) => DiskOutcome::Committed { number, set: Err(failure) },
+        }
+    }
+}
+
+impl DiskThread {
+    /// Catches that signal from now on, if there is one; PEs ignore it until they ask for it. Where
+    /// it cannot be caught it ends this process, as it does without checkpoints on disk.
+    pub(super) fn new(stop_signal: Option<i32>) -> DiskThread {
+        stop_signal.into_iter().for_each(process::ignored_by_children);
+        DiskThread {
+            bell: stop_signal.and_then(|signal| caught(signal).ok()),
+            ..DiskThread::default()
+        }
+    }
+}
+
+/// How long a disk has not answered.
+#[derive(Debug, Default)]
+pub(super) struct Patience {
+    /// Steps that had begun, and when that was seen first.
+    seen: Option<(u64, MachineTime)>,
+    /// It was told that nothing moves.
+    pub(super) is_over: bool,
+}
+
+impl Patience {
+    /// Looks at how many steps have `begun`, of a thread that is at work or not. True once it has
+    /// not moved for too long.
+    pub(super) fn ends(&mut self, works: bool, begun: u64, now: MachineTime) -> bool {
+        let since = self.seen.filter(|&(steps, _)| works && steps == begun).map(|(_, at)| at);
+        self.seen = works.then_some((begun, since.unwrap_or(now)));
+        let is_over = since.is_some_and(|since| now.saturating_sub(since) >= ANSWER);
+        let was_over = std::mem::replace(&mut self.is_over, is_over);
+        is_over && !was_over
+    }
+}
+
+/// What is said of such a disk.
+pub(super) fn no_answer() -> String {
+    format!("its disk has not answered for {} s", ANSWER.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_stands_still_is_told_once_until_it_moves() {
+        let (mut patience, second) = (Patience::default(), Duration::from_secs(1));
+        let mut look = |works, begun, at| {
+            let told = patience.ends(works, begun, second * at);
+            (told, patience.is_over)
+        };
+        assert_eq!(look(true, 7, 100), (false, false));
+        assert_eq!(look(true, 8, 119), (false, false));
+        assert_eq!(look(true, 8, 138), (false, false));
+        assert_eq!(look(true, 8, 139), (true, true));
+        assert_eq!(look(true, 8, 300), (false, true), "told before");
+        assert_eq!(look(true, 9, 301), (false, false), "it moves");
+        assert_eq!(look(true, 9, 321), (true, true));
+        assert_eq!(look(false, 9, 322), (false, false), "it is done");
+        assert_eq!(look(true, 9, 400), (false, false), "other work");
+    }
+}

@@ -1,0 +1,487 @@
+//! The agent of a node: starts PEs, holds their memory, watches them, shows them the view.
+//!
+//! The agent decides nothing. It carries out orders and reports events in the order in which they
+//! happened. It passes on the last messages of a process before it reports the end.
+//!
+//! On another host its supervisor first tells it which launcher to join. There it passes on the
+//! output of its PEs in whole lines, and descriptors stay with it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use raidshmem_core::detector::MachineTime;
+use raidshmem_core::ended::Ended;
+use raidshmem_core::message::{Down, Job, Party, PeMessage, ProcId, ProcessOptions, ToPe, Up};
+use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_core::quantity::{Incarnation, Pe};
+use raidshmem_core::settings::Fabric;
+use raidshmem_core::view::View;
+use raidshmem_segment::words::Words;
+use raidshmem_sys::futex;
+use raidshmem_sys::memory::Mapping;
+use raidshmem_sys::process::Process;
+use raidshmem_sys::socket::{Channel, ChannelError, Outbox};
+use rustix::event::{PollFd, PollFlags, poll};
+use tracing::info;
+
+use super::handshake::JoinError;
+use super::heartbeats::Heartbeats;
+use super::output::{self, Carriers, Sink};
+use super::worker::Worker;
+use raidshmem_control::link::{Link, timespec};
+use raidshmem_control::page::Page;
+use raidshmem_control::trace;
+
+mod abort;
+mod begin;
+mod binder;
+mod clock;
+mod disk;
+mod done;
+mod dump;
+mod giving;
+mod heartbeat;
+mod input;
+mod join;
+mod lists;
+mod looks;
+mod meet;
+mod orders;
+mod signals;
+mod starting;
+mod storing;
+mod waits;
+mod work;
+
+use begin::Held;
+use binder::Binder;
+use done::AgentDone;
+use heartbeat::{HeartbeatClient, Ties};
+
+/// An order and the descriptors that came with it.
+type Order = (Down, Vec<OwnedFd>);
+
+struct Local {
+    process: Process,
+    /// The process that said Hello, when it is not the one that was started (a script's child).
+    inner: Option<Process>,
+    channel: Option<Outbox>,
+    /// Its library is of this build.
+    same_build: bool,
+    /// Parent-death pipe: a process that armed the other end, a script's child too, is killed with
+    /// this agent.
+    _parent_death: OwnedFd,
+    /// It was started for its number, and was bound then; the program may have changed that.
+    meant: bool,
+    /// It has left `shmem_finalize`: a script round it may go on.
+    finalized: bool,
+    /// It is a PE that closed its connection.
+    deaf: bool,
+    /// When a deaf PE is killed, or a script whose PE died: the launcher waits for its number.
+    until: Option<MachineTime>,
+    pe: Option<Pe>,
+    /// Where its lines go, if they are carried there.
+    sink: Option<Arc<Sink>>,
+    control: Option<Mapping>,
+}
+
+impl Local {
+    /// The control words of the PE that it is.
+    fn words(&self) -> Option<&Words> {
+        // SAFETY: the mapping is a whole page and begins with the segment's control words, which
+        // every process touches through atomics only.
+        self.control.as_ref().map(|control| unsafe { &*control.base().cast::<Words>() })
+    }
+
+    /// The process that is the PE, or will be.
+    fn carrier(&self) -> &Process {
+        self.inner.as_ref().unwrap_or(&self.process)
+    }
+}
+
+struct Agent {
+    up: Link,
+    /// What was ordered and is still to be done.
+    orders: VecDeque<Order>,
+    job: Job,
+    node: u32,
+    program: Vec<OsString>,
+    page: Page,
+    page_fd: Arc<OwnedFd>,
+    binder: Arc<Binder>,
+    /// A thread for what takes long.
+    worker: Worker<AgentDone>,
+    /// The memory files of nodes that may map each other, its own among them.
+    files: BTreeMap<u32, Arc<OwnedFd>>,
+    /// PEs whose memory is here.
+    here: BTreeSet<Pe>,
+    /// Incarnation and address of PEs that are reached through an engine.
+    addresses: BTreeMap<Pe, (Incarnation, Vec<u8>)>,
+    procs: BTreeMap<ProcId, Local>,
+    /// PE 0's standard input, if it runs here and the launcher sends it.
+    input: Option<input::Pipe>,
+    /// How programs run, and the threads that pass on their output.
+    place: ProcessOptions,
+    carriers: Carriers,
+    heartbeat: HeartbeatClient,
+    disk: disk::DiskThread,
+    missed: signals::Missed,
+    /// The build of this oshrun, which the programs' library must be.
+    build: &'static str,
+}
+
+/// How long the first orders may take; the others have to be started too.
+const ORDERS: Duration = Duration::from_secs(120);
+/// Events that are told of a PE whose process died.
+const LAST_EVENTS: usize = 4;
+/// How long the last lines of programs may take.
+const LAST_LINES: Duration = Duration::from_secs(2);
+/// How long a script whose PE died, or a PE without a connection, may take to end.
+const SCRIPT: Duration = Duration::from_millis(500);
+
+/// Runs a node's agent, of this build, on its connection to the launcher. Returns when told to, or when the
+/// launcher is gone; every process it started is dead then.
+pub fn run(channel: Channel, build: &'static str) -> Result<(), JoinError> {
+    trace::begin_own();
+    let mut up = Link::pair(channel);
+    let (mut first, mut joined) = (up.receive::<Down>(ORDERS)?, None);
+    if let Some((Down::Join { launcher, node, secret }, _)) = first {
+        let (mut link, socket) = join::join(launcher, node, &secret, build)?;
+        first = link.receive::<Down>(ORDERS)?;
+        up = link; // the supervisor has said all it had to say
+        joined = Some((socket, launcher));
+    }
+    first = lists::answer(&mut up, first, ORDERS)?;
+    let (job, node, program, place, timing, stop_signal) = match first {
+        Some((Down::Configure { job, node, program, place, heartbeat, stop_signal }, _)) => {
+            (*job, node, program, place, heartbeat, stop_signal)
+        }
+        Some((Down::Refused { why }, _)) => return Err(JoinError::Refused(why)),
+        Some((Down::Shutdown, _)) => return Ok(()),
+        Some(_) => return Err(ChannelError::Malformed(0).into()),
+        None => return Err(JoinError::NoOrders),
+    };
+    if !job.is_sound() || program.is_empty() {
+        return Err(ChannelError::Malformed(0).into());
+    }
+    let ties = joined.zip(timing.net.as_ref()).map(|((socket, mut launcher), (key, port))| {
+        launcher.set_port(*port);
+        Ties { net: Heartbeats::new(socket, Party::Node(node), key), launcher }
+    });
+    up.give_up_after(timing.limit * 5 / 4);
+    let heartbeat = HeartbeatClient::new(node, &job, &timing, ties);
+    let pairs = up.carries_descriptors();
+    let Held { page, page_fd, file } = match begin::begin(&job, node, pairs, &place) {
+        Ok(held) => held,
+        Err(what) => return Ok(up.send(&Up::Failed { what }, &[])?),
+    };
+    let worker = match Worker::new() {
+        Ok(worker) => worker,
+        Err(error) => {
+            let what = format!("thread for long work: {error}");
+            return Ok(up.send(&Up::Failed { what }, &[])?);
+        }
+    };
+    let (orders, here, addresses, procs, carriers) = Default::default();
+    let binder = Arc::new(Binder::new(&job, node));
+    let shared = (pairs && job.fabric == Fabric::Shm).then(|| Arc::clone(&file));
+    up.send(&Up::Bound(binder.bindings()), shared.as_slice())?;
+    let files = BTreeMap::from([(node, file)]);
+    let mut agent = Agent {
+        up,
+        orders,
+        job,
+        node,
+        program: program.into_iter().map(OsString::from_vec).collect(),
+        page,
+        page_fd,
+        binder,
+        worker,
+        files,
+        here,
+        addresses,
+        procs,
+        input: None,
+        place,
+        carriers,
+        heartbeat,
+        disk: disk::DiskThread::new(stop_signal),
+        missed: signals::Missed::default(),
+        build,
+    };
+    agent.serve_to_the_end(timing.limit)
+}
+
+enum Source {
+    Launcher,
+    Datagram,
+    Channel(ProcId),
+    End(ProcId),
+    Input,
+    Worker,
+    Disk,
+    StopSignal,
+}
+
+impl Agent {
+    /// Serves until it is told to end, or must; `limit` is that of its lease.
+    fn serve_to_the_end(&mut self, limit: Duration) -> Result<(), JoinError> {
+        let (result, ended) = (self.serve(), self.kill_all());
+        if ended && matches!(result, Ok(false)) {
+            self.say_gone();
+        }
+        // While the lease holds, a reader may be slow; beyond it nothing is left here.
+        self.carriers.finish(LAST_LINES, || matches!(result, Ok(true)) && output::is_held_up());
+        match result {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(JoinError::Fenced { node: self.node, limit: limit.as_secs_f64() }),
+            Err(ChannelError::Closed) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// True when told to end, false when the lease is over.
+    fn serve(&mut self) -> Result<bool, ChannelError> {
+        // Orders that came together with the first are here already: no poll tells of them.
+        let mut over = self.hear_orders()?;
+        while !over {
+            let ready = self.wait();
+            if !self.look_at_clock()? {
+                return Ok(false);
+            }
+            for source in ready {
+                match source {
+                    Source::Launcher => over = over || self.hear_orders()?,
+                    Source::Datagram => self.hear_datagrams()?,
+                    Source::Channel(proc) => self.listen(proc)?,
+                    Source::End(proc) => self.ended(proc)?,
+                    Source::Input => self.write_input()?,
+                    Source::Worker => self.hear_worker()?,
+                    Source::Disk => self.hear_disk()?,
+                    Source::StopSignal => self.hear_stop_signal()?,
+                }
+            }
+            self.carry_out()?;
+        }
+        Ok(true)
+    }
+
+    fn wait(&self) -> Vec<Source> {
+        let own = [(PollFd::new(&self.up, self.up.interest()), Source::Launcher)];
+        let worker = (PollFd::new(&self.worker, PollFlags::IN), Source::Worker);
+        let (mut fds, mut sources): (Vec<_>, Vec<_>) = own.into_iter().chain([worker]).unzip();
+        if let Some(disk) = &self.disk.worker {
+            fds.push(PollFd::new(disk, PollFlags::IN));
+            sources.push(Source::Disk);
+        }
+        if let Some(bell) = &self.disk.bell {
+            fds.push(PollFd::new(bell, PollFlags::IN));
+            sources.push(Source::StopSignal);
+        }
+        if let Some(net) = &self.heartbeat.net {
+            fds.push(PollFd::new(net, PollFlags::IN));
+            sources.push(Source::Datagram);
+        }
+        if let Some(full) = self.input.as_ref().and_then(input::Pipe::full) {
+            fds.push(PollFd::new(full, PollFlags::OUT));
+            sources.push(Source::Input);
+        }
+        for (&proc, local) in &self.procs {
+            if let Some(channel) = &local.channel {
+                fds.push(PollFd::new(channel, channel.interest()));
+                sources.push(Source::Channel(proc));
+            }
+            fds.push(PollFd::new(&local.process, PollFlags::IN));
+            sources.push(Source::End(proc));
+            if let Some(inner) = &local.inner {
+                fds.push(PollFd::new(inner, PollFlags::IN));
+                sources.push(Source::End(proc));
+            }
+        }
+        let left = if self.orders.is_empty() { self.left() } else { Duration::ZERO };
+        let _ = poll(&mut fds, Some(&timespec(left)));
+        let ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<_>>();
+        sources.into_iter().zip(ready).filter_map(|(s, ready)| ready.then_some(s)).collect()
+    }
+
+    fn execute(&mut self, message: Down, mut fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
+        match message {
+            Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } => Ok(()),
+            Down::List { .. } | Down::Beat(_) | Down::Ask { .. } | Down::Watch { .. } => Ok(()),
+            Down::Parent { .. } | Down::Adopt { .. } | Down::Release { .. } => Ok(()),
+            Down::Abort | Down::Shutdown | Down::Die => Ok(()),
+            Down::MakeMemory { pe, memory } => {
+                self.make_memory(pe, memory);
+                Ok(())
+            }
+            Down::Start { proc, pe } => self.start(proc, pe),
+            Down::Assign { proc, welcome } => self.assign(proc, welcome),
+            Down::File { node } => {
+                let Some(file) = fds.pop() else { return Err(ChannelError::Malformed(0)) };
+                self.keep(node, file)
+            }
+            Down::Address { pe, incarnation, address } => {
+                let told = ToPe::Address { pe, incarnation, address: address.clone() };
+                self.send_to_all(&told, &[])?;
+                self.addresses.insert(pe, (incarnation, address));
+                Ok(())
+            }
+            Down::Show(view) => self.show(&view),
+            Down::Dump { question, events } => self.dump(question, events),
+            Down::Finish => {
+                self.page.finished().store(1, Ordering::SeqCst);
+                self.ring_all();
+                Ok(())
+            }
+            Down::PreludesKept => {
+                self.page.preludes_kept().store(1, Ordering::SeqCst);
+                self.ring_all();
+                Ok(())
+            }
+            Down::Stopping => {
+                self.page.stopping().store(1, Ordering::SeqCst);
+                Ok(())
+            }
+            Down::Look { proc } => {
+                self.ended(proc)?;
+                match self.procs.get(&proc) {
+                    // Its end will be said.
+                    Some(local) if local.until.is_some() || local.carrier().is_ending() => Ok(()),
+                    _ => self.up.send(&Up::Looked { proc }, &[]),
+                }
+            }
+            Down::Signal { signal } => {
+                // Not to a spare, which is not the program's yet: it would end.
+                let pes = self.procs.values().filter(|local| local.meant || local.pe.is_some());
+                pes.for_each(|local| local.carrier().signal(signal));
+                if !self.worker.is_idle() {
+                    self.missed.note(Instant::now(), signal);
+                }
+                Ok(())
+            }
+            Down::Disk(task) => self.disk(task),
+            Down::Input { bytes } => self.hear_input(&bytes),
+            Down::Kill { proc } => {
+                if let Some(local) = self.procs.get(&proc) {
+                    info!("kills process {proc} of PE {:?}", local.pe);
+                    kill(local);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn fail(&mut self, what: String) -> Result<(), ChannelError> {
+        self.up.send(&Up::Failed { what }, &[])
+    }
+
+    fn show(&mut self, view: &View) -> Result<(), ChannelError> {
+        if self.job.fabric != Fabric::Shm {
+            // A PE that went to another node left memory that nobody needs any more.
+            let stays = |pe: &Pe| view.pes[pe.at()].node == self.node;
+            let (stay, left) = std::mem::take(&mut self.here).into_iter().partition(stays);
+            self.here = stay;
+            BTreeSet::into_iter(left).for_each(|pe| self.wipe(pe));
+        }
+        if view.pes[0].node != self.node {
+            self.input = None; // its substitute elsewhere is sent what was not taken here
+        }
+        info!("shows view {}", view.number);
+        self.page.publish(view);
+        self.ring_all();
+        self.up.send(&Up::Shown { number: view.number }, &[])
+    }
+
+    fn ring_all(&self) {
+        for words in self.procs.values().filter_map(Local::words) {
+            words.bell.doorbell.fetch_add(1, Ordering::SeqCst);
+            futex::wake_all(&words.bell.doorbell);
+        }
+    }
+
+    fn listen(&mut self, proc: ProcId) -> Result<(), ChannelError> {
+        while self.is_same_build(proc)? {
+            let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
+            let Some(channel) = &mut local.channel else { return Ok(()) };
+            let _ = channel.flush(); // its end, if it ended, comes through the pidfd
+            match channel.try_receive_from::<PeMessage>() {
+                Ok(Some((what, sender))) => {
+                    local.finalized |= matches!(what, PeMessage::Finalized);
+                    if let (PeMessage::Hello, Some(pid)) = (&what, sender) {
+                        self.meet(proc, pid)?;
+                    }
+                    self.up.send(&Up::Said { proc, what }, &[])?;
+                }
+                Ok(None) => return Ok(()),
+                Err(_) => {
+                    // Its end, if it ended, comes through the pidfd. A PE that goes on without a
+                    // connection would be waited for without end.
+                    local.channel = None;
+                    if local.pe.is_some() && !local.finalized {
+                        (local.deaf, local.until) =
+                            (true, Some(self.heartbeat.clock.now() + SCRIPT));
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, proc: ProcId) -> Result<(), ChannelError> {
+        self.listen(proc)?;
+        let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
+        if local.inner.as_ref().is_some_and(|inner| inner.wait_end(0)) {
+            (local.inner, local.deaf) = (None, false); // the script round it tells how
+            let over = local.finalized && !breaks(Mutant::ScriptEnded);
+            local.until = (!over).then(|| self.heartbeat.clock.now() + SCRIPT);
+        }
+        if !local.process.wait_end(0) {
+            return Ok(());
+        }
+        // Whatever the program started does not outlive it. Its number is nobody else's as long as
+        // it is not collected.
+        local.process.kill_group();
+        let Some(how) = local.process.reap() else { return Ok(()) };
+        let died = local.pe.filter(|_| matches!(how, Ended::Killed(_)));
+        info!("process {proc} of PE {:?} ended: {how:?}", local.pe);
+        self.procs.remove(&proc);
+        if let Some(pe) = died {
+            self.up.send(&Up::Last { events: self.events_of(pe, LAST_EVENTS) }, &[])?;
+        }
+        self.up.send(&Up::Ended { proc, how }, &[])
+    }
+
+    /// True if every process is known to have ended.
+    fn kill_all(&mut self) -> bool {
+        self.wait_for_aborted();
+        self.procs.values().for_each(kill);
+        let mut ended = self.stop_worker();
+        self.procs.values().for_each(kill); // what was just being started
+        for local in self.procs.values() {
+            ended &= local.process.wait_end(5_000);
+            ended &= local.inner.as_ref().is_none_or(|inner| inner.wait_end(5_000));
+            local.process.reap();
+        }
+        self.stop_disk();
+        if ended {
+            self.heartbeat.rest();
+        }
+        ended
+    }
+}
+
+fn kill(local: &Local) {
+    if let Some(inner) = &local.inner {
+        inner.kill();
+    }
+    local.process.kill_group();
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! How an agent starts a process of the program: with a connection, a parent-death pipe,
+//! processors, and on another host the folder, the variables and pipes for its output.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
+
+use raidshmem_core::message::{ProcId, Stdin, ToPe};
+use raidshmem_core::quantity::Pe;
+use raidshmem_sys::limits;
+use raidshmem_sys::process::{self, Process};
+use raidshmem_sys::socket::{Channel, ChannelError, Outbox};
+
+use super::Agent;
+use super::begin::variables;
+use super::done::{AgentDone, Started};
+use raidshmem_control::CONTROL_FD;
+use raidshmem_engines as engines;
+use crate::output::{Marks, Sink};
+
+/// Sets what neither the user has set nor this process has.
+fn add_defaults<'a>(command: &mut Command, defaults: impl Iterator<Item = (&'a str, &'a str)>) {
+    let own: BTreeSet<OsString> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
+    let is_set = |name: &str| own.contains(OsStr::new(name)) || std::env::var_os(name).is_some();
+    command.envs(defaults.filter(|(name, _)| !is_set(name)));
+}
+
+impl Agent {
+    pub(super) fn start(&mut self, proc: ProcId, pe: Option<Pe>) -> Result<(), ChannelError> {
+        let (mine, theirs) = Channel::pair()?;
+        mine.name_senders()?;
+        let (parent_death, armed) = match process::parent_death_pipe() {
+            Ok(ends) => ends,
+            Err(error) => return self.fail(format!("a pipe for a PE: {error}")),
+        };
+        let mut channel = Outbox::new(mine);
+        if let Err(error) = channel.send(&ToPe::ParentDeathPipe, &[Arc::new(armed)]) {
+            return self.fail(format!("a message to a PE: {error}"));
+        }
+        let mut command = Command::new(&self.program[0]);
+        command.args(&self.program[1..]);
+        command.stdin(match (self.place.input, self.input_of(pe)) {
+            (Stdin::Agent, _) if pe == Some(Pe(0)) => Stdio::inherit(),
+            (_, Ok(Some(pipe))) => pipe.into(),
+            (_, Ok(None)) => Stdio::null(),
+            (_, Err(error)) => return self.fail(format!("a pipe for standard input: {error}")),
+        });
+        command.envs(variables(&self.place));
+        let path = |bytes: &Vec<u8>| Path::new(OsStr::from_bytes(bytes)).to_owned();
+        let folder = self.place.folder.as_ref().map(path);
+        folder.iter().for_each(|folder| _ = command.current_dir(folder));
+        let sink = match self.carry_output(proc, pe, &mut command) {
+            Ok(sink) => sink,
+            Err(error) => return self.fail(format!("pipes for the output of a PE: {error}")),
+        };
+        command.env(CONTROL_FD, theirs.as_fd().as_raw_fd().to_string());
+        add_defaults(&mut command, engines::environment(self.job.fabric));
+        let binder = Arc::clone(&self.binder);
+        self.work(move || {
+            let begun = Instant::now();
+            let start = || start_in(folder.as_deref(), command, theirs.as_fd());
+            let result = binder.start(pe, start);
+            let meant = pe.is_some();
+            let started = Started { proc, begun, meant, channel, sink, parent_death, result };
+            AgentDone::Started(Box::new(started))
+        });
+        Ok(())
+    }
+
+    /// Gives `command` pipes for its output, if that is carried on. The first processes of a job
+    /// have the numbers of their PEs.
+    fn carry_output(
+        &mut self,
+        proc: ProcId,
+        pe: Option<Pe>,
+        command: &mut Command,
+    ) -> std::io::Result<Option<Arc<Sink>>> {
+        let place = &self.place;
+        if !place.carried {
+            return Ok(None);
+        }
+        let marks = Marks { tag: place.tag, stamp: place.stamp };
+        let folder = place.output.as_ref().map(|bytes| Path::new(OsStr::from_bytes(bytes)));
+        let anew = pe == Some(Pe(proc)) && self.job.resume.is_none();
+        let sink = Arc::new(Sink::new(marks, pe, folder, anew)?);
+        self.carriers.take_output(command, &sink)?;
+        Ok(Some(sink))
+    }
+}
+
+/// Starts `command`, to which `kept` stays open, in `folder`; or says why not.
+fn start_in(
+    folder: Option<&Path>,
+    mut command: Command,
+    kept: BorrowedFd,
+) -> Result<Process, String> {
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        return Err(format!("{}: no such folder here", folder.display()));
+    }
+    Process::start(&mut command, Some(kept), true).map_err(|error| {
+        let full = error.kind() == std::io::ErrorKind::WouldBlock; // EAGAIN
+        let limits = if full { format!("; {}", limits::of_processes()) } else { String::new() };
+        let program = Path::new(command.get_program()).display();
+        format!("{program}: cannot start: {error}{limits}")
+    })
+}

@@ -1,0 +1,234 @@
+//! An agent writes checkpoints to disk, on a thread of its own.
+
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use raidshmem_archive::program;
+use raidshmem_core::detector::MachineTime;
+use raidshmem_core::disk::{DiskOutcome, Failure, Task};
+use raidshmem_core::layout::Layout;
+use raidshmem_core::message::Up;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_sys::lock;
+use raidshmem_sys::memory::Part;
+use raidshmem_sys::socket::ChannelError;
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+
+use super::disk::{Awaited, no_answer};
+use super::{Agent, Local};
+use raidshmem_disk::claim::{self, Claims};
+use raidshmem_disk::variables::{self, SavedProgram, entry_of, name_of};
+use raidshmem_disk::{sets, step, write};
+use crate::worker::Worker;
+
+/// How long what is being written may take to stop when the agent ends.
+const LAST_FILES: Duration = Duration::from_secs(3);
+
+impl Agent {
+    pub(super) fn disk(&mut self, task: Task) -> Result<(), ChannelError> {
+        if self.disk.worker.is_none() {
+            match Worker::new() {
+                Ok(worker) => self.disk.worker = Some(worker),
+                Err(error) => {
+                    let why = format!("thread for checkpoints on disk: {error}");
+                    return self.refuse(awaited(&task), why);
+                }
+            }
+        }
+        self.disk.awaited = awaited(&task);
+        if self.disk.awaited.is_some() && self.disk.patience.is_over {
+            return self.refuse(self.disk.awaited, no_answer());
+        }
+        self.begin_on_disk(task);
+        Ok(())
+    }
+
+    fn begin_on_disk(&mut self, task: Task) {
+        let (job, claims) = (self.job.id, Arc::clone(&self.disk.claims));
+        match task {
+            Task::Claim { number, pes, parity, memory } => {
+                let pes = self.parts(pes);
+                let layout = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize);
+                self.begin(move || {
+                    // Who writes it claims it where this fails, and says why it does there too.
+                    let (_, room) = claim::shares(memory);
+                    *lock(&claims) = Claims::new(number, &pes, layout, parity, room).ok();
+                    None
+                });
+            }
+            Task::Write { number, folder, pes, parity, how } => {
+                self.disk.open = Some((number, folder.clone()));
+                let program = self.program();
+                let mut order = write::Order {
+                    job,
+                    n_pes: self.job.n_pes,
+                    heap_len: self.job.heap_len,
+                    number,
+                    folder: folder.into(),
+                    pes: self.parts(pes),
+                    parity,
+                    how,
+                    program: SavedProgram::default(),
+                };
+                let stop = Arc::clone(&self.disk.stop);
+                self.begin(move || {
+                    order.program = program();
+                    let claims = lock(&claims).take();
+                    let files = write::write(&order, claims, &stop);
+                    Some(DiskOutcome::Written { number, files })
+                });
+            }
+            Task::Commit { number, folder, manifest, set, keep } => {
+                self.disk.open = None; // another node may commit: it is not taken back
+                self.begin(move || {
+                    let folder = Path::new(&folder);
+                    let part = sets::part_folder(folder, job, number);
+                    let set = sets::commit(folder, &part, &manifest, set).and_then(|set| {
+                        sets::prune(folder, usize::try_from(keep).unwrap_or(usize::MAX))?;
+                        Ok(set)
+                    });
+                    let set = set.map_err(|error| Failure::Refused(error.to_string()));
+                    Some(DiskOutcome::Committed { number, set })
+                });
+            }
+            Task::Drop { number, folder } => {
+                self.disk.stop.store(number.0, Ordering::SeqCst);
+                self.begin(move || {
+                    lock(&claims).take();
+                    drop_part(&folder, job, number);
+                    None
+                });
+            }
+        }
+    }
+
+    fn parts(&self, pes: Vec<Pe>) -> Vec<(Pe, Part)> {
+        pes.into_iter().map(|pe| (pe, self.part(pe))).collect()
+    }
+
+    fn refuse(&mut self, awaited: Option<Awaited>, why: String) -> Result<(), ChannelError> {
+        self.disk.awaited = None;
+        awaited.map_or(Ok(()), |it| self.up.send(&Up::Disk(it.failed(why)), &[]))
+    }
+
+    fn begin(&mut self, job: impl FnOnce() -> Option<DiskOutcome> + Send + 'static) {
+        if let Some(worker) = &mut self.disk.worker {
+            worker.begin(job);
+        }
+    }
+
+    pub(super) fn hear_disk(&mut self) -> Result<(), ChannelError> {
+        let outcomes = self.disk.worker.as_mut().map(Worker::results).unwrap_or_default();
+        for outcome in outcomes.into_iter().flatten() {
+            self.disk.awaited.take_if(|awaited| *awaited == Awaited::of(&outcome));
+            self.up.send(&Up::Disk(outcome), &[])?;
+        }
+        Ok(())
+    }
+
+    /// A disk that does not answer is one that fails: nobody waits for it any more.
+    pub(super) fn look_at_disk(&mut self, now: MachineTime) -> Result<(), ChannelError> {
+        let works = self.disk.worker.as_ref().is_some_and(|worker| !worker.is_idle());
+        match self.disk.patience.ends(works, step::begun(), now) {
+            true => self.refuse(self.disk.awaited, no_answer()),
+            false => Ok(()),
+        }
+    }
+
+    /// The signal that asks for a stop has come: the launcher decides.
+    pub(super) fn hear_stop_signal(&mut self) -> Result<(), ChannelError> {
+        let mut rings = [0; 64];
+        match self.disk.bell.as_mut().map(|bell| bell.read(&mut rings)) {
+            Some(Ok(_)) => self.up.send(&Up::StopSignal, &[]),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the build of the program and its variables, by a process of it, on the thread: an
+    /// executable may be large, and this loop renews the lease.
+    fn program(&self) -> impl FnOnce() -> SavedProgram + Send + 'static {
+        let known = Arc::clone(&self.disk.program);
+        let carrier = self.procs.values().find(|local| local.pe.is_some()).map(Local::carrier);
+        let of = carrier.map(|it| PathBuf::from(format!("/proc/{}", it.pid)));
+        let file = of.as_ref().and_then(|of| File::open(of.join("exe")).ok());
+        move || {
+            let mut bytes = Vec::new();
+            if let (None, Some(of), Some(mut file)) = (known.get(), of, file)
+                && file.read_to_end(&mut bytes).is_ok()
+            {
+                let (program, name) = (program::read(&bytes), name_of(&of.join("exe")));
+                let entry = std::fs::read(of.join("auxv")).ok().and_then(|it| entry_of(&it));
+                let image = entry.map_or(0..0, |entry| program.image(entry));
+                let objects = variables::objects(&program);
+                let build = program.build;
+                let _ = known.set(SavedProgram { build, name, image, objects });
+            }
+            known.get().cloned().unwrap_or_default()
+        }
+    }
+
+    /// Nothing is written any more, and what is no set goes.
+    pub(super) fn stop_disk(&mut self) {
+        let Some(worker) = &mut self.disk.worker else { return };
+        self.disk.stop.store(u64::MAX, Ordering::SeqCst);
+        worker.stop();
+        let end = Instant::now() + LAST_FILES;
+        while !self.disk.patience.is_over && worker.waits_until(end) {
+            worker.results();
+        }
+        let is_over = match (worker.is_idle(), self.disk.open.take()) {
+            (true, Some((number, folder))) => {
+                let job = self.job.id;
+                does_in_time(move || drop_part(&folder, job, number))
+            }
+            (is_idle, _) => is_idle,
+        };
+        if !is_over {
+            self.leave_behind();
+        }
+    }
+
+    /// The kernel does not end a thread that waits for a disk, and with it this process: it keeps
+    /// nothing that others wait for, and no memory of PEs.
+    fn leave_behind(&self) {
+        if let Ok(nowhere) = File::options().read(true).write(true).open("/dev/null") {
+            let _ = dup2_stdin(&nowhere);
+            let _ = dup2_stdout(&nowhere);
+            let _ = dup2_stderr(&nowhere);
+        }
+        for &pe in &self.here {
+            let _ = self.part(pe).wipe(); // what is not given back now is once the disk answers
+        }
+    }
+}
+
+/// Does something to a disk on a thread of its own; false if the disk does not answer in time.
+fn does_in_time(job: impl FnOnce() + Send + 'static) -> bool {
+    let Ok(mut worker) = Worker::new() else { return true }; // then it is left there
+    worker.begin(job);
+    let end = Instant::now() + LAST_FILES;
+    while worker.waits_until(end) {
+        worker.results();
+    }
+    worker.is_idle()
+}
+
+/// Takes back what was written; what other nodes write there goes by their own hands.
+fn drop_part(folder: &str, job: u64, number: CheckpointNumber) {
+    let _ = std::fs::remove_dir_all(sets::part_folder(Path::new(folder), job, number));
+}
+
+/// What the launcher waits for after that task.
+fn awaited(task: &Task) -> Option<Awaited> {
+    match *task {
+        Task::Write { number, .. } => Some(Awaited::Written(number)),
+        Task::Commit { number, .. } => Some(Awaited::Committed(number)),
+        Task::Claim { .. } | Task::Drop { .. } => None,
+    }
+}

@@ -1,0 +1,248 @@
+//! The options of `oshrun`, as `--help` shows them.
+//!
+//! [`super::words`] has split the command line and given every option one shape; what the values
+//! mean is checked in [`super::prepare`].
+
+#![forbid(unsafe_code)]
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{ArgAction, CommandFactory, Parser};
+
+use super::refused::Refused;
+use super::words::{self, Known};
+use crate::query::Asked;
+
+/// Runs an OpenSHMEM program whose PEs (processes) may die.
+#[derive(Debug, Default, Parser)]
+#[command(
+    name = "oshrun",
+    version,
+    max_term_width = 100,
+    override_usage = "oshrun -n N [OPTIONS] PROGRAM [ARGUMENTS]",
+    after_help = AFTER_HELP
+)]
+#[allow(rustdoc::broken_intra_doc_links)] // brackets of a command line are no links
+pub struct Args {
+    /// Number of PEs, also -np N. May be left out where the hosts say how many.
+    #[arg(short = 'n', long = "np", value_name = "N", help_heading = WHERE)]
+    pub pes: Option<String>,
+    /// Number of PEs of each host.
+    #[arg(short = 'N', long, value_name = "PES", help_heading = WHERE)]
+    pub per_host: Option<String>,
+    /// Hosts to run on, as NAME or NAME:PES, separated by commas; those without PEs are spare.
+    #[arg(short = 'H', long, visible_alias = "host", value_name = "LIST", help_heading = WHERE)]
+    pub hosts: Option<String>,
+    /// The same from a file: a line for each, NAME, NAME:PES or NAME slots=PES.
+    #[arg(long, value_name = "FILE", help_heading = WHERE)]
+    pub hostfile: Option<PathBuf>,
+    /// Nodes on this machine, each with its own memory that can be lost [default: 1].
+    #[arg(long, value_name = "M", help_heading = WHERE)]
+    pub nodes: Option<String>,
+    /// What PEs are bound to: auto (their share of the cores), core (one each) or none.
+    #[arg(long, value_name = "WHAT", help_heading = WHERE)]
+    pub bind: Option<String>,
+    /// What carries data between nodes: auto, shm, ucx or verbs.
+    #[arg(long, value_name = "NAME", help_heading = WHERE)]
+    pub fabric: Option<String>,
+    /// Print where each PE runs: node, failure domains, group, processors and NUMA node.
+    #[arg(long, help_heading = WHERE)]
+    pub report_placement: bool,
+
+    /// How checkpoints are protected; the modes are below [default: none].
+    #[arg(long, value_name = "MODE", help_heading = LOSSES)]
+    pub mode: Option<String>,
+    /// PEs of a group that protect each other [default: about 8].
+    #[arg(long, value_name = "G", help_heading = LOSSES)]
+    pub group: Option<String>,
+    /// Losses that a group survives, in mode rs [default: 2].
+    #[arg(long, value_name = "M", help_heading = LOSSES)]
+    pub parity: Option<String>,
+    /// Sleeping processes that take the number of a lost PE; with several nodes they sit on a node
+    /// of their own.
+    #[arg(long, value_name = "K", default_value = "0", help_heading = LOSSES)]
+    pub spares: String,
+    /// Kill a PE by SIGKILL, to see it survived: PE@CHECKPOINT[:point]. May be repeated.
+    #[arg(long, value_name = "RULE", help_heading = LOSSES)]
+    pub kill: Vec<String>,
+    /// Kill a node, its agent and its PEs: NODE@CHECKPOINT[:point]. May be repeated.
+    #[arg(long, value_name = "RULE", help_heading = LOSSES)]
+    pub kill_node: Vec<String>,
+    /// Begin from a checkpoint on disk, the newest of DIR or that of set N: the job goes on as if
+    /// every PE had been lost after it.
+    #[arg(long, value_name = "DIR[@N]", help_heading = LOSSES)]
+    pub resume: Option<String>,
+    /// With another build of the program: take what may be addresses in it as data.
+    #[arg(long, requires = "resume", help_heading = LOSSES)]
+    pub resume_rebuilt: bool,
+
+    /// Give PEs a variable, that of oshrun or with this value. May be repeated.
+    #[arg(short = 'x', value_name = "VAR[=VALUE]", help_heading = PROGRAMS)]
+    pub variables: Vec<String>,
+    /// Folder to run in; a program named by a path is looked for from there.
+    #[arg(long, value_name = "DIR", help_heading = PROGRAMS)]
+    pub wdir: Option<PathBuf>,
+    /// The PE that reads the standard input of oshrun: 0, or none.
+    #[arg(long, value_name = "0|none", default_value = "0", help_heading = PROGRAMS)]
+    pub stdin: String,
+    /// Begin each line that a PE prints with its number.
+    #[arg(long, help_heading = PROGRAMS)]
+    pub tag_output: bool,
+    /// Begin each line that a PE prints with the time (UTC).
+    #[arg(long, help_heading = PROGRAMS)]
+    pub timestamp_output: bool,
+    /// Write what PE k prints to DIR/pe-k.log, and not to the terminal.
+    #[arg(long, value_name = "DIR", help_heading = PROGRAMS)]
+    pub output: Option<PathBuf>,
+
+    /// End the job after so many seconds, with status 124.
+    #[arg(long, value_name = "S", help_heading = JOB)]
+    pub timeout: Option<String>,
+    /// Signal that stops the job, as SIGTERM does, where PEs would get it: USR1, USR2 or QUIT.
+    #[arg(long, value_name = "SIGNAL", help_heading = JOB)]
+    pub stop_signal: Option<String>,
+    /// A line for every checkpoint, with the time, and for each step of a recovery.
+    #[arg(short, long, overrides_with = "verbose", help_heading = JOB)]
+    pub verbose: bool,
+    /// Show at the bottom of the terminal how the job stands: PEs, groups, checkpoints, and how
+    /// far a recovery is. What programs print goes above it, in whole lines.
+    #[arg(long, help_heading = JOB)]
+    pub live: bool,
+    /// Print how a job that runs stands: PEs, groups, checkpoints, losses, and how far a recovery
+    /// is. JOB is the process id of its oshrun, and may be left out if there is one job. Without a
+    /// program.
+    #[arg(long, value_name = "JOB", help_heading = JOB)]
+    #[arg(num_args = 0..=1, default_missing_value = "")]
+    pub status: Option<String>,
+    /// Print what the processes of such a job did last, and what they wait in.
+    #[arg(long, value_name = "JOB", help_heading = JOB)]
+    #[arg(num_args = 0..=1, default_missing_value = "")]
+    pub dump: Option<String>,
+    /// Have such a job write its next checkpoint to SHMEM_FT_STORE and stop, with status 75.
+    #[arg(long, value_name = "JOB", help_heading = JOB)]
+    #[arg(num_args = 0..=1, default_missing_value = "")]
+    pub stop: Option<String>,
+    /// Write what happened to a file, of which oshreport makes a page.
+    #[arg(long, value_name = "FILE", help_heading = JOB)]
+    pub report: Option<PathBuf>,
+    /// Write events as they happen, as lines of JSON; - is standard output.
+    #[arg(long, value_name = "FILE|-", help_heading = JOB)]
+    pub events: Option<PathBuf>,
+    /// Serve metrics (OpenMetrics) at PORT of this machine, at ADDRESS:PORT, or at a socket whose
+    /// path has a /.
+    #[arg(long, value_name = "ADDR", help_heading = JOB)]
+    pub metrics: Option<String>,
+    /// Print nothing but errors.
+    #[arg(short, long, overrides_with = "quiet", help_heading = JOB)]
+    pub quiet: bool,
+
+    /// Command that starts an agent on {host}, instead of ssh; the words of the agent follow, or
+    /// take the place of {agent}.
+    #[arg(long, value_name = "COMMAND", help_heading = AGENTS)]
+    pub launch_agent: Option<String>,
+    /// Path of oshrun on the hosts [default: that of this one].
+    #[arg(long, value_name = "PATH", help_heading = AGENTS)]
+    pub oshrun: Option<PathBuf>,
+    /// Address, or address and port, at which the agents of other hosts reach this one.
+    #[arg(long, value_name = "ADDRESS", help_heading = AGENTS)]
+    pub listen: Option<String>,
+
+    /// The program and its arguments.
+    #[arg(skip)]
+    pub program: Vec<OsString>,
+    /// What to say of options that are of no use here.
+    #[arg(skip)]
+    pub needless: Vec<String>,
+}
+
+const WHERE: &str = "Where PEs run";
+const LOSSES: &str = "What is survived";
+const PROGRAMS: &str = "What programs get, and what they print";
+const JOB: &str = "The job";
+const AGENTS: &str = "Several hosts";
+
+const AFTER_HELP: &str = "\
+Modes, and memory of a PE with 1 of data in groups of g PEs with m parities:
+  none    1              a death ends the job
+  single  2              survives a process that dies between checkpoints
+  double  3              a process or node of a group, between checkpoints
+  raid4   2 (two PEs: 4) a process or node of a group, at any moment
+  raid5   2 + 2/(g-1)    the same, with the work shared evenly
+  rs      2 + 2m/(g-m)   any m processes or nodes of a group, at any moment
+
+Examples:
+  Four PEs on this machine; process 2 dies after checkpoint 5:
+    oshrun -n 4 --mode raid5 --kill 2@5 ./program
+  Eight PEs on two hosts; c waits for one of them to be lost:
+    oshrun -H a:4,b:4,c:0 --mode rs ./program
+
+An option wins over the variable that it stands for: --mode, --group, --parity,
+--bind and --fabric over SHMEM_FT_BACKUP_MODE, _GROUP_SIZE, _PARITY, _BIND and
+_FABRIC. All settings and their values: oshinfo. What to choose: oshinfo plan.
+oshinfo --points lists the points of the rules of --kill and --kill-node
+
+Read on: man oshrun; docs/running.md, docs/checkpoints.md, and docs/errors.md,
+which explains every line that is printed.";
+
+impl Args {
+    /// What is asked of a job that runs, and of which, if that is all that is wanted.
+    ///
+    /// # Errors
+    /// Two questions at once.
+    pub fn question(&self) -> Result<Option<(Asked, &str)>, Refused> {
+        let options =
+            [(Asked::Status, &self.status), (Asked::Dump, &self.dump), (Asked::Stop, &self.stop)];
+        let given = options.into_iter().filter_map(|(what, job)| Some((what, job.as_deref()?)));
+        match given.collect::<Vec<_>>().as_slice() {
+            [] => Ok(None),
+            [one] => Ok(Some(*one)),
+            [(one, _), (other, _), ..] => {
+                Err(Refused::Contradiction { one: one.option(), other: other.option() })
+            }
+        }
+    }
+
+    /// Reads a command line. Does not return if it asks for help or the version.
+    ///
+    /// # Errors
+    /// The first word that is none of it.
+    pub fn of(words: impl Iterator<Item = OsString>) -> Result<Args, Refused> {
+        let words = words::split(words.skip(1), &known())?;
+        let name = OsString::from("oshrun");
+        match Args::try_parse_from(std::iter::once(name).chain(words.options)) {
+            Ok(args) => Ok(Args { program: words.program, needless: words.needless, ..args }),
+            Err(asked)
+                if matches!(asked.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
+            {
+                asked.exit()
+            }
+            Err(error) => {
+                let text = error.to_string();
+                let line = text.lines().next().unwrap_or_default();
+                Err(Refused::Parser(line.trim_start_matches("error: ").to_owned()))
+            }
+        }
+    }
+}
+
+/// The options there are.
+pub fn known() -> Vec<Known> {
+    let mut command = Args::command();
+    command.build();
+    let known = |arg: &clap::Arg| {
+        let aliases = arg.get_all_aliases().unwrap_or_default();
+        let longs = arg.get_long().into_iter().chain(aliases);
+        let takes_value = arg.get_action().takes_values();
+        let names = arg.get_value_names().and_then(<[_]>::first);
+        Known {
+            short: arg.get_short(),
+            longs: longs.map(str::to_owned).collect(),
+            value: names.map(ToString::to_string).filter(|_| takes_value),
+            bare: arg.get_num_args().is_some_and(|count| count.min_values() == 0) && takes_value,
+            repeats: !matches!(arg.get_action(), ArgAction::Set),
+        }
+    };
+    command.get_arguments().map(known).collect()
+}

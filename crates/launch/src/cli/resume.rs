@@ -1,0 +1,144 @@
+//! Checkpoints on disk as a command line names them: where they go, and which one a job begins
+//! from.
+
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+
+use raidshmem_core::disk::{Folders, Resume};
+use raidshmem_core::settings::{Settings, StoreLayout};
+use raidshmem_sys::pool::WorkerPool;
+
+use super::ready::Disks;
+use super::refused::Refused;
+use raidshmem_disk::sets::{self, Set};
+
+/// A set to begin from.
+struct FoundSet {
+    resume: Resume,
+    heap_len: u64,
+    /// Lines for the start.
+    notes: Vec<String>,
+}
+
+/// What a job begins with.
+pub struct Begin {
+    /// Its settings, with what follows from the set.
+    pub settings: Settings,
+    /// The set.
+    pub resume: Option<Resume>,
+    /// That has to be found first.
+    pub disks: Option<Disks>,
+    /// Lines for the start.
+    pub notes: Vec<String>,
+}
+
+/// What a job of `pes` PEs begins with, if `--resume` says this, and `--resume-rebuilt` is there or
+/// not. On disks of the nodes only their agents can look.
+///
+/// # Errors
+/// The set does not fit.
+pub fn settle(
+    given: Option<&str>,
+    rebuilt: bool,
+    pes: usize,
+    mut settings: Settings,
+) -> Result<Begin, Refused> {
+    if let Some(store) = &mut settings.store {
+        let path = std::path::absolute(&*store);
+        let path = path.map_err(|error| Refused::Store { path: store.clone(), error })?;
+        *store = path.display().to_string(); // programs may run elsewhere
+    }
+    let (resume, disks, notes) = (None, None, Vec::new());
+    let Some(given) = given else { return Ok(Begin { settings, resume, disks, notes }) };
+    let refused = |why: String| Refused::Resume { got: given.to_owned(), why };
+    if !settings.backup_mode.keeps_snapshot() {
+        let mode = settings.backup_mode.name();
+        let why = format!("expected --mode double, raid4, raid5 or rs, not {mode}");
+        return Err(refused(why));
+    }
+    if settings.store_layout == StoreLayout::Local {
+        let (folder, set) = split(given);
+        let folder = std::path::absolute(&folder).map_err(|error| refused(error.to_string()))?;
+        let folder = folder.display().to_string();
+        let disks = Some(Disks { given: given.to_owned(), folder, set, rebuilt });
+        return Ok(Begin { settings, resume, disks, notes });
+    }
+    let FoundSet { resume, heap_len, notes } = find(given, pes)?;
+    settings.symmetric_size = Some(heap_len);
+    Ok(Begin { settings, resume: Some(Resume { rebuilt, ..resume }), disks, notes })
+}
+
+/// Makes the folder of `SHMEM_FT_STORE`; on disks of the nodes their agents do.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_store(settings: &Settings) -> Result<(), Refused> {
+    let here = settings.store.as_ref().filter(|_| settings.store_layout == StoreLayout::Shared);
+    let made = here.map(|path| (path, std::fs::create_dir_all(path)));
+    match made {
+        Some((path, Err(error))) => Err(Refused::Store { path: path.clone(), error }),
+        _ => Ok(()),
+    }
+}
+
+/// The set that `--resume` names, for a job of `pes` PEs.
+fn find(given: &str, pes: usize) -> Result<FoundSet, Refused> {
+    let refused = |why: String| Refused::Resume { got: given.to_owned(), why };
+    let (folder, number) = split(given);
+    let sets = sets::list(&folder).map_err(|error| refused(error.to_string()))?;
+    let mut notes = Vec::new();
+    let (set, manifest) = match number {
+        Some(number) => {
+            let set = sets.iter().find(|set| set.number == number);
+            let set = set.ok_or_else(|| refused(format!("expected {}", numbers(&sets))))?;
+            (set, set.look().map_err(|error| refused(error.to_string()))?)
+        }
+        None => {
+            // Every byte: in the midst of the start it would be too late for an older set. By one
+            // thread, since this process is about to change its environment.
+            let pool = WorkerPool::new(1, Vec::new());
+            let mut whole = sets.iter().filter_map(|set| match set.verify(&pool) {
+                Ok(manifest) => Some((set, manifest)),
+                Err(error) => {
+                    notes.push(format!("set {} is passed over: {error}", set.number));
+                    None
+                }
+            });
+            let newest = whole.next();
+            drop(whole);
+            newest.ok_or_else(|| {
+                let why = notes.first().map(|note| format!("; {note}")).unwrap_or_default();
+                refused(format!("there is no whole checkpoint{why}"))
+            })?
+        }
+    };
+    let saved = manifest.entries.len();
+    if saved != pes {
+        let number = set.number;
+        return Err(refused(format!("set {number} is of {saved} PEs; expected -n {saved}")));
+    }
+    notes.push(format!(
+        "begins from set {}, checkpoint {} of {}",
+        set.number, manifest.number, manifest.program
+    ));
+    let folder = std::path::absolute(&set.folder).unwrap_or_else(|_| set.folder.clone());
+    let folders = Folders::Shared(folder.display().to_string());
+    let resume = Resume { job: manifest.job, number: manifest.number, folders, rebuilt: false };
+    Ok(FoundSet { resume, heap_len: manifest.heap_len, notes })
+}
+
+/// `DIR@7` is set 7 of `DIR`, unless there is a folder of that name.
+fn split(given: &str) -> (PathBuf, Option<u64>) {
+    let number = given.rsplit_once('@').and_then(|(folder, number)| {
+        let number = number.parse().ok()?;
+        (!Path::new(given).is_dir()).then_some((PathBuf::from(folder), Some(number)))
+    });
+    number.unwrap_or_else(|| (PathBuf::from(given), None))
+}
+
+/// The sets there are, for people.
+fn numbers(sets: &[Set]) -> String {
+    let numbers: Vec<String> = sets.iter().map(|set| format!("@{}", set.number)).collect();
+    if numbers.is_empty() { "a folder with sets".to_owned() } else { numbers.join(" or ") }
+}

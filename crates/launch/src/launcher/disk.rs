@@ -1,0 +1,130 @@
+//! What the launcher has of checkpoints on disk: what [`raidshmem_archive::schedule`] decides, as
+//! tasks.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use raidshmem_archive::code::Code;
+use raidshmem_archive::manifest::{Manifest, Parity};
+use raidshmem_archive::schedule::{Order, Schedule, SetFiles};
+use raidshmem_core::disk::{How, ParityShare, Task};
+use raidshmem_core::message::Job;
+use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::settings::StoreLayout;
+
+use super::job::title;
+use raidshmem_disk::sets::node_folder;
+use crate::cli::ready::Ready;
+
+/// What is written, and how.
+pub(super) struct SetWriter {
+    pub(super) schedule: Schedule,
+    /// When each has asked for a stop: agents by a signal there, somebody here (None).
+    pub(super) asked: BTreeMap<Option<u32>, Duration>,
+    pub(super) folder: String,
+    keep: u64,
+    how: How,
+    /// How parity is computed and how much each PE keeps, where that is written too: each node has
+    /// its own disk.
+    parity: Option<(Code, Vec<ParityShare>)>,
+    job: u64,
+    heap_len: u64,
+    mode: &'static str,
+    program: String,
+}
+
+impl SetWriter {
+    /// None without `SHMEM_FT_STORE`.
+    pub(super) fn new(ready: &Ready, job: &Job) -> Option<SetWriter> {
+        let settings = &ready.settings;
+        let folder = settings.store.clone()?;
+        let layout = settings.store_layout;
+        let mut schedule = Schedule::new(settings.store_every, layout);
+        let protection = ready.protection().filter(|_| layout == StoreLayout::Local);
+        ready.resume.iter().for_each(|resume| schedule.resumed(resume.number));
+        Some(SetWriter {
+            schedule,
+            asked: BTreeMap::new(),
+            folder,
+            keep: settings.store_keep as u64,
+            how: How {
+                memory: settings.store_memory,
+                rate: settings.store_rate,
+                compress: settings.store_compress,
+                checksum: settings.checksum,
+            },
+            parity: protection.map(|it| (Code::of(&it), Code::shares(&it))),
+            job: job.id,
+            heap_len: job.heap_len,
+            mode: settings.backup_mode.name(),
+            program: title(ready).program,
+        })
+    }
+
+    fn manifest(&self, number: CheckpointNumber, files: SetFiles) -> Manifest {
+        let code = self.parity.as_ref().map(|(code, _)| code.clone());
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Manifest {
+            job: self.job,
+            number,
+            heap_len: self.heap_len,
+            seconds: since.map_or(0, |since| since.as_secs()),
+            mode: self.mode.to_owned(),
+            program: self.program.clone(),
+            entries: files.data,
+            raw: self.raw(files.raw),
+            parity: code.map(|code| Parity { code, entries: files.parity }),
+        }
+    }
+
+    /// So many bytes of files before they were compressed, if they are.
+    pub(super) fn raw(&self, bytes: u64) -> Option<u64> {
+        (self.how.compress > 0).then_some(bytes)
+    }
+
+    /// The folder of a node.
+    fn folder_of(&self, node: u32) -> String {
+        match &self.parity {
+            Some(_) => node_folder(self.folder.as_ref(), node).display().to_string(),
+            None => self.folder.clone(),
+        }
+    }
+
+    /// What an order is for an agent, or itself if it is for people.
+    pub(super) fn task(&self, order: Order) -> Result<(u32, Task), Order> {
+        match order {
+            Order::Claim { node, number, pes } => {
+                let (parity, memory) = (self.parity.is_some(), self.how.memory);
+                Ok((node, Task::Claim { number, pes, parity, memory }))
+            }
+            Order::Write { node, number, pes } => {
+                // A job that is to stop computes for nothing from then on.
+                let rate = if self.schedule.is_stopping() { 0 } else { self.how.rate };
+                let (how, folder) = (How { rate, ..self.how }, self.folder_of(node));
+                let shares = self.parity.iter().flat_map(|(_, shares)| shares);
+                let parity = shares.filter(|share| pes.contains(&share.pe)).copied().collect();
+                Ok((node, Task::Write { number, folder, pes, parity, how }))
+            }
+            Order::Commit { node, number, files, set } => {
+                let manifest = self.manifest(number, files).encode();
+                let (keep, folder) = (self.keep, self.folder_of(node));
+                Ok((node, Task::Commit { number, folder, manifest, set, keep }))
+            }
+            Order::Drop { node, number } => {
+                Ok((node, Task::Drop { number, folder: self.folder_of(node) }))
+            }
+            Order::Stored { .. } | Order::Warn(_) => Err(order),
+        }
+    }
+
+    /// Where people find that set.
+    pub(super) fn place_of(&self, set: u64) -> String {
+        let folder = &self.folder;
+        match &self.parity {
+            Some(_) => format!("{folder}/node-*/set-{set}"),
+            None => format!("{folder}/set-{set}"),
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! Starting the agents of a job, on this machine or on others, until all of them are there.
+//!
+//! Invariant: either every node's agent is connected, or an error names the host that is missing
+//! and nothing that was started is left.
+
+use std::collections::BTreeMap;
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use raidshmem_core::ended::Ended;
+use raidshmem_core::placement::Domains;
+use raidshmem_core::placement::found::{self, Enclosure};
+use raidshmem_core::secret::{SECRET_LEN, Secret};
+use raidshmem_sys::process::{self, Process};
+use raidshmem_sys::socket::{Channel, ChannelError};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::error::LaunchError;
+use super::input;
+use super::listener::{Accepted, Listener, own_address};
+use super::signals::Signals;
+use raidshmem_control::link::{Link, timespec};
+use raidshmem_control::is_same_build;
+use crate::cli::prepare::domains_of_file;
+use crate::cli::protected::ProtectionTable;
+use crate::cli::ready::{Cluster, Ready};
+use crate::cli::starter::agent_words;
+use crate::handshake::{AGENT_ARGUMENT, ALL_DEAD, last_word};
+use crate::output::{Carriers, Gate, Stream};
+
+/// How long the agents of all hosts may take to come.
+const START: Duration = Duration::from_secs(60);
+/// How long the last words of what was started may take.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long agents may take to end.
+const END: Duration = Duration::from_secs(10);
+
+/// A node's agent.
+pub struct Node {
+    /// As messages name it: `node 2`, or `node 2 (host)`.
+    pub name: String,
+    /// The agent, or what started it on another host.
+    pub process: Process,
+    /// The connection, until it is over.
+    pub link: Option<Link>,
+    /// What belongs to one on another host.
+    pub remote: Option<RemoteAgent>,
+    /// The process has ended.
+    pub started_over: bool,
+    /// It is ended on purpose: nobody need be told how.
+    pub ordered: bool,
+    /// The threads that pass on its output; none on this machine, unless there is a view.
+    pub carriers: Carriers,
+}
+
+/// What the launcher holds of an agent on another host.
+pub struct RemoteAgent {
+    /// Standard input of what started it: its end tells the supervisor that the launcher is gone.
+    _stdin: PipeWriter,
+    /// Hears the last word of its supervisor.
+    pub gate: Gate,
+    /// Readable once that was heard, or cannot be heard any more.
+    pub word: Option<PipeReader>,
+    /// Where its agent hears heartbeats.
+    pub beats: SocketAddr,
+    /// What its firmware says, once the agent has said it.
+    pub enclosure: Option<Enclosure>,
+}
+
+impl Node {
+    /// True if its agent has said all that a job begins with.
+    fn is_here(&self) -> bool {
+        let said = self.remote.as_ref().is_none_or(|remote| remote.enclosure.is_some());
+        self.link.is_some() && said
+    }
+
+    /// Takes what its agent says second.
+    fn hear_enclosure(&mut self) -> Result<(), ChannelError> {
+        let (Some(link), Some(remote)) = (&mut self.link, &mut self.remote) else { return Ok(()) };
+        if remote.enclosure.is_some() {
+            return Ok(());
+        }
+        match link.try_receive::<Enclosure>() {
+            Ok(said) => remote.enclosure = said.map(|(enclosure, _)| enclosure),
+            Err(ChannelError::Closed) => self.link = None, // how it ended, its starter tells
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Collects its process. How that was killed, where nobody else says it: on this machine, and
+    /// not on purpose. An agent that ends itself says why.
+    pub fn collect(&self) -> Option<Ended> {
+        let how = self.process.reap();
+        let own = self.remote.is_none() && !self.ordered;
+        how.filter(|how| own && matches!(how, Ended::Killed(_)))
+    }
+
+    /// Waits for the rest of its programs' output, as [`Carriers::finish`] does.
+    pub fn finish_output(&mut self, limit: Duration, is_patient: impl FnMut() -> bool) {
+        self.carriers.finish(limit, is_patient);
+    }
+}
+
+/// Every node, and the listener if there is one.
+pub type GatheredNodes = (BTreeMap<u32, Node>, Option<Listener>);
+
+/// Starts the agents of a job, and makes its groups for what their hosts say they share. Agents of
+/// other hosts must be of `build`.
+pub fn all(
+    ready: &mut Ready,
+    signals: &Signals,
+    build: &'static str,
+) -> Result<GatheredNodes, LaunchError> {
+    let system = |what| move |error| LaunchError::System { what, error };
+    let Some(hosts) = &ready.cluster else {
+        let input = input::open(ready.programs.stdin).map_err(system("standard input"))?;
+        let input = input.as_ref().map(AsFd::as_fd);
+        return local(ready.shape.nodes, input, ready.live).map_err(system("agent"));
+    };
+    let gathered = cluster(hosts, signals, build)?;
+    ready.protected = protected(ready, &gathered.0)?;
+    Ok(gathered)
+}
+
+/// Starts `count` agents on this machine, with that standard input, or the own one. If `carried`,
+/// what is printed there goes to the own terminal by this process only.
+fn local(count: u32, stdin: Option<BorrowedFd>, carried: bool) -> std::io::Result<GatheredNodes> {
+    let start = |node| {
+        let (mine, theirs) = Channel::pair().map_err(std::io::Error::other)?;
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(AGENT_ARGUMENT).arg(theirs.as_fd().as_raw_fd().to_string());
+        if let Some(stdin) = stdin {
+            command.stdin(stdin.try_clone_to_owned()?);
+        }
+        let mut carriers = Carriers::default();
+        if carried {
+            carriers.take_terminal(&mut command)?;
+        }
+        let process = Process::start(&mut command, Some(theirs.as_fd()), false)?;
+        let (name, link) = (format!("node {node}"), Some(Link::pair(mine)));
+        let (started_over, ordered) = (false, false);
+        Ok((node, Node { name, process, link, remote: None, started_over, ordered, carriers }))
+    };
+    Ok(((0..count).map(start).collect::<std::io::Result<_>>()?, None))
+}
+
+/// Starts an agent on every host of `cluster`. The status of a signal that came meanwhile is an
+/// error too.
+fn cluster(
+    cluster: &Cluster,
+    signals: &Signals,
+    build: &'static str,
+) -> Result<GatheredNodes, LaunchError> {
+    let mut gathering = Gathering::start(cluster, build)?;
+    match gathering.wait(signals) {
+        Ok(()) => {
+            for remote in gathering.nodes.values().filter_map(|node| node.remote.as_ref()) {
+                remote.gate.open();
+            }
+            Ok((std::mem::take(&mut gathering.nodes), gathering.listener.take()))
+        }
+        Err(error) => {
+            gathering.end();
+            Err(error)
+        }
+    }
+}
+
+/// The protection of a job on other hosts, now that they have said what they share. What the user
+/// says in a file stays.
+fn protected(ready: &Ready, nodes: &BTreeMap<u32, Node>) -> Result<ProtectionTable, LaunchError> {
+    let as_they_are: Vec<usize> = (0..nodes.len()).collect();
+    match ready.settings.domains {
+        Some(_) => Ok(ready.protected.clone()),
+        None => protected_on(ready, nodes, &as_they_are),
+    }
+}
+
+/// The protection of a job if the hosts `host_of` are its nodes.
+pub fn protected_on(
+    ready: &Ready,
+    nodes: &BTreeMap<u32, Node>,
+    host_of: &[usize],
+) -> Result<ProtectionTable, LaunchError> {
+    let Some(cluster) = &ready.cluster else { return Ok(ready.protected.clone()) };
+    let names: Vec<String> = host_of.iter().map(|&host| cluster.names[host].clone()).collect();
+    let domains = match &ready.settings.domains {
+        Some(path) => domains_of_file(path, names).map_err(Box::new)?,
+        None => {
+            let said =
+                |&host: &usize| nodes.get(&(host as u32))?.remote.as_ref()?.enclosure.clone();
+            let enclosures: Vec<Enclosure> = host_of.iter().filter_map(said).collect();
+            let kinds = found::of_hosts(&names, &enclosures);
+            Domains::of_hosts(names).with_kinds(kinds)
+        }
+    };
+    Ok(ProtectionTable::new(&ready.settings, &ready.shape.node_of, domains)?)
+}
+
+/// Ends agents that are not wanted any more, and everything they started.
+pub fn end(nodes: &mut BTreeMap<u32, Node>) {
+    for node in nodes.values_mut() {
+        node.link = None;
+        if let Some(remote) = node.remote.take() {
+            drop(remote); // the end of its input ends the supervisor, and with it the node
+        }
+    }
+    let end = Instant::now() + END;
+    for node in nodes.values() {
+        let left = end.saturating_duration_since(Instant::now());
+        if !node.process.wait_end(left.as_millis() as i32) {
+            node.process.kill();
+            node.process.wait_end(1_000);
+        }
+        node.process.reap();
+    }
+    process::end_children();
+}
+
+struct Gathering {
+    nodes: BTreeMap<u32, Node>,
+    listener: Option<Listener>,
+    means: String,
+    build: &'static str,
+}
+
+impl Gathering {
+    fn start(cluster: &Cluster, build: &'static str) -> Result<Gathering, LaunchError> {
+        let system = |what| move |error| LaunchError::System { what, error };
+        let secret = secret().map_err(system("random secret of the job"))?;
+        let address = match cluster.listen {
+            Some(address) => address,
+            None => {
+                let names = cluster.names.iter().map(String::as_str);
+                let ip: IpAddr = own_address(names).ok_or(LaunchError::NoAddress)?;
+                SocketAddr::new(ip, 0)
+            }
+        };
+        let listen = |error| LaunchError::Listen { address, error };
+        let listener = Listener::open(address, secret.clone()).map_err(listen)?;
+        let address = listener.address().map_err(listen)?;
+        let own = std::env::current_exe().map_err(system("path of oshrun"))?;
+        let oshrun = cluster.oshrun.as_ref().unwrap_or(&own).to_string_lossy().into_owned();
+        let means = cluster.means.name().to_owned();
+        let nodes = BTreeMap::new();
+        let mut gathering = Gathering { nodes, listener: Some(listener), means, build };
+        for (node, host) in (0..).zip(&cluster.names) {
+            let words = cluster.means.words(host, &agent_words(&oshrun, address, node));
+            match start_one(node, host, &words, &secret) {
+                Ok(started) => drop(gathering.nodes.insert(node, started)),
+                Err(error) => {
+                    gathering.end();
+                    let (host, means) = (host.clone(), words[0].clone());
+                    return Err(LaunchError::Starter { host, means, error });
+                }
+            }
+        }
+        Ok(gathering)
+    }
+
+    fn end(&mut self) {
+        self.listener = None;
+        end(&mut self.nodes);
+    }
+
+    fn wait(&mut self, signals: &Signals) -> Result<(), LaunchError> {
+        let limit = Instant::now() + START;
+        while let Some(missing) = self.nodes.values().find(|node| !node.is_here()) {
+            let now = Instant::now();
+            if now >= limit {
+                let (name, limit) = (missing.name.clone(), START.as_secs());
+                return Err(LaunchError::Late { name, limit });
+            }
+            let Some(listener) = &self.listener else { return Ok(()) };
+            let until = listener.deadline().map_or(limit, |deadline| deadline.min(limit));
+            let mut fds: Vec<PollFd> = listener.fds().collect();
+            fds.extend(signals.fds());
+            let starters = self.nodes.values().map(|node| &node.process);
+            fds.extend(starters.map(|process| PollFd::new(process, PollFlags::IN)));
+            let joining = self.nodes.values().filter(|node| !node.is_here());
+            let links = joining.filter_map(|node| node.link.as_ref());
+            fds.extend(links.map(|link| PollFd::new(link, link.interest())));
+            let _ = poll(&mut fds, Some(&timespec(until.saturating_duration_since(now))));
+            drop(fds);
+            if let Some(signal) = signals.stopped() {
+                return Err(LaunchError::Signal(signal));
+            }
+            let accepted = self.listener.as_mut().map(Listener::serve).unwrap_or_default();
+            for one in accepted {
+                self.accepted(one)?;
+            }
+            for node in self.nodes.values_mut() {
+                node.hear_enclosure()?;
+            }
+            self.look_at_starters()?;
+        }
+        Ok(())
+    }
+
+    fn accepted(&mut self, accepted: Accepted) -> Result<(), LaunchError> {
+        let Some(listener) = &mut self.listener else { return Ok(()) };
+        let node = accepted.hello.node;
+        match self.nodes.get_mut(&node) {
+            Some(entry) if !is_same_build(self.build, &accepted.hello.build) => {
+                let (name, theirs) = (entry.name.clone(), accepted.hello.build.clone());
+                let error = LaunchError::Build { name, theirs, ours: self.build };
+                let mut link = accepted.link;
+                let refused = raidshmem_core::message::Down::Refused { why: error.to_string() };
+                let _ = link.send(&refused, &[]);
+                link.drain(Duration::from_millis(100));
+                return Err(error);
+            }
+            Some(entry) if entry.link.is_none() => {
+                if let Some(remote) = &mut entry.remote {
+                    remote.beats = SocketAddr::new(accepted.from.ip(), accepted.hello.beats);
+                }
+                entry.link = Some(accepted.link);
+            }
+            Some(_) => listener.reject(accepted, &format!("node {node} is there already")),
+            None => listener.reject(accepted, &format!("the job has no node {node}")),
+        }
+        Ok(())
+    }
+
+    fn look_at_starters(&mut self) -> Result<(), LaunchError> {
+        let mut ended = self.nodes.values_mut().filter_map(|n| Some((n.process.reap()?, n)));
+        let Some((how, node)) = ended.next() else { return Ok(()) };
+        let last = node.remote.as_mut().and_then(|remote| {
+            node.carriers.finish(LAST_WORDS, || false);
+            remote.gate.last_line()
+        });
+        let how = match (how, &last) {
+            (Ended::Exited(ALL_DEAD), Some(_)) => String::new(), // its own line says it all
+            (how, Some(_)) => format!("{} {how}: ", self.means),
+            (how, None) => format!("{} {how}", self.means),
+        };
+        let why = format!("{how}{}", last.unwrap_or_default());
+        Err(LaunchError::NoAgent { name: node.name.clone(), why })
+    }
+}
+
+fn start_one(node: u32, host: &str, words: &[String], secret: &Secret) -> std::io::Result<Node> {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    let (from, to) = std::io::pipe()?;
+    command.stdout(to);
+    let mut carriers = Carriers::default();
+    carriers.carry(from, Stream::Out)?;
+    let (from, to) = std::io::pipe()?;
+    command.stderr(to);
+    let (gate, word) = Gate::new(last_word(secret, node))?;
+    carriers.carry_through(from, gate.clone())?;
+    let (from, mut stdin) = std::io::pipe()?;
+    command.stdin(from);
+    let process = Process::start(&mut command, None, false)?;
+    // A process that has ended already is noticed by its end. The line fits into the pipe: nothing
+    // waits.
+    let _ = stdin.write_all(format!("{}\n", secret.to_hex()).as_bytes());
+    let nowhere = SocketAddr::from(([0; 4], 0));
+    let word = Some(word);
+    let remote = Some(RemoteAgent { _stdin: stdin, gate, word, beats: nowhere, enclosure: None });
+    let name = format!("node {node} ({host})");
+    let (started_over, ordered) = (false, false);
+    Ok(Node { name, process, link: None, remote, started_over, ordered, carriers })
+}
+
+/// Random bytes.
+pub fn secret() -> std::io::Result<Secret> {
+    let mut bytes = [0; SECRET_LEN];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(Secret(bytes))
+}

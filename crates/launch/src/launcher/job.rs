@@ -1,0 +1,172 @@
+//! What the launcher sends the agents, and prints, before a job begins.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use raidshmem_core::message::{Down, HeartbeatSettings, Job, ProcessOptions, Stdin};
+use raidshmem_core::secret::Secret;
+use raidshmem_core::settings::{Setting, Settings, table};
+use raidshmem_report::job;
+use raidshmem_sys::socket::ChannelError;
+
+use super::gather::Node;
+use super::status::Title;
+use crate::cli::ready::{Programs, Ready};
+
+/// What the processes of the job have to know.
+pub(super) fn job_of(ready: &Ready, id: u64) -> Job {
+    let shape = &ready.shape;
+    Job {
+        id,
+        n_pes: shape.node_of.len() as u32,
+        heap_len: ready.heap_len,
+        node_of: shape.node_of.clone(),
+        machine_of: match &ready.cluster {
+            Some(_) => (0..shape.nodes).collect(),
+            None => vec![0; shape.nodes as usize],
+        },
+        bind: ready.settings.bind,
+        pages: ready.settings.pages,
+        domains: ready.protected.site.domains.clone(),
+        fabric: shape.fabric,
+        device: ready.settings.device.clone(),
+        resume: ready.resume.clone(),
+    }
+}
+
+/// What is said of a job that does not change.
+pub(super) fn title(ready: &Ready) -> Title {
+    let words = ready.program.iter().map(|word| word.to_string_lossy().into_owned());
+    Title {
+        job: std::process::id(),
+        program: words.collect::<Vec<_>>().join(" "),
+        since: SystemTime::now(),
+        mode: ready.settings.backup_mode,
+        group_of: ready.protected.site.group_of.clone(),
+    }
+}
+
+/// The same for its record.
+pub(super) fn record_of(ready: &Ready) -> job::JobRecord {
+    let (settings, shape) = (&ready.settings, &ready.shape);
+    let defaults = Settings::default();
+    let setting = |entry: &Setting| {
+        let (name, doc) = (entry.name.to_owned(), entry.doc.to_owned());
+        let (value, default) = (entry.show(settings), entry.show(&defaults));
+        job::SettingValue { name, default: value == default, value, doc }
+    };
+    let Title { job: launcher, program, since, mode, .. } = title(ready);
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    job::JobRecord {
+        raidshmem: env!("CARGO_PKG_VERSION").to_owned(),
+        program,
+        host: host.trim_end().to_owned(),
+        launcher,
+        since: humantime::format_rfc3339_seconds(since).to_string(),
+        nodes: match &ready.cluster {
+            Some(cluster) => cluster.names.clone(),
+            None => (0..shape.nodes).map(|node| format!("node{node}")).collect(),
+        },
+        node_of: shape.node_of.clone(),
+        spares: shape.spares.len() as u32,
+        mode: mode.name().to_owned(),
+        parity: settings.parity as u32,
+        snapshots: if mode.keeps_snapshot() { settings.snapshots as u32 } else { 0 },
+        slots: mode.slots() as u32,
+        groups: ready.protected.groups.clone(),
+        survives: ready.protected.survives.clone(),
+        heap: ready.heap_len,
+        fabric: shape.fabric.name().to_owned(),
+        settings: table().iter().map(setting).collect(),
+    }
+}
+
+/// What agents have to know of heartbeats, and of what else they look after by the clock.
+pub(super) fn heartbeat_settings(
+    settings: &Settings,
+    net: Option<(Secret, u16)>,
+) -> HeartbeatSettings {
+    HeartbeatSettings {
+        period: settings.period(),
+        limit: settings.node_timeout,
+        pe_limit: settings.pe_timeout,
+        stall: Some(settings.stall).filter(|limit| !limit.is_zero()),
+        net,
+    }
+}
+
+/// Tells every node what the job is, and how programs run there.
+///
+/// # Errors
+/// A connection that failed; the end of a node is noticed.
+pub(super) fn configure(
+    nodes: &mut BTreeMap<u32, Node>,
+    ready: &Ready,
+    job: &Job,
+    heartbeat: &HeartbeatSettings,
+) -> Result<(), ChannelError> {
+    let asks_for_a_stop = ready.stop_signal.unwrap_or(libc::SIGTERM);
+    let stop_signal = ready.settings.store.as_ref().map(|_| asks_for_a_stop);
+    let program: Vec<Vec<u8>> = ready.program.iter().map(|word| word.as_bytes().to_vec()).collect();
+    for (&node, entry) in nodes {
+        let place = place(&ready.programs, entry.remote.is_some());
+        let Some(link) = &mut entry.link else { continue };
+        link.give_up_after(heartbeat.limit * 5 / 4);
+        let (job, heartbeat) = (Box::new(job.clone()), heartbeat.clone());
+        let program = program.clone();
+        let first = Down::Configure { job, node, program, place, heartbeat, stop_signal };
+        match link.send(&first, &[]) {
+            Ok(()) | Err(ChannelError::Closed) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// A random number, not 0.
+pub(super) fn job_id() -> std::io::Result<u64> {
+    use std::io::Read;
+    let mut bytes = [0; 8];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes) | 1)
+}
+
+/// How programs run; on other hosts with what they would inherit from this process, without what is
+/// about this host.
+fn place(programs: &Programs, elsewhere: bool) -> ProcessOptions {
+    const OWN: &[&str] = &["HOST", "HOSTNAME", "DISPLAY", "XAUTHORITY", "TMPDIR", "LS_COLORS", "_"];
+    const OWN_PREFIXES: &[&str] = &["SSH_", "SLURM_", "XDG_", "DBUS_"];
+    let own = |name: &str| {
+        OWN.contains(&name) || OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    };
+    let inherited = std::env::vars_os().filter(|(name, _)| !own(&name.to_string_lossy()));
+    let inherited = inherited.filter(|_| elsewhere);
+    // Settings are in force already, with what options say.
+    let set = |name: &str| table().iter().any(|entry| entry.name == name);
+    let given = programs.variables.iter().filter(|(name, _)| !set(name));
+    let given = given.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let env = inherited.chain(given);
+    let folder = match &programs.folder {
+        None if elsewhere => Some(std::env::current_dir().unwrap_or_else(|_| "/".into())),
+        folder => folder.clone(),
+    };
+    let bytes = |path: PathBuf| path.into_os_string().into_vec();
+    ProcessOptions {
+        folder: folder.map(bytes),
+        env: env.map(|(name, value)| (name.into_vec(), value.into_vec())).collect(),
+        input: match (programs.stdin, elsewhere) {
+            (false, _) => Stdin::Nothing,
+            (true, false) => Stdin::Agent,
+            (true, true) => Stdin::Launcher,
+        },
+        carried: elsewhere || programs.tag || programs.stamp || programs.output.is_some(),
+        tag: programs.tag,
+        stamp: programs.stamp,
+        output: programs.output.clone().map(bytes),
+    }
+}

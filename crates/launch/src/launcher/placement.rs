@@ -1,0 +1,111 @@
+//! What `--report-placement` prints, once every node has said where its PEs run.
+
+use raidshmem_core::message::Bound;
+use raidshmem_core::placement::bindings::Binding;
+use raidshmem_core::placement::table::PlacementTable;
+use raidshmem_core::placement::{Domains, Source};
+use raidshmem_sys::machine;
+
+use crate::cli::ready::Ready;
+use crate::lines;
+
+/// A table that is not complete yet.
+pub struct PlacementReport {
+    node_of: Vec<usize>,
+    domains: Domains,
+    group_of: Vec<usize>,
+    survives: String,
+    bindings: Vec<Option<Binding>>,
+}
+
+impl PlacementReport {
+    /// The table of a job of which no node has said anything.
+    pub fn new(ready: &Ready) -> PlacementReport {
+        let node_of: Vec<usize> = ready.shape.node_of.iter().map(|&node| node as usize).collect();
+        let mode = ready.settings.backup_mode.name();
+        PlacementReport {
+            bindings: vec![None; node_of.len()],
+            node_of,
+            domains: ready.protected.site.domains.clone(),
+            group_of: match &ready.protected.survives {
+                Some(_) => ready.protected.site.group_of.clone(),
+                None => Vec::new(), // nobody protects anybody
+            },
+            survives: match &ready.protected.survives {
+                Some(survives) => format!("{mode}: {survives}"),
+                None => format!("{mode}: nothing is survived"),
+            },
+        }
+    }
+
+    /// Takes what a node says, and prints the table when that was the last; the table else.
+    pub fn hear(mut self, bound: Vec<Bound>) -> Option<PlacementReport> {
+        for Bound { pe, cpus, numa } in bound {
+            if let Some(binding) = self.bindings.get_mut(pe.at()) {
+                let cpus = cpus.into_iter().map(|cpu| cpu as usize).collect();
+                *binding = Some(Binding { cpus, numa: numa.map(|node| node as usize) });
+            }
+        }
+        if self.bindings.iter().any(Option::is_none) {
+            return Some(self);
+        }
+        let bindings: Vec<Binding> = self.bindings.into_iter().flatten().collect();
+        let table = PlacementTable {
+            node_of: &self.node_of,
+            domains: &self.domains,
+            group_of: &self.group_of,
+            bindings: &bindings,
+        };
+        lines::print(format!("{table}{}\n{}\n", sources(&self.domains), self.survives));
+        None
+    }
+}
+
+/// Says what the job survives, where that is less than it should be, or reports are wanted.
+pub fn say_what_is_survived(ready: &Ready) {
+    let worth = ready.protected.fragile || ready.settings.report;
+    if let Some(survives) = ready.protected.survives.as_ref().filter(|_| worth) {
+        lines::news(&format!("{}: {survives}", ready.settings.backup_mode.name()));
+    }
+}
+
+/// Which kinds of failure domain there are, and who says so.
+fn sources(domains: &Domains) -> String {
+    let by = |source| match source {
+        Source::User => "named by SHMEM_FT_DOMAINS".to_owned(),
+        Source::Firmware => "by the serial numbers of firmware".to_owned(),
+        Source::Processors => format!("found by {}", machine::SOURCE),
+    };
+    let kind = |at| format!(", {} ({})", domains.kind_name(at), by(domains.source(at)));
+    let above: String = domains.kinds().skip(1).map(kind).collect();
+    format!("failure domains: node{above}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidshmem_core::placement::DomainKind;
+
+    #[test]
+    fn the_report_says_who_found_a_domain() {
+        let none = Domains::of_hosts(vec!["a".into(), "b".into(), "c".into()]);
+        assert_eq!(sources(&none), "failure domains: node");
+        let kind = |name: &str, source| {
+            let domains = vec!["0".to_owned(), "1".to_owned()];
+            DomainKind { name: name.to_owned(), domains, of: vec![0, 0, 1], source }
+        };
+        let some = none.with_kinds(vec![
+            kind("chassis", Source::Firmware),
+            kind("package", Source::Processors),
+            kind("rack", Source::User),
+        ]);
+        assert_eq!(
+            sources(&some),
+            format!(
+                "failure domains: node, chassis (by the serial numbers of firmware), package \
+                 (found by {}), rack (named by SHMEM_FT_DOMAINS)",
+                machine::SOURCE
+            )
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! What happened as lines of `--verbose`, and the ends of a job that nobody in it asked for.
+
+#![forbid(unsafe_code)]
+
+use std::time::{Duration, SystemTime};
+
+use raidshmem_core::inject::InjectedFault;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::signals::name;
+use raidshmem_report::event::{Changed, What};
+use raidshmem_report::words::{bytes, count, time};
+
+use raidshmem_control::trace::time_of_day;
+
+/// Status of a job whose time is over, as of `timeout`.
+const TIME_IS_OVER: i32 = 124;
+
+/// The status of a job that was stopped by `signal`, as a shell would show it, and why.
+pub(super) fn signalled(signal: i32) -> (i32, String) {
+    (128 + signal, format!("stopped by {}; every PE is killed", name(signal)))
+}
+
+/// The status of a job that ran for as long as it may, and why.
+pub(super) fn timed_out(limit: Duration) -> (i32, String) {
+    let words = format!("--timeout {}: time is over; every PE is killed", limit.as_secs_f64());
+    (TIME_IS_OVER, words)
+}
+
+/// Lines on rules of injection that did nothing; `last` is the number of the last checkpoint.
+pub(super) fn never_due<'a>(
+    rules: impl Iterator<Item = &'a InjectedFault>,
+    last: CheckpointNumber,
+) -> Vec<String> {
+    let made = match last {
+        CheckpointNumber::START => "no checkpoint was made".to_owned(),
+        last => format!("the last checkpoint was number {last}"),
+    };
+    rules.map(|rule| format!("rule {rule} never came due: {made}")).collect()
+}
+
+/// What changed, as the end of a line.
+fn changed(found: &Changed) -> String {
+    let Changed { blocks, of, by } = found;
+    format!("; {blocks} of {} changed, by {by}", count(*of, "block"))
+}
+
+/// What happened as a line. `kept` is what a PE keeps for others in this job's mode.
+pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
+    let pes = |pes: &[Pe]| pes.iter().map(Pe::to_string).collect::<Vec<_>>().join(",");
+    Some(match what {
+        What::Checkpoint { number, bytes: own, kept: others, took, changed: found } => format!(
+            "checkpoint {number}: {} a PE protected by {} of {kept} in {}{}, at {}",
+            bytes(*own),
+            bytes(*others),
+            time(*took),
+            found.as_ref().map(changed).unwrap_or_default(),
+            time_of_day(SystemTime::now())
+        ),
+        What::Stored { checkpoint, place, bytes: all, raw, aside, took } => {
+            let (all, took) = (bytes(*all), time(*took));
+            let raw =
+                raw.map_or_else(String::new, |raw| format!(" compressed from {}", bytes(raw)));
+            let aside = match aside {
+                0 => String::new(),
+                aside => format!(", {} copied aside in memory", bytes(*aside)),
+            };
+            format!("checkpoint {checkpoint} is on disk: {place}, {all}{raw} in {took}{aside}")
+        }
+        What::Readonly { bytes: own, kept: others } => format!(
+            "{} a PE are read-only, protected once by {} of {kept}",
+            bytes(*own),
+            bytes(*others)
+        ),
+        What::Adopted { pe, checkpoint, bytes: own, took } => format!(
+            "PE {pe}: memory of the dead process adopted, with {} of checkpoint {checkpoint}, \
+             after {}",
+            bytes(*own),
+            time(*took)
+        ),
+        What::Rebuilt { pe, checkpoint, bytes: own, from, took } => format!(
+            "PE {pe}: {} of checkpoint {checkpoint} rebuilt from {} {} in {}",
+            bytes(*own),
+            if from.len() == 1 { "PE" } else { "PEs" },
+            pes(from),
+            time(*took)
+        ),
+        What::Memory { pe, bytes: own } => format!("PE {pe}: {} of memory", bytes(*own)),
+        What::Logged { pe, bytes: own, records } => format!(
+            "PE {pe}: at most {} in {records} records of its log between two checkpoints",
+            bytes(*own)
+        ),
+        What::Damaged { pe, checkpoint, part, from } => {
+            let found = format!("PE {pe}: damage in its {part} of checkpoint {checkpoint}");
+            match from.as_deref() {
+                Some([]) => format!("{found}, repaired"),
+                Some([from]) => format!("{found}, repaired from PE {from}"),
+                Some(from) => format!("{found}, repaired from PEs {}", pes(from)),
+                None if part == "read-only memory" => {
+                    format!("{found}, not repaired: it counts as lost")
+                }
+                None => format!(
+                    "{found}, not repaired: it counts as lost until checkpoint {}",
+                    checkpoint + 1
+                ),
+            }
+        }
+        What::Scrubbed { pe, bytes: all, damaged, repaired } => format!(
+            "PE {pe}: {} of its checkpoints looked over, {damaged} damaged, {repaired} repaired",
+            bytes(*all)
+        ),
+        What::Note { line } => line.clone(),
+        _ => return None, // said to all, or shown to who asks
+    })
+}

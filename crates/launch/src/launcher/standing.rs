@@ -1,0 +1,86 @@
+//! Gathers how the job stands: from the machine, the chronicle, and what agents have answered.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use raidshmem_core::message::{Answer, ProcessSeen};
+use raidshmem_core::quantity::Pe;
+use raidshmem_core::stall::PeProgress;
+use raidshmem_core::view::State;
+
+use super::Launcher;
+use super::status::{Being, NodeNow, PeNow, Picture, view};
+use crate::lines::show;
+
+/// Between two pictures of the view on a terminal.
+const PERIOD: Duration = Duration::from_millis(250);
+
+impl Launcher {
+    /// Draws the view on the terminal, if there is one and it is time.
+    pub(super) fn draw_view(&mut self) {
+        let now = Instant::now();
+        if self.view.is_none_or(|next| next > now) {
+            return;
+        }
+        self.view = Some(now + PERIOD);
+        show(Some(view(&self.picture(&BTreeMap::new()))));
+    }
+
+    /// How the job stands, with the processes of the nodes that have answered.
+    pub(super) fn picture(&self, answers: &BTreeMap<u32, Answer>) -> Picture<'_> {
+        let nodes = self.nodes.keys().map(|&node| {
+            let answer = answers.get(&node);
+            let spare = |seen: &&ProcessSeen| self.machine.pe_of(seen.proc).is_none();
+            let spares = answer.iter().flat_map(|answer| &answer.processes).filter(spare);
+            let spares = spares.map(|seen| seen.pid).collect();
+            let agent = answer.map(|answer| answer.agent);
+            let sleeping = self.machine.spares_on(node);
+            (node, NodeNow { name: self.name(node), agent, spares, sleeping })
+        });
+        let seen = answers.values().flat_map(|answer| &answer.processes);
+        let seen = seen.filter_map(|seen| Some((self.machine.pe_of(seen.proc)?, seen)));
+        let seen: BTreeMap<Pe, &ProcessSeen> = seen.collect();
+        let (view, standing) = (self.machine.view(), self.machine.standing());
+        let members = Pe::all(view.pes.len()).zip(view.pes.iter().zip(standing));
+        let pes = members.map(|(pe, (member, standing))| {
+            let seen = seen.get(&pe);
+            let lost = self.machine.is_lost(pe);
+            let stopped = seen.is_some_and(|seen| seen.stopped);
+            PeNow {
+                node: member.node,
+                incarnation: member.incarnation,
+                gone: member.state != State::Alive,
+                lost,
+                being: being(standing, lost, stopped),
+                pid: seen.map(|seen| seen.pid),
+                calls: seen.map(|seen| seen.calls.clone()).unwrap_or_default(),
+            }
+        });
+        let now = self.telling.now();
+        Picture {
+            title: &self.title,
+            now,
+            nodes: nodes.collect(),
+            pes: pes.collect(),
+            spares: self.machine.spares(),
+            figures: self.telling.figures(),
+            survival: self.machine.known_survival().cloned(),
+        }
+    }
+}
+
+/// Its name in lines for people.
+fn being(standing: PeProgress, lost: bool, stopped: bool) -> Being {
+    match standing {
+        PeProgress::Ended => Being::Ended,
+        PeProgress::Hole => Being::Lost,
+        _ if stopped => Being::Stopped,
+        PeProgress::Lost => Being::Replaced,
+        _ if lost => Being::Replaced,
+        PeProgress::Starting | PeProgress::Joining => Being::Starting,
+        PeProgress::Running => Being::Alive,
+        PeProgress::Finalizing => Being::Finalizing,
+    }
+}

@@ -1,0 +1,494 @@
+//! How a job stands, as text: the whole for `oshrun --status`, and a few lines for the view on a
+//! terminal. Pure.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::{Duration, SystemTime};
+
+use raidshmem_core::membership::list;
+use raidshmem_core::placement::survival::Survival;
+use raidshmem_core::quantity::{Incarnation, Pe};
+use raidshmem_core::settings::BackupMode;
+
+use super::chronicle::Figures;
+use super::rebuild::RebuildProgress;
+use crate::live::{Bar, Frame};
+use raidshmem_report::words::{bytes, count, span, time};
+
+/// Nodes, and groups, that have a line of their own in the view.
+const LINES: usize = 8;
+
+/// What is said of a job that does not change.
+#[derive(Debug)]
+pub struct Title {
+    /// Process id of its launcher.
+    pub job: u32,
+    /// Its program with arguments.
+    pub program: String,
+    pub since: SystemTime,
+    pub mode: BackupMode,
+    pub group_of: Vec<usize>,
+}
+
+/// What a PE is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Being {
+    Alive,
+    Starting,
+    Stopped,
+    /// From its death until all PEs have resumed.
+    Replaced,
+    /// For good.
+    Lost,
+    Finalizing,
+    Ended,
+}
+
+impl Being {
+    const fn name(self) -> &'static str {
+        match self {
+            Being::Alive => "alive",
+            Being::Starting => "starting",
+            Being::Stopped => "stopped",
+            Being::Replaced => "being replaced",
+            Being::Lost => "lost",
+            Being::Finalizing => "in shmem_finalize",
+            Being::Ended => "ended",
+        }
+    }
+}
+
+/// A PE now.
+#[derive(Debug, Clone)]
+pub struct PeNow {
+    pub node: u32,
+    pub incarnation: Incarnation,
+    pub being: Being,
+    /// No process carries its number.
+    pub gone: bool,
+    /// It was lost, and not all PEs have resumed since.
+    pub lost: bool,
+    /// Its process, as far as its node has answered.
+    pub pid: Option<u32>,
+    /// What it waits in for long.
+    pub calls: Vec<String>,
+}
+
+/// A node now.
+#[derive(Debug, Clone)]
+pub struct NodeNow {
+    pub name: String,
+    /// Process id of its agent, if that has answered.
+    pub agent: Option<u32>,
+    /// Process ids of spares, as far as the agent has answered.
+    pub spares: Vec<u32>,
+    /// How many spares there are.
+    pub sleeping: usize,
+}
+
+/// How a job stands.
+#[derive(Debug)]
+pub struct Picture<'a> {
+    pub title: &'a Title,
+    /// How long it has run.
+    pub now: Duration,
+    pub nodes: BTreeMap<u32, NodeNow>,
+    /// By their number.
+    pub pes: Vec<PeNow>,
+    pub spares: usize,
+    pub figures: Figures,
+    /// Single losses that would end it, unless that is about to change.
+    pub survival: Option<Survival>,
+}
+
+/// What `oshrun --status` prints.
+pub fn text(job: &Picture) -> String {
+    let title = job.title;
+    let since = humantime::format_rfc3339_seconds(title.since);
+    let mut text = format!(
+        "job {}: {}\nsince {since}, for {}, mode {}\n",
+        title.job,
+        title.program.escape_debug(),
+        span(job.now),
+        title.mode.name()
+    );
+    let _ = writeln!(text, "{}", counts(job)); // a string takes it, here and below
+    let recovery = job.figures.recovery.as_ref().map(|(_, progress)| {
+        let does = [Some(step(job, progress)), amount(progress)];
+        recovery(job, does.into_iter().flatten().collect::<Vec<_>>().join(": "))
+    });
+    let lines = [Some(checkpoints(job)), losses(&job.figures), recovery];
+    lines.into_iter().flatten().for_each(|line| _ = writeln!(text, "{line}"));
+    if title.mode.protects() {
+        groups(job).iter().for_each(|(_, line)| _ = writeln!(text, "{line}"));
+        job.survival.iter().for_each(|survival| _ = writeln!(text, "{survival}"));
+    }
+    for (node, now) in &job.nodes {
+        let agent = match now.agent {
+            Some(pid) => format!("agent is process {pid}"),
+            None => "no answer".to_owned(),
+        };
+        let _ = writeln!(text, "{}: {agent}", now.name);
+        for (pe, now) in numbered(job).filter(|(_, pe)| pe.node == *node) {
+            let _ = writeln!(text, "  PE {pe}: {}", describe(now));
+        }
+        now.spares.iter().for_each(|pid| _ = writeln!(text, "  spare: process {pid}"));
+    }
+    let away = |pe: &PeNow| !job.nodes.contains_key(&pe.node);
+    for (pe, now) in numbered(job).filter(|(_, pe)| away(pe)) {
+        let _ = writeln!(text, "PE {pe}: {}, without a node yet", describe(now));
+    }
+    text
+}
+
+fn describe(pe: &PeNow) -> String {
+    let pid = pe.pid.map(|pid| format!("process {pid}, ")).unwrap_or_default();
+    let calls: String = pe.calls.iter().map(|call| format!(", waits in {call}")).collect();
+    format!("{pid}{}, incarnation {}{calls}", pe.being.name(), pe.incarnation)
+}
+
+/// The view on a terminal.
+pub fn view(job: &Picture) -> Frame {
+    let mut lines = vec![format!("{}; {}", counts(job), span(job.now))];
+    lines.extend(nodes(job));
+    lines.extend(broken_groups(job));
+    let survival = job.survival.iter().filter(|survival| !survival.is_whole());
+    lines.extend(survival.map(|survival| format!("{survival:#}")));
+    lines.push(checkpoints(job));
+    lines.extend(losses(&job.figures));
+    let progress = job.figures.recovery.as_ref().map(|(_, progress)| progress);
+    lines.extend(progress.map(|progress| recovery(job, step(job, progress))));
+    let bar = progress.and_then(|progress| {
+        let (done, of) = progress.bytes?;
+        Some(Bar { done, of, words: amount(progress)? })
+    });
+    Frame { lines, bar }
+}
+
+/// How many PEs there are of each state.
+fn counts(job: &Picture) -> String {
+    let spares = match job.spares {
+        0 => String::new(),
+        spares => format!("; {}", count(spares as u64, "spare")),
+    };
+    let pes = count(job.pes.len() as u64, "PE");
+    let nodes = count(job.nodes.len() as u64, "node");
+    format!("{pes} on {nodes}: {}{spares}", by_state(numbered(job), |pes| pes.len()))
+}
+
+fn numbered<'a>(job: &'a Picture<'_>) -> impl Iterator<Item = (Pe, &'a PeNow)> {
+    Pe::all(job.pes.len()).zip(&job.pes)
+}
+
+/// `3 alive, 1 stopped`, with what `show` makes of the PEs of a state.
+fn by_state<'a, T: std::fmt::Display>(
+    pes: impl Iterator<Item = (Pe, &'a PeNow)>,
+    show: impl Fn(&[Pe]) -> T,
+) -> String {
+    let mut states: BTreeMap<Being, Vec<Pe>> = BTreeMap::new();
+    pes.for_each(|(pe, now)| states.entry(now.being).or_default().push(pe));
+    let each = states.iter().map(|(being, pes)| format!("{} {}", show(pes), being.name()));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn pes(pes: &[Pe]) -> String {
+    format!("{} {}", if pes.len() == 1 { "PE" } else { "PEs" }, list(pes))
+}
+
+/// A line for each node; of many only for those where not all PEs are alive.
+fn nodes(job: &Picture) -> Vec<String> {
+    let mut of: BTreeMap<u32, Vec<(Pe, &PeNow)>> = BTreeMap::new();
+    for (pe, now) in numbered(job) {
+        of.entry(now.node).or_default().push((pe, now));
+    }
+    let of = |node: &u32| of.get(node).map(Vec::as_slice).unwrap_or_default();
+    let whole = |node: &u32| of(node).iter().all(|(_, pe)| pe.being == Being::Alive);
+    let all = job.nodes.len() <= LINES;
+    let shown: Vec<&u32> = job.nodes.keys().filter(|node| all || !whole(node)).collect();
+    let mut lines = Vec::new();
+    for node in shown.iter().take(LINES) {
+        let NodeNow { name, sleeping, .. } = &job.nodes[node];
+        let spares = Some(count(*sleeping as u64, "spare")).filter(|_| *sleeping > 0);
+        let states = Some(by_state(of(node).iter().copied(), pes)).filter(|text| !text.is_empty());
+        let each: Vec<String> = states.into_iter().chain(spares).collect();
+        let each = if each.is_empty() { "no PE".to_owned() } else { each.join("; ") };
+        lines.push(format!("{name}: {each}"));
+    }
+    let more = shown.len().saturating_sub(LINES);
+    if more > 0 {
+        lines.push(format!("{} more with PEs that are not alive", count(more as u64, "node")));
+    }
+    lines
+}
+
+/// Whether each group is whole, and a line on it.
+fn groups(job: &Picture) -> Vec<(bool, String)> {
+    let mut of: BTreeMap<usize, Vec<Pe>> = BTreeMap::new();
+    for (pe, &group) in Pe::all(job.title.group_of.len()).zip(&job.title.group_of) {
+        of.entry(group).or_default().push(pe);
+    }
+    let lost = |pe: &&Pe| job.pes.get(pe.at()).is_some_and(|pe| pe.lost);
+    let line = |(group, members): (&usize, &Vec<Pe>)| {
+        let lost: Vec<Pe> = members.iter().filter(lost).copied().collect();
+        let state = match lost.as_slice() {
+            [] => "whole".to_owned(),
+            lost => format!("without {}", pes(lost)),
+        };
+        (lost.is_empty(), format!("group {group}: {}, {state}", pes(members)))
+    };
+    of.iter().map(line).collect()
+}
+
+/// The groups that are not whole, of which many are counted.
+fn broken_groups(job: &Picture) -> Vec<String> {
+    if !job.title.mode.protects() {
+        return Vec::new();
+    }
+    let groups = groups(job);
+    let all = count(groups.len() as u64, "group");
+    let broken: Vec<String> =
+        groups.into_iter().filter(|(whole, _)| !whole).map(|(_, line)| line).collect();
+    match broken.len() {
+        0 => vec![format!("{all}, mode {}: whole", job.title.mode.name())],
+        1..=LINES => broken,
+        many => vec![format!("{all}: {many} not whole")],
+    }
+}
+
+fn checkpoints(job: &Picture) -> String {
+    let figures = &job.figures;
+    let Some((number, made)) = figures.last else { return "no checkpoint yet".to_owned() };
+    let ago = span(job.now.saturating_sub(made));
+    let every = figures.every.map(|every| format!(", one every {}", time(every)));
+    let took = figures.took.map(|took| format!(", {} each", time(took)));
+    format!(
+        "{}, the last ({number}) {ago} ago{}{}",
+        count(figures.checkpoints, "checkpoint"),
+        every.unwrap_or_default(),
+        took.unwrap_or_default()
+    )
+}
+
+fn losses(figures: &Figures) -> Option<String> {
+    let each = [(figures.processes, "PE"), (figures.nodes, "node")];
+    let each = each.iter().filter(|(number, _)| *number > 0);
+    let each: Vec<String> = each.map(|&(number, what)| count(number, what)).collect();
+    (!each.is_empty()).then(|| format!("lost so far: {}", each.join(" and ")))
+}
+
+fn recovery(job: &Picture, does: String) -> String {
+    let since = job.figures.recovery.as_ref().map_or(job.now, |(since, _)| *since);
+    format!("recovery, for {}: {does}", span(job.now.saturating_sub(since)))
+}
+
+/// What a recovery does now.
+fn step(job: &Picture, progress: &RebuildProgress) -> String {
+    let gone = numbered(job).filter(|(_, pe)| pe.gone);
+    let gone: Vec<Pe> = gone.map(|(pe, _)| pe).collect();
+    match progress.step {
+        Some(step) => step.name().to_owned(),
+        None if gone.is_empty() => "waits until all PEs are in a checkpoint or restart".to_owned(),
+        None => format!("a process for {} is started", pes(&gone)),
+    }
+}
+
+/// How far a rebuild is.
+fn amount(progress: &RebuildProgress) -> Option<String> {
+    let (done, of) = progress.bytes?;
+    let percent = done.saturating_mul(100).checked_div(of).unwrap_or(100);
+    let rate = progress.rate.map(|rate| format!(", {} a second", bytes(rate as u64)));
+    let left = progress.left.filter(|_| done < of).map(|left| format!(", {} left", span(left)));
+    Some(format!(
+        "{percent} %, {} of {}{}{}",
+        bytes(done),
+        bytes(of),
+        rate.unwrap_or_default(),
+        left.unwrap_or_default()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidshmem_core::message::RecoveryStep;
+    use raidshmem_core::placement::survival::FatalDomain;
+
+    fn at(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
+    }
+
+    fn title(mode: BackupMode, group_of: Vec<usize>) -> Title {
+        let program = "./jacobi 64".to_owned();
+        Title { job: 7, program, since: SystemTime::UNIX_EPOCH, mode, group_of }
+    }
+
+    /// A job of PEs on nodes of `each`, all alive.
+    fn job(title: &Title, each: usize) -> Picture<'_> {
+        let count = title.group_of.len();
+        let pe = |pe: usize| PeNow {
+            node: (pe / each) as u32,
+            incarnation: Incarnation(0),
+            being: Being::Alive,
+            gone: false,
+            lost: false,
+            pid: Some(100 + pe as u32),
+            calls: Vec::new(),
+        };
+        let node = |node: usize| {
+            let (name, agent) = (format!("node {node}"), Some(10 + node as u32));
+            (node as u32, NodeNow { name, agent, spares: Vec::new(), sleeping: 0 })
+        };
+        Picture {
+            title,
+            now: at(90.0),
+            nodes: (0..count.div_ceil(each)).map(node).collect(),
+            pes: (0..count).map(pe).collect(),
+            spares: 0,
+            figures: Figures::default(),
+            survival: None,
+        }
+    }
+
+    #[test]
+    fn a_job_is_shown_with_all_its_processes() {
+        let title = title(BackupMode::Raid5, vec![0, 1, 0, 1]);
+        let mut job = job(&title, 2);
+        job.pes[1].being = Being::Stopped;
+        job.pes[2].calls.push("shmem_barrier_all".to_owned());
+        job.nodes.get_mut(&1).unwrap().agent = None;
+        job.nodes.get_mut(&0).unwrap().spares.push(55);
+        job.spares = 1;
+        let figures = &mut job.figures;
+        (figures.checkpoints, figures.last) = (27, Some((28, at(88.8))));
+        (figures.every, figures.took) = (Some(at(3.4)), Some(at(0.012)));
+        (figures.processes, figures.nodes) = (2, 1);
+        let text = text(&job);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "job 7: ./jacobi 64",
+                "since 1970-01-01T00:00:00Z, for 1m 30s, mode raid5",
+                "4 PEs on 2 nodes: 3 alive, 1 stopped; 1 spare",
+                "27 checkpoints, the last (28) 1.2 s ago, one every 3.40 s, 12.0 ms each",
+                "lost so far: 2 PEs and 1 node",
+                "group 0: PEs 0,2, whole",
+                "group 1: PEs 1,3, whole",
+                "node 0: agent is process 10",
+                "  PE 0: process 100, alive, incarnation 0",
+                "  PE 1: process 101, stopped, incarnation 0",
+                "  spare: process 55",
+                "node 1: no answer",
+                "  PE 2: process 102, alive, incarnation 0, waits in shmem_barrier_all",
+                "  PE 3: process 103, alive, incarnation 0",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_recovery_says_what_it_does_and_what_is_left() {
+        let title = title(BackupMode::Rs, vec![0; 4]);
+        let mut job = job(&title, 1);
+        let set = |job: &mut Picture, progress| job.figures.recovery = Some((at(88.0), progress));
+        job.nodes.remove(&2);
+        let lost = &mut job.pes[2];
+        (lost.being, lost.gone, lost.lost, lost.pid) = (Being::Replaced, true, true, None);
+        set(&mut job, RebuildProgress::default());
+        let shown = text(&job);
+        for line in [
+            "4 PEs on 3 nodes: 3 alive, 1 being replaced\n",
+            "recovery, for 2.0 s: a process for PE 2 is started\n",
+            "group 0: PEs 0,1,2,3, without PE 2\n",
+            "PE 2: being replaced, incarnation 0, without a node yet\n",
+        ] {
+            assert!(shown.contains(line), "`{line}` was expected in\n{shown}");
+        }
+        job.pes[2].gone = false;
+        let last = |job: &Picture| view(job).lines.pop().unwrap();
+        let waits = "recovery, for 2.0 s: waits until all PEs are in a checkpoint or restart";
+        assert_eq!(last(&job), waits);
+        set(
+            &mut job,
+            RebuildProgress { step: Some(RecoveryStep::Verify), ..RebuildProgress::default() },
+        );
+        assert_eq!(last(&job), "recovery, for 2.0 s: what is left is checked");
+        let (step, bytes) = (Some(RecoveryStep::Rebuild), Some((12 << 20, 40 << 20)));
+        let (rate, left) = (Some(f64::from(14 << 20)), Some(at(2.0)));
+        set(&mut job, RebuildProgress { step, bytes, rate, left });
+        assert_eq!(last(&job), "recovery, for 2.0 s: what was lost is rebuilt");
+        let words = "30 %, 12.0 MiB of 40.0 MiB, 14.0 MiB a second, 2.0 s left";
+        let bar = view(&job).bar.unwrap();
+        assert_eq!((bar.done, bar.of, bar.words.as_str()), (12 << 20, 40 << 20, words));
+        let line = format!("\nrecovery, for 2.0 s: what was lost is rebuilt: {words}\n");
+        assert!(text(&job).contains(&line), "{}", text(&job));
+    }
+
+    #[test]
+    fn a_node_whose_loss_would_end_the_job_is_shown() {
+        let title = title(BackupMode::Raid5, vec![0; 4]);
+        let mut job = job(&title, 1);
+        let has = |job: &Picture, line: &str| {
+            (text(job).lines().any(|l| l == line), view(job).lines.iter().any(|l| l == line))
+        };
+        job.survival = Some(Survival::default());
+        let whole = "survives the loss of any one node or domain";
+        assert_eq!(has(&job, whole), (true, false), "the view is short");
+        let fatal = vec![FatalDomain {
+            kind: "node".to_owned(),
+            domain: 1,
+            name: "b".to_owned(),
+            group: 0,
+            members: 2,
+        }];
+        job.survival = Some(Survival { fatal, mends: vec!["x".to_owned()], ..Survival::default() });
+        let short = "does not survive the loss of b (2 members of group 0 are in b)";
+        assert_eq!(has(&job, short), (false, true));
+        assert!(has(&job, &format!("{short}; would survive it: x")).0, "{}", text(&job));
+    }
+
+    #[test]
+    fn the_view_says_where_spares_are() {
+        let title = title(BackupMode::Raid5, vec![0, 0]);
+        let mut job = job(&title, 1);
+        let name = "node 2".to_owned();
+        job.nodes.insert(2, NodeNow { name, agent: None, spares: Vec::new(), sleeping: 2 });
+        job.nodes.get_mut(&1).unwrap().sleeping = 1;
+        let lines = view(&job).lines;
+        assert_eq!(
+            lines[1..4],
+            ["node 0: PE 0 alive", "node 1: PE 1 alive; 1 spare", "node 2: 2 spares"]
+        );
+    }
+
+    #[test]
+    fn the_view_of_a_large_job_is_short() {
+        let title = title(BackupMode::Raid5, (0..1000).map(|pe| pe / 10).collect());
+        let mut job = job(&title, 10);
+        let lines = view(&job).lines;
+        assert_eq!(
+            lines,
+            [
+                "1000 PEs on 100 nodes: 1000 alive; 1m 30s",
+                "100 groups, mode raid5: whole",
+                "no checkpoint yet",
+            ]
+        );
+        let lose = |pe: &mut PeNow| (pe.being, pe.lost) = (Being::Replaced, true);
+        lose(&mut job.pes[15]);
+        assert_eq!(
+            view(&job).lines[1..3],
+            [
+                "node 1: PEs 10-14,16,17,18,19 alive, PE 15 being replaced",
+                "group 1: PEs 10-19, without PE 15"
+            ]
+        );
+        job.pes.iter_mut().step_by(10).for_each(lose);
+        let lines = view(&job).lines;
+        assert_eq!(lines.len(), 1 + LINES + 3, "{lines:?}");
+        assert_eq!(lines[1 + LINES], "92 nodes more with PEs that are not alive");
+        assert_eq!(lines[2 + LINES], "100 groups: 100 not whole");
+        assert_eq!(view(&self::job(&self::title(BackupMode::None, vec![0]), 1)).lines.len(), 3);
+    }
+}

@@ -1,0 +1,212 @@
+//! Reports on a job, as it goes and at its end: lines for people, events (`--events`), the record
+//! (`--report`) and metrics (`--metrics`).
+//!
+//! Every report passes through one function as an event, also the lines for people; so all readers
+//! have the same.
+
+#![forbid(unsafe_code)]
+
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFd;
+
+use super::chronicle::{Chronicle, Figures};
+use super::metrics::Metrics;
+use super::report::{line_of, never_due};
+use crate::dump::text;
+use crate::feed::Feed;
+use crate::lines;
+use crate::readers::Readers;
+use raidshmem_core::inject::InjectedFault;
+use raidshmem_core::message::{Past, ProgressReport, Traced};
+use raidshmem_core::placement::survival::Survival;
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
+use raidshmem_core::settings::{BackupMode, Settings};
+use raidshmem_core::view::{State, View};
+use raidshmem_report::event::{Event, What};
+use raidshmem_report::job::JobRecord;
+use raidshmem_report::journal::Journal;
+use raidshmem_report::record::End;
+
+/// The readers of events, and what they need to know of the job.
+pub struct Telling {
+    begun: Instant,
+    verbose: bool,
+    /// What a PE keeps for others in this job's mode.
+    kept: &'static str,
+    chronicle: Chronicle,
+    verdict: Option<String>,
+    /// Number of the last view that was seen, and the incarnations in it.
+    view: (ViewNumber, Vec<Incarnation>),
+    started: bool,
+    surveyed: bool,
+    job: JobRecord,
+    readers: Readers,
+    journal: Journal,
+    feed: Option<Feed>,
+    metrics: Option<Metrics>,
+}
+
+impl Telling {
+    /// The telling of a job with these settings, which begins now.
+    ///
+    /// # Errors
+    /// Too few threads.
+    pub fn new(
+        settings: &Settings,
+        job: JobRecord,
+        mut readers: Readers,
+    ) -> std::io::Result<Telling> {
+        let kept = match settings.backup_mode {
+            BackupMode::Single | BackupMode::Double => "copies",
+            _ => "parity",
+        };
+        let feed = readers.events.take().map(Feed::begin).transpose()?;
+        let metrics = readers.metrics.take().map(|at| Metrics::begin(at, &job)).transpose()?;
+        let view = (ViewNumber(0), vec![Incarnation::FIRST; job.node_of.len()]);
+        let mut telling = Telling {
+            begun: Instant::now(),
+            verbose: settings.report,
+            kept,
+            chronicle: Chronicle::new(settings),
+            verdict: None,
+            view,
+            started: false,
+            surveyed: false,
+            job,
+            readers,
+            journal: Journal::default(),
+            feed,
+            metrics,
+        };
+        telling.happened(What::Began { job: Box::new(telling.job.clone()) });
+        let at = telling.metrics.as_ref().map(Metrics::address);
+        at.into_iter().for_each(|at| telling.news(&format!("metrics are at {at}")));
+        Ok(telling)
+    }
+
+    /// How long the job has run.
+    pub fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Every event passes through here.
+    pub fn happened(&mut self, what: What) {
+        let event = Event { time: self.now(), what };
+        let verbose = line_of(&event.what, self.kept).filter(|_| {
+            // Damage is told in any case.
+            self.verbose || matches!(event.what, What::Damaged { .. })
+        });
+        let in_any_case = self.chronicle.hear(&event);
+        if self.readers.report.is_some() {
+            self.journal.keep(&event);
+        }
+        self.feed.iter_mut().for_each(|feed| feed.write(&event));
+        if let Some(metrics) = &mut self.metrics {
+            metrics.hear(&event, &self.chronicle.totals());
+        }
+        verbose.into_iter().chain(in_any_case).for_each(|line| self.news(&line));
+    }
+
+    /// A line for people who want to hear more than errors.
+    pub fn news(&mut self, line: &str) {
+        lines::news(line);
+        self.happened(What::Said { line: line.to_owned() });
+    }
+
+    /// A line for people that is an error and not the end of the job.
+    pub fn error(&mut self, line: &str) {
+        lines::say(line);
+        self.happened(What::Said { line: line.to_owned() });
+    }
+
+    /// The single losses that would end the job have changed. The first survey is that of the
+    /// start, whose line says more.
+    pub fn survives(&mut self, survival: Survival) {
+        if self.surveyed {
+            self.news(&format!("the job now {survival}"));
+        }
+        self.surveyed = true;
+        self.happened(What::Survives { survival });
+    }
+
+    /// What a PE did last whose process died.
+    pub fn last_of(&mut self, events: Vec<Traced>) {
+        if self.verbose && self.verdict.is_none() {
+            text(events).lines().for_each(|line| self.news(&format!("  {line}")));
+        }
+    }
+
+    /// A report of a PE.
+    pub fn hear(&mut self, report: &ProgressReport) {
+        self.happened(What::from(report));
+    }
+
+    /// The processes of some PEs may have changed.
+    pub fn see(&mut self, view: &View, has_started: bool) {
+        if has_started && !std::mem::replace(&mut self.started, true) {
+            self.happened(What::Started);
+        }
+        if view.number == self.view.0 {
+            return;
+        }
+        self.view.0 = view.number;
+        for (pe, member) in view.pes.iter().enumerate() {
+            let known = &mut self.view.1[pe];
+            if member.state == State::Alive && *known != member.incarnation {
+                *known = member.incarnation;
+                let (node, incarnation) = (member.node, member.incarnation);
+                self.happened(What::Replaced { pe: Pe::of(pe), node, incarnation: incarnation.0 });
+            }
+        }
+    }
+
+    /// What the job has been through by now.
+    pub fn past(&self) -> Past {
+        self.chronicle.past(self.now())
+    }
+
+    /// What happened by now.
+    pub fn figures(&self) -> Figures {
+        self.chronicle.figures(self.now())
+    }
+
+    /// Why the job cannot go on. Every PE comes to the same words, which are said once.
+    pub fn say_verdict(&mut self, words: &str) {
+        if self.verdict.as_deref() != Some(words) {
+            self.verdict = Some(words.to_owned());
+            self.error(words);
+        }
+    }
+
+    /// The last lines of a job: what happened, and rules of injection that were `not_due` by the
+    /// last checkpoint.
+    pub fn sum_up<'a>(
+        &mut self,
+        not_due: (impl Iterator<Item = &'a InjectedFault>, CheckpointNumber),
+    ) {
+        let (rules, last) = not_due;
+        let lines = self.chronicle.summary(self.now()).into_iter().chain(never_due(rules, last));
+        lines.collect::<Vec<_>>().iter().for_each(|line| self.news(line));
+    }
+
+    /// The job is over: writes its record, and waits until who reads its events has them: at most
+    /// `limit` if there is one, and not if one of `stops`, which tell of signals, is readable.
+    pub fn end<'a>(
+        mut self,
+        status: i32,
+        limit: Option<Duration>,
+        stops: impl Iterator<Item = PollFd<'a>>,
+    ) {
+        let (ran, words) = (self.now(), self.verdict.clone());
+        self.happened(What::Ended { status, words: words.clone() });
+        let totals = self.chronicle.totals();
+        let end = End { status, words, ran };
+        if let Some(report) = self.readers.report.take() {
+            report.write(&self.journal.record(self.job, end, totals));
+        }
+        if let Some(feed) = self.feed {
+            feed.finish(limit, stops);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What the launcher waits for.
+//!
+//! The descriptors of all nodes are registered with the kernel once, behind one descriptor: what a
+//! wake-up costs is what has happened, however many nodes there are. They are registered anew when
+//! a node is lost.
+//!
+//! Invariant: `Waiting::renew` is called whenever [`Launcher::awaited`] names other processes. A
+//! descriptor that is closed needs nobody to take it out.
+//!
+//! Left out: where the kernel has no descriptor left for that, each is polled, as all others are.
+
+#![forbid(unsafe_code)]
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::Launcher;
+use super::happening::{Happening, happening, number};
+use super::input;
+use super::listener::Listener;
+use raidshmem_control::link::timespec;
+
+/// Descriptors of nodes that are looked at in one go.
+const LOOKS_MAX: usize = 256;
+
+impl Launcher {
+    /// Waits until something happens or a time is over, and says where it may have.
+    pub(super) fn wait(&mut self) -> Vec<Happening> {
+        if self.waiting.nodes.is_none() {
+            self.waiting.nodes = self.register().ok();
+            self.waiting.full.extend(self.nodes.keys());
+        }
+        let full = std::mem::take(&mut self.waiting.full);
+        self.waiting.full = full.into_iter().filter(|&node| self.is_full(node)).collect();
+        let (mut fds, sources) = self.polled();
+        let _ = poll(&mut fds, self.left().map(timespec).as_ref());
+        let ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<_>>();
+        let found = sources.into_iter().zip(ready).filter_map(|(one, ready)| ready.then_some(one));
+        let found = found.collect::<Vec<_>>();
+        found.into_iter().flat_map(|source| self.what_happened(source)).collect()
+    }
+
+    /// Every descriptor of a node, and what it is polled for.
+    fn of_nodes(&self) -> Vec<(PollFd<'_>, Happening)> {
+        let mut found = Vec::new();
+        for (&node, entry) in &self.nodes {
+            let link = entry.link.as_ref().map(|link| PollFd::new(link, link.interest()));
+            found.extend(link.map(|link| (link, Happening::Channel(node))));
+            let awaited = self.awaited(node, entry).into_iter();
+            let end = |process| (PollFd::new(process, PollFlags::IN), Happening::End(node));
+            found.extend(awaited.map(end));
+            let word = entry.remote.as_ref().and_then(|remote| remote.word.as_ref());
+            found
+                .extend(word.map(|word| (PollFd::new(word, PollFlags::IN), Happening::Word(node))));
+        }
+        found
+    }
+
+    fn register(&self) -> Result<OwnedFd, Errno> {
+        let nodes = epoll::create(CreateFlags::CLOEXEC)?;
+        for (fd, source) in self.of_nodes() {
+            if let Some(number) = number(source) {
+                epoll::add(&nodes, &fd, EventData::new_u64(number), EventFlags::IN)?;
+            }
+        }
+        Ok(nodes)
+    }
+
+    fn is_full(&self, node: u32) -> bool {
+        let link = self.nodes.get(&node).and_then(|entry| entry.link.as_ref());
+        link.is_some_and(|link| link.interest().contains(PollFlags::OUT))
+    }
+
+    fn polled(&self) -> (Vec<PollFd<'_>>, Vec<Happening>) {
+        let nodes = match &self.waiting.nodes {
+            Some(nodes) => {
+                let link = |node: &u32| {
+                    let link = self.nodes.get(node)?.link.as_ref()?;
+                    Some((PollFd::new(link, PollFlags::OUT), Happening::Channel(*node)))
+                };
+                let full = self.waiting.full.iter().filter_map(link);
+                full.chain([(PollFd::new(nodes, PollFlags::IN), Happening::Nodes)]).collect()
+            }
+            None => self.of_nodes(),
+        };
+        let worker = (PollFd::new(&self.worker, PollFlags::IN), Happening::Worker);
+        let (mut fds, mut sources): (Vec<_>, Vec<_>) = nodes.into_iter().chain([worker]).unzip();
+        fds.extend(self.signals.fds());
+        fds.extend(self.detection.net.iter().map(|net| PollFd::new(net, PollFlags::IN)));
+        fds.extend(self.listener.iter().flat_map(Listener::fds));
+        fds.extend(self.dumps.fds());
+        let input = self.input.as_ref().and_then(input::Sent::fd);
+        fds.extend(input.map(|input| PollFd::new(input, PollFlags::IN)));
+        sources.resize(fds.len(), Happening::Other);
+        (fds, sources)
+    }
+
+    /// How long until somebody must look at a clock.
+    fn left(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let verdict = self.machine.unrecoverable().then(|| self.last_words.unwrap_or(now));
+        let listener = self.listener.as_ref().and_then(Listener::deadline);
+        let left = |end: Instant| end.saturating_duration_since(now);
+        let (late, rests) = (self.late().map(left), self.rests.left(now));
+        let over = self.timeout.map(|limit| limit.saturating_sub(self.telling.now()));
+        let (verdict, listener) = (verdict.map(left), listener.map(left));
+        let dumps = self.dumps.deadline().map(left);
+        let view = self.view.map(left);
+        let limits = [verdict, listener, late, self.detection.left(), rests, over, dumps, view];
+        // A nanosecond later, so that what is waited for is over then.
+        limits.into_iter().flatten().min().map(|left| left + Duration::from_nanos(1))
+    }
+
+    /// Where it happened, if it is known to be at some node only.
+    fn what_happened(&self, found: Happening) -> Vec<Happening> {
+        let (Happening::Nodes, Some(nodes)) = (found, &self.waiting.nodes) else {
+            return vec![found];
+        };
+        let mut events = Vec::with_capacity(LOOKS_MAX);
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if epoll::wait(nodes, spare_capacity(&mut events), Some(&none)).is_err() {
+            return Vec::new();
+        }
+        let mut numbers: Vec<u64> = events.iter().map(|event| event.data.u64()).collect();
+        numbers.sort_unstable();
+        numbers.into_iter().map(happening).collect()
+    }
+}
