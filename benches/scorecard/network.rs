@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use raidshmem_engines as engines;
 use raidshmem_core::settings::Fabric;
+use raidshmem_engines as engines;
 
 use super::figure::{Figure, ratios};
 use super::namespaces;
@@ -109,14 +109,14 @@ impl Hosts {
     /// One figure of UCX's tool between hosts 0 and 1, in the column `column`.
     fn raw(&self, words: &[&str], column: usize) -> Result<f64, Trouble> {
         let mut server = self.command(&self.host(1), &[PEER, "-f"]);
-        let server = server.envs(fabric::environment(Fabric::Ucx));
+        let server = server.envs(engines::environment(Fabric::Ucx));
         let mut server = server.stdout(Stdio::null()).spawn().map_err(Trouble::new)?;
         let listens = || ip_output(&["netns", "exec", &self.host(1), "ss", "-Hltn"]);
         while !listens()?.contains(":13337") && server.try_wait().is_ok_and(|over| over.is_none()) {
             std::thread::yield_now();
         }
         let mut client = self.command(&self.host(0), &[PEER, &address(1), "-f"]);
-        let client = client.envs(fabric::environment(Fabric::Ucx)).args(words);
+        let client = client.envs(engines::environment(Fabric::Ucx)).args(words);
         let said = output(client);
         server.wait().map_err(Trouble::new)?;
         let said = said?;
@@ -175,7 +175,7 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
         eprintln!("scorecard: network: NOT MEASURED: only root may make network namespaces");
         return Ok(Vec::new());
     }
-    if let Err(why) = fabric::load(Fabric::Ucx) {
+    if let Err(why) = engines::load(Fabric::Ucx) {
         eprintln!("scorecard: network: NOT MEASURED: {why}");
         return Ok(Vec::new());
     }

@@ -11,8 +11,6 @@ use std::ops::Range;
 use std::time::Duration;
 
 use raidshmem_control::noise::{Session, Side};
-use raidshmem_launch::cli::args::Args;
-use raidshmem_launch::cli::hosts;
 use raidshmem_core::ended::Ended;
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::{Layout, STAMP, TILE};
@@ -28,6 +26,8 @@ use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::private::{self, Saved};
 use raidshmem_core::store::stamp::Stamp;
 use raidshmem_core::view::{Member, View};
+use raidshmem_launch::cli::args::Args;
+use raidshmem_launch::cli::hosts;
 use raidshmem_report::page::page;
 use raidshmem_report::record::Record;
 use raidshmem_segment::statics::{elf, select};

@@ -5,13 +5,13 @@ use std::hint::black_box;
 use std::io::Write as _;
 use std::time::Instant;
 
-use raidshmem_disk::answer::{Answer, NoAnswer, answer};
-use raidshmem_engines as engines;
-use raidshmem_launch::handshake::PROBE_ARGUMENT;
-use raidshmem_launch::probe;
 use raidshmem::{sizing, usage};
 use raidshmem_core::settings::{Fabric, Pages, Settings, table};
+use raidshmem_disk::answer::{Answer, NoAnswer, answer};
+use raidshmem_engines as engines;
 use raidshmem_fabric::FabricError;
+use raidshmem_launch::handshake::PROBE_ARGUMENT;
+use raidshmem_launch::probe;
 use raidshmem_sys::huge::{HugeFiles, NoHuge};
 use raidshmem_sys::{inherited, memory};
 

@@ -20,8 +20,8 @@ use raidshmem_sys::socket::{Channel, ChannelError};
 use raidshmem_sys::{is_open, memory, process};
 
 use super::panics;
-use raidshmem_control::page::Page;
 use raidshmem_control::CONTROL_FD;
+use raidshmem_control::page::Page;
 
 /// Why a process has no place in a job.
 #[derive(Debug, thiserror::Error)]

@@ -48,10 +48,10 @@ use super::world::store::Store;
 use super::world::timing::Timing;
 use super::world::watch::Reached;
 use raidshmem_control::page::Page;
+use raidshmem_control::trace;
 use raidshmem_disk::input::LoadTarget;
 use raidshmem_disk::load::load;
 use raidshmem_engines as engines;
-use raidshmem_control::trace;
 use raidshmem_sys::memory::Part;
 
 /// `SHMEM_THREAD_MULTIPLE`.

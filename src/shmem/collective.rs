@@ -10,7 +10,7 @@
 use super::atomic::{Bits, Number, Word};
 use super::{Fault, Peers, SymSlice, Symmetric};
 use crate::openshmem::bits::Zero;
-use crate::openshmem::collective::{movement, reduce};
+use crate::openshmem::collective::{gather, movement, reduction};
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::strides::Strided;
 use crate::openshmem::number::{Bitwise, Number as Arithmetic, Ordered};
@@ -63,8 +63,7 @@ impl Peers<'_> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn gather<T: Word>(&self, value: T) -> Result<Vec<T>, Fault> {
-        let all =
-            movement::gather(&self.group("Peers::gather"), value.bits()).map_err(Fault::of)?;
+        let all = gather(&self.group("Peers::gather"), value.bits()).map_err(Fault::of)?;
         Ok(all.into_iter().map(T::of).collect())
     }
 
@@ -260,7 +259,7 @@ impl Peers<'_> {
         let (dest, source) = self.both(to, from);
         let op = |Plain(a), Plain(b)| Plain(op(a, b));
         let group = self.group("Peers::reduce_into");
-        reduce::reduce(group, dest, source, from.len(), op).map_err(Fault::of)
+        reduction::reduce(group, dest, source, from.len(), op).map_err(Fault::of)
     }
 
     reductions! {
@@ -345,7 +344,7 @@ impl Peers<'_> {
         let (dest, source) = self.both(to, from);
         let op = |Plain(a), Plain(b)| Plain(op(a, b));
         let group = self.group("Peers::scan");
-        reduce::scan(group, dest, source, from.len(), (inclusive, op)).map_err(Fault::of)
+        reduction::scan(group, dest, source, from.len(), (inclusive, op)).map_err(Fault::of)
     }
 
     /// Both ends of a reduction, which have the same length.

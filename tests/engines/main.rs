@@ -23,8 +23,8 @@ mod suite;
 
 use std::process::Command;
 
-use raidshmem_engines::environment;
 use raidshmem_core::settings::Fabric;
+use raidshmem_engines::environment;
 
 use bench::ROLE;
 use skip::has_ucx;

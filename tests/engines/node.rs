@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use raidshmem_engines as engines;
 use raidshmem_core::layout::Layout;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
+use raidshmem_engines as engines;
 use raidshmem_fabric::{Ask, Engine, EventSink, Local};
 use raidshmem_segment::update::{Change, Update, WordAt};
 use raidshmem_segment::{OpenParts, Segment};

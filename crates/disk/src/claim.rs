@@ -71,7 +71,9 @@ pub fn shares(memory: u64) -> (usize, usize) {
 
 /// The memory of a PE, of which a checkpoint is claimed.
 pub struct Claim {
+    /// Its part of the job.
     pub part: Part,
+    /// Where everything is in its segment.
     pub layout: Layout,
     headed: Headed,
 }

@@ -7,8 +7,8 @@ use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
 use super::handshake::PROBE_ARGUMENT;
-use raidshmem_engines as engines;
 use raidshmem_core::settings::Fabric;
+use raidshmem_engines as engines;
 use raidshmem_fabric::FabricError;
 
 /// Exit status of a process that has loaded it, and sees a device for it, or sees none.

@@ -12,6 +12,7 @@ use raidshmem_core::rounds::rounds;
 use raidshmem_core::schedule::reduction::{PartialPlace, ReductionStep, Side};
 use raidshmem_core::schedule::{Nodes, bruck, reduction};
 
+use super::merge::with_room;
 use crate::openshmem::bits::Zero;
 use crate::openshmem::group::{COUNT_AT, Group, OFFER_AT, RESULT_AT, SlotIndex};
 use crate::openshmem::memory::address::{Sym, SymIn};
@@ -23,19 +24,6 @@ use crate::pgas::Fault;
 const READ_BYTES: usize = 256 << 10;
 /// Elements that it combines at a time.
 const PIECE: usize = 1024;
-/// Elements for which there is room on the stack. It is filled with zeroes, so there are two sizes.
-const FEW: usize = 64;
-const MANY: usize = 512;
-
-/// Room for `len` elements while `run` runs: on the stack if they are few, else allocated.
-pub fn with_room<T: Copy + Zero, R>(len: usize, run: impl FnOnce(&mut [T]) -> R) -> R {
-    match len {
-        0..=FEW => run(&mut [T::zero(); FEW][..len]),
-        _ if len <= MANY => run(&mut [T::zero(); MANY][..len]),
-        _ => run(&mut vec![T::zero(); len]),
-    }
-}
-
 /// `own := own op other`, or the other way round.
 fn combine<T: Copy>(own: &mut [T], other: &[T], side: Side, op: &impl Fn(T, T) -> T) {
     let pairs = own.iter_mut().zip(other);

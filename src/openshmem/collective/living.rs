@@ -15,13 +15,12 @@
 //! Left out: what is checked before, and moving less than all to all: this way each PE reads
 //! everything itself.
 
-use std::ops::Range;
-
-use super::exchange::with_room;
-use super::merge;
+use super::merge::with_room;
+use super::movement::{Move, Movement};
+use super::reduction::Reduction;
 use crate::openshmem::bits::Zero;
 use crate::openshmem::group::{COUNT_AT, Group};
-use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
+use crate::openshmem::memory::address::{In, Out};
 use crate::openshmem::memory::rma;
 use crate::openshmem::memory::strides::Strides;
 use crate::openshmem::order;
@@ -57,91 +56,40 @@ fn among<R>(group: &Group, mut read: impl FnMut(&[usize]) -> R) -> (R, Result<()
     }
 }
 
-/// Reads bytes of a member's source.
-fn bytes_of(group: &Group, source: SymIn<u8>, of: Range<usize>, index: usize) -> Vec<u8> {
-    let mut bytes = vec![0; of.len()];
-    rma::fetch(group.call, &mut bytes, source.element(of.start), group.pe(index));
-    bytes
-}
-
-/// Writes to the own destination.
-fn write(group: &Group, dest: Sym<u8>, at: usize, bytes: &[u8]) {
-    rma::send(group.call, dest.element(at), bytes, group.pe(group.index));
-}
-
-/// From the root to all; a root that is lost changes nothing.
-pub fn broadcast(
-    group: &Group,
-    (dest, source): (Sym<u8>, SymIn<u8>),
-    bytes: usize,
-    (root, to_root): (usize, bool),
-) -> Result<(), Fault> {
-    let (got, status) = among(group, |living| {
-        let wants = living.contains(&root) && (group.index != root || to_root);
-        wants.then(|| bytes_of(group, source, 0..bytes, root))
-    });
-    got.iter().for_each(|got| write(group, dest, 0, got));
-    status
-}
-
-/// Blocks of equal length: of each member what is at `from` of its source, to where its index says.
-pub fn blocks(
-    group: &Group,
-    (dest, source): (Sym<u8>, SymIn<u8>),
-    bytes: usize,
-    from: usize,
-) -> Result<(), Fault> {
-    let (got, status) = among(group, |living| {
-        let block = |&index: &usize| (index, bytes_of(group, source, from..from + bytes, index));
-        living.iter().map(block).collect::<Vec<_>>()
-    });
-    got.iter().for_each(|(index, block)| write(group, dest, index * bytes, block));
-    status
-}
-
-/// The same with elements that lie apart at both ends; a block begins so many bytes after the last.
-pub fn strided(
-    group: &Group,
-    (dest, source): (Sym<u8>, SymIn<u8>),
-    strides: Strides,
-    (dest_step, source_step): (usize, usize),
-) -> Result<(), Fault> {
-    let (block, blocks) = (strides.block_bytes, strides.blocks);
-    let together = Strides { dest_bytes: block, ..strides };
-    let (got, status) = among(group, |living| {
-        let read = |&index: &usize| {
-            let mut bytes = vec![0; blocks * block];
-            let from = source.element(group.index * source_step);
-            rma::get_blocks(group.call, Out::of(&mut bytes), from, together, group.pe(index));
-            (index, bytes)
-        };
-        living.iter().map(read).collect::<Vec<_>>()
-    });
-    let apart = Strides { source_bytes: block, ..strides };
-    for (index, bytes) in &got {
-        let to = dest.element(index * dest_step);
-        rma::put_blocks(group.call, to, In::of(bytes), apart, group.pe(group.index));
+/// Moves bytes; how many in all.
+pub fn movement(of: &Movement) -> Result<usize, Fault> {
+    let group = &of.group;
+    let read = |one: Move| {
+        let (mut bytes, pe) = (vec![0; one.by.bytes()], group.pe(one.giver));
+        let from = of.source.element(one.from);
+        let together = Strides { dest_bytes: one.by.block_bytes, ..one.by };
+        match one.by.blocks {
+            1 => rma::get(group.call, Out::of(&mut bytes), from, one.by.block_bytes, pe),
+            _ => rma::get_blocks(group.call, Out::of(&mut bytes), from, together, pe),
+        }
+        (one, bytes)
+    };
+    let (got, status) = match of.has_lengths() {
+        true => numbers(group, of.block.block_bytes as u64, |living, lengths| {
+            let lengths = lengths.iter().map(|length| *length as usize);
+            let brought = living.iter().copied().zip(lengths);
+            of.moves(brought).map(read).collect::<Vec<_>>()
+        }),
+        false => among(group, |living| {
+            living.iter().filter_map(|&giver| of.taken_from(giver)).map(read).collect()
+        }),
+    };
+    let all = got.iter().map(|(_, bytes)| bytes.len()).sum();
+    of.check_room(all);
+    for (one, bytes) in &got {
+        let apart = Strides { source_bytes: one.by.block_bytes, ..one.by };
+        let to = of.dest.element(one.to);
+        match one.by.blocks {
+            1 => rma::send(group.call, to, bytes, group.pe(group.index)),
+            _ => rma::put_blocks(group.call, to, In::of(bytes), apart, group.pe(group.index)),
+        }
     }
-    status
-}
-
-/// From each as many bytes as it says, one after another by index; `fits` is asked whether there is
-/// room for all. Hands back how many they are.
-pub fn collect(
-    group: &Group,
-    (dest, source): (Sym<u8>, SymIn<u8>),
-    bytes: usize,
-    fits: impl FnOnce(usize),
-) -> Result<usize, Fault> {
-    let numbers = numbers(group, bytes as u64, |living, lengths| {
-        let of =
-            |(&index, &length): (&usize, &u64)| bytes_of(group, source, 0..length as usize, index);
-        living.iter().zip(lengths).map(of).collect::<Vec<_>>().concat()
-    });
-    let (got, status) = numbers;
-    fits(got.len());
-    write(group, dest, 0, &got);
-    status.map(|()| got.len())
+    status.map(|()| all)
 }
 
 /// Shows the number of each member to all, and lets `read` read of those that live.
@@ -166,56 +114,24 @@ pub fn gather(group: &Group, number: u64) -> Result<Vec<u64>, Fault> {
     status.map(|()| got)
 }
 
-/// The elements of all that live, reduced one by one.
-pub fn reduce<T: Copy + Zero>(
-    group: &Group,
-    (dest, source): (Sym<T>, SymIn<T>),
-    count: usize,
-    op: impl Fn(T, T) -> T,
-) -> Result<(), Fault> {
+/// Combines elements of those that live.
+pub fn reduction<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Result<(), Fault> {
+    let group = &of.group;
     let (got, status) = among(group, |living| {
-        let mut all = vec![T::zero(); count];
-        with_room(merge::room(living.len(), PIECE.min(count)), |room| {
+        let operands = of.operands(living);
+        let mut all = vec![T::zero(); of.count];
+        with_room(of.room(operands, PIECE.min(of.count)), |room| {
             for (nth, piece) in all.chunks_mut(PIECE).enumerate() {
-                let (operands, from) = ((living.len(), piece.len()), source.element(nth * PIECE));
-                let read = |index: usize, into: &mut [T]| {
-                    rma::fetch(group.call, into, from, group.pe(living[index]));
+                let from = of.source.element(nth * PIECE);
+                let read = |number: usize, into: &mut [T]| {
+                    rma::fetch(group.call, into, from, group.pe(living[number]));
                 };
-                let room = &mut room[..merge::room(living.len(), piece.len())];
-                piece.copy_from_slice(merge::all(operands, room, read, &op));
+                let room = &mut room[..of.room(operands, piece.len())];
+                piece.copy_from_slice(of.combined((operands, piece.len()), room, read));
             }
         });
         all
     });
-    rma::send(group.call, dest, &got, group.pe(group.index));
-    status
-}
-
-/// The same over those that live up to this one, itself included if `inclusive`.
-pub fn scan<T: Copy + Zero>(
-    group: &Group,
-    (dest, source): (Sym<T>, SymIn<T>),
-    count: usize,
-    (inclusive, op): (bool, impl Fn(T, T) -> T),
-) -> Result<(), Fault> {
-    let (got, status) = among(group, |living| {
-        let before = |&index: &usize| index < group.index || inclusive && index == group.index;
-        let below: Vec<usize> = living.iter().copied().filter(before).collect();
-        let mut sums = vec![T::zero(); count];
-        let mut theirs = vec![T::zero(); PIECE.min(count)];
-        for (nth, sums) in sums.chunks_mut(PIECE).enumerate() {
-            let from = source.element(nth * PIECE);
-            for (place, &index) in below.iter().enumerate() {
-                let theirs = &mut theirs[..sums.len()];
-                let into = if place == 0 { &mut *sums } else { &mut *theirs };
-                rma::fetch(group.call, into, from, group.pe(index));
-                if place > 0 {
-                    sums.iter_mut().zip(&*theirs).for_each(|(a, b)| *a = op(*a, *b));
-                }
-            }
-        }
-        sums
-    });
-    rma::send(group.call, dest, &got, group.pe(group.index));
+    rma::send(group.call, of.dest, &got, group.pe(group.index));
     status
 }

@@ -7,6 +7,21 @@
 
 use raidshmem_core::schedule::reduction;
 
+use crate::openshmem::bits::Zero;
+
+/// Elements for which there is room on the stack. It is filled with zeroes, so there are two sizes.
+const FEW: usize = 64;
+const MANY: usize = 512;
+
+/// Room for `len` elements while `run` runs: on the stack if they are few, else allocated.
+pub fn with_room<T: Copy + Zero, R>(len: usize, run: impl FnOnce(&mut [T]) -> R) -> R {
+    match len {
+        0..=FEW => run(&mut [T::zero(); FEW][..len]),
+        _ if len <= MANY => run(&mut [T::zero(); MANY][..len]),
+        _ => run(&mut vec![T::zero(); len]),
+    }
+}
+
 /// Elements of room that it takes to combine `operands` of `len` elements.
 pub fn room(operands: usize, len: usize) -> usize {
     (1 + reduction::depth(operands)) * len
@@ -49,6 +64,11 @@ fn merge<T: Copy>(
         (stack, upper) = (below, lower);
     }
     stack.len() + len
+}
+
+/// Combines elements with those that follow them.
+pub fn fold<T: Copy>(into: &mut [T], theirs: &[T], op: &impl Fn(T, T) -> T) {
+    into.iter_mut().zip(theirs).for_each(|(a, b)| *a = op(*a, *b));
 }
 
 #[cfg(test)]

@@ -1,39 +1,204 @@
-//! Collectives that move data: broadcast, collect, fcollect, alltoall, alltoalls; and sync.
+//! Collectives that move data, as data: broadcast, collect, fcollect, alltoall, alltoalls.
 //!
-//! Where sources are mapped everybody reads what it needs straight from where it lies: meet (all
-//! sources are ready), read, meet (all have read). Between nodes that do not share memory the
-//! leaders of nodes pass on what is for all (`relay.rs`), and what is for one is put there (the
-//! pairwise exchange) or, in small blocks, passed on (`exchange.rs`). Teams and active sets share
-//! the code (`group.rs`).
+//! Each is a [`Movement`]: the shape of what goes from one member to another, and how far apart
+//! lies what is of one member and what is of the next, in the sources and in the destinations.
+//! What a member takes of what all bring follows from that ([`Movement::moves`]), whichever way the
+//! bytes go.
+//!
+//! Invariant: all is checked before any PE waits for this one; the room of a `collect` once the
+//! lengths of all are known.
+//!
+//! Left out: how the bytes get there.
 
-use super::relay::{Relay, joined};
-use super::{carry_out, exchange, living, logged};
+use std::borrow::Cow;
+
+use super::{made, move_bytes};
 use crate::openshmem::check::{bytes_of, misuse};
 use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::{Sym, SymIn};
+use crate::openshmem::memory::logged;
 use crate::openshmem::memory::place::SegmentRange;
-use crate::openshmem::memory::prelude;
-use crate::openshmem::memory::rma;
 use crate::openshmem::memory::strides::{Strided, Strides};
-use crate::pgas::{self, Fault};
+use crate::pgas::Fault;
 
-/// Reads `bytes` at `offset` of a PE's source to `to` of the own destination.
-fn read(
-    group: &Group,
-    (dest, to): (Sym<u8>, usize),
-    (source, offset): (SymIn<u8>, usize),
-    bytes: usize,
-    index: usize,
-) {
-    let (dest, source) = (dest.element(to).as_out(), source.element(offset));
-    rma::get(group.call, dest, source, bytes, group.pe(index));
+/// The members that bring something.
+#[derive(Clone, Copy)]
+enum Givers {
+    /// Each as much as the others.
+    All,
+    /// Each as many bytes as it says; they lie one after another in a destination of `room` bytes.
+    Each { room: usize },
+    /// One, whose own destination is written too if `to_itself` says so.
+    Root { index: usize, to_itself: bool },
 }
 
-/// The numbers of all PEs, by index, from the number of each.
-pub fn gather(group: &Group, number: u64) -> Result<Vec<u64>, Fault> {
-    match living::applies() {
-        true => living::gather(group, number),
-        false => exchange::gather(group, number),
+/// A collective that moves bytes, seen from one member.
+pub struct Movement {
+    /// Who takes part.
+    pub group: Group,
+    /// Where the blocks of all go on every member.
+    pub dest: Sym<u8>,
+    /// What this member brings.
+    pub source: SymIn<u8>,
+    /// What goes from one member to another.
+    pub block: Strides,
+    /// Bytes from what is of one member to what is of the next, where it is written.
+    dest_step: usize,
+    /// Bytes from what is for one member to what is for the next, where it is read: 0 if all get
+    /// the same.
+    source_step: usize,
+    givers: Givers,
+}
+
+/// What one member takes of what another one brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// Index of the other one.
+    pub giver: usize,
+    /// Where it is in its source, and in what it brings if that has no gaps, in bytes.
+    pub from: usize,
+    /// In what it brings if that has no gaps.
+    pub packed: usize,
+    /// Where it goes.
+    pub to: usize,
+    /// Its shape.
+    pub by: Strides,
+}
+
+impl Movement {
+    /// Its arguments, checked.
+    fn new(
+        group: Group,
+        (dest, source): (Sym<u8>, SymIn<u8>),
+        block: Strides,
+        (dest_step, source_step): (usize, usize),
+        givers: Givers,
+    ) -> Movement {
+        let movement = Movement { group, dest, source, block, dest_step, source_step, givers };
+        if !matches!(givers, Givers::Each { .. }) {
+            check(&movement.group, dest, movement.dest_extent());
+        }
+        check_source(&movement.group, source, movement.source_extent());
+        movement
+    }
+
+    /// The member that brings all there is, if it is one.
+    pub fn root(&self) -> Option<(usize, bool)> {
+        match self.givers {
+            Givers::Root { index, to_itself } => Some((index, to_itself)),
+            _ => None,
+        }
+    }
+
+    /// True if members say how many bytes they bring, and others find out.
+    pub fn has_lengths(&self) -> bool {
+        matches!(self.givers, Givers::Each { .. })
+    }
+
+    /// True if all members get the same.
+    pub fn is_for_all(&self) -> bool {
+        self.source_step == 0
+    }
+
+    /// Bytes from the first to the last of what is for `n` members.
+    fn extent(&self, (step, stride_bytes): (usize, usize), n: usize) -> usize {
+        match self.block.blocks {
+            0 => 0,
+            _ => step * (n - 1) + self.block.extent(self.group.call, stride_bytes),
+        }
+    }
+
+    fn dest_extent(&self) -> usize {
+        self.extent((self.dest_step, self.block.dest_bytes), self.group.size)
+    }
+
+    fn source_extent(&self) -> usize {
+        self.extent((self.source_step, self.block.source_bytes), self.group.size)
+    }
+
+    /// What this member takes of `giver`, where all bring as much.
+    pub fn taken_from(&self, giver: usize) -> Option<Move> {
+        self.between(giver, self.group.index)
+    }
+
+    /// What `taker` takes of this member, where all bring as much.
+    pub fn given_to(&self, taker: usize) -> Option<Move> {
+        self.between(self.group.index, taker)
+    }
+
+    fn between(&self, giver: usize, taker: usize) -> Option<Move> {
+        if let Givers::Root { index, to_itself } = self.givers
+            && (giver != index || taker == index && !to_itself)
+        {
+            return None;
+        }
+        let nth = if self.is_for_all() { 0 } else { taker };
+        let (from, packed) = (nth * self.source_step, nth * self.block.bytes());
+        Some(Move { giver, from, packed, to: giver * self.dest_step, by: self.block })
+    }
+
+    /// What this member takes of members that bring so many bytes each, in the order of their
+    /// indices; the bytes count where members say how many they are.
+    pub fn moves(
+        &self,
+        brought: impl Iterator<Item = (usize, usize)>,
+    ) -> impl Iterator<Item = Move> {
+        let mut end = 0;
+        brought.filter_map(move |(giver, bytes)| {
+            if !self.has_lengths() {
+                return self.taken_from(giver);
+            }
+            let to = end;
+            end += bytes;
+            Some(Move { giver, from: 0, packed: 0, to, by: Strides::one(bytes) })
+        })
+    }
+
+    /// Refuses a destination in which there is no room for `all` bytes that members said they bring.
+    pub fn check_room(&self, all: usize) {
+        let Givers::Each { room } = self.givers else { return };
+        if all > room {
+            let what = format_args!("{all} bytes are collected: expected {room}, all of dest");
+            misuse(self.group.call, what);
+        }
+        check(&self.group, self.dest, all);
+    }
+
+    /// What this member brings, without gaps.
+    pub fn contribution(&self) -> Cow<'static, [u8]> {
+        if self.root().is_some_and(|(root, _)| root != self.group.index) {
+            return Cow::Borrowed(&[]);
+        }
+        let all = logged::source(self.group.call, self.source, self.source_extent());
+        let (by, takers) = (self.block, if self.is_for_all() { 1 } else { self.group.size });
+        if all.len() == takers * by.bytes() {
+            return Cow::Borrowed(all);
+        }
+        let of = |taker: usize| {
+            (0..by.blocks).map(move |block| taker * self.source_step + block * by.source_bytes)
+        };
+        let starts = (0..takers).flat_map(of);
+        starts.flat_map(|at| &all[at..at + by.block_bytes]).copied().collect()
+    }
+
+    /// A number for its arguments that are alike on all members.
+    pub fn digest(&self) -> u64 {
+        let block_bytes = if self.has_lengths() { 0 } else { self.block.block_bytes };
+        let root = self.root().map_or(0, |(root, to_itself)| 1 + 2 * root + usize::from(to_itself));
+        let all = [self.block.blocks, block_bytes, self.dest_step, self.source_step, root];
+        super::digest(all)
+    }
+
+    /// Makes it; how many bytes are in the destination then, where members say how many they bring.
+    fn make(self) -> Result<usize, Fault> {
+        let filled = match self.givers {
+            Givers::Root { index, to_itself: false } if index == self.group.index => 0,
+            Givers::Each { .. } => self.block.block_bytes,
+            _ => self.dest_extent(),
+        };
+        let has_lengths = self.has_lengths();
+        let act = || move_bytes(&self).map(|all| if has_lengths { all } else { filled });
+        made(&self.group, self.dest, filled, act)
     }
 }
 
@@ -44,14 +209,6 @@ pub fn check(group: &Group, dest: Sym<u8>, bytes: usize) {
     }
 }
 
-/// The same for what is collected, of which there is a length only when all have come.
-fn check_room(group: &Group, dest: Sym<u8>, all: usize, room: usize) {
-    if all > room {
-        misuse(group.call, format_args!("{all} bytes are collected: expected {room}, all of dest"));
-    }
-    check(group, dest, all);
-}
-
 /// The same for a source, also of a PE that nobody reads from: all PEs pass the same object.
 pub fn check_source(group: &Group, source: SymIn<u8>, bytes: usize) {
     if bytes > 0 {
@@ -59,115 +216,27 @@ pub fn check_source(group: &Group, source: SymIn<u8>, bytes: usize) {
     }
 }
 
-/// The PEs of a group meet.
-pub fn sync(group: Group) -> Result<(), Fault> {
-    if pgas::world().prelude.is_given() {
-        return Ok(());
-    }
-    let meet = || group.meet();
-    carry_out(&group, meet, || logged::barrier(group.call, 0), meet)
-}
-
-/// Makes a collective by `act`, which fills so many bytes of the own destination, or fills them as
-/// before in a substitute that makes the call again.
-pub fn made(
-    group: &Group,
-    dest: Sym<u8>,
-    bytes: usize,
-    act: impl FnOnce() -> Result<(), Fault>,
-) -> Result<(), Fault> {
-    made_of(group, dest, bytes, || act().map(|()| bytes)).map(drop)
-}
-
-/// The same for one that says how many bytes it has filled; `own` stands for its arguments.
-fn made_of(
-    group: &Group,
-    dest: Sym<u8>,
-    own: usize,
-    act: impl FnOnce() -> Result<usize, Fault>,
-) -> Result<usize, Fault> {
-    if !prelude::applies() {
-        return act();
-    }
-    let of = [group.start as u64, group.stride as u64, group.size as u64, own as u64];
-    let with = prelude::with([prelude::with(of), prelude::offset(dest)]);
-    prelude::made(group.call, with, dest, act)
-}
-
-/// From the root to all; `to_root` says whether the root's destination is written too.
+/// From the root to all; `to_itself` says whether the root's destination is written too.
 pub fn broadcast(
     group: Group,
     dest: Sym<u8>,
     source: SymIn<u8>,
     bytes: usize,
-    (root, to_root): (i32, bool),
+    (root, to_itself): (i32, bool),
 ) -> Result<(), Fault> {
-    let root = match usize::try_from(root) {
+    let index = match usize::try_from(root) {
         Ok(root) if root < group.size => root,
         _ => misuse(group.call, format_args!("PE_root {root}: expected 0..{}", group.size - 1)),
     };
-    check(&group, dest, bytes);
-    check_source(&group, source, bytes);
-    let filled = if group.index != root || to_root { bytes } else { 0 };
-    made(&group, dest, filled, || {
-        carry_out(
-            &group,
-            || living::broadcast(&group, (dest, source), bytes, (root, to_root)),
-            || logged::broadcast(&group, (dest, source), bytes, (root, to_root)),
-            || broadcast_directly(&group, (dest, source), bytes, (root, to_root)),
-        )
-    })
-}
-
-fn broadcast_directly(
-    group: &Group,
-    (dest, source): (Sym<u8>, SymIn<u8>),
-    bytes: usize,
-    (root, to_root): (usize, bool),
-) -> Result<(), Fault> {
-    if let Some(nodes) = group.nodes(Some(root)).as_deref() {
-        group.meet_by(Some(nodes))?;
-        return Relay { group, nodes, dest }.broadcast(source, bytes, (root, to_root));
-    }
-    group.meet()?;
-    if group.index != root || to_root {
-        read(group, (dest, 0), (source, 0), bytes, root);
-    }
-    group.meet()
+    let givers = Givers::Root { index, to_itself };
+    Movement::new(group, (dest, source), Strides::one(bytes), (0, 0), givers).make().map(drop)
 }
 
 /// The same number of bytes from each, by index.
 pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
-    let all = bytes_of(group.call, group.size, bytes);
-    check(&group, dest, all);
-    check_source(&group, source, bytes);
-    made(&group, dest, all, || {
-        carry_out(
-            &group,
-            || living::blocks(&group, (dest, source), bytes, 0),
-            || logged::fcollect(&group, (dest, source), bytes),
-            || fcollect_directly(&group, (dest, source), bytes),
-        )
-    })
-}
-
-fn fcollect_directly(
-    group: &Group,
-    (dest, source): (Sym<u8>, SymIn<u8>),
-    bytes: usize,
-) -> Result<(), Fault> {
-    group.meet()?;
-    if let Some(nodes) = group.nodes(None).as_deref() {
-        let relay = Relay { group, nodes, dest };
-        let block = |index: usize| index * bytes..(index + 1) * bytes;
-        relay.give(source, block(group.index));
-        let of = |node: usize| joined(nodes.members[node].iter().map(|i| block(*i)));
-        return relay.complete(group.size * bytes, &of);
-    }
-    for index in group.partners() {
-        read(group, (dest, index * bytes), (source, 0), bytes, index);
-    }
-    group.meet()
+    bytes_of(group.call, group.size, bytes);
+    let both = (dest, source);
+    Movement::new(group, both, Strides::one(bytes), (bytes, 0), Givers::All).make().map(drop)
 }
 
 /// From each as many bytes as it says, one after another by index; hands back how many in all.
@@ -179,83 +248,15 @@ pub fn collect(
     source: SymIn<u8>,
     bytes: usize,
 ) -> Result<usize, Fault> {
-    check_source(&group, source, bytes);
-    let fits = |all| check_room(&group, dest, all, room);
-    made_of(&group, dest, bytes, || {
-        carry_out(
-            &group,
-            || living::collect(&group, (dest, source), bytes, fits),
-            || logged::collect(&group, (dest, source), bytes, fits),
-            || collect_directly(&group, (dest, source), bytes, fits),
-        )
-    })
-}
-
-fn collect_directly(
-    group: &Group,
-    (dest, source): (Sym<u8>, SymIn<u8>),
-    bytes: usize,
-    fits: impl Fn(usize),
-) -> Result<usize, Fault> {
-    let lengths = exchange::gather(group, bytes as u64)?;
-    let all = lengths.iter().fold(0usize, |all, length| all.saturating_add(*length as usize));
-    fits(all);
-    let mut end = 0;
-    let block = |length: &u64| {
-        let start = end;
-        end += *length as usize;
-        start..end
-    };
-    let blocks: Vec<_> = lengths.iter().map(block).collect();
-    if let Some(nodes) = group.nodes(None).as_deref() {
-        let relay = Relay { group, nodes, dest };
-        relay.give(source, blocks[group.index].clone());
-        let of = |node: usize| joined(nodes.members[node].iter().map(|i| blocks[*i].clone()));
-        return relay.complete(all, &of).map(|()| all);
-    }
-    for (index, block) in blocks.into_iter().enumerate() {
-        read(group, (dest, block.start), (source, 0), block.len(), index);
-    }
-    group.meet()?;
-    Ok(all)
+    let givers = Givers::Each { room };
+    Movement::new(group, (dest, source), Strides::one(bytes), (0, 0), givers).make()
 }
 
 /// Block `i` of each goes to PE `i`, there by index.
 pub fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
-    let all = bytes_of(group.call, group.size, bytes);
-    check(&group, dest, all);
-    check_source(&group, source, all);
-    made(&group, dest, all, || {
-        carry_out(
-            &group,
-            || living::blocks(&group, (dest, source), bytes, group.index * bytes),
-            || logged::alltoall(&group, (dest, source), bytes),
-            || alltoall_directly(&group, (dest, source), bytes),
-        )
-    })
-}
-
-fn alltoall_directly(
-    group: &Group,
-    (dest, source): (Sym<u8>, SymIn<u8>),
-    bytes: usize,
-) -> Result<(), Fault> {
-    let by_nodes = group.nodes(None).is_some();
-    let long = group.is_long(bytes_of(group.call, group.size, bytes), group.size);
-    if by_nodes && !long && exchange::fit_slots(group, bytes) {
-        return exchange::blocks(group, (dest, source), bytes);
-    }
-    group.meet()?;
-    for index in group.partners() {
-        if by_nodes {
-            // Puts to all are under way at a time; the meeting completes them.
-            let (to, from) = (dest.element(group.index * bytes), source.element(index * bytes));
-            rma::put(group.call, to, from.as_in(), bytes, group.pe(index));
-        } else {
-            read(group, (dest, index * bytes), (source, group.index * bytes), bytes, index);
-        }
-    }
-    group.meet()
+    bytes_of(group.call, group.size, bytes);
+    let both = (dest, source);
+    Movement::new(group, both, Strides::one(bytes), (bytes, bytes), Givers::All).make().map(drop)
 }
 
 /// The same with elements that are `dst` and `sst` elements apart; `shape` is that of one block.
@@ -265,45 +266,9 @@ pub fn alltoalls(
     source: SymIn<u8>,
     shape: Strided,
 ) -> Result<(), Fault> {
-    let strides = shape.strides(group.call).unwrap_or(Strides::NOTHING);
-    let step = |stride_bytes| bytes_of(group.call, strides.blocks, stride_bytes);
-    let (dest_step, source_step) = (step(strides.dest_bytes), step(strides.source_bytes));
-    bytes_of(group.call, group.size, dest_step.max(source_step));
-    let extent = |step: usize, stride_bytes: usize| match strides.blocks {
-        0 => 0,
-        _ => step * (group.size - 1) + strides.extent(group.call, stride_bytes),
-    };
-    check(&group, dest, extent(dest_step, strides.dest_bytes));
-    check_source(&group, source, extent(source_step, strides.source_bytes));
-    let steps = (dest_step, source_step);
-    made(&group, dest, extent(dest_step, strides.dest_bytes), || {
-        carry_out(
-            &group,
-            || living::strided(&group, (dest, source), strides, steps),
-            || logged::alltoalls(&group, (dest, source), strides, steps),
-            || alltoalls_directly(&group, (dest, source), strides, steps),
-        )
-    })
-}
-
-fn alltoalls_directly(
-    group: &Group,
-    (dest, source): (Sym<u8>, SymIn<u8>),
-    strides: Strides,
-    (dest_step, source_step): (usize, usize),
-) -> Result<(), Fault> {
-    let by_nodes = group.nodes(None).is_some();
-    group.meet()?;
-    for index in group.partners() {
-        if by_nodes {
-            let to = dest.element(group.index * dest_step);
-            let from = source.element(index * source_step).as_in();
-            rma::put_blocks(group.call, to, from, strides, group.pe(index));
-            continue;
-        }
-        let to = dest.element(index * dest_step).as_out();
-        let from = source.element(group.index * source_step);
-        rma::get_blocks(group.call, to, from, strides, group.pe(index));
-    }
-    group.meet()
+    let block = shape.strides(group.call).unwrap_or(Strides::NOTHING);
+    let step = |stride_bytes| bytes_of(group.call, block.blocks, stride_bytes);
+    let steps = (step(block.dest_bytes), step(block.source_bytes));
+    bytes_of(group.call, group.size, steps.0.max(steps.1));
+    Movement::new(group, (dest, source), block, steps, Givers::All).make().map(drop)
 }

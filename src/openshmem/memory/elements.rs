@@ -144,7 +144,7 @@ fn get_any(
     }
     let range = SegmentRange::new(call, "source", source.as_sym(), bytes, pe);
     check_buffer(call, "dest", dest.addr(), range.world);
-    let by = Strides { blocks: 1, block_bytes: bytes, dest_bytes: bytes, source_bytes: bytes };
+    let by = Strides::one(bytes);
     let with = prelude::with([bytes as u64, range.offset as u64, u64::from(range.pe.0)]);
     let at_once = Target { later: false, ..pe };
     prelude::read(call, with, (dest, by), || get_now(call, dest, source, bytes, at_once));

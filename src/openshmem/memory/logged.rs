@@ -79,7 +79,7 @@ pub fn get(call: &'static str, range: SegmentRange, dest: Out<u8>, bytes: usize)
         }
     };
     let place = place_of(&range, (bytes, bytes));
-    let by = Strides { blocks: 1, block_bytes: bytes, dest_bytes: bytes, source_bytes: bytes };
+    let by = Strides::one(bytes);
     let instead = range.world.get_logged(Call { name: call, with: bytes as u64 }, place, read);
     instead.into_iter().for_each(|bytes| fill_blocks(dest, by, bytes));
 }

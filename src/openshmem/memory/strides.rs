@@ -6,7 +6,7 @@
 use crate::openshmem::check::{bytes_of, misuse};
 
 /// A strided transfer: `blocks` blocks of `block` bytes, their starts this many bytes apart.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strides {
     /// How many blocks.
     pub blocks: usize,
@@ -53,6 +53,16 @@ impl Strides {
     /// Moves nothing.
     pub const NOTHING: Strides =
         Strides { blocks: 0, block_bytes: 0, dest_bytes: 0, source_bytes: 0 };
+
+    /// One block.
+    pub const fn one(bytes: usize) -> Strides {
+        Strides { blocks: 1, block_bytes: bytes, dest_bytes: bytes, source_bytes: bytes }
+    }
+
+    /// Bytes of all blocks.
+    pub const fn bytes(&self) -> usize {
+        self.blocks * self.block_bytes
+    }
 
     /// First byte to last byte when the blocks start `stride_bytes` apart.
     pub fn extent(&self, call: &'static str, stride_bytes: usize) -> usize {

@@ -19,8 +19,8 @@ use raidshmem_sys::socket::Channel;
 use raidshmem_sys::{exit, process};
 use tracing::info;
 
-use raidshmem_control::page::Page;
 use crate::pgas::complain::complain;
+use raidshmem_control::page::Page;
 
 /// A PE was lost: the view shown is not the one that this PE has joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -12,8 +12,8 @@ use raidshmem_fabric::Signs;
 use raidshmem_sys::process::{Clock, Deadline};
 
 use super::looks::Looks;
-use raidshmem_engines as engines;
 use crate::heartbeats::Heartbeats;
+use raidshmem_engines as engines;
 
 /// The monitor and its ways to others.
 pub struct HeartbeatClient {

@@ -9,9 +9,9 @@ use raidshmem_core::message::Hello;
 use raidshmem_core::secret::Secret;
 use raidshmem_sys::machine;
 
+use crate::handshake::JoinError;
 use raidshmem_control::link::{Link, Net};
 use raidshmem_control::noise::Side;
-use crate::handshake::JoinError;
 
 /// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(10);

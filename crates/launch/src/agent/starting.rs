@@ -21,9 +21,9 @@ use raidshmem_sys::socket::{Channel, ChannelError, Outbox};
 use super::Agent;
 use super::begin::variables;
 use super::done::{AgentDone, Started};
+use crate::output::{Marks, Sink};
 use raidshmem_control::CONTROL_FD;
 use raidshmem_engines as engines;
-use crate::output::{Marks, Sink};
 
 /// Sets what neither the user has set nor this process has.
 fn add_defaults<'a>(command: &mut Command, defaults: impl Iterator<Item = (&'a str, &'a str)>) {

@@ -22,10 +22,10 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use super::disk::{Awaited, no_answer};
 use super::{Agent, Local};
+use crate::worker::Worker;
 use raidshmem_disk::claim::{self, Claims};
 use raidshmem_disk::variables::{self, SavedProgram, entry_of, name_of};
 use raidshmem_disk::{sets, step, write};
-use crate::worker::Worker;
 
 /// How long what is being written may take to stop when the agent ends.
 const LAST_FILES: Duration = Duration::from_secs(3);

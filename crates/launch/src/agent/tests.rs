@@ -64,7 +64,7 @@ fn file() -> Arc<OwnedFd> {
 #[test]
 fn memory_of_a_pe_that_moved_and_of_one_that_got_a_new_one_is_given_back() {
     let (mine, theirs) = Channel::pair().unwrap();
-    let agent = std::thread::spawn(move || run(theirs));
+    let agent = std::thread::spawn(move || run(theirs, "0"));
     let mut launcher = Link::pair(mine);
     let second = Duration::from_secs(1);
     let (period, limit) = (second * 10, second * 60);

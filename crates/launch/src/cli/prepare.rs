@@ -20,16 +20,16 @@ use super::ready::{Cluster, Programs, Ready, local_names};
 use super::refused::Refused;
 use super::resume;
 use super::starter::Means;
-use raidshmem_engines as engines;
 use crate::probe::probe;
 use crate::readers::{Endpoint, OutputFile, Readers};
-use raidshmem_sys::memory::default_heap;
 use raidshmem_core::membership::Shape;
 use raidshmem_core::placement::{DomainKind, Domains, bindings, file, found};
 use raidshmem_core::settings::{Bind, Fabric, Rollback, Settings};
 use raidshmem_core::signals::number;
 use raidshmem_core::view::PES_MAX;
+use raidshmem_engines as engines;
 use raidshmem_sys::input::{self, FILE_MAX, Pipes};
+use raidshmem_sys::memory::default_heap;
 use raidshmem_sys::{machine, memory};
 
 /// What is said of a view that cannot be shown.

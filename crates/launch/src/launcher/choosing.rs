@@ -15,9 +15,9 @@ use rustix::event::{PollFd, poll};
 use super::error::LaunchError;
 use super::gather::{self, Node};
 use super::signals::Signals;
-use raidshmem_control::link::{Link, timespec};
 use crate::cli::ready::{Disks, Ready};
 use crate::lines::news;
+use raidshmem_control::link::{Link, timespec};
 
 /// How long a disk may take to be listed.
 const LISTED: Duration = Duration::from_secs(60);

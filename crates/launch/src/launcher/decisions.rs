@@ -15,8 +15,8 @@ use raidshmem_sys::socket::ChannelError;
 
 use super::Launcher;
 use super::detection::HeartbeatPath;
-use raidshmem_control::link::Link;
 use crate::heartbeats::{Datagram, Heartbeats};
+use raidshmem_control::link::Link;
 
 impl Launcher {
     /// Tells the nodes whom to watch, and who renews their leases.

@@ -15,8 +15,8 @@ use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::settings::StoreLayout;
 
 use super::job::title;
-use raidshmem_disk::sets::node_folder;
 use crate::cli::ready::Ready;
+use raidshmem_disk::sets::node_folder;
 
 /// What is written, and how.
 pub(super) struct SetWriter {

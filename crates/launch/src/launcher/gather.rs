@@ -22,14 +22,14 @@ use super::error::LaunchError;
 use super::input;
 use super::listener::{Accepted, Listener, own_address};
 use super::signals::Signals;
-use raidshmem_control::link::{Link, timespec};
-use raidshmem_control::is_same_build;
 use crate::cli::prepare::domains_of_file;
 use crate::cli::protected::ProtectionTable;
 use crate::cli::ready::{Cluster, Ready};
 use crate::cli::starter::agent_words;
 use crate::handshake::{AGENT_ARGUMENT, ALL_DEAD, last_word};
 use crate::output::{Carriers, Gate, Stream};
+use raidshmem_control::is_same_build;
+use raidshmem_control::link::{Link, timespec};
 
 /// How long the agents of all hosts may take to come.
 const START: Duration = Duration::from_secs(60);

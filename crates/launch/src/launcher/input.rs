@@ -20,8 +20,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::getpgrp;
 use rustix::termios::{isatty, tcgetpgrp};
 
-use raidshmem_control::link::timespec;
 use crate::cli::ready::Ready;
+use raidshmem_control::link::timespec;
 
 /// Between two looks whether this process is in the foreground now.
 const LOOK: Duration = Duration::from_millis(200);

@@ -18,9 +18,9 @@ use raidshmem_core::secret::Secret;
 use raidshmem_sys::socket::ChannelError;
 use rustix::event::{PollFd, PollFlags};
 
+use crate::lines::say;
 use raidshmem_control::link::{Link, Net};
 use raidshmem_control::noise::Side;
-use crate::lines::say;
 
 /// How long a stranger may take to prove that it belongs here.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -17,8 +17,8 @@ use raidshmem_sys::process::Process;
 use super::gather::Node;
 use super::leaving::{Leaving, WorkerDone};
 use super::{LAST_LINES, Launcher};
-use raidshmem_control::link::Link;
 use crate::handshake::JoinError;
+use raidshmem_control::link::Link;
 
 /// After this a line says what the launcher waits for.
 const LATE: Duration = Duration::from_secs(10);
