@@ -36,6 +36,7 @@
 //! Layers, each importing only from those above it or to the left of it (`tests/tidy/` holds it):
 //!
 //! ```text
+//! version                                    which build this is
 //! pgas                                       the world of a process: waiting, barrier, memory
 //! checkpoint                                 sealing live memory and its parity
 //! recovery                                   making lost memory whole again
@@ -82,18 +83,9 @@ pub mod sizing;
 #[doc(hidden)]
 pub mod usage;
 #[doc(hidden)]
+pub mod version;
+#[doc(hidden)]
 pub mod wrapper;
-
-/// The version of this library, and a checksum of the sources that it is built from.
-#[doc(hidden)]
-pub const BUILD: &str = env!("RAIDSHMEM_BUILD");
-
-/// The build, read where it lies in the executable: whoever changes a byte of it there, as a test
-/// does, has another build.
-#[doc(hidden)]
-pub fn own_build() -> &'static str {
-    std::hint::black_box(BUILD)
-}
 
 pub use bytemuck;
 pub use shmem::{Batch, Context, Guard, Lock, NoStore, Peers, Private, Protected};

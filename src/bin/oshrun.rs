@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
 
+use raidshmem::version::own_build;
 use raidshmem_launch::cli::args::Args;
 use raidshmem_launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, PROBE_ARGUMENT, SUPERVISOR_ARGUMENT};
 use raidshmem_launch::lines::{news, say, set_quiet};
@@ -42,7 +43,7 @@ fn main() {
         // SAFETY: this process has one thread; its children must see the settings in force.
         unsafe { std::env::set_var(name, value) };
     }
-    match launcher::run(ready, raidshmem::own_build()) {
+    match launcher::run(ready, own_build()) {
         Ok(status) => std::process::exit(status),
         Err(error) => {
             say(&error.to_string());
@@ -73,7 +74,7 @@ fn run_agent(fd: Option<String>) -> i32 {
     // SAFETY: the launcher left this descriptor open for this process and named it in the first
     // argument; nothing else here uses it.
     let channel = Channel::inherited(unsafe { OwnedFd::from_raw_fd(fd) });
-    match agent::run(channel, raidshmem::own_build()) {
+    match agent::run(channel, own_build()) {
         Ok(()) => 0,
         Err(error) => {
             say(&error.to_string());

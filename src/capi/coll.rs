@@ -6,8 +6,7 @@ use std::ffi::{c_int, c_long};
 
 use super::constants::SYNC_SIZE;
 use crate::openshmem::check::{bytes_of, misuse};
-use crate::openshmem::collective::movement::{alltoall, alltoalls, broadcast, collect, fcollect};
-use crate::openshmem::collective::sync;
+use crate::openshmem::collective::{alltoall, alltoalls, broadcast, collect, fcollect, sync};
 use crate::openshmem::group::{Group, WORDS};
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::strides::Strided;

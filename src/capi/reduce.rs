@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_long};
 
 use super::coll::{set, status};
 use crate::openshmem::check::misuse;
-use crate::openshmem::collective::reduction::{reduce, scan};
+use crate::openshmem::collective::{reduce, scan};
 use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::number::{Bitwise, Number, Ordered};

@@ -105,7 +105,7 @@ fn received(fd: i32) -> Result<Assignment, AssignmentError> {
         return Err(ChannelError::Malformed(0).into());
     };
     process::arm(pipe)?;
-    channel.send(&Build(crate::own_build().to_owned()), &[])?;
+    channel.send(&Build(crate::version::own_build().to_owned()), &[])?;
     channel.send(&PeMessage::Hello, &[])?;
     let (message, mut fds) = channel.receive::<ToPe>()?;
     let (ToPe::Welcome { job, welcome, oversubscribed }, Some(page)) = (message, fds.pop()) else {

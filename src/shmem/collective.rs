@@ -10,7 +10,7 @@
 use super::atomic::{Bits, Number, Word};
 use super::{Fault, Peers, SymSlice, Symmetric};
 use crate::openshmem::bits::Zero;
-use crate::openshmem::collective::{gather, movement, reduction};
+use crate::openshmem::collective;
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::strides::Strided;
 use crate::openshmem::number::{Bitwise, Number as Arithmetic, Ordered};
@@ -63,7 +63,8 @@ impl Peers<'_> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn gather<T: Word>(&self, value: T) -> Result<Vec<T>, Fault> {
-        let all = gather(&self.group("Peers::gather"), value.bits()).map_err(Fault::of)?;
+        let all =
+            collective::gather(&self.group("Peers::gather"), value.bits()).map_err(Fault::of)?;
         Ok(all.into_iter().map(T::of).collect())
     }
 
@@ -109,7 +110,7 @@ impl Peers<'_> {
         assert!(to.len() == from.len(), "broadcast of {} elements to {}", from.len(), to.len());
         let group = self.group("Peers::broadcast");
         let root = (root as i32, true);
-        movement::broadcast(group, self.at(to), self.from(from), to.bytes(), root)
+        collective::broadcast(group, self.at(to), self.from(from), to.bytes(), root)
             .map_err(Fault::of)
     }
 
@@ -138,7 +139,7 @@ impl Peers<'_> {
     ) -> Result<usize, Fault> {
         let group = self.group("Peers::collect");
         let dest = (self.at(to), to.bytes());
-        let bytes = movement::collect(group, dest, self.from(from), from.bytes());
+        let bytes = collective::collect(group, dest, self.from(from), from.bytes());
         Ok(bytes.map_err(Fault::of)? / size_of::<T>())
     }
 
@@ -162,7 +163,7 @@ impl Peers<'_> {
         let (n, each) = (self.n_pes(), from.len());
         assert!(Some(to.len()) == each.checked_mul(n), "{n} times {each} elements to {}", to.len());
         let group = self.group("Peers::fcollect");
-        movement::fcollect(group, self.at(to), self.from(from), from.bytes()).map_err(Fault::of)
+        collective::fcollect(group, self.at(to), self.from(from), from.bytes()).map_err(Fault::of)
     }
 
     /// Cuts `from` into one block for each PE, and puts the blocks of all for this PE one after
@@ -188,7 +189,7 @@ impl Peers<'_> {
         assert!(to.len() == len && len.is_multiple_of(n), "{len} to {} of {n} PEs", to.len());
         let group = self.group("Peers::alltoall");
         let bytes = from.bytes() / n;
-        movement::alltoall(group, self.at(to), self.from(from), bytes).map_err(Fault::of)
+        collective::alltoall(group, self.at(to), self.from(from), bytes).map_err(Fault::of)
     }
 
     /// The same with blocks of `count` elements that do not lie together: from one to the next it
@@ -228,7 +229,7 @@ impl Peers<'_> {
             element_bytes: size_of::<T>(),
         };
         let group = self.group("Peers::alltoalls");
-        movement::alltoalls(group, self.at(to), self.from(from), shape).map_err(Fault::of)
+        collective::alltoalls(group, self.at(to), self.from(from), shape).map_err(Fault::of)
     }
 
     /// Combines the elements of all PEs' `from` one by one into `to` of every PE; all get the same
@@ -259,7 +260,7 @@ impl Peers<'_> {
         let (dest, source) = self.both(to, from);
         let op = |Plain(a), Plain(b)| Plain(op(a, b));
         let group = self.group("Peers::reduce_into");
-        reduction::reduce(group, dest, source, from.len(), op).map_err(Fault::of)
+        collective::reduce(group, dest, source, from.len(), op).map_err(Fault::of)
     }
 
     reductions! {
@@ -344,7 +345,7 @@ impl Peers<'_> {
         let (dest, source) = self.both(to, from);
         let op = |Plain(a), Plain(b)| Plain(op(a, b));
         let group = self.group("Peers::scan");
-        reduction::scan(group, dest, source, from.len(), (inclusive, op)).map_err(Fault::of)
+        collective::scan(group, dest, source, from.len(), (inclusive, op)).map_err(Fault::of)
     }
 
     /// Both ends of a reduction, which have the same length.

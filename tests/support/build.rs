@@ -97,7 +97,7 @@ fn compile(source: &Path, target: &Path, options: &[&str]) -> PathBuf {
 
 /// A copy of an executable or a library that says to be of another build.
 pub fn another_build(of: &Path, copy: &Path) {
-    let own = raidshmem::BUILD;
+    let own = raidshmem::version::BUILD;
     let mut bytes = std::fs::read(of).expect("it was built");
     let mut other = own.as_bytes().to_vec();
     other.last_mut().expect("a version").clone_from(&b'?');

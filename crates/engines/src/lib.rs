@@ -10,6 +10,8 @@
 //!
 //! Left out: peers that are mapped (a PE goes there directly), and who is dead (the launcher).
 
+#![forbid(unsafe_code)]
+
 use std::time::Duration;
 
 use raidshmem_core::settings::{Device, Fabric};

@@ -6,7 +6,6 @@
 //! executors  direct    members read each other's sources, or pass on (relay, exchange)
 //!            logged    what all bring is in logs
 //!            living    those that live agree on what they have read
-//! entries    what the interfaces call
 //! ```
 //!
 //! Invariants: a collective meets nobody before [`carry_out`] has chosen its way, whatever its size
@@ -18,17 +17,18 @@ mod exchange;
 mod living;
 mod logged;
 mod merge;
-pub mod movement;
-pub mod reduction;
+mod movement;
+mod reduction;
 mod relay;
 
 use movement::Movement;
-use reduction::Reduction;
+use reduction::{Order, Reduction};
 
 use super::bits::Zero;
 use super::group::Group;
-use super::memory::address::Sym;
+use super::memory::address::{Sym, SymIn};
 use super::memory::prelude;
+use super::memory::strides::Strided;
 use crate::pgas::{self, Fault};
 
 /// Carries a collective out in the one way that its job has. Logs that cannot hold it leave it to
@@ -51,17 +51,17 @@ fn move_bytes(of: &Movement) -> Result<usize, Fault> {
     carry_out(&of.group, || living::movement(of), || logged::movement(of), || direct::movement(of))
 }
 
-/// Combines elements.
+/// Combines elements, or gives what came out before.
 fn combine<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Result<(), Fault> {
-    carry_out(
-        &of.group,
-        || living::reduction(of),
-        || logged::reduction(of),
-        || direct::reduction(of),
-    )
+    let bytes = of.checked();
+    let act = || {
+        let (living, logged) = (|| living::reduction(of), || logged::reduction(of));
+        carry_out(&of.group, living, logged, || direct::reduction(of)).map(|()| bytes)
+    };
+    made(&of.group, of.dest.erase(), bytes, act).map(drop)
 }
 
-/// The PEs of a group meet.
+/// Waits until all PEs of a group are here.
 pub fn sync(group: Group) -> Result<(), Fault> {
     if pgas::world().prelude.is_given() {
         return Ok(());
@@ -70,7 +70,7 @@ pub fn sync(group: Group) -> Result<(), Fault> {
     carry_out(&group, meet, || logged::barrier(group.call, 0), meet)
 }
 
-/// The numbers of all PEs, by index, from the number of each.
+/// Gathers the numbers of all PEs, by index, from the number of each.
 pub fn gather(group: &Group, number: u64) -> Result<Vec<u64>, Fault> {
     match living::applies() {
         true => living::gather(group, number),
@@ -94,7 +94,74 @@ fn made(
     prelude::made(group.call, with, dest, act)
 }
 
-/// A number for arguments that are alike on all members.
-fn digest<const N: usize>(arguments: [usize; N]) -> u64 {
-    arguments.iter().fold(0, |all: u64, &one| all.wrapping_mul(0x100_0001).wrapping_add(one as u64))
+/// Moves bytes, or gives what was moved before; how many lie in the destination, where members say
+/// how many they bring.
+fn make(of: &Movement) -> Result<usize, Fault> {
+    let filled = of.filled();
+    let act = || move_bytes(of).map(|all| if of.has_lengths() { all } else { filled });
+    made(&of.group, of.dest, filled, act)
+}
+
+/// Copies bytes from the root to all; `to_itself` says whether to the root's destination too.
+pub fn broadcast(
+    group: Group,
+    dest: Sym<u8>,
+    source: SymIn<u8>,
+    bytes: usize,
+    root: (i32, bool),
+) -> Result<(), Fault> {
+    make(&Movement::broadcast(group, (dest, source), bytes, root)).map(drop)
+}
+
+/// Gathers the same number of bytes from each, by index.
+pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
+    make(&Movement::fcollect(group, (dest, source), bytes)).map(drop)
+}
+
+/// Gathers from each as many bytes as it says, one after another by index; hands back how many in
+/// all. `room` is how many bytes `dest` has, where that is known.
+pub fn collect(
+    group: Group,
+    (dest, room): (Sym<u8>, usize),
+    source: SymIn<u8>,
+    bytes: usize,
+) -> Result<usize, Fault> {
+    make(&Movement::collect(group, (dest, source), bytes, room))
+}
+
+/// Copies block `i` of each to PE `i`, there by index.
+pub fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
+    make(&Movement::alltoall(group, (dest, source), bytes)).map(drop)
+}
+
+/// Does so with elements that are `dst` and `sst` elements apart; `shape` is that of one block.
+pub fn alltoalls(
+    group: Group,
+    dest: Sym<u8>,
+    source: SymIn<u8>,
+    shape: Strided,
+) -> Result<(), Fault> {
+    make(&Movement::alltoalls(group, (dest, source), shape)).map(drop)
+}
+
+/// Reduces the elements of all members one by one; all get the result.
+pub fn reduce<T: Copy + Zero>(
+    group: Group,
+    dest: Sym<T>,
+    source: SymIn<T>,
+    count: usize,
+    op: impl Fn(T, T) -> T,
+) -> Result<(), Fault> {
+    combine(&Reduction { group, dest, source, count, op: &op, order: Order::Tree })
+}
+
+/// Reduces over the PEs up to this one, itself included if `inclusive`; zero before the first.
+pub fn scan<T: Copy + Zero>(
+    group: Group,
+    dest: Sym<T>,
+    source: SymIn<T>,
+    count: usize,
+    (inclusive, op): (bool, impl Fn(T, T) -> T),
+) -> Result<(), Fault> {
+    combine(&Reduction { group, dest, source, count, op: &op, order: Order::Before { inclusive } })
 }

@@ -12,14 +12,13 @@
 
 use std::borrow::Cow;
 
-use super::{made, move_bytes};
 use crate::openshmem::check::{bytes_of, misuse};
 use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::logged;
 use crate::openshmem::memory::place::SegmentRange;
+use crate::openshmem::memory::prelude;
 use crate::openshmem::memory::strides::{Strided, Strides};
-use crate::pgas::Fault;
 
 /// The members that bring something.
 #[derive(Clone, Copy)]
@@ -55,9 +54,9 @@ pub struct Movement {
 pub struct Move {
     /// Index of the other one.
     pub giver: usize,
-    /// Where it is in its source, and in what it brings if that has no gaps, in bytes.
+    /// Where it is in its source, in bytes.
     pub from: usize,
-    /// In what it brings if that has no gaps.
+    /// Where it is in what that brings without gaps.
     pub packed: usize,
     /// Where it goes.
     pub to: usize,
@@ -66,6 +65,53 @@ pub struct Move {
 }
 
 impl Movement {
+    /// From the root to all; `to_itself` says whether the root's destination is written too.
+    pub fn broadcast(
+        group: Group,
+        both: (Sym<u8>, SymIn<u8>),
+        bytes: usize,
+        (root, to_itself): (i32, bool),
+    ) -> Movement {
+        let index = match usize::try_from(root) {
+            Ok(root) if root < group.size => root,
+            _ => misuse(group.call, format_args!("PE_root {root}: expected 0..{}", group.size - 1)),
+        };
+        let givers = Givers::Root { index, to_itself };
+        Movement::new(group, both, Strides::one(bytes), (0, 0), givers)
+    }
+
+    /// The same number of bytes from each, by index.
+    pub fn fcollect(group: Group, both: (Sym<u8>, SymIn<u8>), bytes: usize) -> Movement {
+        bytes_of(group.call, group.size, bytes);
+        Movement::new(group, both, Strides::one(bytes), (bytes, 0), Givers::All)
+    }
+
+    /// From each as many bytes as it says, one after another by index; `room` is how many bytes the
+    /// destination has, where that is known.
+    pub fn collect(
+        group: Group,
+        both: (Sym<u8>, SymIn<u8>),
+        bytes: usize,
+        room: usize,
+    ) -> Movement {
+        Movement::new(group, both, Strides::one(bytes), (0, 0), Givers::Each { room })
+    }
+
+    /// Block `i` of each goes to PE `i`, there by index.
+    pub fn alltoall(group: Group, both: (Sym<u8>, SymIn<u8>), bytes: usize) -> Movement {
+        bytes_of(group.call, group.size, bytes);
+        Movement::new(group, both, Strides::one(bytes), (bytes, bytes), Givers::All)
+    }
+
+    /// The same with elements that lie apart; `shape` is that of one block.
+    pub fn alltoalls(group: Group, both: (Sym<u8>, SymIn<u8>), shape: Strided) -> Movement {
+        let block = shape.strides(group.call).unwrap_or(Strides::NOTHING);
+        let step = |stride_bytes| bytes_of(group.call, block.blocks, stride_bytes);
+        let steps = (step(block.dest_bytes), step(block.source_bytes));
+        bytes_of(group.call, group.size, steps.0.max(steps.1));
+        Movement::new(group, both, block, steps, Givers::All)
+    }
+
     /// Its arguments, checked.
     fn new(
         group: Group,
@@ -186,19 +232,17 @@ impl Movement {
         let block_bytes = if self.has_lengths() { 0 } else { self.block.block_bytes };
         let root = self.root().map_or(0, |(root, to_itself)| 1 + 2 * root + usize::from(to_itself));
         let all = [self.block.blocks, block_bytes, self.dest_step, self.source_step, root];
-        super::digest(all)
+        prelude::with(all.map(|one| one as u64))
     }
 
-    /// Makes it; how many bytes are in the destination then, where members say how many they bring.
-    fn make(self) -> Result<usize, Fault> {
-        let filled = match self.givers {
+    /// Bytes of the destination of this member that it fills, or those that it brings itself if
+    /// members say how many they bring.
+    pub fn filled(&self) -> usize {
+        match self.givers {
             Givers::Root { index, to_itself: false } if index == self.group.index => 0,
             Givers::Each { .. } => self.block.block_bytes,
             _ => self.dest_extent(),
-        };
-        let has_lengths = self.has_lengths();
-        let act = || move_bytes(&self).map(|all| if has_lengths { all } else { filled });
-        made(&self.group, self.dest, filled, act)
+        }
     }
 }
 
@@ -214,61 +258,4 @@ pub fn check_source(group: &Group, source: SymIn<u8>, bytes: usize) {
     if bytes > 0 {
         SegmentRange::source(group.call, source, bytes, group.pe(group.index));
     }
-}
-
-/// From the root to all; `to_itself` says whether the root's destination is written too.
-pub fn broadcast(
-    group: Group,
-    dest: Sym<u8>,
-    source: SymIn<u8>,
-    bytes: usize,
-    (root, to_itself): (i32, bool),
-) -> Result<(), Fault> {
-    let index = match usize::try_from(root) {
-        Ok(root) if root < group.size => root,
-        _ => misuse(group.call, format_args!("PE_root {root}: expected 0..{}", group.size - 1)),
-    };
-    let givers = Givers::Root { index, to_itself };
-    Movement::new(group, (dest, source), Strides::one(bytes), (0, 0), givers).make().map(drop)
-}
-
-/// The same number of bytes from each, by index.
-pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
-    bytes_of(group.call, group.size, bytes);
-    let both = (dest, source);
-    Movement::new(group, both, Strides::one(bytes), (bytes, 0), Givers::All).make().map(drop)
-}
-
-/// From each as many bytes as it says, one after another by index; hands back how many in all.
-///
-/// `room` is how many bytes `dest` has, where that is known.
-pub fn collect(
-    group: Group,
-    (dest, room): (Sym<u8>, usize),
-    source: SymIn<u8>,
-    bytes: usize,
-) -> Result<usize, Fault> {
-    let givers = Givers::Each { room };
-    Movement::new(group, (dest, source), Strides::one(bytes), (0, 0), givers).make()
-}
-
-/// Block `i` of each goes to PE `i`, there by index.
-pub fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
-    bytes_of(group.call, group.size, bytes);
-    let both = (dest, source);
-    Movement::new(group, both, Strides::one(bytes), (bytes, bytes), Givers::All).make().map(drop)
-}
-
-/// The same with elements that are `dst` and `sst` elements apart; `shape` is that of one block.
-pub fn alltoalls(
-    group: Group,
-    dest: Sym<u8>,
-    source: SymIn<u8>,
-    shape: Strided,
-) -> Result<(), Fault> {
-    let block = shape.strides(group.call).unwrap_or(Strides::NOTHING);
-    let step = |stride_bytes| bytes_of(group.call, block.blocks, stride_bytes);
-    let steps = (step(block.dest_bytes), step(block.source_bytes));
-    bytes_of(group.call, group.size, steps.0.max(steps.1));
-    Movement::new(group, (dest, source), block, steps, Givers::All).make().map(drop)
 }

@@ -8,12 +8,11 @@
 
 use super::merge;
 use super::movement::{check, check_source};
-use super::{combine, made};
 use crate::openshmem::bits::Zero;
 use crate::openshmem::check::bytes_of;
 use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::{Sym, SymIn};
-use crate::pgas::Fault;
+use crate::openshmem::memory::prelude;
 
 /// The members whose elements one member combines, and their order.
 #[derive(Clone, Copy)]
@@ -91,37 +90,14 @@ impl<T: Copy + Zero, F: Fn(T, T) -> T> Reduction<'_, T, F> {
             Order::Tree => 0,
             Order::Before { inclusive } => 1 + usize::from(inclusive),
         };
-        super::digest([self.count, size_of::<T>(), order])
+        prelude::with([self.count, size_of::<T>(), order].map(|one| one as u64))
     }
 
-    /// Makes it; refuses first what is not symmetric, before any PE waits for this one.
-    fn make(self) -> Result<(), Fault> {
+    /// Refuses what is not symmetric, before any PE waits for this one; how many bytes it fills.
+    pub fn checked(&self) -> usize {
         let bytes = bytes_of(self.group.call, self.count, size_of::<T>());
         check(&self.group, self.dest.erase(), bytes);
         check_source(&self.group, self.source.erase(), bytes);
-        let act = || combine(&self).map(|()| bytes);
-        made(&self.group, self.dest.erase(), bytes, act).map(drop)
+        bytes
     }
-}
-
-/// Reduces the elements of all members one by one; all get the result.
-pub fn reduce<T: Copy + Zero>(
-    group: Group,
-    dest: Sym<T>,
-    source: SymIn<T>,
-    count: usize,
-    op: impl Fn(T, T) -> T,
-) -> Result<(), Fault> {
-    Reduction { group, dest, source, count, op: &op, order: Order::Tree }.make()
-}
-
-/// Reduces over the PEs up to this one, itself included if `inclusive`; zero before the first.
-pub fn scan<T: Copy + Zero>(
-    group: Group,
-    dest: Sym<T>,
-    source: SymIn<T>,
-    count: usize,
-    (inclusive, op): (bool, impl Fn(T, T) -> T),
-) -> Result<(), Fault> {
-    Reduction { group, dest, source, count, op: &op, order: Order::Before { inclusive } }.make()
 }

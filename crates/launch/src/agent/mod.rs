@@ -144,8 +144,8 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 /// How long a script whose PE died, or a PE without a connection, may take to end.
 const SCRIPT: Duration = Duration::from_millis(500);
 
-/// Runs a node's agent, of this build, on its connection to the launcher. Returns when told to, or when the
-/// launcher is gone; every process it started is dead then.
+/// Runs a node's agent, of this build, on its connection to the launcher. Returns when told to, or
+/// when the launcher is gone; every process it started is dead then.
 pub fn run(channel: Channel, build: &'static str) -> Result<(), JoinError> {
     trace::begin_own();
     let mut up = Link::pair(channel);
