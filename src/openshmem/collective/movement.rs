@@ -200,7 +200,7 @@ impl Movement {
         })
     }
 
-    /// Refuses a destination in which there is no room for `all` bytes that members said they bring.
+    /// Refuses a destination without room for `all` bytes that members said they bring.
     pub fn check_room(&self, all: usize) {
         let Givers::Each { room } = self.givers else { return };
         if all > room {
