@@ -51,7 +51,7 @@ pub const NODE_FAILED: i32 = 2;
 /// then on for checkpoints that are refused, as [`raidshmem_core::store::refusal`] explains.
 pub fn checkpoint_all() -> i32 {
     world().end_prelude();
-    if world().is_alone() || is_due(Call::Checkpoint.name()) { save_all() } else { SUCCESS }
+    if world().saves_now(Call::Checkpoint.name()) { save_all() } else { SUCCESS }
 }
 
 /// [`checkpoint_all`] that saves whether it is due or not.
@@ -93,7 +93,7 @@ pub(crate) fn save_all() -> i32 {
 /// on all PEs that know of no loss.
 pub fn need_checkpoint() -> bool {
     let world = world();
-    let is_due = world.is_alone() || is_due("shmemx_ft_need_checkpoint");
+    let is_due = world.saves_now("shmemx_ft_need_checkpoint");
     if is_due {
         world.timing.promise();
     }
@@ -105,15 +105,7 @@ pub fn need_checkpoint() -> bool {
 /// the next checkpoint reports it. False before the first checkpoint, and from a restart to the
 /// next one.
 pub fn should_stop() -> bool {
-    let world = world();
-    !world.is_alone() && world.stops("shmemx_ft_should_stop")
-}
-
-/// By default each call saves, and so it does in mode `none`, where nothing is kept, and where
-/// nobody goes back.
-fn is_due(call: &'static str) -> bool {
-    let world = world();
-    world.goes_on() || world.store.protection().is_none() || world.saves_now(call)
+    world().stops("shmemx_ft_should_stop")
 }
 
 /// A checkpoint in mode `none`: the PEs meet and pass every step, but nothing is kept.
@@ -123,9 +115,9 @@ fn pass(world: &World, number: CheckpointNumber) -> i32 {
     world.quiet_all();
     steps([Quiesce, Encode, Encoded]);
     let call = Call::Checkpoint.name();
-    let failed = match world.goes_on() {
-        true => world.agree_all(call, (u64::MAX, 0)).has_news(),
-        false => world.barrier_of(Barrier::Protocol, call).is_err(),
+    let failed = match world.agreed(|| world.all_members(call), (u64::MAX, 0)) {
+        Some(decision) => decision.has_news(),
+        None => world.barrier_of(Barrier::Protocol, call).is_err(),
     };
     if failed {
         return FAILURE;
@@ -287,9 +279,7 @@ pub fn recover_at_end(world: &'static World) {
 pub fn query_fault() -> Vec<(Pe, i32)> {
     let status = |with_node| if with_node { NODE_FAILED } else { PE_FAILED };
     let world = world();
-    if world.goes_on() {
-        world.fewer.ask(world.adopt());
-    }
+    world.is_asked();
     let lost = world.members.lost().into_iter();
     let lost = lost.filter(|&(pe, _)| !world.fewer.is_acknowledged(pe));
     lost.map(|(pe, with_node)| (pe, status(with_node))).collect()
@@ -305,10 +295,9 @@ pub fn restart_pes() {
     let world = world();
     world.end_prelude();
     let _turn = world.store.lock.lock();
-    if world.goes_on() {
-        world.adopt();
+    if world.acknowledges() {
         lock(&world.store.refused).restart();
-        return world.fewer.acknowledge();
+        return;
     }
     if world.interrupted() {
         world.show_restart(&site::here());
@@ -337,7 +326,7 @@ pub fn restart_pes() {
 pub fn may_use(pe: Pe) -> bool {
     fence(Ordering::Acquire); // the bytes are read before the look at the view
     let world = world();
-    if world.goes_on() { !world.is_lost_now(pe) } else { !world.interrupted() }
+    !world.lost_for_good(pe) && !world.is_undone()
 }
 
 /// Which of some PEs are lost, of those that were not replaced.

@@ -43,7 +43,7 @@ pub fn readonly(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
     if declared.iter().any(meets) {
         return Err(format!("addr {addr:#x}, len {len}: a part of it is read-only already"));
     }
-    if world.interrupted() || world.is_alone() {
+    if world.is_apart() {
         return Ok(true);
     }
     let records = &world.segments.own().header().readonly;
@@ -101,7 +101,7 @@ pub fn writable(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
         world.segments.shadow(range.range());
         Ok(true)
     };
-    if world.interrupted() || world.is_alone() {
+    if world.is_apart() {
         return cut_short();
     }
     let _turn = world.store.lock.lock();
@@ -157,7 +157,7 @@ fn kept_apart(
         let mode = settings.backup_mode.name();
         return Err(format!("SHMEM_FT_BACKUP_MODE={mode}: expected raid5 or rs"));
     };
-    if world.goes_on() || world.local.is_on() {
+    if !world.goes_back_together() {
         return Err("SHMEM_FT_ROLLBACK: expected global".to_owned());
     }
     if settings.store.is_some() {

@@ -245,11 +245,18 @@ impl Group {
         pgas::world().agree(&self.members(), with)
     }
 
+    /// Completes what this PE did, and comes to a decision; None where they meet otherwise.
+    pub fn agreed(&self, with: (u64, u64)) -> Option<AgreedBits> {
+        let members = || {
+            order::complete();
+            self.members()
+        };
+        pgas::world().agreed(members, with)
+    }
+
     /// It ends: its words are another team's when this returns, if it is one.
     pub fn leave(&self) {
-        if pgas::world().goes_on() {
-            pgas::world().give_back(&self.members());
-        }
+        pgas::world().leave(|| self.members());
     }
 
     /// A call is over in such a job: the words of an active set are zero again.
@@ -375,10 +382,9 @@ impl Group {
     /// The same where the nodes are known.
     pub fn meet_by(&self, nodes: Option<&Nodes>) -> Result<(), Fault> {
         order::complete();
-        if pgas::world().goes_on() {
-            let met = self.whole(&self.agree((u64::MAX, 0)));
+        if let Some(decision) = self.agreed((u64::MAX, 0)) {
             self.restore_words();
-            return met;
+            return self.whole(&decision);
         }
         let released = self.first + rounds_of_all();
         match nodes {
@@ -439,9 +445,6 @@ impl Group {
 
     /// Gives every PE a number of this one, in the word `at`, and returns those of all, by index.
     pub fn all_gather(&self, at: usize, number: u64) -> Result<Vec<u64>, Fault> {
-        if pgas::world().goes_on() {
-            return Err(Fault); // what needs numbers of all goes another way there
-        }
         let own = self.word(at, self.index);
         own.store(number);
         self.meet()?;

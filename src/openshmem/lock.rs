@@ -48,7 +48,7 @@ pub struct Lock {
 /// Ends the job if PE `pe`, without which a lock is of no use, is lost for good.
 fn require(call: &'static str, pe: Pe, what: &str) {
     let world = pgas::world();
-    if world.goes_on() && world.is_lost_now(pe) {
+    if world.lost_for_good(pe) {
         let words = format!(
             "unrecoverable: {call}: PE {pe}, {what}, was lost; nobody can have the lock any more"
         );
@@ -96,9 +96,8 @@ impl Lock {
         Word::new(self.call, "lock", self.on, number).field(offset_bytes, PE_BYTES)
     }
 
-    fn faulted(&self) -> bool {
-        let world = self.state.world();
-        !world.goes_on() && world.interrupted()
+    fn is_undone(&self) -> bool {
+        self.state.world().is_undone()
     }
 
     /// The last in the queue, counted from one, as an update of the tail gave it.
@@ -111,51 +110,43 @@ impl Lock {
         logged_or(self.call, self.tail, (how, operand), true, |tail| tail.update(how, operand))
     }
 
-    /// Waits for an own word of which `holds` is true; what it is then, or when a death ends that.
-    fn wait_for(&self, word: &Word, holds: impl Fn(u64) -> bool) -> u64 {
+    /// Waits for an own word of which `holds` is true, or until whoever is to write it `is_gone`;
+    /// what it is then, or when a death ends that.
+    fn wait_for(
+        &self,
+        word: &Word,
+        is_gone: impl Fn() -> bool,
+        holds: impl Fn(u64) -> bool,
+    ) -> u64 {
         let wait = || {
             let waiting = || Waiting::anyone(self.call);
-            let _ = word.world().wait_until(waiting, || holds(word.load()));
+            word.world().wait_for_partner(waiting, is_gone, || holds(word.load()));
             word.load()
         };
-        match word.world().logs() {
-            true => logged::wait(self.call, word, 0, &holds, wait),
-            false => wait(),
-        }
+        logged::wait(self.call, word, 0, &holds, wait)
     }
 
     /// Waits until PE `before` hands it on, who is ahead in the queue.
     fn wait_behind(&self, before: u64) {
-        let (world, waiting) = (self.state.world(), || Waiting::anyone(self.call));
-        let holds = || self.state.load() == HOLDING;
-        if !world.goes_on() {
-            self.wait_for(&self.state, |state| state == HOLDING);
-            return;
-        }
-        let before = Pe(before as u32 - 1);
-        world.wait_for_words(waiting, || world.is_lost_now(before) || holds());
-        if !holds() {
+        let (world, before) = (self.state.world(), Pe(before as u32 - 1));
+        let is_lost = || world.lost_for_good(before);
+        if self.wait_for(&self.state, is_lost, |state| state == HOLDING) != HOLDING {
             require(self.call, before, IN_QUEUE);
         }
     }
 
     /// Waits until whoever is behind has said so: who that is, 0 after a death.
     fn wait_for_next(&self) -> u64 {
-        let (world, waiting) = (self.next.world(), || Waiting::anyone(self.call));
-        let known = || self.next.load() != 0;
-        if !world.goes_on() {
-            return self.wait_for(&self.next, |next| next != 0);
-        }
+        let world = self.next.world();
         // If it is lost, whoever comes after it ends the job.
-        let is_lost = |last: u64| last != 0 && world.is_lost_now(Pe(last as u32 - 1));
-        let over = || is_lost(self.last(self.tail.fetch()));
-        world.wait_for_words(waiting, || known() || over());
-        self.next.load()
+        let is_lost = |last: u64| last != 0 && world.lost_for_good(Pe(last as u32 - 1));
+        let is_gone = || is_lost(self.last(self.tail.fetch()));
+        self.wait_for(&self.next, is_gone, |next| next != 0)
     }
 
     /// Waits for it, and holds it.
     pub fn set(&self) {
-        if self.state.load() != IDLE && !self.faulted() {
+        if self.state.load() != IDLE && !self.is_undone() {
             misuse(self.call, "this PE holds the lock already");
         }
         logged::assign(&self.state, WAITING);
@@ -174,12 +165,12 @@ impl Lock {
     }
 
     fn try_set_now(&self) -> bool {
-        if self.state.load() != IDLE && !self.faulted() {
+        if self.state.load() != IDLE && !self.is_undone() {
             return false;
         }
         let word = self.tail;
         // One that is tried again and again in vain is not to fill a log.
-        if word.world().logs() && !logged::tells(self.call, 0, || word.fetch() == 0) {
+        if logged::applies() && !logged::tells(self.call, 0, || word.fetch() == 0) {
             return false;
         }
         let before = self.last(self.update_tail(Update::CompareSwap(0), self.me));
@@ -195,7 +186,7 @@ impl Lock {
     pub fn clear(&self) {
         order::complete();
         match self.state.load() {
-            _ if self.faulted() => return,
+            _ if self.is_undone() => return,
             IDLE => misuse(self.call, "this PE does not hold the lock"),
             // A death ended the wait for it.
             WAITING => return,

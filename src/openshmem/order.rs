@@ -32,7 +32,7 @@ pub fn meet(world: &World, call: &'static str) {
 /// The same for a call with arguments that are the same in each process: `with` stands for them.
 pub fn meet_with(world: &World, call: &'static str, with: u64) {
     complete();
-    if world.local.is_on() && world.logs() {
+    if world.logs() {
         match world.meet_logged(Call { name: call, with }, &[]) {
             Met::Together(_) => return world.is_met(),
             Met::Cut => return,

@@ -10,7 +10,7 @@ use super::memory::address::{In, Sym};
 use super::memory::atomic::change_word;
 use super::memory::elements::put_elements;
 use super::memory::word::Word;
-use super::memory::{logged, prelude, rma};
+use super::memory::{logged, prelude};
 use crate::pgas::stream::Target;
 
 /// What is done with which signal word.
@@ -38,10 +38,7 @@ pub fn put(
     pe: Target,
 ) {
     let word = signal.on(call, pe);
-    match word.world().logs() {
-        true => put_elements(call, dest, source, bytes, pe),
-        false => rma::put(call, dest, source, bytes, pe),
-    }
+    put_elements(call, dest, source, bytes, pe);
     change_word(call, word.after_puts(), signal.how, signal.value);
 }
 

@@ -83,9 +83,7 @@ pub fn split<const N: usize>(
 
 /// The slots that are free with all PEs of a group, and a number that no other split has.
 fn free_slots(group: &Group) -> Result<(u64, u64), Unsplit> {
-    if pgas::world().goes_on() {
-        order::complete();
-        let decision = group.agree((team::free(), 0));
+    if let Some(decision) = group.agreed((team::free(), 0)) {
         group.whole(&decision).map_err(|_| Unsplit::Fault)?;
         return Ok((decision.value, group.next_number()));
     }

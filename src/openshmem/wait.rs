@@ -55,12 +55,9 @@ pub fn until<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> T
 }
 
 fn until_seen<T: Bits>(call: &'static str, word: Word, (cmp, value): (Cmp, T)) -> T {
-    if logged::applies() {
-        let holds = |seen: u64| cmp.holds(T::of(seen), value);
-        let wait = || until_now(call, &word, (cmp, value)).bits();
-        return T::of(logged::wait(call, &word, with(value, cmp), holds, wait));
-    }
-    until_now(call, &word, (cmp, value))
+    let holds = |seen: u64| cmp.holds(T::of(seen), value);
+    let wait = || until_now(call, &word, (cmp, value)).bits();
+    T::of(logged::wait(call, &word, with(value, cmp), holds, wait))
 }
 
 fn until_now<T: Bits>(call: &'static str, word: &Word, (cmp, value): (Cmp, T)) -> T {
@@ -91,9 +88,6 @@ pub fn test<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> bo
 fn test_now<T: Bits>(call: &'static str, word: &Word, (cmp, value): (Cmp, T)) -> bool {
     word.world().waits(); // again and again, perhaps
     let look = || cmp.holds(T::of(word.load()), value) || word.world().lets_go();
-    if !word.world().logs() {
-        return look();
-    }
     logged::tells(call, with_place(word, value, cmp), look)
 }
 

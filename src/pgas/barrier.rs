@@ -45,11 +45,8 @@ impl World {
 
     /// Waits for all PEs to come to `call`.
     pub(crate) fn barrier_of(&self, whose: Barrier, call: &'static str) -> Result<(), Fault> {
-        if self.goes_on() {
-            return match self.agree_all(call, (u64::MAX, 0)).lost {
-                0 => Ok(()),
-                _ => Err(Fault),
-            };
+        if let Some(decision) = self.agreed(|| self.all_members(call), (u64::MAX, 0)) {
+            return if decision.lost == 0 { Ok(()) } else { Err(Fault) };
         }
         if self.members.faulted() {
             return self.pass_alone();
@@ -63,15 +60,19 @@ impl World {
 
     /// All PEs that live come to `call`, and to one decision.
     pub(crate) fn agree_all(&self, call: &'static str, with: (u64, u64)) -> AgreedBits {
-        let all = Members {
+        self.agree(&self.all_members(call), with)
+    }
+
+    /// All PEs as those who come to agreements.
+    pub(crate) fn all_members(&self, call: &'static str) -> Members {
+        Members {
             waiting: self.waiting_for_all(call),
             team: WORLD,
             gate: 0,
             offset: self.segments.layout().team(0),
             pes: Pe::all(self.n_pes()).collect(),
             index: self.me().at(),
-        };
-        self.agree(&all, with)
+        }
     }
 
     /// Puts the words of barriers and teams back to their beginning; part of every recovery. They

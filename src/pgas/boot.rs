@@ -30,6 +30,7 @@ use super::complain::complain;
 use super::inherit::{Heir, await_quiet, inherit};
 use super::panics;
 use super::plan::{self, PlanError};
+use super::policy::LossPolicy;
 use super::run_time::of_run_time;
 use super::world::World;
 use super::world::comm::Communication;
@@ -153,19 +154,20 @@ fn build(
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
     let far = open_fabric(&job, &welcome, own, oversubscribed, (&page, channel.as_ref()))?;
     let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
-    let timing = Timing::new(&settings, welcome.past);
-    let fewer = Fewer::new(settings.rollback == Rollback::None, n_pes);
-    let keeps_logs = settings.rollback == Rollback::Local && far.is_none() && channel.is_some();
-    let local = Logging::new(keeps_logs, n_pes);
-    if keeps_logs {
+    let policy = LossPolicy::of(&settings, far.is_none() && channel.is_some());
+    let fewer = Fewer::new(policy.goes_on(), n_pes);
+    let goes_back = protection.is_some() && !policy.goes_on();
+    let timing = Timing::new(&settings, welcome.past, goes_back);
+    let local = Logging::new(policy.keeps_logs(), n_pes);
+    if policy.keeps_logs() {
         take_over_log(own, (job.id, Pe::of(me), n_pes), welcome.incarnation);
         own.log(n_pes).set(Word::Light, u64::from(local.is_light()));
     }
-    far.iter().filter(|_| fewer.goes_on()).for_each(|far| far.engine.outlive_peers());
+    far.iter().filter(|_| policy.goes_on()).for_each(|far| far.engine.outlive_peers());
     // It lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
-        prelude: Prelude::begin(&mut welcome, n_pes, protection.is_some() && !fewer.goes_on()),
+        prelude: Prelude::begin(&mut welcome, n_pes, goes_back),
         memory: PeMemory::new(segments),
         comm: Communication::new(far, n_pes),
         store: Store::new(protection, RecoveryState::new(own, vote), pool),
@@ -179,6 +181,7 @@ fn build(
         finish: Finish::default(),
         local,
         fewer,
+        policy,
         sites: Sites::default(),
         meetings: Mutex::default(),
         timing,

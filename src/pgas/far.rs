@@ -35,9 +35,7 @@ impl World {
     #[cold]
     fn wait_for_verdict(&self, lost: Lost) {
         let events = &self.comm.far().events;
-        if !self.goes_on() {
-            self.note_cut();
-        }
+        self.met_loss();
         let waiting = || Waiting::anyone("a transfer whose connection broke");
         self.wait_raw(waiting, || events.gone(lost.pe, lost.incarnation));
     }
@@ -58,11 +56,6 @@ impl World {
             }
         }
         self.adopt();
-    }
-
-    /// True if what was asked of PE `pe` in a call that met a loss is void.
-    fn is_void(&self, pe: Pe) -> bool {
-        !self.goes_on() || self.fewer.is_lost(pe)
     }
 
     /// The result, or after a loss the other value, once the view tells of it.

@@ -66,12 +66,6 @@ impl Members {
 }
 
 impl World {
-    /// True if the job goes on with fewer after a loss.
-    #[inline]
-    pub fn goes_on(&self) -> bool {
-        self.fewer.goes_on()
-    }
-
     /// Adopts the newest view, and says which it is.
     pub(crate) fn adopt(&self) -> ViewNumber {
         if self.members.faulted() {
@@ -129,31 +123,6 @@ impl World {
     pub fn is_lost_now(&self, pe: Pe) -> bool {
         self.adopt();
         self.fewer.is_lost(pe)
-    }
-
-    /// True if a test of words is to say that they satisfy: a loop around it would not end.
-    pub fn lets_go(&self) -> bool {
-        if self.goes_on() { self.is_disturbed() } else { self.cut_short() }
-    }
-
-    /// True if a wait for another PE is to return: a loss is known that the program has not
-    /// acknowledged, or after which it has to go back.
-    pub(super) fn is_disturbed(&self) -> bool {
-        if !self.goes_on() {
-            return self.members.faulted() && (!self.logs() || self.all_go_back());
-        }
-        self.adopt();
-        self.fewer.has_news()
-    }
-
-    /// True if a write to PE `pe` is to be dropped.
-    #[inline]
-    pub fn drops_at(&self, pe: Pe) -> bool {
-        let cut = self.cut_short_at(pe);
-        if cut && self.goes_on() {
-            self.fewer.drop_write();
-        }
-        cut
     }
 
     /// All members that live come to the same decision, whoever is lost meanwhile. It has the bits

@@ -50,25 +50,6 @@ impl World {
         cut || self.fewer.is_lost(pe)
     }
 
-    #[cold]
-    pub(super) fn cut(&self) -> bool {
-        if self.logs() && !self.all_go_back() {
-            return false;
-        }
-        if self.goes_on() {
-            self.adopt();
-            return false;
-        }
-        if self.is_alone() {
-            self.members.say(&PeMessage::NeedsOthers);
-            loop {
-                std::thread::park(); // the launcher ends every PE
-            }
-        }
-        self.note_cut();
-        true
-    }
-
     /// A call of the program has done less than it should.
     pub(crate) fn note_cut(&self) {
         self.finish.cut.store(true, Ordering::Relaxed);
@@ -77,6 +58,11 @@ impl World {
     /// True in a PE that went back to the checkpoint when others were at their end.
     pub fn is_alone(&self) -> bool {
         self.finish.company.load(Ordering::Relaxed) != TOGETHER
+    }
+
+    /// True if a call that all make comes to nothing: a loss is known, or this PE is alone.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.is_disturbed() || self.is_alone()
     }
 
     /// True between a death and the restart, which acknowledges it where nobody goes back.
@@ -147,8 +133,7 @@ impl World {
             let joined = self.members.joined();
             self.members.say(&PeMessage::Finalizing { joined, cut });
             let finished = || self.members.all_have_come();
-            let goes_back = !self.goes_on() && self.store.protection().is_some();
-            let lost = || goes_back && self.members.view_number() != joined;
+            let lost = || self.goes_back() && self.members.view_number() != joined;
             let waiting = || Waiting { call: "shmem_finalize", whom: Whom::Finalize };
             self.wait_raw(waiting, || finished() || lost());
             if finished() {
@@ -166,7 +151,7 @@ impl World {
     fn misread(&self) -> bool {
         let gone = |with_node: bool| with_node || !self.settings.adopt;
         let read = |&(pe, with_node): &(Pe, bool)| gone(with_node) && self.reached.keeps(pe);
-        !self.goes_on() && self.interrupted() && self.members.lost().iter().any(read)
+        self.is_undone() && self.members.lost().iter().any(read)
     }
 
     fn report_at_end(&self) {

@@ -124,7 +124,7 @@ impl World {
     /// True if calls are logged or come from a log now.
     #[inline]
     pub fn logs(&self) -> bool {
-        self.local.is_on() && self.local.way() != CallWay::Plain
+        self.local.way() != CallWay::Plain
     }
 
     /// An interval begins at checkpoint `interval`, made at `site`.
@@ -184,10 +184,8 @@ impl World {
 
     /// From now on nothing is logged in this process: a loss takes all back.
     pub(crate) fn log_nothing(&self, why: &'static str) {
-        if self.local.is_on() {
-            *lock(&self.local.never) = Some(why);
-            self.speak_against(why);
-        }
+        *lock(&self.local.never) = Some(why);
+        self.speak_against(why);
     }
 
     /// A call that is not logged.

@@ -7,6 +7,7 @@
 //! wait, barrier            the one way to block, and the barrier of all PEs
 //! meeting                  the meetings of the protocol, in a tree
 //! far, nonblocking         PEs whose memory is not mapped here, and what is under way there
+//! policy                   what a loss means: who goes back, if anybody
 //! fewer                    going on with fewer: adopting views in the midst of calls, agreements
 //! calls, timing            what a PE shows of its checkpoint calls; which of them save
 //! local, gathering         logs, with which a lost PE goes back alone, and meetings by them
@@ -45,6 +46,7 @@ mod meeting;
 mod nonblocking;
 pub mod panics;
 mod plan;
+mod policy;
 mod prelude;
 mod records;
 mod rejoin;

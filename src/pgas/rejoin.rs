@@ -135,7 +135,7 @@ impl World {
 
     /// A checkpoint could not be made since a PE was lost: all go back.
     pub(crate) fn lost_in_checkpoint(&self) {
-        if self.local.is_on() && self.local.way() != CallWay::Plain {
+        if self.logs() {
             let why = Reason::InCheckpoint.to_string();
             self.members.say(&PeMessage::GoBack { why: format!("PE {}: {why}", self.me()) });
             self.local.set_way(CallWay::Plain);

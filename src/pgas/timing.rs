@@ -31,10 +31,10 @@ enum Question {
 }
 
 impl World {
-    /// True if the checkpoint that the program calls now saves. The same answer on all PEs that
-    /// know of no loss.
+    /// True if the checkpoint that the program calls now saves: by default each does. The same
+    /// answer on all PEs that know of no loss.
     pub(crate) fn saves_now(&self, call: &'static str) -> bool {
-        if !self.timing.may_pass() || self.timing.is_promised() {
+        if self.is_alone() || !self.timing.may_pass() || self.timing.is_promised() {
             return true;
         }
         let is_due = || self.timing.is_due() || self.members.is_stopping();

@@ -79,9 +79,7 @@ impl RealMemory<'_> {
             return OpProgress::Done;
         }
         let gone = match at {
-            At::BarrierQ if self.world.goes_on() => {
-                self.changed() || self.lost_in_view() != self.left_out
-            }
+            At::BarrierQ if self.agrees => self.changed() || self.lost_in_view() != self.left_out,
             At::BarrierQ => self.faulted(),
             _ => self.changed(),
         };

@@ -108,7 +108,9 @@ struct RealMemory<'a> {
     protection: &'a Protection,
     /// The view adopted.
     view: View,
-    /// PEs that are lost and take no part, where nobody goes back.
+    /// Those that live agree on what they have met for, where nobody goes back.
+    agrees: bool,
+    /// PEs that are lost and take no part then.
     left_out: u32,
     begun: Instant,
     verifying: Instant,
@@ -244,7 +246,7 @@ impl Port for RealMemory<'_> {
 
     fn faulted(&self) -> bool {
         // Where nobody goes back, the barriers find out what all know of.
-        !self.world.goes_on() && self.world.members.faulted()
+        self.world.breaks_off()
     }
 
     fn changed(&self) -> bool {
@@ -270,6 +272,7 @@ impl<'a> RealMemory<'a> {
             world,
             protection,
             view: world.members.view(),
+            agrees: world.goes_on(),
             left_out: 0,
             begun: Instant::now(),
             verifying: Instant::now(),
@@ -316,7 +319,7 @@ impl<'a> RealMemory<'a> {
                 met != OpProgress::Wait
             });
             over = self.agreed_to(met, call);
-        } else if op == Op::Await && !is_in_tree(driver.at()) && world.goes_on() {
+        } else if op == Op::Await && !is_in_tree(driver.at()) && self.agrees {
             over = self.agreed_to(OpProgress::Done, call);
         } else if op == Op::Await && !is_in_tree(driver.at()) {
             over = match world.barrier_of(Barrier::Protocol, call) {
@@ -337,7 +340,7 @@ impl<'a> RealMemory<'a> {
 
     /// True at the one meeting of a checkpoint in the tree, where nobody goes back.
     fn agrees_on(&self, at: At) -> bool {
-        at == At::BarrierQ && self.world.goes_on()
+        at == At::BarrierQ && self.agrees
     }
 
     /// Whether all that live have met, and no other is lost: they agree on it.

@@ -76,7 +76,7 @@ impl Peers<'_> {
     pub fn try_lock(&self, lock: SymRef<Lock>) -> Option<Guard<'_>> {
         let held = self.queue("Peers::try_lock", lock).try_set();
         // Where somebody goes back, so does the lock.
-        let held = held && (self.world().goes_on() || !self.faulted());
+        let held = held && !self.world().breaks_off();
         held.then(|| Guard { peers: self, lock })
     }
 }

@@ -82,10 +82,7 @@ impl<'a> Peers<'a> {
     /// True between a death and the restart: what is done now will be undone. With
     /// `SHMEM_FT_ROLLBACK=none` nothing is undone, and the restart is the acknowledgement.
     pub fn faulted(&self) -> bool {
-        if self.world.goes_on() {
-            return self.world.interrupted();
-        }
-        self.world.members.faulted()
+        self.world.is_faulted()
     }
 
     /// The PEs of another team inside the same exchange.

@@ -249,9 +249,7 @@ impl Shmem {
         if self.world.is_alone() {
             return self.world.barrier("barrier_all").map_err(Fault::of);
         }
-        if !self.world.goes_on() {
-            self.healthy()?;
-        }
+        self.healthy()?;
         Team::WORLD.group("barrier_all").through(SyncPoint::Barrier).meet().map_err(Fault::of)
     }
 

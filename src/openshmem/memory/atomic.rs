@@ -13,6 +13,13 @@ use super::{logged, prelude};
 use crate::openshmem::bits::Bits;
 use crate::pgas::stream::Target;
 
+/// What was in a word that is updated as a job with logs does; None if it is to be updated
+/// otherwise.
+#[inline(always)]
+fn logged(call: &'static str, word: &Word, change: (Update, u64), fetches: bool) -> Option<u64> {
+    if word.world().logs() { logged::changed(call, word, change, fetches) } else { None }
+}
+
 /// Updates a word by `otherwise`, or as a job with logs does; what was there.
 #[inline(always)]
 pub fn logged_or(
@@ -22,12 +29,7 @@ pub fn logged_or(
     fetches: bool,
     otherwise: impl FnOnce(Word) -> u64,
 ) -> u64 {
-    if word.world().logs()
-        && let Some(found) = logged::changed(call, &word, change, fetches)
-    {
-        return found;
-    }
-    otherwise(word)
+    logged(call, &word, change, fetches).unwrap_or_else(|| otherwise(word))
 }
 
 /// Updates a word without waiting for it.
@@ -109,12 +111,10 @@ fn later<T: Bits>(call: &'static str, word: Word, (how, operand): (Update, u64),
             || logged_or(call, word, (how, operand), true, |word| word.update(how, operand));
         return before.write(found(call, &word, change));
     }
-    if word.world().logs()
-        && let Some(found) = logged::changed(call, &word, (how, operand), true)
-    {
-        return before.write(T::of(found));
+    match logged(call, &word, (how, operand), true) {
+        Some(found) => before.write(T::of(found)),
+        None => word.update_later(how, operand, before),
     }
-    word.update_later(how, operand, before);
 }
 
 /// Stores `value` where `cond` is; what was there before.

@@ -19,17 +19,13 @@ use crate::pgas::{self, World};
 /// True if a call is to come here.
 #[inline]
 pub fn applies() -> bool {
-    pgas::try_world().is_some_and(|world| world.local.is_on() && world.logs())
+    pgas::try_world().is_some_and(World::logs)
 }
 
 /// A call that is not logged.
 #[inline]
 pub fn unlogged(routine: &'static str) {
-    if let Some(world) = pgas::try_world()
-        && world.local.is_on()
-    {
-        world.unlogged(routine);
-    }
+    pgas::try_world().into_iter().for_each(|world| world.unlogged(routine));
 }
 
 fn place_of(range: &SegmentRange, block: (usize, usize)) -> Remote {

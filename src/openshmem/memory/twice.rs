@@ -48,7 +48,7 @@ pub fn put(
 /// of a loss that is not adopted here: who told it of that was told by the same view.
 #[cold]
 fn check_apart(call: &'static str, world: &World, [first, shadow]: [Pe; 2]) {
-    if [first, shadow].into_iter().any(|pe| world.goes_on() && world.is_lost_now(pe)) {
+    if [first, shadow].into_iter().any(|pe| world.lost_for_good(pe)) {
         return;
     }
     if world.comm.has_several_nodes() {

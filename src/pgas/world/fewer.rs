@@ -71,8 +71,8 @@ thread_local! {
 /// What is known of the lost.
 #[derive(Debug)]
 pub struct Fewer {
-    /// The job goes on with fewer.
-    goes_on: bool,
+    /// Somebody may be lost for good.
+    on: bool,
     /// The view in which each was first seen lost; 0 while it lives.
     lost_in: Box<[AtomicU64]>,
     /// The newest view in which somebody was first seen lost.
@@ -94,9 +94,9 @@ pub struct Fewer {
 // Relaxed where nothing else is said: a view is adopted under a lock, and its number is a release.
 impl Fewer {
     /// Nobody is lost yet.
-    pub(in crate::pgas) fn new(goes_on: bool, n_pes: usize) -> Fewer {
+    pub(in crate::pgas) fn new(on: bool, n_pes: usize) -> Fewer {
         Fewer {
-            goes_on,
+            on,
             lost_in: (0..n_pes).map(|_| AtomicU64::new(0)).collect(),
             newest: AtomicU64::new(0),
             acknowledged: AtomicU64::new(0),
@@ -108,16 +108,10 @@ impl Fewer {
         }
     }
 
-    /// True if the job goes on with fewer after a loss.
-    #[inline]
-    pub fn goes_on(&self) -> bool {
-        self.goes_on
-    }
-
     /// True if PE `pe` is known to be lost.
     #[inline]
     pub fn is_lost(&self, pe: Pe) -> bool {
-        self.goes_on && {
+        self.on && {
             fence(Ordering::Acquire); // who found its memory taken away finds that it is lost
             self.lost_in[pe.at()].load(Ordering::Relaxed) != 0
         }

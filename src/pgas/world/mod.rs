@@ -58,6 +58,7 @@ use self::sites::Sites;
 use self::store::Store;
 use self::timing::Timing;
 use self::watch::Reached;
+use super::policy::LossPolicy;
 
 /// Everything a process knows about its job.
 #[derive(Debug)]
@@ -83,6 +84,8 @@ pub struct World {
     pub(crate) local: Local,
     /// Who is lost for good.
     pub(crate) fewer: Fewer,
+    /// What a loss means.
+    pub(super) policy: LossPolicy,
     /// What the first calls of the program gave back.
     pub(crate) prelude: Prelude,
     pub(crate) sites: Sites,

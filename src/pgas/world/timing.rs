@@ -28,12 +28,13 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// The state of a process that comes to a job with that past.
-    pub(in crate::pgas) fn new(settings: &Settings, past: Past) -> Timing {
+    /// The state of a process that comes to a job with that past; calls pass only where it `keeps`
+    /// checkpoints to which all go back.
+    pub(in crate::pgas) fn new(settings: &Settings, past: Past, keeps: bool) -> Timing {
         let now = Instant::now();
         let mtbf = settings.mtbf.map(|time| time.as_secs_f64());
         Timing {
-            is_on: settings.interval != Interval::EACH_CALL,
+            is_on: keeps && settings.interval != Interval::EACH_CALL,
             has_store: settings.store.is_some(),
             begun: now.checked_sub(past.ran).unwrap_or(now),
             due: Mutex::new(Due::new(settings.interval, mtbf, past.recoveries)),
