@@ -256,7 +256,7 @@ impl Group {
 
     /// It ends: its words are another team's when this returns, if it is one.
     pub fn leave(&self) {
-        pgas::world().leave(|| self.members());
+        pgas::world().leave_group(|| self.members());
     }
 
     /// A call is over in such a job: the words of an active set are zero again.

@@ -186,7 +186,7 @@ impl World {
     }
 
     /// Members leave a team or an active set, whose words may be another's then.
-    pub fn leave(&self, members: impl FnOnce() -> Members) {
+    pub fn leave_group(&self, members: impl FnOnce() -> Members) {
         if self.goes_on() {
             self.give_back(&members());
         }
