@@ -135,7 +135,7 @@ fn for_each(of: &Movement) -> Result<(), Fault> {
     let (group, bytes) = (&of.group, of.block.bytes());
     let by_nodes = group.nodes(None).is_some();
     let long = group.is_long(bytes_of(group.call, group.size, bytes), group.size);
-    if by_nodes && of.block.blocks == 1 && !long && exchange::fit_slots(group, bytes) {
+    if by_nodes && of.is_packed() && !long && exchange::fit_slots(group, bytes) {
         return exchange::blocks(group, (of.dest, of.source), bytes);
     }
     group.meet()?;

@@ -146,6 +146,12 @@ impl Movement {
         self.source_step == 0
     }
 
+    /// True if blocks lie one after another at both ends, without gaps.
+    pub fn is_packed(&self) -> bool {
+        let bytes = self.block.bytes();
+        self.block.blocks == 1 && [self.dest_step, self.source_step] == [bytes, bytes]
+    }
+
     /// Bytes from the first to the last of what is for `n` members.
     fn extent(&self, (step, stride_bytes): (usize, usize), n: usize) -> usize {
         match self.block.blocks {
