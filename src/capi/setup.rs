@@ -53,8 +53,8 @@ fn end() {
 /// True if there is such a PE, and it is not lost for good.
 fn is_pe(pe: c_int) -> bool {
     let world = pgas::world();
-    let is_one = |pe: &usize| *pe < world.n_pes() && !world.lost_for_good(Pe::of(*pe));
-    usize::try_from(pe).is_ok_and(|pe| is_one(&pe))
+    let is_one = |number| number < world.n_pes() && !world.lost_for_good(Pe::of(number));
+    usize::try_from(pe).is_ok_and(is_one)
 }
 
 fn is_symmetric(addr: usize) -> bool {

@@ -30,7 +30,6 @@ use super::complain::complain;
 use super::inherit::{Heir, await_quiet, inherit};
 use super::panics;
 use super::plan::{self, PlanError};
-use super::policy::LossPolicy;
 use super::run_time::of_run_time;
 use super::world::World;
 use super::world::comm::Communication;
@@ -41,6 +40,7 @@ use super::world::local::Local as Logging;
 use super::world::members::Membership;
 use super::world::memory::PeMemory;
 use super::world::pace::Pace;
+use super::world::policy::LossPolicy;
 use super::world::prelude::Prelude;
 use super::world::recovery_state::RecoveryState;
 use super::world::segments::Segments;
@@ -155,13 +155,11 @@ fn build(
     let far = open_fabric(&job, &welcome, own, oversubscribed, (&page, channel.as_ref()))?;
     let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let policy = LossPolicy::of(&settings, far.is_none() && channel.is_some());
-    let fewer = Fewer::new(policy.goes_on(), n_pes);
     let goes_back = protection.is_some() && !policy.goes_on();
     let timing = Timing::new(&settings, welcome.past, goes_back);
     let local = Logging::new(policy.keeps_logs(), n_pes);
     if policy.keeps_logs() {
-        take_over_log(own, (job.id, Pe::of(me), n_pes), welcome.incarnation);
-        own.log(n_pes).set(Word::Light, u64::from(local.is_light()));
+        take_over_log(own, (job.id, Pe::of(me), n_pes), welcome.incarnation, &local);
     }
     far.iter().filter(|_| policy.goes_on()).for_each(|far| far.engine.outlive_peers());
     // It lives as long as the process, like the segments.
@@ -180,7 +178,7 @@ fn build(
         thread_level,
         finish: Finish::default(),
         local,
-        fewer,
+        fewer: Fewer::new(policy.goes_on(), n_pes),
         policy,
         sites: Sites::default(),
         meetings: Mutex::default(),
@@ -243,7 +241,12 @@ fn take_over(own: &Segment, job: u64, me: Pe) {
 }
 
 /// The log of a process that begins: that of its predecessor, or an empty one.
-fn take_over_log(own: &Segment, (job, me, n_pes): (u64, Pe, usize), incarnation: Incarnation) {
+fn take_over_log(
+    own: &Segment,
+    (job, me, n_pes): (u64, Pe, usize),
+    incarnation: Incarnation,
+    local: &Logging,
+) {
     let (log, owner) = (own.log(n_pes), u64::from(me.0) + 1);
     if incarnation == Incarnation::FIRST
         || log.get(Word::Job) != job
@@ -255,6 +258,7 @@ fn take_over_log(own: &Segment, (job, me, n_pes): (u64, Pe, usize), incarnation:
         log.set(Word::Met, 0);
     }
     log.set(Word::Flight, 0);
+    log.set(Word::Light, u64::from(local.is_light()));
     log.set_stage(incarnation.0, Stage::Replaying);
 }
 

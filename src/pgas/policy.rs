@@ -1,15 +1,7 @@
-//! What a loss means to a job: one value, chosen at its start.
+//! What a loss means to a call, by what it means to the job (`world/policy.rs`).
 //!
-//! ```text
-//! global   all go back together to the last checkpoint
-//! local    calls are logged, and a lost PE goes back alone while that can be
-//! shrink   nobody goes back: what is called is carried out among those that live
-//! ```
-//!
-//! Other modules ask what a call is to do, and never which of them it is. A wait, a write, a meeting
-//! and a look at the view each have one question here.
-//!
-//! Invariant: nothing else sees [`Policy`].
+//! Other modules ask what a call is to do: a wait, a write, a meeting and a look at the view each
+//! have one question here.
 //!
 //! Left out: how calls are logged (`local.rs`) and how those that live agree (`fewer.rs`).
 
@@ -18,43 +10,10 @@
 use raidshmem_core::agree::AgreedBits;
 use raidshmem_core::message::PeMessage;
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::settings::{Rollback, Settings};
 use raidshmem_segment::waits::Waiting;
 
 use super::World;
 use super::fewer::Members;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Policy {
-    Global,
-    Local,
-    Shrink,
-}
-
-/// What a loss means.
-#[derive(Debug, Clone, Copy)]
-pub struct LossPolicy(Policy);
-
-impl LossPolicy {
-    /// That of a job with these settings; logs need PEs that map each other, and an agent.
-    pub(super) fn of(settings: &Settings, may_log: bool) -> LossPolicy {
-        LossPolicy(match settings.rollback {
-            Rollback::None => Policy::Shrink,
-            Rollback::Local if may_log => Policy::Local,
-            Rollback::Local | Rollback::Global => Policy::Global,
-        })
-    }
-
-    /// True if calls are logged as long as nothing speaks against it.
-    pub(super) fn keeps_logs(self) -> bool {
-        self.0 == Policy::Local
-    }
-
-    /// True if those that live go on without the lost.
-    pub(super) fn goes_on(self) -> bool {
-        self.0 == Policy::Shrink
-    }
-}
 
 impl World {
     /// True if the job goes on with fewer after a loss: for calls that are for such jobs alone, and
@@ -66,7 +25,7 @@ impl World {
 
     /// True if a loss takes all back, whatever came before.
     pub(crate) fn goes_back_together(&self) -> bool {
-        self.policy.0 == Policy::Global
+        self.policy.goes_back_together()
     }
 
     /// True if PEs go back to a checkpoint after a loss, all or the lost.
@@ -79,27 +38,23 @@ impl World {
     /// True if a wait for another PE is to return: a loss is known that the program has not
     /// acknowledged, or after which it has to go back.
     pub(super) fn is_disturbed(&self) -> bool {
-        match self.policy.0 {
-            Policy::Global => self.members.faulted(),
-            Policy::Local => self.members.faulted() && (!self.logs() || self.all_go_back()),
-            Policy::Shrink => {
-                self.adopt();
-                self.fewer.has_news()
-            }
+        if !self.goes_on() {
+            return self.members.faulted() && (!self.logs() || self.all_go_back());
         }
+        self.adopt();
+        self.fewer.has_news()
     }
 
     /// True if a call that concerns other PEs does less than it should, asked once a loss is known.
     /// Ends the job if this PE has to come to its end without the others.
     #[cold]
     pub(super) fn cut(&self) -> bool {
-        match self.policy.0 {
-            Policy::Local if self.logs() && !self.all_go_back() => return false,
-            Policy::Global | Policy::Local => {}
-            Policy::Shrink => {
-                self.adopt();
-                return false;
-            }
+        if self.logs() && !self.all_go_back() {
+            return false;
+        }
+        if self.goes_on() {
+            self.adopt();
+            return false;
         }
         if self.is_alone() {
             self.members.say(&PeMessage::NeedsOthers);
@@ -192,8 +147,8 @@ impl World {
         }
     }
 
-    /// Waits until words are `ready`, or whoever is to make them so `is_gone`: lost for good, or any
-    /// PE is lost where the program goes back.
+    /// Waits until words are `ready`, or whoever is to make them so `is_gone`: lost for good, or
+    /// any PE is lost where the program goes back.
     pub fn wait_for_partner(
         &self,
         waiting: impl FnOnce() -> Waiting,

@@ -22,6 +22,7 @@ pub mod members;
 pub mod memory;
 pub mod nodes;
 pub mod pace;
+pub mod policy;
 pub mod prelude;
 pub mod recovery_state;
 pub mod regions;
@@ -52,13 +53,13 @@ use self::members::{Fault, Membership};
 use self::memory::PeMemory;
 use self::nodes::{Nodes, progression};
 use self::pace::Pace;
+use self::policy::LossPolicy;
 use self::prelude::Prelude;
 use self::segments::Segments;
 use self::sites::Sites;
 use self::store::Store;
 use self::timing::Timing;
 use self::watch::Reached;
-use super::policy::LossPolicy;
 
 /// Everything a process knows about its job.
 #[derive(Debug)]
