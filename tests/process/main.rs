@@ -62,6 +62,7 @@ macro_rules! of_each_mode {
 mod alone;
 mod alone_apart;
 mod alone_pairs;
+mod alone_place;
 mod alone_words;
 mod alone_zero;
 mod binding;
