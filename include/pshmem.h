@@ -3,6 +3,8 @@
 #define PSHMEM_H
 #include "shmem.h"
 #include "shmem_ft.h"
+/* A tool defines it. */
+#undef shmem_checkpoint_all
 
 #ifdef __cplusplus
 extern "C" {
@@ -1893,6 +1895,7 @@ int pshmem_checkpoint_all(void);
 void pshmem_query_fault(int **pes, int **pes_status, size_t *numpes);
 void pshmem_restart_pes(int *pes, size_t numpes);
 int pshmem_ft_algo_init(void);
+shmemx_ft_call_t pshmemx_ft_place(const char *file, int line, int number, const char *function, shmemx_ft_call_t call);
 
 /* Fault tolerance: extensions */
 int pshmemx_ft_register(void *addr, size_t len);

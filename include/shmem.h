@@ -22,6 +22,7 @@ typedef struct shmemx_ctx *shmem_ctx_t;
 typedef struct shmemx_team *shmem_team_t;
 typedef struct { int num_contexts; } shmem_team_config_t;
 typedef struct { size_t total_ops; } shmem_ctx_session_config_t;
+typedef int (*shmemx_ft_call_t)(void);
 
 #define SHMEM_CTX_INVALID ((shmem_ctx_t) 0)
 #define SHMEM_CTX_DEFAULT ((shmem_ctx_t) 1)
@@ -1977,9 +1978,28 @@ int shmem_checkpoint_all(void);
 void shmem_query_fault(int **pes, int **pes_status, size_t *numpes);
 void shmem_restart_pes(int *pes, size_t numpes);
 int shmem_ft_algo_init(void);
+shmemx_ft_call_t shmemx_ft_place(const char *file, int line, int number, const char *function, shmemx_ft_call_t call);
 
 #ifdef __cplusplus
 }
+#endif
+
+/*
+ * A call of shmem_checkpoint_all says where in the source it stands: a compiler may make several
+ * instructions of it, and the place tells them from other calls. A declaration with `void` between
+ * its brackets, and the name without brackets, are as without this. Before a definition without
+ * `void`, or a member of that name, say #undef shmem_checkpoint_all; pshmem.h does.
+ */
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define SHMEMX_FUNCTION __PRETTY_FUNCTION__
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L
+#define SHMEMX_FUNCTION __func__
+#endif
+#if defined(SHMEMX_FUNCTION) && defined(__COUNTER__)
+#define shmem_checkpoint_all(none) shmemx_checkpoint_all_##none
+#define shmemx_checkpoint_all_ \
+    shmemx_ft_place(__FILE__, __LINE__, __COUNTER__, SHMEMX_FUNCTION, shmem_checkpoint_all)()
+#define shmemx_checkpoint_all_void shmem_checkpoint_all(void)
 #endif
 
 #if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L

@@ -216,7 +216,7 @@ fn save_all_of(
         return save(world, protection, number);
     }
     world.agree_on_view(Call::Checkpoint.name(), false, || forget_changes(world));
-    world.log_site(site.digest);
+    world.log_place(site.place);
     let result = save(world, protection, number);
     match result {
         SUCCESS if world.store.agreed() == number => {}

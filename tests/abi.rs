@@ -279,6 +279,100 @@ fn every_synopsis_compiles_with_every_type() {
     }
 }
 
+/// The name of the checkpoint call where its macro may not be in the way.
+const NAMED: &str = r#"
+#include <shmem.h>
+typedef int (*call_t)(void);
+#ifdef __cplusplus
+extern "C"
+#endif
+int shmem_checkpoint_all(void);
+static call_t kept = shmem_checkpoint_all;
+#define TWICE() (shmem_checkpoint_all() + shmem_checkpoint_all())
+#define OUTER(what) INNER(what, #what)
+#define INNER(what, text) ((what) + (int)sizeof text)
+int pass(call_t call);
+int pass(call_t call) {
+    call_t own = &shmem_checkpoint_all;
+    int sum = call() + own() + kept() + (shmem_checkpoint_all)() + TWICE();
+    sum += OUTER(shmem_checkpoint_all());
+    if (!shmem_checkpoint_all() || shmem_checkpoint_all( ) != SHMEM_FT_SUCCESS)
+        sum += shmem_checkpoint_all(/* nothing */);
+    while (shmem_checkpoint_all() != SHMEM_FT_SUCCESS)
+        ;
+    return sum + (int)sizeof(shmem_checkpoint_all());
+}
+int shadowed(call_t call);
+int shadowed(call_t call) {
+    call_t shmem_checkpoint_all = call;
+    return shmem_checkpoint_all() + pass(shmem_checkpoint_all);
+}
+#undef shmem_checkpoint_all
+struct table { call_t shmem_checkpoint_all; };
+int member(const struct table *of);
+int member(const struct table *of) { return of->shmem_checkpoint_all(); }
+int main(void) { return pass(kept) + shadowed(shmem_checkpoint_all) + shmem_checkpoint_all(); }
+"#;
+
+/// The same for C++ alone.
+const NAMED_CXX: &str = r#"
+#include <functional>
+#include <shmem.h>
+static auto kept = &::shmem_checkpoint_all;
+namespace ours {
+using ::shmem_checkpoint_all;
+inline int save() { return ::shmem_checkpoint_all(); }
+}
+template <class T> int pass(T call) { return call() + ::shmem_checkpoint_all(); }
+constexpr int perhaps(bool saved) { return saved ? 1 : shmem_checkpoint_all(); }
+int main() {
+    std::function<int()> call = shmem_checkpoint_all;
+    auto within = [] { return shmem_checkpoint_all(); };
+    if (auto status = ::shmem_checkpoint_all())
+        return status;
+    static_assert(sizeof(shmem_checkpoint_all()) == sizeof(int), "an int");
+    decltype(shmem_checkpoint_all()) sum = ours::save() + pass(ours::shmem_checkpoint_all);
+    return sum + call() + within() + kept() + perhaps(true);
+}
+"#;
+
+/// Tools define the call themselves.
+const TOOLS: [&str; 2] = [
+    "#include <shmem.h>\nint pshmem_checkpoint_all(void);\n\
+     int shmem_checkpoint_all(void) { return pshmem_checkpoint_all(); }\n",
+    "#include <shmem.h>\n#include <pshmem.h>\n#include <shmem.h>\n\
+     int shmem_checkpoint_all(void) { return pshmem_checkpoint_all(); }\n",
+];
+
+#[test]
+fn the_macro_of_the_checkpoint_call_is_in_nobodys_way() {
+    let clang = called(&["clang-22", "clang-21", "clang-20", "clang-19", "clang"], "c");
+    let clangxx =
+        called(&["clang++-22", "clang++-21", "clang++-20", "clang++-19", "clang++"], "cc");
+    if clang.is_none() {
+        skip::partly("clang", "there is no clang");
+    }
+    for compiler in [Some("cc"), clang].into_iter().flatten() {
+        let newest = ["-std=c23", "-std=c2x"].into_iter().find(|of| takes(compiler, &[of], "c"));
+        for standard in ["-std=c99", "-std=c11", "-std=gnu17"].into_iter().chain(newest) {
+            for text in TOOLS.into_iter().chain([NAMED]) {
+                compile(compiler, &[standard, "-pedantic"], text, "c");
+            }
+        }
+        compile(compiler, &["-std=gnu89"], NAMED, "c");
+    }
+    for compiler in [Some("c++"), clangxx].into_iter().flatten() {
+        for standard in ["-std=c++11", "-std=c++17", "-std=c++20"] {
+            for text in [NAMED, NAMED_CXX] {
+                compile(compiler, &[standard, "-pedantic"], text, "cc");
+            }
+            let tool =
+                TOOLS[1].replace("int shmem", "extern \"C\" int shmem").replace("(void) {", "() {");
+            compile(compiler, &[standard, "-pedantic"], &tool, "cc");
+        }
+    }
+}
+
 /// A prototype of a document is declared anew: a compiler refuses it if it is another.
 #[test]
 fn every_documented_prototype_is_that_of_the_headers() {

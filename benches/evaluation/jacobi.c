@@ -118,6 +118,7 @@ static void timed_restart(int *pes, size_t n) {
     tell("restart", begun);
 }
 
+#undef shmem_checkpoint_all
 #define shmem_checkpoint_all timed_checkpoint
 #define shmem_restart_pes timed_restart
 #include "../../examples/jacobi.c"

@@ -134,6 +134,7 @@ typedef struct shmemx_ctx *shmem_ctx_t;
 typedef struct shmemx_team *shmem_team_t;
 typedef struct { int num_contexts; } shmem_team_config_t;
 typedef struct { size_t total_ops; } shmem_ctx_session_config_t;
+typedef int (*shmemx_ft_call_t)(void);
 
 #define SHMEM_CTX_INVALID ((shmem_ctx_t) 0)
 #define SHMEM_CTX_DEFAULT ((shmem_ctx_t) 1)
@@ -154,6 +155,28 @@ const FT_CONSTANTS: &str = r#"
 #define SHMEM_FT_NODE_FAILED 2
 "#;
 
+/// The macro by which a call of the checkpoint says where it stands. It begins with a name, for a
+/// `::` before it, and calls what has the name of the routine there: a wrapper of a tool, say.
+const PLACES: &str = r#"
+/*
+ * A call of shmem_checkpoint_all says where in the source it stands: a compiler may make several
+ * instructions of it, and the place tells them from other calls. A declaration with `void` between
+ * its brackets, and the name without brackets, are as without this. Before a definition without
+ * `void`, or a member of that name, say #undef shmem_checkpoint_all; pshmem.h does.
+ */
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define SHMEMX_FUNCTION __PRETTY_FUNCTION__
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L
+#define SHMEMX_FUNCTION __func__
+#endif
+#if defined(SHMEMX_FUNCTION) && defined(__COUNTER__)
+#define shmem_checkpoint_all(none) shmemx_checkpoint_all_##none
+#define shmemx_checkpoint_all_ \
+    shmemx_ft_place(__FILE__, __LINE__, __COUNTER__, SHMEMX_FUNCTION, shmem_checkpoint_all)()
+#define shmemx_checkpoint_all_void shmem_checkpoint_all(void)
+#endif
+"#;
+
 fn shmem_h() -> String {
     let mut text = opening("OpenSHMEM 1.6", "SHMEM_H");
     text.push_str(TYPES);
@@ -168,6 +191,7 @@ fn shmem_h() -> String {
     text.push_str(BEGIN_C);
     sections(&mut text, false, "");
     text.push_str(END_C);
+    text.push_str(PLACES);
     text.push_str(&emit_generic::generic_names());
     text + "\n#endif\n"
 }
@@ -283,6 +307,7 @@ fn shmem_ft_h() -> String {
 fn pshmem_h() -> String {
     let mut text = opening("the profiling twins of all functions", "PSHMEM_H");
     text.push_str("#include \"shmem.h\"\n#include \"shmem_ft.h\"\n");
+    text.push_str("/* A tool defines it. */\n#undef shmem_checkpoint_all\n");
     text.push_str(BEGIN_C);
     sections(&mut text, false, "p");
     sections(&mut text, true, "p");

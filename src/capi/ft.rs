@@ -10,7 +10,8 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_sys::caller;
+use raidshmem_core::replay::place::CallSource;
+use raidshmem_sys::{caller, site};
 
 use super::claims::{read_at, text, write_all};
 use super::strided;
@@ -92,10 +93,27 @@ fn last_error() -> *const c_char {
     })
 }
 
+/// A call of the checkpoint as the program names it.
+type CheckpointCall = extern "C" fn() -> c_int;
+
+fn checkpoint() -> c_int {
+    pgas::world();
+    let status = faults::checkpoint_all();
+    site::set_source(None);
+    status
+}
+
+fn note_source((file, line): (In<c_char>, c_int), number: c_int, function: In<c_char>) {
+    if file.addr() != 0 && function.addr() != 0 {
+        let (line, number) = (line.cast_unsigned(), number.cast_unsigned());
+        let source = CallSource::of(&text(file), line, number, &text(function));
+        site::set_source(Some(source));
+    }
+}
+
 family! { CHECKPOINT: "Fault tolerance: the calls of the thesis";
     ONE "shmem_checkpoint_all" "" () -> c_int {
-        pgas::world();
-        faults::checkpoint_all()
+        checkpoint()
     }
     ONE "shmem_query_fault" ""
     (pes: Out<*mut c_int>, pes_status: Out<*mut c_int>, numpes: Out<usize>) {
@@ -107,6 +125,12 @@ family! { CHECKPOINT: "Fault tolerance: the calls of the thesis";
     ONE "shmem_ft_algo_init" "" () -> c_int {
         pgas::world();
         c_int::from(faults::algo_init())
+    }
+    ONE "shmemx_ft_place" ""
+    (file: In<c_char>, line: c_int, number: c_int, function: In<c_char>, call: CheckpointCall)
+    -> CheckpointCall {
+        note_source((file, line), number, function);
+        call
     }
 }
 

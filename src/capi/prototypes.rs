@@ -47,6 +47,7 @@ fn c_type(rust: &str, element: &str) -> String {
         "Ctx" => "shmem_ctx_t",
         "Team" => "shmem_team_t",
         "Handler" => "shmemx_ft_handler_t",
+        "CheckpointCall" => "shmemx_ft_call_t",
         "TeamConfig" => "shmem_team_config_t",
         "SessionConfig" => "shmem_ctx_session_config_t",
         "*mut u8" => "void *",

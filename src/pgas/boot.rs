@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use raidshmem_core::layout::{Layout, STATICS_MAX};
 use raidshmem_core::message::{Job, PeMessage, Welcome};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
+use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::settings::{Bind, Fabric, Pages, Rollback, SettingError, Settings, Trace};
 use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
@@ -252,7 +253,7 @@ fn take_over_log(
         || log.get(Word::Job) != job
         || log.get(Word::Owner) != owner
     {
-        log.clear((0, NO_INTERVAL), 0);
+        log.clear((0, NO_INTERVAL), CallPlace::NONE);
         log.set(Word::Job, job);
         log.set(Word::Owner, owner);
         log.set(Word::Met, 0);

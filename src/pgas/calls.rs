@@ -20,9 +20,9 @@ impl World {
     /// Shows the call that the program makes now, of checkpoint `number`.
     pub(crate) fn show_call(&self, from: &CallSite, number: CheckpointNumber) {
         let words = self.segments.own().words();
-        let late = lock(&self.sites.who).as_ref().is_some_and(|a| a.is_late(from.digest));
+        let late = lock(&self.sites.who).as_ref().is_some_and(|a| a.is_late(from.place.whole));
         let (new, varied) = (self.members.is_new(), self.sites.varied.load(Ordering::Relaxed));
-        let call = Called { site: from.digest, number, new, late, varied };
+        let call = Called { site: from.place.whole, number, new, late, varied };
         let chain = from.chain.iter().copied().chain(std::iter::repeat(0));
         words.chain.iter().zip(chain).for_each(|(word, at)| word.store(at, Ordering::Relaxed));
         words.site.site.store(call.site, Ordering::SeqCst);

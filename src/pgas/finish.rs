@@ -24,13 +24,13 @@ use std::sync::atomic::Ordering;
 
 use raidshmem_core::message::{PeMessage, ProgressReport, Whom};
 use raidshmem_core::quantity::{Pe, ViewNumber};
+use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::status::Ending;
 use raidshmem_core::view::View;
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::lock;
 use raidshmem_sys::{exit, memory};
 
-use super::local::NO_SITE;
 use super::world::finish::{ALONE, ALONE_AND_FREE, TOGETHER};
 use super::{Fault, World};
 
@@ -92,7 +92,7 @@ impl World {
         self.join(view);
         self.members.work_in(view.number);
         self.begin_anew();
-        self.begin_log(view.number.0, self.store.agreed(), NO_SITE);
+        self.begin_log(view.number.0, self.store.agreed(), CallPlace::NONE);
     }
 
     /// A restart is over, in which others were at their end. Barriers pass if it is `free`.

@@ -41,6 +41,7 @@ use std::sync::atomic::{Ordering, fence};
 use raidshmem_core::message::PeMessage;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::view::State as Life;
 use raidshmem_segment::log::{Carried, Kind, Log, Stage, Word};
 use raidshmem_segment::waits::Waiting;
@@ -53,9 +54,6 @@ use super::world::local::{Book, CallWay};
 
 /// An odd number without a pattern.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The place of a checkpoint call of an interval that began otherwise.
-pub(crate) const NO_SITE: u64 = 1;
 
 /// What a call is compared by.
 #[derive(Debug, Clone, Copy)]
@@ -127,8 +125,8 @@ impl World {
         self.local.way() != CallWay::Plain
     }
 
-    /// An interval begins at checkpoint `interval`, made at `site`.
-    pub(super) fn begin_log(&self, era: u64, interval: CheckpointNumber, site: u64) {
+    /// An interval begins at checkpoint `interval`, made at `place`.
+    pub(super) fn begin_log(&self, era: u64, interval: CheckpointNumber, place: CallPlace) {
         if !self.local.is_on() {
             return;
         }
@@ -146,7 +144,7 @@ impl World {
         }
         *book = Book { met: book.met, seen: vec![None; self.n_pes()], ..Book::default() };
         drop(book);
-        log.clear((era, interval.0), site);
+        log.clear((era, interval.0), place);
         self.local.limit.store(self.limit(&log), Ordering::Relaxed);
         let never = *lock(&self.local.never);
         pen.begin(never.is_some());
@@ -155,17 +153,16 @@ impl World {
         log.set_stage(self.members.incarnation().0, Stage::Direct);
     }
 
-    /// The program calls a checkpoint from `site`.
-    pub(crate) fn log_site(&self, site: u64) {
-        self.local.site.store(site, Ordering::Relaxed);
+    /// The program calls a checkpoint from `place`.
+    pub(crate) fn log_place(&self, place: CallPlace) {
+        *lock(&self.local.place) = place;
     }
 
     /// A checkpoint is agreed: what was logged before is of no use any more.
     pub(crate) fn saved_with_log(&self, number: CheckpointNumber) {
         if self.logs() {
-            let relaxed = Ordering::Relaxed;
-            let (era, site) = (self.local.era.load(relaxed), self.local.site.load(relaxed));
-            self.begin_log(era, number, site);
+            let (era, place) = (self.local.era.load(Ordering::Relaxed), *lock(&self.local.place));
+            self.begin_log(era, number, place);
         }
     }
 

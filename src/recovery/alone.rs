@@ -16,12 +16,15 @@
 //!
 //! Invariant: nothing of a store changes that is there.
 
+use std::iter::successors;
+
 use raidshmem_core::protocol::Call;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::place::{CallPlace, speaks_against};
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::protection::Protection;
-use raidshmem_segment::log::{Carried, Kind, Word};
+use raidshmem_segment::log::{Carried, Kind, Log, Word};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::site::CallSite;
 
@@ -85,8 +88,9 @@ fn look(
     if let Some(why) = world.findings() {
         return Err(why);
     }
-    if log.get(Word::Site) != site.digest {
-        return Err(own(Reason::OtherCall));
+    let made = CallPlace { whole: log.get(Word::Site), source: log.get(Word::Source) };
+    if let Some(reason) = speaks_against(made, site.place, holds_a_call(&log)) {
+        return Err(own(reason));
     }
     if is_in_doubt(world) {
         return Err(own(Reason::InDoubt));
@@ -95,6 +99,12 @@ fn look(
         return Err(own(Reason::NoBarrier));
     }
     Ok((number, len))
+}
+
+/// True if the log holds a call of the program, which the replay compares.
+fn holds_a_call(log: &Log) -> bool {
+    let mut records = successors(log.read(0), |found| log.read(found.next));
+    records.any(|found| found.record.kind != Kind::Taken)
 }
 
 /// True if the logs of all begin at checkpoint `number`, which others may not have left yet. False

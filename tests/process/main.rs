@@ -2,7 +2,8 @@
 //! with one agreed sentence, and nothing is left of either.
 //!
 //! - [`alone`]: a lost PE that goes back alone; [`alone_pairs`]: two of them; [`alone_zero`]: over
-//!   calls that move nothing; [`alone_apart`]: and then all do
+//!   calls that move nothing; [`alone_apart`]: and then all do; [`alone_place`]: however its
+//!   checkpoint call was compiled
 //! - [`binding`]: processors and NUMA nodes of PEs
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
 //! - [`kill`]: several losses, in turn, at once, more than can be borne, without a substitute
@@ -62,6 +63,7 @@ macro_rules! of_each_mode {
 mod alone;
 mod alone_apart;
 mod alone_pairs;
+mod alone_place;
 mod alone_words;
 mod alone_zero;
 mod binding;

@@ -21,6 +21,22 @@ pub fn program_with(name: &str, options: &[&str]) -> PathBuf {
     built.entry(key.clone()).or_insert_with(|| build(name, options, &key)).clone()
 }
 
+/// The program `name`, built by another compiler: of C, or of C++ by its name.
+pub fn program_by(compiler: &str, name: &str, options: &[&str]) -> PathBuf {
+    let mut built = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let key = name.to_owned() + compiler + &options.concat();
+    let make = || {
+        let (source, target) = (source(name), folder().join(&key));
+        if !compiler.contains("++") {
+            return compile_by(Some(compiler), &source, &target, options);
+        }
+        let copy = target.with_extension("cc");
+        std::fs::copy(&source, &copy).expect("a copy of the source");
+        compile_by(Some(compiler), &copy, &target, options)
+    };
+    built.entry(key.clone()).or_insert_with(make).clone()
+}
+
 /// An example in Rust, beside the binaries. `cargo test` builds them only when asked for all
 /// targets. What it says to a test in the environment is for the test alone: a crate whose build
 /// depends on it (ring) would be built anew, and all that needs it, by each of the two in turn.
@@ -42,16 +58,23 @@ pub fn example(name: &str) -> PathBuf {
 }
 
 fn build(name: &str, options: &[&str], target: &str) -> PathBuf {
+    compile(&source(name), &folder().join(target), options)
+}
+
+fn source(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let source = ["tests/c", "examples"].map(|folder| root.join(folder).join(name));
     let source = source.iter().map(|path| path.with_extension("c")).find(|path| path.exists());
-    let source = source.unwrap_or_else(|| panic!("{name}.c is in neither tests/c nor examples"));
+    source.unwrap_or_else(|| panic!("{name}.c is in neither tests/c nor examples"))
+}
+
+fn folder() -> PathBuf {
     // Of this test binary alone, so that two of them do not write one file.
     let own = std::env::current_exe().expect("the test has a path");
     let own = own.file_name().expect("it is a file").to_owned();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs").join(own);
     std::fs::create_dir_all(&folder).expect("a folder for programs");
-    compile(&source, &folder.join(target), options)
+    folder
 }
 
 /// The program `name` of `tests/c`, linked without the options of `oshcc`: bound lazily.
@@ -83,7 +106,12 @@ pub fn compiled(source: &Path, target: &Path) -> PathBuf {
 }
 
 fn compile(source: &Path, target: &Path, options: &[&str]) -> PathBuf {
+    compile_by(None, source, target, options)
+}
+
+fn compile_by(compiler: Option<&str>, source: &Path, target: &Path, options: &[&str]) -> PathBuf {
     let output = Command::new(env!("CARGO_BIN_EXE_oshcc"))
+        .envs(compiler.map(|name| ("OSHCC_CC", name)))
         .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"])
         .args(options)
         .arg("-o")

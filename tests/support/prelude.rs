@@ -36,6 +36,7 @@ const APART: &[&str] = &[
     "lock",
     "udcflush",
     "checkpoint",
+    "ft_place",
     "restart",
     "query_fault",
     "cache",
@@ -114,7 +115,8 @@ pub fn table() -> PathBuf {
     let build = || {
         let headers = emit::headers();
         let header = headers.into_iter().find(|(name, _)| *name == "shmem.h").expect("it is one");
-        let calls: Vec<String> = header.1.lines().filter_map(call).collect();
+        let routines = header.1.lines().filter(|line| !line.starts_with("typedef "));
+        let calls: Vec<String> = routines.filter_map(call).collect();
         assert!(calls.len() > 1600, "{} calls: the table has more", calls.len());
         let source = include_str!("../c/prelude.c").replace("/* calls */", &calls.concat());
         let shared = concat!("#include \"", env!("CARGO_MANIFEST_DIR"), "/tests/c/test.h\"");

@@ -87,11 +87,13 @@ fn every_access_and_call_of_the_examples_is_read() {
             (&["alloca"], |op| matches!(op, Op::Alloca { .. })),
             (&["atomicrmw", "cmpxchg"], |op| matches!(op, Op::Update { .. })),
         ];
+        // A checkpoint is two calls there: of the routine that notes its place, and its own.
+        let places = |line: &&str| line.starts_with("  ") && line.contains("@shmemx_ft_place(");
+        let calls = text.lines().filter(places).count();
         for (words, wanted) in counts {
-            assert_eq!(count(&module, wanted), lines(&text, words), "{name}: {words:?}");
+            let places = if words.contains(&"call") { calls } else { 0 };
+            assert_eq!(count(&module, wanted), lines(&text, words) - places, "{name}: {words:?}");
         }
-        let calls = text.matches("call i32 @shmem_checkpoint_all(").count()
-            + text.matches("invoke i32 @shmem_checkpoint_all(").count();
         let read = count(&module, |op| {
             matches!(op, Op::Call { callee: Callee::Named(name), .. }
                 if name == "shmem_checkpoint_all")

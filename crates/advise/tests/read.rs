@@ -108,6 +108,45 @@ fn a_call_inside_try_may_go_on_at_its_landing_pad() {
     assert!(!main.nounwind, "an exception may leave it");
 }
 
+/// A checkpoint call inside try, by the macro of the header.
+const PLACED: &str = "define i32 @main() personality ptr @p {
+  %1 = alloca ptr
+  %2 = load ptr, ptr %1
+  %3 = invoke ptr @shmemx_ft_place(ptr @.file, i32 3, i32 0, ptr @.name, ptr ROUTINE)
+          to label %4 unwind label %6
+
+4:
+  %5 = invoke i32 %3()
+          to label %8 unwind label %6
+
+6:
+  %7 = landingpad { ptr, i32 }
+          cleanup
+  ret i32 0
+
+8:
+  ret i32 %5
+}
+";
+
+/// The macro of the header hands the routine to one that gives it back.
+#[test]
+fn a_checkpoint_that_says_its_place_is_called_by_name() {
+    let program = |routine: &str| PLACED.replace("ROUTINE", routine);
+    let calls = |text: &str| {
+        let module = read(text);
+        let calls = insts(function(&module, "main")).filter_map(|inst| match &inst.op {
+            Op::Call { callee, unwinds, .. } => Some((callee.clone(), *unwinds)),
+            _ => None,
+        });
+        calls.collect::<Vec<_>>()
+    };
+    let named = Callee::Named("shmem_checkpoint_all".into());
+    assert_eq!(calls(&program("@shmem_checkpoint_all")), [(named, true)]);
+    let through = calls(&program("%2"));
+    assert!(matches!(&through[..], [(Callee::Through(Operand::Local(_)), true)]), "{through:?}");
+}
+
 #[test]
 fn what_is_not_known_is_refused_with_its_line() {
     let wrong = |text: &str| module(text).expect_err("refused").to_string();

@@ -49,6 +49,8 @@ rules! {
     DeadUnheard = "dead-unheard", unit, "a_phase_is_believed_by_what_the_records_hold";
     /// Every call of the checkpoint meets, wherever it is made.
     EveryCallMeets = "every-call-meets", unit, "a_substitute_that_learned_elsewhere_is_behind";
+    /// The first checkpoint call of a substitute is taken for the one that was made, without proof.
+    OrderBelieved = "order-believed", unit, "order_alone_proves_no_place";
     /// A tile that does not hold in a recovery is not reported.
     CorruptUnheard = "corrupt-unheard", simulator, "at_most_the_parity";
     /// Words that another incarnation told are taken for this one's.

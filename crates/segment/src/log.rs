@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use raidshmem_core::page::PAGE;
 use raidshmem_core::quantity::Pe;
+use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::view::PES_MAX;
 
 /// Words of a record before its payload.
@@ -173,6 +174,8 @@ pub enum Word {
     First,
     /// The place of the checkpoint call in the program.
     Site,
+    /// Where that stands in the source.
+    Source,
     /// 1: the owner fences lightly before its looks, so who looks at it issues the barrier.
     Light,
     /// Bytes of records.
@@ -331,14 +334,12 @@ impl<'a> Log<'a> {
     }
 
     /// Begins an interval without records.
-    pub fn clear(&self, (era, interval): (u64, u64), site: u64) {
-        self.set(Word::Tail, 0);
-        self.set(Word::First, 0);
-        self.set(Word::Need, 0);
-        self.set(Word::BareFrom, u64::MAX);
+    pub fn clear(&self, (era, interval): (u64, u64), place: CallPlace) {
+        let none = [(Word::Tail, 0), (Word::First, 0), (Word::Need, 0), (Word::BareFrom, u64::MAX)];
+        let place = [(Word::Site, place.whole), (Word::Source, place.source)];
+        none.into_iter().chain(place).for_each(|(word, value)| self.set(word, value));
         self.set_against("");
         Pe::all(self.n_pes).for_each(|pe| self.store(self.taken(pe), 0, Ordering::SeqCst));
-        self.set(Word::Site, site);
         self.set(Word::Era, era);
         self.set(Word::Interval, interval);
     }

@@ -1,17 +1,22 @@
-//! Where the program called: the chain of return addresses from the call up to `main`.
+//! Where the program called: the chain of return addresses from the call up to `main`, and where
+//! the call stands in the source, if the header said so right before.
 //!
 //! A program may wrap a call, so one address says little. Addresses are relative to the executable
 //! or library that they lie in: the same in every process of one program, wherever it was loaded.
-//! Addresses in this library and in the C library are left out.
+//! Addresses in this library and in the C library are left out. What both say together is decided
+//! elsewhere (`core/replay/place.rs`).
 //!
 //! Left out: programs that load this library after their start. An interpreter's return addresses
 //! are those of its own loop and say nothing of the program that it runs; so there is no site.
 
 #![forbid(unsafe_code)]
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Mutex, OnceLock, PoisonError};
+
+use raidshmem_core::replay::place::{CallPlace, CallSource};
 
 use crate::caller;
 
@@ -28,11 +33,24 @@ const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 /// Where the program called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallSite {
-    /// Equal for equal chains, 0 if the site is not known.
-    pub digest: u64,
+    /// The place, as processes compare it.
+    pub place: CallPlace,
     /// The return addresses in the executable, relative to it, innermost first.
     pub chain: Vec<u64>,
 }
+
+thread_local! {
+    /// Where the call of this thread stands in the source.
+    static SOURCE: Cell<Option<CallSource>> = const { Cell::new(None) };
+}
+
+/// Notes where the next call of this thread stands in the source; None: that is not known.
+pub fn set_source(source: Option<CallSource>) {
+    SOURCE.set(source);
+}
+
+/// A digest of return addresses, 0 if they are not known, and those in the executable.
+type Chain = (u64, Vec<u64>);
 
 /// Where objects begin.
 struct Objects {
@@ -58,20 +76,25 @@ fn objects() -> Option<&'static Objects> {
 /// Where the program called the function of this library that asks.
 #[inline(never)]
 pub fn here() -> CallSite {
-    /// Chains seen before, with what they are: a program has few.
-    static SEEN: Mutex<Vec<(Vec<usize>, CallSite)>> = Mutex::new(Vec::new());
+    /// Chains seen before, each with its digest and its addresses: a program has few.
+    static SEEN: Mutex<Vec<(Vec<usize>, Chain)>> = Mutex::new(Vec::new());
     let (frames, found) = caller::frames();
     let frames: Vec<usize> = frames[..found].iter().map(|&frame| frame as usize).collect();
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, site)) = seen.iter().find(|(known, _)| *known == frames) {
-        return site.clone();
+    let site = |(digest, chain): &Chain| CallSite {
+        place: CallPlace::of(SOURCE.get(), *digest),
+        chain: chain.clone(),
+    };
+    if let Some((_, found)) = seen.iter().find(|(known, _)| *known == frames) {
+        return site(found);
     }
-    let site = site_of(&frames).unwrap_or_default();
-    seen.push((frames, site.clone()));
+    let found = chain_of(&frames).unwrap_or_default();
+    let site = site(&found);
+    seen.push((frames, found));
     site
 }
 
-fn site_of(frames: &[usize]) -> Option<CallSite> {
+fn chain_of(frames: &[usize]) -> Option<Chain> {
     let objects = objects().filter(|objects| objects.linked)?;
     let (mut hasher, mut chain) = (DefaultHasher::new(), Vec::new());
     for &frame in frames {
@@ -83,7 +106,7 @@ fn site_of(frames: &[usize]) -> Option<CallSite> {
         }
         hasher.write_usize(frame - object);
     }
-    (!chain.is_empty()).then(|| CallSite { digest: hasher.finish() | 1, chain })
+    (!chain.is_empty()).then(|| (hasher.finish() | 1, chain))
 }
 
 /// A chain for people: file and line where there is debug information, from the call up to `main`.
@@ -137,8 +160,25 @@ mod tests {
             sites.push(wrapped());
         }
         let other = wrapped();
-        assert!(sites.iter().all(|site| *site == sites[0] && site.digest != 0));
-        assert_ne!(sites[0].digest, other.digest, "one more line of the caller");
+        assert!(sites.iter().all(|site| *site == sites[0] && site.place.whole != 0));
+        assert_ne!(sites[0].place, other.place, "one more line of the caller");
+    }
+
+    /// In `main` a call is known by its source, wherever its instruction is.
+    #[test]
+    fn a_source_is_a_part_of_the_place_until_the_call_is_over() {
+        let bare = wrapped();
+        let at = |function| {
+            set_source(Some(CallSource::of("a.c", 7, 0, function)));
+            [wrapped(), wrapped()].map(|site| site.place)
+        };
+        let [one, other] = at("main");
+        assert!(one == other && one.source != 0);
+        let [one, other] = at("f");
+        assert!(one.source == other.source && one.whole != other.whole);
+        set_source(None);
+        assert_eq!(wrapped().place.source, bare.place.source);
+        assert_eq!(bare.place.source, 0);
     }
 
     #[test]

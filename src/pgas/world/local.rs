@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::edges::Edges;
+use raidshmem_core::replay::place::CallPlace;
 use raidshmem_sys::futex;
 
 /// What becomes of calls.
@@ -121,7 +122,7 @@ pub struct Local {
     pub(in crate::pgas) most: AtomicU64,
     pub(in crate::pgas) era: AtomicU64,
     /// The place of the checkpoint call that was made last.
-    pub(in crate::pgas) site: AtomicU64,
+    pub(in crate::pgas) place: Mutex<CallPlace>,
     pub(in crate::pgas) pen: Pen,
     /// The PE that keeps the replica of the own log, plus one; 0: there is none.
     holder: AtomicU32,
@@ -147,7 +148,7 @@ impl Local {
             touched: AtomicU64::new(0),
             most: AtomicU64::new(0),
             era: AtomicU64::new(0),
-            site: AtomicU64::new(0),
+            place: Mutex::default(),
             pen: Pen::default(),
             holder: AtomicU32::new(0),
             mapped: AtomicU64::new(0),

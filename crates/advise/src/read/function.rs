@@ -60,7 +60,31 @@ pub(super) fn function<'a>(
         }
         read.blocks.push(block);
     }
+    name_checkpoints(&mut read.blocks);
     Ok(read)
+}
+
+/// The macro of a checkpoint call hands its routine to one that notes the place and gives it back:
+/// `shmemx_ft_place(.., shmem_checkpoint_all)()`. That is a call by name.
+fn name_checkpoints(blocks: &mut [Block]) {
+    let mut given = HashMap::new();
+    for inst in blocks.iter_mut().flat_map(|block| &mut block.insts) {
+        match &mut inst.op {
+            Op::Call { callee: Callee::Named(name), args, .. } if name == "shmemx_ft_place" => {
+                let routine = args.pop().unwrap_or(Operand::Nothing);
+                given.extend(inst.result.zip(Some(routine.clone())));
+                inst.op = Op::Copy(vec![routine]);
+            }
+            Op::Call { callee: callee @ Callee::Through(_), .. } => {
+                if let Callee::Through(Operand::Local(local)) = callee
+                    && let Some(Operand::Global(name)) = given.get(local)
+                {
+                    *callee = Callee::Named(name.clone());
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 fn signature<'a>(

@@ -29,6 +29,8 @@ pub enum Reason {
     InCheckpoint,
     /// The first checkpoint call of the substitute is not the one that was made.
     OtherCall,
+    /// It may not be, and nothing in the log shows that it is.
+    UnprovenCall,
     /// The PE was killed in the midst of an operation that may not happen twice.
     InDoubt,
     /// The node of a PE was lost while it changed a word there that may not change twice.
@@ -62,6 +64,9 @@ impl Display for Reason {
             Reason::Damaged => f.write_str("a tile of its checkpoint does not hold"),
             Reason::InCheckpoint => f.write_str("a checkpoint was being made"),
             Reason::OtherCall => f.write_str("it calls the first checkpoint from another place"),
+            Reason::UnprovenCall => {
+                f.write_str("no logged call shows that it calls the checkpoint from the same place")
+            }
             Reason::InDoubt => f.write_str("it was killed in the midst of an atomic operation"),
             Reason::LostMeanwhile => {
                 f.write_str("it was in the midst of an atomic operation on a node that was lost")

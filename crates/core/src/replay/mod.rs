@@ -13,6 +13,7 @@
 //! handover   from "survivors only log" to "survivors reach the substitute", nothing lost or twice
 //! replicas   which PE of another node keeps a copy of a log, for the loss of a node
 //! decide     whether a loss is for one PE alone or takes all back, and the reason
+//! place      whether a substitute comes to the call that made the checkpoint
 //! ```
 //!
 //! Invariants (`explore` checks them over every interleaving and every death of small programs):
@@ -35,6 +36,7 @@ pub mod handover;
 pub mod log;
 pub mod merge;
 pub mod own;
+pub mod place;
 pub mod replicas;
 pub mod routine;
 

@@ -61,6 +61,7 @@ rules! {
         "shmem_team_my_pe" "" "shmem_team_n_pes" "" "shmem_team_get_config" ""
         "shmem_team_translate_pe" "" "shmem_ctx_get_team" ""
         "shmemx_ft_readonly" "" "shmemx_ft_writable" ""
+        "shmemx_ft_place" ""
         "shmem_clear_cache_inv" "" "shmem_clear_cache_line_inv" "" "shmem_set_cache_inv" ""
         "shmem_set_cache_line_inv" "" "shmem_udcflush" "" "shmem_udcflush_line" "";
     Bytes:

@@ -2,6 +2,8 @@
 
 use super::*;
 
+const PLACE: CallPlace = CallPlace { whole: 9, source: 8 };
+
 fn record(kind: Kind, len: u32) -> Record {
     let (target, time, at, block) = (3, 77, 4096, (8, 24));
     Record { kind, target, time, at, block, len, digest: 5 }
@@ -15,7 +17,7 @@ fn words(n: usize) -> Vec<AtomicU64> {
 fn records_are_read_as_they_were_written() {
     let words = words(4096);
     let log = Log::of(&words, 4, 1 << 20);
-    log.clear((1, 2), 9);
+    log.clear((1, 2), PLACE);
     assert_eq!(log.read(0), None);
     let mut ends = vec![0];
     for len in [0, 1, 16, 17, 100] {
@@ -33,7 +35,7 @@ fn records_are_read_as_they_were_written() {
     log.set_state(0, Carried::Logged);
     assert_eq!((log.state(0), log.state(ends[1])), (Carried::Logged, Carried::Begun));
     assert_eq!(log.read(0).unwrap().record, record(Kind::Put, 0));
-    log.clear((1, 3), 9);
+    log.clear((1, 3), PLACE);
     assert_eq!(log.read(0), None);
 }
 
@@ -41,7 +43,7 @@ fn records_are_read_as_they_were_written() {
 fn what_an_atomic_operation_found_comes_later() {
     let words = words(4096);
     let log = Log::of(&words, 2, 0);
-    log.clear((1, 0), 0);
+    log.clear((1, 0), CallPlace::NONE);
     log.set_compared(0, 6);
     log.append(0, &record(Kind::Atomic, 24));
     log.append(bytes_for(24), &record(Kind::Answer, 8));
@@ -59,7 +61,7 @@ fn what_an_atomic_operation_found_comes_later() {
 fn a_record_has_room_for_what_its_operation_finds_and_no_more() {
     let words = words(4096);
     let log = Log::of(&words, 2, 0);
-    log.clear((1, 0), 0);
+    log.clear((1, 0), CallPlace::NONE);
     for (len, seen) in [(8, 0), (16, 78)] {
         let next = bytes_for(len as usize);
         log.append(0, &record(Kind::Atomic, len));
@@ -83,7 +85,7 @@ fn in_the_log_of_nobody_nothing_is() {
 fn meetings_follow_each_other() {
     let words = words(4096);
     let log = Log::of(&words, 2, 0);
-    log.clear((1, 0), 0);
+    log.clear((1, 0), CallPlace::NONE);
     let (mut last, mut from, mut made) = (None, 0, Vec::new());
     for kind in [Kind::Put, Kind::Meeting, Kind::Get, Kind::Wait, Kind::Meeting, Kind::Meeting] {
         log.append(from, &record(kind, 8));
@@ -111,7 +113,7 @@ fn a_replica_says_what_the_log_says() {
     log.set(Word::Job, 5);
     log.set(Word::Owner, 3);
     log.set(Word::Light, 1);
-    log.clear((1, 7), 9);
+    log.clear((1, 7), PLACE);
     log.replicate(0, &[7; 19]);
     log.append(0, &record(Kind::Get, 19));
     let (second, third) = (bytes_for(19), bytes_for(19) + bytes_for(24));
@@ -123,9 +125,11 @@ fn a_replica_says_what_the_log_says() {
     log.take(Pe(3), 64);
     log.set_against("it called shmem_ptr");
     assert!(copy.is_of(5, Pe(2)) && !copy.is_of(5, Pe(1)) && !new.is_of(5, Pe(2)));
-    new.clear((0, NO_INTERVAL), 0);
+    new.clear((0, NO_INTERVAL), CallPlace::NONE);
     new.set_stage(2, Stage::Replaying);
     assert_eq!(new.fetch(&copy), 7);
+    let place = CallPlace { whole: new.get(Word::Site), source: new.get(Word::Source) };
+    assert_eq!(place, PLACE);
     assert_eq!(new.get(Word::Interval), NO_INTERVAL, "the caller shows it");
     assert!(new.is_at(2, Stage::Replaying) && new.get(Word::Light) == 0, "its own");
     for from in [0, second, third] {
@@ -148,7 +152,7 @@ fn what_speaks_against_it_is_text() {
         log.set_against(text);
         assert_eq!(log.against(), text);
     }
-    log.clear((1, 7), 0);
+    log.clear((1, 7), CallPlace::NONE);
     log.take(Pe(1), 4096);
     assert_eq!([7, 8].map(|interval| log.has_taken(Pe(1), interval)), [4096, 0]);
     log.set_stage(3, Stage::Draining);

@@ -1,0 +1,135 @@
+//! A lost PE goes back alone whatever instructions a compiler makes of its checkpoint call; and not
+//! to a checkpoint that may have been made elsewhere.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use super::alone::{ALL, all_went, said, went_alone};
+use super::support::{Job, Outcome, partly, program_by, program_with};
+
+/// The newest clang that there is.
+fn clang() -> Option<&'static str> {
+    let names = ["clang-22", "clang-21", "clang-20", "clang-19", "clang"];
+    let runs = |name: &&str| {
+        let mut version = Command::new(name);
+        version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+        version.status().is_ok_and(|status| status.success())
+    };
+    names.into_iter().find(runs)
+}
+
+fn with_logs(pes: usize, kill: &str) -> Job {
+    let job = Job::new(pes).mode("raid5").env("SHMEM_FT_ROLLBACK", "local");
+    job.args(&["--verbose"]).kill(&[kill])
+}
+
+/// Right after a checkpoint, and before the next one: without a call in the log, and with some.
+#[test]
+fn the_program_of_the_readme_goes_back_alone_however_it_is_compiled() {
+    let clang = clang();
+    if clang.is_none() {
+        partly("clang", "there is no clang");
+    }
+    let every = ["-O0", "-O1", "-O2", "-O3"];
+    let compilers = [(Some("cc"), &every[..]), (clang, &every[..]), (Some("c++"), &every[2..3])];
+    for (compiler, levels) in compilers {
+        let Some(compiler) = compiler else { continue };
+        for level in levels {
+            let program = program_by(compiler, "count", &[level]);
+            for kill in ["2@5", "2@6:before"] {
+                let outcome = with_logs(4, kill).program(&program, &[]).run();
+                outcome.status(0);
+                let sum = said(&outcome, "sum");
+                outcome.check(sum == "760", &format!("{compiler} {level}: the sum is 760"));
+                went_alone(&outcome, 1);
+            }
+        }
+    }
+}
+
+/// A program of `tests/c/alone_place.c`, built for speed and not.
+struct Places {
+    programs: [PathBuf; 2],
+    form: &'static str,
+    /// What comes out without a loss.
+    sum: String,
+}
+
+impl Places {
+    fn new(form: &'static str, options: &[&str]) -> Places {
+        let of = |level| program_with("alone_place", &[&[level], options].concat());
+        let programs = ["-O0", "-O2"].map(of);
+        let undisturbed = Job::new(3).mode("raid5").program(&programs[0], &[form]).run();
+        undisturbed.status(0);
+        Places { programs, form, sum: said(&undisturbed, "sum") }
+    }
+
+    /// Loses PE 1 in each, and looks at how that ended.
+    fn lose(&self, kill: &str, look: impl Fn(&Outcome)) {
+        for program in &self.programs {
+            let outcome = with_logs(3, kill).program(program, &[self.form]).run();
+            outcome.status(0);
+            let sum = said(&outcome, "sum");
+            outcome.check(sum == self.sum, "the sum of a run without a loss was expected");
+            look(&outcome);
+        }
+    }
+
+    /// By the first place it goes back alone.
+    fn goes_alone_by_the_first(&self) {
+        ["1@5", "1@6:before"].iter().for_each(|kill| self.lose(kill, |of| went_alone(of, 1)));
+    }
+}
+
+const UNPROVEN: &str = "no logged call shows that it calls the checkpoint from the same place";
+const OTHER: &str = "it calls the first checkpoint from another place";
+
+/// The second place made the checkpoint: order proves nothing, and calls in the log say the
+/// opposite.
+#[test]
+fn a_wrapper_that_is_called_from_two_places_is_two_places() {
+    let places = Places::new("apart", &[]);
+    places.goes_alone_by_the_first();
+    places.lose("1@4", |outcome| all_went(outcome, UNPROVEN));
+    places.lose("1@5:before", |outcome| {
+        outcome.check(outcome.count(ALL) == 1, "one line should say that all go back");
+        outcome.says("its replay makes another call than before");
+    });
+}
+
+#[test]
+fn two_instructions_of_one_call_are_one_place_if_the_log_shows_it() {
+    let places = Places::new("alike", &[]);
+    places.lose("1@3", |outcome| all_went(outcome, UNPROVEN));
+    places.lose("1@4:before", |outcome| went_alone(outcome, 1));
+}
+
+/// In `main` the source says which of two calls it is.
+#[test]
+fn two_calls_in_main_are_two_places() {
+    let places = Places::new("apart", &["-DIN_MAIN"]);
+    places.goes_alone_by_the_first();
+    for kill in ["1@4", "1@5:before"] {
+        places.lose(kill, |outcome| all_went(outcome, OTHER));
+    }
+}
+
+/// Calls of whose source nothing is known have the place that return addresses give.
+#[test]
+fn a_call_without_the_macro_has_the_place_of_its_addresses() {
+    for call in ["-DCALL()=(shmem_checkpoint_all)()", "-DCALL()=found()"] {
+        let places = Places::new("apart", &[call]);
+        places.goes_alone_by_the_first();
+        for kill in ["1@4", "1@5:before"] {
+            places.lose(kill, |outcome| all_went(outcome, OTHER));
+        }
+    }
+}
+
+/// The wrapper of a tool is called, and the place is that of its caller.
+#[test]
+fn a_call_through_a_tool_has_the_place_of_the_program() {
+    let places = Places::new("apart", &["-DTOOL", "-DIN_MAIN"]);
+    places.goes_alone_by_the_first();
+    places.lose("1@4", |outcome| all_went(outcome, OTHER));
+}
