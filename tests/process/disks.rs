@@ -138,7 +138,7 @@ fn a_damaged_tile_counts_as_lost_and_its_file_does_not() {
     // All of a third is too much: all come to that once they have read.
     let third = disks.node(3).join(format!("set-{set}")).join("pe-3");
     fs::remove_file(third).expect("removed");
-    resume().status(3).says("group 0 lost no PE, parity 1; not usable on PEs 1,2,3");
+    resume().status(3).says("group 0 lost no PE, parity 1; not usable on PEs 1-3");
 }
 
 /// The last tiles of all files are in stripes of their own: one parity makes up for all of them,
@@ -211,7 +211,7 @@ fn the_set_before_is_taken_where_too_much_of_the_newest_is_gone() {
         }
     }
     let outcome = disks.resume("raid5");
-    outcome.right_sum(LONG).says(&format!("set {newest}: unrecoverable: group 0 lost PEs 1,2,3"));
+    outcome.right_sum(LONG).says(&format!("set {newest}: unrecoverable: group 0 lost PEs 1-3"));
     outcome.says("it is passed over").says("oshrun: begins from set ");
 }
 
