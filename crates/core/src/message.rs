@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{DiskOutcome, Held, Resume, Task};
+use crate::disk::{Damage, DiskOutcome, Held, Resume, Task};
 use crate::ended::Ended;
 use crate::placement::Domains;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
@@ -246,6 +246,8 @@ pub enum Down {
     },
     /// Before that: say what the disk here has of checkpoints below `folder`.
     List { folder: String },
+    /// Read every byte of the files in these folders of checkpoints, and say what does not hold.
+    Check { folders: Vec<String> },
     /// A heartbeat of the launcher.
     Beat(Beat),
     /// The node to watch, if there is one, and where it hears heartbeats.
@@ -305,6 +307,8 @@ pub enum Up {
     Bound(Vec<Bound>),
     /// What the disk here has, before all else.
     Held(Vec<Held>),
+    /// The files that do not hold.
+    Checked(Vec<Damage>),
     /// The memory asked for is there.
     Memory { pe: Pe, memory: u32 },
     /// A process was started; its pidfd comes along.

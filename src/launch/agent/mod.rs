@@ -154,7 +154,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         up = link; // the supervisor has said all it had to say
         joined = Some((socket, launcher));
     }
-    first = lists::answer(&mut up, first, ORDERS)?;
+    first = lists::answer(&mut up, first)?;
     let (job, node, program, place, timing, stop_signal) = match first {
         Some((Down::Configure { job, node, program, place, heartbeat, stop_signal }, _)) => {
             (*job, node, program, place, heartbeat, stop_signal)
@@ -309,7 +309,7 @@ impl Agent {
     fn execute(&mut self, message: Down, mut fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
         match message {
             Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } => Ok(()),
-            Down::List { .. } | Down::Beat(_) | Down::Ask { .. } | Down::Watch { .. } => Ok(()),
+            Down::List { .. } | Down::Check { .. } | Down::Beat(_) | Down::Ask { .. } | Down::Watch { .. } => Ok(()),
             Down::Parent { .. } | Down::Adopt { .. } | Down::Release { .. } => Ok(()),
             Down::Abort | Down::Shutdown | Down::Die => Ok(()),
             Down::MakeMemory { pe, memory } => {

@@ -310,7 +310,7 @@ impl Launcher {
                 MembershipEvent::MemoryMade { pe, memory }
             }
             Up::Disk(outcome) => return self.heard_of_disk(node, outcome),
-            Up::Held(_) => return, // that was before
+            Up::Held(_) | Up::Checked(_) => return, // that was before
             Up::Bound(bound) => {
                 fds.pop().into_iter().for_each(|file| self.share(node, Arc::new(file)));
                 self.placement = self.placement.take().and_then(|report| report.hear(bound));
