@@ -22,6 +22,7 @@ use crate::view::{PES_MAX, View};
 pub use heartbeat::{Beat, CounterEnd, HeartbeatSettings, Party};
 
 mod heartbeat;
+mod words;
 
 /// Largest symmetric heap of a PE in bytes.
 pub const HEAP_MAX: u64 = 64 << 40;
@@ -367,6 +368,8 @@ pub enum PeMessage {
     /// First message after [`Build`]. When the program is wrapped in a script it does not come
     /// from the child that the agent started: the kernel says from whom.
     Hello,
+    /// It cannot become a PE and ends with `status`; `words` say why.
+    CannotStart { status: i32, words: String, cause: StartFailure },
     /// Where its engine is reached; it waits to be shown as alive.
     Address { address: Vec<u8> },
     /// Its connection to that incarnation of `pe` broke.
@@ -392,6 +395,27 @@ pub enum PeMessage {
     Finalized,
     /// `shmem_global_exit`, or an end for the reason that `words` say.
     GlobalExit { status: i32, words: Option<String> },
+}
+
+/// Why a process cannot become a PE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StartFailure {
+    /// Its program, a setting or a library of the network.
+    Program,
+    /// The limit of address space, which every process of the node has.
+    Limit,
+    /// Memory that is short now, a network that refuses, or another cause that may pass.
+    Passing,
+}
+
+impl StartFailure {
+    /// True if its substitute would fail alike.
+    pub fn lasts(self) -> bool {
+        match self {
+            StartFailure::Program | StartFailure::Limit => true,
+            StartFailure::Passing => false,
+        }
+    }
 }
 
 /// What is wrong with what a PE keeps of a checkpoint.

@@ -309,7 +309,11 @@ impl Agent {
     fn execute(&mut self, message: Down, mut fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
         match message {
             Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } => Ok(()),
-            Down::List { .. } | Down::Check { .. } | Down::Beat(_) | Down::Ask { .. } | Down::Watch { .. } => Ok(()),
+            Down::List { .. }
+            | Down::Check { .. }
+            | Down::Beat(_)
+            | Down::Ask { .. }
+            | Down::Watch { .. } => Ok(()),
             Down::Parent { .. } | Down::Adopt { .. } | Down::Release { .. } => Ok(()),
             Down::Abort | Down::Shutdown | Down::Die => Ok(()),
             Down::MakeMemory { pe, memory } => {
@@ -365,7 +369,7 @@ impl Agent {
             Down::Input { bytes } => self.hear_input(&bytes),
             Down::Kill { proc } => {
                 if let Some(local) = self.procs.get(&proc) {
-                    info!("kills process {proc} of PE {:?}", local.pe);
+                    info!("kills process {proc} of {}", Pe::names(local.pe.as_slice()));
                     kill(local);
                 }
                 Ok(())
@@ -446,7 +450,7 @@ impl Agent {
         local.process.kill_group();
         let Some(how) = local.process.reap() else { return Ok(()) };
         let died = local.pe.filter(|_| matches!(how, Ended::Killed(_)));
-        info!("process {proc} of PE {:?} ended: {how:?}", local.pe);
+        info!("process {proc} of {} {how}", Pe::names(local.pe.as_slice()));
         self.procs.remove(&proc);
         if let Some(pe) = died {
             self.up.send(&Up::Last { events: self.events_of(pe, LAST_EVENTS) }, &[])?;

@@ -425,12 +425,12 @@ impl Launcher {
                 }
                 Action::Say(line) => self.telling.news(&line),
                 Action::Lost { pes, node, how } => {
-                    info!("lost: PEs {pes:?}, with node: {node:?}");
                     self.interrupt_disk();
                     let cause = match node {
                         Some(node) => format!("was lost with node {node}"),
                         None => how.to_string(),
                     };
+                    info!("lost: {} ({cause})", Pe::names(&pes));
                     self.telling.happened(What::Lost { pes, node, cause });
                 }
                 Action::Survives(survival) => self.telling.survives(survival),

@@ -315,6 +315,10 @@ impl Membership {
                 self.advance();
                 self.repair(); // a spare may be waited for
             }
+            (PeMessage::CannotStart { status, words, cause }, _) => {
+                let role = entry.role;
+                self.cannot_start(role, cause, (status, &words));
+            }
             (PeMessage::AtPoint { rule }, _) => self.at_point(proc, rule),
             (PeMessage::Report(report), _) => {
                 match report {

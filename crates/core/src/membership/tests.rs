@@ -4,6 +4,7 @@ mod holes;
 mod local;
 mod preludes;
 mod reached;
+mod starting;
 mod survey;
 
 use crate::quantity::{CheckpointNumber, ViewNumber};
