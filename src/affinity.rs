@@ -14,6 +14,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use raidshmem_core::machine::show;
 use raidshmem_core::placement::threads::{THREADS, ThreadMask, WORDS};
 use raidshmem_core::quantity::Incarnation;
 use raidshmem_sys::threads::{Threads, mask, set_mask};
@@ -107,8 +108,9 @@ impl Affinity {
         self.owed.retain(|(at, cpus)| {
             let Some(&thread) = threads.get(*at) else { return true };
             if mask(thread) != *cpus {
-                let done = set_mask(thread, cpus);
-                info!("thread {at} of the program is bound to {cpus:?} again: {done}");
+                let done = if set_mask(thread, cpus) { "is" } else { "cannot be" };
+                let cpus = show(cpus);
+                info!("thread {at} of the program {done} bound to processors {cpus} again");
             }
             false
         });

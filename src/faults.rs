@@ -270,9 +270,14 @@ fn refuse(world: &World, words: String) -> i32 {
 pub fn recover_at_end(world: &'static World) {
     let _turn = world.store.lock.lock();
     if let Some(protection) = world.store.protection() {
-        info!("recovery from within shmem_finalize, lost are {:?}", world.members.lost());
+        info!("recovery from within shmem_finalize, lost: {}", names_of_lost(world));
         port::run(world, &protection, Call::Finalize);
     }
+}
+
+fn names_of_lost(world: &World) -> String {
+    let lost: Vec<Pe> = world.members.lost().into_iter().map(|(pe, _)| pe).collect();
+    Pe::names(&lost)
 }
 
 /// The PEs lost since this PE last saw the job whole, each with its status.
@@ -303,7 +308,7 @@ pub fn restart_pes() {
         world.show_restart(&site::here());
         world.forget_all();
         *lock(&world.store.refused) = Refused::default();
-        info!("restart, lost are {:?}", world.members.lost());
+        info!("restart, lost: {}", names_of_lost(world));
         match world.store.protection() {
             Some(protection) => drop(port::run(world, &protection, Call::Restart)),
             // In mode none the launcher ends the job.

@@ -113,7 +113,7 @@ fn copy_rate() -> f64 {
 
 fn kernel() -> String {
     match raidshmem_codec::kernel::Kernel::chosen() {
-        Ok(kernel) => format!("{kernel:?}"),
+        Ok(kernel) => kernel.to_string(),
         Err(error) => error.to_string(),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use raidshmem_core::layout::{Layout, STATICS_MAX};
-use raidshmem_core::message::{Job, PeMessage, Welcome};
+use raidshmem_core::message::{Job, PeMessage, StartFailure, Welcome};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::settings::{Bind, Fabric, Pages, Rollback, SettingError, Settings, Trace};
@@ -23,7 +23,7 @@ use raidshmem_segment::{OpenParts, Segment, is_large};
 use raidshmem_sys::fork::{self, SharedPiece};
 use raidshmem_sys::pool::{self, WorkerPool};
 use raidshmem_sys::socket::Channel;
-use raidshmem_sys::{environment, exit, futex, inherited, process};
+use raidshmem_sys::{environment, exit, futex, inherited, limits, process};
 use tracing::level_filters::LevelFilter;
 
 use super::assignment::{self, Assignment, AssignmentError};
@@ -98,6 +98,37 @@ impl BootError {
             _ => 2,
         }
     }
+
+    /// Kind of its reason, by which the launcher decides whether a substitute is tried.
+    pub fn cause(&self) -> StartFailure {
+        match self {
+            _ if self.is_short_of_memory() => cause_of_memory(),
+            BootError::Memory(_)
+            | BootError::Assignment(_)
+            | BootError::Fabric(FabricError::Refused { .. }) => StartFailure::Passing,
+            _ => StartFailure::Program,
+        }
+    }
+
+    /// The line, with the limit that may be its reason.
+    pub fn words(&self) -> String {
+        let limit = limits::of_address_space().filter(|_| self.is_short_of_memory());
+        limit.map_or_else(|| self.to_string(), |limit| format!("{self}; {limit}"))
+    }
+
+    fn is_short_of_memory(&self) -> bool {
+        let (BootError::Memory(error) | BootError::Assignment(AssignmentError::Memory(error))) =
+            self
+        else {
+            return false;
+        };
+        error.kind() == std::io::ErrorKind::OutOfMemory
+    }
+}
+
+/// Kind of the reason why memory cannot be mapped.
+pub fn cause_of_memory() -> StartFailure {
+    limits::of_address_space().map_or(StartFailure::Passing, |_| StartFailure::Limit)
 }
 
 /// Builds the world of this process. `at_exit` is called with its status when it ends by `exit`

@@ -21,14 +21,14 @@ impl World {
                 self.segments.own().base().wrapping_add(self.segments.layout().heap),
             );
             let (n, process) = (self.n_pes(), std::process::id());
-            let mode = self.settings.backup_mode;
+            let mode = self.settings.backup_mode.name();
             let more = if self.pace.oversubscribed { "more" } else { "not more" };
             let (incarnation, level) = (self.members.incarnation(), self.thread_level);
             let pool = self.store.pool.threads();
             format!(
                 "one of {n} PEs, incarnation {incarnation}, process {process}, thread level \
                  {level}, heap of {heap} bytes at {at:p}, {more} PEs than processors, mode \
-                 {mode:?}, checkpoints by {pool} threads"
+                 {mode}, checkpoints by {pool} threads"
             )
         };
         info!("{}", words());

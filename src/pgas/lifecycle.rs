@@ -5,11 +5,12 @@
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use raidshmem_core::message::{PeMessage, StartFailure};
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_sys::caller;
 
 use super::complain::{complain, speak_as};
-use super::{World, abort, boot, last};
+use super::{World, abort, boot, last, panics};
 
 static WORLD: OnceLock<World> = OnceLock::new();
 /// 0 before, 1 between init and finalize, 2 after.
@@ -47,10 +48,7 @@ pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
             world.greet();
             world.log_if_one_thread();
         }
-        Err(error) => {
-            complain(&error.to_string());
-            std::process::exit(error.status());
-        }
+        Err(error) => cannot_start(&error.words(), error.status(), error.cause()),
     }
     requested
 }
@@ -59,11 +57,16 @@ pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
 fn ends(words: &str) -> ! {
     match WORLD.get() {
         Some(world) => world.members.abort(words),
-        None => {
-            complain(words);
-            std::process::exit(1)
-        }
+        None => cannot_start(words, 1, boot::cause_of_memory()),
     }
+}
+
+/// This process cannot become a PE: the launcher says why, once for all.
+fn cannot_start(words: &str, status: i32, cause: StartFailure) -> ! {
+    if !panics::send(&PeMessage::CannotStart { status, words: words.to_owned(), cause }) {
+        complain(words);
+    }
+    std::process::exit(status)
 }
 
 /// True between `init` and `finalize`.

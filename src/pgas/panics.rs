@@ -47,6 +47,11 @@ pub(super) fn tell(agent: &Arc<Channel>) {
     AGENT.get_or_init(|| Arc::clone(agent));
 }
 
+/// Sends `message` to the agent, before there is a world. False if no agent hears it.
+pub(super) fn send(message: &PeMessage) -> bool {
+    AGENT.get().is_some_and(|agent| agent.send(message, &[]).is_ok())
+}
+
 /// From now on panics of the library end the job.
 pub(super) fn watch() {
     static ONCE: Once = Once::new();
@@ -81,10 +86,10 @@ fn end(panic: &PanicHookInfo) -> ! {
     let what = words(panic).replace('\n', " ");
     complain(&format!("a fault of the library{}: {what}", place.unwrap_or_default()));
     let exit = PeMessage::GlobalExit { status: UNRECOVERABLE, words: None };
-    match AGENT.get().map(|agent| agent.send(&exit, &[])) {
-        Some(Ok(())) => park(), // the launcher ends every PE
-        _ => exit::end(UNRECOVERABLE),
+    if send(&exit) {
+        park(); // the launcher ends every PE
     }
+    exit::end(UNRECOVERABLE)
 }
 
 fn words<'a>(panic: &'a PanicHookInfo) -> &'a str {

@@ -118,7 +118,7 @@ impl World {
 
     #[cold]
     fn sleep(&self, waiting: Waiting, plain_stores: bool, mut ready: impl FnMut() -> bool) {
-        debug!("waits in {} for {:?}", waiting.call, waiting.whom);
+        debug!("waits in {} for {}", waiting.call, waiting.whom);
         let call = waiting.call;
         let words = self.segments.own().words();
         let (bell, showing) = (&words.bell, words.waits.show(waiting, self.store.agreed()));

@@ -51,7 +51,7 @@ pub fn run(world: &World, protection: &Protection, call: Call) -> (At, Option<Re
             StepResult::Wait => memory.wait(&driver),
             StepResult::Left(from, outcome) => {
                 let (number, to) = (driver.number(), driver.at());
-                info!("checkpoint {number}: {from:?} ({outcome:?}), now {to:?}");
+                info!("checkpoint {number}: {from} ({outcome}), now {to}");
                 if driver.at() == At::Unrecoverable {
                     memory.abort(from);
                 }

@@ -35,6 +35,32 @@ static void no_context(void) {
     shmem_ctx_quiet(SHMEM_CTX_DEFAULT);
 }
 
+/* Options and parameters of a session that this library does not know are hints, too. */
+static void hints(void) {
+    int next = (shmem_my_pe() + 1) % shmem_n_pes();
+    shmem_ctx_t ctx;
+    CHECK(shmem_ctx_create(0, &ctx) == 0);
+    shmem_ctx_session_config_t config = {3};
+    long unknown = ~(SHMEM_CTX_SESSION_BATCH | SHMEM_CTX_SESSION_TOTAL_OPS);
+    struct {
+        long options, mask;
+    } asked[] = {
+        {unknown, 0},
+        {0, unknown},
+        {unknown | SHMEM_CTX_SESSION_BATCH, unknown | SHMEM_CTX_SESSION_TOTAL_OPS},
+    };
+    for (long turn = 0; turn < 3; turn++) {
+        shmem_ctx_session_start(ctx, asked[turn].options, &config, asked[turn].mask);
+        shmem_ctx_long_p(ctx, &word, turn + 1, next);
+        shmem_ctx_session_stop(ctx);
+        shmem_ctx_quiet(ctx);
+        shmem_barrier_all();
+        CHECK(word == turn + 1);
+        shmem_barrier_all();
+    }
+    shmem_ctx_destroy(ctx);
+}
+
 /* One int at the end of a page, behind which nothing can be read. */
 static int *at_the_edge(void) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -128,6 +154,8 @@ int main(int argc, char **argv) {
         buffered(argc);
     if (!strcmp(what, "no-context"))
         no_context();
+    if (!strcmp(what, "hints"))
+        hints();
     shmem_barrier_all();
     if (shmem_my_pe() == 0)
         puts("conform ok");

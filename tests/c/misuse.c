@@ -41,7 +41,6 @@ static void another(long options, long rounds) {
 
 static void contexts(const char *how) {
     shmem_ctx_t ctx;
-    shmem_ctx_session_config_t session = {.total_ops = 1};
     if (!strcmp(how, "ctx-options"))
         shmem_ctx_create(64, &ctx);
     if (!strcmp(how, "ctx-made-up"))
@@ -57,10 +56,6 @@ static void contexts(const char *how) {
         another(SHMEM_CTX_SERIALIZED, 1000000);
     if (!strcmp(how, "ctx-default"))
         shmem_ctx_destroy(SHMEM_CTX_DEFAULT);
-    if (!strcmp(how, "session-options"))
-        shmem_ctx_session_start(ctx, 6, NULL, 0);
-    if (!strcmp(how, "session-mask"))
-        shmem_ctx_session_start(ctx, 0, &session, 4);
     if (!strcmp(how, "session-null"))
         shmem_ctx_session_start(ctx, 0, NULL, SHMEM_CTX_SESSION_TOTAL_OPS);
     shmem_ctx_t again = ctx, next;

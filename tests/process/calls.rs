@@ -22,6 +22,11 @@ fn fence_and_quiet_of_no_context_do_nothing() {
     ok(&Job::new(2).program(&program("conform"), &["no-context"]).run());
 }
 
+#[test]
+fn what_a_session_asks_for_and_is_not_known_changes_nothing() {
+    ok(&Job::new(2).program(&program("conform"), &["hints"]).run());
+}
+
 /// As printed it gives `shmem_restart_pes` an address for the number of PEs.
 #[test]
 fn the_listing_of_the_thesis_survives_a_loss() {

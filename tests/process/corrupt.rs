@@ -419,7 +419,7 @@ fn another_job() {
                 });
             }
         });
-        let verdict = verdict.map(|()| "unrecoverable: group 0 lost PEs 0,1,2, parity 2");
+        let verdict = verdict.map(|()| "unrecoverable: group 0 lost PEs 0-2, parity 2");
         ends(&outcome, verdict);
     }
     drop(OpenOptions::new().write(true).open(other.folder().join("go")).expect("its fifo"));

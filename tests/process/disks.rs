@@ -138,7 +138,7 @@ fn a_damaged_tile_counts_as_lost_and_its_file_does_not() {
     // All of a third is too much: all come to that once they have read.
     let third = disks.node(3).join(format!("set-{set}")).join("pe-3");
     fs::remove_file(third).expect("removed");
-    resume().status(3).says("group 0 lost no PE, parity 1; not usable on PEs 1,2,3");
+    resume().status(3).says("group 0 lost no PE, parity 1; not usable on PEs 1-3");
 }
 
 /// The last tiles of all files are in stripes of their own: one parity makes up for all of them,
@@ -190,7 +190,7 @@ fn more_wiped_disks_than_parities_are_refused_with_one_line() {
     outcome.says("there is no whole checkpoint; set ");
     // Another mode has no use for the parity.
     disks.wipe(3);
-    refused(&disks.resume("rs"), "no disk has PEs 1,2,3, and its parity is of other groups");
+    refused(&disks.resume("rs"), "no disk has PEs 1-3, and its parity is of other groups");
     disks.wipe(0);
     refused(&disks.resume("raid5"), "there is no checkpoint on the disk of any node");
     let three = Job::new(3).mode("raid5").args(&["--resume", disks.0.text(), "--nodes", "3"]);
@@ -211,8 +211,48 @@ fn the_set_before_is_taken_where_too_much_of_the_newest_is_gone() {
         }
     }
     let outcome = disks.resume("raid5");
-    outcome.right_sum(LONG).says(&format!("set {newest}: unrecoverable: group 0 lost PEs 1,2,3"));
-    outcome.says("it is passed over").says("oshrun: begins from set ");
+    outcome
+        .right_sum(LONG)
+        .says(&format!("set {newest} is passed over: unrecoverable: group 0 lost PEs 1-3"));
+    outcome.says("is passed over: ").says("oshrun: begins from set ");
+}
+
+/// Every byte of the newest set is read before a PE begins. One that does not hold is made up for,
+/// or the set before is taken.
+#[test]
+fn a_damaged_byte_in_the_newest_set_is_rebuilt_or_takes_the_one_before() {
+    let disks = Disks(Store::new());
+    let job = disks.local(disks.0.job("raid5", &["--nodes", "4"]));
+    jacobi::job(job.env("SHMEM_FT_STORE_KEEP", "4"), LONG).run().right_sum(LONG);
+    let newest = disks.common();
+    for node in 0..4 {
+        for newer in disks.sets(node).into_iter().filter(|&set| set > newest) {
+            let folder = disks.node(node).join(format!("set-{newer}"));
+            fs::remove_dir_all(folder).expect("one that not all have");
+        }
+    }
+    let begins = format!("begins from set {newest},");
+    disks.damage(1, newest, "pe-1");
+    let outcome = disks.resume("raid5");
+    outcome.right_sum(LONG).says("pe-1: damaged: the checksum of tile").says(&begins);
+    is_rebuilt(&outcome, 1);
+    let older = |outcome: Outcome, why: &str| {
+        outcome.right_sum(LONG).says(why).says("oshrun: begins from set ");
+        let passed = outcome.count(&format!("set {newest} is passed over: "));
+        outcome.check(passed == 1 && outcome.count(&begins) == 0, "the older set, and one line");
+        outcome.says("pe-1: damaged: the checksum of tile");
+    };
+    // The parity is of other groups.
+    older(disks.resume_at(disks.0.text(), "raid5", &["--nodes", "2"]), "is passed over: /");
+    // One parity, and another PE of the stripe has lost both of its files.
+    for node in [0, 3] {
+        let set = disks.node(node).join(format!("set-{newest}"));
+        let aside = disks.0.0.join("aside");
+        fs::rename(&set, &aside).expect("moved");
+        let outcome = disks.resume("raid5");
+        fs::rename(&aside, &set).expect("moved back");
+        older(outcome, &format!("group 0 lost PE {node}, parity 1; not usable on PE 1 ("));
+    }
 }
 
 /// The launcher orders all to commit: one that has is enough, though the others were killed before.

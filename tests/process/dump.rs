@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 
+use raidshmem_core::protocol;
 use rustix::process::Signal;
 
 use super::support::stall::let_on;
@@ -73,14 +74,49 @@ fn what_a_lost_pe_did_last_outlives_it() {
         &text,
         &[
             " PE 1: checkpoint 2 begins\n",
-            " PE 1: says AtPoint { rule: 0 }\n",
+            " PE 1: says that it has come to injected fault 0\n",
             " PE 1 (incarnation 1): restarted from checkpoint ",
-            " launcher: lost: PEs [1], with node: None\n",
+            " launcher: lost: PE 1 (was killed by SIGKILL)\n",
         ],
     );
     let_on(&run);
     let outcome = run.finish();
-    outcome.status(0).says("PE 1: says AtPoint { rule: 0 }");
+    outcome.status(0).says("PE 1: says that it has come to injected fault 0");
+}
+
+/// Lines for people are English: no name of a type or of a variant of Rust, and no structure.
+#[test]
+fn what_was_done_is_told_in_plain_english() {
+    let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "4"]);
+    let job = job.env("SHMEM_DEBUG", "1").env("SHMEM_FT_TRACE", "debug");
+    let job = job.kill(&["1@2:encode"]).kill_node(&["2@4"]);
+    let mut run = job.program(&program("pause"), &[]).leaves("go").start();
+    run.wait_for("ready");
+    let text = dump_of(&run);
+    let_on(&run);
+    let outcome = run.finish();
+    outcome.status(0).says(": rebuilding (done), now meeting after the rebuild");
+    let ours = |line: &&str| line.starts_with("oshrun: ") || line.starts_with("raidshmem: ");
+    let states = protocol::ALL.map(|at| format!("{at:?}"));
+    for line in outcome.err.lines().filter(ours).chain(text.lines()) {
+        let words: Vec<&str> = line.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+        let bad = |word: &&&str| is_camel_case(word) || states.iter().any(|state| state == *word);
+        let bad = words.iter().find(bad);
+        assert!(bad.is_none(), "{bad:?} in `{line}`");
+        let parts = ["{", "}", "Some(", "None", "Ok(", "Err(", "[", "\""];
+        let part = parts.iter().find(|part| line.contains(**part));
+        assert!(part.is_none(), "{part:?} in `{line}`");
+    }
+    assert!(is_camel_case("BarrierA") && is_camel_case("MeetRebuilt"));
+    assert!(!["PEs", "KiB", "SIGKILL", "OpenSHMEM", "Another"].into_iter().any(is_camel_case));
+}
+
+/// Two words in one, each with a capital, as in `MeetRebuilt`.
+fn is_camel_case(word: &str) -> bool {
+    let letters: Vec<char> = word.chars().collect();
+    let humps = letters.windows(2).filter(|pair| pair[0].is_lowercase() && pair[1].is_uppercase());
+    let short = ["PEs", "KiB", "MiB", "GiB"].contains(&word);
+    humps.count() > 0 && !short && letters[0].is_uppercase() && word != "OpenSHMEM"
 }
 
 #[test]

@@ -263,7 +263,7 @@ fn debugging_messages_are_there_when_asked_for() {
         "PE 0: debug: one of 2 PEs, incarnation 0",
         "PE 1: debug: one of 2 PEs, incarnation 1",
         "PE 1: debug: checkpoint 1 is agreed",
-        "PE 0: debug: restart, lost are [(1, false)]",
+        "PE 0: debug: restart, lost: PE 1",
         "PE 0: debug: restarted from checkpoint ",
     ] {
         outcome.says(words);

@@ -39,7 +39,7 @@ fn a_task_farm_that_loses_pes_ends_right() {
             [] => continue,
             [_] => "PE 1 was lost, and the others went on to the end",
             [_, _] => "PEs 0,5 were lost, and the others went on to the end",
-            [_, _, _] => "PEs 1,2,3 were lost, and the others went on to the end",
+            [_, _, _] => "PEs 1-3 were lost, and the others went on to the end",
             _ => "PEs 0-4 were lost, and the others went on to the end",
         };
         outcome.says(told);

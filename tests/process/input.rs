@@ -245,8 +245,6 @@ const TABLE: &[(&str, &[&str])] = &[
     ("ctx-destroyed-session", &["PE 1", "shmem_ctx_session_stop", "destroyed"]),
     ("ctx-destroyed-team", &["PE 1", "shmem_ctx_get_team", "destroyed"]),
     ("ctx-twice", &["PE 1", "shmem_ctx_destroy", "destroyed"]),
-    ("session-options", &["PE 1", "shmem_ctx_session_start", "options 0x6", "SESSION_BATCH"]),
-    ("session-mask", &["PE 1", "shmem_ctx_session_start", "config_mask 0x4", "TOTAL_OPS"]),
     ("session-null", &["PE 1", "shmem_ctx_session_start", "config is NULL"]),
     ("set-negative", &["PE 1", "shmem_sync", "PE_size -1"]),
     ("reduce-negative", &["PE 1", "shmem_long_sum_to_all", "nreduce -1"]),

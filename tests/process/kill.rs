@@ -222,8 +222,8 @@ fn one_loss_more_than_the_parity_is_an_agreed_error() {
         ("raid4", "--kill-node 0@3:before --kill-node 3@3:before", "lost PEs 0,3, parity 1"),
         ("raid5", "--kill-node 1@3:copy --kill-node 2@3:copy", "lost PEs 1,2, parity 1"),
         ("raid5", "--kill-node 1@3:before --kill-node 2@3:before", "lost PEs 1,2, parity 1"),
-        ("raid5", "--kill-node 1@3 --kill-node 2@3 --kill-node 3@3", "lost PEs 1,2,3, parity 1"),
-        ("rs", "--kill-node 1@3 --kill-node 2@3 --kill-node 3@3", "lost PEs 1,2,3, parity 2"),
+        ("raid5", "--kill-node 1@3 --kill-node 2@3 --kill-node 3@3", "lost PEs 1-3, parity 1"),
+        ("rs", "--kill-node 1@3 --kill-node 2@3 --kill-node 3@3", "lost PEs 1-3, parity 2"),
         (
             "rs",
             "--kill-node 0@3:before --kill-node 1@3:before --kill-node 3@3:before",

@@ -49,6 +49,30 @@ fn find(events: &[Event], what: &str, is: impl Fn(&What) -> bool) -> usize {
     found.unwrap_or_else(|| panic!("{what} was expected in {events:#?}"))
 }
 
+/// Whoever opens a FIFO to write waits for its reader: the user is told.
+#[test]
+fn a_fifo_that_nobody_reads_is_waited_for_with_a_line() {
+    let folder = folder("fifo");
+    for option in ["--events", "--report"] {
+        let fifo = folder.join(option);
+        let made = Command::new("mkfifo").arg(&fifo).status().expect("mkfifo runs");
+        assert!(made.success());
+        let job = Job::new(2).args(&["--verbose", option, fifo.to_str().expect("a plain name")]);
+        let mut run = job.program(&program("hello"), &[]).start();
+        let line = format!("{option} {}: it is a FIFO that nobody reads", fifo.display());
+        run.wait_for(&line);
+        let text = text(&fifo);
+        run.finish().status(0).check(text.starts_with('{'), "what is to be read there");
+        // A reader that is there before is not spoken of.
+        let path = fifo.clone();
+        let reader = std::thread::spawn(move || std::fs::read_to_string(path));
+        let job = Job::new(2).args(&[option, fifo.to_str().expect("a plain name")]);
+        job.program(&program("hello"), &[]).run().status(0);
+        let text = reader.join().expect("it reads").expect("a text");
+        assert!(text.starts_with('{'), "{text}");
+    }
+}
+
 /// Each loss comes before its recovery. A PE is killed when it tells of a checkpoint, and that is
 /// told when all PEs have said so: before the recovery, in which all take part.
 #[test]

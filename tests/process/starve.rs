@@ -305,7 +305,15 @@ fn a_pe_without_address_space_says_so() {
         outcome.check([1, 3].contains(&outcome.status), "one or all PEs cannot begin");
         let said = ["symmetric memory: ", " cannot be mapped: "].map(|words| outcome.count(words));
         outcome.check(said != [0, 0], "what is missing");
+        let again = outcome.count("at the same place");
+        outcome.check(again == 0, "a substitute has the same limit, and none was to be tried");
     }
+    // As a user gives it: launcher and agents have it, too.
+    let job = Job::new(3).mode("raid5").env("SHMEM_SYMMETRIC_SIZE", "1G");
+    let outcome = jacobi::job(job.after("ulimit -S -v 8000000"), TINY).run();
+    outcome.status(1).says(" cannot start: symmetric memory: ").says("ulimit -v is 8000000 (KiB)");
+    let lines: Vec<&str> = outcome.err.lines().collect();
+    outcome.check(lines.iter().filter(|line| line.contains("memory")).count() == 1, "one line");
     limited(&gib(200), "1@3").right_sum(TINY);
 }
 

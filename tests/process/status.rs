@@ -201,7 +201,7 @@ fn a_view_on_a_terminal_stays_below_the_lines_and_goes() {
     let lines = ["oshrun: node 1 was lost with PE 1", "jacobi: a substitute takes over PE 1"];
     let view = [
         "1 being replaced",
-        "group 0: PEs 0,1,2,3, without PE 1",
+        "group 0: PEs 0-3, without PE 1",
         "lost so far: 1 node\n",
         "\nnode 0: PE 0",
     ];

@@ -19,7 +19,7 @@ fn losses_and_recoveries_are_told_by_default_and_summed_up() {
         "PE 1 was killed by SIGKILL",
         "all PEs resume from checkpoint 2 (PE 1 adopted) after ",
         "node 2 was lost with PE 2",
-        "all PEs resume from checkpoint 4 (PE 2 rebuilt from 0,1,3) after ",
+        "all PEs resume from checkpoint 4 (PE 2 rebuilt from PEs 0,1,3) after ",
         "the job now does not survive the loss of node1 (2 members of group 0 are in node1); ",
         "9 checkpoints took ",
         "a PE keeps ",

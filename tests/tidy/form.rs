@@ -21,6 +21,15 @@ const BANNED: &[(&str, &str)] = &[
     (concat!("/wo", "rk/"), "a path of one machine"),
 ];
 
+/// Files that write text of `Debug` for somebody else than a person.
+const DEBUG_TEXT: &[(&str, &str)] = &[
+    ("src/trace.rs", "tracing hands over words so"),
+    ("src/pgas/world/fewer.rs", "an implementation of Debug"),
+    ("crates/core/src/membership/drawing.rs", "a test, which compares by it"),
+    ("crates/core/src/protocol/mod.rs", "the drawing names states as the table does"),
+    ("crates/core/src/store/advice.rs", "a list of TOML"),
+];
+
 fn long_lines(file: &File) -> Vec<String> {
     let long = |(_, line): &(usize, &str)| line.chars().count() > COLUMNS_MAX;
     let say = |(n, _)| format!("{}:{}: more than {COLUMNS_MAX} columns", file.path, n + 1);
@@ -79,6 +88,35 @@ fn banned(file: &File) -> Vec<String> {
         file.text.match_indices(word).map(say).collect()
     };
     BANNED.iter().flat_map(hits).collect()
+}
+
+/// Lines that print a value as Rust writes it, outside of tests, and of asserts for our bugs.
+fn debug_text(file: &File) -> Vec<String> {
+    let text = file.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let prints = |(_, line): &(usize, &str)| {
+        let bug = ["unreachable!", "assert", "panic!"].iter().any(|word| line.contains(word));
+        let comment = line.trim_start().starts_with("//");
+        (line.contains(":?}") || line.contains(":#?}")) && !bug && !comment
+    };
+    let say = |(n, _)| format!("{}:{}: text of Debug: give its type a Display", file.path, n + 1);
+    text.lines().enumerate().filter(prints).map(say).collect()
+}
+
+#[test]
+fn people_read_no_text_of_debug() {
+    let tests = |path: &str| path.contains("/explore") || path.ends_with("tests.rs");
+    let of_tests = |path: &str| tests(path) || path.contains("/tests/");
+    let (mut wrong, mut needed) = (Vec::new(), Vec::new());
+    for file in rust(CRATES).iter().filter(|file| !of_tests(&file.path)) {
+        let found = debug_text(file);
+        match DEBUG_TEXT.iter().find(|(path, _)| *path == file.path) {
+            Some((path, _)) if !found.is_empty() => needed.push(*path),
+            _ => wrong.extend(found),
+        }
+    }
+    let spare = DEBUG_TEXT.iter().filter(|(path, _)| !needed.contains(path));
+    wrong.extend(spare.map(|(path, _)| format!("DEBUG_TEXT: {path} prints none by now")));
+    expect_none(wrong);
 }
 
 #[test]
@@ -147,6 +185,10 @@ fn rules_see_what_they_are_for() {
     assert!(long_file(&snippet(&"\n".repeat(500))).is_none());
     assert!(no_opening(&snippet("use std::fmt;\n")).is_some());
     assert!(no_opening(&snippet("//! What it is.\n")).is_none());
+    assert_eq!(debug_text(&snippet("info!(\"{at:?}\");\nwrite!(f, \"{:#?}\", self);\n")).len(), 2);
+    assert!(
+        debug_text(&snippet("assert!(a, \"{b:?}\");\n#[cfg(test)]\nmod tests {\n{:?}")).is_empty()
+    );
     for (word, _) in BANNED {
         assert_eq!(banned(&snippet(&format!("a {word} b"))).len(), 1, "{word}");
     }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A set is there if any host has its manifest, because that comes into place after all files are
-//! on all disks. It is taken if the recovery can make up for the files that are not listed
-//! ([`raidshmem_core::plan`]).
+//! on all disks. It is taken if the recovery can make up for the files that are not listed, and for
+//! the tiles that were read and do not hold ([`raidshmem_core::plan`]).
 //!
 //! Invariants: every host is one node; as many PEs as can be begin on their home node; a PE whose
 //! file is on any disk is not lost.
@@ -17,7 +17,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use raidshmem_core::disk::{Content, Held};
+use raidshmem_core::disk::{Content, Damage, Held};
 use raidshmem_core::plan::{self, StoreFinding, bits};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::protection::Protection;
@@ -33,6 +33,8 @@ pub struct Wanted<'a> {
     pub home: &'a [u32],
     /// How the job is protected if these hosts are its nodes.
     pub protect: &'a dyn Fn(&[usize]) -> Option<Protection>,
+    /// Files that do not hold, each with its host.
+    pub damages: &'a [(usize, Damage)],
 }
 
 /// What it begins from.
@@ -56,6 +58,13 @@ pub struct Chosen {
     pub passed: Vec<String>,
 }
 
+impl Chosen {
+    /// The folders that the job reads on each host.
+    pub fn folders_of(&self) -> impl Iterator<Item = (usize, &[String])> {
+        self.host_of.iter().zip(&self.folders).map(|(&host, folders)| (host, folders.as_slice()))
+    }
+}
+
 /// A set of which there is a manifest.
 struct Candidate {
     set: u64,
@@ -76,12 +85,14 @@ pub fn choose(hosts: &[Vec<Held>], wanted: &Wanted) -> Result<Chosen, String> {
     for candidate in all.iter().filter(named) {
         match fit(hosts, wanted, candidate) {
             Ok(chosen) => return Ok(Chosen { passed, ..chosen }),
-            Err(why) => passed.push(format!("set {}: {why}", candidate.set)),
+            Err(why) if wanted.set.is_some() => {
+                return Err(format!("set {}: {why}", candidate.set));
+            }
+            Err(why) => passed.push(format!("set {} is passed over: {why}", candidate.set)),
         }
     }
     match (passed.into_iter().next(), wanted.set) {
-        (Some(why), Some(_)) => Err(why),
-        (Some(why), None) => Err(format!("there is no whole checkpoint; {why}")),
+        (Some(why), _) => Err(format!("there is no whole checkpoint; {why}")),
         (None, Some(_)) if !all.is_empty() => {
             let numbers: Vec<String> = all.iter().map(|it| format!("@{}", it.set)).collect();
             Err(format!("expected {}", numbers.join(" or ")))
@@ -144,16 +155,32 @@ fn fit(hosts: &[Vec<Held>], wanted: &Wanted, candidate: &Candidate) -> Result<Ch
         lost.extend(found.is_none().then_some(pe));
         bare.extend((!of_host.contains_key(&(Content::Parity, pe))).then_some(pe));
     }
+    let damage_of = |content, pe: Pe| {
+        let host = host_of[node_of[pe.at()] as usize];
+        let folder = *files[host].get(&(content, pe))?;
+        let is_its = |(on, it): &&(usize, Damage)| {
+            (*on, it.folder.as_str(), it.content, it.pe) == (host, folder, content, pe)
+        };
+        wanted.damages.iter().find(is_its).map(|(_, damage)| damage)
+    };
+    let damaged = |content| Pe::all(pes).find_map(|pe| damage_of(content, pe));
     let protection = (wanted.protect)(&host_of);
     let code = manifest.parity.as_ref().map(|parity| &parity.code);
     let protection = protection.filter(|it| code == Some(&Code::of(it)));
     match &protection {
-        Some(protection) => made_up_for(protection, &lost, &bare)?,
-        None if lost.is_empty() => {}
+        Some(protection) => {
+            made_up_for(protection, &lost, &bare, &damage_of).map_err(|why| {
+                let first = damaged(Content::Data).or_else(|| damaged(Content::Parity));
+                first.map_or_else(|| why.clone(), |it| format!("{why} ({})", it.why))
+            })?;
+        }
+        None if lost.is_empty() => match damaged(Content::Data) {
+            Some(damage) => return Err(damage.why.clone()),
+            None => {}
+        },
         None => {
-            let lost: Vec<String> = lost.iter().map(Pe::to_string).collect();
-            let lost = lost.join(",");
-            return Err(format!("no disk has PEs {lost}, and its parity is of other groups"));
+            let lost = Pe::names(&lost);
+            return Err(format!("no disk has {lost}, and its parity is of other groups"));
         }
     }
     let folders = folders.into_iter().map(|all| all.into_iter().collect()).collect();
@@ -220,20 +247,39 @@ fn settle(
     false
 }
 
-/// Whether the recovery can make up for the data of `lost` and the parity that the `bare` keep.
-fn made_up_for(protection: &Protection, lost: &[Pe], bare: &BTreeSet<Pe>) -> Result<(), String> {
+/// Whether the recovery can make up for the data of `lost`, the parity that the `bare` keep, and
+/// what else is damaged.
+fn made_up_for<'a>(
+    protection: &Protection,
+    lost: &[Pe],
+    bare: &BTreeSet<Pe>,
+    damage_of: &dyn Fn(Content, Pe) -> Option<&'a Damage>,
+) -> Result<(), String> {
     for (group, shape) in protection.shapes.iter().enumerate() {
         let finding = |(place, pe): (usize, &Pe)| {
-            let parities = bits(shape.layout.parities_of(place).len());
-            let data = if lost.contains(pe) { bits(shape.layout.chunks()) } else { 0 };
-            let parity = if bare.contains(pe) { parities } else { 0 };
-            StoreFinding { snapshot: data, parity, empty: lost.contains(pe) && bare.contains(pe) }
+            let held = shape.layout.parities_of(place).len();
+            let bad = |content, parts| unusable(damage_of(content, *pe), parts);
+            let chunks = shape.layout.chunks();
+            let (is_lost, is_bare) = (lost.contains(pe), bare.contains(pe));
+            StoreFinding {
+                snapshot: if is_lost { bits(chunks) } else { bad(Content::Data, chunks) },
+                parity: if is_bare { bits(held) } else { bad(Content::Parity, held) },
+                empty: is_lost && is_bare,
+            }
         };
         let findings: Vec<StoreFinding> = shape.members.iter().enumerate().map(finding).collect();
         plan::check(group, &shape.layout, &shape.members, &findings, true)
             .map_err(|error| error.to_string())?;
     }
     Ok(())
+}
+
+/// A bit for each of `parts` chunks of one length that a damaged file cannot fill.
+fn unusable(damage: Option<&Damage>, parts: usize) -> u64 {
+    let Some(damage) = damage else { return 0 };
+    let Some(tiles) = &damage.tiles else { return bits(parts) };
+    let each = damage.all.div_ceil(parts.max(1) as u64).max(1);
+    tiles.iter().fold(0, |bits, tile| bits | 1 << (tile / each).min(63))
 }
 
 #[cfg(test)]

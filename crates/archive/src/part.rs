@@ -109,6 +109,24 @@ impl Head {
         Tiles { sums: &self.sums, len: self.data_len(), stored: &self.stored }
     }
 
+    /// Tiles that the checkpoint has in memory, if that begins with [`Head::begin`].
+    pub fn memory_tiles(&self) -> u64 {
+        self.memory_len().div_ceil(TILE as u64)
+    }
+
+    /// Tiles in memory that have bytes of a tile of the file. Private regions lie in the beginning
+    /// there, which the head has.
+    pub fn memory_tiles_of(&self, of_file: usize) -> Range<u64> {
+        let place = |nth: usize| self.begin.len() as u64 + (nth * TILE) as u64;
+        let [from, end] = [of_file, of_file + 1].map(|nth| place(nth).min(self.memory_len()));
+        if from == end { 0..0 } else { from / TILE as u64..end.div_ceil(TILE as u64) }
+    }
+
+    fn memory_len(&self) -> u64 {
+        let extents: u64 = self.extents.iter().map(|extent| extent.len).sum();
+        self.begin.len() as u64 + extents
+    }
+
     /// Bytes of a head whose frame begins with `bytes`, at least [`bytes::BEGIN`] of them.
     ///
     /// # Errors

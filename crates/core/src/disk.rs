@@ -85,6 +85,21 @@ pub struct Held {
     pub files: Vec<(Content, Pe, Entry)>,
 }
 
+/// A file that was read and does not hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Damage {
+    /// The folder of a checkpoint that it is in.
+    pub folder: String,
+    pub content: Content,
+    pub pe: Pe,
+    /// Tiles in memory that it cannot fill, of `all`; None if it fills none.
+    pub tiles: Option<Vec<u64>>,
+    /// Tiles in memory that it would fill if it held.
+    pub all: u64,
+    /// The first thing that does not hold, and where, in words.
+    pub why: String,
+}
+
 /// How files are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct How {

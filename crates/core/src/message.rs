@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{DiskOutcome, Held, Resume, Task};
+use crate::disk::{Damage, DiskOutcome, Held, Resume, Task};
 use crate::ended::Ended;
 use crate::placement::Domains;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
@@ -22,6 +22,7 @@ use crate::view::{PES_MAX, View};
 pub use heartbeat::{Beat, CounterEnd, HeartbeatSettings, Party};
 
 mod heartbeat;
+mod words;
 
 /// Largest symmetric heap of a PE in bytes.
 pub const HEAP_MAX: u64 = 64 << 40;
@@ -246,6 +247,8 @@ pub enum Down {
     },
     /// Before that: say what the disk here has of checkpoints below `folder`.
     List { folder: String },
+    /// Read every byte of the files in these folders of checkpoints, and say what does not hold.
+    Check { folders: Vec<String> },
     /// A heartbeat of the launcher.
     Beat(Beat),
     /// The node to watch, if there is one, and where it hears heartbeats.
@@ -305,6 +308,8 @@ pub enum Up {
     Bound(Vec<Bound>),
     /// What the disk here has, before all else.
     Held(Vec<Held>),
+    /// The files that do not hold.
+    Checked(Vec<Damage>),
     /// The memory asked for is there.
     Memory { pe: Pe, memory: u32 },
     /// A process was started; its pidfd comes along.
@@ -363,6 +368,8 @@ pub enum PeMessage {
     /// First message after [`Build`]. When the program is wrapped in a script it does not come
     /// from the child that the agent started: the kernel says from whom.
     Hello,
+    /// It cannot become a PE and ends with `status`; `words` say why.
+    CannotStart { status: i32, words: String, cause: StartFailure },
     /// Where its engine is reached; it waits to be shown as alive.
     Address { address: Vec<u8> },
     /// Its connection to that incarnation of `pe` broke.
@@ -388,6 +395,27 @@ pub enum PeMessage {
     Finalized,
     /// `shmem_global_exit`, or an end for the reason that `words` say.
     GlobalExit { status: i32, words: Option<String> },
+}
+
+/// Why a process cannot become a PE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StartFailure {
+    /// Its program, a setting or a library of the network.
+    Program,
+    /// The limit of address space, which every process of the node has.
+    Limit,
+    /// Memory that is short now, a network that refuses, or another cause that may pass.
+    Passing,
+}
+
+impl StartFailure {
+    /// True if its substitute would fail alike.
+    pub fn lasts(self) -> bool {
+        match self {
+            StartFailure::Program | StartFailure::Limit => true,
+            StartFailure::Passing => false,
+        }
+    }
 }
 
 /// What is wrong with what a PE keeps of a checkpoint.

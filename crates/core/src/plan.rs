@@ -127,7 +127,7 @@ impl Lost {
 
 impl std::fmt::Display for Unrecoverable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (group, pes) = (self.group, named(&self.pes));
+        let (group, pes) = (self.group, Pe::names(&self.pes));
         match self.parity {
             Some(parity) => write!(f, "unrecoverable: group {group} lost {pes}, parity {parity}")?,
             // These PEs may well be alive: the one slot of each is overwritten in a checkpoint.
@@ -137,23 +137,13 @@ impl std::fmt::Display for Unrecoverable {
             )?,
         }
         if !self.damaged.is_empty() {
-            write!(f, "; not usable on {}", named(&self.damaged))?;
+            write!(f, "; not usable on {}", Pe::names(&self.damaged))?;
         }
         Ok(())
     }
 }
 
 impl std::error::Error for Unrecoverable {}
-
-/// `no PE`, `PE 1`, `PEs 1,2`
-fn named(pes: &[Pe]) -> String {
-    let list = || pes.iter().map(Pe::to_string).collect::<Vec<_>>().join(",");
-    match pes {
-        [] => "no PE".to_owned(),
-        [pe] => format!("PE {pe}"),
-        _ => format!("PEs {}", list()),
-    }
-}
 
 /// Checks that every stripe of a group can be decoded. `members` are the PEs by place;
 /// `keeps_snapshot` is false in mode `single`, where a missing snapshot is no loss.

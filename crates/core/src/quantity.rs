@@ -67,6 +67,27 @@ impl Pe {
     pub const fn at(self) -> usize {
         self.0 as usize
     }
+
+    /// Names ascending PEs for people: `no PE`, `PE 3`, `PEs 0,1,4-9`; of many that are not
+    /// consecutive only the first.
+    pub fn names(pes: &[Pe]) -> String {
+        const MOST: usize = 16;
+        let rows: Vec<String> = pes
+            .chunk_by(|a, b| a.0 + 1 == b.0)
+            .flat_map(|row| match row {
+                [first, _, .., last] if row.len() > 2 => vec![format!("{first}-{last}")],
+                few => few.iter().map(Pe::to_string).collect(),
+            })
+            .collect();
+        let (shown, left) = rows.split_at(rows.len().min(MOST));
+        let more =
+            if left.is_empty() { String::new() } else { format!(" and {} more", left.len()) };
+        match pes {
+            [] => "no PE".to_owned(),
+            [pe] => format!("PE {pe}"),
+            _ => format!("PEs {}{more}", shown.join(",")),
+        }
+    }
 }
 
 number! {
@@ -144,4 +165,28 @@ counted! {
 impl Incarnation {
     /// The process that the launcher started with the job.
     pub const FIRST: Incarnation = Incarnation(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consecutive_pes_are_named_by_the_first_and_the_last() {
+        for (pes, name) in [
+            (vec![], "no PE"),
+            (vec![3], "PE 3"),
+            (vec![0, 1], "PEs 0,1"),
+            (vec![0, 1, 2, 5], "PEs 0-2,5"),
+            (vec![1, 3, 4, 5, 6, 7, 9], "PEs 1,3-7,9"),
+            ((0..16384).collect(), "PEs 0-16383"),
+            (
+                (0..40).step_by(2).collect(),
+                "PEs 0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30 and 4 more",
+            ),
+        ] {
+            let pes: Vec<Pe> = pes.into_iter().map(Pe).collect();
+            assert_eq!(Pe::names(&pes), name);
+        }
+    }
 }

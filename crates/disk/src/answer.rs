@@ -100,11 +100,9 @@ impl Disks {
 
 /// Describes a set whose bytes hold, as far as they are here.
 fn verified(missing: &[Pe]) -> String {
-    let list = || missing.iter().map(Pe::to_string).collect::<Vec<_>>().join(",");
     match missing {
         [] => "  whole".to_owned(),
-        [pe] => format!("  holds, without the files of PE {pe}"),
-        _ => format!("  holds, without the files of PEs {}", list()),
+        _ => format!("  holds, without the files of {}", Pe::names(missing)),
     }
 }
 

@@ -10,11 +10,15 @@ use raidshmem_archive::manifest::Manifest;
 use raidshmem_archive::owner::Owner;
 use raidshmem_archive::parity::ParityHead;
 use raidshmem_archive::part::Head;
-use raidshmem_core::disk::{Content, Entry, Held};
+use raidshmem_core::disk::{Content, Damage, Entry, Held};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_sys::pool::WorkerPool;
 
 use super::files::{PeFile, PeHead, SetError};
 use super::sets;
+
+/// Tiles of a file that are named one by one; with more of them none of it counts.
+const NAMED_MAX: usize = 1 << 16;
 
 /// All of it: sets, and what may become some though the job that wrote it was killed. What cannot
 /// be read is not there.
@@ -74,6 +78,51 @@ pub fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
         let _ = std::fs::remove_dir(&node); // of a node that has nothing any more
     }
     Ok(gone.into_iter().rev().collect())
+}
+
+/// Reads every byte of the files in these folders: those that do not hold.
+pub fn check(folders: &[String], pool: &WorkerPool) -> Vec<Damage> {
+    let mut found = Vec::new();
+    for folder in folders {
+        let Some((_, files)) = files(Path::new(folder)) else { continue };
+        for (content, pe, _) in files {
+            let damage = match content {
+                Content::Data => damage::<Head>(folder, pe, pool, |head, damages| {
+                    let tiles = damages.flat_map(|tile| head.memory_tiles_of(tile));
+                    (tiles.collect(), head.memory_tiles())
+                }),
+                Content::Parity => damage::<ParityHead>(folder, pe, pool, |head, damages| {
+                    (damages.map(|tile| tile as u64).collect(), head.sums.len() as u64)
+                }),
+            };
+            found.extend(damage);
+        }
+    }
+    found
+}
+
+/// What does not hold of a file, if something does not. `in_memory` says which tiles of memory its
+/// tiles fill, and how many it fills in all.
+fn damage<H: PeHead + Sync>(
+    folder: &str,
+    pe: Pe,
+    pool: &WorkerPool,
+    in_memory: impl Fn(&H, &mut dyn Iterator<Item = usize>) -> (Vec<u64>, u64),
+) -> Option<Damage> {
+    let damage = |tiles, all, why: &SetError| {
+        let (folder, why) = (folder.to_owned(), why.to_string());
+        Damage { folder, content: H::CONTENT, pe, tiles, all, why }
+    };
+    let file = match PeFile::<H>::open(Path::new(folder), pe) {
+        Ok(file) => file,
+        Err(error) => return Some(damage(None, 0, &error)),
+    };
+    let damages = sets::damages(&file, pool);
+    let (_, first) = damages.first_key_value()?;
+    let (mut tiles, all) = in_memory(&file.head, &mut damages.keys().copied());
+    tiles.dedup(); // two tiles of the file may be in one
+    let few = Some(tiles).filter(|tiles| tiles.len() <= NAMED_MAX);
+    Some(damage(few, all, first))
 }
 
 type Files = Vec<(Content, Pe, Entry)>;

@@ -11,7 +11,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -110,18 +110,21 @@ impl Set {
     }
 }
 
-fn verify<H: PeHead + Sync>(file: &PeFile<H>, pool: &WorkerPool) -> Result<(), SetError> {
-    let bad = Mutex::new(None);
+/// Reads every byte of a file: the tiles that do not hold. Whoever asks whether a set holds asks
+/// here.
+pub fn damages<H: PeHead + Sync>(file: &PeFile<H>, pool: &WorkerPool) -> BTreeMap<usize, SetError> {
+    let found: Mutex<BTreeMap<usize, SetError>> = Mutex::default();
     let look = |tile: usize, room: &mut TileRoom| {
         if let Err(error) = file.tile(tile, room) {
-            let mut bad = lock(&bad);
-            if bad.as_ref().is_none_or(|&(first, _)| tile < first) {
-                *bad = Some((tile, error));
-            }
+            lock(&found).insert(tile, error);
         }
     };
     pool.numbers(0..file.head.tiles().sums.len(), TileRoom::default, look);
-    bad.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), |(_, error)| Err(error))
+    found.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn verify<H: PeHead + Sync>(file: &PeFile<H>, pool: &WorkerPool) -> Result<(), SetError> {
+    damages(file, pool).pop_first().map_or(Ok(()), |(_, error)| Err(error))
 }
 
 /// The manifest in the folder of a set.

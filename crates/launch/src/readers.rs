@@ -5,11 +5,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -38,12 +38,23 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Makes the file, or empties it.
+    /// Makes the file, or empties it. A FIFO that nobody reads is waited for, after a line.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn create(option: &str, path: &Path) -> io::Result<OutputFile> {
         let name = format!("{option} {}", path.display().to_string().escape_debug());
+        let is_fifo = path.metadata().is_ok_and(|meta| meta.file_type().is_fifo());
+        // Kept until it is open: a reader would take the end of this for the end of all.
+        let tried = is_fifo
+            .then(|| OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path));
+        if let Some(Err(error)) = &tried
+            && error.raw_os_error() == Some(libc::ENXIO)
+        {
+            say(&format!(
+                "{name}: it is a FIFO that nobody reads: the job begins once somebody does"
+            ));
+        }
         Ok(OutputFile { name, file: File::create(path)? })
     }
 

@@ -1,5 +1,5 @@
-//! How many processes there may be, for people: said when the kernel has refused one more, and does
-//! not say why.
+//! Limits of processes, for people: how many there may be, and how much each may map. Said when the
+//! kernel has refused something, and does not say why.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,12 @@ pub fn of_processes() -> String {
     let group = pids_max(cgroup::own("pids"), |path| std::fs::read_to_string(path).ok());
     let group = group.map_or(String::new(), |(n, path)| format!(", {} is {n}", path.display()));
     format!("ulimit -u is {user}{group}, and kernel.pid_max is {}", kernel.trim())
+}
+
+/// The limit of address space as a part of a line, if there is one.
+pub fn of_address_space() -> Option<String> {
+    let bytes = getrlimit(Resource::As).current?;
+    Some(format!("ulimit -v is {} (KiB)", bytes >> 10))
 }
 
 /// The least `pids.max` of these control groups, and where it is.

@@ -190,18 +190,15 @@ impl Membership {
 
     /// The lost PEs as a list for people, and its verb.
     pub(crate) fn replaced_in(&self, view: &View) -> String {
-        let lost = (0..view.pes.len()).filter(|&pe| view.pes[pe].incarnation > Incarnation::FIRST);
-        let lost: Vec<String> = lost.map(|pe| pe.to_string()).collect();
-        match lost.as_slice() {
-            [one] => format!("PE {one} was"),
-            several => format!("PEs {} were", several.join(",")),
-        }
+        let replaced = |pe: &Pe| view.pes[pe.at()].incarnation > Incarnation::FIRST;
+        let lost: Vec<Pe> = Pe::all(view.pes.len()).filter(replaced).collect();
+        format!("{} {}", Pe::names(&lost), if lost.len() == 1 { "was" } else { "were" })
     }
 
     // ---- what the launcher hears --------------------------------------------------------------
 
     pub(in crate::pgas) fn say(&self, what: &PeMessage) {
-        info!("says {what:?}");
+        info!("says {what}");
         if let Some(channel) = &self.channel {
             // An agent that is gone takes this process with it; nobody is left to tell.
             let _ = channel.send(what, &[]);

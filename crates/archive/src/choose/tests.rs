@@ -45,7 +45,7 @@ fn held(manifest: &Manifest, set: Option<u64>, pes: &[usize]) -> Held {
 }
 
 fn newest(hosts: &[Vec<Held>]) -> Result<Chosen, String> {
-    choose(hosts, &Wanted { set: None, home: &HOMES, protect: &raid5 })
+    choose(hosts, &Wanted { set: None, home: &HOMES, protect: &raid5, damages: &[] })
 }
 
 /// The most PEs that can be at home, by trying every order of the hosts.
@@ -124,14 +124,14 @@ fn the_newest_set_that_is_whole_enough_is_taken_or_the_one_that_is_named() {
     hosts[1].push(held(&new, Some(6), &[1]));
     let chosen = newest(&hosts).expect("the older one is whole");
     assert_eq!((chosen.set, chosen.manifest.job), (5, 7));
-    let why = "set 6: unrecoverable: group 0 lost PEs 0,2, parity 1";
-    assert_eq!(chosen.passed, [why]);
+    let why = "unrecoverable: group 0 lost PEs 0,2, parity 1";
+    assert_eq!(chosen.passed, [format!("set 6 is passed over: {why}")]);
     let named = |set| {
-        choose(&hosts, &Wanted { set: Some(set), home: &HOMES, protect: &raid5 })
+        choose(&hosts, &Wanted { set: Some(set), home: &HOMES, protect: &raid5, damages: &[] })
             .map(|it| it.manifest.job)
     };
     assert_eq!(named(5), Ok(7));
-    assert_eq!(named(6), Err(why.to_owned()));
+    assert_eq!(named(6), Err(format!("set 6: {why}")));
     assert_eq!(named(4), Err("expected @6 or @5".to_owned()));
 }
 
@@ -140,7 +140,7 @@ fn what_does_not_fit_is_said() {
     let manifest = manifest(7, &protection(BackupMode::Raid5, 1, 3));
     let hosts: Vec<Vec<Held>> = (0..3).map(|pe| vec![held(&manifest, Some(5), &[pe])]).collect();
     let of = |home: &[u32], protect: &dyn Fn(&[usize]) -> Option<Protection>, hosts: &[_]| {
-        choose(hosts, &Wanted { set: Some(5), home, protect })
+        choose(hosts, &Wanted { set: Some(5), home, protect, damages: &[] })
     };
     let two = of(&[0, 1], &raid5, &hosts).unwrap_err();
     assert_eq!(two, "set 5: it is of 3 PEs; expected -n 3");
@@ -150,7 +150,7 @@ fn what_does_not_fit_is_said() {
     assert!(!chosen.parity && chosen.lost.is_empty());
     let without: Vec<Vec<Held>> = vec![hosts[0].clone(), Vec::new(), hosts[2].clone()];
     let why = of(&HOMES, &rs, &without).unwrap_err();
-    assert_eq!(why, "set 5: no disk has PEs 1, and its parity is of other groups");
+    assert_eq!(why, "set 5: no disk has PE 1, and its parity is of other groups");
     // A parity file that is missing is a loss too.
     let mut bare = without;
     bare[0][0].files.retain(|&(content, ..)| content == Content::Data);
@@ -171,4 +171,72 @@ fn a_pe_begins_where_its_file_is() {
     let chosen = newest(&hosts).expect("all is there");
     assert_eq!((chosen.node_of, chosen.lost), (vec![0, 1, 0], Vec::new()));
     assert_eq!(chosen.folders, [vec!["7-[0, 2]".to_owned()], vec!["7-[1]".to_owned()], vec![]]);
+}
+
+/// Patterns of tiles of three PEs, of which each has two chunks of two tiles and one parity
+/// chunk of two: the set is taken just where no stripe has two chunks that are damaged.
+#[test]
+fn a_set_is_taken_just_where_parity_makes_up_for_each_damaged_tile() {
+    let of = protection(BackupMode::Raid5, 1, 3);
+    let (old, new) = (manifest(7, &of), manifest(8, &of));
+    let host = |pe: usize| vec![held(&old, Some(5), &[pe]), held(&new, Some(6), &[pe])];
+    let hosts: Vec<Vec<Held>> = (0..3).map(host).collect();
+    let (layout, members) = (&of.shapes[0].layout, &of.shapes[0].members);
+    for pattern in (0u32..1 << 18).step_by(7) {
+        let tiles = |pe: usize, content| -> Vec<u64> {
+            let (from, all) = if content == Content::Data { (0, 4) } else { (4, 2) };
+            (0..all).filter(|tile| pattern >> (6 * pe + from + *tile as usize) & 1 == 1).collect()
+        };
+        let damage = |pe: usize, content| {
+            let (tiles, all) = (tiles(pe, content), if content == Content::Data { 4 } else { 2 });
+            let (folder, why) = (format!("8-[{pe}]"), format!("a tile of PE {pe}"));
+            let is_damaged = !tiles.is_empty();
+            let (tiles, pe) = (Some(tiles), Pe::of(pe));
+            is_damaged.then(|| (pe.at(), Damage { folder, content, pe, tiles, all, why }))
+        };
+        let both = |pe| [damage(pe, Content::Data), damage(pe, Content::Parity)];
+        let damages: Vec<(usize, Damage)> = (0..3).flat_map(both).flatten().collect();
+        let bears = layout.stripes().iter().all(|stripe| {
+            let data = stripe.data.iter().filter(|data| {
+                let pe = members[data.member].at();
+                tiles(pe, Content::Data).iter().any(|tile| tile / 2 == data.chunk as u64)
+            });
+            let parity = stripe
+                .parity
+                .iter()
+                .filter(|it| !tiles(members[it.member].at(), Content::Parity).is_empty());
+            data.count() + parity.count() <= 1
+        });
+        let wanted = Wanted { set: None, home: &HOMES, protect: &raid5, damages: &damages };
+        let chosen = choose(&hosts, &wanted).expect("the older one is whole");
+        assert_eq!(chosen.set, if bears { 6 } else { 5 }, "{damages:?}");
+        if !bears {
+            let [passed] = &chosen.passed[..] else { panic!("{:?}", chosen.passed) };
+            assert!(passed.starts_with("set 6 is passed over: unrecoverable: "), "{passed}");
+            assert!(passed.contains("(a tile of PE "), "{passed}");
+        }
+    }
+}
+
+/// Where no parity fits, every file must hold; and one that cannot be read counts as lost.
+#[test]
+fn a_damaged_file_counts_where_no_parity_fits_and_a_broken_one_as_lost() {
+    let manifest = manifest(7, &protection(BackupMode::Raid5, 1, 3));
+    let hosts: Vec<Vec<Held>> = (0..3).map(|pe| vec![held(&manifest, Some(5), &[pe])]).collect();
+    let damage = |pe: usize, tiles: Option<Vec<u64>>, content| {
+        let (folder, why) = (format!("7-[{pe}]"), format!("pe-{pe}: damaged"));
+        (pe, Damage { folder, content, pe: Pe::of(pe), tiles, all: 4, why })
+    };
+    let rs = |_: &[usize]| Some(protection(BackupMode::Rs, 2, 3));
+    let chosen = |damages: &[_], protect: &dyn Fn(&[usize]) -> Option<Protection>| {
+        choose(&hosts, &Wanted { set: None, home: &HOMES, protect, damages })
+    };
+    let one = [damage(1, Some(vec![3]), Content::Data)];
+    let why = chosen(&one, &rs).unwrap_err();
+    assert_eq!(why, "there is no whole checkpoint; set 5 is passed over: pe-1: damaged");
+    assert!(chosen(&[damage(1, Some(vec![3]), Content::Parity)], &rs).is_ok(), "it is not read");
+    let all = [damage(1, None, Content::Data)];
+    assert!(chosen(&all, &raid5).is_ok());
+    let two = [damage(1, None, Content::Data), damage(2, None, Content::Data)];
+    assert!(chosen(&two, &raid5).is_err());
 }

@@ -4,7 +4,7 @@
 //! in which the latest loss was repaired. The PEs find out whether a loss cannot be repaired
 //! (`pgas::finish`), and report it here.
 
-use super::{Action, Membership, Stage, named};
+use super::{Action, Membership, Stage};
 use crate::ended::Ended;
 use crate::ended::UNRECOVERABLE;
 use crate::message::Down;
@@ -18,7 +18,7 @@ impl Membership {
             let words = format!(
                 "unrecoverable: PE {pe} entered shmem_finalize without having gone back to the \
                  checkpoint, though {} {} lost; checkpoint before it to be safe to the end",
-                named(&lost),
+                Pe::names(&lost),
                 if lost.len() == 1 { "was" } else { "were" }
             );
             return self.end(UNRECOVERABLE, Some(words));

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Action, Membership, Stage, named};
+use super::{Action, Membership, Stage};
 use crate::ended::{Ended, UNRECOVERABLE};
 use crate::quantity::{Pe, ViewNumber};
 
@@ -43,7 +43,7 @@ impl Membership {
         };
         let holes: Vec<Pe> = holes.iter().copied().collect();
         let verb = if holes.len() == 1 { "was" } else { "were" };
-        let line = format!("{} {verb} lost, and the others went on to the end", named(&holes));
+        let line = format!("{} {verb} lost, and the others went on to the end", Pe::names(&holes));
         self.out.push(Action::Say(line));
     }
 }

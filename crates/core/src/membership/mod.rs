@@ -315,6 +315,10 @@ impl Membership {
                 self.advance();
                 self.repair(); // a spare may be waited for
             }
+            (PeMessage::CannotStart { status, words, cause }, _) => {
+                let role = entry.role;
+                self.cannot_start(role, cause, (status, &words));
+            }
             (PeMessage::AtPoint { rule }, _) => self.at_point(proc, rule),
             (PeMessage::Report(report), _) => {
                 match report {
@@ -455,7 +459,7 @@ impl Membership {
         }
         self.out.push(Action::Say(match lost.as_slice() {
             [] => format!("node {node} was lost; it carried no PE"),
-            pes => format!("node {node} was lost with {}", named(pes)),
+            pes => format!("node {node} was lost with {}", Pe::names(pes)),
         }));
         let how = Ended::Killed(9);
         if !self.started {
@@ -472,20 +476,6 @@ impl Membership {
             self.show();
         }
     }
-}
-
-/// `PE 1`, `PEs 1,3`
-fn named(pes: &[Pe]) -> String {
-    format!("{} {}", if pes.len() == 1 { "PE" } else { "PEs" }, list(pes))
-}
-
-/// Ascending numbers for people; more than four in a row by their ends.
-pub fn list(pes: &[Pe]) -> String {
-    let rows = pes.chunk_by(|a, b| a.0 + 1 == b.0).map(|row| match row {
-        [first, _, _, _, .., last] => format!("{first}-{last}"),
-        few => few.iter().map(Pe::to_string).collect::<Vec<_>>().join(","),
-    });
-    rows.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

@@ -1,12 +1,30 @@
-//! Ends of processes before the job is whole, when nobody can be replaced yet.
+//! Processes that cannot become PEs, and ends before the job is whole, when nobody can be replaced
+//! yet.
 //!
 //! Part of the machine in [`super`].
 
-use super::{Membership, Role};
+use super::{Action, Membership, Role};
 use crate::ended::Ended;
+use crate::message::StartFailure;
 use crate::quantity::Pe;
 
 impl Membership {
+    /// A process says why it cannot become a PE, and will end. If its substitute would fail alike,
+    /// or nobody can be replaced yet, the job ends with that line.
+    pub(super) fn cannot_start(
+        &mut self,
+        role: Role,
+        cause: StartFailure,
+        (status, words): (i32, &str),
+    ) {
+        let (Role::Pe(pe) | Role::Substitute(pe)) = role else { return };
+        let line = format!("PE {pe} cannot start: {words}");
+        if cause.lasts() || !self.started {
+            return self.end(status, Some(line));
+        }
+        self.out.push(Action::Say(line));
+    }
+
     /// A process ended before the job was whole: a program that never calls `shmem_init` may.
     pub(super) fn ended_at_start(&mut self, pe: Pe, hello: bool, how: Ended) {
         if how != Ended::Exited(0) || hello {

@@ -4,6 +4,7 @@ mod holes;
 mod local;
 mod preludes;
 mod reached;
+mod starting;
 mod survey;
 
 use crate::quantity::{CheckpointNumber, ViewNumber};
@@ -481,20 +482,5 @@ fn a_program_that_never_initialises_ends_with_its_own_status() {
             })
             .collect();
         assert_eq!(ends, [status]);
-    }
-}
-
-#[test]
-fn many_numbers_are_few_words() {
-    for (pes, words) in [
-        (vec![], ""),
-        (vec![3], "3"),
-        (vec![0, 1, 2, 3], "0,1,2,3"),
-        (vec![0, 1, 2, 3, 4], "0-4"),
-        (vec![1, 3, 4, 5, 6, 7, 9], "1,3-7,9"),
-        ((0..16384).collect(), "0-16383"),
-    ] {
-        let pes: Vec<Pe> = pes.into_iter().map(Pe).collect();
-        assert_eq!(list(&pes), words);
     }
 }

@@ -11,6 +11,7 @@
 //!
 //! [`Grouping::worst`]: super::groups::Grouping::worst
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -79,70 +80,106 @@ pub struct Survival {
     pub mends: Vec<String>,
 }
 
+/// Members that a group lacks; the greater one lacks more, or as many with a lower number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct GroupLoss {
+    members: usize,
+    group: Reverse<usize>,
+}
+
+/// Members that each group lacks before another loss, and the group that lacks most.
+struct Lacking {
+    of: Vec<usize>,
+    most: GroupLoss,
+}
+
 impl Places<'_> {
     /// Whether the job survives a loss.
     pub fn survive(&self, loss: Loss) -> bool {
-        match (self.mode, loss) {
-            (BackupMode::None, _) => false,
-            (BackupMode::Single, Loss::Domain { kind, domain }) => !self.holds_pes(kind, domain),
-            (_, Loss::Process(pe)) if self.adopt => !self.erased[pe.at()] || self.bears([pe]),
-            (_, Loss::Process(pe)) => self.bears([pe]),
-            (_, Loss::Domain { kind, domain }) => self.bears(self.members(kind, domain)),
+        let lacking = self.lacking();
+        match loss {
+            Loss::Process(pe) => self.survives_process(&lacking, pe),
+            Loss::Domain { kind, domain } => match self.shares(&lacking, kind).get(&domain) {
+                Some(&most) => self.survives_domain(most),
+                None => self.mode == BackupMode::Single || self.survives_domain(lacking.most),
+            },
         }
     }
 
-    /// Surveys every single loss.
+    /// Surveys every single loss: one pass over the PEs for each kind of domain, and three more.
     pub fn survey(&self) -> Survival {
         let domains = &self.site.domains;
-        let all = domains.kinds().flat_map(|kind| {
-            let used: BTreeSet<usize> =
-                self.node_of.iter().map(|&node| domains.of(kind, node)).collect();
-            used.into_iter().map(move |domain| (kind, domain))
-        });
-        let fatal: Vec<FatalDomain> = all
-            .filter(|&(kind, domain)| !self.survive(Loss::Domain { kind, domain }))
-            .map(|(kind, domain)| self.fatal(kind, domain))
-            .collect();
-        let pes = Pe::all(self.node_of.len());
-        let fatal_pes = pes.filter(|&pe| !self.survive(Loss::Process(pe))).collect();
+        let lacking = self.lacking();
+        let mut fatal = Vec::new();
+        for kind in domains.kinds() {
+            let shares = self.shares(&lacking, kind).into_iter();
+            for (domain, most) in shares.filter(|&(_, most)| !self.survives_domain(most)) {
+                let GroupLoss { members, group: Reverse(group) } = most;
+                let (word, name) = (domains.kind_name(kind).to_owned(), domains.name(kind, domain));
+                fatal.push(FatalDomain { kind: word, domain, name, group, members });
+            }
+        }
+        let fatal_pes = self.pes().filter(|&pe| !self.survives_process(&lacking, pe)).collect();
         let mends = if fatal.is_empty() { Vec::new() } else { self.mends(&fatal) };
         Survival { fatal, fatal_pes, mends }
     }
 
-    fn holds_pes(&self, kind: usize, domain: usize) -> bool {
-        self.members(kind, domain).next().is_some()
-    }
-
-    /// PEs in a domain.
-    fn members(&self, kind: usize, domain: usize) -> impl Iterator<Item = Pe> {
-        let domains = &self.site.domains;
-        let here = move |pe: &Pe| domains.of(kind, self.node_of[pe.at()]) == domain;
-        Pe::all(self.node_of.len()).filter(here)
-    }
-
-    /// Members that each group lacks once these PEs are lost too.
-    fn missing(&self, lost: impl IntoIterator<Item = Pe>) -> BTreeMap<usize, usize> {
-        let erased = Pe::all(self.node_of.len()).filter(|pe| self.erased[pe.at()]);
-        let lost: BTreeSet<Pe> = erased.chain(lost).collect();
-        let mut missing = BTreeMap::new();
-        for pe in lost {
-            *missing.entry(self.site.group_of[pe.at()]).or_insert(0) += 1;
+    fn survives_process(&self, lacking: &Lacking, pe: Pe) -> bool {
+        let kept = !self.erased[pe.at()];
+        let group = self.site.group_of[pe.at()];
+        let own =
+            GroupLoss { members: lacking.of[group] + usize::from(kept), group: Reverse(group) };
+        match self.mode {
+            BackupMode::None => false,
+            _ if self.adopt && kept => true,
+            _ => self.bears(own.max(lacking.most)),
         }
-        missing
     }
 
-    fn bears(&self, lost: impl IntoIterator<Item = Pe>) -> bool {
-        let bearable = self.site.parity + usize::from(breaks(Mutant::MovesUncounted));
-        self.missing(lost).into_values().all(|members| members <= bearable)
+    /// Whether the loss of a domain that holds PEs is survived, by the group that lacks most then.
+    fn survives_domain(&self, most: GroupLoss) -> bool {
+        !matches!(self.mode, BackupMode::None | BackupMode::Single) && self.bears(most)
     }
 
-    fn fatal(&self, kind: usize, domain: usize) -> FatalDomain {
+    fn bears(&self, most: GroupLoss) -> bool {
+        most.members <= self.site.parity + usize::from(breaks(Mutant::MovesUncounted))
+    }
+
+    /// All PEs of the job, in one pass.
+    fn pes(&self) -> impl Iterator<Item = Pe> {
+        #[cfg(test)]
+        tests::PASSES.set(tests::PASSES.get() + 1);
+        Pe::all(self.node_of.len())
+    }
+
+    /// Counts the members that are lost already.
+    fn lacking(&self) -> Lacking {
+        let groups = self.site.group_of.iter().max().map_or(0, |last| last + 1);
+        let mut of = vec![0; groups];
+        for pe in self.pes().filter(|pe| self.erased[pe.at()]) {
+            of[self.site.group_of[pe.at()]] += 1;
+        }
+        let each = of.iter().enumerate();
+        let most = each.map(|(group, &members)| GroupLoss { members, group: Reverse(group) }).max();
+        Lacking { most: most.unwrap_or_default(), of }
+    }
+
+    /// The group that lacks most after the loss of each domain of a kind that holds PEs.
+    fn shares(&self, lacking: &Lacking, kind: usize) -> BTreeMap<usize, GroupLoss> {
         let domains = &self.site.domains;
-        let missing = self.missing(self.members(kind, domain)).into_iter();
-        let most = missing.max_by_key(|&(group, members)| (members, std::cmp::Reverse(group)));
-        let (group, members) = most.unwrap_or_default();
-        let (kind_name, name) = (domains.kind_name(kind).to_owned(), domains.name(kind, domain));
-        FatalDomain { kind: kind_name, domain, name, group, members }
+        let mut kept: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+        for pe in self.pes() {
+            let domain = domains.of(kind, self.node_of[pe.at()]);
+            let count = kept.entry((domain, self.site.group_of[pe.at()])).or_default();
+            *count += usize::from(!self.erased[pe.at()]);
+        }
+        let mut shares = BTreeMap::new();
+        for ((domain, group), members) in kept {
+            let here = GroupLoss { members: lacking.of[group] + members, group: Reverse(group) };
+            let most = shares.entry(domain).or_insert(lacking.most);
+            *most = here.max(*most);
+        }
+        shares
     }
 
     /// Changes that would make any one of these losses survivable, each alone.
@@ -151,9 +188,12 @@ impl Places<'_> {
             return vec!["SHMEM_FT_BACKUP_MODE=raid5".to_owned()];
         }
         let parity = self.site.parity.max(1);
-        let group = |number| self.site.group_of.iter().filter(|&&of| of == number).count();
+        let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
+        for pe in self.pes() {
+            *sizes.entry(self.site.group_of[pe.at()]).or_default() += 1;
+        }
         let kinds: BTreeSet<&str> = fatal.iter().map(|domain| domain.kind.as_str()).collect();
-        let size = fatal.iter().map(|domain| group(domain.group)).max().unwrap_or(0);
+        let size = fatal.iter().map(|domain| sizes[&domain.group]).max().unwrap_or(0);
         let members = fatal.iter().map(|domain| domain.members).max().unwrap_or(0);
         let mut mends: Vec<String> = kinds
             .iter()
@@ -205,8 +245,15 @@ impl fmt::Display for Survival {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
-    use crate::placement::{Domains, groups};
+    use crate::placement::{DomainKind, Domains, Source, groups};
+
+    thread_local! {
+        /// Passes over the PEs that this thread has begun.
+        pub(super) static PASSES: Cell<usize> = const { Cell::new(0) };
+    }
 
     fn site(node_of: &[usize], size: Option<usize>, parity: usize) -> JobLayout {
         let plan = groups::plan(node_of, &Domains::default(), size, parity).unwrap();
@@ -285,5 +332,69 @@ mod tests {
         assert_eq!(each(BackupMode::Raid5), (true, true));
         let single = of(BackupMode::Single).survey();
         assert_eq!(single.mends, ["SHMEM_FT_BACKUP_MODE=raid5"]);
+    }
+
+    /// Each loss alone, by the definition: members that each group lacks, counted from nothing.
+    #[test]
+    fn a_survey_finds_what_each_single_loss_says() {
+        for code in 0..4usize.pow(4) * 16 * 2 {
+            let node_of: Vec<usize> = (0..4).map(|at| code >> (2 * at) & 3).collect();
+            let erased: Vec<bool> = (0..4).map(|at| code >> (8 + at) & 1 == 1).collect();
+            let site = JobLayout { group_of: vec![0, 1, 0, 1], ..JobLayout::from(Vec::new()) };
+            let adopt = code >> 12 == 1;
+            let places = Places { adopt, ..places(&site, &node_of, &erased) };
+            let survey = places.survey();
+            let lacking = |lost: &dyn Fn(usize) -> bool, group: usize| {
+                let members = (0..4).filter(|pe| site.group_of[*pe] == group);
+                members.filter(|&pe| erased[pe] || lost(pe)).count()
+            };
+            let bears = |lost: &dyn Fn(usize) -> bool| (0..2).all(|of| lacking(lost, of) <= 1);
+            for node in 0..4 {
+                let lost = |pe: usize| node_of[pe] == node;
+                let fatal = survey.fatal.iter().find(|fatal| fatal.domain == node);
+                let survives = places.survive(Loss::Domain { kind: 0, domain: node });
+                assert_eq!(survives, bears(&lost), "{code}");
+                assert_eq!(fatal.is_some(), !survives && node_of.contains(&node), "{code}");
+                if let Some(fatal) = fatal {
+                    let most = lacking(&lost, 0).max(lacking(&lost, 1));
+                    assert_eq!(fatal.members, most, "{code}");
+                    assert_eq!(fatal.group, usize::from(lacking(&lost, 0) < most), "{code}");
+                }
+            }
+            for pe in 0..4 {
+                let survives = (adopt && !erased[pe]) || bears(&|other| other == pe);
+                assert_eq!(places.survive(Loss::Process(Pe::of(pe))), survives, "{code}");
+                assert_eq!(survey.fatal_pes.contains(&Pe::of(pe)), !survives, "{code}");
+            }
+        }
+    }
+
+    /// Counts passes over the PEs: a pass for each domain, or each PE, would be thousands.
+    #[test]
+    fn the_survey_of_a_large_job_takes_as_many_passes_as_that_of_a_small_one() {
+        const NODES: usize = 1024;
+        const PES: usize = 16 * NODES;
+        let rack = DomainKind {
+            name: "rack".to_owned(),
+            domains: (0..NODES / 32).map(|rack| format!("rack{rack}")).collect(),
+            of: (0..NODES).map(|node| node / 32).collect(),
+            source: Source::User,
+        };
+        let domains = Domains::default().with_kinds(vec![rack]);
+        let group_of = (0..PES).map(|pe| pe / 16 / 4 * 16 + pe % 16).collect();
+        let site = JobLayout { group_of, domains, parity: 1 };
+        let node_of: Vec<usize> = (0..PES).map(|pe| pe / 16).collect();
+        let mut erased = vec![false; PES];
+        for adopt in [true, false] {
+            erased[0] = !adopt;
+            let places = Places { adopt, ..places(&site, &node_of, &erased) };
+            PASSES.set(0);
+            let survey = places.survey();
+            assert!((1..=6).contains(&PASSES.get()), "{} passes", PASSES.get());
+            let nodes = survey.fatal.iter().filter(|fatal| fatal.kind == "node").count();
+            assert_eq!(nodes, if adopt { 0 } else { 3 }, "the other nodes of group 0");
+            assert_eq!(survey.fatal.len() - nodes, NODES / 32, "a rack holds whole groups");
+            assert_eq!(survey.fatal_pes.len(), if adopt { 0 } else { 3 });
+        }
     }
 }

@@ -32,6 +32,7 @@ pub mod driver;
 #[cfg(test)]
 pub(crate) mod explore;
 pub mod operation;
+mod words;
 
 /// Which call of the program a PE is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

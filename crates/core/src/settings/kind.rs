@@ -134,7 +134,7 @@ impl ValueKind {
             ),
             ValueKind::Share { max } => format!("auto, 1 to {max}"),
             ValueKind::Switch => "1 (on), 0 (off)".to_owned(),
-            ValueKind::Flag => "any value (on)".to_owned(),
+            ValueKind::Flag => "any value, also 0 (on)".to_owned(),
             ValueKind::File => "the path of a file".to_owned(),
             ValueKind::Folder => "the path of a folder".to_owned(),
             ValueKind::Every { max } => format!(

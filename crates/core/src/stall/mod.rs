@@ -136,7 +136,7 @@ impl Stalls {
         }
         self.joining = Some(MachineTime::MAX); // said
         let (verb, lasted) = (if joining.len() == 1 { "waits" } else { "wait" }, time - since);
-        let (who, rest) = (named(&joining), others(Does::Starting, &missing));
+        let (who, rest) = (Pe::names(&joining), others(Does::Starting, &missing));
         Some(StallAction::Say(format!(
             "{who} {verb} in shmem_init for {}; {rest}",
             seconds(lasted)
@@ -326,12 +326,12 @@ impl<'a> Picture<'a> {
         lasted: Duration,
     ) -> String {
         let verb = if pes.len() == 1 { "waits" } else { "wait" };
-        let mut text = format!("{} {verb} in {call}", named(&pes));
+        let mut text = format!("{} {verb} in {call}", Pe::names(&pes));
         let team: Vec<Pe> = members(whom, self.does.len()).collect();
         if let Whom::Members { .. } = whom
             && team.len() < self.does.len()
         {
-            let _ = write!(text, " of {}", named(&team));
+            let _ = write!(text, " of {}", Pe::names(&team));
         }
         if agreed > CheckpointNumber::START {
             let _ = write!(text, " after checkpoint {agreed}");
@@ -379,7 +379,7 @@ impl<'a> Picture<'a> {
             }
         };
         let calls = self.calls(blocked());
-        format!("unrecoverable: {calls}, and {}, for which {who}, {where_from}", named(&over))
+        format!("unrecoverable: {calls}, and {}, for which {who}, {where_from}", Pe::names(&over))
     }
 }
 
@@ -410,28 +410,12 @@ impl Does {
 fn others(does: Does, pes: &[Pe]) -> String {
     let one = pes.len() == 1;
     let (verb, who) = if one { ("does", "it") } else { ("do", "they") };
-    format!("{} {verb} not ({who} {})", named(pes), does.words(one))
+    format!("{} {verb} not ({who} {})", Pe::names(pes), does.words(one))
 }
 
 fn seconds(time: Duration) -> String {
     let digits = if time.as_secs() < 10 { 1 } else { 0 };
     format!("{:.digits$} s", time.as_secs_f64())
-}
-
-/// `PE 3`, `PEs 0-2,5`; many that are no rows by the first of them.
-fn named(pes: &[Pe]) -> String {
-    const MOST: usize = 16;
-    let rows: Vec<String> = pes
-        .chunk_by(|a, b| a.0 + 1 == b.0)
-        .flat_map(|row| match row {
-            [first, _, .., last] if row.len() > 2 => vec![format!("{first}-{last}")],
-            few => few.iter().map(Pe::to_string).collect(),
-        })
-        .collect();
-    let more =
-        if rows.len() > MOST { format!(" and {} more", rows.len() - MOST) } else { String::new() };
-    let plural = if pes.len() == 1 { "" } else { "s" };
-    format!("PE{plural} {}{more}", rows[..rows.len().min(MOST)].join(","))
 }
 
 #[cfg(test)]

@@ -416,17 +416,3 @@ fn every_combination_has_its_line_or_its_end() {
     }
     assert!((100..5000).contains(&ends), "{ends}");
 }
-
-#[test]
-fn rows_are_named_by_their_ends() {
-    for (pes, name) in [
-        (vec![3], "PE 3"),
-        (vec![0, 1], "PEs 0,1"),
-        (vec![0, 1, 2, 5], "PEs 0-2,5"),
-        ((0..40).collect(), "PEs 0-39"),
-        ((0..40).step_by(2).collect(), "PEs 0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30 and 4 more"),
-    ] {
-        let pes: Vec<Pe> = pes.into_iter().map(Pe).collect();
-        assert_eq!(named(&pes), name);
-    }
-}

@@ -6,7 +6,6 @@
 //! Invariant: memory is counted for each machine by itself, with the PEs that run there now.
 
 use super::coverage::Coverage;
-use crate::machine;
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::Pe;
 
@@ -225,7 +224,8 @@ pub fn agree(all: &Intents, machine_of: &[u32], bounds: &Bounds) -> Result<(), R
     let Some(short) = all.short else { return Ok(()) };
     let here =
         |&(_, &machine): &(usize, &u32)| machine == short.machine || breaks(Mutant::MemoryOfTheJob);
-    let pes: Vec<usize> = machine_of.iter().enumerate().filter(here).map(|(pe, _)| pe).collect();
+    let here = machine_of.iter().enumerate().filter(here);
+    let pes: Vec<Pe> = here.map(|(pe, _)| Pe::of(pe)).collect();
     Err(refuse(&short, &pes, bounds))
 }
 
@@ -244,11 +244,11 @@ fn differ([first, pe]: [Pe; 2], brought: [(u64, u64); 2]) -> Refusal {
 }
 
 /// What is said of a machine that has no room for what its PEs take.
-fn refuse(&Share { need, hold, free, .. }: &Share, pes: &[usize], bounds: &Bounds) -> Refusal {
-    let (mode, shown) = (bounds.mode, machine::show(pes));
+fn refuse(&Share { need, hold, free, .. }: &Share, pes: &[Pe], bounds: &Bounds) -> Refusal {
+    let (mode, shown) = (bounds.mode, Pe::names(pes));
     let (needs, whose, takes) = match pes.len() {
-        1 => (format!("PE {shown} needs"), "its", format!("PE {shown} takes")),
-        _ => (format!("PEs {shown} need"), "their", format!("PEs {shown}, of one machine, take")),
+        1 => (format!("{shown} needs"), "its", format!("{shown} takes")),
+        _ => (format!("{shown} need"), "their", format!("{shown}, of one machine, take")),
     };
     match bounds.limit {
         Some(limit) if need <= free => Refusal::Limit { who: takes, mode, hold, limit },
@@ -335,7 +335,7 @@ mod tests {
     fn the_limit_is_that_of_a_machine() {
         let posted = [posted(100, 1000); 6];
         assert_eq!(words(&posted, &[0, 0, 0, 1, 1, 1]), "", "three times 100 MiB each");
-        let expected = "PEs 0-1,3-4, of one machine, take 400.0 MiB for raid5, and \
+        let expected = "PEs 0,1,3,4, of one machine, take 400.0 MiB for raid5, and \
             SHMEM_FT_MEMORY_LIMIT allows 300.0 MiB";
         assert_eq!(words(&posted, &[0, 0, 1, 0, 0, 1]), expected);
         let expected = "PE 0 takes 400.0 MiB for raid5, and SHMEM_FT_MEMORY_LIMIT allows 300.0 MiB";

@@ -197,7 +197,8 @@ fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
     };
     let hosts: Vec<Vec<Held>> = (0..PES).map(host).collect();
     let protect = |_: &[usize]| Some(protection());
-    let chosen = choose(&hosts, &Wanted { set: None, home: &[0, 1, 2], protect: &protect });
+    let wanted = Wanted { set: None, home: &[0, 1, 2], protect: &protect, damages: &[] };
+    let chosen = choose(&hosts, &wanted);
     let chosen = chosen.unwrap_or_else(|why| panic!("no set is whole: {why}"));
     assert_eq!((chosen.lost.len(), chosen.parity), (0, true), "all files are there");
     for folder in chosen.folders.iter().flatten() {

@@ -156,7 +156,7 @@ pub fn run(channel: Channel, build: &'static str) -> Result<(), JoinError> {
         up = link; // the supervisor has said all it had to say
         joined = Some((socket, launcher));
     }
-    first = lists::answer(&mut up, first, ORDERS)?;
+    first = lists::answer(&mut up, first)?;
     let (job, node, program, place, timing, stop_signal) = match first {
         Some((Down::Configure { job, node, program, place, heartbeat, stop_signal }, _)) => {
             (*job, node, program, place, heartbeat, stop_signal)
@@ -312,7 +312,11 @@ impl Agent {
     fn execute(&mut self, message: Down, mut fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
         match message {
             Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } => Ok(()),
-            Down::List { .. } | Down::Beat(_) | Down::Ask { .. } | Down::Watch { .. } => Ok(()),
+            Down::List { .. }
+            | Down::Check { .. }
+            | Down::Beat(_)
+            | Down::Ask { .. }
+            | Down::Watch { .. } => Ok(()),
             Down::Parent { .. } | Down::Adopt { .. } | Down::Release { .. } => Ok(()),
             Down::Abort | Down::Shutdown | Down::Die => Ok(()),
             Down::MakeMemory { pe, memory } => {
@@ -368,7 +372,7 @@ impl Agent {
             Down::Input { bytes } => self.hear_input(&bytes),
             Down::Kill { proc } => {
                 if let Some(local) = self.procs.get(&proc) {
-                    info!("kills process {proc} of PE {:?}", local.pe);
+                    info!("kills process {proc} of {}", Pe::names(local.pe.as_slice()));
                     kill(local);
                 }
                 Ok(())
@@ -449,7 +453,7 @@ impl Agent {
         local.process.kill_group();
         let Some(how) = local.process.reap() else { return Ok(()) };
         let died = local.pe.filter(|_| matches!(how, Ended::Killed(_)));
-        info!("process {proc} of PE {:?} ended: {how:?}", local.pe);
+        info!("process {proc} of {} {how}", Pe::names(local.pe.as_slice()));
         self.procs.remove(&proc);
         if let Some(pe) = died {
             self.up.send(&Up::Last { events: self.events_of(pe, LAST_EVENTS) }, &[])?;

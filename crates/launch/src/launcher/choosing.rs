@@ -3,13 +3,14 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use raidshmem_archive::choose::{Chosen, Wanted, choose};
 use raidshmem_archive::manifest::Manifest;
-use raidshmem_core::disk::{Folders, Held, Resume};
+use raidshmem_core::disk::{Damage, Folders, Held, Resume};
 use raidshmem_core::message::{Down, Up};
+use raidshmem_core::quantity::Pe;
 use rustix::event::{PollFd, poll};
 
 use super::error::LaunchError;
@@ -32,16 +33,7 @@ pub(super) fn find_set(
     signals: &Signals,
 ) -> Result<(), LaunchError> {
     let Some(disks) = ready.disks.take() else { return Ok(()) };
-    let found = ask(&disks, nodes, signals).and_then(|hosts| {
-        let protect = |host_of: &[usize]| {
-            let protected = gather::protected_on(ready, nodes, host_of).ok()?;
-            ready.protection_in(&protected.site.domains)
-        };
-        let wanted = Wanted { set: disks.set, home: &ready.shape.node_of, protect: &protect };
-        let given = disks.given.clone();
-        choose(&hosts, &wanted).map_err(|why| LaunchError::Resume { given, why })
-    });
-    match found {
+    match look(&disks, ready, nodes, signals) {
         Ok(chosen) => {
             tell(&chosen);
             adopt(ready, nodes, chosen, disks.rebuilt)
@@ -57,6 +49,64 @@ pub(super) fn find_set(
     }
 }
 
+/// The newest set that is whole enough, of which every byte was read; or the one that is wanted,
+/// which the PEs check when they load it.
+fn look(
+    disks: &Disks,
+    ready: &Ready,
+    nodes: &mut BTreeMap<u32, Node>,
+    signals: &Signals,
+) -> Result<Chosen, LaunchError> {
+    let hosts = ask(disks, nodes, signals)?;
+    let (mut damages, mut read) = (Vec::new(), BTreeSet::new());
+    loop {
+        let protect = |host_of: &[usize]| {
+            let protected = gather::protected_on(ready, nodes, host_of).ok()?;
+            ready.protection_in(&protected.site.domains)
+        };
+        let (set, home) = (disks.set, &ready.shape.node_of);
+        let wanted = Wanted { set, home, protect: &protect, damages: &damages };
+        let given = disks.given.clone();
+        let chosen = choose(&hosts, &wanted).map_err(|why| LaunchError::Resume { given, why })?;
+        let mut unread: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+        for (host, folders) in chosen.folders_of() {
+            let new = folders.iter().filter(|&folder| read.insert((host, folder.clone())));
+            unread.entry(host).or_default().extend(new.cloned());
+        }
+        unread.retain(|_, folders| !folders.is_empty());
+        if disks.set.is_some() || unread.is_empty() {
+            return Ok(chosen);
+        }
+        damages.extend(check(unread, nodes, signals)?);
+    }
+}
+
+/// The files in these folders of hosts that do not hold. All hosts read at once.
+fn check(
+    folders: BTreeMap<usize, Vec<String>>,
+    nodes: &mut BTreeMap<u32, Node>,
+    signals: &Signals,
+) -> Result<Vec<(usize, Damage)>, LaunchError> {
+    let mut asked = Vec::new();
+    for (host, node) in nodes.values_mut().enumerate() {
+        if let (Some(folders), Some(link)) = (folders.get(&host), &mut node.link) {
+            link.send(&Down::Check { folders: folders.clone() }, &[])?;
+            asked.push(host);
+        }
+    }
+    let mut found = Vec::new();
+    for (host, node) in nodes.values_mut().enumerate().filter(|(host, _)| asked.contains(host)) {
+        let Some(link) = &mut node.link else { continue };
+        let checked = |message| match message {
+            Up::Checked(damages) => Some(damages),
+            _ => None,
+        };
+        let damages = answer(link, None, signals, checked)?.unwrap_or_default();
+        found.extend(damages.into_iter().map(|damage| (host, damage)));
+    }
+    Ok(found)
+}
+
 /// What the disk of each host has.
 fn ask(
     disks: &Disks,
@@ -67,8 +117,12 @@ fn ask(
         link.send(&Down::List { folder: disks.folder.clone() }, &[])?;
     }
     let end = Instant::now() + LISTED;
+    let held = |message| match message {
+        Up::Held(held) => Some(held),
+        _ => None,
+    };
     let listed = |node: &mut Node| match &mut node.link {
-        Some(link) => answer(link, end, signals)?.ok_or_else(|| {
+        Some(link) => answer(link, Some(end), signals, held)?.ok_or_else(|| {
             let (given, limit) = (disks.given.clone(), LISTED.as_secs());
             let why = format!("{}: its disk was not listed within {limit} s", node.name);
             LaunchError::Resume { given, why }
@@ -78,38 +132,41 @@ fn ask(
     nodes.values_mut().map(listed).collect()
 }
 
-/// What an agent has; None if it takes too long.
-fn answer(
+/// What an agent answers, as `of` takes it; None if that takes until after `end`.
+fn answer<T>(
     link: &mut Link,
-    end: Instant,
+    end: Option<Instant>,
     signals: &Signals,
-) -> Result<Option<Vec<Held>>, LaunchError> {
+    of: impl Fn(Up) -> Option<T>,
+) -> Result<Option<T>, LaunchError> {
     loop {
         link.flush()?;
-        if let Some((Up::Held(held), _)) = link.try_receive()? {
-            return Ok(Some(held));
+        if let Some((message, _)) = link.try_receive()?
+            && let Some(answer) = of(message)
+        {
+            return Ok(Some(answer));
         }
         if let Some(signal) = signals.stopped() {
             return Err(LaunchError::Signal(signal));
         }
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
             return Ok(None);
         }
         let mut fds = vec![PollFd::new(&*link, link.interest())];
         fds.extend(signals.fds());
-        let _ = poll(&mut fds, Some(&timespec(left)));
+        let _ = poll(&mut fds, left.map(timespec).as_ref());
     }
 }
 
 fn tell(chosen: &Chosen) {
-    chosen.passed.iter().for_each(|why| news(&format!("{why}; it is passed over")));
+    chosen.passed.iter().for_each(|why| news(why));
     let Chosen { set, manifest, lost, .. } = chosen;
-    let lost: Vec<String> = lost.iter().map(ToString::to_string).collect();
+    let names = Pe::names(lost);
     let lost = match lost.len() {
         0 => String::new(),
-        1 => format!("; PE {} is rebuilt from the parity there", lost[0]),
-        _ => format!("; PEs {} are rebuilt from the parity there", lost.join(",")),
+        1 => format!("; {names} is rebuilt from the parity there"),
+        _ => format!("; {names} are rebuilt from the parity there"),
     };
     let (number, program) = (manifest.number, &manifest.program);
     news(&format!("begins from set {set}, checkpoint {number} of {program}{lost}"));

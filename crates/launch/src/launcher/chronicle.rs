@@ -135,8 +135,7 @@ impl Chronicle {
             }
             What::Adopted { pe, .. } => self.came_back(*pe, "adopted".to_owned()),
             What::Rebuilt { pe, from, .. } => {
-                let from = from.iter().map(Pe::to_string).collect::<Vec<_>>().join(",");
-                self.came_back(*pe, format!("rebuilt from {from}"))
+                self.came_back(*pe, format!("rebuilt from {}", Pe::names(from)))
             }
             What::Resumed { checkpoint, took } => {
                 let after = after(self.is_back(now), *took, "restart");
@@ -360,7 +359,9 @@ mod tests {
             assert_eq!(job.at(4.5, report), None);
         }
         let line = job.at(5.0, resumed()).unwrap();
-        assert!(line.contains("(PE 1 rebuilt from 0,3; PE 2 rebuilt from 0,3; PE 3 adopted)"));
+        assert!(
+            line.contains("(PE 1 rebuilt from PEs 0,3; PE 2 rebuilt from PEs 0,3; PE 3 adopted)")
+        );
         assert_eq!(job.past(at(9.0)), Past { ran: at(9.0), recoveries: 2 });
         let lines = job.summary(at(10.0));
         assert_eq!(
@@ -419,7 +420,7 @@ mod tests {
         job.at(1.1, adopted(Pe(1)));
         assert_eq!(job.at(1.2, resumed()), None);
         let line = job.at(1.3, rebuilt(Pe(2))).unwrap();
-        assert!(line.contains("(PE 1 adopted; PE 2 rebuilt from 0,3)"), "{line}");
+        assert!(line.contains("(PE 1 adopted; PE 2 rebuilt from PEs 0,3)"), "{line}");
         job.loses(2.0, &[Pe(1)], None);
         assert_eq!(job.at(2.1, resumed()), None);
         let line = job.at(2.2, checkpoint(3)).unwrap();

@@ -67,10 +67,22 @@ impl Dumps {
 pub fn note(node: u32, message: &Up) {
     match message {
         Up::Started { proc, pid } => info!("process {proc} of node {node} is {pid}"),
-        Up::Ended { proc, how } => info!("process {proc} of node {node} ended: {how:?}"),
+        Up::Ended { proc, how } => info!("process {proc} of node {node} {how}"),
         Up::Shown { number } => info!("node {node} shows view {number}"),
-        Up::Accuse { .. } | Up::Opinion { .. } | Up::GiveUp { .. } => {
-            info!("node {node}: {message:?}");
+        Up::Accuse { node: other, silent } => {
+            let is = if *silent { "is silent" } else { "is heard again" };
+            info!("node {node}: node {other} {is}");
+        }
+        Up::Opinion { node: other, alive } => {
+            let answers = if *alive { "answers" } else { "does not answer" };
+            info!("node {node}: node {other} {answers}");
+        }
+        Up::GiveUp { node: other, term, silent } => {
+            let seconds = silent.as_secs_f64();
+            info!(
+                "node {node}: stops renewing the lease of node {other} (term {term}), which has \
+                 been silent for {seconds:.1} s"
+            );
         }
         _ => {}
     }

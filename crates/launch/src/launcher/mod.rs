@@ -310,7 +310,7 @@ impl Launcher {
                 MembershipEvent::MemoryMade { pe, memory }
             }
             Up::Disk(outcome) => return self.heard_of_disk(node, outcome),
-            Up::Held(_) => return, // that was before
+            Up::Held(_) | Up::Checked(_) => return, // that was before
             Up::Bound(bound) => {
                 fds.pop().into_iter().for_each(|file| self.share(node, Arc::new(file)));
                 self.placement = self.placement.take().and_then(|report| report.hear(bound));
@@ -425,12 +425,12 @@ impl Launcher {
                 }
                 Action::Say(line) => self.telling.news(&line),
                 Action::Lost { pes, node, how } => {
-                    info!("lost: PEs {pes:?}, with node: {node:?}");
                     self.interrupt_disk();
                     let cause = match node {
                         Some(node) => format!("was lost with node {node}"),
                         None => how.to_string(),
                     };
+                    info!("lost: {} ({cause})", Pe::names(&pes));
                     self.telling.happened(What::Lost { pes, node, cause });
                 }
                 Action::Survives(survival) => self.telling.survives(survival),

@@ -46,7 +46,6 @@ fn changed(found: &Changed) -> String {
 
 /// What happened as a line. `kept` is what a PE keeps for others in this job's mode.
 pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
-    let pes = |pes: &[Pe]| pes.iter().map(Pe::to_string).collect::<Vec<_>>().join(",");
     Some(match what {
         What::Checkpoint { number, bytes: own, kept: others, took, changed: found } => format!(
             "checkpoint {number}: {} a PE protected by {} of {kept} in {}{}, at {}",
@@ -78,10 +77,9 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
             time(*took)
         ),
         What::Rebuilt { pe, checkpoint, bytes: own, from, took } => format!(
-            "PE {pe}: {} of checkpoint {checkpoint} rebuilt from {} {} in {}",
+            "PE {pe}: {} of checkpoint {checkpoint} rebuilt from {} in {}",
             bytes(*own),
-            if from.len() == 1 { "PE" } else { "PEs" },
-            pes(from),
+            Pe::names(from),
             time(*took)
         ),
         What::Memory { pe, bytes: own } => format!("PE {pe}: {} of memory", bytes(*own)),
@@ -93,8 +91,7 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
             let found = format!("PE {pe}: damage in its {part} of checkpoint {checkpoint}");
             match from.as_deref() {
                 Some([]) => format!("{found}, repaired"),
-                Some([from]) => format!("{found}, repaired from PE {from}"),
-                Some(from) => format!("{found}, repaired from PEs {}", pes(from)),
+                Some(from) => format!("{found}, repaired from {}", Pe::names(from)),
                 None if part == "read-only memory" => {
                     format!("{found}, not repaired: it counts as lost")
                 }

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
-use raidshmem_core::membership::list;
 use raidshmem_core::placement::survival::Survival;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::BackupMode;
@@ -193,10 +192,6 @@ fn by_state<'a, T: std::fmt::Display>(
     each.collect::<Vec<_>>().join(", ")
 }
 
-fn pes(pes: &[Pe]) -> String {
-    format!("{} {}", if pes.len() == 1 { "PE" } else { "PEs" }, list(pes))
-}
-
 /// A line for each node; of many only for those where not all PEs are alive.
 fn nodes(job: &Picture) -> Vec<String> {
     let mut of: BTreeMap<u32, Vec<(Pe, &PeNow)>> = BTreeMap::new();
@@ -211,7 +206,8 @@ fn nodes(job: &Picture) -> Vec<String> {
     for node in shown.iter().take(LINES) {
         let NodeNow { name, sleeping, .. } = &job.nodes[node];
         let spares = Some(count(*sleeping as u64, "spare")).filter(|_| *sleeping > 0);
-        let states = Some(by_state(of(node).iter().copied(), pes)).filter(|text| !text.is_empty());
+        let states =
+            Some(by_state(of(node).iter().copied(), Pe::names)).filter(|text| !text.is_empty());
         let each: Vec<String> = states.into_iter().chain(spares).collect();
         let each = if each.is_empty() { "no PE".to_owned() } else { each.join("; ") };
         lines.push(format!("{name}: {each}"));
@@ -234,9 +230,9 @@ fn groups(job: &Picture) -> Vec<(bool, String)> {
         let lost: Vec<Pe> = members.iter().filter(lost).copied().collect();
         let state = match lost.as_slice() {
             [] => "whole".to_owned(),
-            lost => format!("without {}", pes(lost)),
+            lost => format!("without {}", Pe::names(lost)),
         };
-        (lost.is_empty(), format!("group {group}: {}, {state}", pes(members)))
+        (lost.is_empty(), format!("group {group}: {}, {state}", Pe::names(members)))
     };
     of.iter().map(line).collect()
 }
@@ -290,7 +286,7 @@ fn step(job: &Picture, progress: &RebuildProgress) -> String {
     match progress.step {
         Some(step) => step.name().to_owned(),
         None if gone.is_empty() => "waits until all PEs are in a checkpoint or restart".to_owned(),
-        None => format!("a process for {} is started", pes(&gone)),
+        None => format!("a process for {} is started", Pe::names(&gone)),
     }
 }
 
@@ -400,7 +396,7 @@ mod tests {
         for line in [
             "4 PEs on 3 nodes: 3 alive, 1 being replaced\n",
             "recovery, for 2.0 s: a process for PE 2 is started\n",
-            "group 0: PEs 0,1,2,3, without PE 2\n",
+            "group 0: PEs 0-3, without PE 2\n",
             "PE 2: being replaced, incarnation 0, without a node yet\n",
         ] {
             assert!(shown.contains(line), "`{line}` was expected in\n{shown}");
@@ -480,7 +476,7 @@ mod tests {
         assert_eq!(
             view(&job).lines[1..3],
             [
-                "node 1: PEs 10-14,16,17,18,19 alive, PE 15 being replaced",
+                "node 1: PEs 10-14,16-19 alive, PE 15 being replaced",
                 "group 1: PEs 10-19, without PE 15"
             ]
         );

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use raidshmem_codec::stripe::{Layout, Scheme, Stripe};
-use raidshmem_core::membership::list;
 use raidshmem_core::quantity::Pe;
 
 use crate::record::Record;
@@ -51,11 +50,6 @@ fn scheme(record: &Record) -> Option<Scheme> {
     }
 }
 
-/// `PEs 0,1,2`
-pub fn pes(pes: &[Pe]) -> String {
-    format!("{} {}", if pes.len() == 1 { "PE" } else { "PEs" }, list(pes))
-}
-
 /// Groups, and the map of one of them.
 pub fn groups(record: &Record) -> Markup {
     let groups = &record.job.groups;
@@ -87,7 +81,8 @@ fn listed(record: &Record) -> Markup {
     html! {
         ul.plain {
             @for (number, group) in groups.iter().enumerate().take(LISTED) {
-                li { b { "Group " (number) } ": " (pes(&sorted(group))) (nodes(record, group)) }
+                @let pes = Pe::names(&sorted(group));
+                li { b { "Group " (number) } ": " (pes) (nodes(record, group)) }
             }
             @if groups.len() > LISTED { li.muted { "and " (groups.len() - LISTED) " more" } }
         }
@@ -233,10 +228,10 @@ fn cells(stripe: &Stripe, group: &[Pe]) -> Vec<(usize, Cell)> {
         (data.member, Cell { text: format!("d{}", data.chunk), words, is_parity: false })
     });
     let parity = stripe.parity.iter().enumerate().map(|(row, parity)| {
-        let words =
-            format!("parity {row} over {}, which PE {} holds", pes(&of), group[parity.member]);
+        let (over, holder) = (Pe::names(&of), group[parity.member]);
+        let title = format!("parity {row} over {over}, which PE {holder} holds");
         let text = if stripe.parity.len() > 1 { format!("P{row}") } else { "P".to_owned() };
-        (parity.member, Cell { text, words, is_parity: true })
+        (parity.member, Cell { text, words: title, is_parity: true })
     });
     data.chain(parity).collect()
 }
@@ -270,18 +265,18 @@ fn description(number: usize, group: &[Pe], layout: &Layout, fates: &BTreeMap<Pe
     };
     let mut words = format!(
         "Group {number}: {} in {}",
-        pes(&sorted(group)),
+        Pe::names(&sorted(group)),
         count(layout.stripes().len() as u64, "stripe")
     );
     let (lost, adopted, read) = (of(Fate::Lost), of(Fate::Adopted), of(Fate::Read));
     if !lost.is_empty() {
-        words += &format!("; {} lost all chunks and parities", pes(&lost));
+        words += &format!("; {} lost all chunks and parities", Pe::names(&lost));
     }
     if !read.is_empty() {
-        words += &format!(", made again from those of {}", pes(&read));
+        words += &format!(", made again from those of {}", Pe::names(&read));
     }
     if !adopted.is_empty() {
-        words += &format!("; memory of {} was adopted as it was", pes(&adopted));
+        words += &format!("; memory of {} was adopted as it was", Pe::names(&adopted));
     }
     words + "."
 }

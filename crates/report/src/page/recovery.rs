@@ -7,7 +7,7 @@ use raidshmem_core::message::RecoveryStep;
 use raidshmem_core::quantity::Pe;
 
 use super::lanes::{Lane, LanePart, of_recovery, picture};
-use super::map::{self, pes};
+use super::map;
 use super::scale::Scale;
 use crate::record::Record;
 use crate::story::{Loss, Recovery};
@@ -22,7 +22,7 @@ const AROUND: f64 = 0.06;
 pub fn section(record: &Record, number: usize, recovery: &Recovery) -> Markup {
     html! {
         section id=(format!("recovery-{number}")) {
-            h2 { span.number { (number) } " Recovery of " (pes(&recovery.lost())) }
+            h2 { span.number { (number) } " Recovery of " (Pe::names(&recovery.lost())) }
             div.beside {
                 ol.story {
                     @for sentence in story(record, recovery) { li { (sentence) } }
@@ -46,8 +46,8 @@ fn node(record: &Record, node: u32) -> String {
 fn loss(record: &Record, loss: &Loss) -> String {
     let at = time(loss.time);
     match loss.node {
-        Some(of) => format!("At {at} {} was lost with {}.", node(record, of), pes(&loss.pes)),
-        None => format!("At {at} {} {}.", pes(&loss.pes), loss.cause),
+        Some(of) => format!("At {at} {} was lost with {}.", node(record, of), Pe::names(&loss.pes)),
+        None => format!("At {at} {} {}.", Pe::names(&loss.pes), loss.cause),
     }
 }
 
@@ -72,7 +72,7 @@ fn story(record: &Record, recovery: &Recovery) -> Vec<String> {
             ),
             Some(from) => format!(
                 "PE {pe} was rebuilt from {}: {} in {}.",
-                pes(from),
+                Pe::names(from),
                 bytes(back.bytes),
                 time(back.end.saturating_sub(back.begin))
             ),
@@ -112,7 +112,7 @@ fn zoom(record: &Record, recovery: &Recovery) -> Markup {
     lanes.extend(lost.iter().take(LANES).map(|&pe| lane(format!("PE {pe}"), Some(pe))));
     let others = record.job.node_of.len().saturating_sub(lost.len().min(LANES));
     lanes.extend((others > 0).then(|| lane(format!("{others} others"), None)));
-    let what = format!("The recovery of {} in steps over time", pes(&lost));
+    let what = format!("The recovery of {} in steps over time", Pe::names(&lost));
     let shown = [
         ("meet", "all meet"),
         ("verify", "check"),

@@ -48,10 +48,10 @@ fn all_that_happened_is_on_the_page() {
         "Another process carried PE 1 on node 0 after 1.00 s.",
         "PE 1 was rebuilt from PEs 0,2,3: 1.0 MiB in 300.0 ms.",
         "The job ended before all PEs were back.",
-        "Group 0: PEs 0,1,2,3 in 4 stripes; memory of PE 2 was adopted as it was.",
-        "Group 0: PEs 0,1,2,3 in 4 stripes; PEs 1,3 lost all chunks and parities, made again \
+        "Group 0: PEs 0-3 in 4 stripes; memory of PE 2 was adopted as it was.",
+        "Group 0: PEs 0-3 in 4 stripes; PEs 1,3 lost all chunks and parities, made again \
          from those of PEs 0,2.",
-        "parity 0 over PEs 1,2,3, which PE 0 holds",
+        "parity 0 over PEs 1-3, which PE 0 holds",
         "<td class=\"line\">all &lt;b&gt;back&lt;/b&gt;</td>",
     ] {
         assert!(page.contains(words), "`{words}` is not in\n{page}");

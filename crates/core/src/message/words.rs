@@ -1,0 +1,110 @@
+//! What PEs say and wait for in plain English, for the record of what a process did.
+//!
+//! Left out: lines for people about a job, which `launch/launcher` writes.
+
+use std::fmt;
+
+use super::{Flaw, PeMessage, ProgressReport, Whom};
+use crate::quantity::Pe;
+
+impl fmt::Display for Whom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Whom::Anyone => write!(f, "any PE"),
+            Whom::Finalize => write!(f, "all PEs to call shmem_finalize"),
+            Whom::Members { size: 1, start, .. } => write!(f, "PE {start}"),
+            Whom::Members { start, stride: 1, size } => {
+                write!(f, "PEs {start}-{}", i64::from(start) + i64::from(size) - 1)
+            }
+            Whom::Members { start, stride, size } => {
+                write!(f, "{size} PEs, from PE {start} on with stride {stride}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Flaw::Damaged => "a tile does not match its checksum",
+            Flaw::Missing => "it is of another checkpoint",
+        })
+    }
+}
+
+/// Completes the sentence "the PE says ...".
+impl fmt::Display for PeMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PeMessage::Hello => write!(f, "hello"),
+            PeMessage::CannotStart { words, .. } => write!(f, "that it cannot start: {words}"),
+            PeMessage::Address { address } => write!(f, "its address of {} bytes", address.len()),
+            PeMessage::Suspect { pe, incarnation } => {
+                write!(f, "that its connection to PE {pe}, incarnation {incarnation}, broke")
+            }
+            PeMessage::Unusable { view, pe, flaw } => {
+                write!(f, "that data of PE {pe} is not usable in view {view}: {flaw}")
+            }
+            PeMessage::AtPoint { rule } => write!(f, "that it has come to injected fault {rule}"),
+            PeMessage::Report(report) => write!(f, "{report}"),
+            PeMessage::Verdict { status, words } => write!(f, "status {status}: {words}"),
+            PeMessage::Finalizing { joined, cut } => {
+                let cut = if *cut { ", after a call that a loss cut short" } else { "" };
+                write!(f, "that it is in shmem_finalize, in view {joined}{cut}")
+            }
+            PeMessage::PreludeOver { record } => {
+                let bytes = record.len();
+                write!(f, "that its first checkpoint begins, with a record of {bytes} bytes")
+            }
+            PeMessage::GoBack { why } => write!(f, "that all must go back: {why}"),
+            PeMessage::NeedsOthers => write!(f, "that it cannot go on alone"),
+            PeMessage::Finalized => write!(f, "that it has left shmem_finalize"),
+            PeMessage::GlobalExit { status, words } => {
+                let words = words.iter().map(|words| format!(": {words}"));
+                write!(f, "that the job ends with status {status}{}", words.collect::<String>())
+            }
+        }
+    }
+}
+
+impl fmt::Display for ProgressReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProgressReport::Checkpoint { number, .. } => write!(f, "checkpoint {number} is agreed"),
+            ProgressReport::ReadOnly { bytes, .. } => write!(f, "{bytes} bytes are read-only"),
+            ProgressReport::Adopted { pe, number, .. } => {
+                write!(f, "memory of PE {pe} adopted with checkpoint {number}")
+            }
+            ProgressReport::Rebuilt { pe, number, from, .. } => {
+                let from = Pe::names(from);
+                write!(f, "checkpoint {number} of PE {pe} rebuilt from {from}")
+            }
+            ProgressReport::Step(step) => write!(f, "recovery: {}", step.name()),
+            ProgressReport::Rebuilding { pe, bytes, of } => {
+                write!(f, "{bytes} of {of} bytes of PE {pe} rebuilt")
+            }
+            ProgressReport::Resumed { number, .. } => {
+                write!(f, "all are back at checkpoint {number}")
+            }
+            ProgressReport::Replayed { pe, calls, .. } => {
+                write!(f, "PE {pe} has caught up, with {calls} calls from logs")
+            }
+            ProgressReport::Alone { pe, number, .. } => {
+                write!(f, "PE {pe} goes on alone from checkpoint {number}")
+            }
+            ProgressReport::Damaged { pe, number, part, .. } => {
+                write!(f, "damage in the {part} of PE {pe}, checkpoint {number}")
+            }
+            ProgressReport::Scrubbed { pe, counts } => {
+                write!(f, "{} bytes of PE {pe} scrubbed", counts.bytes)
+            }
+            ProgressReport::Memory { pe, bytes } => {
+                write!(f, "PE {pe} has {bytes} bytes of memory")
+            }
+            ProgressReport::Logged { pe, bytes, records } => {
+                write!(f, "PE {pe} has logged {bytes} bytes in {records} records")
+            }
+            ProgressReport::Note(line) => f.write_str(line),
+        }
+    }
+}
