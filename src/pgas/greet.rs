@@ -3,14 +3,15 @@
 
 use std::io::Write;
 
+use raidshmem_core::message::ProgressReport;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::in_force;
 use raidshmem_core::settings::units::show_size;
 use raidshmem_sys::startup;
 use tracing::info;
 
-use super::World;
 use super::complain::complain;
+use super::{World, run_time};
 
 impl World {
     /// The lines of a start.
@@ -34,6 +35,9 @@ impl World {
         info!("{}", words());
         if self.me() != Pe(0) || self.members.incarnation() != Incarnation::FIRST {
             return;
+        }
+        if let Some(line) = run_time::line().filter(|_| self.settings.report) {
+            self.members.report(ProgressReport::Note(line));
         }
         if startup::is_random() && self.segments.statics().is_some() {
             complain(

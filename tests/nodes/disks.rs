@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::net::Net;
-use super::support::jacobi;
-use super::support::{Job, Outcome, has_ucx};
+use super::support::{Job, Outcome, has_ucx, jacobi, mounts};
 
 /// Long enough that two sets are on disk before its end.
 const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
@@ -29,14 +28,18 @@ impl Disks {
         let disks = Disks { net: Net::new(hosts), folder: Path::new(TMPDIR).join(name) };
         fs::create_dir_all(disks.seen()).expect("a place for a disk");
         (0..hosts).for_each(|host| fs::create_dir_all(disks.disk(host)).expect("a disk"));
-        let (own, seen) = (disks.folder.display(), disks.seen());
-        let text = format!(
-            "#!/bin/sh\nhost=$1\nshift\nexec ip netns exec \"$host\" sh -c 'mount --bind \"$0\" {} \
-             && exec \"$@\"' {own}/\"$host\" \"$@\"\n",
-            seen.display()
+        let (own, inside) = (disks.folder.display(), disks.folder.join("inside"));
+        let seen = disks.seen().canonicalize().expect("it is there");
+        let mount = mounts::privately(&mounts::mount("--bind \"$disk\"", &seen));
+        let mount = format!("#!/bin/sh\ndisk=$1\nshift\n{mount} && exec \"$@\"\n");
+        let enter = format!(
+            "#!/bin/sh\nhost=$1\nshift\nexec ip netns exec \"$host\" {} {own}/\"$host\" \"$@\"\n",
+            inside.display()
         );
-        fs::write(disks.script(), text).expect("a script");
-        fs::set_permissions(disks.script(), PermissionsExt::from_mode(0o755)).expect("it may run");
+        for (script, text) in [(&disks.script(), enter), (&inside, mount)] {
+            fs::write(script, text).expect("a script");
+            fs::set_permissions(script, PermissionsExt::from_mode(0o755)).expect("it may run");
+        }
         disks
     }
 

@@ -5,6 +5,7 @@
 //!      v0 -- eth0 10.9.0.1 in host 0      v1 -- eth0 10.9.0.2 in host 1      ...
 //! ```
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Once;
@@ -15,7 +16,7 @@ use rustix::process::Signal;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::support::processes::{Found, ends_before, signal};
-use super::support::{Job, LIMIT, Running, namespaces};
+use super::support::{Job, LIMIT, Running, mounts, namespaces};
 
 /// Where the launcher listens.
 pub const HUB: &str = "10.9.0.254";
@@ -36,6 +37,7 @@ impl Net {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         static CLEAR: Once = Once::new();
         CLEAR.call_once(namespaces::clear);
+        leave_the_machine();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let net = Net { name: format!("rshm{}-{number}", std::process::id()), hosts };
         let hub = net.hub();
@@ -175,6 +177,22 @@ impl Drop for Net {
             let _ = Command::new("ip").args(["netns", "del", &name]).output();
         }
     }
+}
+
+/// Gives this thread a list of network namespaces of its own, which nobody else sees: they are gone
+/// with the processes of the test.
+fn leave_the_machine() {
+    thread_local!(static LEFT: Cell<bool> = const { Cell::new(false) });
+    if LEFT.replace(true) {
+        return;
+    }
+    let list = Path::new("/run/netns");
+    std::fs::create_dir_all(list).expect("these tests need root: /run/netns");
+    let list = list.canonicalize().expect("it is there");
+    mounts::leave_the_machine().expect("these tests need root and mounts of their own");
+    let mount = mounts::mount("-t tmpfs none", &list);
+    let mounted = Command::new("/bin/sh").args(["-c", &mount]).status();
+    assert!(mounted.is_ok_and(|status| status.success()), "{mount}");
 }
 
 fn path(name: &str) -> PathBuf {

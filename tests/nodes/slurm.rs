@@ -5,13 +5,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::daemons::Daemons;
 use super::net::HUB;
 use super::support::processes::{self, Found};
-use super::support::{LIMIT, MARKER, has_ucx, jacobi, program};
+use super::support::{LIMIT, MARKER, has_ucx, jacobi, mounts, program, skip};
 
 /// How long the daemons may take to come.
 const START: Duration = Duration::from_secs(30);
@@ -92,7 +93,9 @@ impl Slurm {
             Some((_, number)) if number != "ub" => format!("n{number}"),
             _ => "hub".to_owned(),
         };
-        let first = format!("hostname {host} && mount --bind '{}' /etc/hosts", self.path("hosts"));
+        let hosts = format!("--bind '{}'", self.path("hosts"));
+        let hosts = mounts::mount(&hosts, Path::new("/etc/hosts"));
+        let first = mounts::privately(&format!("hostname {host} && {hosts}"));
         let mut command = self.daemons.net.command(namespace, &first, words);
         command.env("SLURM_CONF", self.path("slurm.conf")).env(MARKER, self.marker());
         command.current_dir(self.daemons.folder());
@@ -137,6 +140,33 @@ impl Slurm {
         number.trim().to_owned()
     }
 
+    /// Waits for the end of a job that was submitted.
+    #[track_caller]
+    fn wait_for_end(&self, job: &str) {
+        self.daemons.wait_for("end of the job", LIMIT, || {
+            self.ask(&["scontrol", "show", "job", job]).contains("JobState=COMPLETED")
+        });
+    }
+
+    /// What each of these commands of a batch script prints, and its status.
+    #[track_caller]
+    fn batch(&self, options: &[&str], commands: &[String]) -> Vec<Ended> {
+        let numbered = commands.iter().enumerate();
+        let lines = numbered.map(|(nth, command)| {
+            format!("({command}) > {nth}.said 2>&1; echo $? > {nth}.status\n")
+        });
+        let settings = "export SHMEM_SYMMETRIC_SIZE=16M SHMEM_FT_NODE_TIMEOUT=20\n";
+        let job = self.submit(options, &(settings.to_owned() + &lines.collect::<String>()));
+        self.wait_for_end(&job);
+        let read = |name: String| fs::read_to_string(self.path(&name)).expect("it was written");
+        let ended = |(nth, command): (usize, &String)| Ended {
+            status: read(format!("{nth}.status")).trim().parse().expect("a status"),
+            said: read(format!("{nth}.said")),
+            command: command.clone(),
+        };
+        commands.iter().enumerate().map(ended).collect()
+    }
+
     fn output(&self) -> String {
         fs::read_to_string(self.path("job.out")).unwrap_or_default()
     }
@@ -145,6 +175,92 @@ impl Slurm {
     fn wait_for_line(&self, text: &str) {
         let line = format!("line `{text}`");
         self.daemons.wait_for(&line, LIMIT, || self.output().contains(text));
+    }
+}
+
+/// A command of a batch script that has ended.
+#[derive(Debug)]
+struct Ended {
+    command: String,
+    said: String,
+    status: i32,
+}
+
+impl Ended {
+    /// Fails the test unless its lines with `text` are these, in any order, and its status is that.
+    #[track_caller]
+    fn has(&self, status: i32, text: &str, lines: &[&str]) {
+        let mut found: Vec<&str> = self.said.lines().filter(|line| line.contains(text)).collect();
+        found.sort_unstable();
+        let is_so = found == lines && self.status == status;
+        assert!(is_so, "{}: {lines:?} and {status} were expected: {self:#?}", self.command);
+    }
+}
+
+/// True if this machine has Slurm.
+fn has_slurm() -> bool {
+    let folders = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let has = |tool| std::env::split_paths(&folders).any(|folder| folder.join(tool).is_file());
+    let there = ["munged", "slurmctld", "slurmd", "srun"].into_iter().all(has);
+    if !there {
+        skip("slurm", "it is not installed");
+    }
+    there
+}
+
+const REFUSED: &str = "started 2 tasks, and each would be a job of one PE: \
+                       expected oshrun -n 2 PROGRAM, or SHMEM_FT_SINGLETON=1";
+const ALONE: &str = "hello from PE 0 of 1";
+
+/// One of several tasks is refused by a line, and whatever is one alone is a job of one PE.
+#[test]
+fn tasks_of_srun_are_refused_and_a_process_of_its_own_is_a_job_of_one_pe() {
+    if !has_slurm() {
+        return;
+    }
+    let slurm = Slurm::start(2);
+    let hello = program("hello").display().to_string();
+    let command = |start: &str| format!("{start} {hello}");
+    let starts = [
+        "srun -n 2",
+        "srun --mpi=pmi2 -n 2",
+        "SHMEM_FT_SINGLETON=1 srun -n 2",
+        "",
+        "srun -N 1 -n 1",
+    ];
+    let options = ["--nodes=2", "--ntasks-per-node=1"];
+    let ended = slurm.batch(&options, &starts.map(command));
+    let [by_srun, by_pmi, wanted, script, one] = &ended[..] else { panic!("{ended:?}") };
+    for (ended, tasks, rank, launcher) in [
+        (by_srun, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
+        (by_pmi, "PMI_SIZE", "PMI_RANK", "mpirun or srun"),
+    ] {
+        let line = |of| format!("raidshmem: {tasks}=2 and {rank}={of}: {launcher} {REFUSED}");
+        ended.has(2, "raidshmem: ", &[&line(0), &line(1)]);
+        assert!(!ended.said.contains("hello"), "{ended:#?}");
+    }
+    wanted.has(0, "", &[ALONE; 2]);
+    script.has(0, "", &[ALONE]);
+    one.has(0, "", &[ALONE]);
+    let words = ["salloc", "--quiet", "--nodes=2", "--ntasks=4", &hello];
+    assert_eq!(slurm.ask(&words).trim(), ALONE, "in salloc");
+}
+
+/// A step of one task on one of two hosts.
+#[test]
+fn oshrun_in_a_step_has_the_hosts_of_the_allocation() {
+    if !has_slurm() || !has_ucx() {
+        return;
+    }
+    let slurm = Slurm::start(2);
+    let oshrun = format!("{} -n 2 --report-placement", env!("CARGO_BIN_EXE_oshrun"));
+    let show = format!("{oshrun} {}", program("hello").display());
+    let starts = ["", "srun -n 1 -N 1", "srun -n 1 -N 1 sh -c 'exec \"$@\"' sh"];
+    let commands = starts.map(|start| format!("{start} {show}"));
+    let both = ["hello from PE 0 of 2", "hello from PE 1 of 2"];
+    for ended in slurm.batch(&["--nodes=2", "--ntasks-per-node=1"], &commands) {
+        ended.has(0, "hello", &both);
+        assert!(["n0", "n1"].iter().all(|host| ended.said.contains(host)), "{ended:#?}");
     }
 }
 
@@ -179,9 +295,7 @@ fn a_job_of_sbatch_goes_on_without_its_lost_hosts_on_the_spare_ones() {
     assert!(slurm.ask(&["sinfo", "-h", "-n", "n2", "-o", "%T"]).starts_with("down"));
     slurm.wait_for_line("node 2 was lost with PE 2");
     slurm.wait_for_line("status ");
-    slurm.daemons.wait_for("end of the job", LIMIT, || {
-        slurm.ask(&["scontrol", "show", "job", &job]).contains("JobState=COMPLETED")
-    });
+    slurm.wait_for_end(&job);
     let output = slurm.output();
     assert!(output.contains("status 0\n"), "{output}");
     assert_eq!(jacobi::sum(&output), Some(jacobi::serial(LONG).as_str()), "{output}");
@@ -215,9 +329,7 @@ fn a_job_whose_time_is_over_is_queued_again_and_goes_on() {
     slurm.ask(&["scancel", "--signal=USR1", &job]);
     slurm.wait_for_line("stopped as asked for, with checkpoint ");
     slurm.wait_for_line("oshrun: begins from set ");
-    slurm.daemons.wait_for("end of the job", LIMIT, || {
-        slurm.ask(&["scontrol", "show", "job", &job]).contains("JobState=COMPLETED")
-    });
+    slurm.wait_for_end(&job);
     let output = slurm.output();
     assert_eq!(jacobi::sum(&output), Some(jacobi::serial(LONG).as_str()), "{output}");
     assert!(!output.contains("was killed by") && !output.contains("was lost"), "{output}");

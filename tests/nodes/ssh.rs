@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
 use super::daemons::Daemons;
 use super::losses::{BUSY, declared, strict};
-use super::support::{Job, LIMIT, Outcome, has_ucx, jacobi, processes, program};
+use super::support::{Job, LIMIT, Outcome, has_ucx, jacobi, mounts, processes, program};
 
 /// Long enough that a fault comes before its end.
 const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
@@ -24,10 +25,10 @@ impl Ssh {
         let mut ssh = Ssh { hosts, daemons: Daemons::new("ssh", hosts) };
         ssh.configure();
         // In its own mounts: what sshd wants to find, and a root who may log in by a key.
-        let first = format!(
-            "mount -t tmpfs none /run && mkdir -m 755 /run/sshd && mount --bind '{}' /etc/shadow",
-            ssh.path("shadow")
-        );
+        let run = mounts::mount("-t tmpfs none", Path::new("/run"));
+        let shadow = format!("--bind '{}'", ssh.path("shadow"));
+        let shadow = mounts::mount(&shadow, Path::new("/etc/shadow"));
+        let first = mounts::privately(&format!("{run} && mkdir -m 755 /run/sshd && {shadow}"));
         for host in 0..hosts {
             // By its whole path, as it wants it.
             let words = ["sh", "-c", "exec $(command -v sshd) -D -e -f \"$0\"", &ssh.path("sshd")];

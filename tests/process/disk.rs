@@ -248,8 +248,9 @@ fn a_disk_that_is_full_or_cannot_be_written_to_is_a_warning() {
     }
     for (options, cause) in [("size=300k", "No space left"), ("ro", "Read-only file system")] {
         let store = Store::new();
-        let mount = format!("mount -t tmpfs -o {options} none {}", store.text());
-        let mount = mounts::privately(&mount);
+        let place = store.0.canonicalize().expect("it is there");
+        let mount = mounts::mount(&format!("-t tmpfs -o {options} none"), &place);
+        let mount = mounts::privately(&format!("{mount} || exit {}", mounts::NOT_ALONE));
         // Time to read a checkpoint before the next: else it may be given up before it is written.
         let job = store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_INTERVAL", "0.5");
         let outcome = jacobi::job(job, LONG).after(&mount).run();

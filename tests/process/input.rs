@@ -122,7 +122,7 @@ fn a_task_of_another_launcher_is_refused_by_a_line() {
     for (tasks, rank, launcher) in [
         ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
         ("FLUX_JOB_SIZE", "FLUX_TASK_RANK", "flux"),
-        ("PMI_SIZE", "PMI_RANK", "mpirun"),
+        ("PMI_SIZE", "PMI_RANK", "mpirun or srun"),
         ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun"),
     ] {
         let task = [(tasks, "4"), (rank, "3")];

@@ -1,35 +1,66 @@
 //! Programs that are built for a profiler: its run-time library keeps what it has in each process,
 //! and what the program has comes back.
 
-use super::support::{Job, program_with};
+use std::path::Path;
 
-fn printed(job: Job) -> Vec<String> {
+use super::support::{Job, has_compiler, linked_by, partly, program_with};
+
+/// The lines that the program prints, in order; `named` is what a line names as left to each
+/// process.
+fn printed(job: Job, named: &[&str]) -> Vec<String> {
     let outcome = job.run();
     outcome.status(0);
+    let left = outcome.lines("oshrun: left to each process, for a profiler keeps them: ");
+    let left: Vec<&str> = left.collect();
+    outcome.check(left.len() == usize::from(!named.is_empty()), "one line, if anything is left");
+    let has = |name: &&str| left[0].split(", ").any(|word| word.split(' ').next() == Some(*name));
+    outcome.check(named.iter().all(|name| has(name)), &format!("{named:?} were expected"));
     let mut lines: Vec<String> = outcome.out.lines().map(str::to_owned).collect();
     lines.sort_unstable();
     lines
 }
 
 /// With a kill, and with one in the recovery from it.
-fn comes_back(options: &[&str]) {
-    let program = program_with("profiled", options);
+fn comes_back(program: &Path, named: &[&str]) {
     let folder = program.with_extension("profile");
-    let folder = folder.to_str().expect("a plain name");
+    let _ = std::fs::remove_dir_all(&folder);
+    let text = folder.to_str().expect("a plain name");
     let job = || {
-        let job = Job::new(3).mode("raid5").env("GCOV_PREFIX", folder);
-        let job = job.env("GMON_OUT_PREFIX", &format!("{folder}.gmon"));
-        job.env("LLVM_PROFILE_FILE", &format!("{folder}/%p.profraw"))
+        let job = Job::new(3).args(&["-v"]).mode("raid5").env("GCOV_PREFIX", text);
+        let job = job.env("GMON_OUT_PREFIX", &format!("{text}.gmon"));
+        job.env("LLVM_PROFILE_FILE", &format!("{text}/%p.profraw"))
     };
-    let undisturbed = printed(job().program(&program, &[]));
+    let undisturbed = printed(job().program(program, &[]), named);
     for rules in [&["1@3"][..], &["0@2:copy", "2@4"]] {
-        assert_eq!(printed(job().kill(rules).program(&program, &[])), undisturbed, "{rules:?}");
+        let killed = printed(job().kill(rules).program(program, &[]), named);
+        assert_eq!(killed, undisturbed, "{rules:?}");
     }
+    assert!(named.is_empty() || folder.exists(), "{}: a profile is written", program.display());
 }
 
 #[test]
 fn counters_of_gcc_are_left_to_each_process() {
-    for options in [["-fprofile-generate"], ["--coverage"], ["-pg"]] {
-        comes_back(&options);
+    const OWN: &[&str] = &["__gcov0", "__gcov_root"];
+    for (option, named) in [("-fprofile-generate", OWN), ("--coverage", OWN), ("-pg", &[])] {
+        comes_back(&program_with("profiled", &[option]), named);
+    }
+}
+
+#[test]
+fn counters_of_clang_are_left_to_each_process() {
+    const COUNTERS: &[&str] = &["__llvm_prf_cnts", "__llvm_prf_data"];
+    let Some(clang) = has_compiler(&["clang-22", "clang-21", "clang-20", "clang-19"]) else {
+        return partly("clang", "there is no clang");
+    };
+    for (options, named) in [
+        (&["-fprofile-instr-generate"][..], COUNTERS),
+        (&["-fprofile-generate"], &["__llvm_prf_cnts", "__llvm_prf_vnds"]),
+        (&["-fprofile-instr-generate", "-fcoverage-mapping"], COUNTERS),
+        (&["--coverage"], &["writeout_fn_list"]),
+    ] {
+        match linked_by(clang, "profiled", options) {
+            Some(program) => comes_back(&program, named),
+            None => return partly("clang-runtime", "clang has no library for profiles"),
+        }
     }
 }

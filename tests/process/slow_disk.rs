@@ -130,25 +130,35 @@ fn what_is_copied_aside_is_told_in_all_places_and_has_its_bound() {
     outcome.says(&format!("; up to {} more in all for what went to disk", bytes(most)));
 }
 
-/// A file system whose writes do not return while it is frozen: not even a kill ends who waits.
+/// A file system whose writes do not return while it is frozen: not even a kill ends who waits. It
+/// is mounted for this thread, and what it starts, alone.
 struct Hanging {
     store: Store,
     image: PathBuf,
+    /// The number of its mount.
+    mount: Option<u64>,
 }
 
 impl Hanging {
     /// None where it cannot be had.
     fn new() -> Option<Hanging> {
+        mounts::leave_the_machine().ok()?;
         let store = Store::new();
         let image = store.0.with_extension("image");
-        let hanging = Hanging { store, image };
-        let (file, folder) = (hanging.image.display(), hanging.store.text());
+        let mut hanging = Hanging { store, image, mount: None };
+        let (file, folder) = (hanging.image.display(), hanging.place());
+        let mount = mounts::mount(&format!("-o loop {file}"), &folder);
+        let folder = folder.display();
         let made = hanging.sh(&format!(
-            "truncate -s 64M {file} && mkfs.ext4 -q -F {file} && mount -o loop {file} {folder} && \
-             {} && fsfreeze -f {folder} && fsfreeze -u {folder}",
-            mounts::is_mounted(&hanging.store.0)
+            "truncate -s 64M {file} && mkfs.ext4 -q -F {file} && {mount} && \
+             fsfreeze -f {folder} && fsfreeze -u {folder}"
         ));
-        made.then_some(hanging)
+        hanging.mount = mounts::id(&hanging.place()).filter(|_| made);
+        hanging.mount.is_some().then_some(hanging)
+    }
+
+    fn place(&self) -> PathBuf {
+        self.store.0.canonicalize().expect("it is there")
     }
 
     fn sh(&self, commands: &str) -> bool {
@@ -156,21 +166,27 @@ impl Hanging {
         output.is_ok_and(|output| output.status.success())
     }
 
+    /// Does something with it, if it is mounted there: or the machine's would be frozen.
+    fn with(&self, command: &str) -> bool {
+        let is_there = self.mount.is_some() && mounts::id(&self.place()) == self.mount;
+        is_there && self.sh(&format!("{command} {}", self.store.text()))
+    }
+
     fn freeze(&self) {
-        let mounted = mounts::is_mounted(&self.store.0); // or the machine's would be frozen
-        let freeze = format!("{mounted} && fsfreeze -f {}", self.store.text());
-        assert!(self.sh(&freeze), "it freezes");
+        assert!(self.with("fsfreeze -f"), "it freezes");
     }
 
     fn thaw(&self) {
-        self.sh(&format!("fsfreeze -u {}", self.store.text()));
+        self.with("fsfreeze -u");
     }
 }
 
 impl Drop for Hanging {
     fn drop(&mut self) {
         self.thaw();
-        self.sh(&format!("umount {0} || umount -l {0}", self.store.text()));
+        if !self.with("umount") {
+            self.with("umount -l");
+        }
         let _ = std::fs::remove_file(&self.image);
     }
 }

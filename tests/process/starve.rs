@@ -333,10 +333,9 @@ fn a_limit_on_the_size_of_files_is_named() {
 /// Memory files have no name, and do not count there.
 #[test]
 fn a_full_dev_shm_is_of_no_consequence() {
-    let mounted = mounts::is_mounted(Path::new("/dev/shm"));
+    let mount = mounts::mount("-t tmpfs -o size=4k none", Path::new("/dev/shm"));
     let fill = mounts::privately(&format!(
-        "mount -t tmpfs -o size=4k none /dev/shm && {mounted} && echo full > /dev/shm/full && \
-         ! echo more > /dev/shm/more || exit 9"
+        "{mount} && echo full > /dev/shm/full && ! echo more > /dev/shm/more || exit 9"
     ));
     let job = Job::new(4).mode("raid5").kill(&["1@3"]);
     let outcome = jacobi::job(job, TINY).after(&format!("{{ {fill}; }} 2> /dev/null")).run();
@@ -346,23 +345,31 @@ fn a_full_dev_shm_is_of_no_consequence() {
     outcome.right_sum(TINY);
 }
 
-/// Of three shells only that one mounts whose mounts nobody else sees.
+/// Of three shells only that one mounts whose mounts nobody else sees. One in which nothing was
+/// mounted stops before it writes.
 #[test]
 fn a_test_mounts_only_where_nobody_else_sees_it() {
     let folder = std::env::temp_dir().join(format!("raidshmem-mounts-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
-    let (place, mounted) = (folder.display(), mounts::is_mounted(&folder));
-    let script = mounts::privately(&format!("mount -t tmpfs none {place} && {mounted}; exit $?"));
-    let run = |first: &[&str]| {
+    let folder = folder.canonicalize().expect("it is there");
+    let mount = mounts::mount("-t tmpfs none", &folder);
+    let run_script = |first: &[&str], script: &str| {
+        let script = mounts::privately(&format!("{script}; exit $?"));
         let mut command = Command::new(first[0]);
         let status = command.args(&first[1..]).args(["/bin/sh", "-c", &script]).status();
         status.expect("it starts").code()
     };
+    let run = |first: &[&str]| run_script(first, &mount);
     assert_eq!(run(&["env"]), Some(mounts::NOT_ALONE), "a mount of this process");
     let unshare = ["unshare", "--user", "--map-root-user", "--mount", "--propagation"];
     let with = |propagation| run(&[&unshare[..], &[propagation]].concat());
     match with("private") {
-        Some(0) => assert_eq!(with("shared"), Some(mounts::NOT_ALONE), "one that others see"),
+        Some(0) => {
+            assert_eq!(with("shared"), Some(mounts::NOT_ALONE), "one that others see");
+            let nothing = format!("mount() {{ true; }}; {mount}");
+            let first = [&unshare[..], &["private"]].concat();
+            assert_eq!(run_script(&first, &nothing), Some(1), "nothing was mounted");
+        }
         _ => super::support::partly("mounts", "no user namespace: nothing was mounted"),
     }
     std::fs::remove_dir(folder).expect("nothing is mounted there");

@@ -57,6 +57,27 @@ pub fn example(name: &str) -> PathBuf {
     oshrun.parent().expect("a folder").join("examples").join(name)
 }
 
+/// The first of these compilers that this machine has.
+pub fn has_compiler<'a>(names: &[&'a str]) -> Option<&'a str> {
+    let runs = |name: &&&str| {
+        let output = Command::new(name).arg("--version").output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    names.iter().find(runs).copied()
+}
+
+/// The program `name` of `tests/c`, by that compiler; None where it cannot be linked.
+pub fn linked_by(compiler: &str, name: &str, options: &[&str]) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
+    std::fs::create_dir_all(&folder).expect("a folder for programs");
+    let target = folder.join(format!("{name}-{compiler}{}", options.concat()));
+    let mut oshcc = Command::new(env!("CARGO_BIN_EXE_oshcc"));
+    let built = oshcc.env("OSHCC_CC", compiler).args(["-O1", "-g"]).args(options).arg("-o");
+    let output = built.args([&target, &source.with_extension("c")]).output();
+    output.is_ok_and(|output| output.status.success()).then_some(target)
+}
+
 fn build(name: &str, options: &[&str], target: &str) -> PathBuf {
     compile(&source(name), &folder().join(target), options)
 }

@@ -29,6 +29,7 @@ impl Group {
     fn below(above: &Path, limit: u64) -> std::io::Result<Group> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let nth = NEXT.fetch_add(1, Ordering::Relaxed);
+        clear(above);
         let folder = above.join(format!("rshm{}-{nth}", std::process::id()));
         fs::create_dir(&folder)?;
         let group = Group(folder);
@@ -42,6 +43,17 @@ impl Group {
     /// A command by which a shell moves into the group, with all that it starts, or ends.
     pub fn enter(&self) -> String {
         format!("echo $$ > {}/cgroup.procs || exit 9", self.0.display())
+    }
+}
+
+/// Removes the groups of tests that were killed, unless somebody is in them.
+fn clear(above: &Path) {
+    for group in fs::read_dir(above).into_iter().flatten().flatten() {
+        let name = group.file_name();
+        let maker = || name.to_str()?.strip_prefix("rshm")?.split_once('-')?.0.parse::<u32>().ok();
+        if maker().is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            let _ = fs::remove_dir(group.path());
+        }
     }
 }
 

@@ -1,17 +1,52 @@
 //! Mounts that tests make: only where nobody else sees them.
 //!
 //! A job has mounts of its own where the kernel allows that. Where it does not (in a chroot, say),
-//! a command of a test that mounts would change the machine.
+//! a command of a test that mounts would change the machine. So would a thread of a test, unless it
+//! has left the mounts of the machine.
 
+use std::fs;
+use std::io;
 use std::path::Path;
 
 /// Status of a shell that may not mount.
 pub const NOT_ALONE: i32 = 9;
 
+/// Mounts as a process sees them.
+const LIST: &str = "/proc/thread-self/mountinfo";
+
+/// Gives this thread, and all that it starts from now on, mounts that nobody else sees. They are
+/// gone with the last of these processes, even if they are killed.
+///
+/// # Errors
+/// What the kernel says.
+pub fn leave_the_machine() -> io::Result<()> {
+    unshare(libc::CLONE_FS | libc::CLONE_NEWNS)?;
+    let list = fs::read_to_string(LIST)?;
+    if list.contains(" shared:") {
+        return Err(io::Error::other("a mount is still shared"));
+    }
+    Ok(())
+}
+
+/// Leaves what `flags` name, mounts among them, and shares no mount any more. System calls only.
+pub(super) fn unshare(flags: libc::c_int) -> io::Result<()> {
+    let none = std::ptr::null();
+    // SAFETY: concerns the calling thread, and what it starts, alone.
+    call(unsafe { libc::unshare(flags) })?;
+    let private = libc::MS_REC | libc::MS_PRIVATE;
+    // SAFETY: no pointer but to C text; concerns the mounts of this thread only.
+    call(unsafe { libc::mount(none, c"/".as_ptr(), none, private, none.cast()) })
+}
+
+/// The result of a system call.
+pub(super) fn call(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Commands of a shell that it does only in a mount namespace other than that of this process, in
 /// which no mount is shared with another. Else it ends with [`NOT_ALONE`].
 pub fn privately(commands: &str) -> String {
-    let own = std::fs::read_link("/proc/self/ns/mnt").expect("mount namespaces");
+    let own = fs::read_link("/proc/self/ns/mnt").expect("mount namespaces");
     format!(
         "if [ \"$(readlink /proc/self/ns/mnt)\" = '{}' ] || grep -q ' shared:' \
          /proc/self/mountinfo; then exit {NOT_ALONE}; fi; {commands}",
@@ -19,7 +54,32 @@ pub fn privately(commands: &str) -> String {
     )
 }
 
-/// A condition of a shell: another file system is mounted at `folder` than the one around it.
-pub fn is_mounted(folder: &Path) -> String {
-    format!("[ \"$(stat -c %d {0})\" != \"$(stat -c %d {0}/..)\" ]", folder.display())
+/// A command of a shell that mounts `what` at `place`, which is no link, and that fails unless a
+/// mount is there that was not there before.
+pub fn mount(what: &str, place: &Path) -> String {
+    let place = place.display();
+    let id = format!(
+        "$(awk '$5 == \"{place}\" {{ id = $1 }} END {{ print id }}' /proc/thread-self/mountinfo)"
+    );
+    format!("{{ before={id}; mount {what} {place} && [ \"{id}\" != \"$before\" ]; }}")
+}
+
+/// The number of what is mounted at `place`, which is no link, as this thread sees it.
+pub fn id(place: &Path) -> Option<u64> {
+    id_in(&fs::read_to_string(LIST).ok()?, place.to_str()?)
+}
+
+fn id_in(list: &str, place: &str) -> Option<u64> {
+    let fields = list.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let there = fields.filter(|fields| fields.get(4) == Some(&place));
+    there.last()?.first()?.parse().ok()
+}
+
+#[test]
+fn the_last_mount_at_a_place_counts() {
+    let list = "36 35 98:0 / /mnt rw shared:1 - ext4 /dev/a rw\n\
+                40 36 0:40 / /mnt/b rw - tmpfs none rw\n41 36 0:41 / /mnt rw - tmpfs none rw\n";
+    assert_eq!((id_in(list, "/mnt"), id_in(list, "/mnt/b")), (Some(41), Some(40)));
+    assert_eq!(id_in(list, "/"), None);
+    assert!(id(Path::new("/proc")).is_some());
 }

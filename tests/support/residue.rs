@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 
-use super::Running;
 use super::processes::{self, Found};
+use super::{Running, mounts};
 
 /// Folder of a run that is its `/dev/shm`.
 const SHM: &str = "dev-shm";
@@ -71,19 +71,11 @@ fn may_mount() -> bool {
 }
 
 fn mount_over_shm(folder: &CString) -> io::Result<()> {
-    let call = |result: libc::c_int| match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    };
     let none = std::ptr::null();
-    // SAFETY: the process has one thread (it was just forked) and gets mounts of its own.
-    call(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
-    let private = libc::MS_REC | libc::MS_PRIVATE;
-    // SAFETY: no pointer but to C text; concerns the mounts of this process only.
-    call(unsafe { libc::mount(none, c"/".as_ptr(), none, private, none.cast()) })?;
+    mounts::unshare(libc::CLONE_NEWNS)?;
     let (from, to) = (folder.as_ptr(), c"/dev/shm".as_ptr());
-    // SAFETY: as above.
-    call(unsafe { libc::mount(from, to, none, libc::MS_BIND, none.cast()) })
+    // SAFETY: no pointer but to C text; the process was just forked, and its mounts are its own.
+    mounts::call(unsafe { libc::mount(from, to, none, libc::MS_BIND, none.cast()) })
 }
 
 /// Everything the job left, a line each. Its launcher has ended.

@@ -14,10 +14,16 @@
 //! Left out: executables without symbols; run-time libraries that are shared, whose variables no
 //! checkpoint holds.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::ops::Range;
 
+use memchr::memmem::find;
 use object::read::elf::ElfFile64;
-use object::{LittleEndian, Object as _, ObjectSection as _};
+use object::{
+    LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache, ReadRef,
+    SymbolKind,
+};
 
 use crate::program::{self, Variable};
 
@@ -34,6 +40,18 @@ const GCOV: [&str; 9] = [
     "__gcov_var",
 ];
 
+/// Global variables of LLVM's profile library, by the source that defines them.
+const LLVM: [(&str, &[&str]); 8] = [
+    ("GCDAProfiling.c", &["reset_fn_list", "writeout_fn_list"]),
+    ("InstrProfilingFile.c", &["__llvm_profile_counter_bias"]),
+    ("InstrProfilingMerge.c", &["VPMergeHook"]),
+    ("InstrProfilingPlatformLinux.c", &["CurrentVNode", "EndVNode"]),
+    ("InstrProfilingRuntime.cpp", &["__llvm_profile_runtime"]),
+    ("InstrProfilingUtil.c", &["lprofDirMode"]),
+    ("InstrProfilingValue.c", &["VPMaxNumValsPerSite", "lprofValueProfNodes"]),
+    ("InstrProfilingWriter.c", &["DynamicBufferIOBuffer", "FreeHook", "VPBufferSize"]),
+];
+
 /// A variable or a section of a run-time library, with its addresses in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeVariable {
@@ -43,6 +61,42 @@ pub struct RuntimeVariable {
     pub addresses: Range<u64>,
 }
 
+/// Returns true if such a library may be linked into an executable, by the names of its sections
+/// and symbols. Little more than these names is read.
+#[must_use]
+pub fn may_be_in(executable: File) -> bool {
+    names_one(&ReadCache::new(executable))
+}
+
+fn names_one<'a>(data: impl ReadRef<'a>) -> bool {
+    let Ok(elf) = ElfFile64::<LittleEndian, _>::parse(data) else { return false };
+    let has_sections = elf.sections().any(|it| it.name().is_ok_and(is_section_of_llvm));
+    let names = || elf.section_by_name(".strtab").and_then(|names| names.data().ok());
+    let is_named =
+        |names: &[u8]| find(names, b"gcov_").is_some() || find(names, b"__llvm_profile_").is_some();
+    has_sections || names().is_some_and(is_named)
+}
+
+fn is_section_of_llvm(name: &str) -> bool {
+    name.starts_with("__llvm_prf_")
+}
+
+/// Returns the names of variables for people: each once, in order, and those of counters, which
+/// each function has, without their functions.
+#[must_use]
+pub fn names(variables: &[RuntimeVariable]) -> String {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for RuntimeVariable { name, .. } in variables {
+        let kind = name.split('.').next().unwrap_or(name);
+        *kinds.entry(kind).or_default() += 1;
+    }
+    let named = kinds.into_iter().map(|(kind, count)| match count {
+        1 => kind.to_owned(),
+        _ => format!("{kind} ({count})"),
+    });
+    named.collect::<Vec<_>>().join(", ")
+}
+
 /// Finds them in the bytes of an executable.
 #[must_use]
 pub fn variables(bytes: &[u8]) -> Vec<RuntimeVariable> {
@@ -50,23 +104,34 @@ pub fn variables(bytes: &[u8]) -> Vec<RuntimeVariable> {
         name: name.to_owned(),
         addresses: address..address.saturating_add(len),
     };
+    let Ok(elf) = ElfFile64::<LittleEndian>::parse(bytes) else { return Vec::new() };
+    let sources = elf.symbols().filter(|it| it.kind() == SymbolKind::File);
+    let sources: BTreeSet<&str> = sources.filter_map(|it| it.name().ok().map(source)).collect();
     let all = program::read(bytes).variables;
-    let has_gcov = all.iter().any(|it| is_of_gcov(&it.file));
-    let variables = all.iter().filter(|it| is_owned(it, has_gcov));
+    let variables = all.iter().filter(|it| is_owned(it, &sources));
     let variables = variables.map(|it| own(&it.name, it.address, it.len));
-    let elf = ElfFile64::<LittleEndian>::parse(bytes).ok();
-    let sections = elf.iter().flat_map(|elf| elf.sections()).filter_map(|section| {
-        let name = section.name().ok().filter(|name| name.starts_with("__llvm_prf_"))?;
+    let sections = elf.sections().filter_map(|section| {
+        let name = section.name().ok().filter(|name| is_section_of_llvm(name))?;
         Some(own(name, section.address(), section.size()))
     });
     variables.chain(sections).collect()
 }
 
-fn is_owned(variable: &Variable, has_gcov: bool) -> bool {
-    let Variable { name, file, .. } = variable;
+/// Returns the name of a source, which that of an object may stand for.
+fn source(file: &str) -> &str {
+    file.strip_suffix(".o").filter(|it| it.contains('.')).unwrap_or(file)
+}
+
+/// Returns true for a variable of a run-time library, in a program that is made from `sources`.
+fn is_owned(variable: &Variable, sources: &BTreeSet<&str>) -> bool {
+    let (name, file) = (variable.name.as_str(), source(&variable.file));
     let is_of_llvm = file.starts_with("InstrProfiling") || file == "GCDAProfiling.c";
+    let mut globals = LLVM.iter().filter(|(source, _)| sources.contains(source));
+    let is_known = file.is_empty() && globals.any(|(_, names)| names.contains(&name));
+    let has_gcov = sources.iter().any(|it| is_of_gcov(it));
     let is_counter = has_gcov && !file.is_empty() && is_counter(name);
-    is_of_gcov(file) || is_of_llvm || is_counter || has_gcov && GCOV.contains(&name.as_str())
+    let is_global = has_gcov && GCOV.contains(&name);
+    is_of_gcov(file) || is_of_llvm || is_known || is_counter || is_global
 }
 
 /// True for a source or an object of libgcov.
@@ -97,14 +162,18 @@ mod tests {
             address: 0,
             len: 8,
         };
+        let both = BTreeSet::from(["_gcov.o", "InstrProfilingPlatformLinux.c", "a.c"]);
         for (name, file) in [
             ("__gcov_root", ""),
             ("__gcov4.main", "a.c"),
             ("__gcov_.main", "a.c"),
             ("fn_buffer", "_gcov.o"),
             ("list_sizes.1", "libgcov-driver.c"),
+            ("CurrentVNode", ""),
+            ("lprofCurFilename", "InstrProfilingFile.c.o"),
+            ("write_buffer", "GCDAProfiling.c"),
         ] {
-            assert!(is_owned(&variable(name, file), true), "{name}");
+            assert!(is_owned(&variable(name, file), &both), "{name}");
         }
         for (name, file) in [
             ("__gcov_x", ""),
@@ -112,9 +181,33 @@ mod tests {
             ("__gcov0.1", "a.c"),
             ("__gcov0.main", ""),
             ("fn_buffer", "a.c"),
+            ("FreeHook", ""),
+            ("CurrentVNode", "a.c"),
         ] {
-            assert!(!is_owned(&variable(name, file), true), "{name}");
+            assert!(!is_owned(&variable(name, file), &both), "{name}");
         }
-        assert!(!is_owned(&variable("__gcov_root", ""), false));
+        for name in ["__gcov_root", "CurrentVNode"] {
+            assert!(!is_owned(&variable(name, ""), &BTreeSet::from(["a.c"])), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_are_said_once() {
+        let all = ["__gcov0.main", "__gcov_root", "__gcov0.next", "list_sizes.1"];
+        let all = all.map(|name| RuntimeVariable { name: name.into(), addresses: 0..8 });
+        assert_eq!(names(&all), "__gcov0 (2), __gcov_root, list_sizes");
+    }
+
+    #[test]
+    fn a_file_is_looked_through_by_its_names() {
+        let own = std::env::current_exe().expect("a program");
+        let bytes = std::fs::read(&own).expect("its bytes");
+        // These tests name functions of gcov, and the table of symbols has their names.
+        let there = find(&bytes, b"gcov_").is_some();
+        assert_eq!(may_be_in(File::open(&own).expect("a file")), names_one(&bytes[..]));
+        assert!(there && !names_one(&b"#!/bin/sh gcov_"[..]));
+        for cut in (0..bytes.len()).step_by(bytes.len() / 50 + 1) {
+            names_one(&bytes[..cut]);
+        }
     }
 }

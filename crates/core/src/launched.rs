@@ -15,7 +15,7 @@ struct Launcher {
 const LAUNCHERS: &[Launcher] = &[
     Launcher { name: "mpirun", tasks: "OMPI_COMM_WORLD_SIZE", rank: "OMPI_COMM_WORLD_RANK" },
     Launcher { name: "flux", tasks: "FLUX_JOB_SIZE", rank: "FLUX_TASK_RANK" },
-    Launcher { name: "mpirun", tasks: "PMI_SIZE", rank: "PMI_RANK" },
+    Launcher { name: "mpirun or srun", tasks: "PMI_SIZE", rank: "PMI_RANK" },
     Launcher { name: "srun", tasks: "SLURM_STEP_NUM_TASKS", rank: "SLURM_PROCID" },
 ];
 

@@ -141,7 +141,8 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('-') && text.chars().all(letter)
 }
 
-/// The hosts of the Slurm allocation that `variable` tells of; None outside of one.
+/// The hosts of the Slurm allocation that `variable` tells of; None outside of one. In a step its
+/// tasks are counted, which are no places for PEs: then the hosts have no counts.
 pub fn of_slurm(
     variable: impl Fn(&'static str) -> Option<String>,
 ) -> Option<Result<Vec<Host>, HostsError>> {
@@ -151,7 +152,8 @@ pub fn of_slurm(
     let bad =
         |name, value: &str| HostsError::Slurm { name, value: value.escape_debug().to_string() };
     let Some(names) = expand(&list) else { return Some(Err(bad(nodes, &list))) };
-    let counts = variable(tasks);
+    let is_step = variable("SLURM_STEP_TASKS_PER_NODE").is_some();
+    let counts = variable(tasks).filter(|_| !is_step);
     let pes: Vec<Option<usize>> = match &counts {
         None => vec![None; names.len()],
         Some(text) => match counts_of(text).filter(|counts| counts.len() >= names.len()) {
@@ -322,6 +324,10 @@ mod tests {
         let (nodes, tasks) = ("SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE");
         let hosts = slurm(&[job, (nodes, "n[1-3]"), (tasks, "2(x2),1")]).unwrap().unwrap();
         assert_eq!(place(&hosts, None, None), Ok(vec![2, 2, 1]));
+        let step = ("SLURM_STEP_TASKS_PER_NODE", "1");
+        let hosts = slurm(&[job, (nodes, "n[1-3]"), (tasks, "1"), step]).unwrap().unwrap();
+        assert_eq!(place(&hosts, Some(4), None), Ok(vec![2, 1, 1]));
+        assert_eq!(place(&hosts, None, None), Err(HostsError::NoCount));
         let error = slurm(&[job, (nodes, "n[1-3]"), (tasks, "2")]).unwrap().unwrap_err();
         assert!(error.to_string().starts_with("SLURM_TASKS_PER_NODE=2"), "{error}");
         let error = slurm(&[job, (nodes, "n[1-")]).unwrap().unwrap_err();
