@@ -174,13 +174,14 @@ fn fit(hosts: &[Vec<Held>], wanted: &Wanted, candidate: &Candidate) -> Result<Ch
                 first.map_or_else(|| why.clone(), |it| format!("{why} ({})", it.why))
             })?;
         }
-        None if lost.is_empty() => match damaged(Content::Data) {
-            Some(damage) => return Err(damage.why.clone()),
-            None => {}
-        },
-        None => {
+        None if !lost.is_empty() => {
             let lost = Pe::names(&lost);
             return Err(format!("no disk has {lost}, and its parity is of other groups"));
+        }
+        None => {
+            if let Some(damage) = damaged(Content::Data) {
+                return Err(damage.why.clone());
+            }
         }
     }
     let folders = folders.into_iter().map(|all| all.into_iter().collect()).collect();

@@ -364,6 +364,9 @@ impl Membership {
         let Some(entry) = self.procs.remove(&proc) else { return };
         match entry.role {
             Role::Spare => self.repair(), // it may have been waited for
+            Role::Substitute(pe) if Membership::is_missing(&entry, how) => {
+                self.program_is_missing(pe, how)
+            }
             Role::Substitute(pe) => self.substitute_died(pe, how),
             Role::Pe(pe) => self.pe_died(pe, entry.hello, how),
         }

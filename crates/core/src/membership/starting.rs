@@ -3,7 +3,7 @@
 //!
 //! Part of the machine in [`super`].
 
-use super::{Action, Membership, Role};
+use super::{Action, Membership, Proc, Role};
 use crate::ended::Ended;
 use crate::message::StartFailure;
 use crate::quantity::Pe;
@@ -23,6 +23,19 @@ impl Membership {
             return self.end(status, Some(line));
         }
         self.out.push(Action::Say(line));
+    }
+
+    /// A process ended as a shell or the loader ends it where the program or a library of it is
+    /// missing or is no executable.
+    pub(super) fn is_missing(proc: &Proc, how: Ended) -> bool {
+        !proc.hello && matches!(how, Ended::Exited(126 | 127))
+    }
+
+    /// Every substitute would end alike.
+    pub(super) fn program_is_missing(&mut self, pe: Pe, how: Ended) {
+        let why = "the program or a library of it is missing";
+        let words = format!("PE {pe} cannot start: its process {how} before shmem_init: {why}");
+        self.end(how.status(), Some(words));
     }
 
     /// A process ended before the job was whole: a program that never calls `shmem_init` may.

@@ -25,6 +25,8 @@ pub struct Cluster {
     hold_shown: bool,
     hold_rests: bool,
     hold_wiped: bool,
+    /// New processes do not come to `shmem_init`.
+    hold_hello: bool,
     /// PEs say where they are reached as soon as they know their number.
     reached: bool,
     held: Vec<MembershipEvent>,
@@ -34,10 +36,20 @@ impl Cluster {
     pub fn new(shape: &Shape, settings: &Settings, groups: Vec<usize>) -> Cluster {
         let (machine, first) = Membership::new(shape, settings, groups);
         let reached = shape.fabric != Fabric::Shm;
-        let (hold_shown, hold_rests, hold_wiped) = (false, false, false);
+        let (hold_shown, hold_rests, hold_wiped, hold_hello) = (false, false, false, false);
         let (end, held, sent, log) = (None, Vec::new(), Vec::new(), Vec::new());
-        let mut cluster =
-            Cluster { machine, sent, end, log, hold_shown, hold_rests, hold_wiped, reached, held };
+        let mut cluster = Cluster {
+            machine,
+            sent,
+            end,
+            log,
+            hold_shown,
+            hold_rests,
+            hold_wiped,
+            hold_hello,
+            reached,
+            held,
+        };
         cluster.act(first);
         cluster
     }
@@ -59,7 +71,7 @@ impl Cluster {
                             self.log.push(format!("make {pe}.{memory}"));
                             events.push(MembershipEvent::MemoryMade { pe: *pe, memory: *memory });
                         }
-                        Down::Start { proc, .. } => {
+                        Down::Start { proc, .. } if !self.hold_hello => {
                             let what = PeMessage::Hello;
                             events.push(MembershipEvent::Said { proc: *proc, what });
                         }

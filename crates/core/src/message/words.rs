@@ -50,7 +50,7 @@ impl fmt::Display for PeMessage {
             PeMessage::Verdict { status, words } => write!(f, "status {status}: {words}"),
             PeMessage::Finalizing { joined, cut } => {
                 let cut = if *cut { ", after a call that a loss cut short" } else { "" };
-                write!(f, "that it is in shmem_finalize, in view {joined}{cut}")
+                write!(f, "that it has called shmem_finalize, in view {joined}{cut}")
             }
             PeMessage::PreludeOver { record } => {
                 let bytes = record.len();

@@ -361,8 +361,8 @@ mod tests {
                     assert_eq!(fatal.group, usize::from(lacking(&lost, 0) < most), "{code}");
                 }
             }
-            for pe in 0..4 {
-                let survives = (adopt && !erased[pe]) || bears(&|other| other == pe);
+            for (pe, &erased) in erased.iter().enumerate() {
+                let survives = (adopt && !erased) || bears(&|other| other == pe);
                 assert_eq!(places.survive(Loss::Process(Pe::of(pe))), survives, "{code}");
                 assert_eq!(survey.fatal_pes.contains(&Pe::of(pe)), !survives, "{code}");
             }

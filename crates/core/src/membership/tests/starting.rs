@@ -47,3 +47,19 @@ fn before_the_job_is_whole_every_cause_ends_it() {
         assert_eq!(words, "PE 1 cannot start: no room");
     }
 }
+
+/// A library was removed while the job ran: the loader says so, and exits.
+#[test]
+fn a_program_that_is_missing_when_a_substitute_begins_ends_the_job() {
+    for (status, is_missing) in [(127, true), (126, true), (1, false)] {
+        let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+        cluster.hold_hello = true;
+        cluster.die(2);
+        let first = cluster.proc_of(2);
+        cluster.event(MembershipEvent::Ended { proc: first, how: Ended::Exited(status) });
+        let words = "PE 2 cannot start: its process exited with status";
+        let ended = cluster.end.clone().map(|(status, words)| (status, words.unwrap_or_default()));
+        assert_eq!(ended.is_some(), is_missing, "{status}");
+        assert!(ended.is_none_or(|(end, said)| end == status && said.starts_with(words)));
+    }
+}
