@@ -36,6 +36,7 @@ INSTALLED := $(addprefix bin/,$(PROGRAMS) oshcxx oshCC) \
     $(addprefix $(LIB)/,$(LIBRARY) $(SONAME) libraidshmem.so pkgconfig/raidshmem.pc) \
     $(addprefix $(CMAKE)/,OpenSHMEMConfig.cmake OpenSHMEMConfigVersion.cmake) \
     $(addprefix include/,$(HEADERS)) $(addprefix share/man/,$(PAGES) $(MAN_LINKS)) \
+    share/raidshmem/raidshmem.supp \
     $(patsubst %,bin/.debug/%.debug,$(PROGRAMS)) $(LIB)/.debug/$(LIBRARY).debug
 
 .PHONY: build demo test test-all test-nodes sanitize soak mutants scorecard scorecard-quick scaling
@@ -125,7 +126,7 @@ install:
 	@test -x '$(BUILT)/oshrun' || { echo 'make install: run make build first' >&2; exit 2; }
 	install -d '$(INTO)/bin' '$(INTO)/$(LIB)/pkgconfig' '$(INTO)/$(CMAKE)'
 	install -d '$(INTO)/include/mpp' '$(INTO)/share/man/man1' '$(INTO)/share/man/man3' \
-	    '$(INTO)/share/man/man7'
+	    '$(INTO)/share/man/man7' '$(INTO)/share/raidshmem'
 	install -m 755 '$(BUILT)/oshrun' '$(BUILT)/oshcc' '$(BUILT)/oshinfo' '$(BUILT)/oshreport' \
 	    '$(BUILT)/oshadvise' \
 	    '$(INTO)/bin'
@@ -143,6 +144,7 @@ install:
 	install -m 644 man/*.1 '$(INTO)/share/man/man1'
 	install -m 644 man/*.3 '$(INTO)/share/man/man3'
 	install -m 644 man/*.7 '$(INTO)/share/man/man7'
+	install -m 644 packaging/raidshmem.supp '$(INTO)/share/raidshmem'
 	for name in oshc++ oshcxx oshCC; do \
 	    ln -sf oshcc.1 "$(INTO)/share/man/man1/$$name.1"; done
 	cd '$(INTO)/share/man/man3' && ln -sf shmemx_ft_protect.3 shmemx_ft_register.3 && \
@@ -154,7 +156,7 @@ install:
 # shares with others stay.
 uninstall:
 	rm -f $(foreach file,$(INSTALLED),'$(INTO)/$(file)')
-	for folder in bin/.debug '$(LIB)/.debug' '$(CMAKE)' include/mpp; do \
+	for folder in bin/.debug '$(LIB)/.debug' '$(CMAKE)' include/mpp share/raidshmem; do \
 	    [ ! -d "$(INTO)/$$folder" ] || \
 	    rmdir --ignore-fail-on-non-empty "$(INTO)/$$folder"; done
 

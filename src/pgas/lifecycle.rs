@@ -149,6 +149,16 @@ fn exits(status: i32) {
     if (status == 0 && !breaks(Mutant::NoFinalizeAtExit)) || ENDS_ANYHOW.load(Ordering::Relaxed) {
         finalize();
     }
+    let is_pe = PROCESS.load(Ordering::Relaxed) == std::process::id();
+    if let Some(world) = WORLD.get().filter(|_| is_pe && is_under_valgrind()) {
+        world.segments.close();
+    }
+}
+
+/// Returns true under a tool of valgrind, which preloads a library of its own.
+fn is_under_valgrind() -> bool {
+    let preloaded = std::env::var("LD_PRELOAD").unwrap_or_default();
+    preloaded.contains("/vgpreload_")
 }
 
 /// From now on the library ends at the exit of the program, whatever its status.

@@ -31,5 +31,5 @@ pub(super) fn of_run_time() -> Vec<Range<usize>> {
 /// A line that names them, if there are any.
 pub(super) fn line() -> Option<String> {
     let names = NAMES.get().filter(|names| !names.is_empty())?;
-    Some(format!("left to each process, for a profiler keeps them: {names}"))
+    Some(format!("variables of a profiler are left to each process: {names}"))
 }

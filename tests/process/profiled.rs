@@ -10,7 +10,7 @@ use super::support::{Job, has_compiler, linked_by, partly, program_with};
 fn printed(job: Job, named: &[&str]) -> Vec<String> {
     let outcome = job.run();
     outcome.status(0);
-    let left = outcome.lines("oshrun: left to each process, for a profiler keeps them: ");
+    let left = outcome.lines("oshrun: variables of a profiler are left to each process: ");
     let left: Vec<&str> = left.collect();
     outcome.check(left.len() == usize::from(!named.is_empty()), "one line, if anything is left");
     let has = |name: &&str| left[0].split(", ").any(|word| word.split(' ').next() == Some(*name));

@@ -60,6 +60,7 @@ pub struct Job {
     after: Option<String>,
     network: Option<PathBuf>,
     input: Option<String>,
+    limit: Duration,
 }
 
 impl Job {
@@ -72,7 +73,8 @@ impl Job {
     pub fn of(words: &[&str]) -> Job {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
         let (env, leaves) = (Vec::new(), Vec::new());
-        Job { words, env, leaves, orphans: false, after: None, network: None, input: None }
+        let (after, network, input) = (None, None, None);
+        Job { words, env, leaves, orphans: false, after, network, input, limit: LIMIT }
     }
 
     /// More words.
@@ -129,6 +131,12 @@ impl Job {
     /// end, and are collected by this process.
     pub fn with_orphans(mut self) -> Job {
         self.orphans = true;
+        self
+    }
+
+    /// It runs under a tool that makes it slow, and may take as many times as long.
+    pub fn slower(mut self, times: u32) -> Job {
+        self.limit = LIMIT * times;
         self
     }
 
@@ -199,8 +207,9 @@ impl Job {
         heard.listen(false, child.stdout.take().expect("it is piped"));
         heard.listen(true, child.stderr.take().expect("it is piped"));
         let begun = Instant::now();
-        let (leaves, orphans, over) = (self.leaves, self.orphans, false);
-        Running { child, marker, folder, shown, heard, begun, leaves, orphans, shm, over }
+        let (leaves, orphans, limit) = (self.leaves, self.orphans, self.limit);
+        let over = false;
+        Running { child, marker, folder, shown, heard, begun, leaves, orphans, shm, over, limit }
     }
 
     fn shown(&self) -> String {
@@ -285,6 +294,7 @@ pub struct Running {
     orphans: bool,
     shm: residue::Shm,
     over: bool,
+    limit: Duration,
 }
 
 impl Running {
@@ -355,7 +365,8 @@ impl Running {
             let lines = said.out.lines().chain(said.err.lines());
             lines.filter(|line| line.contains(text)).nth(nth).map(str::to_owned)
         };
-        if !self.heard.wait(self.begun + LIMIT, |said| line(said).is_some() || said.ends == 2) {
+        if !self.heard.wait(self.begun + self.limit, |said| line(said).is_some() || said.ends == 2)
+        {
             self.hung(&format!("waited for `{text}`"));
         }
         line(&self.heard.said())
@@ -365,7 +376,7 @@ impl Running {
     #[track_caller]
     pub fn wait_until(&mut self, what: &str, mut so: impl FnMut(&[processes::Found]) -> bool) {
         while !so(&self.processes()) {
-            if self.begun.elapsed() > LIMIT {
+            if self.begun.elapsed() > self.limit {
                 self.hung(what);
             }
             std::thread::yield_now();
@@ -380,7 +391,7 @@ impl Running {
     /// Waits for its end, and sees that nothing is left.
     #[track_caller]
     pub fn finish(mut self) -> Outcome {
-        if !processes::ends_before(self.launcher(), self.begun + LIMIT) {
+        if !processes::ends_before(self.launcher(), self.begun + self.limit) {
             self.hung("the launcher did not end");
         }
         let status = self.child.wait().expect("its own child can be waited for");

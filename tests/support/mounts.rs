@@ -71,8 +71,8 @@ pub fn id(place: &Path) -> Option<u64> {
 
 fn id_in(list: &str, place: &str) -> Option<u64> {
     let fields = list.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let there = fields.filter(|fields| fields.get(4) == Some(&place));
-    there.last()?.first()?.parse().ok()
+    let mut there = fields.filter(|fields| fields.get(4) == Some(&place));
+    there.next_back()?.first()?.parse().ok()
 }
 
 #[test]

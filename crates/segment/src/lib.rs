@@ -299,6 +299,24 @@ impl Segment {
         self.visible.protect(range.start, range.len(), writable)
     }
 
+    /// Takes from this process what is neither a word of the library nor, of its `own` memory, the
+    /// heap: zeroes are there.
+    ///
+    /// # Errors
+    /// As above.
+    ///
+    /// # Safety
+    /// Nobody uses these bytes any more: the process is at its end.
+    pub unsafe fn close(&self, own: bool) -> rustix::io::Result<()> {
+        let Layout { statics, heap, store, snapshots, asides, .. } = self.layout;
+        let end = if own { heap } else { store };
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.visible.blank(statics, end - statics)?;
+            self.store.blank(snapshots[0] - store, asides[0] - snapshots[0])
+        }
+    }
+
     /// From here on what this process writes to whole pages of the own visible part, which is in
     /// `part`, is for it alone; or, `shared`, for all again.
     ///

@@ -280,6 +280,16 @@ impl Mapping {
         unsafe { mmap(at, len, prot, flags, part.file.as_fd(), place).map(drop) }
     }
 
+    /// Maps zeroes, which can only be read, in place of the `len` bytes from `from`, whole pages.
+    ///
+    /// # Safety
+    /// Nobody uses these bytes any more.
+    pub unsafe fn blank(&self, from: usize, len: usize) -> Result<()> {
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        // SAFETY: inside the mapping, which is this value's to change; else the caller's promise.
+        unsafe { mmap_anonymous(self.inside(from, len), len, ProtFlags::READ, flags).map(drop) }
+    }
+
     /// First byte.
     #[inline]
     pub fn base(&self) -> *mut u8 {

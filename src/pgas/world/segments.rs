@@ -369,6 +369,18 @@ impl Segments {
         self.guarded.meets(at, len)
     }
 
+    /// Takes from this process, at its end, all but words of the library and the own heap. Memcheck
+    /// goes through all that a process may write, and the kernel gives a page for each that it
+    /// reads.
+    pub(in crate::pgas) fn close(&self) {
+        let Ok(_files) = self.files.try_lock() else { return }; // by a thread that maps one
+        for (pe, segment) in self.mapped_segments() {
+            // SAFETY: the process is at its end, and in no call but in threads that it does not
+            // wait for. The scrub reads and writes through the memory's file.
+            let _ = unsafe { segment.close(pe == self.me) }; // refused, it takes longer
+        }
+    }
+
     /// It is for all again.
     pub(crate) fn unshadow(&self) {
         let shadowed = self.protected(self.guarded.unshadow(self.own, &self.part));
