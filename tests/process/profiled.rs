@@ -14,7 +14,7 @@ fn printed(job: Job, named: &[&str]) -> Vec<String> {
     let left: Vec<&str> = left.collect();
     outcome.check(left.len() == usize::from(!named.is_empty()), "one line, if anything is left");
     let has = |name: &&str| left[0].split(", ").any(|word| word.split(' ').next() == Some(*name));
-    outcome.check(named.iter().all(|name| has(name)), &format!("{named:?} were expected"));
+    outcome.check(named.iter().all(has), &format!("{named:?} were expected"));
     let mut lines: Vec<String> = outcome.out.lines().map(str::to_owned).collect();
     lines.sort_unstable();
     lines

@@ -23,7 +23,7 @@ const BANNED: &[(&str, &str)] = &[
 
 /// Files that write text of `Debug` for somebody else than a person.
 const DEBUG_TEXT: &[(&str, &str)] = &[
-    ("src/trace.rs", "tracing hands over words so"),
+    ("crates/control/src/trace.rs", "tracing hands over words so"),
     ("src/pgas/world/fewer.rs", "an implementation of Debug"),
     ("crates/core/src/membership/drawing.rs", "a test, which compares by it"),
     ("crates/core/src/protocol/mod.rs", "the drawing names states as the table does"),
