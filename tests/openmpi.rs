@@ -16,11 +16,15 @@ const PROGRAMS: &[&str] =
     &["isort", "matmul", "transpose", "mandelbrot", "cg", "bfs", "rma", "active_sets", "threads"];
 const PES: usize = 2;
 
-/// The wrapper, if the `oshcc` of the path is Open MPI's.
+/// The wrapper, if the `oshcc` of the path is Open MPI's, and its headers are there.
 fn their_oshcc() -> Option<&'static str> {
-    let output = Command::new("oshcc").arg("--showme:libs").output().ok()?;
-    let libraries = String::from_utf8_lossy(&output.stdout).into_owned();
-    libraries.split_whitespace().any(|name| name == "oshmem").then_some("oshcc")
+    let show = |what: &str| {
+        let output = Command::new("oshcc").arg(format!("--showme:{what}")).output().ok()?;
+        Some(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let is_theirs = show("libs")?.split_whitespace().any(|name| name == "oshmem");
+    let has_header = |folder: &str| Path::new(folder).join("shmem.h").is_file();
+    (is_theirs && show("incdirs")?.split_whitespace().any(has_header)).then_some("oshcc")
 }
 
 fn build(compiler: &str, options: &[&str], name: &str, suffix: &str) -> PathBuf {
