@@ -2,7 +2,7 @@
 //! program may not do. The program compares all of its memory.
 
 use super::support::random::Random;
-use super::support::{Job, Outcome, program, sample};
+use super::support::{Job, Outcome, program, sweep};
 use super::{READONLY, RECOVERY};
 
 /// What `tests/c/readonly.c` takes: 3 MiB that are read-only but for some steps.
@@ -35,7 +35,7 @@ fn a_loss_in_any_step_of_a_checkpoint_is_survived() {
             all.push(format!("--mode raid5 --nodes 4 --kill-node {pe}@{at}:{point}"));
         }
     }
-    for words in sample(all, 6) {
+    for words in sweep(all, (6, 24)) {
         is_right(&run(&words, &[]));
     }
 }
@@ -64,7 +64,7 @@ fn a_loss_in_any_step_of_a_call_is_survived() {
         let four = (0..4).map(|pe| format!("--kill {pe}@{step}")).collect::<Vec<_>>().join(" ");
         all.push(format!("--mode raid5 {four}"));
     }
-    for words in sample(all, 6) {
+    for words in sweep(all, (6, 24)) {
         let outcome = run(&words, &[]);
         outcome.says(if words.contains("--kill-node") { "was lost with" } else { "was killed" });
         is_right(&outcome);
@@ -87,7 +87,7 @@ fn a_loss_in_any_step_of_a_recovery_from_a_loss_in_a_call_is_survived() {
             all.push(format!("--mode rs --nodes 6 --kill-node 1@{step} {node}"));
         }
     }
-    for words in sample(all, 6) {
+    for words in sweep(all, (6, 24)) {
         is_right(&run(&words, &[]));
     }
 }
@@ -106,7 +106,7 @@ fn a_loss_in_any_step_of_a_recovery_is_survived() {
         let four = (0..4).map(|pe| format!("--kill {pe}@{at}")).collect::<Vec<_>>().join(" ");
         all.push(format!("--mode raid5 {four}"));
     }
-    for words in sample(all, 6) {
+    for words in sweep(all, (6, 24)) {
         is_right(&run(&words, &[]));
     }
 }
@@ -117,7 +117,7 @@ fn a_loss_at_any_time_is_survived() {
     let mut random = Random::new(4);
     let mut below = |most: usize| random.below(most).to_string();
     let all = (0..200).map(|_| [below(4), below(9), below(6000)]).collect();
-    for [pe, step, later] in sample(all, 8) {
+    for [pe, step, later] in sweep(all, (8, 24)) {
         is_right(&run("--mode raid5", &[&pe, &step, &later]));
     }
 }

@@ -81,6 +81,22 @@ pub fn sample<T>(cases: Vec<T>, most: usize) -> Vec<T> {
         return cases;
     }
     partly("all", &format!("{most} of {count} cases; make test-all takes all"));
+    evenly(cases, most)
+}
+
+/// The cases of a sweep that takes long: all of them in `make soak`, else about `many` of them,
+/// evenly, if everything was asked for, and `few` if not; it says so.
+pub fn sweep<T>(cases: Vec<T>, (few, many): (usize, usize)) -> Vec<T> {
+    let count = cases.len();
+    if std::env::var_os("RAIDSHMEM_SOAK").is_some() || !all_asked_for() || count <= many {
+        return sample(cases, few);
+    }
+    partly("soak", &format!("{many} of {count} cases; make soak takes all"));
+    evenly(cases, many)
+}
+
+fn evenly<T>(cases: Vec<T>, most: usize) -> Vec<T> {
+    let count = cases.len();
     let chosen = |&(index, _): &(usize, T)| index * most / count != (index + 1) * most / count;
     cases.into_iter().enumerate().filter(chosen).map(|(_, case)| case).collect()
 }

@@ -50,21 +50,25 @@ impl Page {
     }
 
     /// Number of the current view; 0 before the first.
+    #[inline]
     pub fn number(&self) -> &AtomicU64 {
         self.word(1)
     }
 
     /// 1 once every PE has entered `shmem_finalize`.
+    #[inline]
     pub fn finished(&self) -> &AtomicU64 {
         self.word(2)
     }
 
     /// 1 once the job is to stop after its next checkpoint.
+    #[inline]
     pub fn stopping(&self) -> &AtomicU64 {
         self.word(3)
     }
 
     /// 1 once the launcher has the record of what the first calls of each PE gave back.
+    #[inline]
     pub fn preludes_kept(&self) -> &AtomicU64 {
         self.word(5)
     }
