@@ -28,6 +28,8 @@
 //! ```
 
 #![forbid(unsafe_code)]
+// Modules explain themselves by what is private to them.
+#![allow(rustdoc::private_intra_doc_links)]
 
 pub mod answer;
 pub mod aside;
