@@ -7,9 +7,9 @@
 
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::protection::Protection;
+use raidshmem_disk::aside::AsideCopier;
 
 use crate::pgas::World;
-use raidshmem_disk::aside::AsideCopier;
 
 /// To be called before checkpoint `number` overwrites anything in the own store.
 pub fn keep(world: &World, protection: &Protection, number: CheckpointNumber) {

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 
+use raidshmem_control::CONTROL_FD;
+use raidshmem_control::page::Page;
 use raidshmem_core::launched::{self, ForeignTask};
 use raidshmem_core::layout::Layout;
 use raidshmem_core::message::{Build, Job, Past, PeMessage, ToPe, Welcome};
@@ -20,8 +22,6 @@ use raidshmem_sys::socket::{Channel, ChannelError};
 use raidshmem_sys::{is_open, memory, process};
 
 use super::panics;
-use raidshmem_control::CONTROL_FD;
-use raidshmem_control::page::Page;
 
 /// Why a process has no place in a job.
 #[derive(Debug, thiserror::Error)]

@@ -7,6 +7,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use raidshmem_control::page::Page;
+use raidshmem_control::trace;
 use raidshmem_core::layout::{Layout, STATICS_MAX};
 use raidshmem_core::message::{Job, PeMessage, StartFailure, Welcome};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
@@ -16,6 +18,9 @@ use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
 use raidshmem_core::store::stamp::Stamp;
 use raidshmem_core::view::{Member, View};
+use raidshmem_disk::input::LoadTarget;
+use raidshmem_disk::load::load;
+use raidshmem_engines as engines;
 use raidshmem_fabric::{EventSink, FabricError, Local};
 use raidshmem_segment::log::{NO_INTERVAL, Stage, Word};
 use raidshmem_segment::statics::{self, Statics};
@@ -49,11 +54,6 @@ use super::world::sites::Sites;
 use super::world::store::Store;
 use super::world::timing::Timing;
 use super::world::watch::Reached;
-use raidshmem_control::page::Page;
-use raidshmem_control::trace;
-use raidshmem_disk::input::LoadTarget;
-use raidshmem_disk::load::load;
-use raidshmem_engines as engines;
 use raidshmem_sys::memory::Part;
 
 /// `SHMEM_THREAD_MULTIPLE`.

@@ -7,6 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
+use raidshmem_control::page::Page;
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::store::coverage::{Coverage, Piece};
@@ -21,7 +22,6 @@ use raidshmem_sys::memory::{self, Part};
 
 use super::World;
 use super::world::segments::Segments;
-use raidshmem_control::page::Page;
 
 /// The second snapshot of a store that keeps one: where live memory is kept.
 const BESIDE: usize = 1;

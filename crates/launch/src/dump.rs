@@ -9,9 +9,8 @@
 use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
-use raidshmem_core::message::{Answer, ProcessSeen, Traced};
-
 use raidshmem_control::trace::time_of_day;
+use raidshmem_core::message::{Answer, ProcessSeen, Traced};
 
 /// Events in the order of time.
 pub fn text(mut events: Vec<Traced>) -> String {

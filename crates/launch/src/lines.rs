@@ -12,10 +12,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use raidshmem_control::link::timespec;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::live::{self, Frame};
-use raidshmem_control::link::timespec;
 use raidshmem_sys::lock;
 
 /// What the thread does.

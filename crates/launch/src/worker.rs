@@ -13,9 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-
 use raidshmem_control::link::timespec;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 type Closure<T> = Box<dyn FnOnce() -> T + Send>;
 

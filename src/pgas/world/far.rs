@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
+use raidshmem_control::page::Page;
 use raidshmem_core::message::PeMessage;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::view::State;
@@ -12,8 +13,6 @@ use raidshmem_fabric::{Engine, EventSink};
 use raidshmem_segment::Segment;
 use raidshmem_sys::socket::Channel;
 use tracing::info;
-
-use raidshmem_control::page::Page;
 
 /// The engine between nodes and what it needs to know of the peers.
 #[derive(Debug)]

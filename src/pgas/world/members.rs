@@ -9,6 +9,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use raidshmem_control::page::Page;
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::inject::{FaultTarget, InjectedFault, Point};
 use raidshmem_core::message::{Flaw, PeMessage, ProgressReport, RecoveryStep, Welcome};
@@ -20,7 +21,6 @@ use raidshmem_sys::{exit, process};
 use tracing::info;
 
 use crate::pgas::complain::complain;
-use raidshmem_control::page::Page;
 
 /// A PE was lost: the view shown is not the one that this PE has joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -8,12 +8,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use raidshmem_control::page::Page;
 use raidshmem_core::layout::Layout;
 use raidshmem_core::message::{Job, ProcessOptions};
 use raidshmem_core::settings::Fabric;
 
 use crate::probe::probe;
-use raidshmem_control::page::Page;
 use raidshmem_segment::is_large;
 use raidshmem_sys::huge::HugeFiles;
 use raidshmem_sys::{memory, process};

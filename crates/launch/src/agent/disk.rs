@@ -10,12 +10,12 @@ use std::time::Duration;
 use raidshmem_core::detector::MachineTime;
 use raidshmem_core::disk::{DiskOutcome, Failure};
 use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_disk::claim::Claims;
+use raidshmem_disk::variables::SavedProgram;
 use raidshmem_sys::process;
 
 use crate::bell::caught;
 use crate::worker::Worker;
-use raidshmem_disk::claim::Claims;
-use raidshmem_disk::variables::SavedProgram;
 
 /// How long a disk may take for a step: some 64 MiB, or as much as there is to delete.
 const ANSWER: Duration = Duration::from_secs(20);

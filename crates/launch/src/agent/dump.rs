@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+use raidshmem_control::trace;
 use raidshmem_core::layout::Layout;
 use raidshmem_core::message::{Answer, ProcId, ProcessSeen, Traced, Up};
 use raidshmem_core::quantity::Pe;
@@ -11,7 +12,6 @@ use raidshmem_sys::process::is_stopped;
 use raidshmem_sys::socket::ChannelError;
 
 use super::{Agent, Local};
-use raidshmem_control::trace;
 
 /// Events of a node in one answer, of about 100 bytes each.
 const MOST: usize = 50_000;

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use raidshmem_core::detector::{MachineTime, Monitor, Timing};
 use raidshmem_core::message::{HeartbeatSettings, Job, Party, ProcId};
+use raidshmem_engines as engines;
 use raidshmem_fabric::Signs;
 use raidshmem_sys::process::{Clock, Deadline};
 
 use super::looks::Looks;
 use crate::heartbeats::Heartbeats;
-use raidshmem_engines as engines;
 
 /// The monitor and its ways to others.
 pub struct HeartbeatClient {

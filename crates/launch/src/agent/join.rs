@@ -5,13 +5,13 @@
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use raidshmem_control::link::{Link, Net};
+use raidshmem_control::noise::Side;
 use raidshmem_core::message::Hello;
 use raidshmem_core::secret::Secret;
 use raidshmem_sys::machine;
 
 use crate::handshake::JoinError;
-use raidshmem_control::link::{Link, Net};
-use raidshmem_control::noise::Side;
 
 /// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(10);

@@ -6,13 +6,12 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
+use raidshmem_control::link::Link;
 use raidshmem_core::message::{Down, Up};
+use raidshmem_disk::held;
 use raidshmem_sys::pool::{self, WorkerPool};
 use raidshmem_sys::process;
 use raidshmem_sys::socket::ChannelError;
-
-use raidshmem_control::link::Link;
-use raidshmem_disk::held;
 
 /// How long the disks of the other nodes may take to be read.
 const READ: Duration = Duration::from_secs(24 * 3600);

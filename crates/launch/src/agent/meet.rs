@@ -3,12 +3,12 @@
 
 #![forbid(unsafe_code)]
 
+use raidshmem_control::is_same_build;
 use raidshmem_core::message::{Build, ProcId};
 use raidshmem_sys::process::Process;
 use raidshmem_sys::socket::ChannelError;
 
 use super::{Agent, SCRIPT};
-use raidshmem_control::is_same_build;
 
 impl Agent {
     /// The build of the library that a process uses, its first message: true once it is known to be

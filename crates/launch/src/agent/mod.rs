@@ -14,6 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use raidshmem_control::link::{Link, timespec};
+use raidshmem_control::page::Page;
+use raidshmem_control::trace;
 use raidshmem_core::detector::MachineTime;
 use raidshmem_core::ended::Ended;
 use raidshmem_core::message::{Down, Job, Party, PeMessage, ProcId, ProcessOptions, ToPe, Up};
@@ -33,9 +36,6 @@ use super::handshake::JoinError;
 use super::heartbeats::Heartbeats;
 use super::output::{self, Carriers, Sink};
 use super::worker::Worker;
-use raidshmem_control::link::{Link, timespec};
-use raidshmem_control::page::Page;
-use raidshmem_control::trace;
 
 mod abort;
 mod begin;

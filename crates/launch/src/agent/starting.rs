@@ -12,8 +12,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
+use raidshmem_control::CONTROL_FD;
 use raidshmem_core::message::{ProcId, Stdin, ToPe};
 use raidshmem_core::quantity::Pe;
+use raidshmem_engines as engines;
 use raidshmem_sys::limits;
 use raidshmem_sys::process::{self, Process};
 use raidshmem_sys::socket::{Channel, ChannelError, Outbox};
@@ -22,8 +24,6 @@ use super::Agent;
 use super::begin::variables;
 use super::done::{AgentDone, Started};
 use crate::output::{Marks, Sink};
-use raidshmem_control::CONTROL_FD;
-use raidshmem_engines as engines;
 
 /// Sets what neither the user has set nor this process has.
 fn add_defaults<'a>(command: &mut Command, defaults: impl Iterator<Item = (&'a str, &'a str)>) {

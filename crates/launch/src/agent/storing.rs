@@ -15,6 +15,9 @@ use raidshmem_core::disk::{DiskOutcome, Failure, Task};
 use raidshmem_core::layout::Layout;
 use raidshmem_core::message::Up;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_disk::claim::{self, Claims};
+use raidshmem_disk::variables::{self, SavedProgram, entry_of, name_of};
+use raidshmem_disk::{sets, step, write};
 use raidshmem_sys::lock;
 use raidshmem_sys::memory::Part;
 use raidshmem_sys::socket::ChannelError;
@@ -23,9 +26,6 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use super::disk::{Awaited, no_answer};
 use super::{Agent, Local};
 use crate::worker::Worker;
-use raidshmem_disk::claim::{self, Claims};
-use raidshmem_disk::variables::{self, SavedProgram, entry_of, name_of};
-use raidshmem_disk::{sets, step, write};
 
 /// How long what is being written may take to stop when the agent ends.
 const LAST_FILES: Duration = Duration::from_secs(3);

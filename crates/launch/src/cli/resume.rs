@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use raidshmem_core::disk::{Folders, Resume};
 use raidshmem_core::settings::{Settings, StoreLayout};
+use raidshmem_disk::sets::{self, Set};
 use raidshmem_sys::pool::WorkerPool;
 
 use super::ready::Disks;
 use super::refused::Refused;
-use raidshmem_disk::sets::{self, Set};
 
 /// A set to begin from.
 struct FoundSet {

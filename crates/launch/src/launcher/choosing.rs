@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use raidshmem_archive::choose::{Chosen, Wanted, choose};
 use raidshmem_archive::manifest::Manifest;
+use raidshmem_control::link::{Link, timespec};
 use raidshmem_core::disk::{Damage, Folders, Held, Resume};
 use raidshmem_core::message::{Down, Up};
 use raidshmem_core::quantity::Pe;
@@ -18,7 +19,6 @@ use super::gather::{self, Node};
 use super::signals::Signals;
 use crate::cli::ready::{Disks, Ready};
 use crate::lines::news;
-use raidshmem_control::link::{Link, timespec};
 
 /// How long a disk may take to be listed.
 const LISTED: Duration = Duration::from_secs(60);

@@ -8,6 +8,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use raidshmem_control::link::Link;
 use raidshmem_core::detector::{DetectorAction, MachineTime, News, Observation};
 use raidshmem_core::message::{Beat, Down, Party};
 use raidshmem_core::signals;
@@ -16,7 +17,6 @@ use raidshmem_sys::socket::ChannelError;
 use super::Launcher;
 use super::detection::HeartbeatPath;
 use crate::heartbeats::{Datagram, Heartbeats};
-use raidshmem_control::link::Link;
 
 impl Launcher {
     /// Tells the nodes whom to watch, and who renews their leases.

@@ -13,10 +13,10 @@ use raidshmem_core::disk::{How, ParityShare, Task};
 use raidshmem_core::message::Job;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::settings::StoreLayout;
+use raidshmem_disk::sets::node_folder;
 
 use super::job::title;
 use crate::cli::ready::Ready;
-use raidshmem_disk::sets::node_folder;
 
 /// What is written, and how.
 pub(super) struct SetWriter {

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use raidshmem_control::trace;
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::message::{Answer, Down, Traced, Wait};
 use raidshmem_core::quantity::Pe;
@@ -16,7 +17,6 @@ use super::dumps::{For, Question};
 use super::{Launcher, status};
 use crate::dump;
 use crate::query::{self, Asked};
-use raidshmem_control::trace;
 
 /// How long agents may take to answer.
 const ANSWERS: Duration = Duration::from_secs(2);

@@ -10,6 +10,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use raidshmem_control::is_same_build;
+use raidshmem_control::link::{Link, timespec};
 use raidshmem_core::ended::Ended;
 use raidshmem_core::placement::Domains;
 use raidshmem_core::placement::found::{self, Enclosure};
@@ -28,8 +30,6 @@ use crate::cli::ready::{Cluster, Ready};
 use crate::cli::starter::agent_words;
 use crate::handshake::{AGENT_ARGUMENT, ALL_DEAD, last_word};
 use crate::output::{Carriers, Gate, Stream};
-use raidshmem_control::is_same_build;
-use raidshmem_control::link::{Link, timespec};
 
 /// How long the agents of all hosts may take to come.
 const START: Duration = Duration::from_secs(60);

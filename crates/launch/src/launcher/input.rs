@@ -14,6 +14,7 @@ use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use raidshmem_control::link::timespec;
 use raidshmem_core::input::Input;
 use raidshmem_sys::process;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -21,7 +22,6 @@ use rustix::process::getpgrp;
 use rustix::termios::{isatty, tcgetpgrp};
 
 use crate::cli::ready::Ready;
-use raidshmem_control::link::timespec;
 
 /// Between two looks whether this process is in the foreground now.
 const LOOK: Duration = Duration::from_millis(200);

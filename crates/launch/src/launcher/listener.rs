@@ -13,14 +13,14 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use raidshmem_control::link::{Link, Net};
+use raidshmem_control::noise::Side;
 use raidshmem_core::message::{Down, Hello};
 use raidshmem_core::secret::Secret;
 use raidshmem_sys::socket::ChannelError;
 use rustix::event::{PollFd, PollFlags};
 
 use crate::lines::say;
-use raidshmem_control::link::{Link, Net};
-use raidshmem_control::noise::Side;
 
 /// How long a stranger may take to prove that it belongs here.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use raidshmem_control::link::Link;
 use raidshmem_core::membership::MembershipEvent;
 use raidshmem_core::message::{Down, ProcId, Up};
 use raidshmem_core::mutant::{Mutant, breaks};
@@ -18,7 +19,6 @@ use super::gather::Node;
 use super::leaving::{Leaving, WorkerDone};
 use super::{LAST_LINES, Launcher};
 use crate::handshake::JoinError;
-use raidshmem_control::link::Link;
 
 /// After this a line says what the launcher waits for.
 const LATE: Duration = Duration::from_secs(10);

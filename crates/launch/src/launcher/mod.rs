@@ -12,6 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use raidshmem_control::trace;
 use raidshmem_core::detector::{Observation, Timing};
 use raidshmem_core::ended::Ended;
 use raidshmem_core::layout::Layout;
@@ -30,7 +31,6 @@ use super::handshake::ALL_DEAD;
 use super::heartbeats::Heartbeats;
 use super::lines::{Writer, show};
 use super::worker::Worker;
-use raidshmem_control::trace;
 use raidshmem_report::event::What;
 use raidshmem_sys::memory::Part;
 

@@ -4,13 +4,12 @@
 
 use std::time::{Duration, SystemTime};
 
+use raidshmem_control::trace::time_of_day;
 use raidshmem_core::inject::InjectedFault;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::signals::name;
 use raidshmem_report::event::{Changed, What};
 use raidshmem_report::words::{bytes, count, time};
-
-use raidshmem_control::trace::time_of_day;
 
 /// Status of a job whose time is over, as of `timeout`.
 const TIME_IS_OVER: i32 = 124;

@@ -14,6 +14,7 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use raidshmem_control::link::timespec;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -23,7 +24,6 @@ use super::Launcher;
 use super::happening::{Happening, happening, number};
 use super::input;
 use super::listener::Listener;
-use raidshmem_control::link::timespec;
 
 /// Descriptors of nodes that are looked at in one go.
 const LOOKS_MAX: usize = 256;

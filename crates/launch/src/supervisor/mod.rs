@@ -28,6 +28,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
+use raidshmem_control::link::timespec;
 use raidshmem_core::ended::Ended;
 use raidshmem_core::message::Down;
 use raidshmem_core::secret::{SECRET_LEN, Secret};
@@ -38,7 +39,6 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::bell::caught;
 use super::handshake::{AGENT_ARGUMENT, JoinError, last_word};
 use super::lines::{print, say};
-use raidshmem_control::link::timespec;
 
 /// How long the secret may take to arrive.
 const SECRET: Duration = Duration::from_secs(60);
