@@ -56,20 +56,14 @@ pub fn movement(of: &Movement) -> Result<usize, Fault> {
 fn take(of: &Movement, one: Move) {
     let (call, pe) = (of.group.call, of.group.pe(one.giver));
     let (to, from) = (of.dest.element(one.to).as_out(), of.source.element(one.from));
-    match one.by.blocks {
-        1 => rma::get(call, to, from, one.by.block_bytes, pe),
-        _ => rma::get_blocks(call, to, from, one.by, pe),
-    }
+    rma::get_blocks(call, to, from, one.by, pe);
 }
 
 /// Puts what `taker` takes of this member to where it goes.
 fn give(of: &Movement, taker: usize, one: Move) {
     let (call, pe) = (of.group.call, of.group.pe(taker));
     let (to, from) = (of.dest.element(one.to), of.source.element(one.from).as_in());
-    match one.by.blocks {
-        1 => rma::put(call, to, from, one.by.block_bytes, pe),
-        _ => rma::put_blocks(call, to, from, one.by, pe),
-    }
+    rma::put_blocks(call, to, from, one.by, pe);
 }
 
 /// All get the same.

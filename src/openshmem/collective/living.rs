@@ -63,10 +63,7 @@ pub fn movement(of: &Movement) -> Result<usize, Fault> {
         let (mut bytes, pe) = (vec![0; one.by.bytes()], group.pe(one.giver));
         let from = of.source.element(one.from);
         let together = Strides { dest_bytes: one.by.block_bytes, ..one.by };
-        match one.by.blocks {
-            1 => rma::get(group.call, Out::of(&mut bytes), from, one.by.block_bytes, pe),
-            _ => rma::get_blocks(group.call, Out::of(&mut bytes), from, together, pe),
-        }
+        rma::get_blocks(group.call, Out::of(&mut bytes), from, together, pe);
         (one, bytes)
     };
     let (got, status) = match of.has_lengths() {
@@ -84,10 +81,7 @@ pub fn movement(of: &Movement) -> Result<usize, Fault> {
     for (one, bytes) in &got {
         let apart = Strides { source_bytes: one.by.block_bytes, ..one.by };
         let to = of.dest.element(one.to);
-        match one.by.blocks {
-            1 => rma::send(group.call, to, bytes, group.pe(group.index)),
-            _ => rma::put_blocks(group.call, to, In::of(bytes), apart, group.pe(group.index)),
-        }
+        rma::put_blocks(group.call, to, In::of(bytes), apart, group.pe(group.index));
     }
     status.map(|()| all)
 }

@@ -218,8 +218,10 @@ pub fn put_blocks(
     by: Strides,
     pe: impl Into<Target>,
 ) {
-    if by.blocks == 0 {
-        return;
+    match by.blocks {
+        0 => return,
+        1 => return put(call, dest, source, by.block_bytes, pe),
+        _ => {}
     }
     let place = SegmentRange::new(call, "dest", dest, by.extent(call, by.dest_bytes), pe);
     by.extent(call, by.source_bytes);
@@ -252,8 +254,11 @@ pub fn get_blocks(
     by: Strides,
     pe: impl Into<Target>,
 ) {
-    if by.blocks == 0 {
-        return;
+    let pe = Target { later: false, ..pe.into() };
+    match by.blocks {
+        0 => return,
+        1 => return get(call, dest, source, by.block_bytes, pe),
+        _ => {}
     }
     let extent = by.extent(call, by.source_bytes);
     let place = SegmentRange::source(call, source, extent, pe);
