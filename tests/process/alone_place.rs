@@ -2,20 +2,13 @@
 //! to a checkpoint that may have been made elsewhere.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 use super::alone::{ALL, all_went, said, went_alone};
-use super::support::{Job, Outcome, partly, program_by, program_with};
+use super::support::{Job, Outcome, has_compiler, partly, program_by, program_with};
 
 /// The newest clang that there is.
 fn clang() -> Option<&'static str> {
-    let names = ["clang-22", "clang-21", "clang-20", "clang-19", "clang"];
-    let runs = |name: &&str| {
-        let mut version = Command::new(name);
-        version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
-        version.status().is_ok_and(|status| status.success())
-    };
-    names.into_iter().find(runs)
+    has_compiler(&["clang-22", "clang-21", "clang-20", "clang-19", "clang"])
 }
 
 fn with_logs(pes: usize, kill: &str) -> Job {

@@ -68,14 +68,10 @@ pub fn has_compiler<'a>(names: &[&'a str]) -> Option<&'a str> {
 
 /// The program `name` of `tests/c`, by that compiler; None where it cannot be linked.
 pub fn linked_by(compiler: &str, name: &str, options: &[&str]) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name);
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
-    std::fs::create_dir_all(&folder).expect("a folder for programs");
-    let target = folder.join(format!("{name}-{compiler}{}", options.concat()));
-    let mut oshcc = Command::new(env!("CARGO_BIN_EXE_oshcc"));
-    let built = oshcc.env("OSHCC_CC", compiler).args(["-O1", "-g"]).args(options).arg("-o");
-    let output = built.args([&target, &source.with_extension("c")]).output();
-    output.is_ok_and(|output| output.status.success()).then_some(target)
+    let target = folder().join(format!("{name}-{compiler}{}", options.concat()));
+    let options = [&["-O1", "-g"], options].concat();
+    let output = oshcc(Some(compiler), (&source(name), &target), &options);
+    output.status.success().then_some(target)
 }
 
 fn build(name: &str, options: &[&str], target: &str) -> PathBuf {
@@ -131,17 +127,26 @@ fn compile(source: &Path, target: &Path, options: &[&str]) -> PathBuf {
 }
 
 fn compile_by(compiler: Option<&str>, source: &Path, target: &Path, options: &[&str]) -> PathBuf {
-    let output = Command::new(env!("CARGO_BIN_EXE_oshcc"))
+    let strictly = ["-O1", "-g", "-Wall", "-Wextra", "-Werror"];
+    let output = oshcc(compiler, (source, target), &[&strictly, options].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "oshcc {}: {errors}", source.display());
+    target.to_owned()
+}
+
+/// Has `oshcc`, by that compiler or the one that it takes by itself, make a program of a source.
+fn oshcc(
+    compiler: Option<&str>,
+    (source, target): (&Path, &Path),
+    options: &[&str],
+) -> std::process::Output {
+    Command::new(env!("CARGO_BIN_EXE_oshcc"))
         .envs(compiler.map(|name| ("OSHCC_CC", name)))
-        .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"])
         .args(options)
         .arg("-o")
         .args([target, source])
         .output()
-        .expect("oshcc runs");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "oshcc {}: {errors}", source.display());
-    target.to_owned()
+        .expect("oshcc runs")
 }
 
 /// A copy of an executable or a library that says to be of another build.
