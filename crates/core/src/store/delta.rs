@@ -83,7 +83,7 @@ pub struct History {
     pub number: CheckpointNumber,
     /// Bytes of its snapshot.
     pub len: usize,
-    /// Digests of the PE's live tiles at that time; empty if none were computed.
+    /// Digests of the live tiles at the checkpoint; empty if it computed no digests.
     pub digests: Vec<u128>,
     /// The PE's tiles that may differ from those of the checkpoint before.
     pub own: TileSet,
