@@ -20,7 +20,7 @@
 //! Invariants (`explore` checks them over every interleaving and every death of small programs):
 //! - an entry is in the log before its operation is visible anywhere;
 //! - every atomic operation and every assignment of a word is executed once over all incarnations;
-//! - a local decision rolls no other PE back, and a decision is the same on all PEs.
+//! - a local decision rolls no other PE back, and a decision is equal on all PEs.
 //!
 //! Limits: PEs map each other. The explorer covers deaths of processes, whose logs survive in the
 //! memory of their agent; after the loss of a node, a substitute starts with a replica of such a
