@@ -94,12 +94,13 @@ fn down(
     })
 }
 
-/// Sends all blocks from `root` to every PE; rounds of PE `index` of `size` (binomial tree).
+/// Returns the rounds of PE `index` of `size` that send all blocks from `root` to every PE (binomial
+/// tree).
 pub fn tree(index: usize, root: usize, size: usize) -> impl Iterator<Item = ScheduleRound> {
     down((index, root, size), move |_, _| Blocks { first: 0, count: size })
 }
 
-/// Sends block `i` from `root` to PE `i`, for all `i` (binomial tree).
+/// Returns the rounds that send block `i` from `root` to PE `i`, for all `i` (binomial tree).
 pub fn scatter(index: usize, root: usize, size: usize) -> impl Iterator<Item = ScheduleRound> {
     let subtree = move |behind: usize, distance: usize| Blocks {
         first: (root + behind) % size,
@@ -108,8 +109,8 @@ pub fn scatter(index: usize, root: usize, size: usize) -> impl Iterator<Item = S
     down((index, root, size), subtree)
 }
 
-/// Sends block `i` from PE `i` to all PEs, for all `i`; the number of blocks doubles in each round
-/// (dissemination).
+/// Returns the rounds that send block `i` from PE `i` to all PEs, for all `i`; the number of blocks
+/// doubles in each round (dissemination).
 pub fn spread(index: usize, size: usize) -> impl Iterator<Item = ScheduleRound> {
     rounds(index, size).enumerate().map(move |(round, peers)| {
         let distance = 1usize << round;
@@ -122,8 +123,8 @@ pub fn spread(index: usize, size: usize) -> impl Iterator<Item = ScheduleRound> 
     })
 }
 
-/// Sends block `i` from PE `i` to all PEs, for all `i`; one block per round, from neighbor to
-/// neighbor.
+/// Returns the rounds that send block `i` from PE `i` to all PEs, for all `i`; one block per round,
+/// from neighbor to neighbor.
 pub fn ring(index: usize, size: usize) -> impl Iterator<Item = ScheduleRound> {
     (0..size - 1).map(move |round| {
         let block = |index: usize| Blocks { first: (index + size - round) % size, count: 1 };
@@ -198,10 +199,10 @@ pub fn each_alone(size: usize, index: usize) -> Nodes {
 const NODE_PES: usize = 4;
 
 /// True if acting node by node pays off. It takes four waits within a node: all PEs are there, the
-/// leader has their data, they may copy, they have copied. They replace the `log2` of the node's
-/// PEs waits of steps among all PEs: neighbors are on one node, and a step between nodes transfers
-/// no more bytes. With two PEs on each of 4 nodes of one machine, PEs that act alone need 0.16 to
-/// 0.94 of the time.
+/// leader has their data, they may copy, they have copied. Steps among all PEs take as many waits
+/// there as the `log2` of the node's PEs, since neighbors are on one node, and their steps between
+/// nodes transfer no more bytes. With two PEs on each of 4 nodes of one machine, steps among all
+/// PEs need 0.16 to 0.94 of the time (`benches/notes.md`).
 pub fn pays(nodes: &Nodes) -> bool {
     let pes: usize = nodes.members.iter().map(Vec::len).sum();
     pes >= NODE_PES * nodes.members.len()

@@ -103,7 +103,7 @@ pub enum At {
     MeetDecided,
     /// Forward: complete the snapshot. Back: discard the unfinished checkpoint.
     Finish,
-    /// Meet: every living PE has the same checkpoint.
+    /// Meet: all living PEs have one checkpoint.
     MeetSettled,
     /// Check this PE's store and publish the faults. The tiles of the snapshot are checked when
     /// they are used, unless the recovery has restarted.
@@ -141,7 +141,7 @@ pub enum At {
     Passed,
     /// End: the checkpoint was refused on every PE.
     Refused,
-    /// End: a fault is reported; every PE has the same checkpoint.
+    /// End: a fault is reported; all PEs have one checkpoint.
     Reported,
     /// End: rolled back to the checkpoint, with full redundancy.
     Resumed,

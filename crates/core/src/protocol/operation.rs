@@ -187,8 +187,8 @@ pub(super) fn list(at: At, path: Path) -> &'static [Op] {
         (At::Agree, Path::Refused) => &[Post(Previous)],
         (At::Agree, _) => &[Prepare],
         (At::Compare, _) => &[Compare],
-        // The slot may hold the same number, from an abandoned attempt: a mixture of both attempts
-        // would pass every checksum.
+        // The slot may hold this very number, from an abandoned attempt: a mixture of the two
+        // attempts would pass every checksum.
         (At::Encode, Path::InTurns) => &[Void(Slot), Void(Snapshot), Encode, StillJoined],
         (At::Encode, _) => &[Void(Slot), Encode, StillJoined],
         (At::Publish, _) => &[Seal(Slot), Post(Encoded), Pass(Point::Encoded)],

@@ -182,7 +182,7 @@ impl Changes {
     }
 
     /// Compares a tile's current `bytes` with the last checkpoint: with the digest recorded then,
-    /// or, if there is none, with the snapshot tile that `was` returns. `job` seeds the digests.
+    /// or otherwise with the snapshot tile that `was` returns. `job` seeds the digests.
     pub fn look<'a>(
         &self,
         job: u64,

@@ -1,6 +1,6 @@
 //! The comparison of what all PEs bring to a checkpoint: equal coverage, and memory for all of it.
 //!
-//! [`Intents`] accumulates the intents of PEs in any order. The total is the same on every PE, so
+//! [`Intents`] accumulates the intents of PEs in any order. The total is equal on every PE, so
 //! every PE reaches the same result.
 //!
 //! Invariant: memory is counted per machine, for the PEs that currently run on it.
@@ -229,7 +229,7 @@ pub fn agree(all: &Intents, machine_of: &[u32], bounds: &Bounds) -> Result<(), R
     Err(refuse(&short, &pes, bounds))
 }
 
-/// Describes how PE `pe` differs from the lowest PE, from digest and length of both.
+/// Describes how PE `pe` differs from the lowest PE, from their digests and lengths.
 fn differ([first, pe]: [Pe; 2], brought: [(u64, u64); 2]) -> Refusal {
     let manifests = brought.map(|(digest, _)| Coverage::manifest_of(digest));
     let symmetric = |at: usize| {

@@ -59,7 +59,7 @@ impl Phase {
     }
 
     /// Returns the newest checkpoint whose parity is complete here, and whose snapshot is complete
-    /// or can still be made if the decision is to go forward.
+    /// or can still be made after a decision to go forward.
     fn reaches(self) -> CheckpointNumber {
         match self {
             Phase::Agreed(n) | Phase::Encoded(n) | Phase::Copying(n) => n,

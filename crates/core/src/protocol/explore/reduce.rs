@@ -38,9 +38,8 @@
 //!   would not: a slot is sealed right after it is encoded (a death in between leaves a void slot,
 //!   like a death before), a copy begins when its barrier is left.
 //!
-//! A death between two such steps has the same effect as a death before or after them. Local steps
-//! never form a cycle, so no step is postponed forever, and a state without steps has no local
-//! ones.
+//! A death between two such steps is equivalent to a death before or after them. Local steps never
+//! form a cycle, so no step is postponed forever, and no local step is possible in a final state.
 //!
 //! `the_reductions_change_no_answer` compares the ends with those of the full search.
 
@@ -52,7 +51,7 @@ use crate::quantity::CheckpointNumber;
 use crate::store::phase::Phase;
 
 impl Model {
-    /// Takes local steps until there are none.
+    /// Takes local steps until no more are possible.
     pub fn take_local_steps(&self, state: &mut JobState) {
         let mut next = Vec::with_capacity(1);
         while let Some((p, shown)) = (0..self.pes).find_map(|p| self.local(state, p)) {

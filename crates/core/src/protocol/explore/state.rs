@@ -89,7 +89,7 @@ pub struct Places {
     pub apart: (u8, u8, bool),
     /// True if it has computed since the restart.
     pub written: bool,
-    /// The call published since the restart: view, place, and `written` at that time.
+    /// The call published since the restart: view, place, and the value of `written` then.
     pub shown: (u8, u8, bool),
 }
 

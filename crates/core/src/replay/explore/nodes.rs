@@ -1,9 +1,8 @@
 //! Lost nodes in the explorer: the state lost with them, the wipe, and the reaction of other PEs.
 //!
 //! Each PE is on a node of its own. The next PE keeps a replica of its log, which the owner writes
-//! before the log. So everything that other PEs see of a log is in its replica, and the loss of a
-//! node leaves the log in a state that a process death could, at most one step later, leave it in.
-//! The memory of a lost node is wiped when all nodes show the loss. Then its log is restored, and
+//! before the log. So everything that other PEs see of a log is in its replica. For the log, the
+//! loss of a node is like the death of its process at most one step later. The memory of a lost node is wiped when all nodes show the loss. Then its log is restored, and
 //! its substitute starts.
 
 use super::broken::Broken;
