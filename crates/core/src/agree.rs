@@ -35,7 +35,7 @@ mod explore;
 /// The input of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Proposal {
-    /// Value of which the decision keeps the bits common to all members.
+    /// Proposed bits; the decision keeps those common to all members.
     pub value: u64,
     /// The view in which the member made the object that it is ready to commit; 0 if it made none.
     pub basis: u64,

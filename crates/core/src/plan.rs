@@ -90,7 +90,7 @@ impl Lost {
         Lost { group: lost.group, pes: bits(&lost.pes), damaged: bits(&lost.damaged) }
     }
 
-    /// Returns the one of the lower group.
+    /// Returns the error of the lower group.
     pub fn lower(one: Option<Lost>, other: Option<Lost>) -> Option<Lost> {
         [one, other].into_iter().flatten().min_by_key(|lost| lost.group)
     }
@@ -114,12 +114,12 @@ impl Lost {
         Unrecoverable { group: self.group, pes, damaged, parity }
     }
 
-    /// Packs an optional value into words.
+    /// Packs an optional error into words.
     pub fn words(lost: Option<Lost>) -> [u64; 3] {
         lost.map_or([0; 3], |lost| [lost.group as u64 + 1, lost.pes, lost.damaged])
     }
 
-    /// Unpacks an optional value.
+    /// Unpacks an optional error.
     pub fn read([group, pes, damaged]: [u64; 3]) -> Option<Lost> {
         let group = group.checked_sub(1)? as usize;
         Some(Lost { group, pes, damaged })

@@ -94,8 +94,8 @@ fn down(
     })
 }
 
-/// Returns the rounds of PE `index` of `size` that send all blocks from `root` to every PE (binomial
-/// tree).
+/// Returns the rounds of PE `index` of `size` that send all blocks from `root` to every PE
+/// (binomial tree).
 pub fn tree(index: usize, root: usize, size: usize) -> impl Iterator<Item = ScheduleRound> {
     down((index, root, size), move |_, _| Blocks { first: 0, count: size })
 }

@@ -262,7 +262,7 @@ impl Driver {
                     self.number = target;
                     OpProgress::Done
                 }
-                // Memory is wiped only after this node has published its loss.
+                // A lost node's memory is wiped only after this node has published the loss.
                 None if port.changed() => OpProgress::Out(Outcome::Changed),
                 None => OpProgress::Out(Outcome::Lost),
             },

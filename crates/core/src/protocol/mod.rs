@@ -93,7 +93,7 @@ pub enum At {
     Copy,
     /// Barrier B.
     BarrierB,
-    /// Adopt the current view; wait until it has no dead PE.
+    /// Wait until the current view has no dead PE; adopt it.
     Whole,
     /// Meet: every living PE has stopped.
     MeetSettling,
@@ -158,8 +158,8 @@ pub enum Outcome {
     Changed,
     /// The intents do not fit.
     Refused,
-    /// Too much is lost, or calls will never meet. At the entry of a substitute: its memory, which
-    /// it would have to settle.
+    /// Too much is lost, or calls will never meet. For a substitute in `Enter`: the live memory
+    /// that it would have to settle is lost.
     Lost,
     /// This PE is behind; the other PEs have moved on.
     Behind,
@@ -240,8 +240,8 @@ pub const TABLE: &[(At, Outcome, At)] = {
 pub fn next(call: Call, at: At, outcome: Outcome) -> Option<At> {
     use At::{Decide, MeetSettled, MeetSettling, Reported, Unrecoverable, Verify, Whole};
     match (call.recovers(), at, outcome) {
-        // A substitute has no live memory to settle. It votes in a whole view, together with the
-        // PEs that still have theirs.
+        // A substitute has no live memory to settle. Its adopted memory votes later, in a whole
+        // view.
         (false, At::Enter, Outcome::Lost) => Some(Reported),
         (false, MeetSettled, Outcome::Done) => Some(Reported),
         (true, MeetSettled, Outcome::Done) => Some(Verify),

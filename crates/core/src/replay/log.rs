@@ -94,8 +94,8 @@ impl<B> LogEntry<B> {
         LogEntry { time, effect, progress: EntryProgress::Begun, seen: Time(0) }
     }
 
-    /// True if the operation must not be repeated, and a loss of its origin now would leave unknown
-    /// if it happened.
+    /// True if a loss of the origin now would leave the operation in doubt: it may have happened,
+    /// and must not be repeated.
     pub fn is_in_doubt(&self) -> bool {
         self.effect.is_exact() && self.progress == EntryProgress::Underway
     }

@@ -148,7 +148,7 @@ fn is_unknown<B>(entry: &LogEntry<B>) -> bool {
     matches!(entry.effect, Effect::Atomic { .. }) && entry.progress == EntryProgress::Underway
 }
 
-/// Returns the value that an operation finds that was not executed before.
+/// Returns the value found by an operation that was never executed.
 fn before<B>(effect: &Effect<B>, memory: &impl SubstituteMemory<B>) -> u64 {
     match effect {
         Effect::Bulk { .. } => 0,

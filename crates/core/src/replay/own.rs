@@ -11,9 +11,9 @@
 //! meeting                   over, if the predecessor has logged anything since
 //! ```
 //!
-//! The first call that is in no log is the first that the predecessor did not make: before it, the
-//! substitute hands over (`handover.rs`). Invariant: a call that differs from the log has no effect
-//! on any PE.
+//! The first call without a log entry is the first that the predecessor did not make; the
+//! substitute hands over (`handover.rs`) before it. Invariant: a call that differs from the log has
+//! no effect on any PE.
 
 #![allow(missing_docs)] // each variant's doc comment describes its fields
 

@@ -148,7 +148,7 @@ mod tests {
         others.iter().for_each(|name| assert!(!is_main(name), "{name}"));
     }
 
-    /// Returns true for local rollback: without a call in the log, and with one.
+    /// Returns true if local rollback is allowed: first without a call in the log, then with one.
     fn goes(made: CallPlace, comes: CallPlace) -> [bool; 2] {
         [false, true].map(|is_checked| speaks_against(made, comes, is_checked).is_none())
     }

@@ -91,8 +91,8 @@ impl Coverage {
     }
 
     /// Builds the coverage of `ranges` (offsets in the segment) and of the live blocks in `heap`,
-    /// except those `left_out` (excluded, and read-only). Also returns the bytes of its manifest,
-    /// which include `private` (encoded regions).
+    /// without the `left_out` ranges (excluded, and read-only). Also returns the bytes of its
+    /// manifest, which include `private` (encoded regions).
     pub fn build(
         layout: &Layout,
         ranges: &[Range<usize>],

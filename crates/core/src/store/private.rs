@@ -74,7 +74,7 @@ pub fn encode<'a>(regions: impl Iterator<Item = Saved<'a>>) -> Vec<u8> {
     bytes
 }
 
-/// Decodes regions; None if `bytes` are not a valid encoding.
+/// Decodes regions; None if the encoding is invalid.
 pub fn decode(mut bytes: &[u8]) -> Option<Vec<Saved<'_>>> {
     let mut regions: Vec<Saved> = Vec::new();
     let mut names = std::collections::BTreeSet::new();

@@ -59,13 +59,13 @@ impl GroupLayout {
         even.then(|| self.members[stripe.parity[0].member])
     }
 
-    /// Bytes of a chunk of a snapshot of `len` bytes, in whole tiles.
+    /// Returns the bytes of a chunk of a snapshot of `len` bytes, in whole tiles.
     pub fn chunk_len(&self, len: usize) -> usize {
         self.layout.chunk_len(len, TILE)
     }
 
-    /// Bytes of parity that the member at `place` keeps over snapshots of `len` bytes, in whole
-    /// tiles.
+    /// Returns the bytes of parity that the member at `place` keeps over snapshots of `len` bytes,
+    /// in whole tiles.
     pub fn parity_len(&self, place: usize, len: usize) -> usize {
         self.layout.parities_of(place).len() * self.chunk_len(len)
     }

@@ -156,7 +156,7 @@ impl Tracked {
     }
 
     /// Evaluates the reports (`said`) after barrier Q. Returns true if this process and all local
-    /// PEs publish their writes before checkpoint `number`. The caller must then scan the own
+    /// PEs publish their writes before checkpoint `number`. The caller must then scan its own
     /// memory; otherwise tracking ends.
     pub fn gather(&mut self, number: CheckpointNumber, said: &[WriteReport]) -> bool {
         self.never |= said.contains(&WriteReport::Never);

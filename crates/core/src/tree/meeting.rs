@@ -11,10 +11,10 @@
 //! view, or died, posts nothing, so the meeting does not end for PEs that still wait. A view
 //! without that PE interrupts it; the caller must check for one.
 //!
-//! Invariants: a PE that is over knows the sum of all PEs of the tree, each counted once, and the
-//! sum is equal on all PEs that are over. A PE posts at most once per direction in a meeting, and a
-//! post never overwrites one still needed: a PE that has posted up has read all PEs below, and a PE
-//! that posts again has been read by all.
+//! Invariants: at the end of the meeting a PE knows the sum of all PEs of the tree, each counted
+//! once; the sum is equal on all PEs that reach the end. A PE posts at most once per direction in a
+//! meeting, and a post never overwrites one still needed: a PE that has posted up has read all PEs
+//! below, and a PE that posts again has been read by all.
 
 use super::Tree;
 use super::post::Way;

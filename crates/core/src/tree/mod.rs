@@ -6,8 +6,8 @@
 //! PEs          the PEs of one node
 //! ```
 //!
-//! So a PE has at most 3 * [`DEGREE`] PEs below it, regardless of the number of PEs. The values of
-//! a machine are complete on its leader before any of them reaches another machine.
+//! So a PE has at most 3 * [`DEGREE`] PEs directly below it, regardless of the number of PEs. The
+//! values of a machine are complete on its leader before any of them reaches another machine.
 //!
 //! [`meeting`] is the protocol of a meeting, [`post`] the format of the messages.
 //!

@@ -35,8 +35,8 @@ pub enum Way {
 }
 
 impl MeetingId {
-    /// Packs the meeting and the direction into one word, never 0: the lowest 31 bits of both
-    /// numbers.
+    /// Packs the meeting and the direction into one word, never 0: the lowest 31 bits of each
+    /// number.
     fn word(self, way: Way) -> u64 {
         self.view.0 << 32 | (self.number & 0x7fff_ffff) << 1 | u64::from(way == Way::Down)
     }

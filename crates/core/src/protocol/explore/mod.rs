@@ -37,9 +37,9 @@ use state::{JobState, Seen};
 /// The part of the state space that a search omits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Search {
-    /// Omits no state.
+    /// No states.
     Full,
-    /// Omits symmetric states, and steps that commute with all others.
+    /// Symmetric states, and steps that commute with all others.
     Reduced,
 }
 

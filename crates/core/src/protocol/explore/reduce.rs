@@ -60,7 +60,7 @@ impl Model {
                 Some(_) => self.step(state, p, shown, &mut next),
             }
             .expect("a local step breaks no promise");
-            // Of waiting and leaving, only the first may be taken at once.
+            // The first successor is the one that may be taken at once.
             *state = next.swap_remove(0);
             next.clear();
         }
@@ -80,8 +80,8 @@ impl Model {
         }
     }
 
-    /// Returns the view in which a PE may leave a meeting that is complete at once: to a state
-    /// where it waits again, if no PE could notice that it has not turned back instead.
+    /// Returns the view in which a PE may leave a complete meeting at once, if it may: when the
+    /// next state waits again, and no PE could notice that this one has not turned back instead.
     fn passes(&self, state: &JobState, p: usize, at: At) -> Option<(usize, u8)> {
         let pe = &state.pes[p];
         let slot = pe.slots[self.slot(pe.number)];

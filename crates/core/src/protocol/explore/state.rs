@@ -189,8 +189,8 @@ impl PeState {
         self.shown > view
     }
 
-    /// Returns the newest view that the next step must consider, with all from the one shown up to
-    /// it.
+    /// Returns the newest view that the next step must consider; it must also consider all views
+    /// from the shown one up to it.
     pub fn newest(&self, current: u8) -> u8 {
         let after = match self.at {
             Some(At::Whole) => current,

@@ -55,7 +55,7 @@ pub(super) enum Broken {
     HandedOverEarly,
     /// Entries that were taken over are not marked as done.
     NotMarked,
-    /// An origin ignores that mark.
+    /// An origin ignores the mark of entries that were taken over.
     MarkIgnored,
     /// A PE that only logged an operation releases peers before every node shows the loss.
     ReleasedEarly,
@@ -64,7 +64,7 @@ pub(super) enum Broken {
     /// A PE in a meeting reads the contribution of a lost node's PE without checking that it is
     /// available.
     LogsNotChecked,
-    /// It does not check again if a loss was shown since.
+    /// A PE in a meeting does not check again for losses shown since.
     NotLookedAgain,
     /// The result of an atomic operation on memory that may be wiped is accepted.
     FoundInWiped,

@@ -2,8 +2,8 @@
 //!
 //! Each PE is on a node of its own. The next PE keeps a replica of its log, which the owner writes
 //! before the log. So everything that other PEs see of a log is in its replica. For the log, the
-//! loss of a node is like the death of its process at most one step later. The memory of a lost node is wiped when all nodes show the loss. Then its log is restored, and
-//! its substitute starts.
+//! loss of a node is like the death of its process at most one step later. The memory of a lost
+//! node is wiped when all nodes show the loss. Then its log is restored, and its substitute starts.
 
 use super::broken::Broken;
 use super::model::{At, JobState, LogState, Model, PeState, WORDS};
