@@ -95,7 +95,7 @@ impl Session {
         if let Ok(state) = built {
             session.state = SessionState::Hello(Box::new(state));
             if side == Side::Agent {
-                let _ = session.say_hello(); // an error leaves it over, as calls report
+                let _ = session.say_hello(); // cannot fail: the frame has its exact size
             }
         }
         session
