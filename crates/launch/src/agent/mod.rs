@@ -395,7 +395,7 @@ impl Agent {
             BTreeSet::into_iter(left).for_each(|pe| self.wipe(pe));
         }
         if view.pes[0].node != self.node {
-            self.input = None; // its substitute elsewhere is sent what was not taken here
+            self.input = None; // its substitute elsewhere gets the unread input
         }
         info!("shows view {}", view.number);
         self.page.publish(view);
