@@ -33,9 +33,9 @@ pub enum HostsError {
     Line {
         /// The file.
         file: String,
-        /// The number of the line.
+        /// The line number.
         line: usize,
-        /// The line.
+        /// The text of the line.
         text: String,
     },
     /// Slurm's variables are malformed.

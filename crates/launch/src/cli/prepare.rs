@@ -277,7 +277,7 @@ fn heap_len(settings: &Settings, shape: &Shape, elsewhere: bool) -> Result<u64, 
     let pes = shape.node_of.len();
     let on = |node: u32| shape.node_of.iter().filter(|&&other| other == node).count();
     let most = (0..shape.nodes).map(on).max().unwrap_or(pes);
-    let together = if elsewhere { most } else { pes }; // on one machine
+    let together = if elsewhere { most } else { pes }; // PEs on one machine
     let heap_len = settings.symmetric_size.unwrap_or_else(|| default_heap(together));
     let total = memory::total().unwrap_or(u64::MAX);
     if !elsewhere && heap_len.saturating_mul(pes as u64) > total {

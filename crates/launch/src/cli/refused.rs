@@ -72,7 +72,7 @@ pub enum Refused {
     /// Too many spares.
     #[error("--spares {}: expected 0 to {PES_MAX}", .got.escape_debug())]
     Spares {
-        /// What was given.
+        /// The given value.
         got: String,
     },
     /// An option with an invalid fault rule.
@@ -107,25 +107,25 @@ pub enum Refused {
     /// `-x` without a name.
     #[error("-x {}: expected VAR or VAR=VALUE", .got.escape_debug())]
     Variable {
-        /// What was given.
+        /// The given value.
         got: String,
     },
     /// `--timeout` with an invalid time.
     #[error("--timeout {}: expected seconds, 0.001 to 1000000000", .got.escape_debug())]
     Timeout {
-        /// What was given.
+        /// The given value.
         got: String,
     },
     /// `--stdin` for a PE other than 0.
     #[error("--stdin {}: expected 0 (PE 0 reads the standard input) or none", .got.escape_debug())]
     Stdin {
-        /// What was given.
+        /// The given value.
         got: String,
     },
     /// `--stop-signal` with a signal that is not accepted.
     #[error("--stop-signal {}: expected USR1, USR2, QUIT, TERM, INT or HUP", .got.escape_debug())]
     StopSignal {
-        /// What was given.
+        /// The given value.
         got: String,
     },
     /// A folder or file that cannot be used.

@@ -23,9 +23,9 @@ use super::foreign::{self, ForeignOption};
 pub struct Known {
     /// Its letter.
     pub short: Option<char>,
-    /// Its name, and others that mean the same.
+    /// Its name and aliases.
     pub longs: Vec<String>,
-    /// What its value is called, if it takes one.
+    /// The name of its value, if it takes one.
     pub value: Option<String>,
     /// True if its value may be omitted.
     pub bare: bool,
