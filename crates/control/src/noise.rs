@@ -36,9 +36,9 @@ const PIECE_MAX: usize = FRAME_MAX - TAG_LEN - 1;
 /// The role of this end of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Sends the first handshake message.
+    /// The agent, which sends the first handshake message.
     Agent,
-    /// Answers.
+    /// The launcher, which answers.
     Launcher,
 }
 

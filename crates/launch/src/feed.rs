@@ -110,7 +110,7 @@ mod tests {
         assert!(missed > 0, "the pipe and the queue hold less");
         let mut from = BufReader::new(from);
         let mut lines = Vec::new();
-        // What follows makes the queue drain at some point.
+        // The reads below drain the queue at some point.
         for number in count.. {
             let mut line = String::new();
             from.read_line(&mut line).unwrap();

@@ -60,7 +60,7 @@ pub enum JoinError {
         /// The way its process ended.
         how: Ended,
     },
-    /// The node supervisor was started with invalid arguments.
+    /// The node supervisor was not started by a launcher.
     #[error("an agent is started by oshrun itself")]
     ByHand,
     /// A system call failed.

@@ -125,8 +125,8 @@ impl Writer {
     }
 }
 
-/// Waits for EOF on a pipe, for at most `limit` if given. Returns early if one of `stops` is
-/// readable. Returns false if nothing became readable in time.
+/// Waits for EOF on a pipe, for at most `limit` if given, or until one of `stops` is readable.
+/// Returns true if EOF has come.
 pub(super) fn wait_for_end<'a>(
     over: &PipeReader,
     limit: Option<Duration>,

@@ -1,6 +1,5 @@
-//! The programs' outlets for a job's events: a file for the record, a file for events, and an
-//! endpoint for metrics. All are opened before anything starts, so that an unusable one is rejected
-//! early.
+//! The machine-readable outputs of a job: a file for the record, a file for events, and an endpoint
+//! for metrics. All are opened before anything starts, so that an unusable one is rejected early.
 //!
 //! Left out: the content written to them.
 
@@ -18,7 +17,7 @@ use raidshmem_report::record::Record;
 
 use super::lines::say;
 
-/// The outlets of a job.
+/// The machine-readable outputs of a job.
 #[derive(Debug, Default)]
 pub struct Readers {
     /// The file for the record.

@@ -28,7 +28,7 @@ pub(super) struct DiskThread {
     pub(super) stop: Arc<AtomicU64>,
     /// The program's identity, once read.
     pub(super) program: Arc<OnceLock<SavedProgram>>,
-    /// The checkpoint to write once it exists.
+    /// Pins of the checkpoint to write once it exists.
     pub(super) claims: Arc<Mutex<Option<Claims>>>,
     /// The set being written.
     pub(super) open: Option<(CheckpointNumber, String)>,
@@ -83,7 +83,7 @@ impl DiskThread {
 pub(super) struct Patience {
     /// The number of steps begun, and the time at which it was first seen.
     seen: Option<(u64, MachineTime)>,
-    /// True once the lack of progress was reported.
+    /// True while the disk counts as stalled, which was reported.
     pub(super) is_over: bool,
 }
 

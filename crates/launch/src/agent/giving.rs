@@ -1,5 +1,5 @@
-//! Distribution to PEs: their numbers, the memory files of nodes whose PEs they can map, and PE 0's
-//! standard input if the launcher provides it.
+//! Resources that the agent passes to its PEs: their numbers, the memory files of nodes whose PEs
+//! they can map, and PE 0's standard input if the launcher provides it.
 
 #![forbid(unsafe_code)]
 

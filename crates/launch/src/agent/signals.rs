@@ -1,6 +1,6 @@
 //! Signals that arrive while the worker is starting processes, for PEs not reported yet.
 //!
-//! Left out: PEs started after a signal do not get it.
+//! Left out: PEs started after a signal, which do not get it.
 
 #![forbid(unsafe_code)]
 

@@ -56,7 +56,7 @@ impl Agent {
                 let pes = self.parts(pes);
                 let layout = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize);
                 self.begin(move || {
-                    // If this fails, the write makes its own claim, and reports any error.
+                    // If this fails, the write pins the snapshot itself, and reports any error.
                     let (_, room) = claim::shares(memory);
                     *lock(&claims) = Claims::new(number, &pes, layout, parity, room).ok();
                     None
@@ -219,7 +219,7 @@ fn does_in_time(job: impl FnOnce() + Send + 'static) -> bool {
     worker.is_idle()
 }
 
-/// Removes the unfinished set from this node's disk; each other node does so on its own.
+/// Removes the unfinished set; other nodes remove theirs.
 fn drop_part(folder: &str, job: u64, number: CheckpointNumber) {
     let _ = std::fs::remove_dir_all(sets::part_folder(Path::new(folder), job, number));
 }

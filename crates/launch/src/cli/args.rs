@@ -103,7 +103,7 @@ pub struct Args {
     /// Signal that stops the job, as SIGTERM does, instead of reaching PEs: USR1, USR2 or QUIT.
     #[arg(long, value_name = "SIGNAL", help_heading = JOB)]
     pub stop_signal: Option<String>,
-    /// Print a line for every checkpoint, with its duration, and for each step of a recovery.
+    /// Print a line for every checkpoint, with its duration and time, and for each recovery step.
     #[arg(short, long, overrides_with = "verbose", help_heading = JOB)]
     pub verbose: bool,
     /// Keep a status view at the bottom of the terminal: PEs, groups, checkpoints, and the progress

@@ -367,7 +367,7 @@ fn output(path: &Path) -> Result<PathBuf, Refused> {
     std::fs::create_dir_all(path).and_then(|()| std::path::absolute(path)).map_err(refuse)
 }
 
-/// Opens the outlets for the job's events; rejects one that cannot be opened.
+/// Opens the machine-readable outputs; rejects one that cannot be opened.
 fn readers(
     report: Option<&Path>,
     events: Option<&Path>,

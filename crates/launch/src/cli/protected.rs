@@ -20,7 +20,7 @@ pub struct ProtectionTable {
     pub fragile: bool,
     /// PEs of each parity group, in order of their places.
     pub groups: Vec<Vec<Pe>>,
-    /// A notice if the number of PEs is not a multiple of the requested group size.
+    /// A notice if the groups do not have the requested size.
     pub bent: Option<String>,
 }
 

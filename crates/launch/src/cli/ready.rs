@@ -52,7 +52,7 @@ pub struct Ready {
     pub live: bool,
     /// Notices printed at the start.
     pub notes: Vec<String>,
-    /// The programs' outlets for the job's events.
+    /// The machine-readable outputs of the job.
     pub readers: Readers,
 }
 

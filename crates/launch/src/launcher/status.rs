@@ -219,7 +219,7 @@ fn nodes(job: &Picture) -> Vec<String> {
     lines
 }
 
-/// Returns for each group true if it is whole, and a line.
+/// Returns a line for each group, with true if the group is whole.
 fn groups(job: &Picture) -> Vec<(bool, String)> {
     let mut of: BTreeMap<usize, Vec<Pe>> = BTreeMap::new();
     for (pe, &group) in Pe::all(job.title.group_of.len()).zip(&job.title.group_of) {

@@ -20,7 +20,7 @@ use raidshmem_sys::lock;
 use super::stream::Stream;
 use crate::lines::say;
 
-/// The number that stands for a spare process.
+/// The PE number of a spare process.
 const SPARE: Pe = Pe(u32::MAX);
 
 /// The prefixes of each line.

@@ -19,8 +19,7 @@ pub enum Stream {
 /// Threads of this process that are writing, or blocked in a write.
 static WRITING: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns true if a write is in progress: called once no more output arrives, it means that the
-/// reader is slow.
+/// Returns true if a write is in progress. Once output has ended, this shows a slow reader.
 pub fn is_held_up() -> bool {
     WRITING.load(Ordering::Relaxed) > 0
 }
