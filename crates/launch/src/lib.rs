@@ -1,9 +1,9 @@
 //! Starting, watching and ending a job, leaving nothing behind.
 //!
-//! Each kind of process has its own folder. Decisions are made in `raidshmem_core`: `membership` (which
-//! process carries which PE number), `detector` (which nodes are dead) and `stall` (which PE waits
-//! for which). The kernel kills what a dead process started: agents die with the launcher and PEs
-//! with their agent, and memory files have no name that could remain.
+//! Each kind of process has its own folder. Decisions are made in `raidshmem_core`: `membership`
+//! (which process carries which PE number), `detector` (which nodes are dead) and `stall` (which PE
+//! waits for which). The kernel kills what a dead process started: agents die with the launcher and
+//! PEs with their agent, and memory files have no name that could remain.
 //!
 //! Layers, each importing only from those above it or to the left of it; process folders import
 //! from the other modules but not from each other, except that the launcher takes its job from

@@ -58,7 +58,7 @@ impl Gate {
         let rest = held.without_word(bytes);
         let bytes = rest.as_deref().unwrap_or(bytes);
         if held.open {
-            drop(held); // [`Gate::has_heard`] must not wait for a slow reader
+            drop(held); // `has_heard` must not wait for a slow reader
             stream.write(bytes);
         } else if held.bytes.len() < LINE_MAX {
             held.bytes.extend_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! A test in a separate process whether a fabric's library can be loaded: launcher and agents rely
+//! A check, in a separate process, that a fabric's library can be loaded: launcher and agents rely
 //! on the result without loading the library, which starts threads and handles signals.
 
 #![forbid(unsafe_code)]

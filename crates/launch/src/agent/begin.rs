@@ -31,7 +31,7 @@ pub struct Held {
 
 /// Creates the resources of an agent, or returns the reason why the agent of `node` cannot work.
 /// With `pairs`, nodes may map each other's memory; without, this is another host, which may lack a
-/// library that the launcher can load. `place` says how programs run.
+/// library that the launcher can load. `place` holds the options of programs.
 pub fn begin(job: &Job, node: u32, pairs: bool, place: &ProcessOptions) -> Result<Held, String> {
     files_missing(job, node, pairs).map_or(Ok(()), Err)?;
     if !pairs {

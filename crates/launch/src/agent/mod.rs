@@ -126,7 +126,7 @@ struct Agent {
     procs: BTreeMap<ProcId, Local>,
     /// PE 0's standard input, if PE 0 runs here and the launcher provides it.
     input: Option<input::Pipe>,
-    /// The way programs run, and the threads that forward their output.
+    /// The options of programs, and the threads that forward their output.
     place: ProcessOptions,
     carriers: Carriers,
     heartbeat: HeartbeatClient,

@@ -18,7 +18,7 @@ use raidshmem_disk::sets::node_folder;
 use super::job::title;
 use crate::cli::ready::Ready;
 
-/// The sets being written, and the way they are written.
+/// The schedule and the parameters of checkpoints on disk.
 pub(super) struct SetWriter {
     pub(super) schedule: Schedule,
     /// The time of each first stop request: from a signal at an agent, or from this machine (None).

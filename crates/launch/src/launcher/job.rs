@@ -100,7 +100,7 @@ pub(super) fn heartbeat_settings(
     }
 }
 
-/// Sends every node the job's configuration, and the way programs run there.
+/// Sends every node the job's configuration, and the options of its programs.
 ///
 /// # Errors
 /// A connection failed for a reason other than the end of its node, which is detected elsewhere.
@@ -136,7 +136,7 @@ pub(super) fn job_id() -> std::io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes) | 1)
 }
 
-/// Returns the way programs run. On other hosts, they get the folder and variables that they would
+/// Returns the options of programs. On other hosts, these get the folder and variables that they would
 /// inherit from this process, except those that describe this host.
 fn place(programs: &Programs, elsewhere: bool) -> ProcessOptions {
     const OWN: &[&str] = &["HOST", "HOSTNAME", "DISPLAY", "XAUTHORITY", "TMPDIR", "LS_COLORS", "_"];
