@@ -136,8 +136,8 @@ pub(super) fn job_id() -> std::io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes) | 1)
 }
 
-/// Returns the options of programs. On other hosts, these get the folder and variables that they would
-/// inherit from this process, except those that describe this host.
+/// Returns the options of programs. On other hosts, these get the folder and variables that they
+/// would inherit from this process, except those that describe this host.
 fn place(programs: &Programs, elsewhere: bool) -> ProcessOptions {
     const OWN: &[&str] = &["HOST", "HOSTNAME", "DISPLAY", "XAUTHORITY", "TMPDIR", "LS_COLORS", "_"];
     const OWN_PREFIXES: &[&str] = &["SSH_", "SLURM_", "XDG_", "DBUS_"];

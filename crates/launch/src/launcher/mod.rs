@@ -34,7 +34,7 @@ use raidshmem_sys::memory::Part;
 
 /// Time limit for the last lines of a node's programs.
 const LAST_LINES: Duration = Duration::from_secs(2);
-/// Time limit for the other PEs to reach a verdict that one PE has reached.
+/// Time limit for the other PEs to report an agreed error that one PE has reported.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 mod choosing;
