@@ -1,4 +1,4 @@
-//! What PEs say and wait for in plain English, for the record of what a process did.
+//! Descriptions in plain English of messages from PEs and of waits, for traces.
 //!
 //! Left out: lines for people about a job, which `launch/launcher` writes.
 
