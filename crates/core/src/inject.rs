@@ -148,7 +148,7 @@ impl Point {
         self.entry().0
     }
 
-    /// Returns a description of the step in one sentence, without a full stop.
+    /// Returns a short description of the step, without a full stop.
     pub const fn doc(self) -> &'static str {
         self.entry().1
     }

@@ -2,7 +2,7 @@
 //!
 //! The launcher reads it and sends it to the agent of PE 0's node. The agent writes it to the pipe
 //! that PE 0 reads, and acknowledges the bytes written. The launcher keeps unacknowledged bytes, at
-//! most [`WINDOW`], and stops reading at that limit, so a program that reads slowly holds up the
+//! most [`WINDOW`], and stops reading at this limit, so a program that reads slowly holds up the
 //! writer and memory stays bounded. When PE 0 restarts on another node, the launcher sends that
 //! node the bytes that the first one has not acknowledged.
 //!

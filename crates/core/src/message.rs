@@ -326,7 +326,7 @@ pub enum Up {
     Beat(Beat),
     /// The agent's successor is silent, or answers again.
     Accuse { node: u32, silent: bool },
-    /// This node no longer renews the lease of `node`, which it has not heard for `silent`.
+    /// This node no longer renews the lease of `node`, after a silence of `silent`.
     GiveUp { node: u32, term: u64, silent: Duration },
     /// The requested second opinion: true if `node` answers.
     Opinion { node: u32, alive: bool },

@@ -117,7 +117,7 @@ impl WorkerPool {
         self.each(runs, room, |run, room| run.for_each(|number| work(number, room)));
     }
 
-    /// Returns the helper threads; None if there are none or they cannot be started.
+    /// Returns the helper threads; None for a pool of one, or if they cannot be started.
     fn pool(&self) -> Option<&ThreadPool> {
         if self.threads < 2 {
             return None;

@@ -20,7 +20,7 @@ pub enum Observation {
     Withdrawn { by: u32 },
     /// The second opinion of node `by`: true if the node answers it.
     Opinion { by: u32, alive: bool },
-    /// Node `by` no longer renews its lease, after not hearing it for `silent`.
+    /// Node `by` no longer renews its lease, after a silence of `silent`.
     GivenUp { by: u32, term: u64, silent: Duration },
     /// Its connection was lost, but its processes may still run.
     Disconnected,
@@ -48,7 +48,7 @@ pub enum DetectorAction {
     Adopt { parent: u32, node: u32, term: u64 },
     /// Tell `parent` to stop renewing it, and to report when it has stopped.
     Release { parent: u32, node: u32, term: u64 },
-    /// Tell `node` which party renews its lease: a parent, or the launcher if there is none.
+    /// Tell `node` which party renews its lease: a parent, or the launcher if there is no parent.
     Parent { node: u32, parent: Option<u32> },
 }
 
@@ -85,9 +85,9 @@ struct Renewer {
 
 #[derive(Debug)]
 struct Node {
-    /// Last heard by the launcher or, until that was given up, by the renewer of its lease.
+    /// Last contact with the launcher or, until it gave the node up, with the renewer of the lease.
     contact: MachineTime,
-    /// The node that may renew the lease in addition to the launcher, and may have heard it since.
+    /// The node that may renew the lease besides the launcher, and may have had later contact.
     renewer: Option<Renewer>,
     /// The nodes whose leases this one renews.
     children: BTreeSet<u32>,
@@ -119,8 +119,8 @@ pub struct FailureDetector {
 }
 
 impl FailureDetector {
-    /// Creates a detector for `nodes`, all heard just now. With `ring`, nodes watch each other, and
-    /// the launcher and each node renew the leases of at most `degree` others.
+    /// Creates a detector for `nodes`, all of them in contact now. With `ring`, nodes watch each
+    /// other, and the launcher and each node renew the leases of at most `degree` others.
     pub fn new(
         nodes: impl Iterator<Item = u32>,
         ring: bool,
@@ -167,8 +167,8 @@ impl FailureDetector {
         self.ring.then_some(DetectorAction::Watch { node, successor })
     }
 
-    /// Returns when the node, or a node above it in the tree, was last heard. Its lease was renewed
-    /// no later than that.
+    /// Returns the last contact with the node, or with a node above it in the tree. Its lease was
+    /// renewed no later than that.
     fn heard(&self, node: u32) -> Option<MachineTime> {
         let up = |entry: &&Node| self.nodes.get(&entry.renewer?.node);
         let line = std::iter::successors(self.nodes.get(&node), up);
@@ -179,8 +179,8 @@ impl FailureDetector {
         self.heard(node).map_or(MachineTime::MAX, |heard| now.saturating_sub(heard))
     }
 
-    /// Returns the nodes whose silence may matter, and when each was last heard. Skips the nodes
-    /// below one that was heard recently, which are usually most of them.
+    /// Returns the nodes whose silence may matter, with their last contact. Skips the nodes below
+    /// one with recent contact, which are usually most of them.
     fn visited(&self, now: MachineTime) -> Vec<(u32, MachineTime)> {
         let mut left: Vec<(u32, MachineTime)> =
             self.direct.iter().map(|&node| (node, MachineTime::ZERO)).collect();
@@ -265,7 +265,7 @@ impl FailureDetector {
         }
     }
 
-    /// Hands a node that was heard just now to its parent in the tree, if that parent is healthy.
+    /// Hands a node that is in contact to its parent in the tree, if that parent is healthy.
     fn attach(&mut self, now: MachineTime, node: u32) -> Vec<DetectorAction> {
         let (Some(entry), Some(parent)) = (self.nodes.get(&node), self.tree.parent(node)) else {
             return Vec::new();
@@ -331,7 +331,7 @@ impl FailureDetector {
         let gap = now.saturating_sub(self.looked);
         self.looked = now;
         if gap > self.timing.away() {
-            // The detector was not running, so it heard nothing.
+            // The detector was not running, so it received nothing.
             self.nodes.values_mut().for_each(|node| node.contact = (node.contact + gap).min(now));
         }
         self.believe_again(now);
@@ -350,7 +350,8 @@ impl FailureDetector {
         decisions
     }
 
-    /// Discards second opinions of nodes that are heard again, directly or through their parent.
+    /// Discards second opinions on nodes that are in contact again, directly or through their
+    /// parent.
     fn believe_again(&mut self, now: MachineTime) {
         for node in std::mem::take(&mut self.doubted) {
             let calm = self.silence(now, node) < self.timing.doubt();

@@ -24,12 +24,12 @@
 //!
 //! Invariants:
 //! - a lease starts when its ping was sent, by the clock of its holder; the launcher counts from
-//!   when it heard that ping, which is later. So silence never gets a node declared lost before its
-//!   lease is over, and after a partition only the launcher's side continues;
+//!   when it received that ping, which is later. So silence never gets a node declared lost before
+//!   its lease is over, and after a partition only the launcher's side continues;
 //! - a parent hears a ping before it answers it, and grants no more time than it has itself. So a
-//!   lease that it renews is over when its own is, and at most one limit after it last heard the
-//!   child. The launcher counts a node as heard when its parent was heard, until the parent has
-//!   given it up;
+//!   lease that it renews is over when its own is, and at most one limit after the child's last
+//!   ping. The launcher takes contact with a parent for contact with its children, until the parent
+//!   has given them up;
 //! - a node has one parent at a time: it gets another only after the first has given it up or is
 //!   lost;
 //! - a loss takes no other node along: the nodes below it turn to the launcher while half of the

@@ -36,8 +36,8 @@ pub enum MonitorAction {
     Withdraw { node: u32 },
     /// Report to the launcher whether `node` answers.
     Opinion { node: u32, alive: bool },
-    /// Report to the launcher that this node no longer renews the lease of `node`, which it has not
-    /// heard for `silent`.
+    /// Report to the launcher that this node no longer renews the lease of `node`, after a silence
+    /// of `silent`.
     GiveUp { node: u32, term: u64, silent: Duration },
     /// The lease is over: end every PE and this agent.
     Die,
@@ -68,7 +68,7 @@ pub struct Monitor {
     /// The end of the lease that was last passed on to the children.
     passed_on: MachineTime,
     successor: Option<u32>,
-    /// When the successor was last heard.
+    /// Last contact with the successor.
     heard: MachineTime,
     /// When the successor was last accused of its present silence.
     accused: Option<MachineTime>,

@@ -184,7 +184,7 @@ impl World {
                 DetectorAction::CutOff { node, .. } => self.end(node), // ordered to end, and it obeys
                 DetectorAction::Declare { node, .. } => {
                     let agent = &self.agents[&node];
-                    // The supervisor of a stopped agent has the same lease.
+                    // The supervisor of a stopped agent shares its lease.
                     let over = agent.monitor.lease().is_over(self.now) || agent.ended.is_some();
                     assert!(over, "node {node} was declared lost while it might act");
                     self.declared.insert(node, self.now);

@@ -137,7 +137,7 @@ pub struct Membership {
     holes: Option<BTreeSet<Pe>>,
     suspicions: Suspicions,
     preludes: Preludes,
-    /// True if memory comes from disk, until all PEs are back at that checkpoint.
+    /// True if memory comes from disk, until all PEs have restored its checkpoint.
     from_disk: bool,
     started: bool,
     /// The last survey, and the view it was made for.

@@ -58,7 +58,7 @@ pub enum Party {
 pub struct HeartbeatSettings {
     /// Time between two heartbeats.
     pub period: Duration,
-    /// A node that has not heard from the launcher for this time ends itself.
+    /// A node that gets no answer from the launcher for this time ends itself.
     pub limit: Duration,
     /// A PE that is stopped for longer is killed; None: never.
     pub pe_limit: Option<Duration>,

@@ -32,7 +32,7 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// Completes the sentence "the PE says ...".
+/// Formats the message as the rest of "the PE says ...".
 impl fmt::Display for PeMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -20,7 +20,7 @@ pub struct PlacementTable<'a> {
     pub node_of: &'a [usize],
     /// The domains above the nodes.
     pub domains: &'a Domains,
-    /// Parity groups; empty if there are none.
+    /// Parity groups; empty in a job without groups.
     pub group_of: &'a [usize],
     /// The CPU binding of each PE.
     pub bindings: &'a [Binding],

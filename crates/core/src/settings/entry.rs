@@ -12,7 +12,7 @@ pub struct Setting {
     pub kind: ValueKind,
     /// The default as documentation prints it; a description if it is not a fixed value.
     pub default: &'static str,
-    /// A description in one sentence.
+    /// A short description.
     pub doc: &'static str,
     pub(super) store: fn(&mut Draft, Value),
     pub(super) show: fn(&Settings) -> Option<String>,

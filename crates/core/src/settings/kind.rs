@@ -1,7 +1,7 @@
 //! The kinds of value that a setting can have, with their parsing, bounds and description.
 //!
-//! Invariant: [`ValueKind::allowed`] is the text of both the error message and the documentation,
-//! so the two cannot differ.
+//! Invariant: [`ValueKind::allowed`] supplies the text for error messages and documentation, so
+//! these cannot differ.
 
 use super::units::{KIB, parse_count, parse_seconds, parse_size, show_seconds, show_size};
 use super::values::{Device, Every};

@@ -98,9 +98,9 @@ pub struct Choice {
     pub safe: bool,
 }
 
-/// Evaluates all candidates. The best is the one with the least memory among those that lose hardly
-/// more time than the fastest, considering only those with an accepted probability of loss; if
-/// there are none, the one with the smallest probability.
+/// Evaluates all candidates. Among those with an accepted probability of loss, the best is the one
+/// with the least memory that loses hardly more time than the fastest; if no candidate has one, the
+/// best is the one with the smallest probability.
 pub fn choose(site: &SizingInput) -> Choice {
     let sizes = || GROUPS.into_iter().filter(|&group| group <= site.nodes).map(Some);
     let shapes = PARITIES.into_iter().flat_map(|m| sizes().chain([None]).map(move |s| (m, s)));

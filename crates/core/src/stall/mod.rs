@@ -94,7 +94,7 @@ struct Printed {
 /// Waits by PE, thread and serial, each with its number of polls.
 type Looks = BTreeMap<(Pe, (u8, u64)), u64>;
 
-/// PEs that cannot move, since when, and the number of polls of each at that time.
+/// PEs that cannot move, since when, and the poll count of each at the time.
 #[derive(Debug)]
 struct Stuck {
     since: MachineTime,
