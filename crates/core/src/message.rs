@@ -259,7 +259,7 @@ pub enum Down {
     Adopt { node: u32, at: SocketAddr, term: u64 },
     /// Stop renewing its lease, and confirm that.
     Release { node: u32, term: u64 },
-    /// Asks for a second opinion: does `node` answer?
+    /// Give a second opinion: does `node` answer?
     Ask { node: u32, at: Option<SocketAddr> },
     /// Check on that process; if it has ended, its end is reported first.
     Look { proc: ProcId },
@@ -281,7 +281,7 @@ pub enum Down {
     Show(View),
     /// List the local processes, with their last events if `events`.
     Dump { question: u32, events: bool },
-    /// The job stops once its next checkpoint is on disk; makes this visible to the PEs.
+    /// Announce to the PEs that the job stops once its next checkpoint is on disk.
     Stopping,
     /// Send that signal to every PE.
     Signal { signal: i32 },
@@ -356,8 +356,8 @@ pub enum ToPe {
     ParentDeathPipe,
     /// This process is `pe`; the page of views is attached. `oversubscribed`: PEs share processors.
     Welcome { job: Box<Job>, welcome: Welcome, oversubscribed: bool },
-    /// The memory file of `node`, as a descriptor: byte `i` of PE `k` is at `k * L + i` in it,
-    /// where L is the length of a segment.
+    /// The memory file of `node`, as a descriptor. Byte `i` of PE `k` is at `k * L + i` in it; L is
+    /// the length of a segment.
     File { node: u32 },
     /// Address of that incarnation of `pe`, if its memory cannot be mapped.
     Address { pe: Pe, incarnation: Incarnation, address: Vec<u8> },

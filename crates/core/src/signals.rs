@@ -13,7 +13,7 @@ pub fn name(signal: i32) -> String {
     name.map_or_else(|| format!("signal {signal}"), |name| format!("SIG{name}"))
 }
 
-/// Parses `KILL`, `SIGKILL` or `9`, in any case.
+/// Parses `KILL`, `SIGKILL` or `9`, in upper or lower case.
 pub fn number(text: &str) -> Option<i32> {
     let text = text.to_ascii_uppercase();
     let bare = text.strip_prefix("SIG").unwrap_or(&text);

@@ -100,8 +100,8 @@ unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, to: *mut c_voi
     0
 }
 
-/// Returns true if the program was linked with the library that exports this name, which was thus
-/// not loaded later.
+/// Returns true if the program was linked with the library that exports this name, rather than
+/// loading it later.
 pub fn is_linked(name: &CStr) -> bool {
     // SAFETY: a C string; the result is only compared.
     !unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.is_null()

@@ -44,7 +44,7 @@ pub fn at_exit(handler: fn(i32)) -> io::Result<()> {
 pub fn flush_output() {
     use std::io::Write;
     let _ = std::io::stdout().flush();
-    // SAFETY: the C library's own stream, which it locks; the program handles errors.
+    // SAFETY: the C library's own stream, which it locks; detecting errors is left to the program.
     unsafe { libc::fflush(stdout) };
 }
 

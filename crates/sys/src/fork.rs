@@ -8,10 +8,10 @@
 //! child              copies the bytes, maps the copy over them, writes the byte, goes on
 //! ```
 //!
-//! Invariants: no other code runs in the child before, if it was registered after this library was
-//! loaded. The thread that forks writes nothing meanwhile; if the child dies, it continues. Between
-//! fork and the end of its handler the child takes no lock, since a thread that exists only in the
-//! parent may hold it.
+//! Invariants: code that was registered after this library was loaded runs in the child only
+//! afterwards. The thread that forks writes nothing meanwhile; if the child dies, it continues.
+//! Between fork and the end of its handler the child takes no lock, since a thread that exists only
+//! in the parent may hold it.
 //!
 //! Left out: writes by other threads of the parent and by other processes while the child copies,
 //! which may or may not be in the copy; `vfork`, `_Fork` and `clone`, which call no handler.

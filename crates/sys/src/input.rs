@@ -1,8 +1,8 @@
 //! Reading files that a user names, in whole: with a size limit, and without waiting for a writer.
 //!
 //! A setting or an option may name anything: an endless device, a FIFO without a writer, a folder.
-//! An unnamed pipe, such as a shell's `<(command)`, ends with its command, and is readable if only
-//! one process reads the file.
+//! An unnamed pipe, such as a shell's `<(command)`, ends with its command, and is accepted if only
+//! one process reads it.
 //!
 //! Left out: the meaning of the bytes, and files that only the library names.
 

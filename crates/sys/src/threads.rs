@@ -1,9 +1,9 @@
 //! The program's threads in this process, in the order of their creation, and their masks.
 //!
-//! /proc/self/task is not read: the kernel caches what was read of it, which makes the process that
-//! reaps a killed one wait until the last thread of that has got a processor. Instead, thread ids
-//! are probed one by one, each only once: the kernel assigns them in ascending order, and
-//! /proc/loadavg names the last.
+//! /proc/self/task is not read: the kernel caches the entries read, and whatever reaps a killed
+//! process must then wait until its last thread was scheduled. Instead, thread ids are probed one
+//! by one, each only once: the kernel assigns them in ascending order, and /proc/loadavg names the
+//! last.
 //!
 //! Invariants: a thread of this library ([`own`]) is never listed, nor is a thread that has ended.
 //! A thread id that is reused in this process, or more new threads than [`LOOKS`] ids cover, can

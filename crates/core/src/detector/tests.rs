@@ -297,8 +297,8 @@ fn degree(seed: u64) -> usize {
 }
 
 /// One loss in a row each way (at least every fourth ping is answered), two delays and a stop take
-/// less than the limit: 4 * 100 + 2 * 200 + 100 ms. In a tree they take less than half of it: 3 *
-/// 100 + 2 * 50 + 50 ms after a node turned to the launcher.
+/// less than the limit: 4 * 100 + 2 * 200 + 100 ms. In a tree they take less than half of it,
+/// 3 * 100 + 2 * 50 + 50 ms, after a node turned to the launcher.
 #[test]
 fn nobody_is_declared_lost_while_messages_arrive_within_the_limit() {
     for seed in 0..SEEDS {

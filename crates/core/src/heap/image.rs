@@ -1,4 +1,4 @@
-//! The stored form of a heap, which goes into symmetric memory with every checkpoint.
+//! The stored form of a heap, which is saved in symmetric memory with every checkpoint.
 //!
 //! ```text
 //! | magic 8 | length 8 | blocks 8 | offset 8 | size 8 | ... one pair per block ... | digest 8 |

@@ -120,7 +120,7 @@ pub struct Heap {
     blocks: BTreeMap<usize, usize>,
     /// Offset of each free range, and its length.
     free_at: BTreeMap<usize, usize>,
-    /// The same ranges as (length, offset), for best fit.
+    /// The free ranges as (length, offset), for best fit.
     free_by_len: BTreeSet<(usize, usize)>,
     used: usize,
     digest: u64,

@@ -39,14 +39,14 @@ pub enum Action {
     KillNode { node: u32 },
     /// Report after this many milliseconds.
     Rest { pe: Pe, ms: u64 },
-    /// PEs were lost, and how they ended; `node` is set if it was lost with them.
+    /// Report that PEs were lost, and how they ended; `node` is set if it was lost with them.
     Lost { pes: Vec<Pe>, node: Option<u32>, how: Ended },
     /// Print a line for the user.
     Say(String),
-    /// The single losses that would end the job changed to these.
+    /// Report that exactly these single losses would now end the job.
     Survives(Survival),
     /// Pass on a progress report, for people and tests.
     Tell(ProgressReport),
-    /// The job is over.
+    /// End the job.
     End { status: i32, words: Option<String> },
 }

@@ -35,7 +35,7 @@ impl Membership {
         }
     }
 
-    /// A PE found a reason for all PEs to roll back.
+    /// Switches to global rollback for a reason that a PE reported, and shows a view that says so.
     pub(super) fn take_all_back(&mut self, why: &str) {
         if std::mem::replace(&mut self.view.alone, false) {
             self.out.push(Action::Say(format!("all PEs go back: {why}")));
@@ -43,7 +43,7 @@ impl Membership {
         }
     }
 
-    /// PE `pe` has finished its local rollback and caught up with the others.
+    /// Records that PE `pe` has finished its local rollback and caught up with the others.
     pub(super) fn caught_up(&mut self, pe: Pe) {
         self.lost.remove(&pe);
         self.pes[pe.at()].crashes.resume(self.checkpoint);

@@ -97,7 +97,7 @@ pub struct Shape {
     pub node_of: Vec<u32>,
     /// Number of nodes, including those of spares.
     pub nodes: u32,
-    /// Node of each sleeping spare.
+    /// Node of each idle spare.
     pub spares: Vec<u32>,
     /// The transport between the nodes; never `Auto`.
     pub fabric: Fabric,

@@ -114,7 +114,7 @@ impl Membership {
         Some((self.spare(|at| at == node), node))
     }
 
-    /// The contents of a lost memory were discarded.
+    /// Records that the contents of a lost memory were discarded.
     pub(super) fn wiped(&mut self, pe: Pe, memory: u32) {
         self.wiping.remove(&(pe, memory));
         self.advance();
@@ -171,8 +171,8 @@ impl Membership {
         self.show();
     }
 
-    /// A process with an assigned number reported its address, which all others receive before the
-    /// view that shows the process as alive.
+    /// Records the address of a process with an assigned number. All others receive the address
+    /// before the view that shows the process as alive.
     pub(super) fn addressed(&mut self, proc: ProcId, address: Vec<u8>) {
         let carries = |pe: &Pe| self.pes[pe.at()].proc == Some(proc) && self.pes[pe.at()].assigned;
         let Some(pe) =
@@ -190,9 +190,9 @@ impl Membership {
         self.advance();
     }
 
-    /// The checkpoint data of PE `of` cannot be used in the recovery of `view`: all PEs restart the
-    /// recovery in a new view, and reach the same conclusions there. A report about an older view
-    /// is ignored, because that recovery has been restarted already.
+    /// Restarts the recovery of `view`, because it cannot use the checkpoint data of PE `of`: all
+    /// PEs recover again in a new view, and reach equal conclusions there. Ignores a report about
+    /// an older view, whose recovery has been restarted already.
     pub(super) fn unusable(&mut self, view: ViewNumber, of: Pe, flaw: Flaw) {
         if view != self.view.number || !self.started || breaks(Mutant::CorruptUnheard) {
             return;
@@ -219,9 +219,9 @@ impl Membership {
         self.out.push(Action::Say(line)); // by the time a reader sees it, every PE has been notified
     }
 
-    /// PE `pe` has reached its first checkpoint call, with the record of the results of earlier
-    /// calls. No PE begins a checkpoint before all records are here, so any PE lost after one has a
-    /// record.
+    /// Records that PE `pe` has reached its first checkpoint call, with the results of its earlier
+    /// calls. No PE begins a checkpoint before all records are here, so any PE lost after that has
+    /// one.
     pub(super) fn prelude_over(&mut self, pe: Pe, record: Vec<u8>) {
         if self.preludes.keep(pe, record) {
             let nodes: Vec<u32> = self.shown.keys().copied().collect();
@@ -229,8 +229,8 @@ impl Membership {
         }
     }
 
-    /// A process is at the point of a rule: kills the target of the rule, once; a stopped one needs
-    /// nothing.
+    /// Carries out a rule whose point a process has reached: kills the rule's target, once. A
+    /// process that stops itself needs nothing more.
     pub(super) fn at_point(&mut self, proc: ProcId, rule: u32) {
         let Some(target) = self.rules.get(rule as usize).map(|rule| rule.target) else { return };
         if !self.fired.insert(rule) {

@@ -89,7 +89,8 @@ pub enum Wrong {
 
 /// Parses the failure domains of the hosts of a job from `text`, the contents of `file`.
 ///
-/// # Errors The first error in the file.
+/// # Errors
+/// The first error in the file.
 pub fn parse(file: &str, text: &str, hosts: Vec<String>) -> Result<Domains, FileError> {
     let reader = Reader { file, text };
     let table = DeTable::parse(text).map_err(|error| {

@@ -5,9 +5,9 @@
 //! bound to.
 //!
 //! Invariants: a kind that is found has at least two domains, at least one of them with two nodes
-//! or more; no two kinds divide the nodes equally; of two kinds one is nested in the other. Found
-//! kinds spread groups and substitutes. They never refuse a job and never make groups smaller,
-//! because the user did not ask for that.
+//! or more; no two kinds divide the nodes in the same way; of two kinds one is nested in the other.
+//! Found kinds spread groups and substitutes. They never refuse a job and never make groups
+//! smaller, because the user did not ask for that.
 //!
 //! Left out: querying firmware and the kernel, which the agents do.
 

@@ -49,7 +49,7 @@ impl ThreadMask {
         for number in numbers {
             match bits.get_mut(number / 64) {
                 Some(word) => *word |= 1 << (number % 64),
-                None => return ThreadMask::default(), // machines larger than this are not supported
+                None => return ThreadMask::default(), // masks of machines larger than this are not kept
             }
         }
         if bits == [0; WORDS] { ThreadMask::default() } else { ThreadMask { kind, bits } }

@@ -64,7 +64,7 @@ pub struct Settings {
     pub max_restarts: u32,
     /// `SHMEM_FT_MEMORY_LIMIT`: maximum bytes of all checkpoints on a machine; `None`: free memory.
     pub memory_limit: Option<u64>,
-    /// `SHMEM_FT_NODE_TIMEOUT`: a node without the launcher for this time ends itself.
+    /// `SHMEM_FT_NODE_TIMEOUT`: a node that the launcher does not answer for this time ends itself.
     pub node_timeout: Duration,
     /// `SHMEM_FT_PE_TIMEOUT`: a stopped PE is killed after this; `None`: never.
     pub pe_timeout: Option<Duration>,

@@ -4,8 +4,8 @@
 //! Pure: times are arguments, in seconds since the start of the job. [`interval`] has the formula.
 //!
 //! Before enough losses are seen, the time between two of them is assumed to be [`EXPECTED`], with
-//! the weight of [`WEIGHT`] losses: after `n` losses in `t` seconds it is `(WEIGHT EXPECTED + t) /
-//! (WEIGHT + n)`.
+//! the weight of [`WEIGHT`] losses: after `n` losses in `t` seconds it is
+//! `(WEIGHT EXPECTED + t) / (WEIGHT + n)`.
 
 use super::interval;
 use crate::settings::Interval;
