@@ -129,7 +129,7 @@ unsafe fn in_child(work: impl FnOnce() -> Result<()>) -> Result<()> {
         unsafe { libc::_exit(status) }
     }
     let pid = Pid::from_raw(pid as i32).filter(|_| pid > 0).ok_or(Errno::AGAIN)?;
-    let any = WaitOptions::from_bits_retain(libc::__WALL as u32); // also children without an exit signal
+    let any = WaitOptions::from_bits_retain(libc::__WALL as u32); // also without an exit signal
     let ended = rustix::io::retry_on_intr(|| waitpid(Some(pid), any))?;
     match ended.and_then(|(_, status)| status.exit_status()) {
         Some(0) => Ok(()),

@@ -168,7 +168,7 @@ impl Part {
         let (mut at, end, mut absent) = (start, start + len as u64, 0);
         let file = &self.file;
         while at < end {
-            let data = seek(file, SeekFrom::Data(at)).unwrap_or(end).min(end); // no data: up to the end
+            let data = seek(file, SeekFrom::Data(at)).unwrap_or(end).min(end); // none: to the end
             absent += data - at;
             at = seek(file, SeekFrom::Hole(data)).unwrap_or(end);
         }

@@ -270,7 +270,7 @@ pub fn end_children() {
             return;
         }
         children.iter().for_each(Process::kill);
-        let _ = children.iter().all(|child| child.wait_end(5_000)); // waits for at most one that does not end
+        let _ = children.iter().all(|child| child.wait_end(5_000)); // stops at the first that stays
         stays.extend(children.iter().filter(|it| it.reap().is_none()).map(|child| child.pid));
     }
 }
@@ -312,7 +312,7 @@ fn prepare(
             return Err(io::Error::last_os_error());
         }
         if fixed_addresses {
-            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong); // `startup` checks the result
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong); // `startup` checks it
         }
     }
     Ok(())
@@ -323,8 +323,9 @@ pub fn stop() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
 }
 
-/// Starts a thread of the library in the program's process. It never handles the program's signals:
-/// the program may wait for them with all its threads, and its handlers may need a larger stack.
+/// Starts a thread of the library in the program's process. The thread never handles the program's
+/// signals: the program may wait for them with all its threads, and its handlers may need a larger
+/// stack.
 pub fn helper(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let builder = std::thread::Builder::new().name(name.into()).stack_size(stack);
     let (told, here) = sync_channel(1);

@@ -181,7 +181,7 @@ impl World {
                 self.send(Party::Launcher, Party::Node(node), Message::Down(news), by_stream);
             }
             match decision {
-                DetectorAction::CutOff { node, .. } => self.end(node), // ordered to end, and it obeys
+                DetectorAction::CutOff { node, .. } => self.end(node), // obeys the order to end
                 DetectorAction::Declare { node, .. } => {
                     let agent = &self.agents[&node];
                     // The supervisor of a stopped agent shares its lease.

@@ -216,7 +216,7 @@ impl Membership {
         };
         self.cannot_go_alone(&Reason::Damaged, of);
         self.show();
-        self.out.push(Action::Say(line)); // by the time a reader sees it, every PE has been notified
+        self.out.push(Action::Say(line)); // once it is printed, every PE has been notified
     }
 
     /// Records that PE `pe` has reached its first checkpoint call, with the results of its earlier

@@ -49,7 +49,7 @@ impl ThreadMask {
         for number in numbers {
             match bits.get_mut(number / 64) {
                 Some(word) => *word |= 1 << (number % 64),
-                None => return ThreadMask::default(), // masks of machines larger than this are not kept
+                None => return ThreadMask::default(), // no masks of larger machines
             }
         }
         if bits == [0; WORDS] { ThreadMask::default() } else { ThreadMask { kind, bits } }
