@@ -11,7 +11,7 @@ struct Launcher {
     rank: &'static str,
 }
 
-/// Sorted by priority: mpirun may use srun to start its daemons.
+/// The known launchers, sorted by priority: mpirun may use srun to start its daemons.
 const LAUNCHERS: &[Launcher] = &[
     Launcher { name: "mpirun", tasks: "OMPI_COMM_WORLD_SIZE", rank: "OMPI_COMM_WORLD_RANK" },
     Launcher { name: "flux", tasks: "FLUX_JOB_SIZE", rank: "FLUX_TASK_RANK" },

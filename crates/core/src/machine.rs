@@ -16,7 +16,7 @@ pub struct Processor {
 /// The usable processors of a machine, neighbours next to each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// Sorted by NUMA node, then by core, so that each is contiguous.
+    /// The processors, sorted by NUMA node, then by core, so that each is contiguous.
     pub processors: Vec<Processor>,
 }
 

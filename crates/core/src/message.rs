@@ -224,7 +224,7 @@ pub struct Build(pub String);
 pub struct Hello {
     /// Version and checksum of its library.
     pub build: String,
-    /// The node it was started as.
+    /// The node number that it was started with.
     pub node: u32,
     /// UDP port on which it receives heartbeats.
     pub beats: u16,
@@ -306,7 +306,7 @@ pub enum Down {
 pub enum Up {
     /// First message: the bindings of its PEs, with its memory file if other nodes may map it.
     Bound(Vec<Bound>),
-    /// The checkpoints on this disk, sent first of all.
+    /// The checkpoints on this disk; sent before anything else.
     Held(Vec<Held>),
     /// The damaged files.
     Checked(Vec<Damage>),

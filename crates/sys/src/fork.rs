@@ -29,9 +29,9 @@ use crate::memory::{self, Part};
 /// A shared mapping of part of a memory file.
 #[derive(Debug)]
 pub struct SharedPiece {
-    /// The memory file.
+    /// The memory that it maps.
     pub part: Part,
-    /// Its offset in the memory file.
+    /// Its offset in that memory.
     pub offset: usize,
     /// The addresses that it is mapped at.
     pub at: Range<usize>,
@@ -48,8 +48,8 @@ thread_local! {
     static PIPE: Cell<Option<(PipeReader, PipeWriter)>> = const { Cell::new(None) };
 }
 
-/// Handlers of a child run in the order of registration: registering at load time puts these before
-/// those of the program.
+/// Registers the handlers at load time. A child runs them in the order of registration, so these
+/// run before those of the program.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = register;

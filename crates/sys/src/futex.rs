@@ -2,13 +2,13 @@
 //!
 //! The words live in memfd segments mapped by several processes, so the futexes are shared ones.
 //!
-//! Two processes each store a word, and then load the word of the other. At least one of them sees
-//! the other's store only if each has a full fence between its two steps. If one side does this all
-//! the time and the other rarely, the rare one can use [`global_barrier`], and the frequent one
-//! [`light_fence`], which costs no instruction. The barrier is a full fence on every processor, at
-//! some moment of the call; a process that is not running passes one before it resumes. If a
-//! process has made its store before that moment, the caller of the barrier sees it. If not, its
-//! load comes after that moment, and sees everything stored before the call.
+//! Two processes each store a word, and then load the word of the other. At least one of them is
+//! sure to see the other's store only if each has a full fence between its two steps. If one side
+//! does this all the time and the other rarely, the rare one can use [`global_barrier`], and the
+//! frequent one [`light_fence`], which costs no instruction on x86. The barrier is a full fence on
+//! every processor, at some moment of the call; a process that is not running passes one before it
+//! resumes. If a process has made its store before that moment, the caller of the barrier sees it.
+//! If not, its load comes after that moment, and sees everything stored before the call.
 //!
 //! [`expedited_barrier`] takes microseconds where that takes a scheduler's period (8 to 24 ms), but
 //! it may miss a processor. The kernel marks each run queue whose current process is a registered

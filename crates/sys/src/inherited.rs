@@ -43,7 +43,7 @@ static INHERITED: OnceLock<Inherited> = OnceLock::new();
 /// True if SIGPIPE was ignored before Rust's runtime ignored it.
 static PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// The loader calls this before the Rust runtime starts.
+/// A constructor, which the loader calls before the Rust runtime starts.
 #[used]
 // SAFETY: the section of functions without arguments that run at the start of a program.
 #[unsafe(link_section = ".init_array")]

@@ -25,7 +25,7 @@ use crate::process;
 /// Maximum number of threads by default: about this many cores saturate the memory bandwidth of a
 /// socket, as these loops do little but move bytes.
 pub const MOST: usize = 8;
-/// Fewer items than this are not worth waking a thread.
+/// The number of items below which waking a thread does not pay off.
 const FEW: usize = 4;
 /// Bytes of a helper's stack: tiles and scratch buffers are not on it.
 const STACK: usize = 256 << 10;

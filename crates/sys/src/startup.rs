@@ -49,7 +49,8 @@ pub fn is_random() -> bool {
     RANDOM.load(Ordering::Relaxed) // set before the program started
 }
 
-/// Makes the loader call the constructor before the program starts, with the arguments of glibc.
+/// The entry that makes the loader call the constructor before the program starts, with the
+/// arguments of glibc.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[used]
 // SAFETY: a function of the type that glibc expects of constructors.

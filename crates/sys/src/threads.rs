@@ -19,7 +19,7 @@ use crate::lock;
 
 /// Maximum number of ids probed in one call.
 const LOOKS: i32 = 1 << 16;
-/// Ids below this are not reused after a wrap.
+/// The lowest thread id that the kernel reuses after a wrap.
 const RESERVED: i32 = 300;
 
 /// Threads of this library.

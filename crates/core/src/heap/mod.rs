@@ -33,12 +33,12 @@ mod image;
 #[cfg(test)]
 mod tests;
 
-/// Offsets and lengths of blocks are multiples of this, in bytes: one cache line, so that no two
+/// The granularity of offsets and lengths of blocks, in bytes: one cache line, so that no two
 /// blocks share one.
 pub const GRANULE: usize = 64;
 
-/// Shorter gaps between two allocated ranges, in bytes, are treated as live: copying them is
-/// cheaper than starting another range.
+/// The length in bytes below which a gap between two allocated ranges is treated as live: copying
+/// it is cheaper than starting another range.
 pub const SWALLOWED_GAP: usize = 4096;
 
 /// An invalid call, or an invalid stored heap.

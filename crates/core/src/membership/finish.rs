@@ -1,6 +1,6 @@
 //! The orderly end of a job: which PEs are in `shmem_finalize`, and what a loss means by then.
 //!
-//! Part of the machine in [`super`]. `shmem_finalize` is complete when each PE has reported
+//! Part of the machine in [`super`]. A PE counts as being in `shmem_finalize` once it has reported
 //! entering it as a member of a view in which the latest loss was repaired. The PEs detect if a
 //! loss cannot be repaired (`pgas::finish`), and report it here.
 

@@ -1,10 +1,10 @@
 //! The choice of rollback with logs: local (only the lost PEs) or global (all PEs).
 //!
 //! Part of the machine in [`super`]. The view states the choice, so all PEs see the same one. It
-//! starts as local. Any PE that finds a reason against that reports it, and all roll back from the
-//! next view on. After the loss of a node the substitute reports such a reason if no copy of its
-//! log is left. A PE that rolls back reads the logs of all, so all roll back if a node is lost
-//! meanwhile.
+//! starts as local. Any PE that finds a reason for global rollback reports it, and all roll back
+//! from the next view on. After the loss of a node the substitute reports that no copy of its log
+//! is left, if so. A PE that rolls back reads the logs of all PEs, so all roll back if a node is
+//! lost meanwhile.
 //!
 //! Invariant: once the choice is global, it stays so until that recovery is over.
 

@@ -38,7 +38,8 @@ impl Membership {
         self.end(how.status(), Some(words));
     }
 
-    /// Handles an end before the job is complete, which a program without `shmem_init` may cause.
+    /// Handles the end of a process before the job is complete; this is valid if the program never
+    /// calls `shmem_init`.
     pub(super) fn ended_at_start(&mut self, pe: Pe, hello: bool, how: Ended) {
         if how != Ended::Exited(0) || hello {
             let words = format!("PE {pe} {how} before shmem_init was complete");

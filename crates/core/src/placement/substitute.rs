@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use super::domains::Domains;
 use crate::quantity::Pe;
 
-/// The parts of a job that the choice of a place needs; converted from groups alone, nodes fail
+/// The parts of a job that the choice of a place needs. If converted from groups alone, nodes fail
 /// independently.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobLayout {
