@@ -35,7 +35,7 @@ impl Membership {
         }
     }
 
-    /// Switches to global rollback for a reason that a PE reported, and shows a view that says so.
+    /// Switches to global rollback for a reason that a PE reported, and publishes a new view.
     pub(super) fn take_all_back(&mut self, why: &str) {
         if std::mem::replace(&mut self.view.alone, false) {
             self.out.push(Action::Say(format!("all PEs go back: {why}")));
