@@ -108,7 +108,7 @@ pub fn module(clang: &str, options: &[OsString], file: &Path) -> Result<Module, 
     read::module(&text).map_err(|error| ClangError::Read(name, error))
 }
 
-/// Rejects a FIFO, on which clang would block, and a device, which it would read for ever.
+/// Rejects a FIFO, on which clang would block, and a device, which it would read endlessly.
 fn check_plain(file: &Path) -> std::io::Result<()> {
     match std::fs::metadata(file)?.is_file() {
         true => Ok(()),

@@ -296,7 +296,7 @@ pub fn query_fault() -> Vec<(Pe, i32)> {
 /// mode it acknowledges the losses that `query_fault` last returned, and leaves memory unchanged.
 ///
 /// Without a fault it changes nothing, and after a refused checkpoint it lets the job continue
-/// without one: a program that only knows the thesis' loop would retry it for ever.
+/// without one: a program that only knows the thesis' loop would retry it endlessly.
 pub fn restart_pes() {
     let world = world();
     world.end_prelude();

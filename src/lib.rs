@@ -18,12 +18,12 @@
 //!
 //! | you want to | look at |
 //! | --- | --- |
-//! | begin, and allocate | [`Shmem`], [`SymSlice`], [`SymRef`] |
+//! | initialise, and allocate | [`Shmem`], [`SymSlice`], [`SymRef`] |
 //! | put, get, reduce | [`Shmem::exchange_in`], [`Peers`], [`Team`], [`Context`] |
 //! | signal, lock | [`Signal`], [`Lock`] |
 //! | survive losses | [`ft::run`], or by hand [`ft::checkpoint_all`] and [`ft::restart_pes`] |
-//! | keep private memory | [`ft::protect`], [`Protected`] |
-//! | keep one copy of what does not change | [`ft::readonly`] |
+//! | checkpoint private memory | [`ft::protect`], [`Protected`] |
+//! | keep a single copy of read-only data | [`ft::readonly`] |
 //!
 //! # Inside
 //!

@@ -10,7 +10,7 @@
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Returns the line, for the named program, and points to its `--help`.
+/// Returns the line for the named program, which points to its `--help`.
 pub fn line(program: &str, error: &Error) -> String {
     let of = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let (option, value) = (of(ContextKind::InvalidArg), of(ContextKind::InvalidValue));

@@ -8,8 +8,8 @@
 //! - a line without code. The optimiser may then have moved its code to another line, so memory
 //!   that is live there is not left out elsewhere.
 //!
-//! A compiler that folds two equal functions into one merges their lines: code is rejected unless
-//! GCC was told not to do so.
+//! A compiler that folds equal functions merges their lines, so code that GCC may have folded is
+//! rejected; `-fno-ipa-icf` prevents it.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

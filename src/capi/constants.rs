@@ -51,9 +51,9 @@ constants! {
     CMP_LT: c_int = 4;
     /// `<=`
     CMP_LE: c_int = 5;
-    /// The signal word is overwritten.
+    /// Overwrites the signal word.
     SIGNAL_SET: c_int = 0;
-    /// The signal word is added to.
+    /// Adds to the signal word.
     SIGNAL_ADD: c_int = 1;
     /// Bit of `options`: the context is used by one thread at a time.
     CTX_SERIALIZED: c_long = 1;
@@ -73,7 +73,7 @@ constants! {
     MALLOC_SIGNAL_REMOTE: c_long = 2;
     /// The value of a `pSync` before its first use.
     SYNC_VALUE: c_long = 0;
-    /// Length of a `pSync`, any collective.
+    /// Length of a `pSync` for any collective.
     SYNC_SIZE: usize = 96;
     /// Length of a `pSync` for a barrier.
     BARRIER_SYNC_SIZE: usize = 96;

@@ -2,9 +2,9 @@
 //! exit, pcontrol.
 //!
 //! `shmem_init` and `shmem_finalize` are counted, as version 1.6 requires: the first `shmem_init`
-//! starts the library, the last `shmem_finalize` ends it, and further ones do nothing. A program
-//! that exits with status 0 without it then ends the library; one that began with `start_pes` does
-//! so with any status.
+//! starts the library, the last `shmem_finalize` ends it, and further ones do nothing. Without a
+//! call of `shmem_finalize`, an exit with status 0 ends the library; after `start_pes` an exit with
+//! any status does.
 //!
 //! `shmem_pcontrol` is variadic in C; its further arguments are for tools and are ignored.
 

@@ -5,7 +5,7 @@
 
 /// A type whose value reads as zero in the faulted state.
 pub trait Zero {
-    /// Zero.
+    /// Returns zero.
     fn zero() -> Self;
 }
 

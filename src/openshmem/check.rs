@@ -1,4 +1,5 @@
-//! Checks that every call makes before it touches anything, and the end of the job when one fails.
+//! The checks that every call makes before it touches anything, and the end of the job if one
+//! fails.
 //!
 //! A misuse prints one line to standard error, `raidshmem: PE 1: shmem_putmem: ...`, that names
 //! what is allowed, and ends the whole job with status 2. The checks that keep an access inside

@@ -8,7 +8,7 @@
 //! sessions change nothing there.
 //!
 //! A handle is a slot number and the count of the slot's allocations, so a destroyed handle is
-//! rejected for ever. Slots are registered with the checkpoint, as teams are: a restart restores
+//! always rejected. Slots are registered with the checkpoint, as teams are: a restart restores
 //! the contexts of the checkpoint. Stream numbers are slots, counted from one.
 //!
 //! Invariants: a slot with no team is free; slots are allocated and freed with the lock held.

@@ -95,7 +95,7 @@ pub enum SyncPoint {
     Collective = 0,
     /// A barrier of the safe API, with all PEs outside of exchanges.
     Barrier,
-    /// The begin of an exchange.
+    /// The beginning of an exchange.
     Open,
     /// The end of an exchange.
     Close,

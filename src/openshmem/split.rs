@@ -11,7 +11,7 @@ use super::order;
 use super::team::{self, StridedPes, Team, index_of_pe};
 use crate::pgas;
 
-/// Set in the agreed mask of a split, in the bit of the world's slot, which is never free.
+/// The mark of an agreed mask of a split, in the bit of the world's slot, which is never free.
 const IS_MADE: u64 = 1;
 
 /// A new team as a subset of its parent's PEs.

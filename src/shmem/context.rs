@@ -30,15 +30,15 @@ use crate::openshmem::team;
 use crate::pgas::World;
 use crate::pgas::stream::Id;
 
-/// Marks a context that one thread at a time uses.
+/// The kind of a context that one thread at a time uses.
 #[derive(Debug)]
 pub struct Serialized(PhantomData<Cell<()>>);
 
-/// Marks a context that only the thread that made it uses.
+/// The kind of a context that only its creating thread uses.
 #[derive(Debug)]
 pub struct Private(PhantomData<*mut ()>);
 
-/// Marks a context through which nothing is written; one thread at a time uses it.
+/// The kind of a context through which nothing is written; one thread at a time uses it.
 #[derive(Debug)]
 pub struct NoStore(PhantomData<Cell<()>>);
 

@@ -34,15 +34,15 @@ use raidshmem_core::settings::{Every, StoreLayout};
 /// An order to a node, or a result for the launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// Claim this checkpoint of these PEs, which does not exist yet.
+    /// A claim on a future checkpoint of these PEs.
     Claim { node: u32, number: CheckpointNumber, pes: Vec<Pe> },
-    /// Write the files of these PEs.
+    /// A write of the files of these PEs.
     Write { node: u32, number: CheckpointNumber, pes: Vec<Pe> },
-    /// Commit the files of all PEs, or the node's own, as a set with this number or a higher one.
+    /// A commit of the files of all PEs, or of the node's own, as a set numbered `set` or higher.
     Commit { node: u32, number: CheckpointNumber, files: SetFiles, set: u64 },
-    /// Delete the files that the node wrote.
+    /// A deletion of the files that the node wrote.
     Drop { node: u32, number: CheckpointNumber },
-    /// The set is complete; the job must stop if it is the `last`.
+    /// A complete set; the job must stop if it is the `last`.
     Stored { number: CheckpointNumber, set: u64, sizes: Sizes, took: Duration, last: bool },
     /// A warning to print.
     Warn(String),

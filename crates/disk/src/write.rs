@@ -98,7 +98,7 @@ impl Order {
 
 /// A piece of the data that is read.
 enum Piece {
-    /// The begin of a file; its checksums are still missing.
+    /// The beginning of a file; its checksums are still missing.
     Begin(Pe, Begin),
     /// A tile of the file.
     Tile(Vec<u8>),
@@ -391,7 +391,7 @@ impl<'a> Output<'a> {
         Ok(self.done)
     }
 
-    /// Writes a tile. A rate limit delays it to its time, and flushes every second.
+    /// Writes a tile. A rate limit delays it until it is due, and flushes every second.
     fn tile(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let rate = self.order.how.rate;
         let Some(open) = &mut self.open else { return Ok(()) };

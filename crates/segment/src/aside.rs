@@ -50,7 +50,7 @@ pub struct Kept {
     pub len: usize,
 }
 
-/// Marks a missing number of tiles.
+/// The mark of a missing number of tiles.
 const NONE: u64 = u64::MAX;
 
 impl Aside {

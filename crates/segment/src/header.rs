@@ -139,7 +139,7 @@ impl RangeState {
 
 /// Words in the record of a range.
 const RANGE_WORDS: usize = 5;
-/// Multiplies a byte into every byte of a word.
+/// The factor that repeats a byte in every byte of a word.
 const EVERYWHERE: u64 = 0x0101_0101_0101_0101;
 
 /// A PE's record of a read-only range.

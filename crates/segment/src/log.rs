@@ -156,7 +156,7 @@ pub enum Stage {
 }
 
 /// A word of the log. The words that the owner changes with every call, those that peers read with
-/// every call, and those written at each meeting are kept [`APART`].
+/// every call, and those written at each meeting are at least [`APART`] words from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
     /// The job.

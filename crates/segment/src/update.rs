@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 /// An atomic update of a word; all but `Store` return the previous value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Update {
-    /// Leaves the word unchanged.
+    /// A read, which leaves the word unchanged.
     Load,
-    /// Stores the operand; returns zero.
+    /// A store of the operand, which returns zero.
     Store,
-    /// Stores the operand.
+    /// A store of the operand, which returns the previous value.
     Swap,
-    /// Adds the operand, wrapping.
+    /// A wrapping addition of the operand.
     Add,
     /// Bitwise and.
     And,
@@ -24,7 +24,7 @@ pub enum Update {
     Or,
     /// Bitwise exclusive or.
     Xor,
-    /// Stores the operand if the word holds this value.
+    /// A store of the operand if the word holds this value.
     CompareSwap(u64),
 }
 

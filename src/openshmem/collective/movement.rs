@@ -114,7 +114,7 @@ impl Movement {
         Movement::new(group, both, block, steps, Givers::All)
     }
 
-    /// Checks the arguments.
+    /// Describes a movement, after a check of the arguments.
     fn new(
         group: Group,
         (dest, source): (Sym<u8>, SymIn<u8>),

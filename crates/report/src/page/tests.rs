@@ -1,4 +1,4 @@
-//! Tests the page of odd records: it is whole, harmless and bounded.
+//! Tests of the page of odd records: whole, harmless and bounded.
 
 use super::*;
 use crate::event::{Event, What};
