@@ -327,8 +327,8 @@ pub fn restart_pes() {
     }
 }
 
-/// Returns true if data just read from PE `pe` may be used: the PE is not lost, and, with a
-/// rollback mode, no loss is known.
+/// Returns true if data just read from PE `pe` may be used: the PE is not lost, and, outside of
+/// shrink mode, no loss is known.
 pub fn may_use(pe: Pe) -> bool {
     fence(Ordering::Acquire); // the bytes are read before the view
     let world = world();
@@ -413,8 +413,8 @@ pub fn exclude(addr: *mut u8, len: usize) -> i32 {
     if world().memory.set_covered(addr as usize, len, false) { SUCCESS } else { FAILURE }
 }
 
-/// Includes symmetric memory that was excluded in every later checkpoint again; the inverse of
-/// [`exclude`] in every respect.
+/// Covers excluded symmetric memory again, in every later checkpoint; the inverse of [`exclude`] in
+/// every respect.
 pub fn include(addr: *mut u8, len: usize) -> i32 {
     if world().memory.set_covered(addr as usize, len, true) { SUCCESS } else { FAILURE }
 }

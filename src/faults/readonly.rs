@@ -80,8 +80,8 @@ pub fn readonly(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
     Ok(true)
 }
 
-/// Makes a range writable again that was declared read-only. Collective. Returns false if a PE has
-/// no memory for a copy: it then stays read-only.
+/// Makes a declared read-only range writable again. Collective. Returns false if a PE has no memory
+/// for a copy: it then stays read-only.
 ///
 /// # Errors
 /// As for [`readonly`].

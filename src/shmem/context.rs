@@ -233,7 +233,7 @@ impl Context<'_, NoStore> {
 #[derive(Debug)]
 pub struct Batch<'a, 'b> {
     peers: Peers<'a>,
-    /// Neither longer nor shorter than `'b`.
+    /// The lifetime of the buffers, invariant.
     buffers: PhantomData<Cell<&'b mut ()>>,
 }
 

@@ -193,7 +193,7 @@ impl Peers<'_> {
     /// Gets elements like [`Peers::get`]; fails if they must not be used.
     ///
     /// # Errors
-    /// [`Fault`] if the PE is lost, or, with a rollback mode, if any PE is; the elements are
+    /// [`Fault`] if the PE is lost, or, outside of shrink mode, if any PE is; the elements are
     /// zeroes.
     ///
     /// # Panics
@@ -225,8 +225,8 @@ impl Peers<'_> {
     /// them.
     ///
     /// # Errors
-    /// [`Fault`] if one of the two is lost, or, with a rollback mode, if any PE is. The other one
-    /// then has the elements.
+    /// [`Fault`] if one of the two is lost, or, outside of shrink mode, if any PE is. The other
+    /// one then has the elements.
     ///
     /// # Panics
     /// If the lengths differ or a PE does not exist. If both are one PE, or are on one node while

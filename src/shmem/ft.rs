@@ -176,8 +176,7 @@ pub fn exclude<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) {
     set_covered(shmem, slice, false);
 }
 
-/// Includes memory that was excluded in every later checkpoint again. Every PE includes the same
-/// range.
+/// Covers excluded memory again, in every later checkpoint. Every PE includes the same range.
 ///
 /// # Panics
 /// Like [`exclude`].
@@ -206,8 +205,8 @@ pub fn readonly<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) -> bool {
     kept(faults::readonly("ft::readonly", addr, slice.bytes()))
 }
 
-/// Makes memory writable again that was declared read-only as a whole. Collective. Returns false if
-/// a PE has no memory for a copy: it then stays read-only.
+/// Makes read-only memory writable again; `slice` is all of a declared range. Collective. Returns
+/// false if a PE has no memory for a copy: it then stays read-only.
 ///
 /// # Panics
 /// Like [`readonly`].

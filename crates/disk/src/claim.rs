@@ -110,7 +110,7 @@ impl Claim {
 
     fn give_back(&self) {
         let [from, _] = self.layout.asides;
-        let _ = self.part.give_back(from, self.layout.total - from); // on failure the next spill reuses it
+        let _ = self.part.give_back(from, self.layout.total - from); // else it is reused
     }
 }
 

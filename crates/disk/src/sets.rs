@@ -229,7 +229,7 @@ pub fn sync(path: &Path) -> Result<(), SetError> {
 /// It cannot be opened.
 pub fn hold(folder: &Path) -> Result<File, SetError> {
     let file = File::open(folder).map_err(io_at(folder))?;
-    let _ = flock(&file, FlockOperation::NonBlockingLockShared); // not every file system supports it
+    let _ = flock(&file, FlockOperation::NonBlockingLockShared); // some file systems lack it
     Ok(file)
 }
 

@@ -301,7 +301,7 @@ fn head(order: &Order, layout: &Layout, pe: Pe, manifest: &Manifest) -> Head {
         };
         Extent { area, offset: (at - from) as u64, len: len as u64 }
     };
-    let pieces = manifest.coverage.pieces(0..manifest.coverage.len()).skip(1); // without the manifest itself
+    let pieces = manifest.coverage.pieces(0..manifest.coverage.len()).skip(1); // the manifest
     let extents: Vec<Extent> = pieces.map(|piece| extent(piece.at, piece.len)).collect();
     let region = |saved: &raidshmem_core::store::private::Saved| Region {
         name: saved.name.to_owned(),

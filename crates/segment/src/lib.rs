@@ -156,7 +156,8 @@ impl Segment {
         self.log_at(self.layout.log, n_pes)
     }
 
-    /// Returns the replica that the owner keeps of the log of a PE of another node, its only writer.
+    /// Returns the replica that the owner keeps of the log of a PE of another node, which is its
+    /// only writer.
     #[inline]
     pub fn replica(&self, n_pes: usize) -> Log<'_> {
         self.log_at(self.layout.replica, n_pes)

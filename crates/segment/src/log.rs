@@ -322,7 +322,7 @@ impl<'a> Log<'a> {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Sets the reason against local rollback, unless there is one; an empty text clears it.
+    /// Sets the reason against local rollback; an empty text clears it.
     pub fn set_against(&self, text: &str) {
         let bytes = &text.as_bytes()[..text.len().min(TEXT * 8)];
         let from = Word::Against as usize + 1;
