@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Invariant: a variable that a program can define itself is never among them, whatever its name:
-//! global variables of a library must match its complete names where the library is linked in, and
-//! local ones the file that they are from.
+//! a library's global variables are matched by their full names, if the library is linked in, and
+//! local ones by the file that they are from.
 //!
 //! Left out: executables without symbols; shared run-time libraries, whose variables are in no
 //! checkpoint.

@@ -72,7 +72,7 @@ pub struct Sizes {
 const WORD: Duration = Duration::from_millis(20);
 /// The shortest time over which checkpoints are counted.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// A longer delay has another cause.
+/// The longest delay assumed; a longer one has another cause.
 const LONGEST_WORD: Duration = Duration::from_secs(10);
 
 /// The rate at which checkpoints come.
