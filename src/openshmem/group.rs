@@ -72,7 +72,7 @@ pub const RESULT_AT: usize = OFFER_AT + WORK_ROUNDS;
 const STEPS: usize = 14;
 /// Words of a gate besides those of its rounds: arrived, released.
 const GATE_WORDS: usize = 2;
-/// The most rounds of a meeting.
+/// Maximum number of rounds of a meeting.
 const ROUNDS: usize = DONE_AT - GATE_WORDS;
 
 /// The inputs that determine a group's nodes: view, start, stride, size, and the leaders.

@@ -13,7 +13,7 @@ use raidshmem_segment::aside::Aside;
 use raidshmem_segment::header::Header;
 use raidshmem_sys::memory::Part;
 
-/// The most tiles that are read ahead.
+/// Maximum number of tiles read ahead.
 const AHEAD: usize = 16;
 
 /// A checkpoint of all PEs of a node, which may not exist yet.

@@ -18,7 +18,7 @@ use raidshmem_sys::pool::WorkerPool;
 use super::files::{PeFile, PeHead, SetError};
 use super::sets;
 
-/// The most damaged tiles reported individually; with more, the whole file is damaged.
+/// Maximum number of damaged tiles reported individually; with more, the whole file is damaged.
 const NAMED_MAX: usize = 1 << 16;
 
 /// Lists the sets, and folders that may become sets although the job that wrote them was killed.

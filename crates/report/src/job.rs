@@ -50,7 +50,7 @@ pub struct SettingValue {
     pub name: String,
     /// None if it is unset.
     pub value: Option<String>,
-    /// True if nobody set it.
+    /// True if no user set it.
     pub default: bool,
     /// Its documentation.
     pub doc: String,

@@ -12,9 +12,9 @@ use crate::event::{Event, What};
 use crate::job::JobRecord;
 use crate::record::{AtEnd, End, Record, Span, Totals, VERSION};
 
-/// The most spans of checkpoints that are kept.
+/// Maximum number of spans of checkpoints kept.
 pub const SPANS: usize = 2048;
-/// The most events that are kept from the beginning, and the most before the end.
+/// Maximum number of events kept from the beginning, and before the end.
 pub const EVENTS: usize = 2048;
 
 /// The events of a job so far.

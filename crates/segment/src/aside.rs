@@ -77,7 +77,7 @@ impl Aside {
         self.read[part as usize].store(tiles as u64, Ordering::SeqCst);
     }
 
-    /// Records that the agent wants nothing any more.
+    /// Records that the agent wants no checkpoint.
     pub fn release(&self) {
         self.wanted.store(0, Ordering::SeqCst);
     }

@@ -272,7 +272,7 @@ impl Header {
         words == [MAGIC, job, pe.0.into()]
     }
 
-    /// Clears everything but the store's identity: none of its contents are valid any more.
+    /// Clears everything but the store's identity, which invalidates its contents.
     pub fn forget(&self) {
         self.snapshots.iter().chain(&self.slots).for_each(RegionRecord::void);
         self.readonly.0.iter().flatten().for_each(|word| word.store(0, Ordering::SeqCst));

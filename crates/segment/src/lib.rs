@@ -306,7 +306,7 @@ impl Segment {
     /// As above.
     ///
     /// # Safety
-    /// These bytes are not used any more: the process is about to end.
+    /// These bytes are no longer used: the process is about to end.
     pub unsafe fn close(&self, own: bool) -> rustix::io::Result<()> {
         let Layout { statics, heap, store, snapshots, asides, .. } = self.layout;
         let end = if own { heap } else { store };

@@ -18,7 +18,7 @@ use raidshmem_core::quantity::Incarnation;
 const RECORD: usize = 16;
 /// Words of a record before the text.
 const HEAD: usize = 3;
-/// The most bytes of an event's text; a longer one is cut.
+/// Maximum length of an event's text in bytes; a longer one is cut.
 pub const TEXT: usize = (RECORD - HEAD) * 8;
 
 /// An event.

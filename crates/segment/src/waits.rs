@@ -16,7 +16,7 @@ use raidshmem_core::quantity::CheckpointNumber;
 
 /// Threads of a PE with visible waits; the waits of further threads are not shown.
 pub const ENTRIES: usize = 4;
-/// The most bytes of a routine's name; a longer one is cut.
+/// Maximum length of a routine's name in bytes; a longer one is cut.
 const CALL: usize = 56;
 
 /// The distance between consecutive serials of one meaning.

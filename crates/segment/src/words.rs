@@ -31,9 +31,9 @@ use raidshmem_sys::futex;
 
 use crate::waits::Waits;
 
-/// The most rounds of a meeting of nodes: enough for 2^16 of them.
+/// Maximum number of rounds of a meeting of nodes: enough for 2^16 of them.
 pub const ROUNDS: usize = 16;
-/// The most return addresses recorded of a call.
+/// Maximum number of return addresses recorded of a call.
 pub const CHAIN: usize = 16;
 
 /// The caller of a barrier.

@@ -13,9 +13,9 @@ use crate::words::{bytes, count, time};
 
 /// Height of the checkpoint chart in pixels.
 const HIGH: f64 = 96.0;
-/// The most PEs in the table of memory.
+/// Maximum number of PEs in the table of memory.
 const ROWS: usize = 64;
-/// The most lines of output.
+/// Maximum number of lines of output.
 const LINES: usize = 500;
 
 /// Draws the duration of checkpoints, over time.

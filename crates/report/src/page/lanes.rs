@@ -18,9 +18,9 @@ const LANE: usize = 20;
 const HEAD: usize = 20;
 /// Height of the bars in a lane.
 const BAR: usize = 14;
-/// The most PEs with a lane each.
+/// Maximum number of PEs with a lane each.
 const LANES: usize = 48;
-/// The most recoveries that are drawn.
+/// Maximum number of recoveries drawn.
 const DRAWN: usize = 200;
 
 /// A bar, drawn by the name of its class.

@@ -14,7 +14,7 @@ use crate::words::count;
 
 /// The group size from which cells are small and have no text.
 const SMALL: usize = 12;
-/// The most groups that are listed.
+/// Maximum number of groups listed.
 const LISTED: usize = 24;
 /// Colors of consecutive stripes.
 const COLOURS: usize = 6;

@@ -22,7 +22,7 @@ mod recovery;
 mod scale;
 mod summary;
 
-/// The most recoveries that are shown in full.
+/// Maximum number of recoveries shown in full.
 const RECOVERIES: usize = 12;
 
 /// Renders the page of a record.

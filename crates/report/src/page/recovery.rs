@@ -14,7 +14,7 @@ use crate::record::Record;
 use crate::story::{Loss, Recovery};
 use crate::words::{bytes, time};
 
-/// The most PEs with a lane.
+/// Maximum number of PEs with a lane.
 const LANES: usize = 8;
 /// The fraction of its duration that is shown before and after it.
 const AROUND: f64 = 0.06;

@@ -14,7 +14,7 @@ const STEPS: [f64; 13] = [
     60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0, 43_200.0,
     86_400.0, 172_800.0,
 ];
-/// The most marks on an axis.
+/// Maximum number of marks on an axis.
 const MARKS: f64 = 5.0;
 
 impl Scale {
