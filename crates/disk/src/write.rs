@@ -46,8 +46,8 @@ use super::variables::SavedProgram;
 
 /// The interval at which a throttled writer checks for a stop.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Maximum number of bytes not yet on disk: one window being flushed and one being filled, of a file
-/// and of the one before it.
+/// Maximum number of bytes not yet on disk: one window being flushed and one being filled, of a
+/// file and of the one before it.
 const DIRTY: u64 = 64 << 20;
 
 /// The description of a write.
