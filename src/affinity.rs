@@ -1,15 +1,14 @@
-//! Keeps the processors of a program's threads over a restart: OpenMP's, or those of pthreads.
+//! Preserves the CPU binding of a program's threads over a restart: OpenMP's, or that of pthreads.
 //!
-//! Every checkpoint holds a table of masks, thread by thread in the order of their creation. A
-//! substitute gives its threads the masks that the table says: those that there are at its restart
-//! at once, and those that are begun later at a checkpoint after that. `SHMEM_FT_AFFINITY=0` leaves
-//! all of it out. Source: Saini, affinity-aware restart.
+//! Every checkpoint holds a table of masks, one per thread in the order of their creation. A
+//! substitute gives its threads the masks in the table: existing ones at its restart, later ones at
+//! the next checkpoint after they begin. `SHMEM_FT_AFFINITY=0` disables all this. Source: Saini,
+//! affinity-aware restart.
 //!
-//! Invariants: the table is written inside of a checkpoint call, and read after a restart; a thread
-//! is given a mask once. The masks of survivors are left alone, as they are what the program made
-//! of them.
+//! Invariants: the table is written inside a checkpoint call, and read after a restart; a thread is
+//! given a mask once. The masks of survivors are unchanged, as the program set them.
 //!
-//! Left out: pages, which go with the binding of a PE.
+//! Left out: pages, which follow the binding of a PE.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -23,7 +22,7 @@ use tracing::info;
 
 use crate::pgas::{self, Name, World};
 
-/// A mask that checkpoints keep.
+/// A mask that checkpoints save.
 struct Slot {
     kind: AtomicU64,
     bits: [AtomicU64; WORDS],
@@ -48,18 +47,18 @@ impl Slot {
 
 static TABLE: [Slot; THREADS] = [const { Slot::empty() }; THREADS];
 
-/// What one process knows.
+/// The state of one process.
 struct Affinity {
     threads: Threads,
-    /// Where this PE may run, as it was started.
+    /// The CPUs of this PE, as it was started.
     binding: Vec<usize>,
-    /// Masks that threads are still to get, by their place in the table.
+    /// Masks not yet given to threads, by their index in the table.
     owed: Vec<(usize, Vec<usize>)>,
 }
 
 static AFFINITY: OnceLock<Mutex<Affinity>> = OnceLock::new();
 
-/// Makes the table part of every checkpoint of this PE, unless that is switched off.
+/// Makes the table part of every checkpoint of this PE, unless that is disabled.
 pub fn register() {
     let world = pgas::world();
     if !world.settings().affinity || world.is_alone() || world.store.protection().is_none() {
@@ -68,12 +67,12 @@ pub fn register() {
     let (threads, binding) = (Threads::new(), process::usable());
     AFFINITY.get_or_init(|| Mutex::new(Affinity { threads, binding, owed: Vec::new() }));
     let table = (&raw const TABLE).cast_mut().cast::<u8>();
-    // SAFETY: a static of atomics, which are written through shared references: it is there and
-    // writable until the process ends, and any bytes of a checkpoint of it are values of it.
+    // SAFETY: a static of atomics, which are written through shared references: it exists and is
+    // writable until the process ends, and any bytes restored from a checkpoint are valid values.
     unsafe { world.memory.register(Name::Library("threads"), table as usize, size_of_val(&TABLE)) };
 }
 
-/// Before a checkpoint: gives what is owed to threads that began since, and notes all masks.
+/// Prepares for a checkpoint: gives owed masks to threads that began since, and records all masks.
 pub fn note() {
     let Some(affinity) = AFFINITY.get() else { return };
     let mut affinity = lock(affinity);
@@ -89,7 +88,7 @@ pub fn note() {
     }
 }
 
-/// After a restart has put the table back: a substitute takes the masks from it.
+/// Loads the masks from the restored table, in a substitute after a restart.
 pub fn restored(world: &World) {
     let Some(affinity) = AFFINITY.get() else { return };
     if world.members.incarnation() == Incarnation::FIRST {
