@@ -66,7 +66,7 @@ use crate::error::Error;
 /// Maximum number of members in a group.
 pub const MAX_MEMBERS: usize = 64;
 
-/// How a group lays out copies or parity of its snapshots.
+/// The layout of copies or parity of a group's snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// A copy of each snapshot on the next member.

@@ -18,7 +18,7 @@ const MOVED: u32 = 8 * size_of::<Block>() as u32;
 
 /// The factors for the first and the second word of each pair. Both products end at the end of the
 /// pair, so the first word is moved by half a word more than a block, and the second, which ends a
-/// word later, by that much less.
+/// word later, by half a word less.
 const FACTORS: [u8; 16] =
     (power(MOVED + 32) as u128 | (power(MOVED - 32) as u128) << 64).to_le_bytes();
 

@@ -41,7 +41,7 @@ pub struct VariableSymbol {
 /// Blocks of the heap that one line allocates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocks {
-    /// The variables that point to them.
+    /// Their name in reports.
     pub name: String,
     /// The line.
     pub place: SourceLine,

@@ -180,7 +180,7 @@ impl<'a> Memory<'a> {
             effect.writes.extend(self.saved());
         }
         if name == "shmem_ptr" {
-            // Anyone who has the address may read at any time.
+            // Any code that has the address may read at any time.
             let points = args.first().map(|arg| self.points(site.function, arg));
             effect.remote.extend(points.into_iter().flatten());
         }

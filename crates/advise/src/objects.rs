@@ -39,7 +39,7 @@ pub enum ObjectKind {
 pub struct Known {
     /// Its storage.
     pub kind: ObjectKind,
-    /// Its name in the source; empty if there is none.
+    /// Its name in the source, or empty.
     pub name: String,
     /// Its declaration or allocation.
     pub place: SourceLine,

@@ -8,7 +8,7 @@
 //! Invariant: in doubt an argument is read and written, by any PE. Left out: sizes; values of
 //! arguments.
 
-/// How a routine uses the memory that an argument points to.
+/// The use of the memory that an argument points to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// True if the calling PE reads its own memory.

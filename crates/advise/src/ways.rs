@@ -79,7 +79,7 @@ pub enum Go {
     On,
     /// Continues after a call that returned this.
     With(i64),
-    /// The same, and the call is counted.
+    /// Continues like [`Go::With`], and counts the call.
     Counted(i64),
 }
 

@@ -142,7 +142,7 @@ impl Key {
     }
 }
 
-/// The handshake state of both ends.
+/// The state of the handshake.
 #[derive(Debug, Default)]
 pub struct Ends {
     /// `None` until the first greeting.

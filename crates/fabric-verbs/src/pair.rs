@@ -147,7 +147,7 @@ impl Pair {
     }
 
     /// Connects it to queue pair `qpn` at `peer`, which may use the device's atomics here if
-    /// `atomics`. `psn` are the initial packet numbers of both ends.
+    /// `atomics`. `psn` holds the initial packet numbers of this end and of the peer.
     ///
     /// # Errors
     /// A message that says what failed.
