@@ -72,8 +72,8 @@ sanitize:
 	@.ci/setup test
 	$(CARGO) test --locked --test sanitize
 
-# Every figure, compared with real peers: target/scorecard.json. RECORD=1 keeps it in benches/record;
-# VERBS=1 adds RDMA between guests.
+# Every figure, compared with real peers: target/scorecard.json. RECORD=1 keeps it in
+# benches/record; VERBS=1 adds RDMA between guests.
 scorecard scorecard-quick:
 	@.ci/setup peers
 	@$(if $(VERBS),.ci/setup nodes)

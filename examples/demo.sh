@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs Jacobi with the loss of a process and then a node, and compares the result with a run without.
+# Runs Jacobi with the loss of a process and then a node; the result must equal that without losses.
 #
 # usage: examples/demo.sh RELEASE_FOLDER
 #

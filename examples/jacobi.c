@@ -6,7 +6,7 @@
  * The global array is distributed over the PEs. Each PE keeps `halo` cells of its neighbours on
  * either side and uses them up over `halo` sweeps, computing some cells redundantly instead of
  * communicating after each sweep. Then the halos are fetched again and a checkpoint is taken. The
- * value of a cell after n sweeps depends only on its number, so the checksum is the same for any
+ * value of a cell after n sweeps depends only on its number, so the checksum does not depend on the
  * number of PEs, and equals that of plain loops (--serial).
  *
  * All state of the algorithm is in symmetric memory (static variables are), so that a checkpoint

@@ -589,8 +589,8 @@ static void send(int way, int pe) {
     shmem_long_put(&arrived_count[1 - way], &leaving_count[way], 1, pe);
 }
 
-/* Particles that go up enter from below there, one after the other, so that every run has the same
- * order. */
+/* Particles that go up enter from below there, one after the other, so that their order is
+ * identical in every run. */
 static void pass_on(void) {
     leaving_count[0] = leaving_count[1] = 0;
     arrived_count[0] = arrived_count[1] = 0;

@@ -3,7 +3,7 @@
 //! The PEs share the processors of this machine, so at best the time is proportional to their
 //! number. The exponent is the slope of a line through the logarithms of number and time.
 //!
-//! The same program is measured under Open MPI's OpenSHMEM, built with its wrapper, size by size,
+//! The program is also measured under Open MPI's OpenSHMEM, built with its wrapper, size by size,
 //! up to the first size that it does not complete within [`PATIENCE`]; a message gives the reason.
 //! If Open MPI is not installed, the column is empty.
 

@@ -30,7 +30,7 @@ impl Sides {
     }
 }
 
-/// The output of both, round by round.
+/// The outputs of this library and its peer, round by round.
 struct Rounds(Vec<(String, String)>);
 
 impl Rounds {

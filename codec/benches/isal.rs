@@ -206,7 +206,7 @@ struct Figure {
     bytes: usize,
 }
 
-/// Compares results, then times `ours` and `theirs` in turns and prints the line.
+/// Compares results, then times `ours` and `theirs` in alternation and prints the line.
 fn compare(figure: Figure, case: &mut Case, ours: impl Fn(&mut Case), theirs: impl Fn(&mut Case)) {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
     if !figure.name.contains(&filter) {

@@ -46,7 +46,7 @@ pub(super) trait Vector<const N: usize>: Copy {
     /// Returns a register that repeats the table every 16 bytes.
     fn spread(self, table: &[u8; 16]) -> Self::Word;
 
-    /// Replaces each byte of `indices`, all below 16, by that byte of the table.
+    /// Replaces each byte of `indices`, all below 16, with the table entry at that index.
     fn shuffle(self, table: Self::Word, indices: Self::Word) -> Self::Word;
 
     /// Returns the low and the high half of each byte, as numbers below 16.

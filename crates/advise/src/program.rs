@@ -1,6 +1,6 @@
 //! A whole program: its modules, with every symbol resolved.
 //!
-//! Invariants: a name visible to other modules has the same meaning everywhere, and a definition
+//! Invariants: a name visible to other modules resolves identically everywhere, and a definition
 //! takes precedence over a declaration. Left out: the symbols that system libraries define.
 
 use std::collections::HashMap;

@@ -22,7 +22,7 @@ pub struct Finding {
     pub level: Level,
     /// The kind: one of `RULES`.
     pub rule: &'static str,
-    /// The message, one sentence.
+    /// The message.
     pub message: String,
     /// Another line that the message refers to.
     pub related: Option<SourceLine>,

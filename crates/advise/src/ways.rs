@@ -87,7 +87,7 @@ pub enum Go {
 pub struct Ways<'m, 'p> {
     memory: &'m Memory<'p>,
     steps: &'m Steps,
-    /// Functions that may come to a checkpoint or a restart.
+    /// Functions that may reach a checkpoint or a restart.
     leads: Vec<bool>,
     /// Functions that may do work.
     works: Vec<bool>,

@@ -68,10 +68,10 @@ struct Watched {
 }
 
 impl Beats {
-    /// Opens `device`, and begins to raise the counter, several times every `period`.
+    /// Opens `device`, and starts to increment the counter, several times every `period`.
     ///
     /// # Errors
-    /// A line that says what failed.
+    /// A message that says what failed.
     pub fn open(device: Option<&settings::Device>, period: Duration) -> Result<Beats, String> {
         let device = Device::open(device)?;
         let queue = Arc::new(Queue::new(&device, COMPLETIONS)?);
@@ -98,14 +98,14 @@ impl Beats {
         Some(Watched { node, pair: self.pair()?, place, value, open, next })
     }
 
-    /// The own end of a queue pair whose other end is `peer`, if it is known.
+    /// Returns this end of a queue pair whose other end is `peer`, or 0 if unknown.
     fn end(&self, pair: &Pair, peer: u32) -> CounterEnd {
         let (d, (place, key)) = (&self.device, self.page.remote());
         let (gid, lid, mtu, reads) = (d.gid, d.lid, d.mtu, d.reads.0);
         CounterEnd { gid, lid, mtu, reads, qpn: pair.number(), peer, place, key }
     }
 
-    /// Looks at what was read; true if the counter has changed.
+    /// Processes completed reads. Returns true if the counter has changed.
     fn harvest(&mut self) -> bool {
         let (mut done, mut moved): (Vec<Completion>, _) = (Vec::new(), false);
         self.queue.poll(&mut done, COMPLETIONS);

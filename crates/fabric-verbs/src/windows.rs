@@ -80,7 +80,7 @@ impl Windows {
 /// A part of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    /// The window that it lies in.
+    /// The window that contains it.
     pub window: usize,
     /// The offset in the segment.
     pub offset: usize,
