@@ -1,4 +1,4 @@
-/* active_sets: the collectives of the time before teams, over all PEs and over every second one. */
+/* active_sets: the collectives from before teams, over all PEs and over every second one. */
 #include "check.h"
 
 enum { N = 4, MAX_PES = 64 };

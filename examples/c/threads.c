@@ -1,5 +1,4 @@
-/* threads: four threads per PE, each with its own context, in concurrent puts, atomics and waits.
-   */
+/* threads: four threads per PE, each with its own context: concurrent puts, atomics and waits. */
 #include "check.h"
 
 #include <pthread.h>

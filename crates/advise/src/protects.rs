@@ -66,7 +66,7 @@ fn below(memory: &Memory<'_>, steps: &Steps) -> Vec<BTreeSet<Key>> {
     found
 }
 
-/// Returns the name that a call protects, if it does.
+/// Returns the name that a call protects, if any.
 fn key(memory: &Memory<'_>, site: Site) -> Option<Key> {
     let program = memory.objects.program;
     let Op::Call { args, .. } = &program.inst(site).op else { return None };
