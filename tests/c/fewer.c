@@ -1,5 +1,5 @@
 /*
- * fewer: what calls do in a job that goes on with fewer, one thing at a time; see tests/process.
+ * fewer: behaviour of calls in shrink mode, one aspect at a time; see tests/process.
  *
  *     fewer waits | checkpoints | handlers | exit STATUS | all | hold | one-copy | one-node
  *     fewer nodes | shadows | one-node-left PES_OF_A_NODE
@@ -22,7 +22,7 @@ static void die_if(int pe) {
         raise(SIGKILL);
 }
 
-/* A lock that has the PE for its home: they follow each other in memory. */
+/* Returns a lock with the PE as its home: homes follow the order of the locks in memory. */
 static long *lock_of(int pe) {
     int i = 0;
     while ((int)((uintptr_t)&locks[i] / sizeof(long) % (size_t)shmem_n_pes()) != pe)
@@ -32,7 +32,7 @@ static long *lock_of(int pe) {
 
 static void waits(void) {
     die_if(LOST);
-    shmem_long_wait_until(&word, SHMEM_CMP_EQ, 1); /* which nobody brings */
+    shmem_long_wait_until(&word, SHMEM_CMP_EQ, 1); /* which never comes */
     CHECK(word == 0 && shmemx_ft_faulted());
     CHECK(shmem_long_test(&word, SHMEM_CMP_EQ, 1));
     shmem_restart_pes(NULL, 0);
