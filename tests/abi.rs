@@ -72,7 +72,7 @@ fn headers_are_what_the_tables_print() {
     }
 }
 
-/// A profiler replaces a function and calls its twin: neither the twin nor any other code of the
+/// Profilers replace a function and call its twin: neither the twin nor any other code of the
 /// library may call the replacement.
 #[test]
 fn the_library_does_not_go_through_its_own_names() {
@@ -336,7 +336,7 @@ int main() {
 }
 "#;
 
-/// Tools define the call themselves.
+/// Programs of tools that define the call themselves.
 const TOOLS: [&str; 2] = [
     "#include <shmem.h>\nint pshmem_checkpoint_all(void);\n\
      int shmem_checkpoint_all(void) { return pshmem_checkpoint_all(); }\n",

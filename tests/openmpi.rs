@@ -1,4 +1,4 @@
-//! The same sources under Open MPI's OSHMEM, if installed, give the same results.
+//! The programs under Open MPI's OSHMEM, if installed: their results do not change.
 //!
 //! It has the API of 1.4, so only programs that need no more are built (without the fault-tolerance
 //! calls, `-DNO_FT`). A separate test binary: the other library uses `/dev/shm`, which our own

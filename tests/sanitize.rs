@@ -4,7 +4,7 @@
 //! library (`make sanitize`). The sanitizers see every access of the program itself, its stack,
 //! heap and static variables, and the library's copies from and to its private buffers by `memcpy`
 //! and the like; leaks of both at the end. A separate test checks that the sanitizers work.
-//! leaks of both at the end. That the sanitizers are awake is a test of its own.
+//!
 //! They do not see, because the library is not instrumented (that takes a nightly toolchain): 1, 2,
 //! 4 and 8 bytes that it copies as words; and accesses outside of a block of the symmetric heap,
 //! which lies in memory that AddressSanitizer does not know as a heap.

@@ -63,7 +63,7 @@ struct Process {
 /// The observations of a run.
 #[derive(Default)]
 pub struct Seen {
-    /// By line of a meeting: memory whose value at that point was read later.
+    /// For each line of a meeting: memory whose value at that point was read later.
     pub read: BTreeSet<(u32, Name)>,
     /// Lines of the meetings that were passed.
     pub passed: BTreeSet<u32>,

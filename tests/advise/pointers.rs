@@ -49,7 +49,7 @@ fn told(folder: &Folder, program: &str) -> Vec<String> {
     of_pointers.map(|finding| finding["message"].as_str().expect("text").to_owned()).collect()
 }
 
-/// A substitute uses an address of the process that died.
+/// Forms in which a substitute uses an address of the process that died.
 const WRONG: &[Form] = &[
     form("static int *p;", "p = malloc(32);", "x[0] += p[1];"),
     form("static int *p;", "if (shmem_ft_algo_init()) p = malloc(32);", "x[0] += *p;"),
@@ -78,7 +78,7 @@ const WRONG: &[Form] = &[
     renewed("p = malloc(32);", "free(p); p = malloc(32);"),
 ];
 
-/// It does not, or that is not certain.
+/// Forms in which it does not, or in which that is not certain.
 const RIGHT: &[Form] = &[
     // The memory is at the same address in every process.
     form("static int *p;", "p = shmem_malloc(32);", "x[0] += *p;"),

@@ -29,7 +29,7 @@ static int next_range(FILE *maps, struct range *range) {
     return 0;
 }
 
-/* Returns the mapping that contains an address; its file is 0 if there is none. */
+/* Returns the mapping that contains an address; without one, its file is 0. */
 static struct range range_of(FILE *maps, const char *address) {
     struct range seen, none = {0, 0, 0, 0};
     rewind(maps);

@@ -1,4 +1,5 @@
-/* Where this process may run and where its pages are, as the kernel reports it. Included first. */
+/* The CPUs of this process and the placement of its pages, as the kernel reports them. Included
+ * first. */
 #ifndef RAIDSHMEM_NUMA_H
 #define RAIDSHMEM_NUMA_H
 

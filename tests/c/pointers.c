@@ -25,7 +25,7 @@ static long *private_memory(void) {
     return own;
 }
 
-#if FORM == 21 /* so has a static variable of a function */
+#if FORM == 21 /* so does a static variable of a function */
 static long *weight(void) {
     static long *own;
     if (!own)

@@ -14,7 +14,7 @@
 
 enum { BYTES = 4 << 20 };
 
-/* Finds the rest of a line of a file that begins with `start`; "" if there is none. */
+/* Finds the rest of a line of a file that begins with `start`, or "". */
 static void find(const char *path, const char *start, char *rest, int room) {
     FILE *file = fopen(path, "r");
     char line[256];

@@ -21,7 +21,7 @@ int main(void) {
 
     for (;;) {
         if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
-            CHECK(shmemx_ft_last_error() == NULL); /* nothing refused: it was a death */
+            CHECK(shmemx_ft_last_error() == NULL); /* nothing was refused: it was a death */
             CHECK(shmemx_ft_faulted());
             recover();
             CHECK(!shmemx_ft_faulted());

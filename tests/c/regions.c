@@ -57,7 +57,7 @@ static void moved(void) {
     block = shmem_realloc(block, WORDS * sizeof *block);
     CHECK(block && block != before);
     uint64_t *again = shmem_malloc(1000 * sizeof *block);
-    CHECK(again == before); /* covered, though the second half of what was here is not */
+    CHECK(again == before); /* covered, although half of the old block was not */
     fill(again, 1000);
     fill(block, 500);
     fill(block + 1000, WORDS - 1000);

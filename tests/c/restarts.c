@@ -52,7 +52,7 @@ int main(void) {
             break;
         a();
     }
-#elif FORM == 2 /* a substitute learns before the loop, the others in it */
+#elif FORM == 2 /* a substitute learns of the loss before the loop, the others in it */
     while (shmem_checkpoint_all() != SHMEM_FT_SUCCESS)
         restart();
     while (step < 6) {

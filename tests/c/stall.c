@@ -7,9 +7,9 @@
  * checkpoint   in shmem_checkpoint_all
  * places       like checkpoint, in their second call, PE 1 in one of its own; `late` is PE 0
  * team         PE 0 is in shmem_team_sync with `late`, the others in shmem_finalize
- * set          PE 0 is in shmem_barrier of PEs 0 and `late`, as above
+ * set          like team, with PE 0 in shmem_barrier of PEs 0 and `late`
  * until        PE 0 is in shmem_long_wait_until, PEs 1 and 2 in shmem_finalize; `late` adds to a
- *              word of PE 1, reads it, and lets PE 0 on
+ *              word of PE 1, reads it, and releases PE 0
  * signal       like until, with shmem_signal_wait_until
  * lock         PE 0 waits for a lock that `late` holds
  * busy MS      they are in shmem_barrier_all, and `late` computes for MS, without a fifo

@@ -32,7 +32,7 @@ static long *into_large;                        /* a pointer to a static variabl
 static long **into_heap;                        /* one to symmetric memory, which points back */
 long common_symbol;                             /* not static: exported */
 static const char constant[] = "constant";
-#ifdef ALIGNED /* in a segment of its own, where that is more than a page */
+#ifdef ALIGNED /* in its own segment, if larger than a page */
 static _Alignas(ALIGNED) double aligned[LARGE];
 static _Alignas(ALIGNED) long aligned_data[3] = {1, 2, 3};
 #endif

@@ -30,7 +30,7 @@ static void round_trip(void) {
     shmem_barrier_all();
     long there = shmem_long_g(&token, (me + 1) % n);
     if (!shmemx_ft_faulted() && there != step) {
-        shmem_barrier_all(); /* a death seen now is one that the get did not see */
+        shmem_barrier_all(); /* the gets may have missed a death seen now */
         CHECK(shmemx_ft_faulted());
     }
     shmem_barrier_all();

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Status of a job in which memory was not what it should have been. */
+/* The status of a job in which memory was not what it should have been. */
 enum { WRONG = 9 };
 
 #define CHECK(what) \

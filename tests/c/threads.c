@@ -57,7 +57,7 @@ static void move(void) {
         shmem_ctx_quiet(ctx);
         for (int word = 0; word < WORDS; word++)
             wrong[MOVE] += back[word] != value(me, i, word);
-        shmem_ctx_signal_add(ctx, &taken, 1, before); /* it may be overwritten now */
+        shmem_ctx_signal_add(ctx, &taken, 1, before); /* it may be overwritten from now on */
         shmem_signal_wait_until(&taken, SHMEM_CMP_GE, turn);
     }
     shmem_ctx_destroy(ctx);

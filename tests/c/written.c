@@ -27,7 +27,7 @@ enum {
     READ,     /* by the kernel */
     COPY,     /* by memcpy of the C library */
     PUT,
-    LATER,    /* by a put that is completed later */
+    LATER,    /* by a put that completes later */
     STRIDED,
     POINTER,  /* through shmem_ptr */
     KEPT,     /* through what shmem_ptr gave at the start, or after a loss */
@@ -235,7 +235,7 @@ static int looked(long *huge) {
             CHECK(file);
             go_through(NULL, &file, &at, sizes[part], &found);
         }
-    CHECK(found.noted == 0 && found.watched + found.open > 2 * pes); /* the own statics are twice */
+    CHECK(found.noted == 0 && found.watched + found.open > 2 * pes); /* own statics appear twice */
     CHECK(found.watched == 0 || found.open == 0);
     *huge = found.huge;
     return found.watched > 0;

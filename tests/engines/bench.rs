@@ -19,7 +19,7 @@ pub const SELF: &str = "ENGINE_SELF";
 
 /// The driver and its peers.
 pub trait Bench {
-    /// The driver.
+    /// Returns the driver.
     fn node(&self) -> &Node;
     /// The partner PE; the driver itself if there is only one PE.
     fn other(&self) -> Pe;

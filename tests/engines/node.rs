@@ -31,7 +31,7 @@ pub const LONG: Duration = Duration::from_secs(30);
 /// The job's number.
 pub const JOB: u64 = 0x5eed;
 
-/// The layout of all segments.
+/// Returns the layout of all segments.
 pub fn layout() -> Layout {
     Layout::new(4 << 20, PES)
 }

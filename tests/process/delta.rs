@@ -17,7 +17,8 @@ fn of(pes: usize, mode: &str, delta: &str, adopt: &str, words: &str) -> Outcome 
     job.program(&program("sparse"), &[]).run()
 }
 
-/// With `SHMEM_FT_ADOPT=0` a dead process is rebuilt from the parity.
+/// Loses a PE at every step and one later; with `SHMEM_FT_ADOPT=0` a dead process is rebuilt from
+/// the parity.
 fn a_loss_at_every_step_and_one_later(mode: &str) {
     for (index, step) in STEPS.into_iter().enumerate() {
         let [pe, later, last] = [0, 1, 2].map(|more| (index + more) % 4);

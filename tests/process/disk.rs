@@ -44,7 +44,7 @@ impl Store {
         names
     }
 
-    /// The newest set.
+    /// Returns the newest set.
     fn newest(&self) -> (u64, PathBuf) {
         let number = |name: &String| name.strip_prefix("set-")?.parse::<u64>().ok();
         let newest = self.names().iter().filter_map(number).max().expect("a set");

@@ -129,7 +129,7 @@ fn a_damaged_tile_counts_as_lost_and_its_file_does_not() {
     let outcome = resume();
     outcome.right_sum(LONG).says("pe-1: damaged: the checksum of tile").says("counts as lost");
     is_rebuilt(&outcome, 1);
-    // That tile of another file is in another stripe: two damaged files, and one parity.
+    // The last tile of another file is in another stripe: two damaged files, and one parity.
     disks.damage(2, set, "pe-2");
     let outcome = resume();
     outcome.right_sum(LONG).says("pe-1: damaged").says("pe-2: damaged");
@@ -242,7 +242,7 @@ fn a_damaged_byte_in_the_newest_set_is_rebuilt_or_takes_the_one_before() {
         outcome.check(passed == 1 && outcome.count(&begins) == 0, "the older set, and one line");
         outcome.says("pe-1: damaged: the checksum of tile");
     };
-    // The parity is of other groups.
+    // This parity is of other groups.
     older(disks.resume_at(disks.0.text(), "raid5", &["--nodes", "2"]), "is passed over: /");
     // One parity, and another PE of the stripe has lost both of its files.
     for node in [0, 3] {

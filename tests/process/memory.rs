@@ -147,7 +147,7 @@ fn a_child_has_variables_of_its_own() {
     assert_eq!(String::from_utf8_lossy(&alone.stdout), "forks ok\n");
 }
 
-/// Output works in survivors and substitutes to the end.
+/// Checks that output works in survivors and substitutes to the end.
 #[track_caller]
 fn line_of_the_last_step(outcome: &Outcome, pe: usize) {
     let line = format!("PE {pe} at step 5");

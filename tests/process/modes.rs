@@ -18,7 +18,7 @@ enum Then {
     Back,
     /// The right sum, after rolling forward to checkpoint 3, the one being made.
     Forward,
-    /// The right sum from either.
+    /// The right sum, from either checkpoint.
     Some,
     /// The agreed error, with status 3.
     Error,

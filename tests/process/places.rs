@@ -40,7 +40,7 @@ fn a_node_lost_at_every_step_of_a_program_with_two_places() {
     every_step_of("two", "--nodes 3 --kill-node", 3, "raid5");
 }
 
-/// At the first of the two places, and at the first call of the second one.
+/// Losses at the first of the two places, and at the first call of the second one.
 #[test]
 fn a_loss_at_the_place_before_the_loop() {
     for words in ["1@1:after", "0@2:before", "2@2:copied", "0@2:after", "1@7:before", "2@7:copy"] {
@@ -58,7 +58,7 @@ fn every_mode_knows_the_two_places() {
     }
 }
 
-/// In turn, at once, and in the recovery from the first.
+/// Two losses in turn, at once, and in the recovery from the first.
 #[test]
 fn two_losses_in_a_program_with_two_places() {
     if !super::support::long() {

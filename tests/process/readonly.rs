@@ -40,7 +40,7 @@ fn a_loss_in_any_step_of_a_checkpoint_is_survived() {
     }
 }
 
-/// Returns the steps of both calls, and of the checkpoint after each, with the checkpoint's number.
+/// Returns the steps of the two calls, and of the checkpoint after each, with its number.
 fn steps_of_calls() -> Vec<String> {
     let of = |step| match step {
         "readonly-agreed" => &[1, 5, 6, 8][..],
@@ -51,7 +51,7 @@ fn steps_of_calls() -> Vec<String> {
     READONLY.into_iter().flat_map(numbered).collect()
 }
 
-/// Deaths of each PE, and of its node, in every step of both calls.
+/// Deaths of each PE, and of its node, in every step of the two calls.
 #[test]
 fn a_loss_in_any_step_of_a_call_is_survived() {
     let mut all = Vec::new();
@@ -71,7 +71,7 @@ fn a_loss_in_any_step_of_a_call_is_survived() {
     }
 }
 
-/// Deaths in every step of both calls, and a second loss in every step of the recovery.
+/// Deaths in every step of the two calls, and a second loss in every step of the recovery.
 #[test]
 fn a_loss_in_any_step_of_a_recovery_from_a_loss_in_a_call_is_survived() {
     let mut all = Vec::new();

@@ -268,7 +268,7 @@ fn more_pes_than_an_agent_has_descriptors_for_are_refused_before_one_starts() {
     outcome.status(1).check(outcome.err == line && outcome.out.is_empty(), "one line");
 }
 
-/// Starting them takes longer than the lease of the node.
+/// Starting its processes takes longer than the node's lease.
 #[test]
 fn a_node_that_has_much_to_start_is_not_lost() {
     let job = Job::new(1500).env("SHMEM_SYMMETRIC_SIZE", "64K");
@@ -315,7 +315,7 @@ fn a_pe_without_address_space_says_so() {
     limited(&gib(200), "1@3").right_sum(TINY);
 }
 
-/// Nothing is locked in memory.
+/// The library locks nothing in memory.
 #[test]
 fn no_memory_need_be_lockable() {
     limited("ulimit -l 0", "1@3").right_sum(TINY);

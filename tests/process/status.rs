@@ -36,7 +36,7 @@ fn wait_for(run: &Running, words: &[&str]) -> String {
     }
 }
 
-/// Nodes, PEs with their processes, spares, groups, checkpoints, losses.
+/// The status shows nodes, PEs with their processes, spares, groups, checkpoints, losses.
 #[test]
 fn a_job_that_lost_a_pe_is_shown() {
     let job = Job::new(4).mode("raid5").args(&["--nodes", "2", "--spares", "1"]).kill(&["1@2"]);
@@ -193,7 +193,8 @@ impl Drop for Terminal {
     }
 }
 
-/// PEs by their nodes, checkpoints, a bar for the rebuild; and nothing of it is left at the end.
+/// The view shows PEs by their nodes, checkpoints, and a bar for the rebuild; nothing of it is left
+/// at the end.
 #[test]
 fn a_view_on_a_terminal_stays_below_the_lines_and_goes() {
     let mut terminal = Terminal::start();

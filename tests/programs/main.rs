@@ -93,7 +93,7 @@ fn a_program_in_cxx_goes_on_with_fewer() {
     outcome.says("PE 1 was lost, and the others went on to the end");
 }
 
-/// Started without `oshrun` a program is one PE.
+/// A program started without `oshrun` is a single PE.
 #[test]
 fn without_the_launcher_a_program_is_one_pe() {
     for name in ["collectives", "isort"] {

@@ -3,9 +3,9 @@
 //!
 //! A block after `<!-- patch: NAME -->` is a change of `heat_ft.c`; `-` lines are replaced by the
 //! `+` lines that follow them. A block after `<!-- run: NAME -->` is a command and lines of its
-//! output, in any order; times, bytes and shares may differ. Where any wrong figure is expected, a
-//! last word that is a number may be any but the right one. Where a word is exclusive, the lines
-//! with that word must be exactly those of the block.
+//! output, in any order; times, bytes and shares may differ. With `or another wrong figure` after
+//! the name, a last word that is a number may be any but the right one. With `and no other WORD`,
+//! all lines of output that contain WORD are in the block.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -297,7 +297,7 @@ impl Job {
         self.finding(p).parity != 0
     }
 
-    // ---- what is promised -----------------------------------------------------------------------
+    // ---- guarantees -----------------------------------------------------------------------------
 
     /// Checks a PE that resumes: with the right bytes, from the same checkpoint as all others of
     /// its view, and from none older than one reported saved to any PE.

@@ -46,8 +46,8 @@ impl Job {
         p.changes = Some(changes);
     }
 
-    /// Brings tile `step` of the own parity chunk `index` to the checkpoint without its unchanged
-    /// sources, if possible, and returns true if it did.
+    /// Brings tile `step` of the own parity chunk `index` to the checkpoint without encoding all of
+    /// its sources, if possible, and returns true if it did.
     pub fn spared(&mut self, p: &mut Proc, index: usize, step: usize) -> bool {
         let (each, me) = (self.per_chunk(p), p.me());
         let at = index * each + step;

@@ -193,7 +193,7 @@ impl Job {
                 if looked_again {
                     return Err(format!("no wait for ever: nothing moves\n{}", self.stand()));
                 }
-                looked_again = true; // as a sleeper does after its limit
+                looked_again = true; // like a sleeper after its limit
                 (0..self.procs.len()).for_each(|proc| self.wake(proc as ProcId));
                 continue;
             };

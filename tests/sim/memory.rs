@@ -107,7 +107,7 @@ pub struct Memory {
     pub mailbox: BTreeMap<(usize, usize), Half>,
     /// Its last posts up and down the tree.
     pub posts: [[u64; WORDS]; 2],
-    /// Arrived, released.
+    /// The gate: arrivals, releases.
     pub gate: (u64, u64),
     /// Its process' progress since the restart, and the view of that.
     pub progress: Option<(ViewNumber, Progress)>,

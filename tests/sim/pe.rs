@@ -264,7 +264,7 @@ impl Job {
         Then::Again
     }
 
-    // ---- what every state needs -----------------------------------------------------------------
+    // ---- common to all states -------------------------------------------------------------------
 
     pub fn memory(&self, p: &Proc, pe: usize) -> &Memory {
         let number = if pe == p.me() { p.memory } else { p.mapped[pe] };

@@ -40,7 +40,7 @@ impl Node {
     }
 }
 
-/// A view that was ordered.
+/// An ordered view.
 pub struct Ordered {
     pub view: Rc<View>,
     /// The memory of each PE that a process maps when it enters the view.

@@ -21,7 +21,8 @@ pub fn program_with(name: &str, options: &[&str]) -> PathBuf {
     built.entry(key.clone()).or_insert_with(|| build(name, options, &key)).clone()
 }
 
-/// Builds the program `name` with another compiler: as C, or as C++ if the compiler's name says so.
+/// Builds the program `name` with another compiler: as C, or as C++ if the compiler's name implies
+/// it.
 pub fn program_by(compiler: &str, name: &str, options: &[&str]) -> PathBuf {
     let mut built = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let key = name.to_owned() + compiler + &options.concat();

@@ -158,7 +158,7 @@ impl Job {
         self.start().finish()
     }
 
-    /// Starts it.
+    /// Starts the job.
     pub fn start(self) -> Running {
         become_reaper();
         static NUMBER: AtomicU32 = AtomicU32::new(0);

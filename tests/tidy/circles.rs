@@ -61,7 +61,7 @@ pub fn circles(files: &[(String, String)]) -> Vec<Circle> {
     found.into_iter().map(circle).collect()
 }
 
-/// Files that need each other.
+/// A circle: files that need each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Circle {
     pub files: Vec<String>,

@@ -19,7 +19,7 @@
 //! sums             the summary of a run
 //! ```
 //!
-//! Left out: what rustfmt and clippy see.
+//! Left out: rules that rustfmt and clippy check.
 
 mod circles;
 mod code;
