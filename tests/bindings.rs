@@ -25,7 +25,7 @@ const UCX_GROW: &[&str] = &[
     "ucp_request_param_t",
     "ucp_worker_params",
 ];
-/// A structure whose size here the library knows, or of which it fills only the old part.
+/// A structure that may grow: the caller passes its size, or the library fills only the old part.
 const VERBS_GROW: &[&str] = &["ibv_port_attr"];
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 

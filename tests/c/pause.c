@@ -1,5 +1,5 @@
 /*
- * pause: rewrites its memory at each step, with a checkpoint after each, and expects it after a
+ * pause: rewrites its memory at each step, with a checkpoint after each, and checks it after a
  * restart. `pause still` writes the same data each time; `pause readonly` declares most of it so.
  *
  * PE 0 makes a fifo `go` in its folder. When checkpoint 3 is agreed and all have compared their

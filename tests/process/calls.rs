@@ -62,7 +62,7 @@ fn a_team_begins_anew_where_another_one_was() {
     }
 }
 
-/// Whatever each PE is doing when another one ends the job.
+/// Output is kept whatever a PE is doing when another one ends the job.
 #[test]
 fn a_misuse_loses_no_output_of_other_pes() {
     for words in [&[][..], &["--nodes", "4"]] {

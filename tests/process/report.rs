@@ -186,7 +186,7 @@ fn get(mut stream: impl Read + Write, path: &str) -> String {
     answer
 }
 
-/// While other clients hold connections and send nothing.
+/// Scraping works while other clients hold connections and send nothing.
 #[test]
 fn metrics_can_be_scraped_while_the_job_runs() {
     let job = Job::new(4).mode("raid5").args(&["--nodes", "2", "--metrics", "0"]).kill(&["1@2"]);

@@ -33,7 +33,7 @@ fn a_team_and_an_active_set_concern_their_members_only() {
     goes_on(job("", &["set"]), "PE 0 waits in shmem_barrier of PEs 0,2 for ", computes);
 }
 
-/// A PE may still put there. PEs in `shmem_finalize` are served meanwhile.
+/// A put may still arrive. PEs in `shmem_finalize` are served meanwhile.
 #[test]
 fn a_wait_for_a_word_gets_a_line_and_goes_on() {
     let rest = " s; PE 3 does not (it computes), PEs 1,2 do not (they are in shmem_finalize)";

@@ -347,8 +347,7 @@ fn a_dead_inner_node_is_found_as_fast_as_a_leaf_and_takes_nobody_along() {
     }
 }
 
-/// A child dies, and then its parent before declaring it: how long that renewed its lease is
-/// unknown.
+/// A child dies, and then its parent before it reports the loss: the last renewal is unknown.
 #[test]
 fn a_parent_that_dies_after_its_child_delays_that_by_half_a_limit_at_most() {
     for seed in 0..8 {

@@ -246,7 +246,7 @@ impl Job {
 
     fn declared(&mut self, node: u32) {
         let detector = self.detector.as_ref().expect("it declares");
-        // In a tree its parent may have died after it, before declaring it.
+        // In a tree its parent may have died later, before it reported the loss.
         let halves = if detector.losses < LOSSES { 4 } else { 3 };
         let late = ticks(detector.timing.limit * halves / 2);
         let promise = match detector.since.get(&node) {

@@ -90,8 +90,8 @@ pub struct Proc {
     finishing: Option<ViewNumber>,
     /// True if others are there, in its recovery.
     pub ends: bool,
-    /// Its connection to that incarnation of a PE broke: it waits for the view that decides about
-    /// it.
+    /// Its connection to that incarnation of a PE broke: it waits for the view that decides
+    /// which of the two is lost.
     pub blocked: Option<(usize, u32)>,
     /// The time at which all its posts so far have arrived.
     pub told_at: u64,

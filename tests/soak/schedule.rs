@@ -36,7 +36,7 @@ pub enum Allowed {
     Nothing,
     /// The same error on every PE.
     Verdict,
-    /// A [`Allowed::Verdict`], or another line of the launcher that names the reason.
+    /// Like [`Allowed::Verdict`], or another line of the launcher that names the reason.
     AnyReason,
 }
 

@@ -24,7 +24,7 @@ pub fn clear() {
         maker(name).is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
     };
     for name in names.filter(left) {
-        // Failures mean that another test did it meanwhile.
+        // A command that fails was run by another test meanwhile.
         for pid in ip(&["netns", "pids", &name]).lines() {
             let _ = Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status();
         }

@@ -24,7 +24,7 @@ pub fn has_ucx() -> bool {
     ucx(skip)
 }
 
-/// True if UCX can be loaded here. Otherwise this test runs without the parts over UCX.
+/// True if UCX can be loaded here. Otherwise this test runs without the parts that need UCX.
 pub fn has_ucx_too() -> bool {
     ucx(partly)
 }
