@@ -1,7 +1,7 @@
-//! Symmetric memory of this PE: what is allocated, and what a checkpoint of it covers.
+//! Symmetric memory of this PE: its allocations, and the coverage of a checkpoint.
 //!
-//! Invariants: `heap` is the allocator's state as of now; `covered` is that of the checkpoint being
-//! made or last restored.
+//! Invariants: `heap` is the current state of the allocator; `covered` belongs to the checkpoint
+//! being made or last restored.
 
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
@@ -21,7 +21,7 @@ use super::segments::Segments;
 
 /// The byte that an audited restart writes to memory that a plan left out.
 const AUDITED: u8 = 0xa5;
-/// Why a block cannot be freed or resized.
+/// The reason that a block cannot be freed or resized.
 pub const READONLY: &str = "it has a range that is read-only: shmemx_ft_writable comes first";
 
 /// The heap, the registered regions and the coverage of the own segment.
@@ -35,14 +35,14 @@ pub struct PeMemory {
 }
 
 impl PeMemory {
-    /// With nothing allocated.
+    /// Returns symmetric memory with nothing allocated.
     pub(in crate::pgas) fn new(segments: &'static Segments) -> PeMemory {
         let heap = Mutex::new(Heap::new(segments.layout().heap_len));
         let (regions, covered) = (Mutex::default(), Mutex::new(None));
         PeMemory { segments, heap, regions, covered, advised: OnceLock::new() }
     }
 
-    /// Checkpoints leave out what a plan says, from now on; before anything is allocated.
+    /// Makes checkpoints leave out what a plan says; called before anything is allocated.
     pub(in crate::pgas) fn advise(&self, advised: Advised) {
         let table = self.advised.get_or_init(|| advised).table();
         let (at, len) = (table.as_ptr() as usize, size_of_val(table));
@@ -51,13 +51,13 @@ impl PeMemory {
         unsafe { self.register(Name::Library("plan"), at, len) };
     }
 
-    /// The plan in force.
+    /// Returns the plan in force.
     pub(crate) fn advised(&self) -> Option<&Advised> {
         self.advised.get()
     }
 
-    /// Allocates `size` bytes of the symmetric heap at a multiple of `align`; null if there is no
-    /// room. Symmetric only if every PE makes the same calls in the same order.
+    /// Allocates `size` bytes of the symmetric heap at a multiple of `align`; null if they do not
+    /// fit. Symmetric only if every PE makes the same calls in the same order.
     ///
     /// Offsets follow from the usual address of a segment, so they are the same on every PE.
     pub fn alloc(&self, size: usize, align: usize) -> *mut u8 {
