@@ -2,7 +2,7 @@
 //!
 //! A PE in `shmem_finalize` has done its work and cannot roll back. If another PE is lost then, its
 //! substitute rolls back to the last checkpoint without the others, and comes to its end *alone*.
-//! That is correct under two conditions, which this module checks:
+//! This is correct under two conditions, which this module checks:
 //!
 //! ```text
 //! (a) uncut    no call of a PE that entered shmem_finalize did less than it should because of the

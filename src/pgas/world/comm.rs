@@ -50,7 +50,7 @@ impl Communication {
     /// nodes.
     pub(in crate::pgas) fn set_nodes(&self, nodes: Nodes, several: bool) {
         self.nodes.store(Arc::new(nodes));
-        self.several.store(several, Ordering::Relaxed); // a hint for a PE that adopts no view meanwhile
+        self.several.store(several, Ordering::Relaxed); // a hint, if no view is adopted meanwhile
     }
 
     /// Returns true if PEs live on several nodes, in the joined view.
