@@ -375,7 +375,7 @@ impl Segments {
     /// scans all memory that a process may write, and the kernel allocates a page for each that it
     /// reads.
     pub(in crate::pgas) fn close(&self) {
-        let Ok(_files) = self.files.try_lock() else { return }; // held by a thread that maps a segment
+        let Ok(_files) = self.files.try_lock() else { return }; // another thread maps one
         for (pe, segment) in self.mapped_segments() {
             // SAFETY: the process is at its end, and in no call except in threads that it does not
             // wait for. The scrub reads and writes through the memory's file.
@@ -406,7 +406,7 @@ impl Segments {
             Err(error) => (self.end)(&format!("memory of PE {pe} cannot be mapped: {error}")),
         };
         if self.large {
-            segment.ask_huge(self.layout.heap, self.layout.heap_len); // the first PE to touch a page decides
+            segment.ask_huge(self.layout.heap, self.layout.heap_len); // the first touch decides
         }
         self.protected(self.guarded.extend((self.me, self.own), (pe, segment)));
         self.bases[pe.at()].store(segment.base(), Ordering::Release);
@@ -436,7 +436,7 @@ impl Segments {
     /// Notes that PE `pe` is on `node`. If it was on another one, the present mapping is of a dead
     /// process's memory, and is replaced.
     pub(in crate::pgas) fn move_to(&self, pe: Pe, node: u32) {
-        let (files, peer) = (lock(&self.files), &self.peers[pe.at()]); // no thread maps it meanwhile
+        let (files, peer) = (lock(&self.files), &self.peers[pe.at()]); // no mapping meanwhile
         if pe == self.me || peer.node.swap(node, Ordering::Relaxed) == node {
             return;
         }

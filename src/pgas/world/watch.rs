@@ -25,7 +25,7 @@ const MOST: usize = 4096;
 /// The state of write tracking.
 #[derive(Debug, Default)]
 pub struct Tracking {
-    /// The checkpoint for which the watch is valid.
+    /// The validity of the watch.
     pub tracked: Tracked,
     /// The watch itself; None once it has ended.
     pub watched: Option<Watched>,
