@@ -89,7 +89,7 @@ pub fn note() {
     }
 }
 
-/// Takes the masks of a substitute from the table, after a restart has restored that.
+/// Takes a substitute's masks from the table, which a restart has just restored.
 pub fn restored(world: &World) {
     let Some(affinity) = AFFINITY.get() else { return };
     if world.members.incarnation() == Incarnation::FIRST {

@@ -102,7 +102,8 @@ fn percent(text: &str) -> Result<f64, String> {
 /// Returns the answer to the arguments of `oshinfo plan`; calls `measured` for the rate of a copy
 /// if that is not given.
 ///
-/// # Errors An error of clap about the arguments; a request for help counts as one.
+/// # Errors
+/// An error of clap about the arguments; a request for help counts as one.
 pub fn answer(
     words: impl Iterator<Item = String>,
     measured: impl FnOnce() -> f64,

@@ -12,8 +12,8 @@
 //! Invariants: every tile of a snapshot has one writer in a checkpoint, which both sides derive
 //! from the same words. A PE writes into another's store only between barriers C and A of a
 //! checkpoint, in a snapshot whose record is void or that of the checkpoint before the last: it is
-//! not valid until its owner seals the record, after barrier A. A PE that dies on the way leaves no
-//! later writes: its process has ended before any view shows it dead, and a PE that goes forward
+//! not valid until its owner seals the record, after barrier A. No write of a PE that dies on the
+//! way comes later: its process has ended before any view shows it dead, and a PE that goes forward
 //! all the same copies its live memory again ([`copy`]).
 
 #![forbid(unsafe_code)]

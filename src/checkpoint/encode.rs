@@ -36,9 +36,9 @@ use crate::pgas::World;
 
 /// Pulls the chunks that this PE protects from its peers' live memory into the slot of `number`,
 /// whose record is void meanwhile; of its parity chunks it computes only those that `wanted`
-/// selects. It passes `half` when half of the work is done. With `changes`, in a checkpoint, it
-/// also writes its part of second snapshots. After a death these and the slot hold arbitrary data:
-/// the caller checks the view before it uses them.
+/// selects. Passes `half` when half of the work is done, and with `changes`, in a checkpoint, also
+/// writes its part of second snapshots. After a death these and the slot hold arbitrary data: the
+/// caller checks the view before it uses them.
 pub fn encode(
     world: &World,
     protection: &Protection,

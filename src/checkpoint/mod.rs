@@ -30,18 +30,18 @@ pub use copy::{complete, copy};
 pub use encode::encode;
 pub use room::{account, prepare, reserve, room};
 
-/// The machine of a lost PE.
+/// The machine number of a lost PE, which no machine has.
 const NOWHERE: u32 = u32::MAX;
 
 /// Writes the manifest, and returns what this PE is about to save and needs for it. There is no
-/// coverage if the manifest cannot be written: then the intent says so, and all refuse.
+/// coverage if the manifest cannot be written: the intent then records that, and all PEs refuse.
 pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Intent) {
     let coverage = world.memory.cover().ok();
     let len = coverage.as_ref().map_or(0, Coverage::len);
     let (room, used) = (room(world.segments, protection, len), world.store.used());
     let grows =
         room.snapshots.saturating_sub(used.snapshots) + room.slots.saturating_sub(used.slots);
-    // Memory is checked when the store grows; by then the log has its own, or never will.
+    // Memory is checked only when the store grows, so the growth of the log is included then.
     let grows = if grows == 0 { 0 } else { grows as u64 + world.log_growth() };
     // Both queries are slow.
     let absent =

@@ -1,7 +1,7 @@
 //! Writes since the last checkpoint, as the kernel noted them page by page.
 //!
-//! [`raidshmem_core::store::track`] has the order of steps, and the validity of their results. This
-//! module carries them out: it watches pages, queries them, publishes in the own store what it
+//! [`raidshmem_core::store::track`] defines the order of steps and the validity of their results.
+//! This module carries them out: it watches pages, queries them, publishes in the own store what it
 //! wrote to mapped PEs, and merges what all of them wrote to the own memory.
 //!
 //! Watched huge pages are split. Live memory is then read through other mappings, which keep their

@@ -50,7 +50,8 @@ impl<E> First<E> {
 /// do the fetching, or this one if the system refuses them. If not, `fetch` gets no scratch, and
 /// the threads share the batches.
 ///
-/// # Errors The first error of `work`; what has not begun by then is left undone.
+/// # Errors
+/// The first error of `work`; what has not begun by then is left undone.
 pub fn run<T: Sync, R: Send, E: Send>(
     pool: &WorkerPool,
     tiles: &[T],

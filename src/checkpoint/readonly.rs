@@ -41,7 +41,7 @@ pub fn encode(world: &World, protection: &Protection, range: ReadOnly, number: C
     encode_range(world, protection, range, number, Point::ReadOnlyEncode);
 }
 
-/// Copies an own range to its spare place; its stamps are then those of the copy.
+/// Copies an own range to a second place; its stamps are then those of the copy.
 pub fn copy(world: &World, range: ReadOnly) {
     let layout = world.segments.layout();
     world.segments.own().populate(range.copy(layout).offset(), range.len());
@@ -51,7 +51,7 @@ pub fn copy(world: &World, range: ReadOnly) {
     copy_tiles(world, range.live(layout), range.copy(layout), half..range.tiles);
 }
 
-/// Copies an own range back from its spare place.
+/// Copies an own range back from that place.
 pub fn copy_back(world: &World, range: ReadOnly) {
     let layout = world.segments.layout();
     copy_tiles(world, range.copy(layout), range.live(layout), 0..range.tiles);
@@ -110,7 +110,7 @@ pub fn forget(world: &World, protection: &Protection, range: ReadOnly) {
 }
 
 fn give_back(world: &World, run: TileRun, len: usize) {
-    let _ = world.segments.part().give_back(run.offset(), len); // else taken to the job's end
+    let _ = world.segments.part().give_back(run.offset(), len); // on failure it stays occupied
 }
 
 /// Releases the store's memory beyond snapshots of `len` bytes and their parity.

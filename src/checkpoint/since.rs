@@ -1,10 +1,10 @@
 //! The writes since the restart, as one number.
 //!
 //! Live memory is compared word by word with the snapshot that it was restored from, and the
-//! present manifest with the saved one. The number is the same on two PEs that wrote the same
-//! values to the same offsets, however much their memory differed. If no snapshot is kept
-//! (`single`), a digest of live memory from the restart is compared: then the number only tells if
-//! something was written.
+//! present manifest with the saved one. The number is equal on two PEs that wrote the same values
+//! to the same offsets, however much their memory differed. If no snapshot is kept (`single`), a
+//! digest of live memory from the restart is compared: then the number only tells if something was
+//! written.
 
 #![forbid(unsafe_code)]
 

@@ -118,8 +118,7 @@ pub fn renew(world: &World, region: usize, tile: TileIndex, renewal: &Renewal) -
 }
 
 /// Overwrites an own tile with that of the same index in region `from`, and renews its stamp to
-/// `number`. Returns false if the source is invalid, which the copy finds out: then the result has
-/// no stamp.
+/// `number`. Returns false if the source turns out to be invalid: then the result has no stamp.
 pub fn carry(
     world: &World,
     from: usize,

@@ -67,8 +67,9 @@ pub(super) struct Assignment {
 
 /// Returns the place of this process.
 ///
-/// # Errors The connection is broken or taken; there is no memory; this is one of several tasks of
-/// another launcher, and no agent of ours started it.
+/// # Errors
+/// The connection is broken or taken; there is no memory; this is one of several tasks of another
+/// launcher, and no agent of ours started it.
 pub(super) fn assignment(settings: &Settings) -> Result<Assignment, AssignmentError> {
     let control = std::env::var(CONTROL_FD).ok();
     if let Some(fd) = control.as_ref().and_then(|fd| fd.parse::<i32>().ok()) {
@@ -87,7 +88,7 @@ fn received(fd: i32) -> Result<Assignment, AssignmentError> {
     if !is_open(fd) {
         return Err(ChannelError::Gone(fd).into()); // the parent process closed it
     }
-    // SAFETY: the agent left this descriptor open for this process and says so in the environment;
+    // SAFETY: the agent left this descriptor open for this process and names it in the environment;
     // no other code in the process knows of it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).map_err(std::io::Error::from)?;

@@ -117,7 +117,7 @@ impl World {
         Ok(())
     }
 
-    /// Returns the counter. If its PE has moved to another node, there is no counter, and a new
+    /// Returns the counter; a fault if its PE has moved to another node, which comes with a new
     /// view.
     fn gate(&self, nodes: &Nodes, whose: Barrier, at: Counter) -> Result<&BarrierCounter, Fault> {
         let leader = self.segments.near(nodes.here[at.leader]).ok_or(Fault)?;

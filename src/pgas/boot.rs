@@ -432,7 +432,6 @@ fn map_statics(part: &Part, layout: Layout) -> Result<Option<Statics>, BootError
         // SAFETY: whole pages of the executable's own writable data (statics::find), which hold no
         // Rust object. A thread that the program started before initialisation may write them
         // meanwhile; then that write is lost, as README.md says.
-        // them meanwhile; then that write is lost, as README.md says.
         unsafe { part.move_here(offset, piece.len(), piece.start) }
             .map_err(std::io::Error::from)?;
         shared.push(SharedPiece { part: part.clone(), offset, at: piece.clone() });

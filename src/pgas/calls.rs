@@ -1,7 +1,7 @@
 //! The published state of this PE's checkpoint calls and of its progress since a restart.
 //!
-//! [`raidshmem_core::store::site`] has the rule; this module writes and reads the words. A PE
-//! writes them only while some PE is behind since the restart: until the next checkpoint is agreed.
+//! [`raidshmem_core::store::site`] has the rule; this module writes and reads the words. It writes
+//! those of progress only while a PE is behind: from a restart to the next agreed checkpoint.
 
 #![forbid(unsafe_code)]
 
@@ -153,8 +153,8 @@ impl World {
         Progress::of(words.try_into().ok()?, self.members.joined())
     }
 
-    /// Returns the outcome of this call of a PE that is behind and has `written` so much; None if
-    /// it is still open.
+    /// Returns the outcome of this call of a PE that is behind; None if it is still open. `written`
+    /// stands for the writes of this PE since the restart.
     pub(crate) fn follow(&self, written: u64) -> Option<Verdict> {
         let reference = lock(&self.sites.who).as_ref()?.reference;
         let own = self.progress_now(Deed::Checkpoint, written);
@@ -184,7 +184,7 @@ impl World {
         site::name(&chain, concat!(env!("CARGO_MANIFEST_DIR"), "/src"))
     }
 
-    /// Checks that the calls of all PEs make one checkpoint. The error is the same on every PE.
+    /// Checks that the calls of all PEs make one checkpoint. All PEs return the same error.
     pub(crate) fn compare_calls(&self, calls: &Calls) -> Result<(), String> {
         if let Some([first, other]) = calls.unlike() {
             return Err(format!(

@@ -81,7 +81,8 @@ impl World {
         self.or(engine.put_and_wake(writes), ());
     }
 
-    /// Ends the process if bytes of a remote PE are read-only: its network card would write them.
+    /// Ends the process if bytes of a remote PE are read-only: its network card would still write
+    /// them.
     #[inline]
     fn may_write(&self, pe: Pe, at: usize, len: usize) {
         if self.segments.is_guarded(at, len) {

@@ -18,7 +18,7 @@
 //!
 //! Invariant: a record is in the log before its operation becomes visible.
 //!
-//! Both sides first publish and then look, so at least one of them sees the other:
+//! A PE and a substitute each publish first and then look, so at least one of them sees the other:
 //!
 //! ```text
 //! this PE, in each call    its record and its flight    the view, and the stage of the target
@@ -66,7 +66,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Returns a hash of the call, which is the same in each process.
+    /// Returns a hash of the call, equal in each process.
     #[inline]
     pub(super) fn digest(&self) -> u64 {
         let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(ODD).rotate_left(29);
@@ -187,7 +187,7 @@ impl World {
         self.speak_against(why);
     }
 
-    /// Handles a call that is not logged: local rollback is impossible until the next checkpoint.
+    /// Handles a call that is not logged, which rules out local rollback until the next checkpoint.
     #[cold]
     pub fn unlogged(&self, routine: &'static str) {
         if !self.logs() || self.all_go_back() {
@@ -277,7 +277,7 @@ impl World {
     }
 
     /// Returns true if PE `pe` makes its last pass over the logs, or has made it. Its process may
-    /// be that far before the view published here says that it lives.
+    /// be that far before the view published here shows it alive.
     fn is_past_replay(&self, pe: Pe) -> bool {
         let (member, log) = (self.members.member(pe), self.log_of(pe));
         let lives = member.state == Life::Alive;

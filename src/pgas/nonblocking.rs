@@ -60,8 +60,9 @@ impl World {
 
     /// Reads from PE `pe`, which is remote.
     ///
-    /// # Safety `[into, into + len)` is writable, and left alone until the stream's next quiet is
-    /// over or [`World::forget`] was called.
+    /// # Safety
+    /// `[into, into + len)` is writable, and left alone until the stream's next quiet is over or
+    /// [`World::forget`] was called.
     pub unsafe fn later_get(&self, id: Id, pe: Pe, offset: usize, into: *mut u8, len: usize) {
         let read = Bytes { pe, offset, at: into, len };
         self.gather(id, |gathered| gathered.reads.push(read));

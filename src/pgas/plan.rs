@@ -53,7 +53,8 @@ pub enum PlanError {
 
 /// Reads the plan, if there is one.
 ///
-/// # Errors There is a plan, but not a usable one for this program.
+/// # Errors
+/// There is a plan, but not a usable one for this program.
 pub fn read(settings: &Settings) -> Result<Option<Advised>, PlanError> {
     let Some(path) = settings.plan.clone() else { return Ok(None) };
     let text = match input::text(Path::new(&path), FILE_MAX, Pipes::Refused) {

@@ -94,8 +94,8 @@ impl World {
         self.goes_on() && self.is_lost_now(pe)
     }
 
-    /// Acknowledges the losses known to the program, in shrink mode, where a restart does nothing
-    /// else.
+    /// Acknowledges the losses known to the program. Returns true in shrink mode, in which a
+    /// restart does nothing else.
     pub(crate) fn acknowledges(&self) -> bool {
         if self.goes_on() {
             self.adopt();

@@ -29,7 +29,6 @@ impl World {
     /// Waits until all PEs have come to `call` and are members of one view. Returns false if all
     /// PEs roll back. `forget` drops the known changes since the last checkpoint, if a PE rolled
     /// back since then.
-    /// since then.
     pub(crate) fn agree_on_view(
         &self,
         call: &'static str,

@@ -31,8 +31,8 @@ enum Question {
 }
 
 impl World {
-    /// Returns true if the present checkpoint call of the program saves; by default each does. The
-    /// answer is the same on all PEs that know of no loss.
+    /// Returns true if the present checkpoint call of the program saves; by default each does. All
+    /// PEs that know of no loss get the same answer.
     pub(crate) fn saves_now(&self, call: &'static str) -> bool {
         if self.is_alone() || !self.timing.may_pass() || self.timing.is_promised() {
             return true;
@@ -47,8 +47,8 @@ impl World {
         self.decided(call, Question::Due, is_due).unwrap_or(true)
     }
 
-    /// Returns true if the job must stop once its next checkpoint is on disk. The answer is the
-    /// same on all PEs that know of no loss.
+    /// Returns true if the job must stop once its next checkpoint is on disk. All PEs that know of
+    /// no loss get the same answer.
     pub(crate) fn stops(&self, call: &'static str) -> bool {
         let may_stop = self.timing.may_stop() && !self.members.faulted();
         let is_stopping = || self.members.is_stopping();

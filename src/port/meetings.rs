@@ -47,8 +47,7 @@ impl RealMemory<'_> {
         }
     }
 
-    /// Comes to a meeting. A plain barrier is entered by waiting for it; this one is for barriers
-    /// that carry contributions.
+    /// Enters a meeting that carries contributions; a plain barrier is entered by waiting for it.
     pub(super) fn arrive(&self, driver: &Driver) -> OpProgress {
         let (world, at) = (self.world, driver.at());
         if at == At::BarrierQ && self.faulted() {
@@ -67,8 +66,8 @@ impl RealMemory<'_> {
         OpProgress::Done
     }
 
-    /// Returns the state of a meeting: all have come, or no longer can, or may still come. Plain
-    /// barriers are decided by waiting for them.
+    /// Returns the state of a meeting: all have come, or no longer can, or may still come. A plain
+    /// barrier is decided by waiting for it.
     pub(super) fn all_came(&mut self, driver: &Driver) -> OpProgress {
         let at = driver.at();
         if !is_in_tree(at) {

@@ -61,9 +61,8 @@ pub fn run(world: &World, protection: &Protection, call: Call) -> (At, Option<Re
     (driver.at(), memory.refusal)
 }
 
-/// Runs a checkpoint in shrink mode, with `left_out` lost PEs excluded: to an end state, or to the
-/// place where another loss interrupts it, which is the same on all living PEs, since they agree at
-/// every barrier.
+/// Runs a checkpoint in shrink mode, with `left_out` lost PEs excluded: to an end state, or until
+/// another loss interrupts it, at one place on all living PEs, since they agree at every barrier.
 pub fn run_among(
     world: &World,
     protection: &Protection,
@@ -354,12 +353,11 @@ impl<'a> RealMemory<'a> {
         }
     }
 
-    /// Returns the state of this PE's call, once the reference shows how it went on from the
-    /// restart.
+    /// Decides this PE's call, once the reference shows how it went on from the restart.
     fn follow(&self) -> OpProgress {
         let world = self.world;
         let Some(reference) = world.sites.reference() else { return OpProgress::Done };
-        // A remote PE is not asked again at once.
+        // A remote PE is asked again only after a pause.
         let now = Instant::now();
         let soon = |at: Instant| world.segments.is_far(reference) && now - at < PAUSE;
         if self.asked.get().is_some_and(soon) {

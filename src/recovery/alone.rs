@@ -107,8 +107,8 @@ fn holds_a_call(log: &Log) -> bool {
     records.any(|found| found.record.kind != Kind::Taken)
 }
 
-/// Waits until the logs of all PEs begin at checkpoint `number`, which some PEs may not have left
-/// yet. Returns false if all PEs roll back.
+/// Waits until the logs of all PEs begin at checkpoint `number`, whose call some PEs may not have
+/// left yet. Returns false if all PEs roll back.
 fn all_begin(world: &World, number: CheckpointNumber) -> bool {
     let begins = |pe: Pe| {
         let near = world.segments.near(pe).filter(|_| world.has_log(pe));

@@ -83,7 +83,7 @@ impl Desk {
     }
 }
 
-/// A tile of the PE's snapshot: its place in a stripe, and the lost shards of that.
+/// A tile of the PE's snapshot: its place in a stripe, and the lost shards of that stripe.
 struct Wanted {
     tile: ShardTile,
     lost: Vec<bool>,

@@ -128,7 +128,7 @@ struct Decode<'a> {
     progress: RebuildReporter<'a>,
 }
 
-/// Progress reports of a rebuild: at its begin and end, in the middle, and periodically.
+/// Progress reports of a rebuild: at its beginning and end, in the middle, and periodically.
 struct RebuildReporter<'a> {
     world: &'a World,
     all: usize,

@@ -1,5 +1,5 @@
-//! Renewal of a PE whose memory was lost with its node: restores what it needs for a local
-//! rollback, which is its log, its snapshot and its own parity.
+//! Renewal of a PE whose memory was lost with its node: it restores its log, its snapshot and its
+//! own parity, as a local rollback needs them.
 //!
 //! ```text
 //! log        from the replica that a PE of another node keeps

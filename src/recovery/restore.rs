@@ -110,7 +110,7 @@ fn damaged_unread(
     indices.filter(held).fold(0, |all, index| all | bad(index))
 }
 
-/// Returns the missing own parity, a bit for each chunk; with the parity that is found to be
+/// Returns the missing own parity, a bit for each chunk, including parity that is found to be
 /// damaged only now, unless all was `checked` before.
 pub fn missing(
     world: &World,

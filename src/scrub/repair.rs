@@ -109,9 +109,9 @@ fn put_right(
     Some(from)
 }
 
-/// Returns true if `bytes` are proven to be the tile's: they match its stamp, or the tile itself,
-/// whose stamp was damaged then. If both are damaged, the next checkpoint or a recovery takes care
-/// of it.
+/// Returns true if `bytes` are proven to be the tile's contents: they match its stamp, or they
+/// match the tile and only the stamp was damaged. If both are damaged, the next checkpoint or a
+/// recovery repairs the tile.
 fn proven(world: &World, at: StoreTile, number: CheckpointNumber, bytes: &[u8]) -> bool {
     let stamp = tiles::stamp_of(world.segments, at.region, at.tile);
     let there = tiles::unchecked(world.segments, at.region, at.tile);

@@ -90,8 +90,9 @@ impl Advised {
         self.set(PLACE, self.wanted.load(Ordering::Relaxed));
     }
 
-    /// Returns what the checkpoint leaves out in addition to the program's `excluded` ranges, whose
-    /// number it notes. The place is that in the table; `heap` begins at offset `from`.
+    /// Returns the ranges that the plan leaves out of the checkpoint at the place in the table, and
+    /// notes the number of ranges that the program itself `excluded`. `heap` begins at offset
+    /// `from`.
     pub(in crate::pgas) fn left_out(
         &self,
         (heap, from): (&Heap, usize),
@@ -111,7 +112,7 @@ impl Advised {
     }
 
     /// Splits the ranges that a manifest excludes: keeps the program's own in `all`, and returns
-    /// those of the plan, which are restored.
+    /// those of the plan.
     pub(in crate::pgas) fn split(&self, all: &mut Vec<Range<usize>>) -> Vec<Range<usize>> {
         all.split_off(all.len().min(self.word(EXCLUDED) as usize))
     }

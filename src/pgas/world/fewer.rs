@@ -112,7 +112,7 @@ impl Fewer {
     #[inline]
     pub fn is_lost(&self, pe: Pe) -> bool {
         self.on && {
-            fence(Ordering::Acquire); // a thread that found its memory taken away must see the loss
+            fence(Ordering::Acquire); // a thread that finds the memory withdrawn must see the loss
             self.lost_in[pe.at()].load(Ordering::Relaxed) != 0
         }
     }

@@ -15,8 +15,8 @@ use raidshmem_sys::futex;
 /// The log mode of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallWay {
-    /// Calls are carried out without a log: there is none, or this PE will roll back with all
-    /// others.
+    /// Calls are carried out without a log: the job keeps no logs, or this PE will roll back with
+    /// all others.
     Plain = 0,
     /// Calls are logged.
     Logged,
@@ -167,8 +167,7 @@ impl Local {
         self.on
     }
 
-    /// Returns true if this PE leaves the order of its looks to the barriers of the PEs it looks
-    /// at.
+    /// Returns true if this PE relies on other PEs' barriers for the order of its looks.
     pub(in crate::pgas) fn is_light(&self) -> bool {
         self.light
     }

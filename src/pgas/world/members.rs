@@ -39,7 +39,7 @@ pub struct Membership {
     channel: Option<Arc<Channel>>,
     /// PEs that were lost before this process became a substitute, its own number among them.
     lost_before: Vec<Pe>,
-    /// The incarnations at that time.
+    /// The incarnations of all PEs then.
     incarnations: Vec<Incarnation>,
     joined: AtomicU64,
     joined_view: Mutex<Option<View>>,

@@ -178,8 +178,8 @@ impl PeMemory {
     }
 
     /// Excludes the symmetric bytes `[addr, addr + len)` from every later checkpoint until they are
-    /// freed, or if `covered` includes them again. Returns false if they are not in one block of
-    /// the heap or in the statics.
+    /// freed; if `covered`, includes them again. Returns false if they are not in one block of the
+    /// heap or in the statics.
     pub(crate) fn set_covered(&self, addr: usize, len: usize, covered: bool) -> bool {
         let heap = lock(&self.heap);
         let Some(range) = self.allocated(&heap, addr, len) else { return false };
@@ -201,7 +201,7 @@ impl PeMemory {
         lock(&self.regions).include(at + freed.start..at + freed.end);
     }
 
-    /// Copies the exclusions of heap offsets `from` to `to`, along with their contents.
+    /// Copies the exclusions of heap offsets `from` to `to`, where their contents were copied.
     fn move_said_of(&self, from: Range<usize>, to: usize) {
         let at = self.segments.layout().heap;
         lock(&self.regions).moved(at + from.start..at + from.end, at + to);
@@ -263,8 +263,8 @@ impl PeMemory {
 
     /// Adopts the allocator state, the coverage and the registered private memory of a snapshot.
     ///
-    /// # Errors The snapshot does not fit what this process registered: no substitute would do
-    /// better.
+    /// # Errors
+    /// The snapshot does not fit what this process registered: no substitute would do better.
     pub(crate) fn adopt(&self, mut manifest: Manifest) -> Result<(), Misfit> {
         let saved = objects::take(&mut manifest.private).ok_or(Misfit::Unreadable)?;
         self.points_to_none_of(&objects::moved(saved, startup::objects()), &manifest)?;

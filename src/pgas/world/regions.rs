@@ -64,10 +64,11 @@ pub struct Regions {
 
 impl Regions {
     /// Registers private memory. A name that is registered again refers to the new region from then
-    /// on; at a place, the same memory is the same region.
+    /// on; at a place, memory that is already registered is left alone.
     ///
-    /// # Safety `[addr, addr + len)` must be readable and writable until the job ends, or its name
-    /// is registered again. No other code may use it during a checkpoint, a restart or this call.
+    /// # Safety
+    /// `[addr, addr + len)` must be readable and writable until the job ends, or its name is
+    /// registered again. No other code may use it during a checkpoint, a restart or this call.
     pub unsafe fn register(&mut self, name: Name, addr: usize, len: usize) {
         let name = match name {
             Name::Given(name) => format!("`{name}`"),

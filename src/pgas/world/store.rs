@@ -51,7 +51,7 @@ pub struct StoreBytes {
 }
 
 impl StoreBytes {
-    /// Returns the sum of both.
+    /// Returns the total.
     pub fn all(self) -> usize {
         self.snapshots + self.slots
     }

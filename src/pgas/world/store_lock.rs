@@ -46,7 +46,7 @@ impl StoreLock {
         Some(StoreGuard::begin(&self.sequence, taken))
     }
 
-    /// Returns the number of times the lock was taken and released so far.
+    /// Returns the sequence number, which counts each time the lock was taken or released.
     pub(crate) fn sequence(&self) -> u64 {
         self.sequence.load(Ordering::SeqCst)
     }

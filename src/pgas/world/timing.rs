@@ -64,7 +64,7 @@ impl Timing {
         self.promised.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if the program was promised so.
+    /// Returns true if the program has that promise.
     pub(crate) fn is_promised(&self) -> bool {
         self.promised.load(Ordering::Relaxed)
     }
@@ -77,7 +77,7 @@ impl Timing {
         self.promised.store(false, Ordering::Relaxed);
     }
 
-    /// Notes a local rollback of this PE: after the last checkpoint calls may pass.
+    /// Notes a local rollback of this PE: calls after the last checkpoint may pass again.
     pub(crate) fn went_back_alone(&self) {
         self.has_saved.store(true, Ordering::Relaxed);
     }

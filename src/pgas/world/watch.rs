@@ -56,7 +56,8 @@ impl Watched {
     /// pages only if it `cuts` them. Then live memory is read through other mappings, which keep
     /// huge pages.
     ///
-    /// # Errors Those of the kernel, or too many spans, or huge pages.
+    /// # Errors
+    /// Those of the kernel, or too many spans, or huge pages.
     pub fn new(segments: &Segments, spans: &[Range<usize>], cuts: bool) -> Result<Watched> {
         let mut pieces = Vec::new();
         for pe in Pe::all(segments.n_pes()) {
@@ -97,7 +98,8 @@ impl Watched {
 
     /// Calls `each` with the offsets that this process wrote on PE `pe` since the last call.
     ///
-    /// # Errors Those of the kernel: then nothing is known.
+    /// # Errors
+    /// Those of the kernel: then nothing is known.
     pub fn take(&self, pe: Pe, mut each: impl FnMut(Range<usize>)) -> Result<()> {
         self.pieces.iter().filter(|piece| piece.pe == pe).try_for_each(|piece| {
             let offset = |at: usize| at - piece.at + piece.offset;
@@ -140,7 +142,7 @@ impl Reached {
         self.0[pe.at()].fetch_or(KEPT, Ordering::Relaxed);
     }
 
-    /// Returns true if PE `pe` may have been used since the last call.
+    /// Returns true if PE `pe` may have been used since the last call of this function.
     pub fn take(&self, pe: Pe) -> bool {
         self.0[pe.at()].fetch_and(!USED, Ordering::Relaxed) & (USED | KEPT) != 0
     }
