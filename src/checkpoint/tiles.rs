@@ -99,7 +99,7 @@ pub fn write(
     stamp.copy_from_slice(&seal.finish());
 }
 
-/// Like [`write`], with `bytes`, which are read once.
+/// Like [`write()`], with `bytes`, which are read once.
 pub fn put(world: &World, at: StoreTile, number: CheckpointNumber, bytes: &[u8]) {
     write(world, at, number, |to, seal| seal.put(Made { to, bytes, more: false }));
 }

@@ -154,7 +154,7 @@ impl World {
     }
 
     /// Returns the outcome of this call of a PE that is behind; None if it is still open. `written`
-    /// stands for the writes of this PE since the restart.
+    /// is the digest of this PE's writes since the restart.
     pub(crate) fn follow(&self, written: u64) -> Option<Verdict> {
         let reference = lock(&self.sites.who).as_ref()?.reference;
         let own = self.progress_now(Deed::Checkpoint, written);

@@ -95,7 +95,7 @@ pub fn world() -> &'static World {
     }
 }
 
-/// Like [`world`], for a caller that knows the name of its routine.
+/// Like [`world()`], for a caller that knows the name of its routine.
 #[inline]
 pub fn world_for(routine: &str) -> &'static World {
     match try_world() {

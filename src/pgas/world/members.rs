@@ -83,7 +83,7 @@ impl Membership {
         self.page.member(pe)
     }
 
-    /// Returns the incarnation of PE `pe` in the published view, or of this process.
+    /// Returns the incarnation of PE `pe`: that of this process, or that in the published view.
     pub fn incarnation_of(&self, pe: Pe) -> Incarnation {
         if pe == self.me { self.incarnation } else { self.page.member(pe).incarnation }
     }
