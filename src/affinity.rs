@@ -1,12 +1,12 @@
-//! Preserves the CPU binding of a program's threads over a restart: OpenMP's, or that of pthreads.
+//! The processors of a program's threads, OpenMP's or those of pthreads, kept across a restart.
 //!
-//! Every checkpoint holds a table of masks, one per thread in the order of their creation. A
-//! substitute gives its threads the masks in the table: existing ones at its restart, later ones at
-//! the next checkpoint after they begin. `SHMEM_FT_AFFINITY=0` disables all this. Source: Saini,
-//! affinity-aware restart.
+//! Every checkpoint holds a table of masks, thread by thread in the order of creation. A substitute
+//! gives its threads the masks of the table: at its restart those that exist, and at a later
+//! checkpoint those that begin afterwards. `SHMEM_FT_AFFINITY=0` disables all of this. Source:
+//! Saini, affinity-aware restart.
 //!
 //! Invariants: the table is written inside a checkpoint call, and read after a restart; a thread is
-//! given a mask once. The masks of survivors are unchanged, as the program set them.
+//! given a mask once. The masks of survivors are left alone, because the program has set them.
 //!
 //! Left out: pages, which follow the binding of a PE.
 
@@ -22,7 +22,7 @@ use tracing::info;
 
 use crate::pgas::{self, Name, World};
 
-/// A mask that checkpoints save.
+/// A mask in the table that checkpoints hold.
 struct Slot {
     kind: AtomicU64,
     bits: [AtomicU64; WORDS],
@@ -47,18 +47,18 @@ impl Slot {
 
 static TABLE: [Slot; THREADS] = [const { Slot::empty() }; THREADS];
 
-/// The state of one process.
+/// The affinity state of a process.
 struct Affinity {
     threads: Threads,
-    /// The CPUs of this PE, as it was started.
+    /// The processors on which this PE may run, as of its start.
     binding: Vec<usize>,
-    /// Masks not yet given to threads, by their index in the table.
+    /// Masks that threads have not got yet, by their place in the table.
     owed: Vec<(usize, Vec<usize>)>,
 }
 
 static AFFINITY: OnceLock<Mutex<Affinity>> = OnceLock::new();
 
-/// Makes the table part of every checkpoint of this PE, unless that is disabled.
+/// Makes the table part of every checkpoint of this PE, unless that is switched off.
 pub fn register() {
     let world = pgas::world();
     if !world.settings().affinity || world.is_alone() || world.store.protection().is_none() {
@@ -67,12 +67,13 @@ pub fn register() {
     let (threads, binding) = (Threads::new(), process::usable());
     AFFINITY.get_or_init(|| Mutex::new(Affinity { threads, binding, owed: Vec::new() }));
     let table = (&raw const TABLE).cast_mut().cast::<u8>();
-    // SAFETY: a static of atomics, which are written through shared references: it exists and is
-    // writable until the process ends, and any bytes restored from a checkpoint are valid values.
+    // SAFETY: a static of atomics, which are written through shared references: it is there and
+    // writable until the process ends, and any bytes that a checkpoint of it holds are values of
+    // it.
     unsafe { world.memory.register(Name::Library("threads"), table as usize, size_of_val(&TABLE)) };
 }
 
-/// Prepares for a checkpoint: gives owed masks to threads that began since, and records all masks.
+/// Gives, before a checkpoint, masks to threads that began since the restart, and notes all masks.
 pub fn note() {
     let Some(affinity) = AFFINITY.get() else { return };
     let mut affinity = lock(affinity);
@@ -88,7 +89,7 @@ pub fn note() {
     }
 }
 
-/// Loads the masks from the restored table, in a substitute after a restart.
+/// Takes a substitute's masks from the table, which a restart has just restored.
 pub fn restored(world: &World) {
     let Some(affinity) = AFFINITY.get() else { return };
     if world.members.incarnation() == Incarnation::FIRST {
