@@ -202,8 +202,8 @@ pub fn post_costs(segments: &Segments, costs: &Costs) {
 
 /// Returns the costs that PE `pe` published, if it is mapped here.
 pub fn costs_of(segments: &Segments, pe: Pe) -> Costs {
-    let words = |if_mapped: &Segment| {
-        let bytes = if_mapped.bytes(segments.layout().written + 8, COSTS);
+    let words = |mapped: &Segment| {
+        let bytes = mapped.bytes(segments.layout().written + 8, COSTS);
         Costs::unpack(bytes.try_into().expect("so many bytes"))
     };
     segments.if_mapped(pe).map_or_else(Costs::default, words)

@@ -254,9 +254,9 @@ impl World {
         heard: &mut SeenVersions,
     ) -> Vec<(usize, Option<[u64; WORDS]>)> {
         let is_remote = |member: &usize| self.segments.is_remote(of.pes[*member]);
-        let (remote, if_mapped): (Vec<usize>, Vec<usize>) = members.partition(is_remote);
-        let if_mapped = if_mapped.into_iter().map(|member| (member, self.record_of(of, member)));
-        if_mapped.chain(self.remote_records(of, &remote, heard)).collect()
+        let (remote, mapped): (Vec<usize>, Vec<usize>) = members.partition(is_remote);
+        let mapped = mapped.into_iter().map(|member| (member, self.record_of(of, member)));
+        mapped.chain(self.remote_records(of, &remote, heard)).collect()
     }
 
     fn record_of(&self, of: &Members, member: usize) -> Option<[u64; WORDS]> {

@@ -107,15 +107,15 @@ impl World {
     /// Returns the log of PE `pe`, or a placeholder if its memory is not mapped.
     #[inline(always)]
     pub(super) fn log_of(&self, pe: Pe) -> Log<'_> {
-        let if_mapped = self.segments.if_mapped(pe).map(|if_mapped| if_mapped.log(self.n_pes()));
-        if_mapped.unwrap_or_else(|| Log::of_nobody(self.n_pes()))
+        let mapped = self.segments.if_mapped(pe).map(|mapped| mapped.log(self.n_pes()));
+        mapped.unwrap_or_else(|| Log::of_nobody(self.n_pes()))
     }
 
     #[inline(always)]
     pub(super) fn own_log(&self) -> Log<'_> {
         let log = self.segments.own().log(self.n_pes());
         match self.local.holder().and_then(|pe| self.segments.if_mapped(pe)) {
-            Some(if_mapped) => log.with_replica(if_mapped.replica(self.n_pes())),
+            Some(mapped) => log.with_replica(mapped.replica(self.n_pes())),
             None => log,
         }
     }

@@ -106,9 +106,9 @@ impl World {
         for (word, value) in own.iter().zip(words) {
             word.store(*value, Ordering::Release);
         }
-        let (remote, if_mapped): (Vec<Pe>, Vec<Pe>) =
+        let (remote, mapped): (Vec<Pe>, Vec<Pe>) =
             to.iter().partition(|&&pe| self.segments.is_remote(pe));
-        if_mapped.into_iter().for_each(|pe| self.segments.wake(pe));
+        mapped.into_iter().for_each(|pe| self.segments.wake(pe));
         let Some(engine) = self.comm.engine().filter(|_| !remote.is_empty()) else { return };
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let incarnation = self.members.incarnation();

@@ -84,8 +84,8 @@ impl World {
     }
 
     fn part_word(&self, pe: Pe, at: usize) -> u64 {
-        let if_mapped = self.segments.if_mapped(pe).unwrap_or_else(|| self.segments.own());
-        if_mapped.bytes(at, 8).try_into().map_or(0, u64::from_ne_bytes)
+        let mapped = self.segments.if_mapped(pe).unwrap_or_else(|| self.segments.own());
+        mapped.bytes(at, 8).try_into().map_or(0, u64::from_ne_bytes)
     }
 
     /// Handles the loss of this PE's predecessor after the deciding meeting.

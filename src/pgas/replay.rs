@@ -152,8 +152,8 @@ impl World {
     }
 
     pub(super) fn payload(&self, pe: Pe, found: &Located) -> &[u8] {
-        let if_mapped = self.segments.if_mapped(pe).unwrap_or_else(|| self.segments.own());
-        if_mapped.bytes(found.payload, found.record.len as usize)
+        let mapped = self.segments.if_mapped(pe).unwrap_or_else(|| self.segments.own());
+        mapped.bytes(found.payload, found.record.len as usize)
     }
 
     pub(super) fn put_replayed(

@@ -63,9 +63,9 @@ impl World {
             MeetingOutcome::Together(parts) => {
                 let mut says = true;
                 let is_read = self.work_out(parts, |parts| {
-                    let if_mapped =
+                    let mapped =
                         self.segments.if_mapped(Pe(0)).unwrap_or_else(|| self.segments.own());
-                    says = if_mapped.bytes(parts[0].0, 1) != [0];
+                    says = mapped.bytes(parts[0].0, 1) != [0];
                 });
                 !is_read || says
             }

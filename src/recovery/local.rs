@@ -111,9 +111,9 @@ fn holds_a_call(log: &Log) -> bool {
 /// left yet. Returns false if all PEs roll back.
 fn all_begin(world: &World, number: CheckpointNumber) -> bool {
     let begins = |pe: Pe| {
-        let if_mapped = world.segments.if_mapped(pe).filter(|_| world.has_log(pe));
-        if_mapped
-            .is_some_and(|if_mapped| if_mapped.log(world.n_pes()).get(Word::Interval) == number.0)
+        let mapped = world.segments.if_mapped(pe).filter(|_| world.has_log(pe));
+        mapped
+            .is_some_and(|mapped| mapped.log(world.n_pes()).get(Word::Interval) == number.0)
     };
     let (mut all, mut mapped) = (false, ViewNumber(0));
     world.wait_raw(

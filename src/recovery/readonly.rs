@@ -34,7 +34,7 @@ const LOST: &str = "unrecoverable: read-only memory is lost";
 /// Returns the records of PE `pe` about ranges.
 pub fn said_by(world: &World, pe: Pe) -> Vec<HeldRange> {
     match world.segments.if_mapped(pe) {
-        Some(if_mapped) => if_mapped.header().readonly.held(world.job()),
+        Some(mapped) => mapped.header().readonly.held(world.job()),
         None => {
             let mut bytes = vec![0; RangeRecords::BYTES];
             let offset = world.segments.layout().store + RangeRecords::AT;

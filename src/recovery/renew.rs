@@ -35,8 +35,8 @@ pub(super) fn renew(world: &World, protection: &Protection) -> Result<(), Reason
         return Ok(());
     }
     let replica = |pe: Pe| {
-        let if_mapped = world.segments.if_mapped(pe).filter(|_| pe != world.me())?;
-        Some(if_mapped.replica(world.n_pes())).filter(|log| log.is_of(world.job(), world.me()))
+        let mapped = world.segments.if_mapped(pe).filter(|_| pe != world.me())?;
+        Some(mapped.replica(world.n_pes())).filter(|log| log.is_of(world.job(), world.me()))
     };
     let replicas = Pe::all(world.n_pes()).filter_map(replica);
     // A replica of an earlier interval may be left on another PE.
@@ -100,8 +100,8 @@ fn len_of(
     (pe, number): (Pe, CheckpointNumber),
 ) -> Option<usize> {
     let is_there = pe != world.me() && view.pes[pe.at()].state != Life::NodeDead;
-    let if_mapped = world.segments.if_mapped(pe).filter(|_| is_there)?;
-    if_mapped.header().snapshots[protection.snapshot_of(number)].holds(world.job(), number)
+    let mapped = world.segments.if_mapped(pe).filter(|_| is_there)?;
+    mapped.header().snapshots[protection.snapshot_of(number)].holds(world.job(), number)
 }
 
 /// Returns what the members of the own group keep, by place.
@@ -117,8 +117,8 @@ fn findings(
         if len_of(world, protection, view, (pe, number)) != Some(len) {
             return lost;
         }
-        let if_mapped = world.segments.if_mapped(pe).map(|if_mapped| if_mapped.header());
-        let slot = if_mapped.map(|header| &header.slots[protection.slot_of(number)]);
+        let mapped = world.segments.if_mapped(pe).map(|mapped| mapped.header());
+        let slot = mapped.map(|header| &header.slots[protection.slot_of(number)]);
         let has_parity = slot.is_some_and(|slot| slot.holds(world.job(), number).is_some());
         StoreFinding { parity: if has_parity { 0 } else { lost.parity }, ..Default::default() }
     };

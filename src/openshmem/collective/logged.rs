@@ -62,8 +62,8 @@ fn meet(
 
 fn part<'a>(world: &'a World, parts: &[(usize, usize)], index: usize) -> &'a [u8] {
     let (at, len) = parts[index];
-    let if_mapped = world.segments.if_mapped(Pe::of(index)).unwrap_or_else(|| world.segments.own());
-    if_mapped.bytes(at, len)
+    let mapped = world.segments.if_mapped(Pe::of(index)).unwrap_or_else(|| world.segments.own());
+    mapped.bytes(at, len)
 }
 
 /// Runs a barrier of all PEs.

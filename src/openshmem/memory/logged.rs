@@ -217,8 +217,8 @@ pub fn wait(
 /// Reads elements of a PE's contribution to a meeting, from byte `at` of its segment.
 pub fn elements<T: Copy>(world: &World, pe: Pe, at: usize, into: &mut [T]) {
     let bytes = size_of_val(into);
-    let if_mapped = world.segments.if_mapped(pe).unwrap_or_else(|| world.segments.own());
-    let from = if_mapped.bytes(at, bytes);
+    let mapped = world.segments.if_mapped(pe).unwrap_or_else(|| world.segments.own());
+    let from = mapped.bytes(at, bytes);
     // SAFETY: as many bytes on both sides, which do not overlap: the log is the library's; an
     // element may have any bytes that an equal element of a peer has.
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr().cast(), bytes) };

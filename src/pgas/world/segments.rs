@@ -155,7 +155,7 @@ impl Segments {
         // SAFETY: null, or set in `new` and `map` to leaked segments, which are never freed.
         match unsafe { self.peers[pe.at()].segment.load(Ordering::Acquire).as_ref() } {
             None if !self.is_remote(pe) => self.map(pe),
-            if_mapped => if_mapped,
+            mapped => mapped,
         }
     }
 
@@ -313,8 +313,8 @@ impl Segments {
 
     /// Like [`Self::ask_huge`], for a part of the segment of PE `pe`, if that is mapped here.
     pub fn ask_huge_here(&self, pe: Pe, offset: usize, len: usize) {
-        let if_mapped = self.if_mapped(pe).filter(|_| self.large);
-        if_mapped.into_iter().for_each(|if_mapped| if_mapped.ask_huge(offset, len));
+        let mapped = self.if_mapped(pe).filter(|_| self.large);
+        mapped.into_iter().for_each(|mapped| mapped.ask_huge(offset, len));
     }
 
     /// Returns the number of bytes in huge pages of the own memory in `spans` (offsets, whole
@@ -416,7 +416,7 @@ impl Segments {
 
     /// Returns PE `pe`'s segment, if it is already mapped here.
     pub(in crate::pgas) fn mapped(&self, pe: Pe) -> Option<&Segment> {
-        // SAFETY: as in `if_mapped`.
+        // SAFETY: as in `mapped`.
         unsafe { self.peers[pe.at()].segment.load(Ordering::Acquire).as_ref() }
     }
 
