@@ -22,8 +22,7 @@ pub fn line(program: &str, error: &Error) -> String {
         }
         ErrorKind::UnknownArgument => {
             let near = error.get(ContextKind::SuggestedArg);
-            let near =
-                near.map(|near| format!(", nearest is {near}")).unwrap_or_default();
+            let near = near.map(|near| format!(", nearest is {near}")).unwrap_or_default();
             let what = if option.starts_with('-') { "such option" } else { "word expected here" };
             let option = option.escape_debug();
             format!("{option}: no {what}{near}; `{program} --help` lists the options")

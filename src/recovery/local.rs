@@ -112,8 +112,7 @@ fn holds_a_call(log: &Log) -> bool {
 fn all_begin(world: &World, number: CheckpointNumber) -> bool {
     let begins = |pe: Pe| {
         let mapped = world.segments.if_mapped(pe).filter(|_| world.has_log(pe));
-        mapped
-            .is_some_and(|mapped| mapped.log(world.n_pes()).get(Word::Interval) == number.0)
+        mapped.is_some_and(|mapped| mapped.log(world.n_pes()).get(Word::Interval) == number.0)
     };
     let (mut all, mut mapped) = (false, ViewNumber(0));
     world.wait_raw(
