@@ -67,7 +67,7 @@ fn query(call: &'static str, pes: Out<*mut c_int>, status: Out<*mut c_int>, nump
     QUERIED.store(numbers.len(), Ordering::Relaxed);
 }
 
-/// Restarts. The library knows the lost PEs, so the list is only checked, and only as remote as the
+/// Restarts. The library knows the lost PEs, so the list is only checked, and only as far as the
 /// query before this restart filled one: `numpes` may be anything.
 fn restart(call: &'static str, pes: In<c_int>, numpes: usize) {
     let world = pgas::world();

@@ -129,7 +129,7 @@ impl<'a> Own<'a> {
     }
 }
 
-/// Makes the own snapshot that of `number`, after barrier A, as remote as `changes` requires. A second
+/// Makes the own snapshot that of `number`, after barrier A, as far as `changes` requires. A second
 /// snapshot was written with the parity, and is only inspected.
 pub fn complete(
     world: &World,

@@ -72,7 +72,7 @@ impl World {
         if !self.local.said_full.swap(true, Ordering::Relaxed) {
             let (me, limit) = (self.me(), self.local.limit.load(Ordering::Relaxed));
             complain(&format!(
-                "the log of PE {me} is full: it needs {need} bytes so remote, and \
+                "the log of PE {me} is full: it needs {need} bytes so far, and \
                  SHMEM_FT_LOG_LIMIT={limit}: a loss takes all PEs back until the next checkpoint"
             ));
         }

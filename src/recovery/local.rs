@@ -7,8 +7,8 @@
 //! ```text
 //! renew      after the loss of a node: the log comes back from its replica, the snapshot and the
 //!            own parity from the others of the group (`renew.rs`)
-//! look       the logs of all begin at the checkpoint that the own store holds, and nothing is_reporter
-//!            against it
+//! look       every log begins at the checkpoint that the own store holds, and no reason is
+//!            posted against a local rollback
 //! quiet      no survivor is in the midst of a put to the dead
 //! restore    the own snapshot becomes live memory
 //! replay     the calls come from the log, up to its end (`pgas/replay.rs`)

@@ -1,7 +1,7 @@
 //! Comments in plain English: a count that may only fall.
 //!
-//! A comment opens with a verb (a function) or a noun (anything else), never with a noun clause, and
-//! names its subject. [`PHRASES`] lists the turns of phrase that a native reader stumbles over.
+//! A comment opens with a verb (a function) or a noun (anything else), never with a noun clause,
+//! and names its subject. [`PHRASES`] lists the turns of phrase that a native reader stumbles over.
 //! Most of them are right in some sentence, so what is held is their number, not each of them.
 //!
 //! Left out: strings and documents, which are read by people before they are printed.

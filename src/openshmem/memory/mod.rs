@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! address    what a call is given          claims
-//! strides    blocks that are remote apart
+//! strides    blocks that are far apart
 //! place      where that is on a PE         checked
 //! rma        copies                        elements: single words, by a shorter way
 //! word       what PEs poll and change      atomic: as the specification's calls do
