@@ -11,11 +11,14 @@
 
 #![forbid(unsafe_code)]
 
-use raidshmem_segment::log::{Kind, Located};
+use raidshmem_core::replay::call;
+use raidshmem_core::replay::handover::CallWay;
+use raidshmem_core::replay::log::{Kind, LogRecord};
+use raidshmem_core::replay::origin::read_there;
 
 use super::World;
+use super::caller::{Caller, Cut};
 use super::local::{Call, Remote};
-use super::world::local::CallWay;
 
 /// What a call finds, as bytes.
 pub trait AnswerBytes: AsRef<[u8]> + for<'a> TryFrom<&'a [u8]> + Default {}
@@ -25,74 +28,49 @@ impl<B: AsRef<[u8]> + for<'a> TryFrom<&'a [u8]> + Default> AnswerBytes for B {}
 impl World {
     /// What `look` finds in own words, or found before.
     pub fn answer_logged<B: AnswerBytes>(&self, call: Call, look: impl FnOnce() -> B) -> B {
-        self.answered(call, Remote { pe: self.me(), at: 0, block: (0, 0) }, look)
+        let mut look = Some(look);
+        let record = World::record(Kind::Answer, &call, self.nowhere(), 0);
+        let found = self
+            .answered(&call, record, |_| Ok(look.take().map_or_else(B::default, |look| look())));
+        found.unwrap_or_else(|Cut| look.map_or_else(B::default, |look| look()))
     }
 
     /// The value of a word of a PE, by `load`.
-    pub fn fetch_logged(&self, call: Call, place: Remote, load: impl FnMut() -> u64) -> u64 {
-        let look = || self.read_there(call.name, place.pe, load).unwrap_or_default();
-        u64::from_ne_bytes(self.answered(call, place, || look().to_ne_bytes()))
+    pub fn fetch_logged(&self, call: Call, place: Remote, mut load: impl FnMut() -> u64) -> u64 {
+        let record = World::record(Kind::Answer, &call, place, 0);
+        let look =
+            |caller: &mut Caller| Ok(read_there(caller, place.pe, |_| Ok(load()))?.to_ne_bytes());
+        self.answered(&call, record, look).map_or(0, u64::from_ne_bytes)
     }
 
-    fn answered<B: AnswerBytes>(&self, call: Call, place: Remote, look: impl FnOnce() -> B) -> B {
-        if self.local.way() == CallWay::Replayed
-            && let Some(bytes) = self.answer_replayed(&call, place)
-        {
-            return B::try_from(bytes).unwrap_or_default();
-        }
-        let found = look();
-        if self.local.way() == CallWay::Logged {
-            self.note_answer(&call, place, found.as_ref());
-        }
-        found
-    }
-
-    /// An answer that was given last is counted there.
-    #[inline(always)] // how many bytes there are is known to the caller
-    fn note_answer(&self, call: &Call, place: Remote, bytes: &[u8]) {
-        let record = World::record(Kind::Answer, call, place, bytes.len());
-        let (log, last) = (self.own_log(), self.local.pen.answer.get());
-        let last = last.checked_sub(1).and_then(|from| log.read(from as usize));
-        let is_same = |last: &Located| {
-            last.record.is_of_one_call(&record) && self.payload(self.me(), last) == bytes
-        };
-        match last.filter(is_same) {
-            Some(last) => log.repeat(last.from),
-            None => {
-                self.append_to(&log, record, bytes.len(), |from| self.write(&log, from, bytes));
-            }
-        }
-    }
-
-    /// One that is given again tells nothing new, and there may be very many of them: it takes no
-    /// longer than it did.
-    fn answer_replayed(&self, call: &Call, place: Remote) -> Option<&[u8]> {
-        let given = self.next_of(Kind::Answer, call, place)?;
-        if given.is_first {
-            self.apply(given.found.record.time + 1);
-        }
-        if given.is_last {
-            self.catch_up();
-        }
-        Some(self.payload(self.me(), &given.found))
+    #[inline]
+    fn answered<'a, B: AnswerBytes>(
+        &'a self,
+        call: &Call,
+        record: LogRecord,
+        look: impl FnOnce(&mut Caller<'a>) -> Result<B, Cut>,
+    ) -> Result<B, Cut> {
+        let mut caller = self.caller(call.name);
+        let found = call::answer(&mut caller, record, look)?;
+        let before = |from| B::try_from(call::own_bytes(&caller, from)).unwrap_or_default();
+        Ok(found.unwrap_or_else(before))
     }
 
     /// The program has drawn `bytes` by itself: a replay gives it what it had before.
     pub fn draws(&self, call: &'static str, bytes: &mut [u8]) {
-        let call = Call { name: call, with: bytes.len() as u64 };
-        let place = Remote { pe: self.me(), at: 0, block: (0, 0) };
-        match self.local.way() {
-            CallWay::Plain => {}
-            CallWay::Logged => {
-                self.append(World::record(Kind::Event, &call, place, bytes.len()), bytes);
-            }
-            CallWay::Replayed => {
-                if let Some(given) = self.next_of(Kind::Event, &call, place) {
-                    let before = self.payload(self.me(), &given.found);
-                    bytes.copy_from_slice(before);
-                    self.catch_up();
-                }
-            }
+        if self.local.way() == CallWay::Plain {
+            return;
         }
+        let with = Call { name: call, with: bytes.len() as u64 };
+        let record = World::record(Kind::Event, &with, self.nowhere(), bytes.len());
+        let mut caller = self.caller(call);
+        if let Ok(Some(from)) = call::draw(&mut caller, record, bytes) {
+            bytes.copy_from_slice(call::own_bytes(&caller, from));
+        }
+    }
+
+    /// The place of a call that is of no word.
+    fn nowhere(&self) -> Remote {
+        Remote { pe: self.me(), at: 0, block: (0, 0) }
     }
 }

@@ -36,21 +36,25 @@
 #![forbid(unsafe_code)]
 
 use std::fmt::Display;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use raidshmem_core::message::PeMessage;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
+use raidshmem_core::replay::call;
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::handover::CallWay;
+use raidshmem_core::replay::log::{Kind, Stage};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::view::State as Life;
-use raidshmem_segment::log::{Carried, Kind, Log, Stage, Word};
+use raidshmem_segment::log::{Log, Word};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::lock;
 use tracing::info;
 
 use super::World;
+use super::caller::{Caller, Cut};
 use super::complain::complain;
-use super::world::local::{Book, CallWay};
+use super::world::local::{Book, ReplayBook};
 
 /// An odd number without a pattern.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -88,18 +92,6 @@ pub struct Remote {
     pub at: usize,
     /// Bytes of each block, and from one to the next.
     pub block: (usize, usize),
-}
-
-/// What becomes of an operation on another PE.
-pub(super) enum Delivery {
-    /// It is carried out now.
-    CarryOut,
-    /// The target takes it from the log.
-    Leave,
-    /// The target has taken it from the log.
-    TakenOver,
-    /// All go back.
-    Cut,
 }
 
 impl World {
@@ -144,6 +136,7 @@ impl World {
         }
         *book = Book { met: book.met, seen: vec![None; self.n_pes()], ..Book::default() };
         drop(book);
+        *lock(&self.local.replay) = ReplayBook::default();
         log.clear((era, interval.0), place);
         self.local.limit.store(self.limit(&log), Ordering::Relaxed);
         let never = *lock(&self.local.never);
@@ -260,7 +253,7 @@ impl World {
 
     /// The log of PE `pe` if that is reached: its process lives, and has caught up.
     #[inline(always)]
-    fn reached(&self, pe: Pe) -> Option<Log<'_>> {
+    pub(super) fn reached(&self, pe: Pe) -> Option<Log<'_>> {
         let member = self.members.member(pe);
         if pe == self.me() {
             return Some(self.log_of(pe));
@@ -269,164 +262,24 @@ impl World {
         log.filter(|log| log.is_at(member.incarnation.0, Stage::Direct))
     }
 
-    #[inline]
-    fn is_reached(&self, pe: Pe) -> bool {
-        self.reached(pe).is_some()
-    }
-
-    /// True if PE `pe` looks at the logs for the last time, or has: its process may be so far
-    /// before the view that is shown here says that it lives.
-    fn is_past_replay(&self, pe: Pe) -> bool {
-        let (member, log) = (self.members.member(pe), self.log_of(pe));
-        let lives = member.state == Life::Alive;
-        let incarnation = member.incarnation.0 + u32::from(!lives);
-        log.is_at(incarnation, Stage::Draining) || log.is_at(incarnation, Stage::Direct)
-    }
-
-    /// Waits until PE `pe` is reached. False if all go back.
-    #[inline]
-    pub(super) fn await_reached(&self, call: &'static str, pe: Pe) -> bool {
-        let mut cut = false;
-        if !self.is_reached(pe) {
-            self.wait_raw(
-                || Waiting::anyone(call),
-                || {
-                    cut = self.all_go_back();
-                    cut || self.is_reached(pe)
-                },
-            );
-        }
-        !cut
+    /// The stage of the process of PE `pe` that is to be reached. It may be so far before the view
+    /// that is shown here says that it lives.
+    pub(super) fn stage_of(&self, pe: Pe) -> Option<Stage> {
+        let member = self.members.member(pe);
+        let awaited = member.incarnation.0 + u32::from(member.state != Life::Alive);
+        let (incarnation, stage) = self.log_of(pe).stage();
+        stage.filter(|_| incarnation == awaited)
     }
 
     /// Puts `bytes`, which `carry_out` copies there.
     pub fn put_logged(&self, call: Call, place: Remote, bytes: &[u8], carry_out: impl FnOnce()) {
-        if self.local.way() == CallWay::Replayed {
-            return self.put_replayed(call, place, bytes, carry_out);
-        }
         let record = World::record(Kind::Put, &call, place, bytes.len());
-        let from = self.append(record, bytes);
-        self.deliver(call.name, place.pe, from, carry_out);
-    }
-
-    /// Carries an operation out whose record begins at `from`, or leaves it in the log.
-    pub(super) fn deliver(
-        &self,
-        call: &'static str,
-        pe: Pe,
-        from: Option<usize>,
-        carry_out: impl FnOnce(),
-    ) {
-        let log = self.own_log();
-        match self.way_to(&log, call, pe, from) {
-            Delivery::CarryOut => {
-                from.into_iter().for_each(|from| log.set_state(from, Carried::Underway));
-                carry_out();
-                from.into_iter().for_each(|from| log.set_state(from, Carried::Done));
-                self.segments.ring(pe);
-                log.word(Word::Flight).store(0, Ordering::Release);
-            }
-            Delivery::TakenOver => {
-                from.into_iter().for_each(|from| log.set_state(from, Carried::Done));
-            }
-            Delivery::Leave | Delivery::Cut => {}
-        }
-    }
-
-    /// Looks at the target after the record was shown. Carried out is what began while the word of
-    /// the flight was set: who finds the target dead and that word clear knows that no bytes of
-    /// this PE are on their way there.
-    #[inline]
-    pub(super) fn way_to(
-        &self,
-        log: &Log,
-        call: &'static str,
-        pe: Pe,
-        from: Option<usize>,
-    ) -> Delivery {
-        let there = loop {
-            log.word(Word::Flight).store(u64::from(pe.0) + 1, Ordering::Relaxed);
-            self.local.order(); // the record and the flight show before the look
-            if let Some(there) = self.reached(pe) {
-                break there;
-            }
-            if let Some(delivery) = self.not_reached(log, call, pe, from) {
-                return delivery;
-            }
+        let carry_out = |_: &mut Caller| {
+            carry_out();
+            Ok(())
         };
-        match from {
-            // The target may have looked between the record and the look of this PE.
-            Some(from) if self.has_taken(log, &there, from) => {
-                log.set(Word::Flight, 0);
-                Delivery::TakenOver
-            }
-            _ => Delivery::CarryOut,
-        }
-    }
-
-    /// The same where the target was not reached; None: look again.
-    #[cold]
-    fn not_reached(
-        &self,
-        log: &Log,
-        call: &'static str,
-        pe: Pe,
-        from: Option<usize>,
-    ) -> Option<Delivery> {
-        log.set(Word::Flight, 0);
-        let Some(from) = from else {
-            // A loss meets a PE that logs nothing: all go back.
-            if !self.all_go_back() {
-                self.take_all_back(log.against());
-            }
-            return Some(Delivery::Cut);
-        };
-        if self.all_go_back() {
-            return Some(Delivery::Cut);
-        }
-        self.await_shown(call, pe);
-        if !self.all_go_back() && !self.is_past_replay(pe) {
-            log.set_state(from, Carried::Logged);
-            return Some(Delivery::Leave);
-        }
-        let drains = || self.is_past_replay(pe) && !self.is_reached(pe);
-        self.wait_raw(|| Waiting::anyone(call), || !drains() || self.all_go_back());
-        None
-    }
-
-    /// True if the PE of the log `there` has taken over the record of the own `log` at `from`.
-    #[inline]
-    pub(super) fn has_taken(&self, log: &Log, there: &Log, from: usize) -> bool {
-        (from as u64) < there.has_taken(self.me(), log.get(Word::Interval))
-    }
-
-    /// Another node may not show the loss yet: its PEs would read what the dead left. A substitute
-    /// is shown when all nodes have shown the loss. Where it is, only the view says that shows it.
-    fn await_shown(&self, call: &'static str, pe: Pe) {
-        if self.has_several_nodes() {
-            let shown = || self.members.member(pe).state == Life::Alive;
-            self.wait_raw(|| Waiting::anyone(call), || shown() || self.all_go_back());
-        }
-    }
-
-    /// Reads from PE `pe` when that is reached, and still is when all is read. None if all go back.
-    pub(super) fn read_there<T>(
-        &self,
-        call: &'static str,
-        pe: Pe,
-        mut read: impl FnMut() -> T,
-    ) -> Option<T> {
-        loop {
-            if !self.await_reached(call, pe) {
-                return None;
-            }
-            let member = self.members.member(pe);
-            let found = read();
-            fence(Ordering::Acquire); // read before the second look
-            if self.is_reached(pe) && self.members.member(pe) == member {
-                return Some(found);
-            }
-        }
+        // If all go back there is nothing to tell the caller here.
+        call::put(&mut self.caller(call.name), record, bytes, carry_out).unwrap_or(())
     }
 
     /// Gets bytes by `read`, which says what they are. What comes in their place, if that is not
@@ -435,15 +288,13 @@ impl World {
         &self,
         call: Call,
         place: Remote,
-        read: impl FnMut() -> B,
+        mut read: impl FnMut() -> B,
     ) -> Option<&[u8]> {
-        if self.local.way() == CallWay::Replayed {
-            return Some(self.get_replayed(call, place));
+        let record = World::record(Kind::Get, &call, place, 0);
+        match call::get(&mut self.caller(call.name), record, |_| Ok(read())) {
+            Ok(before) => Some(self.own_payload(before?)),
+            Err(Cut) => Some(&[]),
         }
-        let Some(got) = self.read_there(call.name, place.pe, read) else { return Some(&[]) };
-        let got = got.as_ref();
-        self.append(World::record(Kind::Get, &call, place, got.len()), got);
-        None
     }
 
     /// Waits for an own word by `until`; what it found.
@@ -455,21 +306,15 @@ impl World {
         until: impl FnOnce() -> u64,
     ) -> u64 {
         let place = Remote { pe: self.me(), at, block: (bytes, 0) };
-        if self.local.way() == CallWay::Replayed
-            && let Some(found) = self.wait_replayed(call, place, holds)
-        {
-            return found;
-        }
-        let found = until();
-        if self.local.way() == CallWay::Logged {
-            let bytes = found.to_ne_bytes();
-            self.append(World::record(Kind::Wait, &call, place, bytes.len()), &bytes);
-        }
-        found
+        let record = World::record(Kind::Wait, &call, place, 0);
+        let mut until = Some(until);
+        let waits = |_: &mut Caller| Ok(until.take().map_or(0, |until| until()));
+        let found = call::wait(&mut self.caller(call.name), record, holds, waits);
+        found.unwrap_or_else(|Cut| until.map_or(0, |until| until()))
     }
 
     /// True if the PEs of this job are on several nodes.
-    fn has_several_nodes(&self) -> bool {
+    pub(super) fn has_several_nodes(&self) -> bool {
         self.job.node_of.iter().any(|&node| node != self.job.node_of[0])
     }
 }

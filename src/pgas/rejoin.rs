@@ -14,13 +14,13 @@ use raidshmem_core::message::PeMessage;
 use raidshmem_core::protocol::Call as Which;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::handover::CallWay;
 use raidshmem_core::view::View;
 use raidshmem_segment::waits::Waiting;
 
 use super::World;
 use super::gathering::Met;
 use super::local::Call;
-use super::world::local::CallWay;
 
 /// What a PE brings: the view that it has joined, and the one that it sees.
 type Seen = [u64; 2];

@@ -16,15 +16,14 @@
 //!
 //! Invariant: nothing of a store changes that is there.
 
-use std::iter::successors;
-
 use raidshmem_core::protocol::Call;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::log::{holds_a_call, is_in_doubt};
 use raidshmem_core::replay::place::{CallPlace, speaks_against};
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::protection::Protection;
-use raidshmem_segment::log::{Carried, Kind, Log, Word};
+use raidshmem_segment::log::Word;
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::site::CallSite;
 
@@ -89,22 +88,16 @@ fn look(
         return Err(why);
     }
     let made = CallPlace { whole: log.get(Word::Site), source: log.get(Word::Source) };
-    if let Some(reason) = speaks_against(made, site.place, holds_a_call(&log)) {
+    if let Some(reason) = speaks_against(made, site.place, holds_a_call(world, world.me())) {
         return Err(own(reason));
     }
-    if is_in_doubt(world) {
+    if is_in_doubt(world, world.me()) {
         return Err(own(Reason::InDoubt));
     }
     if !world.segments.order_others() {
         return Err(own(Reason::NoBarrier));
     }
     Ok((number, len))
-}
-
-/// True if the log holds a call of the program, which the replay compares.
-fn holds_a_call(log: &Log) -> bool {
-    let mut records = successors(log.read(0), |found| log.read(found.next));
-    records.any(|found| found.record.kind != Kind::Taken)
 }
 
 /// True if the logs of all begin at checkpoint `number`, which others may not have left yet. False
@@ -127,23 +120,6 @@ fn all_begin(world: &World, number: CheckpointNumber) -> bool {
         },
     );
     all
-}
-
-/// True if the dead may or may not have changed a word that another PE may have seen, and used up.
-fn is_in_doubt(world: &World) -> bool {
-    let log = world.segments.own().log(world.n_pes());
-    let (mut at, mut doubt) = (0, false);
-    while let Some(found) = log.read(at) {
-        let record = found.record;
-        let word = matches!(record.len, 1 | 2 | 4 | 8) && record.at % u64::from(record.len) == 0;
-        let exact = match record.kind {
-            Kind::Put => word && record.target != world.me().0,
-            kind => kind == Kind::Atomic,
-        };
-        doubt |= exact && log.state(at) == Carried::Underway;
-        at = found.next;
-    }
-    doubt
 }
 
 /// Waits until no living PE is in the midst of a put to this one, which it began before the loss.

@@ -3,8 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_segment::Segment;
-use raidshmem_segment::update::{Change, Update, WordAt};
 
 /// Most bytes of a message: with any size of a segment of TCP it is sent at once.
 pub(super) const PIECE: usize = 4096;

@@ -12,7 +12,7 @@
 #![forbid(unsafe_code)]
 
 use raidshmem_core::quantity::Incarnation;
-use raidshmem_segment::update::{Change, Update, WordAt};
+use raidshmem_core::update::{Change, Update, WordAt};
 
 /// Changes with the meaning of any of these bytes.
 const VERSION: u8 = 3;

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use raidshmem_core::page::PAGE;
 use raidshmem_core::quantity::Pe;
+use raidshmem_core::replay::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Stage};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::view::PES_MAX;
 
@@ -50,108 +51,6 @@ const BYTES_BITS: u32 = 40;
 /// What stands beside the bytes that were taken over in an interval.
 fn mark(interval: u64) -> u64 {
     interval.wrapping_add(1) << BYTES_BITS
-}
-
-/// What a record is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Bytes for a PE.
-    Put = 1,
-    /// Bytes of a PE.
-    Get,
-    /// A wait that ended.
-    Wait,
-    /// A meeting of all PEs: a barrier, a collective, the heap.
-    Meeting,
-    /// A word of a PE is changed in one step, or read.
-    Atomic,
-    /// What a call found in own words.
-    Answer,
-    /// What the program drew by itself.
-    Event,
-    /// An atomic operation of a PE that a substitute found in a log and carried out.
-    Taken,
-}
-
-impl Kind {
-    fn of(number: u64) -> Option<Kind> {
-        let all = [Kind::Put, Kind::Get, Kind::Wait, Kind::Meeting];
-        let more = [Kind::Atomic, Kind::Answer, Kind::Event, Kind::Taken];
-        all.into_iter().chain(more).find(|kind| *kind as u64 == number)
-    }
-}
-
-/// How far an operation on another PE is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carried {
-    /// Nothing of it has happened.
-    Begun = 0,
-    /// It happened.
-    Done,
-    /// Its target was lost: it is in the log alone.
-    Logged,
-    /// It may or may not have happened.
-    Underway,
-}
-
-/// What an atomic operation found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AtomicOutcome {
-    /// What the word held before.
-    pub old: u64,
-    /// When that was looked at, if it was asked for; else 0.
-    pub seen: u64,
-}
-
-/// The head of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Record {
-    /// What it is of.
-    pub kind: Kind,
-    /// The other PE.
-    pub target: u32,
-    /// When it was written.
-    pub time: u64,
-    /// Offset in the segment of the target.
-    pub at: u64,
-    /// Bytes of each block, and from one to the next.
-    pub block: (u32, u64),
-    /// Bytes of the payload.
-    pub len: u32,
-    /// Routine and arguments.
-    pub digest: u64,
-}
-
-impl Record {
-    /// True if both are of one call, whenever that was.
-    #[inline]
-    pub fn is_of_one_call(&self, other: &Record) -> bool {
-        Record { time: other.time, ..*self } == *other
-    }
-}
-
-/// A record in a log: its head, and where in the segment its payload is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Located {
-    /// Where it begins among the records.
-    pub from: usize,
-    /// Where the next one begins.
-    pub next: usize,
-    /// The head.
-    pub record: Record,
-    /// Offset of the payload in the segment.
-    pub payload: usize,
-}
-
-/// What a substitute shows to others, with its incarnation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// It has not caught up: others only log what is for it.
-    Replaying = 1,
-    /// It looks at the logs for the last time: others wait.
-    Draining,
-    /// It is reached.
-    Direct,
 }
 
 /// A word of the log. What the owner changes with every call is apart from what others look at with
@@ -352,7 +251,7 @@ impl<'a> Log<'a> {
 
     /// Writes the head of the record at the tail, whose payload is written, and shows it.
     #[inline(always)] // `record` stays in registers
-    pub fn append(&self, from: usize, record: &Record) {
+    pub fn append(&self, from: usize, record: &LogRecord) {
         let at = self.records + from / 8;
         let head = record.kind as u64 | u64::from(record.target) << 8 | u64::from(record.len) << 32;
         let (bytes, step) = record.block;
@@ -378,7 +277,7 @@ impl<'a> Log<'a> {
         }
         let at = self.records + from / 8;
         let word = |index: usize| self.words[at + index].load(Ordering::Relaxed);
-        let record = Record {
+        let record = LogRecord {
             kind: Kind::of(word(0) & 0xff)?,
             target: (word(0) >> 8) as u32 & 0xff_ffff,
             time: word(2),
@@ -487,6 +386,13 @@ impl<'a> Log<'a> {
     pub fn set_stage(&self, incarnation: u32, stage: Stage) {
         self.set(Word::Stage, u64::from(incarnation) << 2 | stage as u64);
         fence(Ordering::SeqCst); // before the looks at the tails of others
+    }
+
+    /// The incarnation of the process that showed its stage last, and that stage.
+    pub fn stage(&self) -> (u32, Option<Stage>) {
+        let shown = self.get(Word::Stage);
+        let all = [Stage::Replaying, Stage::Draining, Stage::Direct];
+        ((shown >> 2) as u32, all.into_iter().find(|stage| *stage as u64 == shown & 3))
     }
 
     /// True if the process of that incarnation is at `stage`.

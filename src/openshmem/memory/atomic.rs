@@ -5,7 +5,7 @@
 //! is complete with the next quiet, and the non-blocking ones go out together (`pgas::stream`).
 //! Between a death and the restart updates are dropped and what is fetched is zero.
 
-use raidshmem_segment::update::Update;
+use raidshmem_core::update::Update;
 
 use super::address::{Out, Sym, SymIn};
 use super::word::Word;

@@ -5,7 +5,7 @@
 //! returns, whichever context it is of. A call by the Rust interface is not logged.
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_segment::update::{Change, Update, WordAt};
+use raidshmem_core::update::{Change, Update, WordAt};
 
 use super::address::{In, Out, Sym, SymIn};
 use super::place::SegmentRange;

@@ -2,44 +2,21 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::replay::edges::Edges;
+use raidshmem_core::replay::handover::CallWay;
+use raidshmem_core::replay::own::Replay;
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_sys::futex;
 
-/// What becomes of calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallWay {
-    /// They are carried out without a log: there is none, or this PE is to go back with all.
-    Plain = 0,
-    /// They are logged.
-    Logged,
-    /// They come from the log of the predecessor.
-    Replayed,
-}
-
 /// How far a substitute has come in the logs.
 #[derive(Debug, Default)]
-pub struct Replay {
-    /// Where its next call is in its own log, and where that ends.
-    pub at: usize,
-    pub end: usize,
-    /// Where the next record of each other PE is.
-    pub next: Vec<usize>,
-    /// Atomic operations on own words that are not certain yet, and all words that had one.
-    pub edges: Edges,
-    pub changed: BTreeSet<usize>,
-    /// What the predecessor found when it took over the operation of a PE, by where its record is.
-    pub taken: BTreeMap<(Pe, usize), u64>,
-    /// How often the answer of the next record was given again.
-    pub repeated: u64,
-    /// Calls that came from the log.
-    pub calls: u64,
+pub struct ReplayBook {
+    /// What it decides by.
+    pub replay: Replay,
     /// When it began, and how long it took.
     pub begun: Option<Instant>,
     pub took: Duration,
@@ -96,7 +73,7 @@ impl Pen {
     }
 }
 
-/// What meetings and a replay need of logs.
+/// What meetings need of logs.
 #[derive(Debug, Default)]
 pub struct Book {
     /// The last meeting that this PE came to, and its record.
@@ -104,7 +81,6 @@ pub struct Book {
     pub last: Option<usize>,
     /// The last meeting of each PE that was read.
     pub seen: Vec<Option<usize>>,
-    pub replay: Replay,
 }
 
 /// Logging of a PE.
@@ -129,6 +105,7 @@ pub struct Local {
     /// The view whose PEs are mapped where it says.
     pub(in crate::pgas) mapped: AtomicU64,
     pub(in crate::pgas) book: Mutex<Book>,
+    pub(in crate::pgas) replay: Mutex<ReplayBook>,
     /// It was said that the log is full, and how much would have been enough.
     pub(in crate::pgas) said_full: AtomicBool,
     pub(in crate::pgas) said_need: AtomicBool,
@@ -139,7 +116,7 @@ pub struct Local {
 impl Local {
     /// The logging of a process that begins.
     pub(in crate::pgas) fn new(on: bool, n_pes: usize) -> Local {
-        let book = Book { seen: vec![None; n_pes], ..Book::default() };
+        let book = Book { met: 0, last: None, seen: vec![None; n_pes] };
         Local {
             on,
             light: on && futex::has_global_barrier(),
@@ -153,6 +130,7 @@ impl Local {
             holder: AtomicU32::new(0),
             mapped: AtomicU64::new(0),
             book: Mutex::new(book),
+            replay: Mutex::default(),
             said_full: AtomicBool::new(false),
             said_need: AtomicBool::new(false),
             never: Mutex::new(None),

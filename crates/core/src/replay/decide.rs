@@ -11,7 +11,7 @@ use std::fmt::{Display, Formatter, Result};
 use crate::quantity::Pe;
 
 /// Why all go back.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// A node is lost, and the logs of its PEs with it.
     NodeLost,

@@ -1,82 +1,59 @@
-//! From "survivors only log" to "survivors reach the substitute".
+//! From "others only log what is for the substitute" to "the substitute is reached".
 //!
-//! The substitute shows a [`Stage`]:
+//! Who shows something and then looks sees what others have shown that do not see it:
 //!
 //! ```text
-//! Replaying   origins log and go on; who needs an answer waits
-//! Draining    the substitute looks at the chains for the last time; origins wait
-//! Direct      origins carry out what was not taken over, and everything from then on
+//! an origin, in each call    its record and its flight    the view, and the stage of the target
+//! a substitute, at first     the loss, on all nodes       flights to what the dead left
+//! a substitute, at last      that it drains               the records that are left to it
 //! ```
 //!
-//! An origin appends its entry, and then looks: first at the view of its node, then, if the
-//! target was lost, at the stage. The substitute shows `Draining`, and then looks at the chains.
-//! So either the substitute sees the entry, or the origin sees `Draining`: no operation is lost.
-//! (A full fence on both sides between the store and the look.) What the substitute takes over it
-//! marks as done in the chain, so no operation is done twice: an origin marks an entry as logged
-//! by a compare and swap with `Begun`, and what is done stays done, also if the next substitute
-//! replays already.
+//! So either the substitute sees a record, or its origin sees that it drains, and waits: no operation
+//! is lost. How far it has taken over the log of each PE it says before it is reached: no operation
+//! is done twice. That needs a full fence between the two steps on both sides.
 //!
-//! A node that does not show the loss yet lets its PEs reach the memory of the dead. Therefore the
-//! last look comes after every node has shown it, and so does every release of an origin that only
-//! logged an operation: whom it releases must not read what the dead left.
+//! Left out: who waits until when before a substitute begins (`recovery/alone.rs`).
 
-#![allow(missing_docs)] // the sentence of each variant speaks of its fields
+use super::call::CallPort;
+use super::decide::Reason;
+use super::log::Stage;
+use crate::mutant::Mutant;
 
-use super::log::EntryProgress;
-
-/// What a substitute shows to origins.
+/// What becomes of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Stage {
-    /// It replays.
-    Replaying,
-    /// It looks at the chains for the last time.
-    Draining,
-    /// It is reached.
-    Direct,
+pub enum CallWay {
+    /// They are carried out without a log: there is none, or this PE is to go back with all.
+    Plain = 0,
+    /// They are logged.
+    Logged,
+    /// They come from the log of the predecessor.
+    Replayed,
 }
 
-/// What an origin does with an operation whose entry is in the chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivery {
-    /// It carries it out.
-    CarryOut,
-    /// It marks the entry as logged and goes on; who needs an answer waits as below.
-    Log,
-    /// It marks the entry as logged and looks again when the stage changes.
-    Wait,
-    /// The substitute has taken it over, and this is what it found.
-    TakenOver { old: u64 },
-}
-
-/// The way of an entry that is so far, at this stage of its target.
-pub fn deliver(stage: Stage, progress: EntryProgress) -> Delivery {
-    match (progress, stage) {
-        (EntryProgress::Done { old }, _) => Delivery::TakenOver { old },
-        (_, Stage::Replaying) => Delivery::Log,
-        (_, Stage::Draining) => Delivery::Wait,
-        (_, Stage::Direct) => Delivery::CarryOut,
+/// At the end of the log: takes over what others left in theirs, and is reached from then on. If
+/// that end is a meeting it does so before it waits there: others may need it before they come.
+///
+/// # Errors
+/// All go back.
+pub fn catch_up<P: CallPort>(port: &mut P) -> Result<(), P::Cut> {
+    if port.way() != CallWay::Replayed || !port.is_over()? {
+        return Ok(());
     }
-}
-
-/// What a substitute does next on its way from replay to live.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// Wait until every node shows the loss.
-    AwaitNodes,
-    /// Show that it drains.
-    Drain,
-    /// Look at all chains, apply them, mark what was taken over, and be direct.
-    TakeOver,
-    /// Nothing: it is live.
-    Live,
-}
-
-/// The next step at this stage; `all_show`: every node shows the loss.
-pub fn next(stage: Stage, all_show: bool) -> Next {
-    match stage {
-        Stage::Replaying if !all_show => Next::AwaitNodes,
-        Stage::Replaying => Next::Drain,
-        Stage::Draining => Next::TakeOver,
-        Stage::Direct => Next::Live,
+    port.begin_hand_over()?;
+    port.tick()?; // a later time than any of the predecessor
+    let looks_first = port.breaks(Mutant::NoSecondLook) && port.apply_all()?;
+    port.show(Stage::Draining)?;
+    // Who has not seen that, and goes on as if this PE were away, has its record seen here.
+    let known = looks_first || port.order_others()? && port.apply_all()?;
+    port.say_taken()?;
+    port.log_again()?;
+    port.show(Stage::Direct)?;
+    port.wake_others()?;
+    if !known {
+        return Err(port.take_all_back(Reason::InDoubt));
     }
+    if !port.is_certain()? {
+        return Err(port.take_all_back(Reason::Uncertain));
+    }
+    port.look_at_findings()
 }

@@ -1,129 +1,219 @@
-//! The logs of one interval between two checkpoints, as data.
+//! The logs of one interval between two checkpoints, as data, and how a PE reads them.
 //!
-//! An [`LogEntry`] is an operation on a PE, kept by its origin in one chain for each target, in the
-//! order of its calls. It is appended before the operation shows. An [`Event`] is what a call
-//! taught the PE that made it. An [`Arrival`] is what a member brings to a meeting of several
-//! PEs, a barrier or a collective: the result is a function of the arrivals of all, so nobody
-//! has to make a collective again for a substitute.
+//! Each PE has one log: a row of records in the order of its calls. A record is there before its
+//! operation shows anywhere. Those who read a log go on from a *cursor*: where a record begins.
 //!
-//! Invariants: if an operation happens before another its time is smaller; the time of an event is
-//! drawn after the load that it reports. In a chain, all entries before a loss of the target that
-//! were carried out come before those that were only logged.
+//! Invariants: if an operation happens before another its time is smaller; the time of what a call
+//! learned is drawn after its last look. A record does not change, but for how far its operation
+//! is, what that found, and how often its answer was given again.
 //!
 //! Left out: where logs lie, and how many bytes they may have.
 
-#![allow(missing_docs)] // the sentence of each variant speaks of its fields
+use std::iter::successors;
 
-/// When an entry was appended, or an event seen. An event has the time of a clock that all PEs
-/// share; an entry or an arrival comes one after what its PE knows, which may be long before now.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(pub u64);
+use crate::mutant::{self, Mutant};
+use crate::quantity::Pe;
+use crate::update::{Change, Update, WordAt};
 
-/// How an atomic operation makes a new value of a word.
+/// Bits of the length of a word, above which the code of its change is.
+const LENGTH_BITS: u32 = 8;
+
+/// What a record is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Change {
-    /// The operand.
-    Set(u64),
-    /// The sum.
-    Add(u64),
-    /// The second if the word holds the first.
-    CompareSwap(u64, u64),
-}
-
-impl Change {
-    /// What the word holds then.
-    pub fn of(self, old: u64) -> u64 {
-        match self {
-            Change::Set(new) => new,
-            Change::Add(more) => old.wrapping_add(more),
-            Change::CompareSwap(cond, new) if cond == old => new,
-            Change::CompareSwap(..) => old,
-        }
-    }
-}
-
-/// What an operation does to the memory of its target. `B` is the bytes of a transfer.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Effect<B> {
-    /// Bytes are written; nobody may read them before a later release of the origin.
-    Bulk { at: usize, bytes: B },
-    /// A word is written whole, and may be waited for.
-    Assign { at: usize, value: u64 },
-    /// A word is changed in one step.
-    Atomic { at: usize, change: Change },
-}
-
-impl<B> Effect<B> {
-    /// It must happen once: its target may have used it up, and doing it again would show.
-    pub fn is_exact(&self) -> bool {
-        !matches!(self, Effect::Bulk { .. })
-    }
-}
-
-/// How far an operation is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EntryProgress {
-    /// Nothing of it has happened.
-    Begun,
-    /// It may or may not have happened.
-    Underway,
-    /// It happened; an atomic operation found this.
-    Done { old: u64 },
-    /// Its target was lost: it was logged and not carried out.
-    Logged,
-}
-
-/// An operation in a chain.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct LogEntry<B> {
-    /// When it was appended.
-    pub time: Time,
-    /// What it does.
-    pub effect: Effect<B>,
-    /// How far it is.
-    pub progress: EntryProgress,
-    /// What it found is drawn later: its origin may know everything with a smaller time.
-    pub seen: Time,
-}
-
-impl<B> LogEntry<B> {
-    /// An operation that is about to begin.
-    pub fn new(time: Time, effect: Effect<B>) -> LogEntry<B> {
-        LogEntry { time, effect, progress: EntryProgress::Begun, seen: Time(0) }
-    }
-
-    /// Nobody can say whether it happened, and it may not happen twice, if its origin is lost now.
-    pub fn is_in_doubt(&self) -> bool {
-        self.effect.is_exact() && self.progress == EntryProgress::Underway
-    }
-}
-
-/// The kinds of calls that teach a PE something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Asked {
-    /// Bytes of another PE.
+pub enum Kind {
+    /// Bytes for a PE.
+    Put = 1,
+    /// Bytes of a PE.
     Get,
     /// A wait that ended.
     Wait,
-    /// A test, and what it said.
-    Test,
+    /// A meeting of all PEs: a barrier, a collective, the heap.
+    Meeting,
+    /// A word of a PE is changed in one step, or read.
+    Atomic,
+    /// What a call found in own words.
+    Answer,
+    /// What the program drew by itself.
+    Event,
+    /// An atomic operation of a PE that a substitute found in a log and carried out.
+    Taken,
 }
 
-/// What a call returned, and up to when the PE knows what was done to it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Event {
-    /// The kind of call.
-    pub asked: Asked,
-    /// What it returned.
-    pub outcome: u64,
-    /// Everything with a smaller time may be known.
-    pub until: Time,
+impl Kind {
+    /// The kind with that number.
+    #[inline]
+    pub fn of(number: u64) -> Option<Kind> {
+        let all = [Kind::Put, Kind::Get, Kind::Wait, Kind::Meeting];
+        let more = [Kind::Atomic, Kind::Answer, Kind::Event, Kind::Taken];
+        all.into_iter().chain(more).find(|kind| *kind as u64 == number)
+    }
+
+    /// True if the call has taught its PE something: its time is that of the clock, and the PE may
+    /// know everything with a smaller one. The others come one after what their PE knows.
+    #[inline]
+    pub fn learns(self, breaks: impl Fn(Mutant) -> bool) -> bool {
+        matches!(self, Kind::Wait | Kind::Answer) && !breaks(Mutant::ClockIgnored)
+    }
 }
 
-/// A PE has come to a meeting, and brings `what`: which routine, its arguments, its contribution.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Arrival<C> {
-    /// Everything that the PE did before has a smaller time.
-    pub time: Time,
-    pub what: C,
+/// How far an operation on another PE is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Carried {
+    /// Nothing of it has happened.
+    Begun = 0,
+    /// It happened.
+    Done,
+    /// Its target was lost: it is in the log alone.
+    Logged,
+    /// It may or may not have happened.
+    Underway,
+}
+
+/// What an atomic operation found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct AtomicOutcome {
+    /// What the word held before.
+    pub old: u64,
+    /// When that was looked at, if it was asked for; else 0.
+    pub seen: u64,
+}
+
+/// The head of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LogRecord {
+    /// What it is of.
+    pub kind: Kind,
+    /// The other PE.
+    pub target: u32,
+    /// When it was written.
+    pub time: u64,
+    /// Offset in the segment of the target.
+    pub at: u64,
+    /// Bytes of each block, and from one to the next.
+    pub block: (u32, u64),
+    /// Bytes of the payload.
+    pub len: u32,
+    /// Routine and arguments.
+    pub digest: u64,
+}
+
+impl LogRecord {
+    /// True if both are of one call, whenever that was.
+    #[inline]
+    pub fn is_of_one_call(&self, other: &LogRecord) -> bool {
+        LogRecord { time: other.time, ..*self } == *other
+    }
+
+    /// The PE that it is for.
+    #[inline]
+    pub fn target(&self) -> Pe {
+        Pe(self.target)
+    }
+
+    /// True if its operation may not happen twice: its target, another PE than `owner`, may have
+    /// used it up. An atomic operation on the own memory others may have seen.
+    fn is_exact(&self, owner: Pe) -> bool {
+        let len = u64::from(self.len);
+        let is_word = matches!(len, 1 | 2 | 4 | 8) && self.at % len == 0;
+        match self.kind {
+            Kind::Put => is_word && self.target() != owner,
+            kind => kind == Kind::Atomic,
+        }
+    }
+
+    /// A word and its change as the block of a record.
+    #[inline]
+    pub fn block_of_change(word: WordAt, change: Change) -> (usize, usize) {
+        let (code, _) = change.how.code();
+        (word.bytes | (code as usize) << LENGTH_BITS, change.operand as usize)
+    }
+
+    /// The word and the change of an atomic operation, which compares with this; None for a kind of
+    /// change that there is not.
+    pub fn change(&self, compares_with: u64) -> Option<(WordAt, Change)> {
+        let (word, operand) = self.block;
+        let how = Update::of_code(u64::from(word >> LENGTH_BITS), compares_with)?;
+        let bytes = word as usize & ((1 << LENGTH_BITS) - 1);
+        Some((WordAt { offset: self.at as usize, bytes }, Change { how, operand }))
+    }
+}
+
+/// A record in a log: its head, and where in the segment its payload is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Located {
+    /// Where it begins among the records.
+    pub from: usize,
+    /// Where the next one begins.
+    pub next: usize,
+    /// The head.
+    pub record: LogRecord,
+    /// Offset of the payload in the segment.
+    pub payload: usize,
+}
+
+/// What a substitute shows to others, with its incarnation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// It has not caught up: others only log what is for it.
+    Replaying = 1,
+    /// It looks at the logs for the last time: others wait.
+    Draining,
+    /// It is reached.
+    Direct,
+}
+
+impl Stage {
+    /// True if the substitute looks at the logs for the last time, or has.
+    pub fn is_past_replay(self) -> bool {
+        self != Stage::Replaying
+    }
+}
+
+/// The logs of all PEs, as one of them reads them: in memory that is mapped, from another host, or
+/// those of a model. What it reads there may be behind what their owners have written, but for what
+/// they had shown before [`super::call::CallPort::order_others`].
+pub trait Logs {
+    /// The record of a PE at a cursor; None at the end.
+    fn read(&self, pe: Pe, from: usize) -> Option<Located>;
+    /// Its payload.
+    fn payload(&self, pe: Pe, found: &Located) -> &[u8];
+    /// How far its operation is.
+    fn state(&self, pe: Pe, from: usize) -> Carried;
+    /// What its atomic operation found, if that is done.
+    fn found(&self, pe: Pe, from: usize) -> AtomicOutcome;
+    /// What its atomic operation compares with.
+    fn compared(&self, pe: Pe, from: usize) -> u64;
+    /// How often its answer was given again.
+    fn repeats(&self, pe: Pe, from: usize) -> u64;
+    /// True if this rule is broken on purpose.
+    #[inline]
+    fn breaks(&self, rule: Mutant) -> bool {
+        mutant::breaks(rule)
+    }
+}
+
+/// The records of a PE.
+fn records(logs: &impl Logs, pe: Pe) -> impl Iterator<Item = Located> {
+    successors(logs.read(pe, 0), move |found| logs.read(pe, found.next))
+}
+
+/// True if the log of PE `pe` holds a call of the program, which a replay compares.
+pub fn holds_a_call(logs: &impl Logs, pe: Pe) -> bool {
+    records(logs, pe).any(|found| found.record.kind != Kind::Taken)
+}
+
+/// True if PE `pe`, which is dead, may or may not have changed a word that another PE may have
+/// seen, and used up.
+pub fn is_in_doubt(logs: &impl Logs, pe: Pe) -> bool {
+    let underway = |found: &Located| logs.state(pe, found.from) == Carried::Underway;
+    let mut exact = records(logs, pe).filter(|found| found.record.is_exact(pe));
+    exact.any(|found| underway(&found)) && !logs.breaks(Mutant::DoubtDoneAgain)
+}
+
+/// What PE `by` found when it took over the operation of PE `pe` whose record begins at `from`.
+pub fn taken_by(logs: &impl Logs, by: Pe, (pe, from): (Pe, usize)) -> Option<u64> {
+    let is_it = |record: &LogRecord| {
+        record.kind == Kind::Taken && (record.target(), record.at) == (pe, from as u64)
+    };
+    Some(records(logs, by).find(|found| is_it(&found.record))?.record.block.1)
 }

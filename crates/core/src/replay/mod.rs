@@ -6,35 +6,40 @@
 //!
 //! ```text
 //! routine    what each routine of OpenSHMEM logs, and what its replay does
-//! log        the logs as data: operations at their origin, events and meetings at each PE
-//! merge      entries of all origins become the memory of the substitute, in order
+//! log        the logs as data, and how they are read
+//! call       what is written down of each call, and what becomes of it in a replay
+//! origin     an operation on a PE that may be lost
+//! meeting    barriers and collectives, once each
+//! own        the own log of a substitute, call by call
+//! merge      what others did becomes the memory of a substitute, in order
 //! edges      the order of atomic operations on a word, from what each found
-//! own        the own calls of the substitute: skipped, done again, or answered from a log
-//! handover   from "survivors only log" to "survivors reach the substitute", nothing lost or twice
+//! handover   from "others only log" to "the substitute is reached", nothing lost or twice
 //! replicas   which PE of another node keeps a copy of a log, for the loss of a node
 //! decide     whether a loss is for one PE alone or takes all back, and the reason
 //! place      whether a substitute comes to the call that made the checkpoint
 //! ```
+//!
+//! Each is decided here and nowhere else, over ports: [`log::Logs`] reads the logs of all,
+//! [`merge::SubstitutePort`] has the memory of a substitute, [`call::CallPort`] and
+//! [`meeting::MeetingPort`] what a call shows and sees. The crate `raidshmem` has these in mapped
+//! memory, the model checker (`explore`) in a model of it.
 //!
 //! Invariants (`explore` checks them over every interleaving and every death of small programs):
 //! - an entry is in the log before its operation shows anywhere;
 //! - every atomic change and every assignment of a word is carried out once over all incarnations;
 //! - nobody is taken back by a local decision, and a decision is the same on all PEs.
 //!
-//! Limits: PEs map each other. The explorer has deaths of processes, whose logs survive in the
-//! memory of their agent; after the loss of a node a substitute begins with a replica of such a
-//! log, and goes on in the same way. Programs are free of races, and depend on their memory and on
-//! what calls return alone.
-//!
-//! Used by the explorer in its tests, which drives all of it, and by the C tables, each family of
-//! which must have a [`routine::rule`]. The logs of real PEs are those of the crate `raidshmem`; of
-//! this they use the rules, the reasons and the order of atomic operations.
+//! Limits: PEs map each other. Programs are free of races, and depend on their memory and on what
+//! calls return alone.
 
+pub mod call;
 pub mod decide;
 pub mod edges;
 pub mod handover;
 pub mod log;
+pub mod meeting;
 pub mod merge;
+pub mod origin;
 pub mod own;
 pub mod place;
 pub mod replicas;

@@ -1,6 +1,6 @@
 //! Small programs without races, for the explorer: what each PE does, call by call.
 
-use crate::replay::log::Change;
+use crate::update::{Change, Update};
 
 /// A value that an operation sends: a constant, or what a register holds and more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -80,11 +80,12 @@ pub(super) enum Kind {
 
 impl Kind {
     pub(super) fn with(self, operand: u64) -> Change {
-        match self {
-            Kind::Add => Change::Add(operand),
-            Kind::Set => Change::Set(operand),
-            Kind::SwapIf(cond) => Change::CompareSwap(cond, operand),
-        }
+        let how = match self {
+            Kind::Add => Update::Add,
+            Kind::Set => Update::Swap,
+            Kind::SwapIf(value) => Update::CompareSwap(value),
+        };
+        Change { how, operand }
     }
 }
 
@@ -253,6 +254,13 @@ pub(super) fn found() -> Program {
     Program { name: "found", pes: vec![one, Vec::new(), three], victims: vec![2] }
 }
 
+/// As before, and the third tells what it read, so that its log goes on behind that.
+pub(super) fn found_then_more() -> Program {
+    let mut program = found();
+    program.pes[2].push(Op::Put { to: 0, at: 0, value: of(1, 3) });
+    Program { name: "found, and more", ..program }
+}
+
 /// Bytes and a signal.
 pub(super) fn signalled() -> Program {
     let one = vec![bulk(1, 0, 3), add(1, 2, 1), Barrier];
@@ -324,6 +332,7 @@ pub(super) fn all() -> Vec<Program> {
         read_late(),
         counted(),
         found(),
+        found_then_more(),
         signalled(),
         stale(),
         own_memory(),

@@ -1,0 +1,425 @@
+//! The calls of a job with logs: what is written down of each, and what becomes of it in a replay.
+//!
+//! ```text
+//!          logged                                    replayed
+//! put      a record, then `origin`                   done there: skipped; left in the log: again
+//! atomic   the same, with what was found             what it found; what others did until then is
+//!                                                    applied
+//! get      read; then a record of what was read      the bytes of the log
+//! wait     a record of what was found, and when      what others did until then is applied, and
+//!                                                    the word holds what it held
+//! answer   the same; equal ones share a record       the same
+//! event    a record of what the program drew         the bytes of the log
+//! ```
+//!
+//! A call that is in no log is the first that the predecessor did not make: the substitute catches
+//! up ([`super::handover`]) before it makes it.
+//!
+//! The functions are straight rows of accesses to a [`CallPort`]: shared memory that is mapped, or
+//! the explorer's, which lets others move before any of them. An access that cannot be, since all
+//! go back, ends the call: that is the error of all of them.
+
+use super::decide::Reason;
+use super::handover::{CallWay, catch_up};
+use super::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Logs, Stage};
+use super::origin;
+use super::own::LoggedCall;
+use crate::mutant::Mutant;
+use crate::quantity::Pe;
+
+/// What a call needs of its PE: the own log, what others show, and how far a replay is. The error of
+/// each access: all go back.
+pub trait CallPort {
+    /// All go back.
+    type Cut;
+    /// Where the logs of all are read.
+    type Logs: Logs;
+    /// The log of a PE that is reached.
+    type There: Copy;
+    /// Who a PE is, and where.
+    type Member: PartialEq;
+
+    /// The own PE.
+    fn me(&self) -> Pe;
+    /// The logs of all: used for what does not change of the own records.
+    fn logs(&self) -> &Self::Logs;
+    /// What becomes of calls.
+    fn way(&mut self) -> CallWay;
+    /// True if this rule is broken on purpose.
+    #[inline]
+    fn breaks(&self, rule: Mutant) -> bool {
+        self.logs().breaks(rule)
+    }
+
+    /// Appends a record to the own log, and shows it; None if there is no room.
+    fn append(&mut self, record: LogRecord, payload: &[u8]) -> Result<Option<usize>, Self::Cut>;
+    /// The same for an atomic operation, which compares with this: room for what it finds.
+    fn append_change(
+        &mut self,
+        record: LogRecord,
+        compares_with: Option<u64>,
+    ) -> Result<Option<usize>, Self::Cut>;
+    /// How far the operation of an own record is.
+    fn state(&mut self, from: usize) -> Result<Carried, Self::Cut>;
+    /// It is so far.
+    fn set_state(&mut self, from: usize, state: Carried) -> Result<(), Self::Cut>;
+    /// What it found.
+    fn found(&mut self, from: usize) -> Result<AtomicOutcome, Self::Cut>;
+    /// It is done, and found this.
+    fn set_found(&mut self, from: usize, found: AtomicOutcome) -> Result<(), Self::Cut>;
+    /// The last own record, if that is of an answer.
+    fn last_answer(&mut self) -> Result<Option<Located>, Self::Cut>;
+    /// The answer of an own record was given once more.
+    fn repeat(&mut self, from: usize) -> Result<(), Self::Cut>;
+    /// A time of the clock, later than any that anybody has drawn.
+    fn tick(&mut self) -> Result<u64, Self::Cut>;
+    /// This PE may know everything with a smaller time.
+    fn know(&mut self, time: u64) -> Result<(), Self::Cut>;
+
+    /// Shows that this PE may be about to write to another one.
+    fn fly(&mut self, to: Pe) -> Result<(), Self::Cut>;
+    /// Shows that it is not: what it wrote shows before that.
+    fn land(&mut self) -> Result<(), Self::Cut>;
+    /// What this PE has shown shows before its next look.
+    fn order(&mut self) -> Result<(), Self::Cut>;
+    /// The log of a PE, if its process lives and has caught up.
+    fn reached(&mut self, to: Pe) -> Result<Option<Self::There>, Self::Cut>;
+    /// True if that PE has taken over the own record at `from`.
+    fn has_taken(&mut self, there: Self::There, from: usize) -> Result<bool, Self::Cut>;
+    /// Passes if not all go back. Adopts a view in which the lost go back alone.
+    fn goes_on(&mut self) -> Result<(), Self::Cut>;
+    /// This PE has no record of an operation on a PE that is away.
+    fn has_no_record(&mut self) -> Self::Cut;
+    /// Waits until no node lets its PEs reach the memory of the dead.
+    fn await_shown(&mut self, to: Pe) -> Result<(), Self::Cut>;
+    /// The stage of the process that is to be reached, which may come before the view that shows
+    /// it; None: it shows none yet.
+    fn stage(&mut self, to: Pe) -> Result<Option<Stage>, Self::Cut>;
+    /// Waits while a PE looks at the logs for the last time.
+    fn await_drained(&mut self, to: Pe) -> Result<(), Self::Cut>;
+    /// Waits until a PE is reached; who that is.
+    fn await_reached(&mut self, to: Pe) -> Result<Self::Member, Self::Cut>;
+    /// True if it is still reached, and the same.
+    fn is_still(&mut self, to: Pe, member: &Self::Member) -> Result<bool, Self::Cut>;
+    /// True if the memory of a PE that is mapped here is lost with its node: it may be wiped.
+    fn is_wiped(&mut self, pe: Pe) -> Result<bool, Self::Cut>;
+    /// What a PE found when it took over the own operation whose record begins at `from`.
+    fn taken_by(&mut self, pe: Pe, from: usize) -> Result<Option<u64>, Self::Cut>;
+    /// Wakes a PE that sleeps until a put brings what it waits for.
+    fn ring(&mut self, pe: Pe) -> Result<(), Self::Cut>;
+    /// Says that all go back, and waits until they do.
+    fn take_all_back(&mut self, why: Reason) -> Self::Cut;
+
+    /// The next own record in the replay, if `is_it` says that the call is of that.
+    fn next(
+        &mut self,
+        is_it: impl FnOnce(&Self::Logs, &Located) -> bool,
+    ) -> Result<Option<LoggedCall>, Self::Cut>;
+    /// True if the predecessor made no other call.
+    fn is_over(&mut self) -> Result<bool, Self::Cut>;
+    /// Applies what others did before `until`.
+    fn apply(&mut self, until: u64) -> Result<(), Self::Cut>;
+    /// Applies all that others did, or left to this PE. False if it is not known what that was.
+    fn apply_all(&mut self) -> Result<bool, Self::Cut>;
+    /// True if it is known of every own word what it holds.
+    fn is_certain(&mut self) -> Result<bool, Self::Cut>;
+    /// The own operation of a record, which found `old`, is applied to the own memory.
+    fn change_own(&mut self, from: usize, old: u64) -> Result<(), Self::Cut>;
+    /// Own bytes are put, as a record says.
+    fn assigns_own(&mut self, from: usize) -> Result<(), Self::Cut>;
+    /// True if others change an own word atomically, and may have gone on meanwhile.
+    fn others_go_on(&mut self, at: usize) -> Result<bool, Self::Cut>;
+    /// What lies in the own word of a record; `otherwise` if it is none that is changed in one step.
+    fn own_word(&mut self, record: &LogRecord, otherwise: u64) -> Result<u64, Self::Cut>;
+
+    /// Begins the hand-over; an error if all go back.
+    fn begin_hand_over(&mut self) -> Result<(), Self::Cut>;
+    /// Shows the own stage.
+    fn show(&mut self, stage: Stage) -> Result<(), Self::Cut>;
+    /// From here on this PE sees what others have shown, but for those that see in their look what
+    /// was shown before this. False if that cannot be.
+    fn order_others(&mut self) -> Result<bool, Self::Cut>;
+    /// Says how far the log of each PE is taken over.
+    fn say_taken(&mut self) -> Result<(), Self::Cut>;
+    /// Calls are logged again.
+    fn log_again(&mut self) -> Result<(), Self::Cut>;
+    /// Wakes who waits for this PE.
+    fn wake_others(&mut self) -> Result<(), Self::Cut>;
+    /// An error if the log of a PE says why all have to go back.
+    fn look_at_findings(&mut self) -> Result<(), Self::Cut>;
+}
+
+/// The next record in the replay, which the call is of; else all go back.
+pub(super) fn next<P: CallPort>(
+    port: &mut P,
+    is_it: impl FnOnce(&P::Logs, &Located) -> bool,
+) -> Result<LoggedCall, P::Cut> {
+    match port.next(is_it)? {
+        Some(call) => Ok(call),
+        None => Err(port.take_all_back(Reason::Differs)),
+    }
+}
+
+/// The same for a record and the bytes that the program brings now.
+pub(super) fn next_with<P: CallPort>(
+    port: &mut P,
+    record: &LogRecord,
+    brings: &[u8],
+) -> Result<LoggedCall, P::Cut> {
+    let me = port.me();
+    next(port, |logs, found| {
+        found.record.is_of_one_call(record) && logs.payload(me, found) == brings
+    })
+}
+
+/// The same where what was found counts as it stands in the log.
+fn next_of<P: CallPort>(port: &mut P, record: &LogRecord) -> Result<LoggedCall, P::Cut> {
+    next(port, |_, found| {
+        found.record.is_of_one_call(&LogRecord { len: found.record.len, ..*record })
+    })
+}
+
+/// Puts `bytes`, which `carry_out` copies there.
+///
+/// # Errors
+/// All go back.
+#[inline]
+pub fn put<P: CallPort>(
+    port: &mut P,
+    record: LogRecord,
+    bytes: &[u8],
+    carry_out: impl FnOnce(&mut P) -> Result<(), P::Cut>,
+) -> Result<(), P::Cut> {
+    if port.way() == CallWay::Replayed {
+        return put_again(port, record, bytes, carry_out);
+    }
+    if port.breaks(Mutant::LoggedAfter) {
+        origin::deliver(port, record.target(), None, carry_out)?;
+        let from = port.append(record, bytes)?;
+        return from.map_or(Ok(()), |from| port.set_state(from, Carried::Done));
+    }
+    let from = port.append(record, bytes)?;
+    origin::deliver(port, record.target(), from, carry_out)
+}
+
+fn put_again<P: CallPort>(
+    port: &mut P,
+    record: LogRecord,
+    bytes: &[u8],
+    carry_out: impl FnOnce(&mut P) -> Result<(), P::Cut>,
+) -> Result<(), P::Cut> {
+    let from = next_with(port, &record, bytes)?.from;
+    if record.target() == port.me() {
+        port.assigns_own(from)?;
+        if !port.breaks(Mutant::OwnSkipped) {
+            carry_out(port)?;
+        }
+    } else if is_left(port, from)? {
+        origin::deliver(port, record.target(), Some(from), carry_out)?;
+    }
+    catch_up(port)
+}
+
+/// True if the target does not have the operation of the own record at `from`.
+fn is_left<P: CallPort>(port: &mut P, from: usize) -> Result<bool, P::Cut> {
+    Ok(match port.state(from)? {
+        Carried::Done => port.breaks(Mutant::NotSkipped),
+        Carried::Underway => !port.breaks(Mutant::BegunSkipped),
+        Carried::Begun | Carried::Logged => true,
+    })
+}
+
+/// An atomic operation on a word, by `carry_out`; what was there. `fetches`: the caller gets that.
+///
+/// # Errors
+/// All go back.
+#[inline]
+pub fn change<P: CallPort>(
+    port: &mut P,
+    record: LogRecord,
+    (compares_with, fetches): (Option<u64>, bool),
+    carry_out: impl FnMut(&mut P) -> Result<u64, P::Cut>,
+) -> Result<u64, P::Cut> {
+    if port.way() == CallWay::Replayed {
+        return change_again(port, record, (compares_with, fetches), carry_out);
+    }
+    let from = port.append_change(record, compares_with)?;
+    origin::change(port, (record.target(), from), fetches, carry_out)
+}
+
+fn change_again<P: CallPort>(
+    port: &mut P,
+    record: LogRecord,
+    (compares_with, fetches): (Option<u64>, bool),
+    carry_out: impl FnMut(&mut P) -> Result<u64, P::Cut>,
+) -> Result<u64, P::Cut> {
+    let (me, to) = (port.me(), record.target());
+    let same = |logs: &P::Logs, found: &Located| {
+        logs.compared(me, found.from) == compares_with.unwrap_or_default()
+    };
+    let is_it =
+        |logs: &P::Logs, found: &Located| found.record.is_of_one_call(&record) && same(logs, found);
+    let from = next(port, is_it)?.from;
+    if port.state(from)? != Carried::Done {
+        // It is the last record. One on the own memory finds all that others did; one that waits
+        // for a PE may be what that PE waits for.
+        if to == me || fetches {
+            catch_up(port)?;
+        }
+        let old = origin::change(port, (to, Some(from)), fetches, carry_out)?;
+        catch_up(port)?;
+        return Ok(old);
+    }
+    let AtomicOutcome { old, seen } = port.found(from)?;
+    if fetches && !port.breaks(Mutant::FoundAlone) {
+        port.apply(seen + 1)?;
+    }
+    if to == me && !port.breaks(Mutant::OwnSkipped) {
+        port.change_own(from, old)?;
+    }
+    catch_up(port)?;
+    Ok(old)
+}
+
+/// Gets bytes by `read`, which says what they are. In a replay: the record of those that it got
+/// before.
+///
+/// # Errors
+/// All go back.
+pub fn get<P: CallPort, B: AsRef<[u8]>>(
+    port: &mut P,
+    record: LogRecord,
+    read: impl FnMut(&mut P) -> Result<B, P::Cut>,
+) -> Result<Option<usize>, P::Cut> {
+    if port.way() == CallWay::Replayed && !port.breaks(Mutant::ReadAgain) {
+        let from = next_of(port, &record)?.from;
+        catch_up(port)?;
+        return Ok(Some(from));
+    }
+    let got = origin::read_there(port, record.target(), read)?;
+    let len = got.as_ref().len() as u32;
+    if port.way() == CallWay::Replayed {
+        next_of(port, &record)?;
+        catch_up(port)?;
+        return Ok(None);
+    }
+    port.append(LogRecord { len, ..record }, got.as_ref())?;
+    Ok(None)
+}
+
+/// Waits for an own word by `until`; what it found.
+///
+/// # Errors
+/// All go back.
+pub fn wait<P: CallPort>(
+    port: &mut P,
+    record: LogRecord,
+    holds: impl Fn(u64) -> bool,
+    until: impl FnOnce(&mut P) -> Result<u64, P::Cut>,
+) -> Result<u64, P::Cut> {
+    if port.way() == CallWay::Replayed {
+        return wait_again(port, &record, holds);
+    }
+    let found = until(port)?;
+    if port.way() == CallWay::Logged {
+        let bytes = found.to_ne_bytes();
+        port.append(LogRecord { len: bytes.len() as u32, ..record }, &bytes)?;
+    }
+    Ok(found)
+}
+
+fn wait_again<P: CallPort>(
+    port: &mut P,
+    record: &LogRecord,
+    holds: impl Fn(u64) -> bool,
+) -> Result<u64, P::Cut> {
+    let from = next_of(port, record)?.from;
+    apply_to(port, from)?;
+    let value = own_bytes(port, from).try_into().map_or(0, u64::from_ne_bytes);
+    let is_so = holds(value)
+        && (port.others_go_on(record.at as usize)? || holds(port.own_word(record, value)?));
+    if !is_so {
+        return Err(port.take_all_back(Reason::Differs));
+    }
+    catch_up(port)?;
+    Ok(value)
+}
+
+/// Applies what others did until the own record at `from` was written.
+fn apply_to<P: CallPort>(port: &mut P, from: usize) -> Result<(), P::Cut> {
+    let time = port.logs().read(port.me(), from).map_or(0, |found| found.record.time);
+    port.apply(time + 1)
+}
+
+/// The payload of an own record.
+pub fn own_bytes<P: CallPort>(port: &P, from: usize) -> &[u8] {
+    let found = port.logs().read(port.me(), from);
+    found.map_or(&[], |found| port.logs().payload(port.me(), &found))
+}
+
+/// What `look` finds in own words. In a replay: the record of what it found before.
+///
+/// # Errors
+/// All go back.
+#[inline]
+pub fn answer<P: CallPort, B: AsRef<[u8]>>(
+    port: &mut P,
+    record: LogRecord,
+    look: impl FnOnce(&mut P) -> Result<B, P::Cut>,
+) -> Result<Result<B, usize>, P::Cut> {
+    if port.way() == CallWay::Replayed {
+        return answer_again(port, &record).map(Err);
+    }
+    let found = look(port)?;
+    if port.way() == CallWay::Logged {
+        let len = found.as_ref().len() as u32;
+        note_answer(port, LogRecord { len, ..record }, found.as_ref())?;
+    }
+    Ok(Ok(found))
+}
+
+/// An answer that was given last is counted there.
+#[inline(always)] // how many bytes there are is known to the caller
+fn note_answer<P: CallPort>(port: &mut P, record: LogRecord, bytes: &[u8]) -> Result<(), P::Cut> {
+    let last = port.last_answer()?;
+    let me = port.me();
+    let is_same = |last: &Located| {
+        last.record.is_of_one_call(&record) && port.logs().payload(me, last) == bytes
+    };
+    match last.filter(is_same) {
+        Some(last) => port.repeat(last.from),
+        None => port.append(record, bytes).map(|_| ()),
+    }
+}
+
+/// One that is given again tells nothing new, and there may be very many of them: it takes no longer
+/// than it did.
+fn answer_again<P: CallPort>(port: &mut P, record: &LogRecord) -> Result<usize, P::Cut> {
+    let call = next_of(port, record)?;
+    if call.is_first {
+        apply_to(port, call.from)?;
+    }
+    if call.is_last {
+        catch_up(port)?;
+    }
+    Ok(call.from)
+}
+
+/// The program has drawn `bytes` by itself. In a replay: the record of what it drew before.
+///
+/// # Errors
+/// All go back.
+pub fn draw<P: CallPort>(
+    port: &mut P,
+    record: LogRecord,
+    bytes: &[u8],
+) -> Result<Option<usize>, P::Cut> {
+    debug_assert_eq!(record.kind, Kind::Event);
+    if port.way() == CallWay::Logged {
+        port.append(record, bytes)?;
+        return Ok(None);
+    }
+    let from = next_of(port, &record)?.from;
+    catch_up(port)?;
+    Ok(Some(from))
+}
