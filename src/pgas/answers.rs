@@ -12,9 +12,9 @@
 #![forbid(unsafe_code)]
 
 use raidshmem_core::replay::call;
-use raidshmem_core::replay::handover::CallWay;
 use raidshmem_core::replay::log::{Kind, LogRecord};
 use raidshmem_core::replay::origin::read_there;
+use raidshmem_core::replay::port::CallWay;
 
 use super::World;
 use super::caller::{Caller, Cut};

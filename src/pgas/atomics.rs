@@ -17,8 +17,8 @@
 
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::call;
-use raidshmem_core::replay::handover::CallWay;
 use raidshmem_core::replay::log::{Kind, LogRecord};
+use raidshmem_core::replay::port::CallWay;
 use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_sys::lock;
 

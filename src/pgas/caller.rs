@@ -3,8 +3,8 @@
 //! What is decided of a call, and in which order it shows and looks, is in `core/replay/`; here is
 //! each access. An access ends with [`Cut`] where all go back.
 //!
-//! Invariant: a call has one [`Caller`], which knows the own log since its beginning; it stays where
-//! it is while the call lasts.
+//! Invariant: a call has one [`Caller`], which knows the own log since its beginning; that stays
+//! where it is while the call lasts.
 
 #![forbid(unsafe_code)]
 
@@ -13,15 +13,14 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use raidshmem_core::quantity::{Pe, ViewNumber};
-use raidshmem_core::replay::call::CallPort;
 use raidshmem_core::replay::decide::Reason;
-use raidshmem_core::replay::handover::CallWay;
 use raidshmem_core::replay::log::{
     self, AtomicOutcome, Carried, Kind, Located, LogRecord, Logs, Stage,
 };
-use raidshmem_core::replay::meeting::{MeetingPort, together};
+use raidshmem_core::replay::meeting::together;
 use raidshmem_core::replay::merge::SubstitutePort;
 use raidshmem_core::replay::own::LoggedCall;
+use raidshmem_core::replay::port::{CallPort, CallWay, MeetingPort};
 use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_core::view::{Member, State as Life};
 use raidshmem_segment::log::{Log, Word};
@@ -30,7 +29,6 @@ use raidshmem_sys::lock;
 use tracing::info;
 
 use super::World;
-use super::local::{Call, Remote};
 
 /// All go back.
 #[derive(Debug, Clone, Copy)]
@@ -119,8 +117,8 @@ impl SubstitutePort for OwnMemory<'_> {
     }
 
     fn note_taken(&mut self, pe: Pe, from: usize, old: u64) {
-        let place = Remote { pe, at: from, block: (0, old as usize) };
-        let record = World::record(Kind::Taken, &Call { name: "", with: 0 }, place, 0);
+        let (kind, target, at, block) = (Kind::Taken, pe.0, from as u64, (0, old));
+        let record = LogRecord { kind, target, time: 0, at, block, len: 0, digest: 0 };
         self.0.append(record, &[]);
     }
 }

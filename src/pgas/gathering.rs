@@ -16,9 +16,9 @@ use std::sync::atomic::{Ordering, fence};
 
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
-use raidshmem_core::replay::handover::CallWay;
 use raidshmem_core::replay::log::{Kind, Located};
 use raidshmem_core::replay::meeting;
+use raidshmem_core::replay::port::CallWay;
 use raidshmem_core::view::State as Life;
 use raidshmem_segment::log::{Log, Word};
 use raidshmem_sys::lock;

@@ -14,7 +14,7 @@ use raidshmem_core::message::PeMessage;
 use raidshmem_core::protocol::Call as Which;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
-use raidshmem_core::replay::handover::CallWay;
+use raidshmem_core::replay::port::CallWay;
 use raidshmem_core::view::View;
 use raidshmem_segment::waits::Waiting;
 

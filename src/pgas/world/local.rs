@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fe
 use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::replay::handover::CallWay;
 use raidshmem_core::replay::own::Replay;
 use raidshmem_core::replay::place::CallPlace;
+use raidshmem_core::replay::port::CallWay;
 use raidshmem_sys::futex;
 
 /// How far a substitute has come in the logs.

@@ -8,27 +8,16 @@
 //! a substitute, at last      that it drains               the records that are left to it
 //! ```
 //!
-//! So either the substitute sees a record, or its origin sees that it drains, and waits: no operation
-//! is lost. How far it has taken over the log of each PE it says before it is reached: no operation
-//! is done twice. That needs a full fence between the two steps on both sides.
+//! So either the substitute sees a record, or its origin sees that it drains, and waits: no
+//! operation is lost. How far it has taken over the log of each PE it says before it is reached: no
+//! operation is done twice. That needs a full fence between the two steps on both sides.
 //!
 //! Left out: who waits until when before a substitute begins (`recovery/alone.rs`).
 
-use super::call::CallPort;
 use super::decide::Reason;
 use super::log::Stage;
+use super::port::{CallPort, CallWay};
 use crate::mutant::Mutant;
-
-/// What becomes of calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum CallWay {
-    /// They are carried out without a log: there is none, or this PE is to go back with all.
-    Plain = 0,
-    /// They are logged.
-    Logged,
-    /// They come from the log of the predecessor.
-    Replayed,
-}
 
 /// At the end of the log: takes over what others left in theirs, and is reached from then on. If
 /// that end is a meeting it does so before it waits there: others may need it before they come.

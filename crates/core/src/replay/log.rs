@@ -114,7 +114,7 @@ impl LogRecord {
     /// used it up. An atomic operation on the own memory others may have seen.
     fn is_exact(&self, owner: Pe) -> bool {
         let len = u64::from(self.len);
-        let is_word = matches!(len, 1 | 2 | 4 | 8) && self.at % len == 0;
+        let is_word = matches!(len, 1 | 2 | 4 | 8) && self.at.is_multiple_of(len);
         match self.kind {
             Kind::Put => is_word && self.target() != owner,
             kind => kind == Kind::Atomic,
@@ -171,7 +171,7 @@ impl Stage {
 
 /// The logs of all PEs, as one of them reads them: in memory that is mapped, from another host, or
 /// those of a model. What it reads there may be behind what their owners have written, but for what
-/// they had shown before [`super::call::CallPort::order_others`].
+/// they had shown before [`super::port::CallPort::order_others`].
 pub trait Logs {
     /// The record of a PE at a cursor; None at the end.
     fn read(&self, pe: Pe, from: usize) -> Option<Located>;

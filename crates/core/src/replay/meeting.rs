@@ -7,31 +7,12 @@
 //! Invariant: what a PE brought to a meeting stays in its log until all have agreed on a checkpoint
 //! after it.
 
-use super::call::{CallPort, next_with};
-use super::handover::{CallWay, catch_up};
+use super::call::next_with;
+use super::handover::catch_up;
 use super::log::{Located, LogRecord};
+use super::port::{CallWay, MeetingPort};
 use crate::mutant::Mutant;
 use crate::quantity::ViewNumber;
-
-/// What meetings need besides.
-pub trait MeetingPort: CallPort {
-    /// The number of the next meeting of this PE.
-    fn next_meeting(&mut self) -> Result<u64, Self::Cut>;
-    /// This PE has come to a meeting, of which the record begins at `from`: says so.
-    fn come(&mut self, number: u64, from: Option<usize>) -> Result<(), Self::Cut>;
-    /// The predecessor had come to that meeting.
-    fn has_come(&mut self, number: u64) -> Result<(), Self::Cut>;
-    /// Waits until all have come.
-    fn await_all(&mut self, number: u64) -> Result<(), Self::Cut>;
-    /// The view that is shown.
-    fn view(&mut self) -> Result<ViewNumber, Self::Cut>;
-    /// True if the logs of all are there: one that was lost with a node may be wiped by now.
-    fn has_all_logs(&mut self) -> Result<bool, Self::Cut>;
-    /// Waits until they are.
-    fn await_logs(&mut self) -> Result<(), Self::Cut>;
-    /// Reads where all left what they brought; the time of that by [`together`].
-    fn gather(&mut self, number: u64) -> Result<Option<u64>, Self::Cut>;
-}
 
 /// The latest time of what all brought to a meeting; None if they made different calls: they find
 /// out on the way of jobs without logs.

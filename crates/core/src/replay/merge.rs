@@ -40,7 +40,7 @@ pub struct Merge {
     /// Atomic operations on own words that are not certain yet, and all words that had one.
     edges: Edges,
     changed: BTreeSet<usize>,
-    /// What this PE or its predecessor found when it took over an operation, by where its record is.
+    /// What this PE or its predecessor found when it took over an operation, by its record.
     taken: BTreeMap<(Pe, usize), u64>,
 }
 

@@ -7,6 +7,7 @@
 //! ```text
 //! routine    what each routine of OpenSHMEM logs, and what its replay does
 //! log        the logs as data, and how they are read
+//! port       what a call shows and sees
 //! call       what is written down of each call, and what becomes of it in a replay
 //! origin     an operation on a PE that may be lost
 //! meeting    barriers and collectives, once each
@@ -20,8 +21,8 @@
 //! ```
 //!
 //! Each is decided here and nowhere else, over ports: [`log::Logs`] reads the logs of all,
-//! [`merge::SubstitutePort`] has the memory of a substitute, [`call::CallPort`] and
-//! [`meeting::MeetingPort`] what a call shows and sees. The crate `raidshmem` has these in mapped
+//! [`merge::SubstitutePort`] has the memory of a substitute, [`port::CallPort`] and
+//! [`port::MeetingPort`] what a call shows and sees. The crate `raidshmem` has these in mapped
 //! memory, the model checker (`explore`) in a model of it.
 //!
 //! Invariants (`explore` checks them over every interleaving and every death of small programs):
@@ -42,6 +43,7 @@ pub mod merge;
 pub mod origin;
 pub mod own;
 pub mod place;
+pub mod port;
 pub mod replicas;
 pub mod routine;
 

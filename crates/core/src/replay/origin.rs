@@ -19,9 +19,9 @@
 //! A node that does not show the loss yet lets its PEs read what the dead left. Therefore nothing
 //! that was only logged is released before every node has shown the loss.
 
-use super::call::CallPort;
 use super::decide::Reason;
 use super::log::{AtomicOutcome, Carried, Stage};
+use super::port::CallPort;
 use crate::mutant::Mutant;
 use crate::quantity::Pe;
 

@@ -1,15 +1,17 @@
 //! The calls of a program, by the machine, and one step of a PE.
 
 use super::broken::Broken;
-use super::model::{At, JobState, Life, Model, WORD, bytes, words};
-use super::port::{Caller, Seen, Stop};
+use super::model::{At, JobState, Life, Model, Nodes, WORD, bytes, words};
+use super::port::Caller;
 use super::program::{Op, Value};
+use super::script::{Seen, Stop};
 use crate::quantity::ViewNumber;
-use crate::replay::call::{self, CallPort, own_bytes};
+use crate::replay::call::{self, own_bytes};
 use crate::replay::decide::Reason;
-use crate::replay::handover::{CallWay, catch_up};
+use crate::replay::handover::catch_up;
 use crate::replay::log::{Kind, LogRecord};
-use crate::replay::meeting::{self, MeetingPort};
+use crate::replay::meeting;
+use crate::replay::port::{CallPort, CallWay, MeetingPort};
 use crate::update::{Update, WordAt};
 
 /// What a call gives back, for a register.
@@ -285,7 +287,7 @@ impl Model {
             return Err(caller.take_all_back(Reason::InCheckpoint));
         }
         caller.access(Seen::ByOthers, |sight| {
-            let nodes = sight.model.nodes == super::model::Nodes::Lost;
+            let nodes = sight.model.nodes == Nodes::Lost;
             let pe = &mut sight.s.pes[sight.me];
             pe.log.clear();
             pe.taken.fill(0);

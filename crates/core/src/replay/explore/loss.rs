@@ -9,9 +9,9 @@ use super::broken::Broken;
 use super::model::{At, JobState, Model, Sight, WORDS};
 use crate::quantity::Pe;
 use crate::replay::decide::Reason;
-use crate::replay::handover::CallWay;
 use crate::replay::log::{Kind, Stage, is_in_doubt};
 use crate::replay::own::{Replay, met_before};
+use crate::replay::port::CallWay;
 
 impl Model {
     /// The process of a PE dies.

@@ -11,11 +11,11 @@
 //!   what a substitute reads is what its predecessor read;
 //! - no wait for ever: where nothing moves any more, all have made their calls;
 //! - a substitute makes the same calls as before, and looks at no word whose value is not known;
-//! - all go back only if an operation is in doubt, no replica of a log is left, a node is lost while
-//!   a PE goes back or another one changes a word there, or a PE is lost in a checkpoint.
+//! - all go back only if an operation is in doubt, no replica of a log is left, a node is lost
+//!   while a PE goes back or another one changes a word there, or a PE is lost in a checkpoint.
 //!
 //! Left out: engines, locks, the heap, logs that get full, and the order of a processor's stores,
-//! which [`CallPort::order`](super::call::CallPort::order) makes that of the calls.
+//! which [`CallPort::order`](super::port::CallPort::order) makes that of the calls.
 
 mod broken;
 mod calls;
@@ -24,6 +24,7 @@ mod model;
 mod port;
 mod program;
 mod random;
+mod script;
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -12,10 +12,10 @@ use super::program::{Op, Program};
 use crate::mutant::{self, Mutant};
 use crate::quantity::Pe;
 use crate::replay::decide::Reason;
-use crate::replay::handover::CallWay;
 use crate::replay::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Logs, Stage};
 use crate::replay::merge::SubstitutePort;
 use crate::replay::own::Replay;
+use crate::replay::port::CallWay;
 use crate::update::WordAt;
 
 /// Words of a PE.
@@ -98,7 +98,7 @@ pub(super) struct Life {
 
 impl Life {
     pub(super) fn lives(&self) -> bool {
-        self.number % 2 == 0
+        self.number.is_multiple_of(2)
     }
 }
 

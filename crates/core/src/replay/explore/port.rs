@@ -2,144 +2,20 @@
 //!
 //! A call is carried out anew in each step: what its accesses found before they find again, from a
 //! script, and change nothing; one more access that others may come before is carried out, and
-//! those behind it that nobody sees. So the calls of the machine run as they are, whatever others do
-//! between any two accesses.
+//! those behind it that nobody sees. So the calls of the machine run as they are, whatever others
+//! do between any two accesses.
 
 use super::model::{JobState, LogEntry, Model, Nodes, Sight, WORD};
+use super::script::Seen::{self, ByNobody, ByOthers};
+use super::script::{Answer, Stop};
 use crate::quantity::{Pe, ViewNumber};
-use crate::replay::call::CallPort;
 use crate::replay::decide::Reason;
-use crate::replay::handover::CallWay;
 use crate::replay::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Logs, Stage, taken_by};
-use crate::replay::meeting::{MeetingPort, together};
-use crate::replay::merge::SubstitutePort;
+use crate::replay::meeting::together;
+use crate::replay::merge::{Merge, SubstitutePort};
 use crate::replay::own::LoggedCall;
+use crate::replay::port::{CallPort, CallWay, MeetingPort};
 use crate::update::WordAt;
-
-/// Why a call is not over.
-#[derive(Debug)]
-pub(super) enum Stop {
-    /// The next access is another step.
-    Later,
-    /// It has to wait.
-    Blocked,
-    /// All go back.
-    Cut,
-}
-
-/// An access that others may come before, or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
-    ByOthers,
-    ByNobody,
-}
-
-use Seen::{ByNobody, ByOthers};
-
-/// What an access found, as a word of a script.
-pub(super) trait Answer: Sized {
-    fn word(&self) -> u64;
-    fn of(word: u64) -> Self;
-}
-
-impl Answer for () {
-    fn word(&self) -> u64 {
-        0
-    }
-    fn of(_: u64) {}
-}
-
-impl Answer for u64 {
-    fn word(&self) -> u64 {
-        *self
-    }
-    fn of(word: u64) -> u64 {
-        word
-    }
-}
-
-impl Answer for usize {
-    fn word(&self) -> u64 {
-        *self as u64
-    }
-    fn of(word: u64) -> usize {
-        word as usize
-    }
-}
-
-impl Answer for bool {
-    fn word(&self) -> u64 {
-        u64::from(*self)
-    }
-    fn of(word: u64) -> bool {
-        word == 1
-    }
-}
-
-impl<A: Answer> Answer for Option<A> {
-    fn word(&self) -> u64 {
-        self.as_ref().map_or(0, |answer| answer.word() + 1)
-    }
-    fn of(word: u64) -> Option<A> {
-        word.checked_sub(1).map(A::of)
-    }
-}
-
-impl Answer for Carried {
-    fn word(&self) -> u64 {
-        *self as u64
-    }
-    fn of(word: u64) -> Carried {
-        let all = [Carried::Begun, Carried::Done, Carried::Logged, Carried::Underway];
-        all[word as usize]
-    }
-}
-
-impl Answer for Stage {
-    fn word(&self) -> u64 {
-        *self as u64
-    }
-    fn of(word: u64) -> Stage {
-        [Stage::Replaying, Stage::Draining, Stage::Direct][word as usize - 1]
-    }
-}
-
-impl Answer for CallWay {
-    fn word(&self) -> u64 {
-        *self as u64
-    }
-    fn of(word: u64) -> CallWay {
-        [CallWay::Plain, CallWay::Logged, CallWay::Replayed][word as usize]
-    }
-}
-
-impl Answer for AtomicOutcome {
-    fn word(&self) -> u64 {
-        self.old << 32 | self.seen
-    }
-    fn of(word: u64) -> AtomicOutcome {
-        AtomicOutcome { old: word >> 32, seen: word & 0xffff_ffff }
-    }
-}
-
-impl Answer for LoggedCall {
-    fn word(&self) -> u64 {
-        (self.from as u64) << 2 | u64::from(self.is_first) << 1 | u64::from(self.is_last)
-    }
-    fn of(word: u64) -> LoggedCall {
-        let from = (word >> 2) as usize;
-        LoggedCall { from, is_first: word & 2 != 0, is_last: word & 1 != 0 }
-    }
-}
-
-impl Answer for ViewNumber {
-    fn word(&self) -> u64 {
-        self.0
-    }
-    fn of(word: u64) -> ViewNumber {
-        ViewNumber(word)
-    }
-}
 
 /// A call of a PE of the model.
 pub(super) struct Caller<'a> {
@@ -233,10 +109,7 @@ impl Sight<'_> {
         (incarnation == self.s.shows(self.me, to).number.div_ceil(2)).then_some(stage)
     }
 
-    fn merging(
-        &mut self,
-        run: impl FnOnce(&mut crate::replay::merge::Merge, &mut Self) -> bool,
-    ) -> bool {
+    fn merging(&mut self, run: impl FnOnce(&mut Merge, &mut Self) -> bool) -> bool {
         let mut merge = std::mem::take(&mut self.s.pes[self.me].replay.merge);
         let result = run(&mut merge, self);
         self.s.pes[self.me].replay.merge = merge;
