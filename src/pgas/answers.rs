@@ -1,13 +1,12 @@
-//! What a PE learns by looking at words, or draws by itself, in a job with logs (`pgas/local.rs`):
-//! tests, waits for one of several words, looks at a signal, atomic fetches, and the program's own
-//! events.
+//! Logged answers, in a job with logs (`pgas/local.rs`): the results of tests, waits for one of
+//! several words, looks at a signal, atomic fetches, and the program's own events.
 //!
-//! A program may look again and again in vain. Equal answers of one call that follow each other
-//! share a record that counts them: after a loss each is given as often as before. Later ones tell
-//! nothing new: whoever put the word back to what it was had to know that this PE had looked, by a
-//! call that has a record in between.
+//! A program may poll in vain many times. Consecutive equal answers of one call share a record that
+//! counts them; after a loss each is replayed as often as before. Repeats carry no information: a
+//! PE that restored the word to its old value had to know that this PE had looked, through a call
+//! that has a record in between.
 //!
-//! Invariant: the time of a record is drawn after the look that it holds.
+//! Invariant: a record takes its time after the look whose result it holds.
 
 #![forbid(unsafe_code)]
 
@@ -20,13 +19,14 @@ use super::World;
 use super::caller::{Caller, Cut};
 use super::local::{Call, Remote};
 
-/// What a call finds, as bytes.
+/// The result of a call, as bytes.
 pub trait AnswerBytes: AsRef<[u8]> + for<'a> TryFrom<&'a [u8]> + Default {}
 
 impl<B: AsRef<[u8]> + for<'a> TryFrom<&'a [u8]> + Default> AnswerBytes for B {}
 
 impl World {
-    /// What `look` finds in own words, or found before.
+    /// Returns the result of `look`, which reads this PE's own words, or in a replay the logged
+    /// one.
     pub fn answer_logged<B: AnswerBytes>(&self, call: Call, look: impl FnOnce() -> B) -> B {
         let mut look = Some(look);
         let record = World::record(Kind::Answer, &call, self.nowhere(), 0);
@@ -56,7 +56,7 @@ impl World {
         Ok(found.unwrap_or_else(before))
     }
 
-    /// The program has drawn `bytes` by itself: a replay gives it what it had before.
+    /// Logs `bytes`, which the program has drawn by itself; a replay restores those drawn before.
     pub fn draws(&self, call: &'static str, bytes: &mut [u8]) {
         if self.local.way() == CallWay::Plain {
             return;

@@ -1,5 +1,5 @@
-//! Atomic operations of a job with logs (`pgas/local.rs`): what is written down of each, and what
-//! becomes of it while its target is away.
+//! Atomic operations of a job with logs (`pgas/local.rs`): the record of each, and its outcome
+//! while the target is away.
 //!
 //! ```text
 //! begun      the record is there
@@ -7,9 +7,9 @@
 //! done       with what it found
 //! ```
 //!
-//! A substitute applies what others changed in the order of what they found, whatever their times
-//! are (`core/replay/edges.rs`). What nobody has carried out it carries out itself in the end, and
-//! leaves a record of what it found: whoever waits for an answer has it from there.
+//! A substitute applies other PEs' changes in the order of the values that they found, regardless
+//! of their times (`core/replay/edges.rs`). At the end it carries out the operations that no PE has
+//! carried out, and records the values found, which PEs that wait for a result read there.
 //!
 //! Invariant: an operation happens once over all incarnations of its origin and its target.
 
@@ -25,19 +25,19 @@ use raidshmem_sys::lock;
 use super::World;
 use super::local::{Call, Remote};
 
-/// An atomic operation as a call says it.
+/// An atomic operation as a call requests it.
 #[derive(Debug, Clone, Copy)]
 pub struct AtomicCall {
     /// The routine.
     pub name: &'static str,
-    /// What is done.
+    /// The change.
     pub change: Change,
-    /// The caller gets what was there.
+    /// True if the caller gets the old value.
     pub fetches: bool,
 }
 
 impl AtomicCall {
-    /// Its record on a word of a PE.
+    /// Returns its record for a word of a PE.
     #[inline]
     fn record(&self, pe: Pe, word: WordAt) -> LogRecord {
         let block = LogRecord::block_of_change(word, self.change);
@@ -45,8 +45,8 @@ impl AtomicCall {
         World::record(Kind::Atomic, &Call { name: self.name, with: 0 }, place, self.payload())
     }
 
-    /// Bytes of its payload: room for what it finds and for when that was, and what it compares
-    /// with; only as much of that as it needs.
+    /// Returns the bytes of its payload: the value found, its time and the value to compare with,
+    /// each only if the operation needs it.
     #[inline]
     fn payload(&self) -> usize {
         match self.change.how {
@@ -56,7 +56,7 @@ impl AtomicCall {
         }
     }
 
-    /// What it compares with.
+    /// Returns the value to compare with.
     #[inline]
     fn compares_with(&self) -> Option<u64> {
         match self.change.how {
@@ -79,7 +79,7 @@ impl World {
         call::change(&mut self.caller(call.name), record, with, |_| Ok(carry_out())).unwrap_or(0)
     }
 
-    /// The program assigns own bytes, which others change atomically too.
+    /// Notes an assignment to own bytes that other PEs change atomically.
     pub fn assigns(&self, at: usize, bytes: usize) {
         if self.local.way() == CallWay::Replayed {
             lock(&self.local.replay).replay.merge.assigns(&(at..at + bytes));

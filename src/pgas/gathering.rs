@@ -1,14 +1,14 @@
 //! Meetings of all PEs of a job with logs: barriers and collectives, once each.
 //!
-//! A PE leaves what it brings in its log, and shows the number of the meeting in a word that only
-//! grows. When all have come, each reads from the logs what all brought. A substitute that comes
-//! to a meeting again finds what its predecessor brought, and whoever waits there goes on when it
-//! comes for the first time.
+//! A PE leaves its contribution in its log, and publishes the number of the meeting in a word that
+//! only grows. When all have come, each reads all contributions from the logs. A substitute that
+//! comes to a meeting again finds the contribution of its predecessor; PEs that wait there continue
+//! when it comes for the first time.
 //!
-//! Invariant: what a PE brought to a meeting stays in its log until all have agreed on a checkpoint
-//! after it.
+//! Invariant: a PE's contribution to a meeting stays in its log until all have agreed on a later
+//! checkpoint.
 //!
-//! Left out: what comes out of what all brought (`openshmem/collective/logged.rs`).
+//! Left out: the results of meetings (`openshmem/collective/logged.rs`).
 
 #![forbid(unsafe_code)]
 
@@ -27,30 +27,30 @@ use super::World;
 use super::caller::{Caller, Cut};
 use super::local::{Call, Remote};
 
-/// What all brought to a meeting: where each PE's part is in its segment, and how long, as a view
-/// shows it.
+/// The contributions to a meeting: the offset of each in the segment of its PE, and its length, as
+/// valid in one view.
 pub struct Parts {
     places: Vec<(usize, usize)>,
     view: ViewNumber,
 }
 
-/// How a meeting went.
+/// The outcome of a meeting.
 pub enum Met {
-    /// What comes out follows from what all brought.
+    /// The result follows from all contributions.
     Together(Parts),
-    /// All have come, and some left no record: it is made as if there were no logs.
+    /// All have come, but some left no record: the meeting is held as without logs.
     Plain,
-    /// All go back.
+    /// All PEs roll back.
     Cut,
 }
 
 impl World {
-    /// A meeting as a word that only grows.
+    /// Returns the word of a meeting, which only grows.
     pub(super) fn meeting(&self, number: u64) -> u64 {
         self.local.era.load(Ordering::Relaxed) << 32 | number
     }
 
-    /// Comes to a meeting of all PEs with `what`, and waits for the others.
+    /// Comes to a meeting of all PEs with contribution `what`, and waits for the others.
     pub fn meet_logged(&self, call: Call, what: &[u8]) -> Met {
         fence(Ordering::SeqCst); // what this PE did is done before it comes
         let place = Remote { pe: self.me(), at: 0, block: (0, 0) };
@@ -68,8 +68,8 @@ impl World {
         }
     }
 
-    /// Leaves a meeting to the way of jobs without logs. PEs that have not joined one view have no
-    /// words in common for that, so all go back then.
+    /// Holds a meeting as in jobs without logs. PEs that have not joined the same view share no
+    /// words for that, so all roll back then.
     fn meet_without_parts(&self) -> Met {
         if !self.is_somebody_away() {
             return Met::Plain;
@@ -92,14 +92,14 @@ impl World {
         Pe::all(self.n_pes()).all(|pe| self.has_log(pe))
     }
 
-    /// True if the log of PE `pe` is mapped here, and there.
+    /// Returns true if the log of PE `pe` is there, and mapped here.
     pub(crate) fn has_log(&self, pe: Pe) -> bool {
         let member = self.members.member(pe);
         let is_mapped = pe == self.me() || member.node == self.segments.node_of(pe);
         member.state != Life::NodeDead && is_mapped && self.log_of(pe).is_of(self.job.id, pe)
     }
 
-    /// The same; what this PE brings is worked out now, or was when its predecessor came.
+    /// Like `meet_logged`; computes the contribution now, or in a replay takes the predecessor's.
     pub(super) fn meet_bringing(&self, call: Call, what: impl FnOnce() -> Vec<u8>) -> Met {
         let what = match self.local.way() {
             CallWay::Replayed => self.brought_before().to_vec(),

@@ -1,8 +1,8 @@
 //! A substitute that went back alone: its calls come from the log of its predecessor
 //! (`core/replay/own.rs`), up to the end of that.
 //!
-//! Invariants: what others put is applied in the order of their times, once; a call that differs
-//! changes nothing, and all go back.
+//! Invariants: other PEs' puts are applied in the order of their times, once; a call that differs
+//! changes nothing, and all PEs roll back.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ use super::World;
 use super::world::local::ReplayBook;
 
 impl World {
-    /// This process goes on from the checkpoint with the log of its predecessor.
+    /// Begins a replay, with the log of the predecessor, from the checkpoint.
     pub(crate) fn begin_replay(&self) {
         let (log, pen) = (self.own_log(), &self.local.pen);
         self.local.era.store(log.get(Word::Era), Ordering::Relaxed);
@@ -57,7 +57,7 @@ impl World {
         self.catch_up();
     }
 
-    /// The payload of the next record.
+    /// Returns the payload of the next record.
     pub(super) fn brought_before(&self) -> &[u8] {
         self.own_payload(lock(&self.local.replay).replay.at())
     }
@@ -67,7 +67,7 @@ impl World {
         self.own_log().read(from).map_or(&[], |found| self.payload(self.me(), &found))
     }
 
-    /// What a meeting brought is where it belongs.
+    /// Notes that the result of a meeting is in place.
     pub fn is_met(&self) {
         self.catch_up();
     }
@@ -77,7 +77,7 @@ impl World {
         handover::catch_up(&mut self.caller("a local rollback")).unwrap_or(())
     }
 
-    /// What speaks against going back alone in the logs of all, as words.
+    /// Returns, as a message, the reasons against a local rollback in the logs of all PEs.
     pub(crate) fn findings(&self) -> Option<String> {
         let mut sum = Finding::default();
         for pe in Pe::all(self.n_pes()) {
@@ -88,7 +88,7 @@ impl World {
         sum.words()
     }
 
-    /// This PE went back alone, and has met the others since.
+    /// Reports the replay of this PE, which has met the others since.
     pub(super) fn report_replay(&self) {
         let book = std::mem::take(&mut *lock(&self.local.replay));
         if book.begun.is_some() {

@@ -1,8 +1,8 @@
-//! A substitute goes back to the last checkpoint alone, and nobody else does.
+//! Local rollback: a substitute rolls back to the last checkpoint, and no other PE does.
 //!
 //! It comes here at its first checkpoint call, which then returns as it did when the checkpoint was
-//! made. What speaks against it is looked for first, and is said to the launcher: then all go back,
-//! on the way of all other recoveries.
+//! made. It first looks for reasons against a local rollback, and reports any to the launcher: then
+//! all PEs roll back, as in all other recoveries.
 //!
 //! ```text
 //! renew      after the loss of a node: the log comes back from its replica, the snapshot and the
@@ -14,7 +14,7 @@
 //! replay     the calls come from the log, up to its end (`pgas/replay.rs`)
 //! ```
 //!
-//! Invariant: nothing of a store changes that is there.
+//! Invariant: nothing that is present in a store changes.
 
 use raidshmem_core::protocol::Call;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
@@ -31,9 +31,9 @@ use super::renew::renew;
 use super::restore;
 use crate::pgas::World;
 
-/// Goes back alone if that can be. False if all go back.
+/// Rolls back locally if possible. Returns false if all PEs roll back.
 pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -> bool {
-    // Once it has gone back its calls are logged again, or all go back.
+    // After a local rollback this PE's calls are logged again, or all PEs roll back.
     if !world.local.is_on() || world.logs() || !world.members.is_new() {
         return false;
     }
@@ -47,7 +47,7 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
         Ok((number, len)) => {
             await_quiet(world);
             if restore::restore(world, protection, &view, None, number, len).is_err() {
-                return false; // it said that a tile does not hold
+                return false; // it has reported an invalid tile
             }
             world.store.set_agreed(number);
             world.begin_anew();
@@ -62,7 +62,7 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
     }
 }
 
-/// The checkpoint to go back to, and the length of its snapshot; or what speaks against it.
+/// Returns the checkpoint to roll back to, and the length of its snapshot; or a reason against it.
 fn look(
     world: &World,
     protection: &Protection,
@@ -79,7 +79,7 @@ fn look(
     };
     let log = world.segments.own().log(world.n_pes());
     if log.get(Word::Interval) != number.0 {
-        return Err(own(Reason::InCheckpoint)); // all had agreed, and its log had not begun
+        return Err(own(Reason::InCheckpoint)); // all had agreed, but its log had not begun
     }
     if !all_begin(world, number) {
         return Err(own(Reason::NoCheckpoint));
@@ -113,7 +113,7 @@ fn all_begin(world: &World, number: CheckpointNumber) -> bool {
         || {
             let view = world.members.view();
             if std::mem::replace(&mut mapped, view.number) != view.number {
-                world.refresh(&view); // who was lost with a node is on another one
+                world.refresh(&view); // a PE lost with its node is on another one now
             }
             all = Pe::all(world.n_pes()).all(begins);
             all || !view.alone

@@ -1,18 +1,17 @@
 //! Atomic updates of a word of 2, 4 or 8 bytes.
 //!
-//! By PEs that have the word mapped, and by the processor of its owner for those that have not:
-//! only so are all of them atomic with each other.
+//! A PE that maps the word updates it directly; for other PEs the owner's processor does. Only this
+//! way are all updates atomic with respect to each other.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use raidshmem_core::update::{Change, Update};
 
-/// Applies `change` to the word of `bytes` (2, 4 or 8) bytes at `at`; what was there.
+/// Applies `change` to the word of `bytes` (2, 4 or 8) bytes at `at`; returns its previous value.
 ///
 /// # Safety
-/// `at` lies in a mapped segment, on a boundary of `bytes` bytes, and is accessed as an atomic by
-/// everybody else who accesses it now.
-#[inline(always)] // what is done is a constant of the caller
+/// `at` lies in a mapped segment, aligned to `bytes`, and all concurrent accesses to it are atomic.
+#[inline(always)] // the update is a constant of the caller
 pub unsafe fn apply(at: *mut u8, bytes: usize, change: Change) -> u64 {
     let Change { how, operand } = change;
     macro_rules! apply {
@@ -20,8 +19,8 @@ pub unsafe fn apply(at: *mut u8, bytes: usize, change: Change) -> u64 {
             // SAFETY: the contract of this function.
             let word = unsafe { <$atomic>::from_ptr(at.cast()) };
             let operand = operand as $int;
-            // Pairs with each other, on any PE: what was written before a release is seen after
-            // the acquire.
+            // Pairs with each other, on any PE: data written before a release is visible after the
+            // acquire.
             let before = match how {
                 Update::Load => word.load(Ordering::Acquire),
                 Update::Store => {

@@ -7,7 +7,7 @@
 //! learned is drawn after its last look. A record does not change, but for how far its operation
 //! is, what that found, and how often its answer was given again.
 //!
-//! Left out: where logs lie, and how many bytes they may have.
+//! Left out: location and maximum size of the logs.
 
 use std::iter::successors;
 
@@ -25,7 +25,7 @@ pub enum Kind {
     Put = 1,
     /// Bytes of a PE.
     Get,
-    /// A wait that ended.
+    /// Waits until a condition holds.
     Wait,
     /// A meeting of all PEs: a barrier, a collective, the heap.
     Meeting,

@@ -1,8 +1,9 @@
-//! Local rollback: what a substitute must know to compute again alone, while nobody else goes back.
+//! Local rollback: a substitute recomputes from the checkpoint alone, and no other PE rolls back.
 //!
-//! Each PE logs what it does to others and what it learns from them since the last checkpoint. A
-//! substitute restores that checkpoint for itself, runs the program again, and takes from the logs
-//! what the program learned and what others did to its memory:
+//! Since the last checkpoint, each PE logs its operations on other PEs and the results it receives
+//! from them. A substitute restores that checkpoint for itself, runs the program again, and takes
+//! from the logs the results that the program received and the operations of other PEs on its
+//! memory:
 //!
 //! ```text
 //! routine    what each routine of OpenSHMEM logs, and what its replay does
@@ -26,9 +27,9 @@
 //! memory, the model checker (`explore`) in a model of it.
 //!
 //! Invariants (`explore` checks them over every interleaving and every death of small programs):
-//! - an entry is in the log before its operation shows anywhere;
-//! - every atomic change and every assignment of a word is carried out once over all incarnations;
-//! - nobody is taken back by a local decision, and a decision is the same on all PEs.
+//! - an entry is in the log before its operation is visible anywhere;
+//! - every atomic operation and every assignment of a word is executed once over all incarnations;
+//! - a local decision rolls no other PE back, and a decision is equal on all PEs.
 //!
 //! Limits: PEs map each other. Programs are free of races, and depend on their memory and on what
 //! calls return alone.

@@ -1,4 +1,5 @@
-//! Rules of a local rollback that a search breaks on purpose, and must find broken.
+//! Rules of a local rollback that the explorer breaks on purpose, to check that it detects the
+//! fault.
 
 use crate::mutant::Mutant;
 
@@ -12,7 +13,7 @@ pub(super) enum Broken {
     EventsLost,
     /// A substitute in a collective reads the sources of the others again.
     SourceReadAgain,
-    /// A substitute in a collective writes the destinations of the others, too.
+    /// A substitute in a collective also writes the destinations of the other PEs.
     WritesOthers,
     /// A substitute restores its memory while others are about to write there.
     QuietNotAwaited,
@@ -26,6 +27,6 @@ pub(super) enum Broken {
     LogsOfBefore,
     /// A node is lost while a PE goes back, and the lost go back alone.
     NodeLostThenIgnored,
-    /// A PE goes back alone, though the replica of its log was lost before.
+    /// A PE rolls back locally although the replica of its log was lost before.
     NoReplicaNeeded,
 }

@@ -37,10 +37,10 @@ use program::Program;
 use crate::mutant::Mutant;
 use crate::protocol::explore::asked_for;
 
-/// Memory and registers at an end.
+/// Memory and registers in a final state.
 type End = Vec<(Words, [u64; 2])>;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Default)]
 struct ReplayResult {
     states: usize,
@@ -60,7 +60,7 @@ fn end(state: &JobState) -> End {
     state.pes.iter().map(last).collect()
 }
 
-/// Searches all states; every end must be one of `allowed`, if some are given.
+/// Searches all states; every final state must be in `allowed`, if given.
 fn search(model: &Model, allowed: Option<&BTreeSet<End>>) -> Result<ReplayResult, String> {
     let first = model.first();
     let mut seen = BTreeSet::from([fingerprint(&first)]);
@@ -89,14 +89,14 @@ fn search(model: &Model, allowed: Option<&BTreeSet<End>>) -> Result<ReplayResult
     Ok(found)
 }
 
-/// What is lost, and how often.
+/// The kind and number of losses.
 #[derive(Debug, Clone, Copy)]
 enum Losses {
     /// Of processes, all on one node.
     Together(u8),
     /// Of processes, each on its own node.
     Processes(u8),
-    /// Of processes and nodes.
+    /// Losses of processes and nodes.
     Nodes(u8),
 }
 
@@ -137,15 +137,15 @@ fn a_pe_lost_with_its_node_goes_back_alone_wherever_that_is() {
     program::all().iter().for_each(|program| holds(program, Losses::Nodes(1)));
 }
 
-/// The second loss, of a process or of a node, may come before the log is back, in the replay, or
-/// when the replicas that were lost are not made again.
+/// The second loss, of a process or of a node, may come before the log is restored, in the replay,
+/// or while the lost replicas are not yet restored.
 #[test]
 fn a_node_and_another_loss_anywhere() {
     let programs = [program::checkpointed(), program::used_up(), program::sum_overwritten()];
     programs.iter().for_each(|program| holds(program, Losses::Nodes(2)));
 }
 
-/// The second loss may come in the replay of the first, of the same PE or of another.
+/// The second loss may come in the replay after the first, of the same PE or of another.
 #[test]
 fn two_losses_anywhere() {
     program::all().iter().for_each(|program| holds(program, Losses::Together(2)));
@@ -159,13 +159,13 @@ fn two_losses_shown_by_and_by() {
     all.iter().filter(few).for_each(|program| holds(program, Losses::Processes(2)));
 }
 
-/// Programs that nobody thought of.
+/// Explores randomly generated programs.
 #[test]
 fn programs_by_a_seed() {
     by_seeds(0..4);
 }
 
-/// The same, as many as there is time for.
+/// Explores more random programs, only on request.
 #[test]
 fn more_programs_by_a_seed() {
     if asked_for("RAIDSHMEM_ALL", "all") {
@@ -186,7 +186,7 @@ fn by_seeds(seeds: Range<u64>) {
     assert!(replayed > 1000 && global > 0);
 }
 
-/// Each broken rule, and the program and the losses with which it shows.
+/// Returns each broken rule, with the program and the losses that expose it.
 fn caught() -> Vec<(Broken, Program, Losses)> {
     use Losses::{Nodes, Processes};
     use Mutant as M;

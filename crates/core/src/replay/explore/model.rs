@@ -1,4 +1,5 @@
-//! What the explorer steps through: PEs, their memory, their logs, and what each node shows.
+//! The state that the explorer steps through: PEs, their memory, their logs, and what each node
+//! shows.
 //!
 //! The calls are those of the machine (`replay/call.rs`, `meeting.rs`), over the port in `port.rs`.
 //! A step of a PE is what it does up to the next access that others may come before. The process of
@@ -18,7 +19,7 @@ use crate::replay::own::Replay;
 use crate::replay::port::CallWay;
 use crate::update::WordAt;
 
-/// Words of a PE.
+/// Number of words of a PE.
 pub(super) const WORDS: usize = 3;
 /// Bytes of a word.
 pub(super) const WORD: usize = 8;
@@ -49,7 +50,7 @@ pub(super) enum At {
     Replays,
 }
 
-/// A PE.
+/// The state of a PE.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PeState {
     pub call: usize,
@@ -102,7 +103,7 @@ impl Life {
     }
 }
 
-/// All of it.
+/// The state of the job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct JobState {
     pub pes: Vec<PeState>,
@@ -124,7 +125,7 @@ pub(super) enum Nodes {
     Lost,
 }
 
-/// What is explored.
+/// The parameters of a search.
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     pub program: Program,
@@ -324,7 +325,7 @@ impl Model {
         self.broken == broken
     }
 
-    /// The states that may follow, the steps of PEs and nodes first; how many those are.
+    /// Collects all next states, the steps of PEs and nodes first; returns the number of those.
     pub(super) fn successors(
         &self,
         state: &JobState,
