@@ -13,7 +13,7 @@
 use raidshmem_core::replay::call;
 use raidshmem_core::replay::log::{Kind, LogRecord};
 use raidshmem_core::replay::origin::read_there;
-use raidshmem_core::replay::port::CallWay;
+use raidshmem_core::replay::port::LogMode;
 
 use super::World;
 use super::caller::{Caller, Cut};
@@ -58,7 +58,7 @@ impl World {
 
     /// Logs `bytes`, which the program has drawn by itself; a replay restores those drawn before.
     pub fn draws(&self, call: &'static str, bytes: &mut [u8]) {
-        if self.local.way() == CallWay::Plain {
+        if self.local.way() == LogMode::Plain {
             return;
         }
         let with = Call { name: call, with: bytes.len() as u64 };

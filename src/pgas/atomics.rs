@@ -18,7 +18,7 @@
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::replay::call;
 use raidshmem_core::replay::log::{Kind, LogRecord};
-use raidshmem_core::replay::port::CallWay;
+use raidshmem_core::replay::port::LogMode;
 use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_sys::lock;
 
@@ -81,7 +81,7 @@ impl World {
 
     /// Notes an assignment to own bytes that other PEs change atomically.
     pub fn assigns(&self, at: usize, bytes: usize) {
-        if self.local.way() == CallWay::Replayed {
+        if self.local.way() == LogMode::Replayed {
             lock(&self.local.replay).replay.merge.assigns(&(at..at + bytes));
         }
     }

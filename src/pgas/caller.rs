@@ -20,7 +20,7 @@ use raidshmem_core::replay::log::{
 use raidshmem_core::replay::meeting::together;
 use raidshmem_core::replay::merge::SubstitutePort;
 use raidshmem_core::replay::own::LoggedCall;
-use raidshmem_core::replay::port::{CallPort, CallWay, MeetingPort};
+use raidshmem_core::replay::port::{CallPort, LogMode, MeetingPort};
 use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_core::view::{Member, State as Life};
 use raidshmem_segment::log::{Log, Word};
@@ -53,8 +53,8 @@ impl Logs for World {
 
     #[inline]
     fn payload(&self, pe: Pe, found: &Located) -> &[u8] {
-        let near = self.segments.near(pe).unwrap_or_else(|| self.segments.own());
-        near.bytes(found.payload, found.record.len as usize)
+        let mapped = self.segments.if_mapped(pe).unwrap_or_else(|| self.segments.own());
+        mapped.bytes(found.payload, found.record.len as usize)
     }
 
     fn state(&self, pe: Pe, from: usize) -> Carried {
@@ -170,7 +170,7 @@ impl<'a> CallPort for Caller<'a> {
     }
 
     #[inline]
-    fn way(&mut self) -> CallWay {
+    fn way(&mut self) -> LogMode {
         self.world.local.way()
     }
 
@@ -280,7 +280,7 @@ impl<'a> CallPort for Caller<'a> {
         if self.world.has_several_nodes() {
             self.wait(|| self.world.members.member(to).state == Life::Alive)?;
         }
-        self.goes_on()
+        self.shrinks()
     }
 
     fn stage(&mut self, to: Pe) -> Result<Option<Stage>, Cut> {
@@ -381,8 +381,8 @@ impl<'a> CallPort for Caller<'a> {
     fn begin_hand_over(&mut self) -> Result<(), Cut> {
         let view = self.world.members.view();
         self.view = view.number;
-        if !view.alone {
-            self.world.local.set_way(CallWay::Plain); // another loss took all back
+        if !view.local {
+            self.world.local.set_way(LogMode::Plain); // another loss took all back
             return Err(Cut);
         }
         Ok(())
@@ -411,7 +411,7 @@ impl<'a> CallPort for Caller<'a> {
         let mut book = lock(&self.world.local.replay);
         book.took = book.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         drop(book);
-        self.world.local.set_way(CallWay::Logged);
+        self.world.local.set_way(LogMode::Logged);
         Ok(())
     }
 

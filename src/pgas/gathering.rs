@@ -18,7 +18,7 @@ use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
 use raidshmem_core::replay::log::{Kind, Located};
 use raidshmem_core::replay::meeting;
-use raidshmem_core::replay::port::CallWay;
+use raidshmem_core::replay::port::LogMode;
 use raidshmem_core::view::State as Life;
 use raidshmem_segment::log::{Log, Word};
 use raidshmem_sys::lock;
@@ -35,7 +35,7 @@ pub struct Parts {
 }
 
 /// The outcome of a meeting.
-pub enum Met {
+pub enum MeetingOutcome {
     /// The result follows from all contributions.
     Together(Parts),
     /// All have come, but some left no record: the meeting is held as without logs.
@@ -51,7 +51,7 @@ impl World {
     }
 
     /// Comes to a meeting of all PEs with contribution `what`, and waits for the others.
-    pub fn meet_logged(&self, call: Call, what: &[u8]) -> Met {
+    pub fn meet_logged(&self, call: Call, what: &[u8]) -> MeetingOutcome {
         fence(Ordering::SeqCst); // what this PE did is done before it comes
         let place = Remote { pe: self.me(), at: 0, block: (0, 0) };
         let record = World::record(Kind::Meeting, &call, place, what.len());
@@ -61,22 +61,22 @@ impl World {
                 let parts = &caller.parts;
                 lock(&self.local.book).seen = parts.iter().map(|part| Some(part.from)).collect();
                 let place = |part: &Located| (part.payload, part.record.len as usize);
-                Met::Together(Parts { places: parts.iter().map(place).collect(), view })
+                MeetingOutcome::Together(Parts { places: parts.iter().map(place).collect(), view })
             }
             Ok(None) => self.meet_without_parts(),
-            Err(Cut) => Met::Cut,
+            Err(Cut) => MeetingOutcome::Cut,
         }
     }
 
     /// Holds a meeting as in jobs without logs. PEs that have not joined the same view share no
     /// words for that, so all roll back then.
-    fn meet_without_parts(&self) -> Met {
+    fn meet_without_parts(&self) -> MeetingOutcome {
         if !self.is_somebody_away() {
-            return Met::Plain;
+            return MeetingOutcome::Plain;
         }
         let unlike = || format!("PE {}: {}", self.me(), Reason::Unlike);
         self.say_all_go_back(self.findings().unwrap_or_else(unlike));
-        Met::Cut
+        MeetingOutcome::Cut
     }
 
     /// Works out what comes out of what all brought. False if all go back.
@@ -100,9 +100,13 @@ impl World {
     }
 
     /// Like `meet_logged`; computes the contribution now, or in a replay takes the predecessor's.
-    pub(super) fn meet_bringing(&self, call: Call, what: impl FnOnce() -> Vec<u8>) -> Met {
+    pub(super) fn meet_bringing(
+        &self,
+        call: Call,
+        what: impl FnOnce() -> Vec<u8>,
+    ) -> MeetingOutcome {
         let what = match self.local.way() {
-            CallWay::Replayed => self.brought_before().to_vec(),
+            LogMode::Replayed => self.brought_before().to_vec(),
             _ => what(),
         };
         self.meet_logged(call, &what)

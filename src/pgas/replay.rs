@@ -15,7 +15,7 @@ use raidshmem_core::replay::decide::{Finding, Reason};
 use raidshmem_core::replay::handover;
 use raidshmem_core::replay::log::{Kind, Logs};
 use raidshmem_core::replay::own::{Replay, met_before};
-use raidshmem_core::replay::port::CallWay;
+use raidshmem_core::replay::port::LogMode;
 use raidshmem_segment::log::Word;
 use raidshmem_sys::lock;
 use tracing::info;
@@ -52,7 +52,7 @@ impl World {
         drop(book);
         let begun = Some(std::time::Instant::now());
         *lock(&self.local.replay) = ReplayBook { replay, begun, took: Duration::ZERO };
-        self.local.set_way(CallWay::Replayed);
+        self.local.set_way(LogMode::Replayed);
         info!("replays {end} bytes of its log");
         self.catch_up();
     }

@@ -190,7 +190,7 @@ rules! {
     /// A compare-and-swap that failed is applied.
     FailedSwapApplied = "failed-swap-applied", explorer, "replay::explore::a_lost_pe_goes_back";
     /// What an atomic operation found tells its origin nothing of what others did before.
-    FoundAlone = "found-alone", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    FoundLocal = "found-alone", explorer, "replay::explore::a_lost_pe_goes_back_alone";
     /// A PE draws the time of what it learns without the clock.
     ClockIgnored = "clock-ignored", explorer, "replay::explore::a_lost_pe_goes_back_alone";
     /// A PE does not take over the times of a meeting.

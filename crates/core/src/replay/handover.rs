@@ -12,7 +12,7 @@
 //! operation is lost. How far it has taken over the log of each PE it says before it is reached: no
 //! operation is done twice. That needs a full fence between the two steps on both sides.
 //!
-//! Left out: who waits until when before a substitute begins (`recovery/alone.rs`).
+//! Left out: who waits until when before a substitute begins (`recovery/local.rs`).
 
 use super::decide::Reason;
 use super::log::Stage;

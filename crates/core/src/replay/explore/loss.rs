@@ -3,7 +3,7 @@
 //! The next PE keeps a replica of the log of a PE, which its owner writes first. So whatever others
 //! see of a log is in its replica. Once all nodes show the loss the memory of a lost node is wiped,
 //! and a substitute is chosen; then the log comes back. What speaks against going back alone is
-//! looked for before it restores its memory (`recovery/alone.rs`).
+//! looked for before it restores its memory (`recovery/local.rs`).
 
 use super::broken::Broken;
 use super::model::{At, JobState, Model, Sight, WORDS};
