@@ -199,7 +199,7 @@ help:
 	@echo 'make scaling   cost against bytes, PEs, group size, parity: CSV, plots, model (QUICK=1)'
 	@echo 'make evaluation  what the thesis measured, in all modes, with real faults: CSV and plots'
 	@echo '               (a quarter of an hour; ROUNDS=3 FULL=1 RECORD=1)'
-	@echo 'make local     a lost PE that goes back alone, beside all going back (ROUNDS=5 RECORD=1)'
+	@echo 'make local     a lost PE that rolls back locally, beside all going back (ROUNDS=5 RECORD=1)'
 	@echo 'make advise    what oshadvise finds, and checkpoints under its plan: a record and plots'
 	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it);'
 	@echo '               SYMBOLS=yes keeps symbols for debuggers; make uninstall removes it all'

@@ -180,7 +180,7 @@ impl Study<'_> {
         match (run.faults(), run.alone()) {
             (came, _) if came != faults => trouble(format!("{came} recoveries of {faults} faults")),
             (_, alone) if mode == LOCAL && alone != faults => {
-                trouble(format!("of {faults} PEs {alone} went back alone"))
+                trouble(format!("of {faults} PEs {alone} rolled back locally"))
             }
             _ => Ok(run),
         }

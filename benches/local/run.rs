@@ -61,7 +61,7 @@ impl Run {
         let begun = need("begun")?;
         let checksum = text.split_whitespace().find_map(|word| word.strip_prefix("checksum="));
         let checksum = checksum.ok_or_else(|| Trouble::new(format!("no checksum in {text:?}")))?;
-        let alone = text.contains("went back alone to checkpoint");
+        let alone = text.contains("rolled back locally to checkpoint");
         let caught_up = match death {
             None => 0.0,
             Some(_) if alone => need("back")? + replayed(text)? - need("death")?,
@@ -167,7 +167,8 @@ fn processor() -> f64 {
 
 /// Runs this module's checks under `cargo test`.
 pub fn check() {
-    let text = "begun 10.0\ndeath 11.5\nback 11.6\noshrun: PE 1 went back alone to checkpoint 2 \
+    let text = "begun 10.0\ndeath 11.5\nback 11.6\noshrun: \
+        PE 1 rolled back locally to checkpoint 2 \
         and has caught up after 250 ms: 9 calls from logs, nobody else went back\n\
         PE 0: logged 640 bytes in 4 records up to checkpoint 3\n\
         PE 1: logged 0 bytes in 0 records up to checkpoint 1\n\

@@ -9,7 +9,7 @@
 //! wait     a record of what was found, and when; tests, and what the program draws: `answers.rs`
 //! meeting  a barrier or a collective: a record of what this PE brings, and a word that it has
 //!          come. What comes out each PE works out from the records of all (`gathering.rs`)
-//! other    not logged: it is_reporter against going back alone until the next checkpoint
+//! other    not logged: it rules out a local rollback until the next checkpoint
 //! ```
 //!
 //! A view says whether lost PEs roll back locally (`core/membership/local.rs`). If so, a survivor

@@ -10,7 +10,7 @@
 //! policy                   what a loss means: who goes back, if anybody
 //! fewer                    going on with fewer: adopting views in the midst of calls, agreements
 //! calls, timing            what a PE shows of its checkpoint calls; which of them save
-//! local, gathering         logs, with which a lost PE goes back alone, and meetings by them
+//! local, gathering         logs, with which a lost PE rolls back locally, and meetings by them
 //! records                  what is in a log, and how much of it there may be
 //! caller                   what a call with a log shows and sees, for what `core/replay` decides
 //! atomics, answers         what is logged of atomic operations, tests, and what a program draws

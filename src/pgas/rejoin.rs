@@ -118,7 +118,7 @@ impl World {
         true
     }
 
-    /// Adopts, in `shmem_finalize`, a view in which a PE rolls back alone and comes to its end.
+    /// Adopts, in `shmem_finalize`, a view in which a PE rolls back locally and comes to its end.
     /// Returns false if all PEs roll back.
     pub(super) fn join_alone_at_end(&self) -> bool {
         if !self.local.is_on() || !self.members.view().local {

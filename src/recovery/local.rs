@@ -7,8 +7,8 @@
 //! ```text
 //! renew      after the loss of a node: the log comes back from its replica, the snapshot and the
 //!            own parity from the others of the group (`renew.rs`)
-//! look       the logs of all begin at the checkpoint that the own store holds, and nothing is_reporter
-//!            against it
+//! look       every log begins at the checkpoint that the own store holds, and no reason is
+//!            posted against a local rollback
 //! quiet      no survivor is in the midst of a put to the dead
 //! restore    the own snapshot becomes live memory
 //! replay     the calls come from the log, up to its end (`pgas/replay.rs`)
@@ -105,8 +105,7 @@ fn look(
 fn all_begin(world: &World, number: CheckpointNumber) -> bool {
     let begins = |pe: Pe| {
         let mapped = world.segments.if_mapped(pe).filter(|_| world.has_log(pe));
-        mapped
-            .is_some_and(|mapped| mapped.log(world.n_pes()).get(Word::Interval) == number.0)
+        mapped.is_some_and(|mapped| mapped.log(world.n_pes()).get(Word::Interval) == number.0)
     };
     let (mut all, mut mapped) = (false, ViewNumber(0));
     world.wait_raw(

@@ -8,7 +8,7 @@ use super::support::{Job, Outcome, program, sample};
 
 pub const PES: usize = 3;
 /// The message for a PE that rolled back locally.
-pub const ALONE: &str = "went back alone to checkpoint";
+pub const ALONE: &str = "rolled back locally to checkpoint";
 /// The message when all PEs roll back.
 pub const ALL: &str = "all PEs go back: ";
 const RESUMED: &str = "all PEs resume from checkpoint";
@@ -110,7 +110,7 @@ impl Subject {
 
 #[track_caller]
 pub fn rolled_back_locally(outcome: &Outcome, losses: usize) {
-    outcome.check(outcome.count(ALONE) == losses, "it should have gone back alone");
+    outcome.check(outcome.count(ALONE) == losses, "it should have rolled back locally");
     outcome.check(outcome.count(ALL) + outcome.count(RESUMED) == 0, "nobody else should have");
 }
 
@@ -128,7 +128,7 @@ pub fn all_went(outcome: &Outcome, why: &str) {
     outcome.check(outcome.count(ALL) == 1, "one line should say that all go back");
     outcome.says(why);
     outcome.check(outcome.count(RESUMED) == 1, "all should have gone back");
-    outcome.check(outcome.count(ALONE) == 0, "nobody should have gone back alone");
+    outcome.check(outcome.count(ALONE) == 0, "nobody should have rolled back locally");
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn run(what: &str) -> super::support::Outcome {
 fn takes_all_back(what: &str) {
     let outcome = run(what);
     outcome.check(outcome.count(ALL) == 1, "one line should say that all go back");
-    outcome.check(outcome.count(ALONE) == 0, "nobody should have gone back alone");
+    outcome.check(outcome.count(ALONE) == 0, "nobody should have rolled back locally");
 }
 
 #[test]
@@ -42,6 +42,6 @@ fn after_the_next_checkpoint_nobody_goes_back_for_it() {
     for reason in REASONS.iter().chain(&["overflow-1"]) {
         let outcome = run(&format!("next-{reason}"));
         outcome.check(outcome.count(ALL) == 0, "nobody was lost since the checkpoint");
-        outcome.check(outcome.count(ALONE) == 1, "PE 1 should have gone back alone");
+        outcome.check(outcome.count(ALONE) == 1, "PE 1 should have rolled back locally");
     }
 }

@@ -78,7 +78,7 @@ fn pe_0_and_another_die_on_nodes_of_their_own() {
 fn at_any_moment(how: &str, pair: [usize; 2], cases: Cases) {
     let outcome = run(how, pair, cases, 1);
     for_a_reason(&outcome);
-    outcome.check(outcome.count(ALONE) > outcome.count(ALL), "most should have gone back alone");
+    outcome.check(outcome.count(ALONE) > outcome.count(ALL), "most should be local");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_pe_dies_in_the_replay_of_another_that_was_lost_with_its_node() {
         for_a_reason(&outcome);
         alone += outcome.count(ALONE);
     }
-    assert!(alone > 0, "{alone} went back alone");
+    assert!(alone > 0, "{alone} rolled back locally");
 }
 
 /// The first loss' substitute also holds the parity that it must keep, so all can roll back.

@@ -77,7 +77,7 @@ fn whatever_a_pe_does_when_it_is_killed_words_are_right() {
         alone += outcome.count(ALONE);
         all += outcome.count(ALL);
     }
-    assert!(alone > 0, "{alone} went back alone, and {all} with all");
+    assert!(alone > 0, "{alone} rolled back locally, and {all} with all");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Real processes and real SIGKILLs: a job that can continue does so with the right sum, one that
 //! cannot ends with one agreed error, and neither leaves anything behind.
 //!
-//! - [`alone`]: a lost PE that rolls back locally; [`alone_pairs`]: two of them; [`alone_zero`]:
-//!   over calls that move nothing; [`alone_apart`]: and then all do; [`alone_place`]: however its
-//!   checkpoint call was compiled
+//! - [`local_rollback`]: a lost PE that rolls back locally; [`local_rollback_pairs`]: two of them;
+//!   [`local_rollback_zero`]: over calls that move nothing; [`local_rollback_words`]: with atomic
+//!   operations, signals and locks; [`local_rollback_apart`]: and then all PEs do;
+//!   [`local_rollback_place`]: whichever way its checkpoint call was compiled
 //! - [`binding`]: processors and NUMA nodes of PEs
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
 //! - [`kill`]: several losses, in turn, at once, more than the parity covers, without a substitute

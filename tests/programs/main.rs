@@ -139,8 +139,7 @@ fn applications_come_to_the_same_sum_where_the_lost_pe_goes_back_alone() {
         for kill in [format!("1@{checkpoint}:before"), format!("0@{}:before", checkpoint + 1)] {
             let outcome = job().args(&["--verbose"]).kill(&[&kill]).program(&program, &[]).run();
             outcome.check(ok(&outcome, name) == right, &format!("the sum without a loss: {right}"));
-            outcome
-                .check(outcome.count("went back alone to checkpoint") == 1, "it goes back alone");
+            outcome.check(outcome.count("rolled back locally to checkpoint") == 1, "it is local");
         }
     }
 }

@@ -15,6 +15,7 @@
 //! layers           which way data flows; beside it circles (of files) and pure (the core)
 //! names            one word names one type
 //! documents        links, the book, the settings, the manual; beside it messages (errors.md)
+//! prose            comments that read as translated: a count that only falls
 //! promises         guarantees and the rules that are broken on purpose (mutants)
 //! sums             the summary of a run
 //! ```
@@ -31,6 +32,7 @@ mod messages;
 mod mutants;
 mod names;
 mod promises;
+mod prose;
 mod pure;
 mod sums;
 mod unsafety;

@@ -1,6 +1,9 @@
 //! Tokens of textual IR, and its logical lines: an instruction is one, even if it is broken over
 //! several.
 //!
+//! Text is read, not bitcode through libLLVM: the user's own clang prints it, so that no libLLVM
+//! of a matching version is needed, and tests can quote their input.
+//!
 //! Left out: all semantics; escapes in names and strings are kept as they are.
 
 /// One token.

@@ -35,7 +35,7 @@
 //! store                                      what a checkpoint is, how it is agreed
 //! plan                                       what was lost, and what must be rebuilt
 //! protocol                                   the machine that orders both, and its driver
-//! replay                                     going back alone
+//! replay                                     rolling back locally
 //! stall  detector  membership                who waits for whom, who is dead, who is who
 //! agree                                      one decision for all
 //! rounds  schedule                           who sends what to whom in a collective

@@ -61,8 +61,11 @@ impl Notes {
 
     /// Appends the result of a call.
     pub fn note(&mut self, digest: u64, result: &[u8]) {
+        if self.is_full() {
+            return;
+        }
         self.results += 1;
-        if self.is_full() || self.results > RESULTS {
+        if self.results > RESULTS {
             self.bytes[0] = 1;
             return;
         }
@@ -122,7 +125,12 @@ pub enum Known {
 impl Results {
     /// Parses a record; None if it is malformed.
     pub fn read(record: &[u8]) -> Option<Results> {
-        let mut results = Results { is_cut: *record.first()? == 1, ..Results::default() };
+        let is_cut = match record.first()? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        let mut results = Results { is_cut, ..Results::default() };
         let mut at = 1;
         while at < record.len() {
             let [digest, often, len] = [0, 8, 16].map(|more| word(record, at + more));

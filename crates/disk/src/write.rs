@@ -1,8 +1,8 @@
 //! Writing of the files of a node's PEs, from the memory that their agent holds.
 //!
 //! One thread reads a few tiles ahead, this one writes. A PE spills the tiles that the next
-//! checkpoint would overwrite before they were read ([`SnapshotPin`]), as far as there is room. The disk
-//! works in parallel: it receives a window of bytes as soon as that is written, and a file is
+//! checkpoint would overwrite before they were read ([`SnapshotPin`]), as far as there is room. The
+//! disk works in parallel: it receives a window of bytes as soon as that is written, and a file is
 //! awaited once its successor is written too. This thread compresses tiles, if requested, one by
 //! one.
 //!

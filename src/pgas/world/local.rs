@@ -12,12 +12,12 @@ use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::replay::port::LogMode;
 use raidshmem_sys::futex;
 
-/// How remote a substitute has come in the logs.
+/// The progress of a substitute in the logs.
 #[derive(Debug, Default)]
 pub struct ReplayBook {
-    /// What it decides by.
+    /// The decisions of the replay.
     pub replay: Replay,
-    /// When it began, and how long it took.
+    /// The start of the replay, and its duration.
     pub begun: Option<Instant>,
     pub took: Duration,
 }

@@ -58,7 +58,7 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_BACKUP_MODE",
         kind: ValueKind::Choice(&BackupMode::NAMES),
         default: "none",
-        doc: "How checkpoints are protected.",
+        doc: "Protection of checkpoints.",
         store: choice!(backup_mode, BackupMode::ALL),
         show: |s| Some(s.backup_mode.name().to_owned()),
     },
@@ -74,8 +74,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_PARITY",
         kind: ValueKind::Count { min: 1, max: 16 },
         default: "1, with rs 2",
-        doc: "Parities of a group, which is how many losses it survives; only rs may have \
-              other than 1.",
+        doc: "Parities per group: the number of losses that a group survives. Only rs accepts \
+              other values than 1.",
         store: number!(draft, n, draft.parity = Some(n as usize)),
         show: |s| Some(s.parity.to_string()),
     },
@@ -83,9 +83,9 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_SNAPSHOTS",
         kind: ValueKind::Count { min: 1, max: 2 },
         default: "1",
-        doc: "Local copies of its live memory that a PE keeps, in turns. With 2 a checkpoint reads \
-              memory once and not twice, and takes the live bytes once more; only raid4, raid5 and \
-              rs may have 2.",
+        doc: "Local copies of its live memory that a PE keeps, used in turn. With 2, a checkpoint \
+              reads memory once instead of twice and needs the live bytes once more. Only raid4, \
+              raid5 and rs accept 2.",
         store: number!(draft, n, draft.settings.snapshots = n as usize),
         show: |s| Some(s.snapshots.to_string()),
     },
@@ -93,9 +93,9 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_INTERVAL",
         kind: ValueKind::Interval { max: 86_400_000 },
         default: "0",
-        doc: "Time from one checkpoint to the next: a shmem_checkpoint_all before that reports \
-              losses and saves nothing; auto works it out from what a checkpoint costs and from \
-              the losses.",
+        doc: "Time from one checkpoint to the next. An earlier shmem_checkpoint_all reports losses \
+              and saves nothing. auto computes the time from the cost of a checkpoint and the \
+              observed losses.",
         store: |draft, value| {
             draft.settings.interval = match value {
                 Value::Number(n) => Interval::After(Duration::from_millis(n)),
@@ -108,8 +108,7 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_MTBF",
         kind: ValueKind::Seconds { min: 1000, max: 315_360_000_000 },
         default: "what is seen",
-        doc: "Time between two losses of PEs or nodes of the job, on average, for \
-              SHMEM_FT_INTERVAL=auto.",
+        doc: "Mean time between losses of PEs or nodes of the job, for SHMEM_FT_INTERVAL=auto.",
         store: number!(draft, n, draft.settings.mtbf = Some(Duration::from_millis(n))),
         show: |s| s.mtbf.map(show_time),
     },
@@ -117,8 +116,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_SUBSTITUTE",
         kind: ValueKind::Choice(&Substitute::NAMES),
         default: "spawn",
-        doc: "What takes the place of a dead PE: a sleeping spare or else a new process (spawn), \
-              only a spare (spare), nothing (shrink, which needs SHMEM_FT_ROLLBACK=none).",
+        doc: "Replacement of a dead PE: a sleeping spare or else a new process (spawn), only a \
+              spare (spare), or nothing (shrink, which needs SHMEM_FT_ROLLBACK=none).",
         store: choice!(substitute, Substitute::ALL),
         show: |s| Some(s.substitute.name().to_owned()),
     },
@@ -126,8 +125,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_ROLLBACK",
         kind: ValueKind::Choice(&Rollback::NAMES),
         default: "global",
-        doc: "Who goes back after a loss: all (global), nobody (none, only with shrink), or the \
-              lost PE alone where logs allow it (local, only with raid4, raid5 or rs).",
+        doc: "PEs that roll back after a loss: all (global), none of them (none, only with \
+              shrink), or only the lost PE if logs allow it (local, only with raid4, raid5 or rs).",
         store: choice!(rollback, Rollback::ALL),
         show: |s| Some(s.rollback.name().to_owned()),
     },
@@ -135,8 +134,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_LOG_LIMIT",
         kind: ValueKind::Size { min: 1024 * KIB, max: TIB },
         default: "a quarter of the symmetric heap, 1M at least",
-        doc: "Most bytes of the log that a PE keeps with SHMEM_FT_ROLLBACK=local, from one \
-              checkpoint to the next. Beyond it a loss takes all PEs back.",
+        doc: "Largest log that a PE keeps between two checkpoints with SHMEM_FT_ROLLBACK=local. \
+              Beyond it, a loss rolls back all PEs.",
         store: number!(draft, n, draft.settings.log_limit = Some(n)),
         show: |s| s.log_limit.map(show_size),
     },
@@ -144,8 +143,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_PLACEMENT",
         kind: ValueKind::Choice(&Placement::NAMES),
         default: "spread",
-        doc: "Groups are spread over nodes and other failure domains as well as can be, or \
-              (strict) the job is refused if they would not survive the loss of any one.",
+        doc: "spread: parity groups span nodes and other failure domains as far as possible. \
+              strict: the job is refused unless it survives the loss of any one of them.",
         store: choice!(placement, [Placement::Spread, Placement::Strict]),
         show: |s| Some(s.placement.name().to_owned()),
     },
@@ -165,8 +164,9 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_BIND",
         kind: ValueKind::Choice(&Bind::NAMES),
         default: "auto",
-        doc: "What PEs are bound to: auto gives each its share of the cores and the memory near \
-              them, if there are enough threads for all; core gives each one core, or one thread.",
+        doc: "CPU binding of PEs: auto gives each its share of the cores and the memory close to \
+              them, if there are enough hardware threads for all; core gives each one core, or one \
+              hardware thread.",
         store: choice!(bind, [Bind::Auto, Bind::Core, Bind::None]),
         show: |s| Some(s.bind.name().to_owned()),
     },
@@ -174,8 +174,9 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_AFFINITY",
         kind: ValueKind::Switch,
         default: "1",
-        doc: "Threads of a substitute get the processors that those of the lost PE had at the last \
-              checkpoint, matched by the order of their creation; 0 leaves them where they start.",
+        doc: "Threads of a substitute are bound to the processors that the lost PE's threads had \
+              at the last checkpoint, matched by order of creation; 0 leaves them where they \
+              start.",
         store: switch!(affinity),
         show: |s| show_switch(s.affinity),
     },
@@ -183,8 +184,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_PAGES",
         kind: ValueKind::Choice(&Pages::NAMES),
         default: "auto",
-        doc: "Pages of the memory of PEs: auto has huge ones for heaps of 32 MiB and more and for \
-              what checkpoints keep of them, where they can be had; oshinfo says whether.",
+        doc: "Page size of PE memory: auto uses huge pages, if available, for heaps of 32 MiB and \
+              more and for their checkpoints; oshinfo reports if they are available.",
         store: choice!(pages, [Pages::Auto, Pages::Small]),
         show: |s| Some(s.pages.name().to_owned()),
     },
@@ -192,8 +193,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_DELTA",
         kind: ValueKind::Choice(&Delta::NAMES),
         default: "auto",
-        doc: "Whether a checkpoint looks for what changed since the last and leaves the rest as it \
-              is; auto does so while less than a quarter of the blocks (64 KiB) change.",
+        doc: "Incremental checkpoints, which update only the blocks (64 KiB) that changed since \
+              the last one; auto uses them while less than a quarter of the blocks change.",
         store: choice!(delta, [Delta::Auto, Delta::On, Delta::Off]),
         show: |s| Some(s.delta.name().to_owned()),
     },
@@ -201,10 +202,10 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_TRACK",
         kind: ValueKind::Choice(&Track::NAMES),
         default: "auto",
-        doc: "How it finds what changed: from the kernel, which notes the pages that are written \
-              (pages), or by reading all (digests); auto is pages while less than an eighth of the \
-              blocks change, and where pages are huge while that saves more than a program may \
-              lose by small ones. Say digests where devices write to symmetric memory.",
+        doc: "Detection of changed blocks: the kernel tracks written pages (pages), or all memory \
+              is read (digests). auto uses pages while less than an eighth of the blocks change \
+              and, with huge pages, while that saves more than small pages may cost the program. \
+              Use digests if devices write to symmetric memory.",
         store: choice!(track, [Track::Auto, Track::Pages, Track::Digests]),
         show: |s| Some(s.track.name().to_owned()),
     },
@@ -212,8 +213,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_THREADS",
         kind: ValueKind::Share { max: 64 },
         default: "auto",
-        doc: "Threads with which each PE makes checkpoints and recovers; auto is one for each \
-              processor that the PE need not share, 8 at most.",
+        doc: "Threads that each PE uses for checkpoints and recovery; auto is one per processor \
+              that the PE does not share, at most 8.",
         store: number!(draft, n, draft.settings.threads = n as usize),
         show: |s| Some(if s.threads == 0 { "auto".to_owned() } else { s.threads.to_string() }),
     },
@@ -221,8 +222,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_FABRIC",
         kind: ValueKind::Choice(&Fabric::NAMES),
         default: "auto",
-        doc: "What carries data between PEs on different nodes; auto is shm where all nodes are \
-              on one machine. oshinfo engines says what there is.",
+        doc: "Transport between PEs on different nodes; auto is shm if all nodes are on one \
+              machine. oshinfo engines lists what is available.",
         store: choice!(fabric, Fabric::ALL),
         show: |s| Some(s.fabric.name().to_owned()),
     },
@@ -230,7 +231,7 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_DEVICE",
         kind: ValueKind::Device,
         default: "the first with an active port",
-        doc: "The device for RDMA and its port, on every node; for the fabric verbs.",
+        doc: "RDMA device and port on every node, for the fabric verbs.",
         store: |draft, value| {
             if let Value::Device(device) = value {
                 draft.settings.device = Some(device)
@@ -242,9 +243,9 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_COLLECTIVES",
         kind: ValueKind::Choice(&Collectives::NAMES),
         default: "auto",
-        doc: "How PEs act together: each reads from all (direct), the leaders of nodes pass on \
-              what is for all (nodes), or all PEs do, in the fewest messages (doubling) or bytes \
-              (halving); auto chooses by size, and is direct where PEs share memory.",
+        doc: "Algorithm of collectives: every PE reads from all (direct), node leaders relay \
+              (nodes), or all PEs exchange with the fewest messages (doubling) or bytes (halving). \
+              auto chooses by size, and is direct where PEs share memory.",
         store: choice!(collectives, Collectives::ALL),
         show: |s| Some(s.collectives.name().to_owned()),
     },
@@ -252,8 +253,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_ADOPT",
         kind: ValueKind::Switch,
         default: "1",
-        doc: "A substitute takes over the memory that a dead process left behind where its \
-              checksums hold; 0 always rebuilds it.",
+        doc: "A substitute adopts the memory that a dead process left behind if its checksums \
+              match; 0 always rebuilds it.",
         store: switch!(adopt),
         show: |s| show_switch(s.adopt),
     },
@@ -261,7 +262,7 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_MAX_RESTARTS",
         kind: ValueKind::Count { min: 0, max: 1_000_000 },
         default: "3",
-        doc: "Deaths of one PE without progress of the program, before the job ends.",
+        doc: "Deaths of one PE without progress of the program before the job ends.",
         store: number!(draft, n, draft.settings.max_restarts = n as u32),
         show: |s| Some(s.max_restarts.to_string()),
     },
@@ -269,8 +270,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_MEMORY_LIMIT",
         kind: ValueKind::Size { min: 64 * KIB, max: 64 * TIB },
         default: "what is free on each machine",
-        doc: "Most bytes that the checkpoints may take on each machine, parity and copies of all \
-              its PEs together. A checkpoint that needs more is refused.",
+        doc: "Largest memory for checkpoints on each machine: parity and copies of all its PEs \
+              together. A checkpoint that needs more is refused.",
         store: number!(draft, n, draft.settings.memory_limit = Some(n)),
         show: |s| s.memory_limit.map(show_size),
     },
@@ -278,8 +279,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_NODE_TIMEOUT",
         kind: ValueKind::Seconds { min: 100, max: 3_600_000 },
         default: "10",
-        doc: "A node that has not heard the launcher for this time ends itself; it is declared \
-              lost within 1.5 times this.",
+        doc: "A node that has not heard from the launcher for this long ends itself; it is \
+              declared lost within 1.5 times this.",
         store: number!(draft, n, draft.settings.node_timeout = Duration::from_millis(n)),
         show: |s| Some(show_time(s.node_timeout)),
     },
@@ -295,8 +296,9 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_STALL",
         kind: ValueKind::Seconds { min: 0, max: 86_400_000 },
         default: "60",
-        doc: "When PEs wait in one call for longer than this, a line says who waits in which call, \
-              and who does not; 0 is off. The job ends only if such a wait can never end.",
+        doc: "When PEs wait in one call for longer than this, a line names the PEs that wait, \
+              their calls, and the PEs that do not wait; 0 is off. The job ends only if such a \
+              wait can never end.",
         store: number!(draft, n, draft.settings.stall = Duration::from_millis(n)),
         show: |s| Some(show_time(s.stall)),
     },
@@ -304,9 +306,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_TRACE",
         kind: ValueKind::Choice(&Trace::NAMES),
         default: "info",
-        doc: "Which events each PE keeps, the last 511 of them, for `oshrun --dump`: info are \
-              views and steps of checkpoints and recoveries, debug also every call that waits for \
-              long.",
+        doc: "Events of which each PE keeps the last 511 for `oshrun --dump`: info covers views \
+              and the steps of checkpoints and recoveries, debug also every long wait.",
         store: choice!(trace, Trace::ALL),
         show: |s| Some(s.trace.name().to_owned()),
     },
@@ -314,8 +315,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_CHECKSUM",
         kind: ValueKind::Switch,
         default: "1",
-        doc: "Every block of a checkpoint carries a checksum and is used only if it holds; 0 is \
-              to measure what that costs: damage then goes unnoticed and comes back as data.",
+        doc: "Every block of a checkpoint carries a checksum and is used only if it matches. 0 is \
+              for measuring the cost: damage then goes unnoticed and is restored as data.",
         store: switch!(checksum),
         show: |s| show_switch(s.checksum),
     },
@@ -323,8 +324,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_PLAN",
         kind: ValueKind::File,
         default: "none",
-        doc: "What checkpoints leave out, by the place of the call: a plan that oshadvise -o wrote \
-              for this very build of the program.",
+        doc: "A plan, written by oshadvise -o for this exact build of the program, of the memory \
+              that each checkpoint call leaves out.",
         store: |draft, value| {
             if let Value::File(path) = value {
                 draft.settings.plan = Some(path)
@@ -336,8 +337,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_AUDIT",
         kind: ValueKind::Switch,
         default: "0",
-        doc: "After a restart, memory that the plan left out is filled with bytes of a5, so that a \
-              program that reads it goes wrong at once.",
+        doc: "After a restart, memory that the plan left out is filled with bytes 0xa5, so that a \
+              program that reads it fails at once.",
         store: switch!(audit),
         show: |s| show_switch(s.audit),
     },
@@ -345,8 +346,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_SCRUB",
         kind: ValueKind::Rate { max: TIB },
         default: "16M",
-        doc: "How fast each PE looks over its part of the last checkpoint while the program runs; \
-              damage is told and repaired.",
+        doc: "Rate at which each PE scrubs its part of the last checkpoint while the program runs; \
+              damage is reported and repaired.",
         store: number!(draft, n, draft.settings.scrub = n),
         show: |s| Some(show_rate(s.scrub)),
     },
@@ -354,7 +355,7 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_STORE",
         kind: ValueKind::Folder,
         default: "none",
-        doc: "Folder to which checkpoints are written; oshrun --resume begins from there.",
+        doc: "Folder for checkpoints on disk; oshrun --resume starts from there.",
         store: |draft, value| {
             if let Value::File(path) = value {
                 draft.settings.store = Some(path)
@@ -366,8 +367,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_STORE_EVERY",
         kind: ValueKind::Every { max: 1_000_000_000 },
         default: "10",
-        doc: "Which checkpoints are written there: every tenth, or (10s) the first that is made \
-              after 10 seconds. One that is due while another is written is left out.",
+        doc: "Checkpoints that are written there: every tenth, for example, or (10s) the first \
+              after 10 seconds. One that is due while another is being written is skipped.",
         store: |draft, value| {
             if let Value::Every(every) = value {
                 draft.settings.store_every = every
@@ -379,7 +380,7 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_STORE_KEEP",
         kind: ValueKind::Count { min: 1, max: 1_000_000 },
         default: "2",
-        doc: "Checkpoints that stay there: older ones are deleted after one was written.",
+        doc: "Number of checkpoints kept there; older ones are deleted after each write.",
         store: number!(draft, n, draft.settings.store_keep = n as usize),
         show: |s| Some(s.store_keep.to_string()),
     },
@@ -387,8 +388,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_STORE_LAYOUT",
         kind: ValueKind::Choice(&StoreLayout::NAMES),
         default: "shared",
-        doc: "shared: all nodes see that folder. local: each node has its own disk there; parity \
-              is written too, so that a job resumes though nodes lost their disks.",
+        doc: "shared: all nodes see that folder. local: it is on a disk of each node, and parity \
+              is written too, so that a job can resume after nodes lost their disks.",
         store: choice!(store_layout, [StoreLayout::Shared, StoreLayout::Local]),
         show: |s| Some(s.store_layout.name().to_owned()),
     },
@@ -396,8 +397,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_STORE_MEMORY",
         kind: ValueKind::Size { min: 64 * KIB, max: 64 * TIB },
         default: "256M",
-        doc: "Memory of each node for what the next checkpoint overwrites before it is on disk; \
-              where that is more, it does not come there.",
+        doc: "Memory of each node for data that the next checkpoint overwrites before it is on \
+              disk. A checkpoint that needs more is not written.",
         store: number!(draft, n, draft.settings.store_memory = n),
         show: |s| Some(show_size(s.store_memory)),
     },
@@ -405,7 +406,7 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_STORE_RATE",
         kind: ValueKind::Rate { max: TIB },
         default: "off",
-        doc: "Bytes a second that each node writes there at most; off: as fast as the disk takes.",
+        doc: "Largest write rate of each node, in bytes per second; off: as fast as the disk is.",
         store: number!(draft, n, draft.settings.store_rate = n),
         show: |s| Some(show_rate(s.store_rate)),
     },
@@ -413,8 +414,8 @@ static TABLE: &[Setting] = &[
         name: "SHMEM_FT_STORE_COMPRESS",
         kind: ValueKind::Count { min: 0, max: 19 },
         default: "0",
-        doc: "Level of zstd at which each block of them is compressed, from 1 (fast) to 19 \
-              (small); 0 writes them as they are.",
+        doc: "zstd level for each block, from 1 (fast) to 19 (small); 0 writes blocks \
+              uncompressed.",
         store: number!(draft, n, draft.settings.store_compress = n as u32),
         show: |s| Some(s.store_compress.to_string()),
     },

@@ -82,8 +82,8 @@ struct Local {
     finalized: bool,
     /// True if it is a PE that closed its connection.
     channel_lost: bool,
-    /// The time at which a channel_lost PE, or the script of a dead PE, is killed: the launcher waits for
-    /// its PE number.
+    /// The time at which a PE whose control channel is lost, or the script of a dead PE, is
+    /// killed: the launcher waits for its PE number.
     until: Option<MachineTime>,
     pe: Option<Pe>,
     /// The destination of its output, if the agent forwards it.
@@ -443,7 +443,8 @@ impl Agent {
         self.listen(proc)?;
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         if local.inner.as_ref().is_some_and(|inner| inner.wait_end(0)) {
-            (local.inner, local.channel_lost) = (None, false); // the script's end reports the reason
+            // The script's end reports the reason.
+            (local.inner, local.channel_lost) = (None, false);
             let over = local.finalized && !breaks(Mutant::ScriptEnded);
             local.until = (!over).then(|| self.heartbeat.clock.now() + SCRIPT);
         }

@@ -4,7 +4,7 @@
 //! started processes have ended.
 
 use std::collections::BTreeMap;
-use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::io::{PipeReader, PipeWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::Command;
@@ -371,6 +371,6 @@ fn start_one(node: u32, host: &str, words: &[String], secret: &Secret) -> std::i
 /// Returns a random secret.
 pub fn secret() -> std::io::Result<Secret> {
     let mut bytes = [0; SECRET_LEN];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    getrandom::fill(&mut bytes)?;
     Ok(Secret(bytes))
 }

@@ -130,9 +130,8 @@ pub(super) fn configure(
 
 /// Returns a random number other than 0.
 pub(super) fn job_id() -> std::io::Result<u64> {
-    use std::io::Read;
     let mut bytes = [0; 8];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    getrandom::fill(&mut bytes)?;
     Ok(u64::from_ne_bytes(bytes) | 1)
 }
 

@@ -35,7 +35,7 @@ use raidshmem_sys::memory::Part;
 /// Time limit for the last lines of a node's programs.
 const LAST_LINES: Duration = Duration::from_secs(2);
 /// Time limit for the other PEs to report an agreed error that one PE has reported.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const VERDICT_TIME: Duration = Duration::from_secs(5);
 
 mod backoff;
 mod choosing;
@@ -239,7 +239,7 @@ impl Launcher {
                 self.act(actions);
             }
             if self.machine.unrecoverable() && self.result.is_none() {
-                let end = *self.last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
+                let end = *self.last_words.get_or_insert_with(|| Instant::now() + VERDICT_TIME);
                 if Instant::now() >= end {
                     let actions = self.machine.cut_short();
                     self.act(actions);

@@ -6,7 +6,7 @@
 //! work to do again   from the last checkpoint, or restart, to the death, of losses that were made
 //!                    good
 //! recovery           from the first death until all are back; a part of it is the restart, once
-//!                    all had come to it, or the replay of a PE that went back alone
+//!                    all had come to it, or the replay of a PE that rolled back locally
 //! ```
 //!
 //! A substitute reports how a lost PE was restored, and PE 0 that all PEs have resumed. Reports of
@@ -148,8 +148,8 @@ impl JobStatistics {
                 self.back.remove(pe);
                 let recovery = self.back.is_empty().then(|| self.is_back(now)).flatten();
                 Some(format!(
-                    "PE {pe} went back alone to checkpoint {checkpoint} and has caught up {}: {} \
-                     from logs, nobody else went back",
+                    "PE {pe} rolled back locally to checkpoint {checkpoint} and has caught up \
+                     {}: {} from logs, nobody else went back",
                     after(recovery, *took, "replay"),
                     count(*calls, "call")
                 ))

@@ -1,0 +1,82 @@
+//! Comments in plain English: a count that may only fall.
+//!
+//! A comment opens with a verb (a function) or a noun (anything else), never with a noun clause,
+//! and names its subject. [`PHRASES`] lists the turns of phrase that a native reader stumbles over.
+//! Most of them are right in some sentence, so what is held is their number, not each of them.
+//!
+//! Left out: strings and documents, which are read by people before they are printed.
+
+use super::files::{File, expect_none, snippet, sources};
+
+/// Comment lines of our Rust sources that may match. Lower it whenever the count has fallen.
+const MATCHES_MAX: usize = 0;
+
+/// Words that open no comment.
+const OPENINGS: &[&str] = &["What", "Which", "Whether", "Who", "Whom", "Whose", "That", "How"];
+
+/// Phrases, and what to write instead.
+const PHRASES: &[(&str, &str)] = &[
+    ("it is none", "there is no .., has no .."),
+    ("that is none", "that is not a .., an invalid .."),
+    ("does the same", "name what is repeated"),
+    ("is told", "is notified, receives"),
+    ("is said", "is reported, is printed"),
+    ("says so", "reports it"),
+    ("nobody", "no PE, no process"),
+    ("who does", "a PE that does"),
+    ("who has", "a PE that has"),
+    ("who is", "a PE that is"),
+    ("who waits", "a PE that waits"),
+    ("can be had", "if available"),
+    ("is to be", "must be, will be"),
+    ("are to be", "must be, will be"),
+    ("comes back", "restarts, is restored"),
+    ("all are back", "all PEs have resumed"),
+];
+
+/// Returns the comment lines of a file that match, each with the advice.
+fn matches(file: &File) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, line) in file.text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else { continue };
+        let text = comment.trim_start_matches(['/', '!']).trim_start();
+        let opening = text.split(' ').next().unwrap_or_default();
+        let clause = OPENINGS.contains(&opening) && text != opening;
+        let advice = clause.then_some("open with a verb or a noun");
+        let lower = text.to_lowercase();
+        let phrase = PHRASES.iter().find(|(phrase, _)| has(&lower, phrase)).map(|found| found.1);
+        if let Some(advice) = advice.or(phrase) {
+            found.push(format!("{}:{}: {advice}: {text}", file.path, number + 1));
+        }
+    }
+    found
+}
+
+/// Returns true if `text` has `phrase` as whole words.
+fn has(text: &str, phrase: &str) -> bool {
+    let letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    text.match_indices(phrase).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + phrase.len()..]);
+        !letter(before.chars().next_back()) && !letter(after.chars().next())
+    })
+}
+
+#[test]
+fn comments_are_plain_english() {
+    let found: Vec<String> = sources().iter().flat_map(matches).collect();
+    if found.len() > MATCHES_MAX {
+        let count = format!("{} comment lines; expected at most {MATCHES_MAX}", found.len());
+        expect_none(found.into_iter().chain([count]).collect());
+    } else {
+        assert_eq!(found.len(), MATCHES_MAX, "the count has fallen: lower MATCHES_MAX");
+    }
+}
+
+#[test]
+fn phrases_are_found_as_words_of_comments() {
+    let lines = |text: &str| matches(&snippet(text)).len();
+    assert_eq!(lines("/// What it gives back.\n//! Which of them.\n    // Who waits.\n"), 3);
+    assert_eq!(lines("/// Returns what is left.\nlet what = \"What is none\";\n"), 0);
+    assert_eq!(lines("/// As nobody knows, it is said to be so.\n"), 1);
+    assert_eq!(lines("/// Whatever follows; nonesuch; is nonetheless there.\n"), 0);
+}
