@@ -255,10 +255,10 @@ pub(super) fn found() -> Program {
     Program { name: "found", pes: vec![one, Vec::new(), three], victims: vec![2] }
 }
 
-/// As before, and the third tells what it read, so that its log goes on behind that.
+/// As before, and the log of the third goes on behind that.
 pub(super) fn found_then_more() -> Program {
     let mut program = found();
-    program.pes[2].push(Op::Put { to: 0, at: 0, value: of(1, 3) });
+    program.pes[2].push(put(0, 0, 9));
     Program { name: "found, and more", ..program }
 }
 
