@@ -15,7 +15,7 @@ use crate::replay::port::{CallPort, CallWay, MeetingPort};
 use crate::update::{Update, WordAt};
 
 /// What a call gives back, for a register.
-type Found = Result<Option<(usize, u64)>, Stop>;
+type CallOutcome = Result<Option<(usize, u64)>, Stop>;
 
 fn record(kind: Kind, target: usize, at: usize, len: usize) -> LogRecord {
     let (target, at, len) = (target as u32, (at * WORD) as u64, len as u32);
@@ -98,7 +98,7 @@ impl Model {
         Ok(true)
     }
 
-    fn call(&self, caller: &mut Caller, op: Op) -> Found {
+    fn call(&self, caller: &mut Caller, op: Op) -> CallOutcome {
         let me = caller.sight.me;
         let value = |caller: &Caller, value| of(value, &caller.sight.s.pes[me].registers);
         match op {
@@ -131,14 +131,12 @@ impl Model {
                 return Ok(into.map(|into| (into, found)));
             }
             Op::Get { from, at, into } => {
-                let read = |caller: &mut Caller| Ok(caller.read_word(from, at)?.to_ne_bytes());
                 let mut got = 0;
-                let note = |caller: &mut Caller| {
-                    let word: [u8; 8] = read(caller)?;
-                    got = u64::from_ne_bytes(word);
-                    Ok(word)
+                let read = |caller: &mut Caller| {
+                    got = caller.read_word(from, at)?;
+                    Ok(got.to_ne_bytes())
                 };
-                let before = call::get(caller, record(Kind::Get, from, at, 0), note)?;
+                let before = call::get(caller, record(Kind::Get, from, at, 0), read)?;
                 let found = before.map_or(got, |before| words(own_bytes(caller, before))[0]);
                 return Ok(Some((into, found)));
             }
@@ -171,7 +169,7 @@ impl Model {
         Ok(None)
     }
 
-    fn tests(&self, caller: &mut Caller, (at, least): (usize, u64), into: usize) -> Found {
+    fn tests(&self, caller: &mut Caller, (at, least): (usize, u64), into: usize) -> CallOutcome {
         let me = caller.sight.me;
         let look = |caller: &mut Caller| {
             let says = caller.access(Seen::ByOthers, |sight| Ok(sight.s.memory(me)[at] >= least));
