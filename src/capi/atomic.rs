@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use raidshmem_segment::update::Update;
+use raidshmem_core::update::Update;
 
 use crate::openshmem::bits::Bits;
 use crate::openshmem::memory::address::{Out, Sym, SymIn};

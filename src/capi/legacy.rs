@@ -7,7 +7,7 @@
 
 use std::ffi::{c_int, c_long};
 
-use raidshmem_segment::update::Update;
+use raidshmem_core::update::Update;
 
 use super::wait::comparison;
 use crate::openshmem::memory::address::{Sym, SymIn};

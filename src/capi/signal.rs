@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use raidshmem_segment::update::Update;
+use raidshmem_core::update::Update;
 
 use super::constants::{SIGNAL_ADD, SIGNAL_SET};
 use crate::openshmem::check::{bytes_of, misuse};

@@ -20,7 +20,7 @@
 
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::quantity::Pe;
-use raidshmem_segment::update::Update;
+use raidshmem_core::update::Update;
 use raidshmem_segment::waits::Waiting;
 
 use super::check::misuse;

@@ -4,7 +4,7 @@
 //! the signal (`wait.rs` loads with acquire) sees the data. The signal operations are atomic with
 //! respect to each other, to reads of the word and to the waits on signals.
 
-use raidshmem_segment::update::Update;
+use raidshmem_core::update::Update;
 
 use super::memory::address::{In, Sym};
 use super::memory::atomic::change_word;

@@ -10,11 +10,14 @@
 
 #![forbid(unsafe_code)]
 
-use raidshmem_segment::log::{Kind, Located};
+use raidshmem_core::replay::call;
+use raidshmem_core::replay::log::{Kind, LogRecord};
+use raidshmem_core::replay::origin::read_there;
+use raidshmem_core::replay::port::LogMode;
 
 use super::World;
+use super::caller::{Caller, Cut};
 use super::local::{Call, Remote};
-use super::world::local::LogMode;
 
 /// The result of a call, as bytes.
 pub trait AnswerBytes: AsRef<[u8]> + for<'a> TryFrom<&'a [u8]> + Default {}
@@ -25,74 +28,49 @@ impl World {
     /// Returns the result of `look`, which reads this PE's own words, or in a replay the logged
     /// one.
     pub fn answer_logged<B: AnswerBytes>(&self, call: Call, look: impl FnOnce() -> B) -> B {
-        self.answered(call, Remote { pe: self.me(), at: 0, block: (0, 0) }, look)
+        let mut look = Some(look);
+        let record = World::record(Kind::Answer, &call, self.nowhere(), 0);
+        let found = self
+            .answered(&call, record, |_| Ok(look.take().map_or_else(B::default, |look| look())));
+        found.unwrap_or_else(|Cut| look.map_or_else(B::default, |look| look()))
     }
 
-    /// Returns the value of a word of a PE, from `load` or from the log.
-    pub fn fetch_logged(&self, call: Call, place: Remote, load: impl FnMut() -> u64) -> u64 {
-        let look = || self.read_there(call.name, place.pe, load).unwrap_or_default();
-        u64::from_ne_bytes(self.answered(call, place, || look().to_ne_bytes()))
+    /// The value of a word of a PE, by `load`.
+    pub fn fetch_logged(&self, call: Call, place: Remote, mut load: impl FnMut() -> u64) -> u64 {
+        let record = World::record(Kind::Answer, &call, place, 0);
+        let look =
+            |caller: &mut Caller| Ok(read_there(caller, place.pe, |_| Ok(load()))?.to_ne_bytes());
+        self.answered(&call, record, look).map_or(0, u64::from_ne_bytes)
     }
 
-    fn answered<B: AnswerBytes>(&self, call: Call, place: Remote, look: impl FnOnce() -> B) -> B {
-        if self.local.way() == LogMode::Replayed
-            && let Some(bytes) = self.answer_replayed(&call, place)
-        {
-            return B::try_from(bytes).unwrap_or_default();
-        }
-        let found = look();
-        if self.local.way() == LogMode::Logged {
-            self.note_answer(&call, place, found.as_ref());
-        }
-        found
-    }
-
-    /// Logs an answer. If the last record holds an equal one, only increments its count.
-    #[inline(always)] // how many bytes there are is known to the caller
-    fn note_answer(&self, call: &Call, place: Remote, bytes: &[u8]) {
-        let record = World::record(Kind::Answer, call, place, bytes.len());
-        let (log, last) = (self.own_log(), self.local.pen.answer.get());
-        let last = last.checked_sub(1).and_then(|from| log.read(from as usize));
-        let is_same = |last: &Located| {
-            last.record.is_of_one_call(&record) && self.payload(self.me(), last) == bytes
-        };
-        match last.filter(is_same) {
-            Some(last) => log.repeat(last.from),
-            None => {
-                self.append_to(&log, record, bytes.len(), |from| self.write(&log, from, bytes));
-            }
-        }
-    }
-
-    /// Returns the logged answer. Repeats skip the work on other PEs' records: they carry no
-    /// information, there may be very many, and a replay must not slow them down.
-    fn answer_replayed(&self, call: &Call, place: Remote) -> Option<&[u8]> {
-        let given = self.next_of(Kind::Answer, call, place)?;
-        if given.is_first {
-            self.apply(given.found.record.time + 1);
-        }
-        if given.is_last {
-            self.catch_up();
-        }
-        Some(self.payload(self.me(), &given.found))
+    #[inline]
+    fn answered<'a, B: AnswerBytes>(
+        &'a self,
+        call: &Call,
+        record: LogRecord,
+        look: impl FnOnce(&mut Caller<'a>) -> Result<B, Cut>,
+    ) -> Result<B, Cut> {
+        let mut caller = self.caller(call.name);
+        let found = call::answer(&mut caller, record, look)?;
+        let before = |from| B::try_from(call::own_bytes(&caller, from)).unwrap_or_default();
+        Ok(found.unwrap_or_else(before))
     }
 
     /// Logs `bytes`, which the program has drawn by itself; a replay restores those drawn before.
     pub fn draws(&self, call: &'static str, bytes: &mut [u8]) {
-        let call = Call { name: call, with: bytes.len() as u64 };
-        let place = Remote { pe: self.me(), at: 0, block: (0, 0) };
-        match self.local.way() {
-            LogMode::Plain => {}
-            LogMode::Logged => {
-                self.append(World::record(Kind::Event, &call, place, bytes.len()), bytes);
-            }
-            LogMode::Replayed => {
-                if let Some(given) = self.next_of(Kind::Event, &call, place) {
-                    let before = self.payload(self.me(), &given.found);
-                    bytes.copy_from_slice(before);
-                    self.catch_up();
-                }
-            }
+        if self.local.way() == LogMode::Plain {
+            return;
         }
+        let with = Call { name: call, with: bytes.len() as u64 };
+        let record = World::record(Kind::Event, &with, self.nowhere(), bytes.len());
+        let mut caller = self.caller(call);
+        if let Ok(Some(from)) = call::draw(&mut caller, record, bytes) {
+            bytes.copy_from_slice(call::own_bytes(&caller, from));
+        }
+    }
+
+    /// The place of a call that is of no word.
+    fn nowhere(&self) -> Remote {
+        Remote { pe: self.me(), at: 0, block: (0, 0) }
     }
 }

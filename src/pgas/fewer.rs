@@ -28,10 +28,10 @@ use raidshmem_core::agree::{
 use raidshmem_core::layout::MAILBOX_ENTRY;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
+use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_core::view::State;
 use raidshmem_fabric::{AmoRequest, Read};
 use raidshmem_segment::mailbox;
-use raidshmem_segment::update::{Change, Update, WordAt};
 use raidshmem_segment::waits::Waiting;
 use tracing::info;
 

@@ -16,14 +16,16 @@ use std::sync::atomic::{Ordering, fence};
 
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::log::{Kind, Located};
+use raidshmem_core::replay::meeting;
+use raidshmem_core::replay::port::LogMode;
 use raidshmem_core::view::State as Life;
-use raidshmem_segment::log::{Kind, Located, Log, Record, Word};
-use raidshmem_segment::waits::Waiting;
+use raidshmem_segment::log::{Log, Word};
 use raidshmem_sys::lock;
 
 use super::World;
+use super::caller::{Caller, Cut};
 use super::local::{Call, Remote};
-use super::world::local::LogMode;
 
 /// The contributions to a meeting: the offset of each in the segment of its PE, and its length, as
 /// valid in one view.
@@ -50,39 +52,20 @@ impl World {
 
     /// Comes to a meeting of all PEs with contribution `what`, and waits for the others.
     pub fn meet_logged(&self, call: Call, what: &[u8]) -> MeetingOutcome {
-        fence(Ordering::SeqCst); // this PE's operations come before its arrival
-        let number = lock(&self.local.book).met + 1;
-        let place = Remote { pe: self.me(), at: number as usize, block: (0, 0) };
+        fence(Ordering::SeqCst); // what this PE did is done before it comes
+        let place = Remote { pe: self.me(), at: 0, block: (0, 0) };
         let record = World::record(Kind::Meeting, &call, place, what.len());
-        if self.local.way() != LogMode::Replayed {
-            self.come_to(number, record, what);
-        } else if self.meeting_replayed(&record, what) {
-            self.catch_up(); // at the end of the log, others may need this PE before they come
-        } else {
-            return MeetingOutcome::Cut;
-        }
-        if !self.await_meeting(call.name, number) {
-            return MeetingOutcome::Cut;
-        }
-        let (parts, view) = loop {
-            let view = self.members.view_number();
-            // A log that was lost with its node may be wiped by now.
-            let parts = self.has_all_logs().then(|| self.parts(number));
-            fence(Ordering::Acquire); // order the reads before the second look
-            match parts {
-                Some(parts) if self.members.view_number() == view => break (parts, view),
-                _ if self.await_logs() => {}
-                _ => return MeetingOutcome::Cut,
+        let mut caller = self.caller(call.name);
+        match meeting::meet(&mut caller, record, what) {
+            Ok(Some(view)) => {
+                let parts = &caller.parts;
+                lock(&self.local.book).seen = parts.iter().map(|part| Some(part.from)).collect();
+                let place = |part: &Located| (part.payload, part.record.len as usize);
+                MeetingOutcome::Together(Parts { places: parts.iter().map(place).collect(), view })
             }
-        };
-        let Some((parts, time)) = parts else { return self.meet_without_parts() };
-        lock(&self.local.book).seen = parts.iter().map(|found| Some(found.from)).collect();
-        let places = parts.iter().map(|found| (found.payload, found.record.len as usize)).collect();
-        if self.local.way() == LogMode::Replayed {
-            self.apply(time);
+            Ok(None) => self.meet_without_parts(),
+            Err(Cut) => MeetingOutcome::Cut,
         }
-        self.know(time);
-        MeetingOutcome::Together(Parts { places, view })
     }
 
     /// Holds a meeting as in jobs without logs. PEs that have not joined the same view share no
@@ -96,39 +79,16 @@ impl World {
         MeetingOutcome::Cut
     }
 
-    /// Computes the result from the contributions. Memory that is lost with a node is wiped, so
-    /// after a loss meanwhile this is repeated once the log is restored. Returns false if all PEs
-    /// roll back.
+    /// Works out what comes out of what all brought. False if all go back.
     pub fn work_out(&self, parts: Parts, mut make: impl FnMut(&[(usize, usize)])) -> bool {
-        let mut view = parts.view;
-        loop {
+        let make = |_: &mut Caller| {
             make(&parts.places);
-            fence(Ordering::Acquire); // order the reads before the second look
-            let now = self.members.view_number();
-            if std::mem::replace(&mut view, now) == now {
-                return true;
-            }
-            if !self.await_logs() {
-                return false;
-            }
-        }
+            Ok(())
+        };
+        meeting::work_out(&mut self.caller("a local rollback"), parts.view, make).is_ok()
     }
 
-    /// Waits until the logs of all PEs are there: one that was lost with a node is restored from
-    /// its replica. Returns false if all PEs roll back.
-    fn await_logs(&self) -> bool {
-        let mut cut = false;
-        self.wait_raw(
-            || Waiting::anyone("a local rollback"),
-            || {
-                cut = self.all_go_back();
-                cut || self.has_all_logs()
-            },
-        );
-        !cut
-    }
-
-    fn has_all_logs(&self) -> bool {
+    pub(super) fn has_all_logs(&self) -> bool {
         Pe::all(self.n_pes()).all(|pe| self.has_log(pe))
     }
 
@@ -152,53 +112,21 @@ impl World {
         self.meet_logged(call, &what)
     }
 
-    fn come_to(&self, number: u64, record: Record, what: &[u8]) {
-        let (log, from) = (self.own_log(), self.append(record, what));
-        let mut book = lock(&self.local.book);
-        if let Some(from) = from {
-            log.link(book.last, from);
-            book.last = Some(from);
-        }
-        book.met = number;
-        drop(book);
-        self.comes(&log, number);
-    }
-
-    /// Publishes that this PE has come to a meeting.
+    /// Shows that this PE has come to a meeting.
     pub(super) fn comes(&self, log: &Log, number: u64) {
         log.set(Word::Met, self.meeting(number));
         let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
         others.for_each(|pe| self.segments.wake(pe));
     }
 
-    fn await_meeting(&self, call: &'static str, number: u64) -> bool {
-        let number = self.meeting(number);
-        let mut away: Vec<Pe> = Pe::all(self.n_pes()).filter(|&pe| pe != self.me()).collect();
-        let mut cut = false;
-        self.wait_raw(
-            || self.waiting_for_all(call),
-            || {
-                away.retain(|&pe| self.log_of(pe).get(Word::Met) < number);
-                cut = !away.is_empty() && self.all_go_back();
-                cut || away.is_empty()
-            },
-        );
-        !cut
-    }
-
-    /// Returns all contributions to a meeting to which all have come, and their latest time; None
-    /// if a PE left no record, or if they made different calls.
-    fn parts(&self, number: u64) -> Option<(Vec<Located>, u64)> {
+    /// What each PE brought to a meeting that all have come to; None if one left no record.
+    pub(super) fn parts(&self, number: u64) -> Option<Vec<Located>> {
         let word = self.meeting(number);
         if Pe::all(self.n_pes()).any(|pe| self.log_of(pe).get(Word::BareFrom) <= word) {
             return None;
         }
         let book = lock(&self.local.book);
         let of = |pe: Pe| self.log_of(pe).meeting(book.seen[pe.at()]);
-        let parts = Pe::all(self.n_pes()).map(of).collect::<Option<Vec<Located>>>()?;
-        let time = parts.iter().map(|found| found.record.time).max()?;
-        // The unlogged path reports mismatched calls.
-        let digest = parts[0].record.digest;
-        parts.iter().all(|found| found.record.digest == digest).then_some((parts, time))
+        Pe::all(self.n_pes()).map(of).collect()
     }
 }

@@ -37,21 +37,25 @@
 #![forbid(unsafe_code)]
 
 use std::fmt::Display;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use raidshmem_core::message::PeMessage;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
+use raidshmem_core::replay::call;
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::log::{Kind, Stage};
 use raidshmem_core::replay::place::CallPlace;
+use raidshmem_core::replay::port::LogMode;
 use raidshmem_core::view::State as Life;
-use raidshmem_segment::log::{Carried, Kind, Log, Stage, Word};
+use raidshmem_segment::log::{Log, Word};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::lock;
 use tracing::info;
 
 use super::World;
+use super::caller::{Caller, Cut};
 use super::complain::complain;
-use super::world::local::{LogMode, ReplayState};
+use super::world::local::{ReplayBook, ReplayState};
 
 /// An odd multiplier for hashing: 2^64 divided by the golden ratio.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -89,18 +93,6 @@ pub struct Remote {
     pub at: usize,
     /// Bytes of each block, and the distance from one block to the next.
     pub block: (usize, usize),
-}
-
-/// The outcome of an operation on another PE.
-pub(super) enum Delivery {
-    /// It is carried out now.
-    CarryOut,
-    /// It stays in the log, from which the target takes it.
-    Leave,
-    /// The target has taken it from the log.
-    TakenOver,
-    /// All PEs roll back.
-    Cut,
 }
 
 impl World {
@@ -146,6 +138,7 @@ impl World {
         *book =
             ReplayState { met: book.met, seen: vec![None; self.n_pes()], ..ReplayState::default() };
         drop(book);
+        *lock(&self.local.replay) = ReplayBook::default();
         log.clear((era, interval.0), place);
         self.local.limit.store(self.limit(&log), Ordering::Relaxed);
         let never = *lock(&self.local.never);
@@ -263,7 +256,7 @@ impl World {
 
     /// Returns the log of PE `pe` if it is reachable: its process lives and has caught up.
     #[inline(always)]
-    fn reached(&self, pe: Pe) -> Option<Log<'_>> {
+    pub(super) fn reached(&self, pe: Pe) -> Option<Log<'_>> {
         let member = self.members.member(pe);
         if pe == self.me() {
             return Some(self.log_of(pe));
@@ -272,167 +265,24 @@ impl World {
         log.filter(|log| log.is_at(member.incarnation.0, Stage::Direct))
     }
 
-    #[inline]
-    fn is_reached(&self, pe: Pe) -> bool {
-        self.reached(pe).is_some()
-    }
-
-    /// Returns true if PE `pe` makes its last pass over the logs, or has made it. Its process may
-    /// be that remote before the view published here shows it alive.
-    fn is_past_replay(&self, pe: Pe) -> bool {
-        let (member, log) = (self.members.member(pe), self.log_of(pe));
-        let lives = member.state == Life::Alive;
-        let incarnation = member.incarnation.0 + u32::from(!lives);
-        log.is_at(incarnation, Stage::Draining) || log.is_at(incarnation, Stage::Direct)
-    }
-
-    /// Waits until PE `pe` is reachable. Returns false if all PEs roll back.
-    #[inline]
-    pub(super) fn await_reached(&self, call: &'static str, pe: Pe) -> bool {
-        let mut cut = false;
-        if !self.is_reached(pe) {
-            self.wait_raw(
-                || Waiting::anyone(call),
-                || {
-                    cut = self.all_go_back();
-                    cut || self.is_reached(pe)
-                },
-            );
-        }
-        !cut
+    /// The stage of the process of PE `pe` that is to be reached. It may be so far before the view
+    /// that is shown here says that it lives.
+    pub(super) fn stage_of(&self, pe: Pe) -> Option<Stage> {
+        let member = self.members.member(pe);
+        let awaited = member.incarnation.0 + u32::from(member.state != Life::Alive);
+        let (incarnation, stage) = self.log_of(pe).stage();
+        stage.filter(|_| incarnation == awaited)
     }
 
     /// Logs a put of `bytes`, which `carry_out` copies to the target.
     pub fn put_logged(&self, call: Call, place: Remote, bytes: &[u8], carry_out: impl FnOnce()) {
-        if self.local.way() == LogMode::Replayed {
-            return self.put_replayed(call, place, bytes, carry_out);
-        }
         let record = World::record(Kind::Put, &call, place, bytes.len());
-        let from = self.append(record, bytes);
-        self.deliver(call.name, place.pe, from, carry_out);
-    }
-
-    /// Carries out an operation whose record begins at `from`, or leaves it in the log.
-    pub(super) fn deliver(
-        &self,
-        call: &'static str,
-        pe: Pe,
-        from: Option<usize>,
-        carry_out: impl FnOnce(),
-    ) {
-        let log = self.own_log();
-        match self.way_to(&log, call, pe, from) {
-            Delivery::CarryOut => {
-                from.into_iter().for_each(|from| log.set_state(from, Carried::Underway));
-                carry_out();
-                from.into_iter().for_each(|from| log.set_state(from, Carried::Done));
-                self.segments.ring(pe);
-                log.word(Word::Flight).store(0, Ordering::Release);
-            }
-            Delivery::TakenOver => {
-                from.into_iter().for_each(|from| log.set_state(from, Carried::Done));
-            }
-            Delivery::Leave | Delivery::Cut => {}
-        }
-    }
-
-    /// Looks at the target after the record was published. An operation is carried out only while
-    /// the in-flight word is set: a process that finds the target dead and that word clear knows
-    /// that no bytes of this PE are on their way there.
-    #[inline]
-    pub(super) fn way_to(
-        &self,
-        log: &Log,
-        call: &'static str,
-        pe: Pe,
-        from: Option<usize>,
-    ) -> Delivery {
-        let there = loop {
-            log.word(Word::Flight).store(u64::from(pe.0) + 1, Ordering::Relaxed);
-            self.local.order(); // publish the record and the flight before the look
-            if let Some(there) = self.reached(pe) {
-                break there;
-            }
-            if let Some(delivery) = self.not_reached(log, call, pe, from) {
-                return delivery;
-            }
+        let carry_out = |_: &mut Caller| {
+            carry_out();
+            Ok(())
         };
-        match from {
-            // The target may have looked between the publication of the record and this PE's look.
-            Some(from) if self.has_taken(log, &there, from) => {
-                log.set(Word::Flight, 0);
-                Delivery::TakenOver
-            }
-            _ => Delivery::CarryOut,
-        }
-    }
-
-    /// Decides about an operation whose target was not reachable; None: look again.
-    #[cold]
-    fn not_reached(
-        &self,
-        log: &Log,
-        call: &'static str,
-        pe: Pe,
-        from: Option<usize>,
-    ) -> Option<Delivery> {
-        log.set(Word::Flight, 0);
-        let Some(from) = from else {
-            // The target is lost, and this PE logs nothing: all PEs roll back.
-            if !self.all_go_back() {
-                self.take_all_back(log.against());
-            }
-            return Some(Delivery::Cut);
-        };
-        if self.all_go_back() {
-            return Some(Delivery::Cut);
-        }
-        self.await_shown(call, pe);
-        if !self.all_go_back() && !self.is_past_replay(pe) {
-            log.set_state(from, Carried::Logged);
-            return Some(Delivery::Leave);
-        }
-        let drains = || self.is_past_replay(pe) && !self.is_reached(pe);
-        self.wait_raw(|| Waiting::anyone(call), || !drains() || self.all_go_back());
-        None
-    }
-
-    /// Returns true if the PE of the log `there` has taken over the record at `from` of this PE's
-    /// `log`.
-    #[inline]
-    pub(super) fn has_taken(&self, log: &Log, there: &Log, from: usize) -> bool {
-        (from as u64) < there.has_taken(self.me(), log.get(Word::Interval))
-    }
-
-    /// Waits for a view that shows PE `pe` alive, if the job has several nodes. Another node may
-    /// not know the loss yet, and its PEs would read what the dead process left; a substitute is
-    /// shown only after all nodes have shown the loss. Only that view says where the substitute is.
-    fn await_shown(&self, call: &'static str, pe: Pe) {
-        if self.has_several_nodes() {
-            let shown = || self.members.member(pe).state == Life::Alive;
-            self.wait_raw(|| Waiting::anyone(call), || shown() || self.all_go_back());
-        }
-    }
-
-    /// Reads from PE `pe`, which must be reachable before and after the read. None if all PEs roll
-    /// back.
-    pub(super) fn read_there<T>(
-        &self,
-        call: &'static str,
-        pe: Pe,
-        mut read: impl FnMut() -> T,
-    ) -> Option<T> {
-        loop {
-            if !self.await_reached(call, pe) {
-                return None;
-            }
-            let member = self.members.member(pe);
-            let found = read();
-            fence(Ordering::Acquire); // order the read before the second look
-            if self.is_reached(pe) && self.members.member(pe) == member {
-                return Some(found);
-            }
-        }
+        // If all go back there is nothing to tell the caller here.
+        call::put(&mut self.caller(call.name), record, bytes, carry_out).unwrap_or(())
     }
 
     /// Gets bytes by `read`, which also returns them for the log; the result is then None.
@@ -442,15 +292,13 @@ impl World {
         &self,
         call: Call,
         place: Remote,
-        read: impl FnMut() -> B,
+        mut read: impl FnMut() -> B,
     ) -> Option<&[u8]> {
-        if self.local.way() == LogMode::Replayed {
-            return Some(self.get_replayed(call, place));
+        let record = World::record(Kind::Get, &call, place, 0);
+        match call::get(&mut self.caller(call.name), record, |_| Ok(read())) {
+            Ok(before) => Some(self.own_payload(before?)),
+            Err(Cut) => Some(&[]),
         }
-        let Some(got) = self.read_there(call.name, place.pe, read) else { return Some(&[]) };
-        let got = got.as_ref();
-        self.append(World::record(Kind::Get, &call, place, got.len()), got);
-        None
     }
 
     /// Waits for one of this PE's own words by `until`, and returns the value found.
@@ -462,21 +310,15 @@ impl World {
         until: impl FnOnce() -> u64,
     ) -> u64 {
         let place = Remote { pe: self.me(), at, block: (bytes, 0) };
-        if self.local.way() == LogMode::Replayed
-            && let Some(found) = self.wait_replayed(call, place, holds)
-        {
-            return found;
-        }
-        let found = until();
-        if self.local.way() == LogMode::Logged {
-            let bytes = found.to_ne_bytes();
-            self.append(World::record(Kind::Wait, &call, place, bytes.len()), &bytes);
-        }
-        found
+        let record = World::record(Kind::Wait, &call, place, 0);
+        let mut until = Some(until);
+        let waits = |_: &mut Caller| Ok(until.take().map_or(0, |until| until()));
+        let found = call::wait(&mut self.caller(call.name), record, holds, waits);
+        found.unwrap_or_else(|Cut| until.map_or(0, |until| until()))
     }
 
-    /// Returns true if the PEs of this job are on several nodes.
-    fn has_several_nodes(&self) -> bool {
+    /// True if the PEs of this job are on several nodes.
+    pub(super) fn has_several_nodes(&self) -> bool {
         self.job.node_of.iter().any(|&node| node != self.job.node_of[0])
     }
 }

@@ -12,6 +12,7 @@
 //! calls, timing            what a PE shows of its checkpoint calls; which of them save
 //! local, gathering         logs, with which a lost PE rolls back locally, and meetings by them
 //! records                  what is in a log, and how much of it there may be
+//! caller                   what a call with a log shows and sees, for what `core/replay` decides
 //! atomics, answers         what is logged of atomic operations, tests, and what a program draws
 //! replay, rejoin           calls of a substitute from its log; the view that all join then
 //! inherit                  what a substitute takes over from the dead
@@ -32,6 +33,7 @@ pub mod atomics;
 mod banner;
 mod barrier;
 pub mod boot;
+mod caller;
 mod calls;
 mod complain;
 mod fewer;

@@ -13,11 +13,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use raidshmem_core::mutant;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::log::{Kind, LogRecord};
 use raidshmem_core::replay::replicas;
 use raidshmem_core::view::View;
-use raidshmem_segment::log::{Kind, Log, Record, Word, bytes_for};
+use raidshmem_segment::log::{Log, Word, bytes_for};
 use raidshmem_sys::lock;
 
 use super::World;
@@ -128,8 +130,8 @@ impl World {
         time
     }
 
-    /// Appends a record to the own log; returns its position, or None if it does not fit.
-    pub(super) fn append(&self, record: Record, payload: &[u8]) -> Option<usize> {
+    /// Writes a record to the own log; where it begins. None if there is no room.
+    pub(super) fn append(&self, record: LogRecord, payload: &[u8]) -> Option<usize> {
         let log = self.own_log();
         self.append_to(&log, record, payload.len(), |from| self.write(&log, from, payload))
     }
@@ -146,7 +148,7 @@ impl World {
     pub(super) fn append_to(
         &self,
         log: &Log,
-        record: Record,
+        record: LogRecord,
         bytes: usize,
         write: impl FnOnce(usize),
     ) -> Option<usize> {
@@ -160,13 +162,13 @@ impl World {
             self.has_no_room(need);
             return None;
         }
-        let time = match record.kind {
-            Kind::Wait | Kind::Answer => self.tick(),
-            _ => self.know(pen.time.get() + 1),
+        let time = match record.kind.learns(mutant::breaks) {
+            true => self.tick(),
+            false => self.know(pen.time.get() + 1),
         };
         let from = from as usize;
         write(from);
-        log.append(from, &Record { time, ..record });
+        log.append(from, &LogRecord { time, ..record });
         pen.tail.set(from as u64 + size);
         pen.records.set(pen.records.get() + 1);
         pen.answer.set(if record.kind == Kind::Answer { from as u64 + 1 } else { 0 });
@@ -190,8 +192,8 @@ impl World {
 
     /// Returns the record of an operation on a place, with `bytes` bytes of payload.
     #[inline]
-    pub(super) fn record(kind: Kind, call: &Call, place: Remote, bytes: usize) -> Record {
-        Record {
+    pub(super) fn record(kind: Kind, call: &Call, place: Remote, bytes: usize) -> LogRecord {
+        LogRecord {
             kind,
             target: place.pe.0,
             time: 0,

@@ -14,13 +14,13 @@ use raidshmem_core::message::PeMessage;
 use raidshmem_core::protocol::Call as Which;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::port::LogMode;
 use raidshmem_core::view::View;
 use raidshmem_segment::waits::Waiting;
 
 use super::World;
 use super::gathering::MeetingOutcome;
 use super::local::Call;
-use super::world::local::LogMode;
 
 /// The contribution of a PE: the view that it has joined, and the one that it sees.
 type Seen = [u64; 2];

@@ -16,15 +16,14 @@
 //!
 //! Invariant: nothing that is present in a store changes.
 
-use std::iter::successors;
-
 use raidshmem_core::protocol::Call;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
+use raidshmem_core::replay::log::{holds_a_call, is_in_doubt};
 use raidshmem_core::replay::place::{CallPlace, speaks_against};
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::protection::Protection;
-use raidshmem_segment::log::{Carried, Kind, Log, Word};
+use raidshmem_segment::log::Word;
 use raidshmem_segment::waits::Waiting;
 use raidshmem_sys::site::CallSite;
 
@@ -89,10 +88,10 @@ fn look(
         return Err(why);
     }
     let made = CallPlace { whole: log.get(Word::Site), source: log.get(Word::Source) };
-    if let Some(reason) = speaks_against(made, site.place, holds_a_call(&log)) {
+    if let Some(reason) = speaks_against(made, site.place, holds_a_call(world, world.me())) {
         return Err(own(reason));
     }
-    if is_in_doubt(world) {
+    if is_in_doubt(world, world.me()) {
         return Err(own(Reason::InDoubt));
     }
     if !world.segments.order_others() {
@@ -101,14 +100,8 @@ fn look(
     Ok((number, len))
 }
 
-/// Returns true if the log holds a call of the program, which the replay compares.
-fn holds_a_call(log: &Log) -> bool {
-    let mut records = successors(log.read(0), |found| log.read(found.next));
-    records.any(|found| found.record.kind != Kind::Taken)
-}
-
-/// Waits until the logs of all PEs begin at checkpoint `number`, whose call some PEs may not have
-/// left yet. Returns false if all PEs roll back.
+/// True if the logs of all begin at checkpoint `number`, which others may not have left yet. False
+/// if all go back.
 fn all_begin(world: &World, number: CheckpointNumber) -> bool {
     let begins = |pe: Pe| {
         let mapped = world.segments.if_mapped(pe).filter(|_| world.has_log(pe));
@@ -129,25 +122,7 @@ fn all_begin(world: &World, number: CheckpointNumber) -> bool {
     all
 }
 
-/// Returns true if it is unknown whether the dead process changed a word that another PE may have
-/// seen and consumed.
-fn is_in_doubt(world: &World) -> bool {
-    let log = world.segments.own().log(world.n_pes());
-    let (mut at, mut doubt) = (0, false);
-    while let Some(found) = log.read(at) {
-        let record = found.record;
-        let word = matches!(record.len, 1 | 2 | 4 | 8) && record.at % u64::from(record.len) == 0;
-        let exact = match record.kind {
-            Kind::Put => word && record.target != world.me().0,
-            kind => kind == Kind::Atomic,
-        };
-        doubt |= exact && log.state(at) == Carried::Underway;
-        at = found.next;
-    }
-    doubt
-}
-
-/// Waits until no living PE is inside a put to this one that it began before the loss.
+/// Waits until no living PE is in the midst of a put to this one, which it began before the loss.
 fn await_quiet(world: &World) {
     let is_quiet = || world.segments.is_quiet(&world.members.view());
     world.wait_raw(|| Waiting::anyone(Call::Checkpoint.name()), is_quiet);

@@ -21,7 +21,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use raidshmem_segment::update::Update;
+use raidshmem_core::update::Update;
 
 use super::atomic::{Integer, Word};
 use super::{Peers, SymRef, SymSlice, Symmetric};

@@ -10,7 +10,7 @@
 //!
 //! [`Shmem::exchange`]: super::Shmem::exchange
 
-use raidshmem_segment::update::Update;
+use raidshmem_core::update::Update;
 
 use super::atomic::{Integer, Word};
 use super::team::Team;

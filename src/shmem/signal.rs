@@ -3,7 +3,7 @@
 //! Waits return as soon as a loss is known, with [`Fault`]. A word that a PE waits for is written
 //! by [`Peers::set`], an atomic update, [`Peers::put_signal`] or a put of one element.
 
-use raidshmem_segment::update::Update;
+use raidshmem_core::update::Update;
 use raidshmem_segment::waits::Waiting;
 
 use super::atomic::Word;

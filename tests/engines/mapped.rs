@@ -7,8 +7,8 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{PoisonError, RwLock};
 
 use raidshmem_core::quantity::{Incarnation, Pe};
+use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_fabric::{AmoRequest, Engine, FabricError, Lost, Read, Write};
-use raidshmem_segment::update::{Change, Update, WordAt};
 use raidshmem_segment::{OpenParts, Segment};
 
 use super::node::{PES, fill, layout, part};

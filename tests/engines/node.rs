@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use raidshmem_core::layout::Layout;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
+use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_engines as engines;
 use raidshmem_fabric::{AmoRequest, Engine, EventSink, Local};
-use raidshmem_segment::update::{Change, Update, WordAt};
 use raidshmem_segment::{OpenParts, Segment};
 use raidshmem_sys::memory::{self, Part};
 

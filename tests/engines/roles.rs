@@ -4,8 +4,8 @@
 //! memory.
 
 use raidshmem_core::quantity::Pe;
+use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_fabric::{Engine, Write};
-use raidshmem_segment::update::{Change, Update, WordAt};
 
 use super::node::{DRIVER, Node, PARTNER, ask, heap};
 

@@ -9,9 +9,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::{Incarnation, Pe};
+use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_fabric::{AmoRequest, Engine, EventSink, FabricError, Lost, Read, Write};
 use raidshmem_segment::Segment;
-use raidshmem_segment::update::{Change, Update, WordAt};
 
 use super::node::{Node, View, fill, own};
 use super::random::Random;

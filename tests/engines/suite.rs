@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::update::Update;
 use raidshmem_fabric::{Lost, Read, Write};
-use raidshmem_segment::update::Update;
 
 use super::bench::{Bench, Processes};
 use super::node::{BYSTANDER, LONG, ask, ask_of, fill, heap, layout, read};

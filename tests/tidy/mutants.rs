@@ -46,6 +46,7 @@ pub fn folders(tier: &str) -> &'static [&'static str] {
         "unit" => &["src/", "crates/"],
         "explorer" => &[
             "crates/core/src/protocol/explore/",
+            "crates/core/src/replay/explore/",
             "crates/core/src/agree/",
             "crates/core/src/tree/",
         ],

@@ -20,7 +20,7 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! mutant  quantity  page  machine            words that all share
+//! mutant  quantity  update  page  machine    words that all share
 //! signals  ended  secret  spelling           words for people, and what no process guesses
 //! launched                                   tasks of other launchers
 //! inject  settings                           the environment, parsed
@@ -78,4 +78,5 @@ pub mod status;
 pub mod step;
 pub mod store;
 pub mod tree;
+pub mod update;
 pub mod view;

@@ -161,6 +161,60 @@ rules! {
     ChildrenNotAwaited = "children-not-awaited", explorer, "tree::explore::nobody_goes_on";
     /// Words of two posts are taken for one.
     TornPostTaken = "torn-post-taken", unit, "words_of_two_posts_are_none";
+
+    // Local rollback.
+    /// An operation is logged after it has happened.
+    LoggedAfter = "logged-after", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    /// An operation is said to be done before it has happened.
+    DoneBefore = "done-before", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    /// An operation that is carried out is not said to be under way.
+    NotUnderway = "not-underway", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    /// A PE does not show that it may be about to write to another one.
+    FlightNotShown = "flight-not-shown", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    /// Bytes that were under way are skipped.
+    BegunSkipped = "begun-skipped", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    /// An operation that asks for what it finds does not wait for a PE that is away.
+    AnswerNotAwaited = "answer-not-awaited", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    /// An operation that was under way and may happen once only is done again.
+    DoubtDoneAgain = "doubt-done-again", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    /// What the target has is done again.
+    NotSkipped = "not-skipped", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    /// Operations on the own memory are skipped.
+    OwnSkipped = "own-skipped", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    /// A get is carried out again.
+    ReadAgain = "read-again", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    /// What others did is applied one PE after the other.
+    MergedByOrigin = "merged-by-origin", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    /// An atomic operation leaves its new value, whatever is pending.
+    PendingIgnored = "pending-ignored", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    /// A compare-and-swap that failed is applied.
+    FailedSwapApplied = "failed-swap-applied", explorer, "replay::explore::a_lost_pe_goes_back";
+    /// What an atomic operation found tells its origin nothing of what others did before.
+    FoundLocal = "found-alone", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    /// A PE draws the time of what it learns without the clock.
+    ClockIgnored = "clock-ignored", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    /// A PE does not take over the times of a meeting.
+    MeetingTimesIgnored = "meeting-times-ignored", explorer, "replay::explore::a_lost_pe_goes_back";
+    /// A meeting brings nothing of what others did before it.
+    MeetingBringsNothing = "meeting-brings-nothing", explorer, "replay::explore::a_lost_pe_goes";
+    /// The last meeting of the predecessor is taken to be over when all have come.
+    LastMeetingTrusted = "last-meeting-trusted", explorer, "replay::explore::a_lost_pe_goes_back";
+    /// A substitute looks at the logs before it shows that it drains, and not again.
+    NoSecondLook = "no-second-look", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    /// An origin does what its target has taken over.
+    TakenTwice = "taken-twice", explorer, "replay::explore::two_losses_anywhere";
+    /// What a substitute took over is not noted in its log.
+    TakenNotNoted = "taken-not-noted", explorer, "replay::explore::two_losses_anywhere";
+    /// What was only logged is released before every node shows the loss.
+    ReleasedEarly = "released-early", explorer, "replay::explore::a_lost_pe_goes_back_alone";
+    /// What an atomic operation found in memory that may be wiped is believed.
+    FoundInWiped = "found-in-wiped", explorer, "replay::explore::a_pe_lost_with_its_node";
+    /// What a get read in memory that may be wiped is believed.
+    ReadInWiped = "read-in-wiped", explorer, "replay::explore::a_pe_lost_with_its_node";
+    /// A PE reads what another one brought to a meeting without a look whether that is there.
+    LogsNotChecked = "logs-not-checked", explorer, "replay::explore::a_pe_lost_with_its_node";
+    /// It does not look again whether a loss was shown since.
+    NotLookedAgain = "not-looked-again", explorer, "replay::explore::a_pe_lost_with_its_node";
 }
 
 /// Returns true if this process must break the rule.

@@ -3,8 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_segment::Segment;
-use raidshmem_segment::update::{Change, Update, WordAt};
 
 /// Maximum bytes of a message: small enough to be sent at once with any TCP segment size.
 pub(super) const PIECE: usize = 4096;

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use raidshmem_core::quantity::{Incarnation, Pe};
-use raidshmem_segment::update::{Change, WordAt};
+use raidshmem_core::update::{Change, WordAt};
 use serde::{Deserialize, Serialize};
 
 /// Kind of message: a request for an update.
@@ -107,7 +107,7 @@ pub fn decode<'a, M: Deserialize<'a>>(bytes: &'a [u8]) -> Option<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use raidshmem_segment::update::Update;
+    use raidshmem_core::update::Update;
 
     fn letter<T>(body: T) -> Letter<T> {
         Letter { job: u64::MAX, pe: Pe(3), incarnation: Incarnation(2), ticket: 9, body }

@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::Pe;
+use raidshmem_core::update::Update;
 use raidshmem_fabric::{AmoRequest, Lost, Read};
-use raidshmem_segment::update::Update;
 
 use crate::conn::{Conn, Used};
 use crate::objects::LINKED;

@@ -13,7 +13,7 @@
 #![forbid(unsafe_code)]
 
 use raidshmem_core::quantity::Incarnation;
-use raidshmem_segment::update::{Change, Update, WordAt};
+use raidshmem_core::update::{Change, Update, WordAt};
 
 /// The version of these formats.
 const VERSION: u8 = 3;

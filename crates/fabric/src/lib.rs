@@ -62,8 +62,8 @@ use std::time::Duration;
 use raidshmem_core::message::Beat;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
+use raidshmem_core::update::{Change, WordAt};
 use raidshmem_segment::Segment;
-use raidshmem_segment::update::{Change, WordAt};
 use raidshmem_sys::exit;
 
 /// The connection to this incarnation is broken, or the view declares it dead.

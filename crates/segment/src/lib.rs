@@ -45,13 +45,13 @@ use raidshmem_core::page::{HUGE, PAGE, page_up};
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::Pages;
 use raidshmem_core::status::PeerStatus;
+use raidshmem_core::update::{Change, WordAt};
 use raidshmem_sys::memory::{self, Mapping, Part};
 
 use header::Header;
 use log::Log;
 use mailbox::MailboxEntry;
 use ring::Ring;
-use update::{Change, WordAt};
 use words::Words;
 
 /// Smallest heap that gets huge pages, in bytes: its last huge page may be almost empty.

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use raidshmem_core::page::PAGE;
 use raidshmem_core::quantity::Pe;
+use raidshmem_core::replay::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Stage};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::view::PES_MAX;
 
@@ -53,110 +54,8 @@ fn mark(interval: u64) -> u64 {
     interval.wrapping_add(1) << BYTES_BITS
 }
 
-/// The type of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Bytes sent to a PE.
-    Put = 1,
-    /// Bytes read from a PE.
-    Get,
-    /// A wait that ended.
-    Wait,
-    /// A meeting of all PEs: a barrier, a collective, a heap operation.
-    Meeting,
-    /// An atomic update or read of a word of a PE.
-    Atomic,
-    /// The result of reading local words.
-    Answer,
-    /// A value that the program obtained by itself.
-    Event,
-    /// An atomic operation of a PE that a substitute found in a log and carried out.
-    Taken,
-}
-
-impl Kind {
-    fn of(number: u64) -> Option<Kind> {
-        let all = [Kind::Put, Kind::Get, Kind::Wait, Kind::Meeting];
-        let more = [Kind::Atomic, Kind::Answer, Kind::Event, Kind::Taken];
-        all.into_iter().chain(more).find(|kind| *kind as u64 == number)
-    }
-}
-
-/// The progress of an operation on another PE.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carried {
-    /// No effect has happened.
-    Begun = 0,
-    /// The operation is complete.
-    Done,
-    /// Its target was lost: it exists only in the log.
-    Logged,
-    /// It may or may not have happened.
-    Underway,
-}
-
-/// The result of an atomic operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AtomicOutcome {
-    /// The previous value of the word.
-    pub old: u64,
-    /// The time of that access, if it was requested; else 0.
-    pub seen: u64,
-}
-
-/// The head of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Record {
-    /// Its type.
-    pub kind: Kind,
-    /// The other PE.
-    pub target: u32,
-    /// The time of writing.
-    pub time: u64,
-    /// Offset in the segment of the target.
-    pub at: u64,
-    /// Bytes per block, and bytes between block starts.
-    pub block: (u32, u64),
-    /// Bytes of the payload.
-    pub len: u32,
-    /// Digest of the routine and its arguments.
-    pub digest: u64,
-}
-
-impl Record {
-    /// Returns true if both records are of one call, at whatever time.
-    #[inline]
-    pub fn is_of_one_call(&self, other: &Record) -> bool {
-        Record { time: other.time, ..*self } == *other
-    }
-}
-
-/// A record in a log: its head, and the location of its payload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Located {
-    /// Offset among the records, in bytes.
-    pub from: usize,
-    /// Offset of the next record.
-    pub next: usize,
-    /// The head.
-    pub record: Record,
-    /// Offset of the payload in the segment.
-    pub payload: usize,
-}
-
-/// The replay stage that a substitute publishes, with its incarnation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// It has not caught up: peers only log operations on it.
-    Replaying = 1,
-    /// It reads the logs for the last time: peers wait.
-    Draining,
-    /// Peers access it directly.
-    Direct,
-}
-
-/// A word of the log. The words that the owner changes with every call, those that peers read with
-/// every call, and those written at each meeting are at least [`APART`] words from each other.
+/// A word of the log. What the owner changes with every call is apart from what others look at with
+/// every call, and both from what is written at each meeting, by [`APART`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
     /// The job.
@@ -353,7 +252,7 @@ impl<'a> Log<'a> {
 
     /// Writes the head of the record at the tail, whose payload is written, and publishes it.
     #[inline(always)] // `record` stays in registers
-    pub fn append(&self, from: usize, record: &Record) {
+    pub fn append(&self, from: usize, record: &LogRecord) {
         let at = self.records + from / 8;
         let head = record.kind as u64 | u64::from(record.target) << 8 | u64::from(record.len) << 32;
         let (bytes, step) = record.block;
@@ -379,7 +278,7 @@ impl<'a> Log<'a> {
         }
         let at = self.records + from / 8;
         let word = |index: usize| self.words[at + index].load(Ordering::Relaxed);
-        let record = Record {
+        let record = LogRecord {
             kind: Kind::of(word(0) & 0xff)?,
             target: (word(0) >> 8) as u32 & 0xff_ffff,
             time: word(2),
@@ -491,7 +390,14 @@ impl<'a> Log<'a> {
         fence(Ordering::SeqCst); // before the reads of peers' tails
     }
 
-    /// Returns true if the process of that incarnation is at `stage`.
+    /// The incarnation of the process that showed its stage last, and that stage.
+    pub fn stage(&self) -> (u32, Option<Stage>) {
+        let shown = self.get(Word::Stage);
+        let all = [Stage::Replaying, Stage::Draining, Stage::Direct];
+        ((shown >> 2) as u32, all.into_iter().find(|stage| *stage as u64 == shown & 3))
+    }
+
+    /// True if the process of that incarnation is at `stage`.
     #[inline]
     pub fn is_at(&self, incarnation: u32, stage: Stage) -> bool {
         self.get(Word::Stage) == u64::from(incarnation) << 2 | stage as u64

@@ -5,7 +5,7 @@
 //! complete with the next quiet, and the non-blocking ones go out together (`pgas::stream`).
 //! Between a death and the restart updates are dropped and fetches return zero.
 
-use raidshmem_segment::update::Update;
+use raidshmem_core::update::Update;
 
 use super::address::{Out, Sym, SymIn};
 use super::word::Word;

@@ -5,7 +5,7 @@
 //! returns, in any context. A call through the Rust interface is not logged.
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_segment::update::{Change, Update, WordAt};
+use raidshmem_core::update::{Change, Update, WordAt};
 
 use super::address::{In, Out, Sym, SymIn};
 use super::place::SegmentRange;

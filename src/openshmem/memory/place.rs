@@ -5,8 +5,8 @@
 //! whichever PE is named, and never written.
 
 use raidshmem_core::quantity::Pe;
+use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_fabric::AmoRequest;
-use raidshmem_segment::update::{Change, Update, WordAt};
 
 use super::address::{Out, Sym, SymIn};
 use crate::openshmem::check::{self, misuse};

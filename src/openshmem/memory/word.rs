@@ -5,7 +5,8 @@
 //!
 //! Between a death and the restart (`World::faulted`) changes are dropped and return zero.
 
-use raidshmem_segment::update::{self, Change, Update};
+use raidshmem_core::update::{Change, Update};
+use raidshmem_segment::update;
 use raidshmem_segment::waits::Waiting;
 
 use super::address::{Out, Sym, SymIn};

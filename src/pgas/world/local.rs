@@ -2,46 +2,21 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::replay::edges::Edges;
+use raidshmem_core::replay::own::Replay;
 use raidshmem_core::replay::place::CallPlace;
+use raidshmem_core::replay::port::LogMode;
 use raidshmem_sys::futex;
-
-/// The log mode of calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogMode {
-    /// Calls are carried out without a log: the job keeps no logs, or this PE will roll back with
-    /// all others.
-    Plain = 0,
-    /// Calls are logged.
-    Logged,
-    /// Calls are replayed from the log of the predecessor.
-    Replayed,
-}
 
 /// The progress of a substitute in the logs.
 #[derive(Debug, Default)]
-pub struct Replay {
-    /// The position of its next call in its own log, and the end of that log.
-    pub at: usize,
-    pub end: usize,
-    /// The position of the next record of each other PE.
-    pub next: Vec<usize>,
-    /// Atomic operations on own words that are not yet certain, and all words that had one.
-    pub edges: Edges,
-    pub changed: BTreeSet<usize>,
-    /// Values that the predecessor found when it took over other PEs' operations, by PE and
-    /// position.
-    pub taken: BTreeMap<(Pe, usize), u64>,
-    /// Number of replays so far of the answer in the next record.
-    pub repeated: u64,
-    /// Number of replayed calls.
-    pub calls: u64,
+pub struct ReplayBook {
+    /// The decisions of the replay.
+    pub replay: Replay,
     /// The start of the replay, and its duration.
     pub begun: Option<Instant>,
     pub took: Duration,
@@ -98,7 +73,7 @@ impl AppendCursor {
     }
 }
 
-/// The state of meetings and of a replay in a job with logs.
+/// What meetings need of logs.
 #[derive(Debug, Default)]
 pub struct ReplayState {
     /// The last meeting that this PE entered, and its record.
@@ -106,7 +81,6 @@ pub struct ReplayState {
     pub last: Option<usize>,
     /// The last meeting read of each PE.
     pub seen: Vec<Option<usize>>,
-    pub replay: Replay,
 }
 
 /// The logging state of a PE.
@@ -131,7 +105,8 @@ pub struct Local {
     /// The view by which PEs are mapped now.
     pub(in crate::pgas) mapped: AtomicU64,
     pub(in crate::pgas) book: Mutex<ReplayState>,
-    /// True once a full log, and the size that it would have needed, were reported.
+    pub(in crate::pgas) replay: Mutex<ReplayBook>,
+    /// It was said that the log is full, and how much would have been enough.
     pub(in crate::pgas) said_full: AtomicBool,
     pub(in crate::pgas) said_need: AtomicBool,
     /// The reason that this PE cannot log anything, if so.
@@ -141,7 +116,7 @@ pub struct Local {
 impl Local {
     /// Returns the logging state of a new process.
     pub(in crate::pgas) fn new(on: bool, n_pes: usize) -> Local {
-        let book = ReplayState { seen: vec![None; n_pes], ..ReplayState::default() };
+        let book = ReplayState { met: 0, last: None, seen: vec![None; n_pes] };
         Local {
             on,
             light: on && futex::has_global_barrier(),
@@ -155,6 +130,7 @@ impl Local {
             holder: AtomicU32::new(0),
             mapped: AtomicU64::new(0),
             book: Mutex::new(book),
+            replay: Mutex::default(),
             said_full: AtomicBool::new(false),
             said_need: AtomicBool::new(false),
             never: Mutex::new(None),

@@ -10,8 +10,8 @@ use std::fmt::{Display, Formatter, Result};
 
 use crate::quantity::Pe;
 
-/// The reason for a global rollback.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+/// Why all go back.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// The node of the PE is lost, and the logs of its PEs with it.
     NodeLost,

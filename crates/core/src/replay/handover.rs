@@ -1,82 +1,48 @@
-//! The transition from "survivors only log" to "survivors reach the substitute".
+//! From "others only log what is for the substitute" to "the substitute is reached".
 //!
-//! The substitute publishes a [`Stage`]:
+//! Who shows something and then looks sees what others have shown that do not see it:
 //!
 //! ```text
-//! Replaying   origins log and go on; who needs an answer waits
-//! Draining    the substitute looks at the chains for the last time; origins wait
-//! Direct      origins carry out what was not taken over, and everything from then on
+//! an origin, in each call    its record and its flight    the view, and the stage of the target
+//! a substitute, at first     the loss, on all nodes       flights to what the dead left
+//! a substitute, at last      that it drains               the records that are left to it
 //! ```
 //!
-//! An origin appends its entry, and then reads: first the view of its node, then, if the target was
-//! lost, the stage. The substitute publishes `Draining`, and then reads the chains. So either the
-//! substitute sees the entry, or the origin sees `Draining`: no operation is lost. (Both sides have
-//! a full fence between the store and the read.) The substitute marks the entries that it takes
-//! over as done in the chain, so no operation is executed twice. An origin marks an entry as logged
-//! by a compare-and-swap from `Begun`, so a done entry stays done, even if the next substitute
-//! already replays.
+//! So either the substitute sees a record, or its origin sees that it drains, and waits: no
+//! operation is lost. How far it has taken over the log of each PE it says before it is reached: no
+//! operation is done twice. That needs a full fence between the two steps on both sides.
 //!
-//! A node that does not show the loss yet lets its PEs access the memory of the dead process. So
-//! the last read of the chains must wait until every node shows the loss. So must every release by
-//! an origin that only logged an operation: a released waiter must not read stale memory.
+//! Left out: who waits until when before a substitute begins (`recovery/local.rs`).
 
-#![allow(missing_docs)] // each variant's doc comment describes its fields
+use super::decide::Reason;
+use super::log::Stage;
+use super::port::{CallPort, CallWay};
+use crate::mutant::Mutant;
 
-use super::log::EntryProgress;
-
-/// The stage that a substitute publishes to origins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Stage {
-    /// The substitute replays.
-    Replaying,
-    /// The substitute reads the chains for the last time.
-    Draining,
-    /// Origins reach the substitute directly.
-    Direct,
-}
-
-/// The action of an origin for an operation whose entry is in the chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivery {
-    /// Execute the operation.
-    CarryOut,
-    /// Mark the entry as logged and continue; an origin that needs a result waits as below.
-    Log,
-    /// Mark the entry as logged and check again when the stage changes.
-    Wait,
-    /// The substitute has taken the operation over, and found `old`.
-    TakenOver { old: u64 },
-}
-
-/// Returns the action for an entry with this progress, at this stage of its target.
-pub fn deliver(stage: Stage, progress: EntryProgress) -> Delivery {
-    match (progress, stage) {
-        (EntryProgress::Done { old }, _) => Delivery::TakenOver { old },
-        (_, Stage::Replaying) => Delivery::Log,
-        (_, Stage::Draining) => Delivery::Wait,
-        (_, Stage::Direct) => Delivery::CarryOut,
+/// At the end of the log: takes over what others left in theirs, and is reached from then on. If
+/// that end is a meeting it does so before it waits there: others may need it before they come.
+///
+/// # Errors
+/// All go back.
+pub fn catch_up<P: CallPort>(port: &mut P) -> Result<(), P::Cut> {
+    if port.way() != CallWay::Replayed || !port.is_over()? {
+        return Ok(());
     }
-}
-
-/// The next action of a substitute on its way from replay to live.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// Wait until every node shows the loss.
-    AwaitNodes,
-    /// Publish that it drains.
-    Drain,
-    /// Read and apply all chains, mark the entries taken over, and become direct.
-    TakeOver,
-    /// No action: it is live.
-    Live,
-}
-
-/// Returns the next action at this stage; `all_show` is true if every node shows the loss.
-pub fn next(stage: Stage, all_show: bool) -> Next {
-    match stage {
-        Stage::Replaying if !all_show => Next::AwaitNodes,
-        Stage::Replaying => Next::Drain,
-        Stage::Draining => Next::TakeOver,
-        Stage::Direct => Next::Live,
+    port.begin_hand_over()?;
+    port.tick()?; // a later time than any of the predecessor
+    let looks_first = port.breaks(Mutant::NoSecondLook) && port.apply_all()?;
+    port.show(Stage::Draining)?;
+    // Who has not seen that, and goes on as if this PE were away, has its record seen here.
+    let known = looks_first || port.order_others()? && port.apply_all()?;
+    port.say_taken()?;
+    port.log_again()?;
+    port.show(Stage::Direct)?;
+    port.wake_others()?;
+    if !known {
+        return Err(port.take_all_back(Reason::InDoubt));
     }
+    if !port.is_certain()? {
+        return Err(port.take_all_back(Reason::Uncertain));
+    }
+    port.look_at_findings()
 }

@@ -1,132 +1,219 @@
-//! The logs of one interval between two checkpoints, as data.
+//! The logs of one interval between two checkpoints, as data, and how a PE reads them.
 //!
-//! A [`LogEntry`] is an operation on another PE. Its origin keeps one chain of entries per target,
-//! in the order of its calls, and appends an entry before the operation becomes visible. An
-//! [`Event`] is the result that a call gave the PE that made it. An [`Arrival`] is the contribution
-//! of a member to a meeting of several PEs, which is a barrier or a collective. The result is a
-//! function of all arrivals, so no PE must repeat a collective for a substitute.
+//! Each PE has one log: a row of records in the order of its calls. A record is there before its
+//! operation shows anywhere. Those who read a log go on from a *cursor*: where a record begins.
 //!
-//! Invariants: if an operation happens before another, its time is smaller; the time of an event is
-//! drawn after the load that it reports. In a chain, entries executed before a loss of the target
-//! precede those that were only logged.
+//! Invariants: if an operation happens before another its time is smaller; the time of what a call
+//! learned is drawn after its last look. A record does not change, but for how far its operation
+//! is, what that found, and how often its answer was given again.
 //!
 //! Left out: location and maximum size of the logs.
 
-#![allow(missing_docs)] // each variant's doc comment describes its fields
+use std::iter::successors;
 
-/// The time at which an entry was appended, or an event observed. The time of an event is from a
-/// clock shared by all PEs. The time of an entry or an arrival is one more than the latest that its
-/// PE knows, which may be long before now.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(pub u64);
+use crate::mutant::{self, Mutant};
+use crate::quantity::Pe;
+use crate::update::{Change, Update, WordAt};
 
-/// The function by which an atomic operation changes a word.
+/// Bits of the length of a word, above which the code of its change is.
+const LENGTH_BITS: u32 = 8;
+
+/// What a record is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Change {
-    /// Replace the word by the operand.
-    Set(u64),
-    /// Add the operand.
-    Add(u64),
-    /// Replace the word by the second operand if it equals the first.
-    CompareSwap(u64, u64),
-}
-
-impl Change {
-    /// Returns the new value of the word.
-    pub fn of(self, old: u64) -> u64 {
-        match self {
-            Change::Set(new) => new,
-            Change::Add(more) => old.wrapping_add(more),
-            Change::CompareSwap(cond, new) if cond == old => new,
-            Change::CompareSwap(..) => old,
-        }
-    }
-}
-
-/// The effect of an operation on the memory of its target. `B` is the bytes of a transfer.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Effect<B> {
-    /// Bytes are written; they may only be read after a later release of the origin.
-    Bulk { at: usize, bytes: B },
-    /// A whole word is written; a PE may wait for it.
-    Assign { at: usize, value: u64 },
-    /// A word is changed atomically.
-    Atomic { at: usize, change: Change },
-}
-
-impl<B> Effect<B> {
-    /// True if the operation must happen exactly once: its target may have consumed the value, so a
-    /// repetition would be visible.
-    pub fn is_exact(&self) -> bool {
-        !matches!(self, Effect::Bulk { .. })
-    }
-}
-
-/// The progress of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EntryProgress {
-    /// It has not started.
-    Begun,
-    /// It may or may not have happened.
-    Underway,
-    /// It happened; an atomic operation found `old`.
-    Done { old: u64 },
-    /// Its target was lost: it was logged but not executed.
-    Logged,
-}
-
-/// An operation in a chain.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct LogEntry<B> {
-    /// Time at which it was appended.
-    pub time: Time,
-    /// Effect on the target.
-    pub effect: Effect<B>,
-    /// Progress of the operation.
-    pub progress: EntryProgress,
-    /// Time drawn after its result: its origin may know everything with a smaller time.
-    pub seen: Time,
-}
-
-impl<B> LogEntry<B> {
-    /// Returns an entry for an operation that is about to begin.
-    pub fn new(time: Time, effect: Effect<B>) -> LogEntry<B> {
-        LogEntry { time, effect, progress: EntryProgress::Begun, seen: Time(0) }
-    }
-
-    /// True if a loss of the origin now would leave the operation in doubt: it may have happened,
-    /// and must not be repeated.
-    pub fn is_in_doubt(&self) -> bool {
-        self.effect.is_exact() && self.progress == EntryProgress::Underway
-    }
-}
-
-/// The kinds of calls whose result depends on other PEs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Asked {
-    /// Reads bytes of another PE.
+pub enum Kind {
+    /// Bytes for a PE.
+    Put = 1,
+    /// Bytes of a PE.
     Get,
     /// Waits until a condition holds.
     Wait,
-    /// Tests a condition.
-    Test,
+    /// A meeting of all PEs: a barrier, a collective, the heap.
+    Meeting,
+    /// A word of a PE is changed in one step, or read.
+    Atomic,
+    /// What a call found in own words.
+    Answer,
+    /// What the program drew by itself.
+    Event,
+    /// An atomic operation of a PE that a substitute found in a log and carried out.
+    Taken,
 }
 
-/// The result of a call, and the time up to which the PE knows the operations on its memory.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Event {
-    /// Kind of the call.
-    pub asked: Asked,
-    /// Return value of the call.
-    pub outcome: u64,
-    /// Everything with a smaller time may be known.
-    pub until: Time,
+impl Kind {
+    /// The kind with that number.
+    #[inline]
+    pub fn of(number: u64) -> Option<Kind> {
+        let all = [Kind::Put, Kind::Get, Kind::Wait, Kind::Meeting];
+        let more = [Kind::Atomic, Kind::Answer, Kind::Event, Kind::Taken];
+        all.into_iter().chain(more).find(|kind| *kind as u64 == number)
+    }
+
+    /// True if the call has taught its PE something: its time is that of the clock, and the PE may
+    /// know everything with a smaller one. The others come one after what their PE knows.
+    #[inline]
+    pub fn learns(self, breaks: impl Fn(Mutant) -> bool) -> bool {
+        matches!(self, Kind::Wait | Kind::Answer) && !breaks(Mutant::ClockIgnored)
+    }
 }
 
-/// The arrival of a PE at a meeting with `what`: routine, arguments and contribution.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Arrival<C> {
-    /// Time greater than that of every earlier action of the PE.
-    pub time: Time,
-    pub what: C,
+/// How far an operation on another PE is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Carried {
+    /// Nothing of it has happened.
+    Begun = 0,
+    /// It happened.
+    Done,
+    /// Its target was lost: it is in the log alone.
+    Logged,
+    /// It may or may not have happened.
+    Underway,
+}
+
+/// What an atomic operation found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct AtomicOutcome {
+    /// What the word held before.
+    pub old: u64,
+    /// When that was looked at, if it was asked for; else 0.
+    pub seen: u64,
+}
+
+/// The head of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LogRecord {
+    /// What it is of.
+    pub kind: Kind,
+    /// The other PE.
+    pub target: u32,
+    /// When it was written.
+    pub time: u64,
+    /// Offset in the segment of the target.
+    pub at: u64,
+    /// Bytes of each block, and from one to the next.
+    pub block: (u32, u64),
+    /// Bytes of the payload.
+    pub len: u32,
+    /// Routine and arguments.
+    pub digest: u64,
+}
+
+impl LogRecord {
+    /// True if both are of one call, whenever that was.
+    #[inline]
+    pub fn is_of_one_call(&self, other: &LogRecord) -> bool {
+        LogRecord { time: other.time, ..*self } == *other
+    }
+
+    /// The PE that it is for.
+    #[inline]
+    pub fn target(&self) -> Pe {
+        Pe(self.target)
+    }
+
+    /// True if its operation may not happen twice: its target, another PE than `owner`, may have
+    /// used it up. An atomic operation on the own memory others may have seen.
+    fn is_exact(&self, owner: Pe) -> bool {
+        let len = u64::from(self.len);
+        let is_word = matches!(len, 1 | 2 | 4 | 8) && self.at.is_multiple_of(len);
+        match self.kind {
+            Kind::Put => is_word && self.target() != owner,
+            kind => kind == Kind::Atomic,
+        }
+    }
+
+    /// A word and its change as the block of a record.
+    #[inline]
+    pub fn block_of_change(word: WordAt, change: Change) -> (usize, usize) {
+        let (code, _) = change.how.code();
+        (word.bytes | (code as usize) << LENGTH_BITS, change.operand as usize)
+    }
+
+    /// The word and the change of an atomic operation, which compares with this; None for a kind of
+    /// change that there is not.
+    pub fn change(&self, compares_with: u64) -> Option<(WordAt, Change)> {
+        let (word, operand) = self.block;
+        let how = Update::of_code(u64::from(word >> LENGTH_BITS), compares_with)?;
+        let bytes = word as usize & ((1 << LENGTH_BITS) - 1);
+        Some((WordAt { offset: self.at as usize, bytes }, Change { how, operand }))
+    }
+}
+
+/// A record in a log: its head, and where in the segment its payload is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Located {
+    /// Where it begins among the records.
+    pub from: usize,
+    /// Where the next one begins.
+    pub next: usize,
+    /// The head.
+    pub record: LogRecord,
+    /// Offset of the payload in the segment.
+    pub payload: usize,
+}
+
+/// What a substitute shows to others, with its incarnation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// It has not caught up: others only log what is for it.
+    Replaying = 1,
+    /// It looks at the logs for the last time: others wait.
+    Draining,
+    /// It is reached.
+    Direct,
+}
+
+impl Stage {
+    /// True if the substitute looks at the logs for the last time, or has.
+    pub fn is_past_replay(self) -> bool {
+        self != Stage::Replaying
+    }
+}
+
+/// The logs of all PEs, as one of them reads them: in memory that is mapped, from another host, or
+/// those of a model. What it reads there may be behind what their owners have written, but for what
+/// they had shown before [`super::port::CallPort::order_others`].
+pub trait Logs {
+    /// The record of a PE at a cursor; None at the end.
+    fn read(&self, pe: Pe, from: usize) -> Option<Located>;
+    /// Its payload.
+    fn payload(&self, pe: Pe, found: &Located) -> &[u8];
+    /// How far its operation is.
+    fn state(&self, pe: Pe, from: usize) -> Carried;
+    /// What its atomic operation found, if that is done.
+    fn found(&self, pe: Pe, from: usize) -> AtomicOutcome;
+    /// What its atomic operation compares with.
+    fn compared(&self, pe: Pe, from: usize) -> u64;
+    /// How often its answer was given again.
+    fn repeats(&self, pe: Pe, from: usize) -> u64;
+    /// True if this rule is broken on purpose.
+    #[inline]
+    fn breaks(&self, rule: Mutant) -> bool {
+        mutant::breaks(rule)
+    }
+}
+
+/// The records of a PE.
+fn records(logs: &impl Logs, pe: Pe) -> impl Iterator<Item = Located> {
+    successors(logs.read(pe, 0), move |found| logs.read(pe, found.next))
+}
+
+/// True if the log of PE `pe` holds a call of the program, which a replay compares.
+pub fn holds_a_call(logs: &impl Logs, pe: Pe) -> bool {
+    records(logs, pe).any(|found| found.record.kind != Kind::Taken)
+}
+
+/// True if PE `pe`, which is dead, may or may not have changed a word that another PE may have
+/// seen, and used up.
+pub fn is_in_doubt(logs: &impl Logs, pe: Pe) -> bool {
+    let underway = |found: &Located| logs.state(pe, found.from) == Carried::Underway;
+    let mut exact = records(logs, pe).filter(|found| found.record.is_exact(pe));
+    exact.any(|found| underway(&found)) && !logs.breaks(Mutant::DoubtDoneAgain)
+}
+
+/// What PE `by` found when it took over the operation of PE `pe` whose record begins at `from`.
+pub fn taken_by(logs: &impl Logs, by: Pe, (pe, from): (Pe, usize)) -> Option<u64> {
+    let is_it = |record: &LogRecord| {
+        record.kind == Kind::Taken && (record.target(), record.at) == (pe, from as u64)
+    };
+    Some(records(logs, by).find(|found| is_it(&found.record))?.record.block.1)
 }

@@ -7,37 +7,44 @@
 //!
 //! ```text
 //! routine    what each routine of OpenSHMEM logs, and what its replay does
-//! log        the logs as data: operations at their origin, events and meetings at each PE
-//! merge      entries of all origins become the memory of the substitute, in order
+//! log        the logs as data, and how they are read
+//! port       what a call shows and sees
+//! call       what is written down of each call, and what becomes of it in a replay
+//! origin     an operation on a PE that may be lost
+//! meeting    barriers and collectives, once each
+//! own        the own log of a substitute, call by call
+//! merge      what others did becomes the memory of a substitute, in order
 //! edges      the order of atomic operations on a word, from what each found
-//! own        the own calls of the substitute: skipped, done again, or answered from a log
-//! handover   from "survivors only log" to "survivors reach the substitute", nothing lost or twice
+//! handover   from "others only log" to "the substitute is reached", nothing lost or twice
 //! replicas   which PE of another node keeps a copy of a log, for the loss of a node
 //! decide     whether a loss is for one PE alone or takes all back, and the reason
 //! place      whether a substitute comes to the call that made the checkpoint
 //! ```
+//!
+//! Each is decided here and nowhere else, over ports: [`log::Logs`] reads the logs of all,
+//! [`merge::SubstitutePort`] has the memory of a substitute, [`port::CallPort`] and
+//! [`port::MeetingPort`] what a call shows and sees. The crate `raidshmem` has these in mapped
+//! memory, the model checker (`explore`) in a model of it.
 //!
 //! Invariants (`explore` checks them over every interleaving and every death of small programs):
 //! - an entry is in the log before its operation is visible anywhere;
 //! - every atomic operation and every assignment of a word is executed once over all incarnations;
 //! - a local decision rolls no other PE back, and a decision is equal on all PEs.
 //!
-//! Limits: PEs map each other. The explorer covers deaths of processes, whose logs survive in the
-//! memory of their agent; after the loss of a node, a substitute starts with a replica of such a
-//! log, and proceeds in the same way. Programs have no data races, and depend only on their memory
-//! and on return values of calls.
-//!
-//! The tests of the explorer use all modules. The C tables use [`routine`]: each family of
-//! functions must have a [`routine::rule`]. The crate `raidshmem` has its own logs for real PEs,
-//! and uses the rules, the reasons and the order of atomic operations from here.
+//! Limits: PEs map each other. Programs are free of races, and depend on their memory and on what
+//! calls return alone.
 
+pub mod call;
 pub mod decide;
 pub mod edges;
 pub mod handover;
 pub mod log;
+pub mod meeting;
 pub mod merge;
+pub mod origin;
 pub mod own;
 pub mod place;
+pub mod port;
 pub mod replicas;
 pub mod routine;
 

@@ -1,135 +1,117 @@
-//! The calls of a substitute, compared with the log of its predecessor.
+//! The own log of a substitute, call by call, as its predecessor left it.
 //!
-//! The program runs again from the checkpoint, and makes the same calls. Each consults this log
-//! first:
+//! The program runs from the checkpoint again, and makes the same calls. Each is compared with the
+//! next record: the routine and what it is of, the offset in the segment, the lengths, the PE, and
+//! the bytes that it brings. Private addresses are not compared. Equal answers that follow each
+//! other share a record, which is given as often as it was.
 //!
-//! ```text
-//! operation on another PE   done there: skipped. Else it is done again, once if it is exact
-//! operation on itself       done again, since this memory went back; an atomic one as it was, or,
-//!                           if it never was, when all that others did is there
-//! get, wait, test           what the log says
-//! meeting                   over, if the predecessor has logged anything since
-//! ```
-//!
-//! The first call without a log entry is the first that the predecessor did not make; the
-//! substitute hands over (`handover.rs`) before it. Invariant: a call that differs from the log has
-//! no effect on any PE.
+//! Invariant: a call that differs from the log changes nothing anywhere.
 
-#![allow(missing_docs)] // each variant's doc comment describes its fields
+use std::collections::BTreeMap;
 
-use super::log::{Arrival, Asked, Effect, EntryProgress, Event, LogEntry};
+use super::log::{Kind, Located, Logs};
+use super::merge::Merge;
+use crate::quantity::Pe;
 
-/// The treatment of an operation.
+/// A record that a call is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Disposition {
-    /// The target has it already; it found `old`.
-    Skip { old: u64 },
-    /// It is executed again, for the chain entry with this number.
-    Again { number: usize },
-    /// It is on the PE's own memory: applied as before.
-    Own { progress: EntryProgress },
-    /// Like `Own`, but atomic and not executed before: it is the last entry, done after the
-    /// hand-over.
-    Late,
-    /// It is in no log.
-    New,
-    /// The program makes a different call than before.
-    Differs,
+pub struct LoggedCall {
+    /// Where it begins.
+    pub from: usize,
+    /// Of equal answers that share a record, it is the first, and the last.
+    pub is_first: bool,
+    /// See `is_first`.
+    pub is_last: bool,
 }
 
-/// The error that the program makes a different call than before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Differs;
-
-/// The progress of a substitute in its own logs.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// How far a substitute has come in the logs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Replay {
-    me: usize,
-    /// Number of repeated entries in the chain to each target.
-    made: Vec<usize>,
-    events: usize,
-    meetings: usize,
+    me: Pe,
+    /// Where its next call is in its own log, and where that ends.
+    at: usize,
+    end: usize,
+    /// How often the answer of the next record was given again.
+    repeated: u64,
+    /// Calls that came from the log.
+    calls: u64,
+    /// What others did.
+    pub merge: Merge,
 }
 
 impl Replay {
-    /// Starts the replay of PE `me` in a job of `n_pes`, at the checkpoint.
-    pub fn begin(me: usize, n_pes: usize) -> Replay {
-        Replay { me, made: vec![0; n_pes], events: 0, meetings: 0 }
-    }
-
-    /// Returns the treatment of an operation on PE `target`, whose chain is `chain`.
-    pub fn operation<B: PartialEq>(
-        &mut self,
-        target: usize,
-        effect: &Effect<B>,
-        chain: &[LogEntry<B>],
-    ) -> Disposition {
-        let number = self.made[target];
-        let Some(entry) = chain.get(number) else { return Disposition::New };
-        if entry.effect != *effect {
-            return Disposition::Differs;
-        }
-        let is_done = matches!(entry.progress, EntryProgress::Done { .. });
-        if target == self.me && matches!(effect, Effect::Atomic { .. }) && !is_done {
-            return Disposition::Late;
-        }
-        self.made[target] += 1;
-        match entry.progress {
-            progress if target == self.me => Disposition::Own { progress },
-            EntryProgress::Done { old } => Disposition::Skip { old },
-            _ => Disposition::Again { number },
-        }
-    }
-
-    /// Returns the number of entries in the chain to PE `target` that the program has repeated.
-    pub fn made(&self, target: usize) -> usize {
-        self.made[target]
-    }
-
-    /// Returns the logged event of the next such call; None if the predecessor did not complete it.
-    ///
-    /// # Errors
-    /// The program makes a different kind of call than before.
-    pub fn event<'a>(
-        &mut self,
-        asked: Asked,
-        log: &'a [Event],
-    ) -> Result<Option<&'a Event>, Differs> {
-        let event = log.get(self.events);
-        self.events += usize::from(event.is_some());
-        match event {
-            Some(event) if event.asked != asked => Err(Differs),
-            event => Ok(event),
-        }
-    }
-
-    /// True if the predecessor logged nothing more. It may have died in the last meeting.
-    /// Operations that other PEs only logged since then may be part of it, so the substitute hands
-    /// over before it leaves.
-    pub fn is_over<B>(&self, chains: &[Vec<LogEntry<B>>], events: &[Event], came: usize) -> bool {
-        let mut all = self.made.iter().zip(chains);
-        all.all(|(made, chain)| *made == chain.len())
-            && (self.events, self.meetings) == (events.len(), came)
-    }
-
-    /// Returns the number, in this interval, of the meeting that the program enters with `what`;
-    /// None if the predecessor had not reached it.
-    ///
-    /// # Errors
-    /// The program enters a different meeting than before, or contributes something else.
-    pub fn meeting<C: PartialEq>(
-        &mut self,
-        what: &C,
-        log: &[Arrival<C>],
-    ) -> Result<Option<usize>, Differs> {
-        let number = self.meetings;
-        match log.get(number) {
-            None => Ok(None),
-            Some(arrival) if arrival.what != *what => Err(Differs),
-            Some(_) => {
-                self.meetings += 1;
-                Ok(Some(number))
+    /// The replay of PE `me` in a job of `n_pes`, at the checkpoint. `see` is shown each record.
+    pub fn begin(logs: &impl Logs, me: Pe, n_pes: usize, mut see: impl FnMut(&Located)) -> Replay {
+        let (mut end, mut taken) = (0, BTreeMap::new());
+        while let Some(found) = logs.read(me, end) {
+            let record = &found.record;
+            if record.kind == Kind::Taken {
+                taken.insert((record.target(), record.at as usize), record.block.1);
             }
+            see(&found);
+            end = found.next;
         }
+        let (at, merge) = (past_taken(logs, me, 0), Merge::begin(me, n_pes, taken));
+        Replay { me, at, end, repeated: 0, calls: 0, merge }
+    }
+
+    /// Where the own log ends.
+    pub fn end(&self) -> usize {
+        self.end
+    }
+
+    /// Where the next call is in it.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Calls that came from the log.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// True if the predecessor made no other call. It may have died in the last: what others only
+    /// logged since then may be a part of it.
+    pub fn is_over(&self) -> bool {
+        self.at >= self.end
+    }
+
+    /// The next record, if `is_it` says that the call is of that.
+    pub fn next(
+        &mut self,
+        logs: &impl Logs,
+        is_it: impl FnOnce(&Located) -> bool,
+    ) -> Option<LoggedCall> {
+        let found = logs.read(self.me, self.at).filter(|found| found.from < self.end)?;
+        if !is_it(&found) {
+            return None;
+        }
+        let again = found.record.kind == Kind::Answer;
+        let is_last = !again || self.repeated == logs.repeats(self.me, found.from);
+        let call = LoggedCall { from: found.from, is_first: self.repeated == 0, is_last };
+        self.calls += 1;
+        (self.at, self.repeated) = match is_last {
+            true => (past_taken(logs, self.me, found.next), 0),
+            false => (self.at, self.repeated + 1),
+        };
+        Some(call)
+    }
+}
+
+/// Where the next call in the log of a PE is, from `at` on.
+fn past_taken(logs: &impl Logs, pe: Pe, mut at: usize) -> usize {
+    while let Some(found) = logs.read(pe, at).filter(|found| found.record.kind == Kind::Taken) {
+        at = found.next;
+    }
+    at
+}
+
+/// The number of the meeting before those of a log, of which `in_log` are the first and the last,
+/// where its owner had said that it came to meeting `said`; and the one that is still to be said.
+/// Who died right behind a record of a meeting had come to it, and may not have said so.
+pub fn met_before(said: u64, in_log: Option<(u64, u64)>) -> (u64, Option<u64>) {
+    match in_log {
+        None => (said, None),
+        Some((first, last)) => (first - 1, (said < last).then_some(last)),
     }
 }

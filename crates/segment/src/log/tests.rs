@@ -4,9 +4,9 @@ use super::*;
 
 const PLACE: CallPlace = CallPlace { whole: 9, source: 8 };
 
-fn record(kind: Kind, len: u32) -> Record {
+fn record(kind: Kind, len: u32) -> LogRecord {
     let (target, time, at, block) = (3, 77, 4096, (8, 24));
-    Record { kind, target, time, at, block, len, digest: 5 }
+    LogRecord { kind, target, time, at, block, len, digest: 5 }
 }
 
 fn words(n: usize) -> Vec<AtomicU64> {

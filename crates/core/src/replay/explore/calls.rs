@@ -1,215 +1,346 @@
-//! The calls of a live PE in the explorer: an entry, a check, a write, a mark.
+//! The calls of a program, by the machine, and one step of a PE.
 
 use super::broken::Broken;
-use super::model::{At, Bytes, JobState, Model};
+use super::model::{At, JobState, Life, Model, Nodes, WORD, bytes, words};
+use super::port::Caller;
 use super::program::{Op, Value};
-use crate::replay::handover::{Delivery, Stage, deliver};
-use crate::replay::log::{Asked, Effect, EntryProgress, Event, LogEntry, Time};
+use super::script::{Seen, Stop};
+use crate::quantity::ViewNumber;
+use crate::replay::call::{self, own_bytes};
+use crate::replay::decide::Reason;
+use crate::replay::handover::catch_up;
+use crate::replay::log::{Kind, LogRecord};
+use crate::replay::meeting;
+use crate::replay::port::{CallPort, CallWay, MeetingPort};
+use crate::update::{Update, WordAt};
+
+/// What a call gives back, for a register.
+type CallOutcome = Result<Option<(usize, u64)>, Stop>;
+
+fn record(kind: Kind, target: usize, at: usize, len: usize) -> LogRecord {
+    let (target, at, len) = (target as u32, (at * WORD) as u64, len as u32);
+    LogRecord { kind, target, time: 0, at, block: (len.max(8), u64::from(len)), len, digest: 0 }
+}
 
 impl Model {
-    /// Starts a call of a live PE.
-    pub(super) fn calls(&self, s: &mut JobState, me: usize, op: Op) -> bool {
-        if let Some((to, effect)) = self.effect(s, me, op) {
-            if self.breaks(Broken::LoggedAfter) {
-                return self.writes_before_logging(s, me, to, effect);
+    /// One step of a PE whose process lives; false if it has to wait.
+    pub(super) fn step(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
+        match s.pes[me].at {
+            At::Renews => {
+                self.renews(s, me);
+                return Ok(true);
             }
-            let (time, index) = (s.next(me), s.pes[me].chains[to].len());
-            let mut entry = LogEntry::new(time, effect);
-            if self.breaks(Broken::DoneBefore) {
-                let old = match entry.effect {
-                    Effect::Atomic { at, .. } => s.memory(to)[at],
-                    _ => 0,
-                };
-                entry.progress = EntryProgress::Done { old };
-            }
-            s.pes[me].chains[to].push(entry);
-            s.pes[me].at = At::Logged { to, index };
-            return true;
+            At::Begins => return Ok(self.begins(s, me)),
+            At::Replays | At::Calls => {}
         }
-        match op {
-            Op::Get { from, .. } => {
-                let on = if from == me { s.incarnation(me) } else { s.pes[me].shown[from] };
-                if from != me && s.pes[from].stages[on] != Stage::Direct {
-                    return false;
+        let begins = s.pes[me].at == At::Replays;
+        let op = self.program.pes[me].get(s.pes[me].call).copied();
+        if op.is_none() && s.pes[me].way == CallWay::Logged && !begins {
+            return Ok(false);
+        }
+        if let (false, Some(op @ (Op::Store { .. } | Op::Load { .. }))) = (begins, op) {
+            return self.uses_own(s, me, op);
+        }
+        let mut caller = Caller::new(self, s, me);
+        let result = match op {
+            _ if begins => catch_up(&mut caller).map(|()| None),
+            Some(op) => self.call(&mut caller, op),
+            None => catch_up(&mut caller).map(|()| None),
+        };
+        let (is_new, script) = (caller.is_new, caller.into_script());
+        match result {
+            Ok(found) => {
+                let pe = &mut s.pes[me];
+                found.into_iter().for_each(|(into, value)| pe.registers[into] = value);
+                pe.script.clear();
+                match begins {
+                    true => pe.at = At::Calls,
+                    false => pe.call += usize::from(op.is_some()),
                 }
-                s.pes[me].at = At::Reads { from, on };
+                Ok(true)
             }
-            Op::Wait { .. } if self.breaks(Broken::TimeBeforeLook) => {
-                let time = s.learns(me);
-                s.pes[me].at = At::Drew { time };
+            Err(_) if s.global.is_some() => self.is_allowed(s, me),
+            Err(_) => {
+                s.pes[me].script = script;
+                Ok(is_new)
             }
-            Op::Wait { .. } | Op::Test { .. } => return self.sees(s, me, op, None),
-            Op::Store { .. } | Op::Load { .. } => self.uses_own(s, me, op),
-            Op::Quiet | Op::Barrier | Op::Checkpoint => return self.releases(s, me, op),
-            Op::Broadcast { .. } | Op::Sum { .. } => return self.releases(s, me, op),
-            _ => unreachable!("operations are above"),
         }
-        true
     }
 
-    /// Makes a plain access of the program.
-    pub(super) fn uses_own(&self, s: &mut JobState, me: usize, op: Op) {
-        let found = match op {
-            Op::Store { at, value } => {
-                let value = match value {
-                    Value::Just(value) => value,
-                    Value::Of { register, plus } => s.pes[me].registers[register] + plus,
-                };
-                s.memory(me)[at] = value;
-                0
+    /// Why all may go back: not because a substitute does something else than its predecessor.
+    fn is_allowed(&self, s: &JobState, me: usize) -> Result<bool, String> {
+        match s.global {
+            Some(Reason::Differs | Reason::Uncertain | Reason::Unlike) => {
+                Err(format!("PE {me}: {:?}", s.global))
             }
-            Op::Load { at, .. } => s.memory(me)[at],
+            _ => Ok(true),
+        }
+    }
+
+    /// A plain access of the program.
+    fn uses_own(&self, s: &mut JobState, me: usize, op: Op) -> Result<bool, String> {
+        let pe = &mut s.pes[me];
+        let at = match op {
+            Op::Store { at, .. } | Op::Load { at, .. } => at,
             _ => unreachable!("a plain access"),
         };
-        s.returns(me, op, found);
+        let is_load = matches!(op, Op::Load { .. });
+        if is_load && pe.replay.merge.is_pending(&(at * WORD..at * WORD + 1)) {
+            return Err(format!("PE {me} looks at a word that is not known"));
+        }
+        let memory = pe.memories.last_mut().expect("there is the first");
+        match op {
+            Op::Store { value, .. } => memory[at] = of(value, &pe.registers),
+            Op::Load { into, .. } => pe.registers[into] = memory[at],
+            _ => {}
+        }
+        pe.call += 1;
+        Ok(true)
     }
 
-    /// Checks the word of a wait or a test.
-    pub(super) fn sees(&self, s: &mut JobState, me: usize, op: Op, drawn: Option<Time>) -> bool {
-        let (asked, at, least) = match op {
-            Op::Wait { at, least } => (Asked::Wait, at, least),
-            Op::Test { at, least, .. } => (Asked::Test, at, least),
-            _ => unreachable!("it looks at a word"),
-        };
-        let satisfied = s.memory(me)[at] >= least;
-        if asked == Asked::Wait && !satisfied {
-            return false;
+    fn call(&self, caller: &mut Caller, op: Op) -> CallOutcome {
+        let me = caller.sight.me;
+        let value = |caller: &Caller, value| of(value, &caller.sight.s.pes[me].registers);
+        match op {
+            Op::Put { to, at, value: v } => {
+                let v = value(caller, v);
+                let write = |caller: &mut Caller| caller.write(to, at, |_| v).map(|_| ());
+                call::put(caller, record(Kind::Put, to, at, WORD), &bytes(&[v]), write)?;
+            }
+            Op::Bulk { to, at, value: v } => {
+                let v = value(caller, v);
+                let write = |caller: &mut Caller| {
+                    caller.write(to, at, |_| v)?;
+                    caller.write(to, at + 1, |_| v + 1).map(|_| ())
+                };
+                let both = bytes(&[v, v + 1]);
+                call::put(caller, record(Kind::Put, to, at, 2 * WORD), &both, write)?;
+            }
+            Op::Atomic { to, at, change, value: v, into } => {
+                let change = change.with(value(caller, v));
+                let word = WordAt { offset: at * WORD, bytes: WORD };
+                let (bytes, operand) = LogRecord::block_of_change(word, change);
+                let block = (bytes as u32, operand as u64);
+                let head = LogRecord { block, ..record(Kind::Atomic, to, at, 0) };
+                let compares = match change.how {
+                    Update::CompareSwap(with) => Some(with),
+                    _ => None,
+                };
+                let write = |caller: &mut Caller| caller.write(to, at, |old| change.of(old, WORD));
+                let found = call::change(caller, head, (compares, into.is_some()), write)?;
+                return Ok(into.map(|into| (into, found)));
+            }
+            Op::Get { from, at, into } => {
+                let mut got = 0;
+                let read = |caller: &mut Caller| {
+                    got = caller.read_word(from, at)?;
+                    Ok(got.to_ne_bytes())
+                };
+                let before = call::get(caller, record(Kind::Get, from, at, 0), read)?;
+                let found = before.map_or(got, |before| words(own_bytes(caller, before))[0]);
+                return Ok(Some((into, found)));
+            }
+            Op::Wait { at, least } => {
+                let until = |caller: &mut Caller| {
+                    caller.access(Seen::ByOthers, |sight| {
+                        let value = sight.s.memory(sight.me)[at];
+                        if value >= least { Ok(value) } else { Err(Stop::Blocked) }
+                    })
+                };
+                call::wait(caller, record(Kind::Wait, me, at, 0), |value| value >= least, until)?;
+            }
+            Op::Test { at, least, into } => return self.tests(caller, (at, least), into),
+            Op::Quiet => {}
+            Op::Barrier => {
+                self.meets(caller, 1, &[])?;
+                catch_up(caller)?;
+            }
+            Op::Broadcast { root, from, at } => {
+                let own = caller.own_or_before(root == me, from)?;
+                self.makes(caller, (from, at), (2, own), |parts| parts[root])?;
+            }
+            Op::Sum { from, at } => {
+                let own = caller.own_or_before(true, from)?;
+                self.makes(caller, (from, at), (3, own), |parts| parts.iter().sum())?;
+            }
+            Op::Checkpoint => self.checkpoints(caller)?,
+            Op::Store { .. } | Op::Load { .. } => unreachable!("a plain access"),
         }
-        let until = match self.breaks(Broken::ClockIgnored) {
-            true => s.next(me),
-            false => drawn.unwrap_or_else(|| s.learns(me)),
-        };
-        let outcome = u64::from(satisfied);
-        s.pes[me].events.push(Event { asked, outcome, until });
-        s.returns(me, op, outcome);
-        true
+        Ok(None)
     }
 
-    /// Makes a call that releases other PEs, or arrives at a meeting.
-    pub(super) fn releases(&self, s: &mut JobState, me: usize, op: Op) -> bool {
-        if s.pes[me].owes && !s.all_show() && !self.breaks(Broken::ReleasedEarly) {
-            return false;
-        }
-        s.pes[me].owes = false;
-        if op == Op::Quiet {
-            s.returns(me, op, 0);
-            return true;
-        }
-        let what = s.brings(me, op);
-        let number = s.arrives(me, what);
-        s.pes[me].at = match op {
-            Op::Checkpoint => At::Query { number },
-            _ => At::Meets { number },
+    fn tests(&self, caller: &mut Caller, (at, least): (usize, u64), into: usize) -> CallOutcome {
+        let me = caller.sight.me;
+        let look = |caller: &mut Caller| {
+            let says = caller.access(Seen::ByOthers, |sight| Ok(sight.s.memory(me)[at] >= least));
+            Ok([u8::from(says?)])
         };
-        true
+        let found = call::answer(caller, record(Kind::Answer, me, at, 0), look)?;
+        let says = found.unwrap_or_else(|before| [own_bytes(caller, before)[0]]);
+        Ok(Some((into, u64::from(says[0]))))
     }
 
-    /// Lets an origin check the stage of the target, and handle its entry accordingly.
-    pub(super) fn looks(
+    fn meets(&self, caller: &mut Caller, digest: u64, what: &[u64]) -> Result<ViewNumber, Stop> {
+        let me = caller.sight.me;
+        let record = LogRecord { digest, ..record(Kind::Meeting, me, 0, what.len() * WORD) };
+        let view = meeting::meet(caller, record, &bytes(what))?;
+        Ok(view.expect("all leave records"))
+    }
+
+    /// A collective, of which the word at `at` becomes what `make` makes of what all brought.
+    fn makes(
         &self,
-        s: &mut JobState,
-        me: usize,
-        op: Op,
-        (to, index): (usize, usize),
-        first: bool,
-    ) -> bool {
-        let on = if to == me { s.incarnation(me) } else { s.pes[me].shown[to] };
-        let progress = match self.breaks(Broken::MarkIgnored) {
-            true => EntryProgress::Begun,
-            false => s.pes[me].chains[to][index].progress,
-        };
-        let delivery = match to == me || self.breaks(Broken::DoneBefore) {
-            true => Delivery::CarryOut,
-            false => deliver(s.pes[to].stages[on], progress),
-        };
-        let fetches = matches!(op, Op::Atomic { into: Some(_), .. });
-        match delivery {
-            Delivery::CarryOut => {
-                if !self.breaks(Broken::DoneBefore) {
-                    let underway = match self.breaks(Broken::NotUnderway) {
-                        true => EntryProgress::Begun,
-                        false => EntryProgress::Underway,
-                    };
-                    s.pes[me].chains[to][index].progress = underway;
+        caller: &mut Caller,
+        (from, at): (usize, usize),
+        (digest, own): (u64, u64),
+        make: impl Fn(&[u64]) -> u64,
+    ) -> Result<(), Stop> {
+        let view = self.meets(caller, digest, &[own])?;
+        let number = caller.next_meeting()? - 1;
+        let replays = caller.way() == CallWay::Replayed;
+        meeting::work_out(caller, view, |caller| {
+            caller.access(Seen::ByOthers, |sight| {
+                let brought = |pe: usize| {
+                    if replays && self.is(Broken::SourceReadAgain) {
+                        return sight.s.pes[pe].memories.last().map_or(0, |memory| memory[from]);
+                    }
+                    let found = sight.part(pe, number);
+                    found.map_or(0, |found| words(&sight.s.pes[pe].log[found.from].payload)[0])
+                };
+                let parts: Vec<u64> = (0..sight.s.pes.len()).map(brought).collect();
+                let made = make(&parts);
+                sight.s.memory(sight.me)[at] = made;
+                if replays && self.is(Broken::WritesOthers) {
+                    (0..parts.len()).for_each(|pe| sight.s.memory(pe)[at] = made);
                 }
-                s.pes[me].at = At::Writes { to, index, on, half: false };
-            }
-            Delivery::TakenOver { old } => {
-                s.pes[me].chains[to][index].seen = s.learns(me);
-                s.returns(me, op, old);
-            }
-            Delivery::Log if !fetches => {
-                s.pes[me].chains[to][index].progress = EntryProgress::Logged;
-                s.pes[me].owes = true;
-                s.returns(me, op, 0);
-            }
-            Delivery::Log | Delivery::Wait => {
-                if first {
-                    s.pes[me].chains[to][index].progress = EntryProgress::Logged;
-                    s.pes[me].owes = true;
-                    s.pes[me].at = At::Waits { to, index };
+                Ok(())
+            })
+        })?;
+        catch_up(caller)
+    }
+
+    /// All agree on a view; then all copy their memory, and their logs begin anew.
+    fn checkpoints(&self, caller: &mut Caller) -> Result<(), Stop> {
+        let mut first = true;
+        loop {
+            let replayed = caller.way() == CallWay::Replayed;
+            caller.wait(|sight| {
+                let view = &sight.s.views[sight.s.pes[sight.me].shown];
+                first || view.iter().all(Life::lives)
+            })?;
+            let (joined, shown) = match caller.way() {
+                CallWay::Replayed => caller.brought()?,
+                _ => caller.views()?,
+            };
+            self.meets(caller, 4, &[joined, shown])?;
+            let number = caller.next_meeting()? - 1;
+            let all = caller.all_brought(number)?;
+            catch_up(caller)?;
+            let alike = all.chunks(2).all(|seen| seen[1] == all[1]);
+            let joined = all.chunks(2).all(|seen| seen[0] == all[1]);
+            if alike && (joined || !first) {
+                if replayed {
+                    return Err(caller.take_all_back(Reason::InCheckpoint));
                 }
-                return first;
+                self.joins(caller, joined, all[1] as usize)?;
+                break;
             }
+            first = false;
         }
-        true
+        self.copies(caller)
     }
 
-    /// Returns the incarnation whose memory is used; always the latest if memory is restored in
-    /// place.
-    pub(super) fn incarnation_used(&self, s: &JobState, pe: usize, on: usize) -> usize {
-        if self.breaks(Broken::InPlace) { s.incarnation(pe) } else { on }
+    fn joins(&self, caller: &mut Caller, joined: bool, view: usize) -> Result<(), Stop> {
+        if joined {
+            return Ok(());
+        }
+        let is_it = caller.access(Seen::ByOthers, |sight| {
+            let pe = &mut sight.s.pes[sight.me];
+            pe.joined = view;
+            Ok(pe.shown == view)
+        })?;
+        if !is_it {
+            return Err(caller.take_all_back(Reason::InCheckpoint));
+        }
+        self.meets(caller, 5, &[])?;
+        catch_up(caller)
     }
 
-    pub(super) fn writes(
-        &self,
-        s: &mut JobState,
-        me: usize,
-        (to, index): (usize, usize),
-        on: usize,
-        half: bool,
-    ) -> bool {
-        let effect = s.pes[me].chains[to][index].effect.clone();
-        if let (Effect::Bulk { at, bytes }, false) = (&effect, half) {
-            let used = self.incarnation_used(s, to, on);
-            s.pes[to].memories[used][*at] = bytes[0];
-            s.pes[me].at = At::Writes { to, index, on, half: true };
-            return true;
+    /// A PE that is lost here takes all back.
+    fn copies(&self, caller: &mut Caller) -> Result<(), Stop> {
+        caller.access(Seen::ByOthers, |sight| {
+            let memory = *sight.s.memory(sight.me);
+            let pe = &mut sight.s.pes[sight.me];
+            pe.saved.push((memory, pe.call + 1));
+            pe.copied = pe.interval + 1;
+            Ok(())
+        })?;
+        let is_whole = caller.access(Seen::ByOthers, |sight| {
+            let own = &sight.s.pes[sight.me];
+            let (copied, changed) = (own.copied, own.shown != own.joined);
+            let all = sight.s.pes.iter().all(|pe| pe.copied >= copied);
+            if all || changed { Ok(all) } else { Err(Stop::Blocked) }
+        })?;
+        if !is_whole {
+            return Err(caller.take_all_back(Reason::InCheckpoint));
         }
-        let old = self.writes_all(s, to, on, &effect);
-        s.pes[me].at = At::Wrote { to, index, on, old };
-        true
+        caller.access(Seen::ByOthers, |sight| {
+            let nodes = sight.model.nodes == Nodes::Lost;
+            let pe = &mut sight.s.pes[sight.me];
+            pe.log.clear();
+            pe.taken.fill(0);
+            pe.interval += 1;
+            pe.has_replica = nodes;
+            pe.registers = [0; 2];
+            Ok(())
+        })
+    }
+}
+
+impl Caller<'_> {
+    /// What this PE brings from its word, or brought before.
+    fn own_or_before(&mut self, brings: bool, from: usize) -> Result<u64, Stop> {
+        self.access(Seen::ByNobody, |sight| {
+            Ok(if brings { sight.s.memory(sight.me)[from] } else { 0 })
+        })
     }
 
-    /// Writes the rest of an effect, and returns the old value.
-    fn writes_all(&self, s: &mut JobState, to: usize, on: usize, effect: &Effect<Bytes>) -> u64 {
-        let used = self.incarnation_used(s, to, on);
-        let memory = &mut s.pes[to].memories[used];
-        match *effect {
-            Effect::Bulk { at, bytes } => (memory[at], memory[at + 1]) = (bytes[0], bytes[1]),
-            Effect::Assign { at, value } => memory[at] = value,
-            Effect::Atomic { at, change } => {
-                let old = memory[at];
-                memory[at] = change.of(old);
-                return old;
-            }
-        }
-        0
+    /// What the predecessor brought to the next meeting.
+    fn brought(&mut self) -> Result<(u64, u64), Stop> {
+        let both = self.access(Seen::ByNobody, |sight| {
+            let pe = &sight.s.pes[sight.me];
+            let entry = pe.log.get(pe.replay.at()).map(|entry| words(&entry.payload));
+            Ok(entry.filter(|both| both.len() == 2).map_or(0, |both| both[0] << 16 | both[1]))
+        })?;
+        Ok((both >> 16, both & 0xffff))
     }
 
-    fn writes_before_logging(
-        &self,
-        s: &mut JobState,
-        me: usize,
-        to: usize,
-        effect: Effect<Bytes>,
-    ) -> bool {
-        let on = if to == me { s.incarnation(me) } else { s.pes[me].shown[to] };
-        if to != me && s.pes[to].stages[on] != Stage::Direct {
-            return false;
+    /// The views that this PE has joined, and sees.
+    fn views(&mut self) -> Result<(u64, u64), Stop> {
+        let both = self.access(Seen::ByNobody, |sight| {
+            let pe = &sight.s.pes[sight.me];
+            Ok((pe.joined as u64) << 16 | pe.shown as u64)
+        })?;
+        Ok((both >> 16, both & 0xffff))
+    }
+
+    fn all_brought(&mut self, number: u64) -> Result<Vec<u64>, Stop> {
+        let mut all = Vec::new();
+        for pe in 0..self.sight.s.pes.len() {
+            let both = self.access(Seen::ByNobody, |sight| {
+                let found = sight.part(pe, number);
+                let both = found.map(|found| words(&sight.s.pes[pe].log[found.from].payload));
+                Ok(both.map_or(0, |both| both[0] << 16 | both[1]))
+            })?;
+            all.extend([both >> 16, both & 0xffff]);
         }
-        let old = self.writes_all(s, to, on, &effect);
-        s.pes[me].at = At::LogsLate { to, effect, old };
-        true
+        Ok(all)
+    }
+}
+
+fn of(value: Value, registers: &[u64; 2]) -> u64 {
+    match value {
+        Value::Just(value) => value,
+        Value::Of { register, plus } => registers[register] + plus,
     }
 }

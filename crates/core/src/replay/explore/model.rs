@@ -1,107 +1,53 @@
 //! The state that the explorer steps through: PEs, their memory, their logs, and what each node
 //! shows.
 //!
-//! Every call has the steps in which it is visible: the entry, the check, the write (two for
-//! bytes), the mark. The model keeps the memory of each incarnation: a PE whose node does not show
-//! a loss yet accesses the memory of the dead process. Left out: the effects of a lost node
-//! (`nodes.rs`).
+//! The calls are those of the machine (`replay/call.rs`, `meeting.rs`), over the port in `port.rs`.
+//! A step of a PE is what it does up to the next access that others may come before. The process of
+//! a PE that dies leaves its memory and its log; its substitute restores that memory in place.
 
 use std::fmt::{self, Display, Formatter};
+use std::ops::Range;
 
 use super::broken::Broken;
-use super::program::{Op, Program, Value};
-use crate::replay::handover::Stage;
-use crate::replay::log::{Arrival, Asked, Effect, EntryProgress, Event, LogEntry, Time};
-use crate::replay::merge::Merge;
+use super::program::{Op, Program};
+use crate::mutant::{self, Mutant};
+use crate::quantity::Pe;
+use crate::replay::decide::Reason;
+use crate::replay::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Logs, Stage};
+use crate::replay::merge::SubstitutePort;
 use crate::replay::own::Replay;
+use crate::replay::port::CallWay;
+use crate::update::WordAt;
 
 /// Number of words of a PE.
 pub(super) const WORDS: usize = 3;
+/// Bytes of a word.
+pub(super) const WORD: usize = 8;
 
 pub(super) type Words = [u64; WORDS];
-pub(super) type Bytes = [u64; 2];
-pub(super) type Chain = Vec<LogEntry<Bytes>>;
 
-/// The contribution of a PE to a meeting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Came {
-    Barrier,
-    Broadcast(u64),
-    Sum(u64),
-    Checkpoint,
-    /// A copy of its memory is complete.
-    Copied,
-}
-
-/// The step within a call.
+/// A record and what changes of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum At {
-    Ready,
-    /// The entry with this index of the chain is appended; the next step checks the stage.
-    Logged {
-        to: usize,
-        index: usize,
-    },
-    /// It executes the entry on the memory of an incarnation.
-    Writes {
-        to: usize,
-        index: usize,
-        on: usize,
-        half: bool,
-    },
-    Wrote {
-        to: usize,
-        index: usize,
-        on: usize,
-        old: u64,
-    },
-    /// It waits for the substitute.
-    Waits {
-        to: usize,
-        index: usize,
-    },
-    Reads {
-        from: usize,
-        on: usize,
-    },
-    /// It has arrived at the meeting with this number.
-    Meets {
-        number: usize,
-    },
-    /// All have arrived, and it reads their contributions; `shown` are the losses that its node
-    /// showed before.
-    Gathers {
-        number: usize,
-        shown: Vec<usize>,
-    },
-    Query {
-        number: usize,
-    },
-    Copied,
-    Closes {
-        number: usize,
-    },
-    /// Only with a broken rule: the operation happened, and is logged next.
-    LogsLate {
-        to: usize,
-        effect: Effect<Bytes>,
-        old: u64,
-    },
-    /// Only with a broken rule: it has read the chains, and drains next.
-    TookOver(Box<At>),
-    /// Only with a broken rule: it has drawn the time of a wait.
-    Drew {
-        time: Time,
-    },
+pub(super) struct LogEntry {
+    pub record: LogRecord,
+    pub payload: Vec<u8>,
+    pub compared: u64,
+    pub state: Carried,
+    pub found: AtomicOutcome,
+    pub repeats: u64,
 }
 
-/// The log of a PE, as seen by other PEs.
+/// Where a PE is between its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum LogState {
-    There,
-    /// Its node is lost, and its memory is still unchanged.
-    Lost,
-    Wiped,
+pub(super) enum At {
+    /// In a call, of which `script` is what its accesses found so far.
+    Calls,
+    /// A substitute whose log is to come from its replica.
+    Renews,
+    /// A substitute that waits until it may restore its memory.
+    Begins,
+    /// A substitute that looks whether its predecessor made any call.
+    Replays,
 }
 
 /// The state of a PE.
@@ -109,46 +55,74 @@ pub(super) enum LogState {
 pub(super) struct PeState {
     pub call: usize,
     pub at: At,
+    /// What the accesses of the call have found.
+    pub script: Vec<u64>,
     pub registers: [u64; 2],
-    /// The last time that it drew.
-    pub time: Time,
-    /// Memory, and the stage shown to origins, by incarnation.
+    /// Its last time.
+    pub time: u64,
+    pub way: CallWay,
+    pub replay: Replay,
+    /// Meetings that this process has come to.
+    pub met: u64,
+    /// The view that its node shows, and the one that it has joined.
+    pub shown: usize,
+    pub joined: usize,
+    /// Memories in a row: another one after each loss of its node.
     pub memories: Vec<Words>,
-    pub stages: Vec<Stage>,
-    /// Number of losses of each PE that its node shows.
-    pub shown: Vec<usize>,
-    /// True if it has only logged an operation, and released no PE since.
-    pub owes: bool,
-    /// Chains by target.
-    pub chains: Vec<Chain>,
-    pub events: Vec<Event>,
-    pub meetings: Vec<Arrival<Came>>,
-    pub met: usize,
-    /// Number of checkpoints that it has left.
+    // ---- what others see ----
+    pub log: Vec<LogEntry>,
+    /// Checkpoint that the log begins at.
     pub interval: usize,
-    /// Memory and next call of each checkpoint.
+    /// Checkpoint whose copy it has made.
+    pub copied: usize,
+    pub said_met: u64,
+    pub flight: Option<usize>,
+    pub stage: (usize, Stage),
+    /// How much of the log of each PE it has taken over in this interval.
+    pub taken: Vec<usize>,
+    /// Memory and call of each checkpoint.
     pub saved: Vec<(Words, usize)>,
-    /// True if it drains, and has read the chains.
-    pub took_over: bool,
-    pub log: LogState,
-    /// Number of incarnations whose memory was lost with a node.
-    pub lost_memories: usize,
-    /// True if the next PE keeps a replica of the log.
+    /// The log is there, or back from its replica.
+    pub has_log: bool,
+    /// The next PE keeps a replica of the log.
     pub has_replica: bool,
-    /// True for a substitute that saw the logs of all PEs.
-    pub has_begun: bool,
-    /// State of a substitute that is not live yet.
-    pub replay: Option<(Replay, Merge)>,
+}
+
+/// One PE in a view: even where its process lives, by incarnation; and losses of its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Life {
+    pub number: usize,
+    pub nodes_lost: usize,
+    /// The last loss was that of its node.
+    pub with_node: bool,
+}
+
+impl Life {
+    pub(super) fn lives(&self) -> bool {
+        self.number.is_multiple_of(2)
+    }
 }
 
 /// The state of the job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct JobState {
     pub pes: Vec<PeState>,
+    pub views: Vec<Vec<Life>>,
     pub time: u64,
     pub deaths: u8,
-    /// True if all PEs roll back.
-    pub global: bool,
+    /// Why all go back.
+    pub global: Option<Reason>,
+}
+
+/// Which PEs share a node, and what is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nodes {
+    /// All are on one node, whose processes die.
+    One,
+    /// Each is on its own; processes die.
+    Each,
+    /// The same, and nodes are lost, too.
+    Lost,
 }
 
 /// The parameters of a search.
@@ -156,98 +130,165 @@ pub(super) struct JobState {
 pub(super) struct Model {
     pub program: Program,
     pub deaths: u8,
-    /// True if nodes are lost, too.
-    pub nodes: bool,
+    pub nodes: Nodes,
     pub broken: Broken,
 }
 
 impl Display for Model {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Model { program, deaths, nodes, broken } = self;
-        let what = if *nodes { "deaths and lost nodes" } else { "deaths" };
-        write!(f, "{}, {} PEs, {deaths} {what}", program.name, program.pes.len())?;
+        write!(f, "{}, {} PEs, {deaths} losses, {nodes:?}", program.name, program.pes.len())?;
         if *broken == Broken::Nothing { Ok(()) } else { write!(f, ", {broken:?}") }
     }
 }
 
 impl JobState {
-    /// Returns the time of a step that gives a PE no information: the next one of its own, behind
-    /// the clock.
-    pub(super) fn next(&mut self, me: usize) -> Time {
-        self.time += 1;
-        let time = &mut self.pes[me].time;
-        time.0 += 1;
-        *time
+    pub(super) fn life(&self, pe: usize) -> Life {
+        self.views.last().expect("there is the first")[pe]
     }
 
-    /// Returns the clock's time for a step that gives a PE information: it may know everything with
-    /// a smaller time.
-    pub(super) fn learns(&mut self, me: usize) -> Time {
-        self.time += 1;
-        self.pes[me].time = Time(self.time);
-        Time(self.time)
+    /// A PE as the node of another one shows it.
+    pub(super) fn shows(&self, me: usize, pe: usize) -> Life {
+        self.views[self.pes[me].shown][pe]
     }
 
-    /// Returns the number of the current incarnation.
-    pub(super) fn incarnation(&self, pe: usize) -> usize {
-        self.pes[pe].memories.len() - 1
+    /// The log of a PE can be read by another one.
+    pub(super) fn has_log(&self, me: usize, pe: usize) -> bool {
+        let shown = self.shows(me, pe);
+        self.pes[pe].has_log && (shown.lives() || !shown.with_node)
+    }
+
+    /// Changes one PE in the next view.
+    pub(super) fn change_view(&mut self, pe: usize, change: impl FnOnce(&mut Life)) {
+        let mut view = self.views.last().expect("there is the first").clone();
+        change(&mut view[pe]);
+        self.views.push(view);
+    }
+
+    /// All nodes that are there show the last view in which that PE changed.
+    pub(super) fn all_show(&self, pe: usize) -> bool {
+        let life = self.life(pe);
+        let gone = |of: usize| !self.life(of).lives() && self.life(of).with_node;
+        (0..self.pes.len()).filter(|&of| !gone(of)).all(|of| self.shows(of, pe) == life)
     }
 
     pub(super) fn memory(&mut self, pe: usize) -> &mut Words {
         self.pes[pe].memories.last_mut().expect("there is the first")
     }
 
-    pub(super) fn all_show(&self) -> bool {
-        let shows =
-            |pe: &PeState| (0..self.pes.len()).all(|of| pe.shown[of] == self.incarnation(of));
-        self.pes.iter().all(shows)
+    /// The time of what teaches a PE nothing: the next one of its own, which is behind the clock.
+    pub(super) fn next_time(&mut self, me: usize) -> u64 {
+        self.time += 1;
+        self.pes[me].time += 1;
+        self.pes[me].time
     }
 
-    /// True if all PEs have arrived at the meeting with this number.
-    pub(super) fn all_met(&self, number: usize) -> bool {
-        let came = |pe: &PeState| pe.log != LogState::Wiped && pe.met + pe.meetings.len() > number;
-        self.pes.iter().all(came)
-    }
-
-    /// Returns the contribution of the call to its meeting.
-    pub(super) fn brings(&mut self, me: usize, op: Op) -> Came {
-        match op {
-            Op::Broadcast { root, from, .. } if root == me => {
-                Came::Broadcast(self.memory(me)[from])
-            }
-            Op::Broadcast { .. } => Came::Broadcast(0),
-            Op::Sum { from, .. } => Came::Sum(self.memory(me)[from]),
-            Op::Checkpoint => Came::Checkpoint,
-            _ => Came::Barrier,
-        }
-    }
-
-    /// Records the arrival of a PE at its next meeting, and returns the number of the meeting.
-    pub(super) fn arrives(&mut self, me: usize, what: Came) -> usize {
-        let time = self.next(me);
-        self.pes[me].meetings.push(Arrival { time, what });
-        self.pes[me].met + self.pes[me].meetings.len() - 1
+    /// The time of what a PE learns, by the clock: it may know everything with a smaller one.
+    pub(super) fn tick(&mut self, me: usize) -> u64 {
+        self.time += 1;
+        self.pes[me].time = self.time;
+        self.time
     }
 
     pub(super) fn is_over(&self, program: &Program) -> bool {
         let over = |(pe, calls): (&PeState, &Vec<Op>)| {
-            pe.call == calls.len() && pe.at == At::Ready && pe.replay.is_none()
+            pe.call == calls.len() && pe.at == At::Calls && pe.way == CallWay::Logged
         };
-        self.pes.iter().zip(&program.pes).all(over)
+        let lives = (0..self.pes.len()).all(|pe| self.life(pe).lives());
+        lives && self.pes.iter().zip(&program.pes).all(over)
+    }
+}
+
+/// The logs and the memory that a PE of the model sees.
+pub(super) struct Sight<'a> {
+    pub model: &'a Model,
+    pub s: &'a mut JobState,
+    pub me: usize,
+}
+
+impl Logs for Sight<'_> {
+    fn read(&self, pe: Pe, from: usize) -> Option<Located> {
+        let log = &self.s.pes[pe.at()];
+        let entry = log.log.get(from).filter(|_| log.has_log || pe.at() == self.me)?;
+        Some(Located { from, next: from + 1, record: entry.record, payload: from })
     }
 
-    /// Completes the call, and keeps the value that an operation found.
-    pub(super) fn returns(&mut self, me: usize, op: Op, found: u64) {
-        let pe = &mut self.pes[me];
-        match op {
-            Op::Atomic { into: Some(into), .. }
-            | Op::Get { into, .. }
-            | Op::Test { into, .. }
-            | Op::Load { into, .. } => pe.registers[into] = found,
-            _ => {}
-        }
-        (pe.call, pe.at) = (pe.call + 1, At::Ready);
+    fn payload(&self, pe: Pe, found: &Located) -> &[u8] {
+        &self.s.pes[pe.at()].log[found.from].payload
     }
+
+    fn state(&self, pe: Pe, from: usize) -> Carried {
+        self.s.pes[pe.at()].log[from].state
+    }
+
+    fn found(&self, pe: Pe, from: usize) -> AtomicOutcome {
+        self.s.pes[pe.at()].log[from].found
+    }
+
+    fn compared(&self, pe: Pe, from: usize) -> u64 {
+        self.s.pes[pe.at()].log[from].compared
+    }
+
+    fn repeats(&self, pe: Pe, from: usize) -> u64 {
+        self.s.pes[pe.at()].log[from].repeats
+    }
+
+    fn breaks(&self, rule: Mutant) -> bool {
+        self.model.broken == Broken::Rule(rule) || mutant::breaks(rule)
+    }
+}
+
+impl SubstitutePort for Sight<'_> {
+    fn load(&self, word: WordAt) -> Option<u64> {
+        self.s.pes[self.me].memories.last().map(|memory| memory[word.offset / WORD])
+    }
+
+    fn store(&mut self, word: WordAt, value: u64) {
+        self.s.memory(self.me)[word.offset / WORD] = value;
+    }
+
+    fn copy(&mut self, to: usize, pe: Pe, found: &Located, bytes: Range<usize>) {
+        let words = words(&self.s.pes[pe.at()].log[found.from].payload[bytes]);
+        self.s.memory(self.me)[to / WORD..][..words.len()].copy_from_slice(&words);
+    }
+
+    fn note_taken(&mut self, pe: Pe, from: usize, old: u64) {
+        let (kind, target, block) = (Kind::Taken, pe.0, (0, old));
+        let at = from as u64;
+        let record = LogRecord { kind, target, time: 0, at, block, len: 0, digest: 0 };
+        self.append(record, &[], 0);
+    }
+}
+
+impl Sight<'_> {
+    pub(super) fn append(&mut self, record: LogRecord, payload: &[u8], compared: u64) -> usize {
+        let time = match record.kind.learns(|rule| self.breaks(rule)) {
+            true => self.s.tick(self.me),
+            false => self.s.next_time(self.me),
+        };
+        let entry = LogEntry {
+            record: LogRecord { time, ..record },
+            payload: payload.to_vec(),
+            compared,
+            state: Carried::Begun,
+            found: AtomicOutcome::default(),
+            repeats: 0,
+        };
+        let log = &mut self.s.pes[self.me].log;
+        log.push(entry);
+        log.len() - 1
+    }
+}
+
+/// Bytes as words.
+pub(super) fn words(bytes: &[u8]) -> Vec<u64> {
+    let chunks = bytes.as_chunks::<WORD>().0;
+    chunks.iter().map(|word| u64::from_ne_bytes(*word)).collect()
+}
+
+/// Words as bytes.
+pub(super) fn bytes(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
 impl Model {
@@ -255,31 +296,33 @@ impl Model {
         let n_pes = self.program.pes.len();
         let pe = PeState {
             call: 0,
-            at: At::Ready,
+            at: At::Calls,
+            script: Vec::new(),
             registers: [0; 2],
-            time: Time(0),
-            memories: vec![[0; WORDS]],
-            stages: vec![Stage::Direct],
-            shown: vec![0; n_pes],
-            owes: false,
-            chains: vec![Vec::new(); n_pes],
-            events: Vec::new(),
-            meetings: Vec::new(),
+            time: 0,
+            way: CallWay::Logged,
+            replay: Replay::default(),
             met: 0,
+            shown: 0,
+            joined: 0,
+            memories: vec![[0; WORDS]],
+            log: Vec::new(),
             interval: 0,
+            copied: 0,
+            said_met: 0,
+            flight: None,
+            stage: (0, Stage::Direct),
+            taken: vec![0; n_pes],
             saved: vec![([0; WORDS], 0)],
-            took_over: false,
-            log: LogState::There,
-            lost_memories: 0,
-            has_replica: self.nodes,
-            has_begun: false,
-            replay: None,
+            has_log: true,
+            has_replica: self.nodes == Nodes::Lost,
         };
-        JobState { pes: vec![pe; n_pes], time: 0, deaths: self.deaths, global: false }
+        let views = vec![vec![Life { number: 0, nodes_lost: 0, with_node: false }; n_pes]];
+        JobState { pes: vec![pe; n_pes], views, time: 0, deaths: self.deaths, global: None }
     }
 
-    pub(super) fn breaks(&self, rule: Broken) -> bool {
-        self.broken == rule
+    pub(super) fn is(&self, broken: Broken) -> bool {
+        self.broken == broken
     }
 
     /// Collects all next states, the steps of PEs and nodes first; returns the number of those.
@@ -291,29 +334,32 @@ impl Model {
         next.clear();
         for me in 0..state.pes.len() {
             let mut after = state.clone();
-            if self.step(&mut after, me)? {
+            if state.life(me).lives() && self.step(&mut after, me)? {
                 next.push(after);
             }
-            for of in (0..state.pes.len()).filter(|&of| of != me) {
-                if state.pes[me].shown[of] < state.incarnation(of) {
-                    let mut after = state.clone();
-                    after.pes[me].shown[of] += 1;
-                    next.push(after);
-                }
+            let mut after = state.clone();
+            if self.is(Broken::ChosenEarly) && self.chooses(&mut after, me) {
+                next.push(after);
             }
-            if state.pes[me].log == LogState::Lost && self.may_wipe(state, me) {
+            if state.pes[me].shown + 1 < state.views.len() && self.has_own_page(state, me) {
                 let mut after = state.clone();
-                after.wipe(me);
+                match self.nodes {
+                    Nodes::One => after.pes.iter_mut().for_each(|pe| pe.shown += 1),
+                    _ => after.pes[me].shown += 1,
+                }
+                for lost in 0..state.pes.len() {
+                    self.chooses(&mut after, lost);
+                }
                 next.push(after);
             }
         }
         let moves = next.len();
         if state.deaths > 0 && !state.is_over(&self.program) {
-            for &victim in &self.program.victims {
+            for &victim in self.program.victims.iter().filter(|&&pe| state.life(pe).lives()) {
                 let mut after = state.clone();
                 self.kill(&mut after, victim);
                 next.push(after);
-                if self.nodes {
+                if self.nodes == Nodes::Lost {
                     let mut after = state.clone();
                     self.lose_node(&mut after, victim);
                     next.push(after);
@@ -323,92 +369,10 @@ impl Model {
         Ok(moves)
     }
 
-    /// Makes one step of a PE; false if it must wait.
-    fn step(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
-        if let At::TookOver(at) = s.pes[me].at.clone() {
-            self.goes_live(s, me);
-            s.pes[me].at = *at;
-            return Ok(true);
-        }
-        if s.pes[me].replay.is_some() && !s.pes[me].has_begun {
-            if !self.has_its_logs(s, me) {
-                return Ok(self.log_comes_back(s, me));
-            }
-            s.pes[me].has_begun = true;
-        }
-        let Some(&op) = self.program.pes[me].get(s.pes[me].call) else {
-            return self.end(s, me);
-        };
-        match s.pes[me].at.clone() {
-            At::Ready if s.pes[me].replay.is_some() => self.replays(s, me, op),
-            At::Ready => Ok(self.calls(s, me, op)),
-            At::Logged { to, index } => Ok(self.looks(s, me, op, (to, index), true)),
-            At::Waits { to, index } => Ok(self.looks(s, me, op, (to, index), false)),
-            At::Writes { to, index, on, half } => Ok(self.writes(s, me, (to, index), on, half)),
-            At::Wrote { to, index, on, .. }
-                if matches!(op, Op::Atomic { .. })
-                    && s.may_be_wiped(me, to, on)
-                    && !self.breaks(Broken::FoundInWiped) =>
-            {
-                s.global = !self.breaks(Broken::DoneInWipedAgain);
-                s.pes[me].chains[to][index].progress = EntryProgress::Begun;
-                s.pes[me].at = At::Logged { to, index };
-                Ok(true)
-            }
-            At::Wrote { to, index, old, .. } => {
-                let fetches = matches!(op, Op::Atomic { into: Some(_), .. });
-                let seen = if fetches { s.learns(me) } else { Time(0) };
-                let entry = &mut s.pes[me].chains[to][index];
-                (entry.progress, entry.seen) = (EntryProgress::Done { old }, seen);
-                s.returns(me, op, old);
-                Ok(true)
-            }
-            At::Reads { from, on }
-                if s.may_be_wiped(me, from, on) && !self.breaks(Broken::ReadInWiped) =>
-            {
-                s.pes[me].at = At::Ready;
-                Ok(true)
-            }
-            At::Reads { from, on } => {
-                let Op::Get { at, .. } = op else { unreachable!("a get reads") };
-                let outcome = s.pes[from].memories[self.incarnation_used(s, from, on)][at];
-                let event = Event { asked: Asked::Get, outcome, until: Time(0) };
-                s.pes[me].events.push(event);
-                s.returns(me, op, outcome);
-                Ok(true)
-            }
-            At::Meets { number } if self.nodes => self.gathers(s, me, op, number),
-            At::Meets { number } => self.leaves(s, me, op, number),
-            At::Gathers { number, shown } => self.reads_all(s, me, op, (number, shown)),
-            At::Query { .. } | At::Copied | At::Closes { .. } => self.checkpoints(s, me),
-            At::LogsLate { to, effect, old } => {
-                let time = s.next(me);
-                let progress = EntryProgress::Done { old };
-                let entry = LogEntry { time, effect, progress, seen: time };
-                s.pes[me].chains[to].push(entry);
-                s.returns(me, op, old);
-                Ok(true)
-            }
-            At::Drew { time } => Ok(self.sees(s, me, op, Some(time))),
-            At::TookOver(_) => unreachable!("it is above"),
-        }
-    }
-
-    /// Returns the target and the effect of an operation.
-    pub(super) fn effect(&self, s: &JobState, me: usize, op: Op) -> Option<(usize, Effect<Bytes>)> {
-        let value = |value: Value| match value {
-            Value::Just(value) => value,
-            Value::Of { register, plus } => s.pes[me].registers[register] + plus,
-        };
-        Some(match op {
-            Op::Put { to, at, value: v } => (to, Effect::Assign { at, value: value(v) }),
-            Op::Bulk { to, at, value: v } => {
-                (to, Effect::Bulk { at, bytes: [value(v), value(v) + 1] })
-            }
-            Op::Atomic { to, at, change, value: v, .. } => {
-                (to, Effect::Atomic { at, change: change.with(value(v)) })
-            }
-            _ => return None,
-        })
+    /// The node of this PE has a page, which is not counted for another one.
+    fn has_own_page(&self, s: &JobState, me: usize) -> bool {
+        let life = s.life(me);
+        let is_there = life.lives() || !life.with_node;
+        is_there && (self.nodes != Nodes::One || me == 0)
     }
 }

@@ -1,6 +1,6 @@
 //! Small programs without data races, for the explorer: the calls of each PE.
 
-use crate::replay::log::Change;
+use crate::update::{Change, Update};
 
 /// A value that an operation sends: a constant, or the value of a register plus a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -80,11 +80,12 @@ pub(super) enum Kind {
 
 impl Kind {
     pub(super) fn with(self, operand: u64) -> Change {
-        match self {
-            Kind::Add => Change::Add(operand),
-            Kind::Set => Change::Set(operand),
-            Kind::SwapIf(cond) => Change::CompareSwap(cond, operand),
-        }
+        let how = match self {
+            Kind::Add => Update::Add,
+            Kind::Set => Update::Swap,
+            Kind::SwapIf(value) => Update::CompareSwap(value),
+        };
+        Change { how, operand }
     }
 }
 
@@ -254,7 +255,14 @@ pub(super) fn found() -> Program {
     Program { name: "found", pes: vec![one, Vec::new(), three], victims: vec![2] }
 }
 
-/// Sends bytes, then a signal.
+/// As before, and the log of the third goes on behind that.
+pub(super) fn found_then_more() -> Program {
+    let mut program = found();
+    program.pes[2].push(put(0, 0, 9));
+    Program { name: "found, and more", ..program }
+}
+
+/// Bytes and a signal.
 pub(super) fn signalled() -> Program {
     let one = vec![bulk(1, 0, 3), add(1, 2, 1), Barrier];
     let two = vec![wait(2, 1), load(1, 0), store(1, Value::Just(8)), Barrier];
@@ -325,6 +333,7 @@ pub(super) fn all() -> Vec<Program> {
         read_late(),
         counted(),
         found(),
+        found_then_more(),
         signalled(),
         stale(),
         own_memory(),

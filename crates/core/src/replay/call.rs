@@ -1,0 +1,303 @@
+//! The calls of a job with logs: what is written down of each, and what becomes of it in a replay.
+//!
+//! ```text
+//!          logged                                    replayed
+//! put      a record, then `origin`                   done there: skipped; left in the log: again
+//! atomic   the same, with what was found             what it found; what others did until then is
+//!                                                    applied
+//! get      read; then a record of what was read      the bytes of the log
+//! wait     a record of what was found, and when      what others did until then is applied, and
+//!                                                    the word holds what it held
+//! answer   the same; equal ones share a record       the same
+//! event    a record of what the program drew         the bytes of the log
+//! ```
+//!
+//! A call that is in no log is the first that the predecessor did not make: the substitute catches
+//! up ([`super::handover`]) before it makes it.
+//!
+//! The functions are straight rows of accesses to a [`CallPort`]: shared memory that is mapped, or
+//! the explorer's, which lets others move before any of them. An access that cannot be, since all
+//! go back, ends the call: that is the error of all of them.
+
+use super::decide::Reason;
+use super::handover::catch_up;
+use super::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Logs};
+use super::origin;
+use super::own::LoggedCall;
+use super::port::{CallPort, CallWay};
+use crate::mutant::Mutant;
+
+/// The next record in the replay, which the call is of; else all go back.
+pub(super) fn next<P: CallPort>(
+    port: &mut P,
+    is_it: impl FnOnce(&P::Logs, &Located) -> bool,
+) -> Result<LoggedCall, P::Cut> {
+    match port.next(is_it)? {
+        Some(call) => Ok(call),
+        None => Err(port.take_all_back(Reason::Differs)),
+    }
+}
+
+/// The same for a record and the bytes that the program brings now.
+pub(super) fn next_with<P: CallPort>(
+    port: &mut P,
+    record: &LogRecord,
+    brings: &[u8],
+) -> Result<LoggedCall, P::Cut> {
+    let me = port.me();
+    next(port, |logs, found| {
+        found.record.is_of_one_call(record) && logs.payload(me, found) == brings
+    })
+}
+
+/// The same where what was found counts as it stands in the log.
+fn next_of<P: CallPort>(port: &mut P, record: &LogRecord) -> Result<LoggedCall, P::Cut> {
+    next(port, |_, found| {
+        found.record.is_of_one_call(&LogRecord { len: found.record.len, ..*record })
+    })
+}
+
+/// Puts `bytes`, which `carry_out` copies there.
+///
+/// # Errors
+/// All go back.
+#[inline]
+pub fn put<P: CallPort>(
+    port: &mut P,
+    record: LogRecord,
+    bytes: &[u8],
+    carry_out: impl FnOnce(&mut P) -> Result<(), P::Cut>,
+) -> Result<(), P::Cut> {
+    if port.way() == CallWay::Replayed {
+        return put_again(port, record, bytes, carry_out);
+    }
+    if port.breaks(Mutant::LoggedAfter) {
+        origin::deliver(port, record.target(), None, carry_out)?;
+        let from = port.append(record, bytes)?;
+        return from.map_or(Ok(()), |from| port.set_state(from, Carried::Done));
+    }
+    let from = port.append(record, bytes)?;
+    origin::deliver(port, record.target(), from, carry_out)
+}
+
+fn put_again<P: CallPort>(
+    port: &mut P,
+    record: LogRecord,
+    bytes: &[u8],
+    carry_out: impl FnOnce(&mut P) -> Result<(), P::Cut>,
+) -> Result<(), P::Cut> {
+    let from = next_with(port, &record, bytes)?.from;
+    if record.target() == port.me() {
+        port.assigns_own(from)?;
+        if !port.breaks(Mutant::OwnSkipped) {
+            carry_out(port)?;
+        }
+    } else if is_left(port, from)? {
+        origin::deliver(port, record.target(), Some(from), carry_out)?;
+    }
+    catch_up(port)
+}
+
+/// True if the target does not have the operation of the own record at `from`.
+fn is_left<P: CallPort>(port: &mut P, from: usize) -> Result<bool, P::Cut> {
+    Ok(match port.state(from)? {
+        Carried::Done => port.breaks(Mutant::NotSkipped),
+        Carried::Underway => !port.breaks(Mutant::BegunSkipped),
+        Carried::Begun | Carried::Logged => true,
+    })
+}
+
+/// An atomic operation on a word, by `carry_out`; what was there. `fetches`: the caller gets that.
+///
+/// # Errors
+/// All go back.
+#[inline]
+pub fn change<P: CallPort>(
+    port: &mut P,
+    record: LogRecord,
+    (compares_with, fetches): (Option<u64>, bool),
+    carry_out: impl FnMut(&mut P) -> Result<u64, P::Cut>,
+) -> Result<u64, P::Cut> {
+    if port.way() == CallWay::Replayed {
+        return change_again(port, record, (compares_with, fetches), carry_out);
+    }
+    let from = port.append_change(record, compares_with)?;
+    origin::change(port, (record.target(), from), fetches, carry_out)
+}
+
+fn change_again<P: CallPort>(
+    port: &mut P,
+    record: LogRecord,
+    (compares_with, fetches): (Option<u64>, bool),
+    carry_out: impl FnMut(&mut P) -> Result<u64, P::Cut>,
+) -> Result<u64, P::Cut> {
+    let (me, to) = (port.me(), record.target());
+    let same = |logs: &P::Logs, found: &Located| {
+        logs.compared(me, found.from) == compares_with.unwrap_or_default()
+    };
+    let is_it =
+        |logs: &P::Logs, found: &Located| found.record.is_of_one_call(&record) && same(logs, found);
+    let from = next(port, is_it)?.from;
+    if port.state(from)? != Carried::Done {
+        // It is the last record. One on the own memory finds all that others did; one that waits
+        // for a PE may be what that PE waits for.
+        if to == me || fetches {
+            catch_up(port)?;
+        }
+        let old = origin::change(port, (to, Some(from)), fetches, carry_out)?;
+        catch_up(port)?;
+        return Ok(old);
+    }
+    let AtomicOutcome { old, seen } = port.found(from)?;
+    if fetches && !port.breaks(Mutant::FoundLocal) {
+        port.apply(seen + 1)?;
+    }
+    if to == me && !port.breaks(Mutant::OwnSkipped) {
+        port.change_own(from, old)?;
+    }
+    catch_up(port)?;
+    Ok(old)
+}
+
+/// Gets bytes by `read`, which says what they are. In a replay: the record of those that it got
+/// before.
+///
+/// # Errors
+/// All go back.
+pub fn get<P: CallPort, B: AsRef<[u8]>>(
+    port: &mut P,
+    record: LogRecord,
+    read: impl FnMut(&mut P) -> Result<B, P::Cut>,
+) -> Result<Option<usize>, P::Cut> {
+    if port.way() == CallWay::Replayed && !port.breaks(Mutant::ReadAgain) {
+        let from = next_of(port, &record)?.from;
+        catch_up(port)?;
+        return Ok(Some(from));
+    }
+    let got = origin::read_there(port, record.target(), read)?;
+    let len = got.as_ref().len() as u32;
+    if port.way() == CallWay::Replayed {
+        next_of(port, &record)?;
+        catch_up(port)?;
+        return Ok(None);
+    }
+    port.append(LogRecord { len, ..record }, got.as_ref())?;
+    Ok(None)
+}
+
+/// Waits for an own word by `until`; what it found.
+///
+/// # Errors
+/// All go back.
+pub fn wait<P: CallPort>(
+    port: &mut P,
+    record: LogRecord,
+    holds: impl Fn(u64) -> bool,
+    until: impl FnOnce(&mut P) -> Result<u64, P::Cut>,
+) -> Result<u64, P::Cut> {
+    if port.way() == CallWay::Replayed {
+        return wait_again(port, &record, holds);
+    }
+    let found = until(port)?;
+    if port.way() == CallWay::Logged {
+        let bytes = found.to_ne_bytes();
+        port.append(LogRecord { len: bytes.len() as u32, ..record }, &bytes)?;
+    }
+    Ok(found)
+}
+
+fn wait_again<P: CallPort>(
+    port: &mut P,
+    record: &LogRecord,
+    holds: impl Fn(u64) -> bool,
+) -> Result<u64, P::Cut> {
+    let from = next_of(port, record)?.from;
+    apply_to(port, from)?;
+    let value = own_bytes(port, from).try_into().map_or(0, u64::from_ne_bytes);
+    let is_so = holds(value)
+        && (port.others_go_on(record.at as usize)? || holds(port.own_word(record, value)?));
+    if !is_so {
+        return Err(port.take_all_back(Reason::Differs));
+    }
+    catch_up(port)?;
+    Ok(value)
+}
+
+/// Applies what others did until the own record at `from` was written.
+fn apply_to<P: CallPort>(port: &mut P, from: usize) -> Result<(), P::Cut> {
+    let time = port.logs().read(port.me(), from).map_or(0, |found| found.record.time);
+    port.apply(time + 1)
+}
+
+/// The payload of an own record.
+pub fn own_bytes<P: CallPort>(port: &P, from: usize) -> &[u8] {
+    let found = port.logs().read(port.me(), from);
+    found.map_or(&[], |found| port.logs().payload(port.me(), &found))
+}
+
+/// What `look` finds in own words. In a replay: the record of what it found before.
+///
+/// # Errors
+/// All go back.
+#[inline]
+pub fn answer<P: CallPort, B: AsRef<[u8]>>(
+    port: &mut P,
+    record: LogRecord,
+    look: impl FnOnce(&mut P) -> Result<B, P::Cut>,
+) -> Result<Result<B, usize>, P::Cut> {
+    if port.way() == CallWay::Replayed {
+        return answer_again(port, &record).map(Err);
+    }
+    let found = look(port)?;
+    if port.way() == CallWay::Logged {
+        let len = found.as_ref().len() as u32;
+        note_answer(port, LogRecord { len, ..record }, found.as_ref())?;
+    }
+    Ok(Ok(found))
+}
+
+/// An answer that was given last is counted there.
+#[inline(always)] // how many bytes there are is known to the caller
+fn note_answer<P: CallPort>(port: &mut P, record: LogRecord, bytes: &[u8]) -> Result<(), P::Cut> {
+    let last = port.last_answer()?;
+    let me = port.me();
+    let is_same = |last: &Located| {
+        last.record.is_of_one_call(&record) && port.logs().payload(me, last) == bytes
+    };
+    match last.filter(is_same) {
+        Some(last) => port.repeat(last.from),
+        None => port.append(record, bytes).map(|_| ()),
+    }
+}
+
+/// One that is given again tells nothing new, and there may be very many of them: it takes no
+/// longer than it did.
+fn answer_again<P: CallPort>(port: &mut P, record: &LogRecord) -> Result<usize, P::Cut> {
+    let call = next_of(port, record)?;
+    if call.is_first {
+        apply_to(port, call.from)?;
+    }
+    if call.is_last {
+        catch_up(port)?;
+    }
+    Ok(call.from)
+}
+
+/// The program has drawn `bytes` by itself. In a replay: the record of what it drew before.
+///
+/// # Errors
+/// All go back.
+pub fn draw<P: CallPort>(
+    port: &mut P,
+    record: LogRecord,
+    bytes: &[u8],
+) -> Result<Option<usize>, P::Cut> {
+    debug_assert_eq!(record.kind, Kind::Event);
+    if port.way() == CallWay::Logged {
+        port.append(record, bytes)?;
+        return Ok(None);
+    }
+    let from = next_of(port, &record)?.from;
+    catch_up(port)?;
+    Ok(Some(from))
+}

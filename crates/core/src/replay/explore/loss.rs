@@ -1,0 +1,144 @@
+//! Losses in the explorer, the substitute that is chosen then, and how it begins.
+//!
+//! The next PE keeps a replica of the log of a PE, which its owner writes first. So whatever others
+//! see of a log is in its replica. Once all nodes show the loss the memory of a lost node is wiped,
+//! and a substitute is chosen; then the log comes back. What speaks against going back alone is
+//! looked for before it restores its memory (`recovery/local.rs`).
+
+use super::broken::Broken;
+use super::model::{At, JobState, Model, Sight, WORDS};
+use crate::quantity::Pe;
+use crate::replay::decide::Reason;
+use crate::replay::log::{Kind, Stage, is_in_doubt};
+use crate::replay::own::{Replay, met_before};
+use crate::replay::port::CallWay;
+
+impl Model {
+    /// The process of a PE dies.
+    pub(super) fn kill(&self, s: &mut JobState, me: usize) {
+        s.deaths -= 1;
+        s.pes[me].script.clear();
+        s.change_view(me, |life| {
+            life.number += 1;
+            life.with_node = false;
+        });
+    }
+
+    /// The node of a PE is lost, and with it what that kept for another.
+    pub(super) fn lose_node(&self, s: &mut JobState, me: usize) {
+        let is_away = |pe: usize| !s.life(pe).lives() || s.pes[pe].way != CallWay::Logged;
+        let away = (0..s.pes.len()).any(is_away);
+        if away && !self.is(Broken::NodeLostThenIgnored) {
+            s.deaths -= 1;
+            s.global = Some(Reason::NodeLostThen);
+            return;
+        }
+        self.kill(s, me);
+        s.views.pop();
+        s.change_view(me, |life| {
+            life.number += 1;
+            life.nodes_lost += 1;
+            life.with_node = true;
+        });
+        let kept = (me + s.pes.len() - 1) % s.pes.len();
+        s.pes[kept].has_replica = false;
+        if self.is(Broken::WipedEarly) {
+            self.wipe(s, me);
+        }
+    }
+
+    fn wipe(&self, s: &mut JobState, me: usize) {
+        s.memory(me).fill(0);
+        s.pes[me].has_log = false;
+    }
+
+    /// A substitute is chosen when every node shows the loss; false if it has to wait.
+    pub(super) fn chooses(&self, s: &mut JobState, me: usize) -> bool {
+        let life = s.life(me);
+        if life.lives() || !s.all_show(me) && !self.is(Broken::ChosenEarly) {
+            return false;
+        }
+        if life.with_node {
+            self.wipe(s, me);
+            s.pes[me].memories.push([0; WORDS]);
+        }
+        s.change_view(me, |life| life.number += 1);
+        let (last, number) = (s.views.len() - 1, s.life(me).number);
+        let pe = &mut s.pes[me];
+        // The node of a process that died goes on; one that is new shows what there is.
+        if life.with_node {
+            pe.shown = last;
+        }
+        (pe.time, pe.joined, pe.met, pe.registers) = (0, 0, 0, [0; 2]);
+        (pe.flight, pe.stage) = (None, (number / 2, Stage::Replaying));
+        pe.way = CallWay::Plain;
+        pe.at = if pe.has_log { At::Begins } else { At::Renews };
+        true
+    }
+
+    /// The log comes back from its replica.
+    pub(super) fn renews(&self, s: &mut JobState, me: usize) {
+        let pe = &mut s.pes[me];
+        match pe.has_replica {
+            true => {}
+            false if self.is(Broken::NoReplicaNeeded) => pe.log.clear(),
+            false => s.global = Some(Reason::NodeLost),
+        }
+        let pe = &mut s.pes[me];
+        (pe.has_log, pe.at) = (true, At::Begins);
+    }
+
+    /// A substitute restores its memory, when nobody is about to write there; false if it has to
+    /// wait.
+    pub(super) fn begins(&self, s: &mut JobState, me: usize) -> bool {
+        if !s.shows(me, me).lives() || s.shows(me, me) != s.life(me) {
+            return false; // its page does not show it yet
+        }
+        let interval = s.pes[me].interval;
+        if s.pes[me].copied > interval {
+            s.global = Some(Reason::InCheckpoint);
+            return true;
+        }
+        let others = || (0..s.pes.len()).filter(|&pe| pe != me);
+        let has_log = |pe: usize| s.has_log(me, pe);
+        let begins = |pe: usize| s.pes[pe].interval == interval || self.is(Broken::LogsOfBefore);
+        let awaits =
+            others().any(|pe| !begins(pe) || !has_log(pe) && !self.is(Broken::LogsNotAwaited));
+        if awaits {
+            return false;
+        }
+        let sight = Sight { model: self, s, me };
+        if is_in_doubt(&sight, Pe::of(me)) {
+            s.global = Some(Reason::InDoubt);
+            return true;
+        }
+        let flies = |pe: usize| s.pes[pe].flight == Some(me) && s.shows(me, pe).lives();
+        if (0..s.pes.len()).filter(|&pe| pe != me).any(flies) && !self.is(Broken::QuietNotAwaited) {
+            return false;
+        }
+        if self.is(Broken::EventsLost) {
+            s.pes[me].log.clear();
+        }
+        self.restores(s, me);
+        true
+    }
+
+    fn restores(&self, s: &mut JobState, me: usize) {
+        let (memory, call) = s.pes[me].saved[s.pes[me].interval];
+        *s.memory(me) = memory;
+        let n_pes = s.pes.len();
+        let mut meetings = None;
+        let sight = Sight { model: self, s, me };
+        let replay = Replay::begin(&sight, Pe::of(me), n_pes, |found| {
+            if found.record.kind == Kind::Meeting {
+                let (first, _) = meetings.unwrap_or((found.record.at, 0));
+                meetings = Some((first, found.record.at));
+            }
+        });
+        let pe = &mut s.pes[me];
+        let (met, comes) = met_before(pe.said_met, meetings);
+        pe.said_met = comes.unwrap_or(pe.said_met);
+        (pe.met, pe.call, pe.replay, pe.way) = (met, call, replay, CallWay::Replayed);
+        pe.at = At::Replays;
+    }
+}

@@ -1,0 +1,464 @@
+//! The port of a call in the explorer, and its steps.
+//!
+//! A call is carried out anew in each step: what its accesses found before they find again, from a
+//! script, and change nothing; one more access that others may come before is carried out, and
+//! those behind it that nobody sees. So the calls of the machine run as they are, whatever others
+//! do between any two accesses.
+
+use super::model::{JobState, LogEntry, Model, Nodes, Sight, WORD};
+use super::script::Seen::{self, ByNobody, ByOthers};
+use super::script::{Answer, Stop};
+use crate::quantity::{Pe, ViewNumber};
+use crate::replay::decide::Reason;
+use crate::replay::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Logs, Stage, taken_by};
+use crate::replay::meeting::together;
+use crate::replay::merge::{Merge, SubstitutePort};
+use crate::replay::own::LoggedCall;
+use crate::replay::port::{CallPort, CallWay, MeetingPort};
+use crate::update::WordAt;
+
+/// A call of a PE of the model.
+pub(super) struct Caller<'a> {
+    pub sight: Sight<'a>,
+    script: Vec<u64>,
+    /// Accesses that were made in this step, or were in the script.
+    made: usize,
+    /// An access of this step others may have come before.
+    stepped: bool,
+    /// This step has made an access.
+    pub is_new: bool,
+    /// The memory of the target that was reached last.
+    on: usize,
+}
+
+impl<'a> Caller<'a> {
+    pub(super) fn new(model: &'a Model, s: &'a mut JobState, me: usize) -> Caller<'a> {
+        let script = s.pes[me].script.clone();
+        let sight = Sight { model, s, me };
+        Caller { sight, script, made: 0, stepped: false, is_new: false, on: 0 }
+    }
+
+    /// What the accesses have found so far.
+    pub(super) fn into_script(self) -> Vec<u64> {
+        self.script
+    }
+
+    /// An access.
+    pub(super) fn access<A: Answer>(
+        &mut self,
+        seen: Seen,
+        act: impl FnOnce(&mut Sight) -> Result<A, Stop>,
+    ) -> Result<A, Stop> {
+        if let Some(word) = self.script.get(self.made) {
+            self.made += 1;
+            return Ok(A::of(*word));
+        }
+        if seen == ByOthers && self.stepped {
+            return Err(Stop::Later);
+        }
+        let answer = act(&mut self.sight)?;
+        self.stepped |= seen == ByOthers;
+        self.is_new = true;
+        self.script.push(answer.word());
+        self.made += 1;
+        Ok(answer)
+    }
+
+    /// Waits until it `is_so`.
+    pub(super) fn wait(&mut self, is_so: impl FnOnce(&Sight) -> bool) -> Result<(), Stop> {
+        self.access(ByOthers, |sight| if is_so(sight) { Ok(()) } else { Err(Stop::Blocked) })
+    }
+
+    /// Writes a part of an effect to the memory of a PE that was reached; what was there.
+    pub(super) fn write(
+        &mut self,
+        to: usize,
+        at: usize,
+        change: impl FnOnce(u64) -> u64,
+    ) -> Result<u64, Stop> {
+        let on = self.on;
+        self.access(ByOthers, |sight| {
+            let word = &mut sight.s.pes[to].memories[on][at];
+            let old = *word;
+            *word = change(old);
+            Ok(old)
+        })
+    }
+
+    /// Reads a word of a PE that was reached.
+    pub(super) fn read_word(&mut self, of: usize, at: usize) -> Result<u64, Stop> {
+        let on = self.on;
+        self.access(ByOthers, |sight| Ok(sight.s.pes[of].memories[on][at]))
+    }
+}
+
+impl Sight<'_> {
+    fn own(&mut self, from: usize) -> &mut LogEntry {
+        &mut self.s.pes[self.me].log[from]
+    }
+
+    /// The memory of a PE that is reached, as the own node shows it.
+    fn reached(&self, to: usize) -> Option<usize> {
+        let life = self.s.shows(self.me, to);
+        let is_direct = self.s.pes[to].stage == (life.number / 2, Stage::Direct);
+        (to == self.me || life.lives() && is_direct).then_some(life.nodes_lost)
+    }
+
+    fn stage_of(&self, to: usize) -> Option<Stage> {
+        let (incarnation, stage) = self.s.pes[to].stage;
+        (incarnation == self.s.shows(self.me, to).number.div_ceil(2)).then_some(stage)
+    }
+
+    fn merging(&mut self, run: impl FnOnce(&mut Merge, &mut Self) -> bool) -> bool {
+        let mut merge = std::mem::take(&mut self.s.pes[self.me].replay.merge);
+        let result = run(&mut merge, self);
+        self.s.pes[self.me].replay.merge = merge;
+        result
+    }
+}
+
+impl<'a> CallPort for Caller<'a> {
+    type Cut = Stop;
+    type Logs = Sight<'a>;
+    type There = usize;
+    type Member = usize;
+
+    fn me(&self) -> Pe {
+        Pe::of(self.sight.me)
+    }
+
+    fn logs(&self) -> &Sight<'a> {
+        &self.sight
+    }
+
+    fn way(&mut self) -> CallWay {
+        let way = self.access(ByNobody, |sight| Ok(sight.s.pes[sight.me].way));
+        way.unwrap_or(CallWay::Plain)
+    }
+
+    fn append(&mut self, record: LogRecord, payload: &[u8]) -> Result<Option<usize>, Stop> {
+        self.access(ByOthers, |sight| Ok(Some(sight.append(record, payload, 0))))
+    }
+
+    fn append_change(
+        &mut self,
+        record: LogRecord,
+        compares_with: Option<u64>,
+    ) -> Result<Option<usize>, Stop> {
+        let compared = compares_with.unwrap_or_default();
+        self.access(ByOthers, |sight| Ok(Some(sight.append(record, &[], compared))))
+    }
+
+    fn state(&mut self, from: usize) -> Result<Carried, Stop> {
+        self.access(ByNobody, |sight| Ok(sight.own(from).state))
+    }
+
+    fn set_state(&mut self, from: usize, state: Carried) -> Result<(), Stop> {
+        let seen = if state == Carried::Done { ByOthers } else { ByNobody };
+        self.access(seen, |sight| {
+            sight.own(from).state = state;
+            Ok(())
+        })
+    }
+
+    fn found(&mut self, from: usize) -> Result<AtomicOutcome, Stop> {
+        self.access(ByNobody, |sight| Ok(sight.own(from).found))
+    }
+
+    fn set_found(&mut self, from: usize, found: AtomicOutcome) -> Result<(), Stop> {
+        self.access(ByNobody, |sight| {
+            let entry = sight.own(from);
+            (entry.found, entry.state) = (found, Carried::Done);
+            Ok(())
+        })
+    }
+
+    fn last_answer(&mut self) -> Result<Option<Located>, Stop> {
+        let last = self.access(ByNobody, |sight| {
+            let log = &sight.s.pes[sight.me].log;
+            let is_answer = |entry: &LogEntry| entry.record.kind == Kind::Answer;
+            Ok(log.last().filter(|last| is_answer(last)).map(|_| log.len() - 1))
+        });
+        Ok(last?.and_then(|from| self.sight.read(self.me(), from)))
+    }
+
+    fn repeat(&mut self, from: usize) -> Result<(), Stop> {
+        self.access(ByOthers, |sight| {
+            sight.own(from).repeats += 1;
+            Ok(())
+        })
+    }
+
+    fn tick(&mut self) -> Result<u64, Stop> {
+        self.access(ByNobody, |sight| Ok(sight.s.tick(sight.me)))
+    }
+
+    fn know(&mut self, time: u64) -> Result<(), Stop> {
+        self.access(ByNobody, |sight| {
+            let known = &mut sight.s.pes[sight.me].time;
+            *known = time.max(*known);
+            Ok(())
+        })
+    }
+
+    fn fly(&mut self, to: Pe) -> Result<(), Stop> {
+        self.access(ByNobody, |sight| {
+            sight.s.pes[sight.me].flight = Some(to.at());
+            Ok(())
+        })
+    }
+
+    fn land(&mut self) -> Result<(), Stop> {
+        self.access(ByNobody, |sight| {
+            sight.s.pes[sight.me].flight = None;
+            Ok(())
+        })
+    }
+
+    fn order(&mut self) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn reached(&mut self, to: Pe) -> Result<Option<usize>, Stop> {
+        let on = self.access(ByOthers, |sight| Ok(sight.reached(to.at())))?;
+        self.on = on.unwrap_or(self.on);
+        Ok(on.map(|_| to.at()))
+    }
+
+    fn has_taken(&mut self, there: usize, from: usize) -> Result<bool, Stop> {
+        self.access(ByNobody, |sight| {
+            let (own, there) = (&sight.s.pes[sight.me], &sight.s.pes[there]);
+            Ok(there.interval == own.interval && from < there.taken[sight.me])
+        })
+    }
+
+    fn goes_on(&mut self) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn has_no_record(&mut self) -> Stop {
+        Stop::Blocked
+    }
+
+    fn await_shown(&mut self, to: Pe) -> Result<(), Stop> {
+        let one = self.sight.model.nodes == Nodes::One;
+        self.wait(|sight| one || sight.s.shows(sight.me, to.at()).lives())
+    }
+
+    fn stage(&mut self, to: Pe) -> Result<Option<Stage>, Stop> {
+        self.access(ByNobody, |sight| Ok(sight.stage_of(to.at())))
+    }
+
+    fn await_drained(&mut self, to: Pe) -> Result<(), Stop> {
+        self.wait(|sight| {
+            let is_past = sight.stage_of(to.at()).is_some_and(Stage::is_past_replay);
+            !is_past || sight.reached(to.at()).is_some()
+        })
+    }
+
+    fn await_reached(&mut self, to: Pe) -> Result<usize, Stop> {
+        let who = self.access(ByOthers, |sight| {
+            let on = sight.reached(to.at()).ok_or(Stop::Blocked)?;
+            Ok(on << 8 | sight.s.shows(sight.me, to.at()).number)
+        })?;
+        self.on = who >> 8;
+        Ok(who)
+    }
+
+    fn is_still(&mut self, to: Pe, member: &usize) -> Result<bool, Stop> {
+        self.access(ByNobody, |sight| {
+            let number = sight.s.shows(sight.me, to.at()).number;
+            Ok(sight.reached(to.at()).is_some_and(|on| on << 8 | number == *member))
+        })
+    }
+
+    fn is_wiped(&mut self, pe: Pe) -> Result<bool, Stop> {
+        let on = self.on;
+        self.access(ByOthers, |sight| {
+            let life = sight.s.shows(sight.me, pe.at());
+            Ok(pe.at() != sight.me && life.nodes_lost > on)
+        })
+    }
+
+    fn taken_by(&mut self, pe: Pe, from: usize) -> Result<Option<u64>, Stop> {
+        let me = self.me();
+        self.access(ByNobody, |sight| Ok(taken_by(sight, pe, (me, from))))
+    }
+
+    fn ring(&mut self, _: Pe) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn take_all_back(&mut self, why: Reason) -> Stop {
+        self.sight.s.global = Some(why);
+        self.is_new = true;
+        Stop::Cut
+    }
+
+    fn next(
+        &mut self,
+        is_it: impl FnOnce(&Sight<'a>, &Located) -> bool,
+    ) -> Result<Option<LoggedCall>, Stop> {
+        if let Some(word) = self.script.get(self.made) {
+            self.made += 1;
+            return Ok(Answer::of(*word));
+        }
+        let me = self.sight.me;
+        let mut replay = std::mem::take(&mut self.sight.s.pes[me].replay);
+        let call = replay.next(&self.sight, |found| is_it(&self.sight, found));
+        self.sight.s.pes[me].replay = replay;
+        self.access(ByNobody, |_| Ok(call))
+    }
+
+    fn is_over(&mut self) -> Result<bool, Stop> {
+        self.access(ByNobody, |sight| Ok(sight.s.pes[sight.me].replay.is_over()))
+    }
+
+    fn apply(&mut self, until: u64) -> Result<(), Stop> {
+        self.access(ByNobody, |sight| {
+            sight.merging(|merge, sight| {
+                merge.apply(sight, until);
+                true
+            });
+            Ok(())
+        })
+    }
+
+    fn apply_all(&mut self) -> Result<bool, Stop> {
+        self.access(ByOthers, |sight| Ok(sight.merging(|merge, sight| merge.apply_all(sight))))
+    }
+
+    fn is_certain(&mut self) -> Result<bool, Stop> {
+        self.access(ByNobody, |sight| Ok(sight.s.pes[sight.me].replay.merge.is_certain()))
+    }
+
+    fn change_own(&mut self, from: usize, old: u64) -> Result<(), Stop> {
+        let me = self.me();
+        self.access(ByNobody, |sight| {
+            let found = sight.read(me, from).expect("an own record");
+            sight.merging(|merge, sight| {
+                merge.change(sight, (me, &found), old);
+                true
+            });
+            Ok(())
+        })
+    }
+
+    fn assigns_own(&mut self, from: usize) -> Result<(), Stop> {
+        let me = self.me();
+        self.access(ByNobody, |sight| {
+            let found = sight.read(me, from).expect("an own record");
+            sight.s.pes[sight.me].replay.merge.assigns_blocks(&found);
+            Ok(())
+        })
+    }
+
+    fn others_go_on(&mut self, at: usize) -> Result<bool, Stop> {
+        self.access(ByNobody, |sight| Ok(sight.s.pes[sight.me].replay.merge.goes_on(at)))
+    }
+
+    fn own_word(&mut self, record: &LogRecord, otherwise: u64) -> Result<u64, Stop> {
+        let word = WordAt { offset: record.at as usize, bytes: WORD };
+        self.access(ByNobody, |sight| Ok(sight.load(word).unwrap_or(otherwise)))
+    }
+
+    fn begin_hand_over(&mut self) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn show(&mut self, stage: Stage) -> Result<(), Stop> {
+        self.access(ByOthers, |sight| {
+            let incarnation = sight.s.life(sight.me).number / 2;
+            sight.s.pes[sight.me].stage = (incarnation, stage);
+            Ok(())
+        })
+    }
+
+    fn order_others(&mut self) -> Result<bool, Stop> {
+        Ok(true)
+    }
+
+    fn say_taken(&mut self) -> Result<(), Stop> {
+        self.access(ByNobody, |sight| {
+            let pe = &mut sight.s.pes[sight.me];
+            pe.taken = pe.replay.merge.taken().to_vec();
+            Ok(())
+        })
+    }
+
+    fn log_again(&mut self) -> Result<(), Stop> {
+        self.access(ByNobody, |sight| {
+            sight.s.pes[sight.me].way = CallWay::Logged;
+            Ok(())
+        })
+    }
+
+    fn wake_others(&mut self) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn look_at_findings(&mut self) -> Result<(), Stop> {
+        Ok(())
+    }
+}
+
+impl MeetingPort for Caller<'_> {
+    fn next_meeting(&mut self) -> Result<u64, Stop> {
+        self.access(ByNobody, |sight| Ok(sight.s.pes[sight.me].met + 1))
+    }
+
+    fn come(&mut self, number: u64, _: Option<usize>) -> Result<(), Stop> {
+        self.access(ByOthers, |sight| {
+            let pe = &mut sight.s.pes[sight.me];
+            (pe.met, pe.said_met) = (number, number);
+            Ok(())
+        })
+    }
+
+    fn has_come(&mut self, number: u64) -> Result<(), Stop> {
+        self.access(ByNobody, |sight| {
+            sight.s.pes[sight.me].met = number;
+            Ok(())
+        })
+    }
+
+    fn await_all(&mut self, number: u64) -> Result<(), Stop> {
+        self.wait(|sight| sight.s.pes.iter().all(|pe| pe.said_met >= number))
+    }
+
+    fn view(&mut self) -> Result<ViewNumber, Stop> {
+        self.access(ByNobody, |sight| Ok(ViewNumber(sight.s.pes[sight.me].shown as u64)))
+    }
+
+    fn has_all_logs(&mut self) -> Result<bool, Stop> {
+        self.access(ByNobody, |sight| {
+            Ok((0..sight.s.pes.len()).all(|pe| sight.s.has_log(sight.me, pe)))
+        })
+    }
+
+    fn await_logs(&mut self) -> Result<(), Stop> {
+        self.wait(|sight| (0..sight.s.pes.len()).all(|pe| sight.s.has_log(sight.me, pe)))
+    }
+
+    fn gather(&mut self, number: u64) -> Result<Option<u64>, Stop> {
+        let pes = self.sight.s.pes.len();
+        let is_lost = self.sight.model.nodes == Nodes::Lost;
+        self.access(if is_lost { ByOthers } else { ByNobody }, |sight| {
+            let part = |pe: usize| sight.part(pe, number);
+            let parts: Option<Vec<Located>> = (0..pes).map(part).collect();
+            // What is wiped is none, or what is there then.
+            Ok(Some(parts.as_deref().and_then(together).unwrap_or_default()))
+        })
+    }
+}
+
+impl Sight<'_> {
+    /// What a PE brought to a meeting.
+    pub(super) fn part(&self, pe: usize, number: u64) -> Option<Located> {
+        let all = std::iter::successors(self.read(Pe::of(pe), 0), |found| {
+            self.read(Pe::of(pe), found.next)
+        });
+        let is_it = |record: &LogRecord| record.kind == Kind::Meeting && record.at == number;
+        all.into_iter().find(|found| is_it(&found.record))
+    }
+}
