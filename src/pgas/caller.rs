@@ -280,7 +280,7 @@ impl<'a> CallPort for Caller<'a> {
         if self.world.has_several_nodes() {
             self.wait(|| self.world.members.member(to).state == Life::Alive)?;
         }
-        self.shrinks()
+        self.goes_on()
     }
 
     fn stage(&mut self, to: Pe) -> Result<Option<Stage>, Cut> {

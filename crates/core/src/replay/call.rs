@@ -24,7 +24,7 @@ use super::handover::catch_up;
 use super::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Logs};
 use super::origin;
 use super::own::LoggedCall;
-use super::port::{CallPort, CallWay};
+use super::port::{CallPort, LogMode};
 use crate::mutant::Mutant;
 
 /// The next record in the replay, which the call is of; else all go back.
@@ -68,7 +68,7 @@ pub fn put<P: CallPort>(
     bytes: &[u8],
     carry_out: impl FnOnce(&mut P) -> Result<(), P::Cut>,
 ) -> Result<(), P::Cut> {
-    if port.way() == CallWay::Replayed {
+    if port.way() == LogMode::Replayed {
         return put_again(port, record, bytes, carry_out);
     }
     if port.breaks(Mutant::LoggedAfter) {
@@ -118,7 +118,7 @@ pub fn change<P: CallPort>(
     (compares_with, fetches): (Option<u64>, bool),
     carry_out: impl FnMut(&mut P) -> Result<u64, P::Cut>,
 ) -> Result<u64, P::Cut> {
-    if port.way() == CallWay::Replayed {
+    if port.way() == LogMode::Replayed {
         return change_again(port, record, (compares_with, fetches), carry_out);
     }
     let from = port.append_change(record, compares_with)?;
@@ -169,14 +169,14 @@ pub fn get<P: CallPort, B: AsRef<[u8]>>(
     record: LogRecord,
     read: impl FnMut(&mut P) -> Result<B, P::Cut>,
 ) -> Result<Option<usize>, P::Cut> {
-    if port.way() == CallWay::Replayed && !port.breaks(Mutant::ReadAgain) {
+    if port.way() == LogMode::Replayed && !port.breaks(Mutant::ReadAgain) {
         let from = next_of(port, &record)?.from;
         catch_up(port)?;
         return Ok(Some(from));
     }
     let got = origin::read_there(port, record.target(), read)?;
     let len = got.as_ref().len() as u32;
-    if port.way() == CallWay::Replayed {
+    if port.way() == LogMode::Replayed {
         next_of(port, &record)?;
         catch_up(port)?;
         return Ok(None);
@@ -195,11 +195,11 @@ pub fn wait<P: CallPort>(
     holds: impl Fn(u64) -> bool,
     until: impl FnOnce(&mut P) -> Result<u64, P::Cut>,
 ) -> Result<u64, P::Cut> {
-    if port.way() == CallWay::Replayed {
+    if port.way() == LogMode::Replayed {
         return wait_again(port, &record, holds);
     }
     let found = until(port)?;
-    if port.way() == CallWay::Logged {
+    if port.way() == LogMode::Logged {
         let bytes = found.to_ne_bytes();
         port.append(LogRecord { len: bytes.len() as u32, ..record }, &bytes)?;
     }
@@ -245,11 +245,11 @@ pub fn answer<P: CallPort, B: AsRef<[u8]>>(
     record: LogRecord,
     look: impl FnOnce(&mut P) -> Result<B, P::Cut>,
 ) -> Result<Result<B, usize>, P::Cut> {
-    if port.way() == CallWay::Replayed {
+    if port.way() == LogMode::Replayed {
         return answer_again(port, &record).map(Err);
     }
     let found = look(port)?;
-    if port.way() == CallWay::Logged {
+    if port.way() == LogMode::Logged {
         let len = found.as_ref().len() as u32;
         note_answer(port, LogRecord { len, ..record }, found.as_ref())?;
     }
@@ -293,7 +293,7 @@ pub fn draw<P: CallPort>(
     bytes: &[u8],
 ) -> Result<Option<usize>, P::Cut> {
     debug_assert_eq!(record.kind, Kind::Event);
-    if port.way() == CallWay::Logged {
+    if port.way() == LogMode::Logged {
         port.append(record, bytes)?;
         return Ok(None);
     }

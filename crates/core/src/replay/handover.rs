@@ -16,7 +16,7 @@
 
 use super::decide::Reason;
 use super::log::Stage;
-use super::port::{CallPort, CallWay};
+use super::port::{CallPort, LogMode};
 use crate::mutant::Mutant;
 
 /// At the end of the log: takes over what others left in theirs, and is reached from then on. If
@@ -25,7 +25,7 @@ use crate::mutant::Mutant;
 /// # Errors
 /// All go back.
 pub fn catch_up<P: CallPort>(port: &mut P) -> Result<(), P::Cut> {
-    if port.way() != CallWay::Replayed || !port.is_over()? {
+    if port.way() != LogMode::Replayed || !port.is_over()? {
         return Ok(());
     }
     port.begin_hand_over()?;

@@ -10,7 +10,7 @@
 use super::call::next_with;
 use super::handover::catch_up;
 use super::log::{Located, LogRecord};
-use super::port::{CallWay, MeetingPort};
+use super::port::{LogMode, MeetingPort};
 use crate::mutant::Mutant;
 use crate::quantity::ViewNumber;
 
@@ -34,7 +34,7 @@ pub fn meet<P: MeetingPort>(
 ) -> Result<Option<ViewNumber>, P::Cut> {
     let number = port.next_meeting()?;
     let record = LogRecord { at: number, ..record };
-    if port.way() == CallWay::Replayed {
+    if port.way() == LogMode::Replayed {
         next_with(port, &record, what)?;
         port.has_come(number)?;
         if !port.breaks(Mutant::LastMeetingTrusted) {
@@ -57,7 +57,7 @@ pub fn meet<P: MeetingPort>(
         }
     };
     let Some(time) = time else { return Ok(None) };
-    if port.way() == CallWay::Replayed && !port.breaks(Mutant::MeetingBringsNothing) {
+    if port.way() == LogMode::Replayed && !port.breaks(Mutant::MeetingBringsNothing) {
         port.apply(time)?;
     }
     if !port.breaks(Mutant::MeetingTimesIgnored) {

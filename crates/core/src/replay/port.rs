@@ -12,7 +12,7 @@ use crate::quantity::{Pe, ViewNumber};
 
 /// What becomes of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum CallWay {
+pub enum LogMode {
     /// They are carried out without a log: there is none, or this PE is to go back with all.
     Plain = 0,
     /// They are logged.
@@ -38,7 +38,7 @@ pub trait CallPort {
     /// The logs of all: used for what does not change of the own records.
     fn logs(&self) -> &Self::Logs;
     /// What becomes of calls.
-    fn way(&mut self) -> CallWay;
+    fn way(&mut self) -> LogMode;
     /// True if this rule is broken on purpose.
     #[inline]
     fn breaks(&self, rule: Mutant) -> bool {

@@ -11,7 +11,7 @@ use crate::replay::decide::Reason;
 use crate::replay::handover::catch_up;
 use crate::replay::log::{Kind, LogRecord};
 use crate::replay::meeting;
-use crate::replay::port::{CallPort, CallWay, MeetingPort};
+use crate::replay::port::{CallPort, LogMode, MeetingPort};
 use crate::update::{Update, WordAt};
 
 /// What a call gives back, for a register.
@@ -35,7 +35,7 @@ impl Model {
         }
         let begins = s.pes[me].at == At::Replays;
         let op = self.program.pes[me].get(s.pes[me].call).copied();
-        if op.is_none() && s.pes[me].way == CallWay::Logged && !begins {
+        if op.is_none() && s.pes[me].way == LogMode::Logged && !begins {
             return Ok(false);
         }
         if let (false, Some(op @ (Op::Store { .. } | Op::Load { .. }))) = (begins, op) {
@@ -197,7 +197,7 @@ impl Model {
     ) -> Result<(), Stop> {
         let view = self.meets(caller, digest, &[own])?;
         let number = caller.next_meeting()? - 1;
-        let replays = caller.way() == CallWay::Replayed;
+        let replays = caller.way() == LogMode::Replayed;
         meeting::work_out(caller, view, |caller| {
             caller.access(Seen::ByOthers, |sight| {
                 let brought = |pe: usize| {
@@ -223,13 +223,13 @@ impl Model {
     fn checkpoints(&self, caller: &mut Caller) -> Result<(), Stop> {
         let mut first = true;
         loop {
-            let replayed = caller.way() == CallWay::Replayed;
+            let replayed = caller.way() == LogMode::Replayed;
             caller.wait(|sight| {
                 let view = &sight.s.views[sight.s.pes[sight.me].shown];
                 first || view.iter().all(Life::lives)
             })?;
             let (joined, shown) = match caller.way() {
-                CallWay::Replayed => caller.brought()?,
+                LogMode::Replayed => caller.brought()?,
                 _ => caller.views()?,
             };
             self.meets(caller, 4, &[joined, shown])?;

@@ -11,7 +11,7 @@ use crate::quantity::Pe;
 use crate::replay::decide::Reason;
 use crate::replay::log::{Kind, Stage, is_in_doubt};
 use crate::replay::own::{Replay, met_before};
-use crate::replay::port::CallWay;
+use crate::replay::port::LogMode;
 
 impl Model {
     /// The process of a PE dies.
@@ -26,7 +26,7 @@ impl Model {
 
     /// The node of a PE is lost, and with it what that kept for another.
     pub(super) fn lose_node(&self, s: &mut JobState, me: usize) {
-        let is_away = |pe: usize| !s.life(pe).lives() || s.pes[pe].way != CallWay::Logged;
+        let is_away = |pe: usize| !s.life(pe).lives() || s.pes[pe].way != LogMode::Logged;
         let away = (0..s.pes.len()).any(is_away);
         if away && !self.is(Broken::NodeLostThenIgnored) {
             s.deaths -= 1;
@@ -71,7 +71,7 @@ impl Model {
         }
         (pe.time, pe.joined, pe.met, pe.registers) = (0, 0, 0, [0; 2]);
         (pe.flight, pe.stage) = (None, (number / 2, Stage::Replaying));
-        pe.way = CallWay::Plain;
+        pe.way = LogMode::Plain;
         pe.at = if pe.has_log { At::Begins } else { At::Renews };
         true
     }
@@ -138,7 +138,7 @@ impl Model {
         let pe = &mut s.pes[me];
         let (met, comes) = met_before(pe.said_met, meetings);
         pe.said_met = comes.unwrap_or(pe.said_met);
-        (pe.met, pe.call, pe.replay, pe.way) = (met, call, replay, CallWay::Replayed);
+        (pe.met, pe.call, pe.replay, pe.way) = (met, call, replay, LogMode::Replayed);
         pe.at = At::Replays;
     }
 }

@@ -16,7 +16,7 @@ use crate::replay::decide::Reason;
 use crate::replay::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Logs, Stage};
 use crate::replay::merge::SubstitutePort;
 use crate::replay::own::Replay;
-use crate::replay::port::CallWay;
+use crate::replay::port::LogMode;
 use crate::update::WordAt;
 
 /// Number of words of a PE.
@@ -60,7 +60,7 @@ pub(super) struct PeState {
     pub registers: [u64; 2],
     /// Its last time.
     pub time: u64,
-    pub way: CallWay,
+    pub way: LogMode,
     pub replay: Replay,
     /// Meetings that this process has come to.
     pub met: u64,
@@ -192,7 +192,7 @@ impl JobState {
 
     pub(super) fn is_over(&self, program: &Program) -> bool {
         let over = |(pe, calls): (&PeState, &Vec<Op>)| {
-            pe.call == calls.len() && pe.at == At::Calls && pe.way == CallWay::Logged
+            pe.call == calls.len() && pe.at == At::Calls && pe.way == LogMode::Logged
         };
         let lives = (0..self.pes.len()).all(|pe| self.life(pe).lives());
         lives && self.pes.iter().zip(&program.pes).all(over)
@@ -300,7 +300,7 @@ impl Model {
             script: Vec::new(),
             registers: [0; 2],
             time: 0,
-            way: CallWay::Logged,
+            way: LogMode::Logged,
             replay: Replay::default(),
             met: 0,
             shown: 0,

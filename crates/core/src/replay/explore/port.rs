@@ -14,7 +14,7 @@ use crate::replay::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Logs,
 use crate::replay::meeting::together;
 use crate::replay::merge::{Merge, SubstitutePort};
 use crate::replay::own::LoggedCall;
-use crate::replay::port::{CallPort, CallWay, MeetingPort};
+use crate::replay::port::{CallPort, LogMode, MeetingPort};
 use crate::update::WordAt;
 
 /// A call of a PE of the model.
@@ -131,9 +131,9 @@ impl<'a> CallPort for Caller<'a> {
         &self.sight
     }
 
-    fn way(&mut self) -> CallWay {
+    fn way(&mut self) -> LogMode {
         let way = self.access(ByNobody, |sight| Ok(sight.s.pes[sight.me].way));
-        way.unwrap_or(CallWay::Plain)
+        way.unwrap_or(LogMode::Plain)
     }
 
     fn append(&mut self, record: LogRecord, payload: &[u8]) -> Result<Option<usize>, Stop> {
@@ -388,7 +388,7 @@ impl<'a> CallPort for Caller<'a> {
 
     fn log_again(&mut self) -> Result<(), Stop> {
         self.access(ByNobody, |sight| {
-            sight.s.pes[sight.me].way = CallWay::Logged;
+            sight.s.pes[sight.me].way = LogMode::Logged;
             Ok(())
         })
     }

@@ -3,7 +3,7 @@
 use crate::quantity::ViewNumber;
 use crate::replay::log::{AtomicOutcome, Carried, Stage};
 use crate::replay::own::LoggedCall;
-use crate::replay::port::CallWay;
+use crate::replay::port::LogMode;
 
 /// Why a call is not over.
 #[derive(Debug)]
@@ -91,12 +91,12 @@ impl Answer for Stage {
     }
 }
 
-impl Answer for CallWay {
+impl Answer for LogMode {
     fn word(&self) -> u64 {
         *self as u64
     }
-    fn of(word: u64) -> CallWay {
-        [CallWay::Plain, CallWay::Logged, CallWay::Replayed][word as usize]
+    fn of(word: u64) -> LogMode {
+        [LogMode::Plain, LogMode::Logged, LogMode::Replayed][word as usize]
     }
 }
 
