@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::disk::{Damage, DiskOutcome, Held, Resume, Task};
 use crate::ended::Ended;
 use crate::placement::Domains;
+use crate::placement::moves::Move;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::secret::Secret;
 use crate::settings::{Bind, Device, Fabric, Pages};
@@ -39,7 +40,7 @@ pub struct Job {
     pub n_pes: u32,
     /// Bytes of the symmetric heap of each PE.
     pub heap_len: u64,
-    /// Node of each PE at the start: groups are made from it and never change.
+    /// Node of each PE at the start: the first groups are made from it.
     pub node_of: Vec<u32>,
     /// Machine of each node: those of one machine share its processors.
     pub machine_of: Vec<u32>,
@@ -95,6 +96,8 @@ pub struct Welcome {
     pub from_disk: bool,
     /// The record of what calls before the first checkpoint gave back to its predecessors.
     pub prelude: Option<Vec<u8>>,
+    /// How PEs have moved since the start: groups of checkpoints are chosen over their places.
+    pub moves: Vec<Move>,
 }
 
 /// What a job has been through before a process came to it.
@@ -117,7 +120,10 @@ pub struct Bound {
 impl Welcome {
     /// True if it names a PE of `job`, and speaks of all of them.
     pub fn is_sound(&self, job: &Job) -> bool {
-        self.pe < Pe(job.n_pes) && self.incarnations.len() == job.n_pes as usize
+        let known = |one: &Move| one.pe < Pe(job.n_pes) && job.domains.hold(one.node as usize);
+        self.pe < Pe(job.n_pes)
+            && self.incarnations.len() == job.n_pes as usize
+            && self.moves.iter().all(known)
     }
 }
 
@@ -460,6 +466,9 @@ pub enum ProgressReport {
         micros: u64,
         found: Option<ChangedTiles>,
     },
+    /// The parity groups of that checkpoint were chosen anew, and those of all before it are of no
+    /// use any more: the group of each PE, and a line on what they survive (said by one PE).
+    Regrouped { number: CheckpointNumber, group_of: Vec<u32>, words: String },
     /// So much of what this PE holds is read-only, and is protected once by so much that it keeps.
     ReadOnly { bytes: u64, parity_bytes: u64 },
     /// The memory of a dead process was taken over as it was.

@@ -4,7 +4,7 @@
 //! node (a rack, a switch, a power feed). [`domains`] holds them, [`mod@file`] reads the user's,
 //! [`found`] works out what machines say of themselves,
 //! [`groups`] decides which PEs protect each other, [`substitute`] where a lost PE goes on,
-//! [`survival`] which losses are survived now,
+//! [`survival`] which losses are survived now, [`moves`] where PEs have been,
 //! [`mod@shadow`] where a second copy lies, and
 //! [`bindings`] on which processors each runs, and [`threads`] what its threads get back.
 //!
@@ -21,6 +21,7 @@ pub mod domains;
 pub mod file;
 pub mod found;
 pub mod groups;
+pub mod moves;
 pub mod shadow;
 pub mod substitute;
 pub mod survival;
