@@ -11,9 +11,11 @@ use raidshmem_control::page::Page;
 use raidshmem_control::trace;
 use raidshmem_core::layout::{Layout, STATICS_MAX};
 use raidshmem_core::message::{Job, PeMessage, StartFailure, Welcome};
+use raidshmem_core::placement::moves::PlaceHistory;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::settings::{Bind, Fabric, Pages, Rollback, SettingError, Settings, Trace};
+use raidshmem_core::store::grouped::KnownGroups;
 use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
 use raidshmem_core::store::stamp::Stamp;
@@ -167,6 +169,7 @@ fn build(
     take_over(own, job.id, Pe::of(me));
     trace::begin(own.trace(), welcome.incarnation, level(&settings), settings.debug.then_some(say));
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
+    let places = PlaceHistory::new(job.node_of.clone(), std::mem::take(&mut welcome.moves));
     let protection = match channel {
         Some(_) => Protection::new(&settings, &nodes, &job.domains)?,
         None => None, // alone: nobody to protect
@@ -200,7 +203,11 @@ fn build(
         prelude: Prelude::begin(&mut welcome, n_pes, goes_back),
         memory: PeMemory::new(segments),
         comm: Communication::new(far, n_pes),
-        store: Store::new(protection, RecoveryState::new(own, vote), pool),
+        store: Store::new(
+            KnownGroups::new(places, protection),
+            RecoveryState::new(own, vote),
+            pool,
+        ),
         members: Membership::new(welcome, page, channel, rules),
         pace: Pace { oversubscribed, spreads, offers: AtomicU32::new(0) },
         job,

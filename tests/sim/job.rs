@@ -52,6 +52,8 @@ pub struct Ending {
     pub recoveries: u32,
     pub losses: u32,
     pub flips: u32,
+    /// Times that a PE came to have other groups.
+    pub regrouped: u32,
     /// PEs that were killed since a connection to them broke.
     pub suspected: u32,
     /// Of them those that had suspected another.

@@ -1,5 +1,7 @@
 //! What one seed means: the job's size, how slow everything is, what is lost when.
 
+use std::sync::Arc;
+
 use raidshmem_core::mutant::Mutant;
 use raidshmem_core::placement::Domains;
 use raidshmem_core::protocol::At;
@@ -108,7 +110,7 @@ pub struct Plan {
     pub node_of: Vec<u32>,
     pub nodes: u32,
     pub spares: Vec<u32>,
-    pub protection: Protection,
+    pub protection: Arc<Protection>,
     /// PEs of different nodes cannot look into each other's memory.
     pub far: bool,
     /// A third node is asked which of two PEs is to be ended.
@@ -227,7 +229,7 @@ impl Plan {
             node_of,
             nodes,
             spares,
-            protection: protection.expect("a mode that protects"),
+            protection: Arc::new(protection.expect("a mode that protects")),
             far: pes <= 64 && chance.one_in(3),
             heartbeat: nodes <= 16 && chance.one_in(3),
             last: CheckpointNumber(3 + chance.below(4) as u64),
@@ -284,7 +286,7 @@ impl Plan {
             nodes: node_of[pes - 1] + 1,
             node_of,
             spares: Vec::new(),
-            protection: protection.expect("a mode that protects"),
+            protection: Arc::new(protection.expect("a mode that protects")),
             far: true,
             heartbeat: false,
             last: CheckpointNumber(3),

@@ -44,6 +44,9 @@ pub enum What {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         changed: Option<Changed>,
     },
+    /// The parity groups of that checkpoint were chosen anew, since PEs had moved: the group of each
+    /// PE, and a sentence on what they survive.
+    Regrouped { checkpoint: u64, group_of: Vec<u32>, survives: String },
     /// So much of the data of a PE is read-only from this checkpoint on, beside what checkpoints
     /// save, and is protected once by `kept` that a PE keeps for others.
     Readonly { bytes: u64, kept: u64 },
@@ -168,6 +171,9 @@ impl From<&ProgressReport> for What {
             ProgressReport::Checkpoint { number, bytes, parity_bytes: kept, micros, found } => {
                 let changed = found.as_ref().map(Changed::from);
                 What::Checkpoint { number: number.0, bytes, kept, took: took(&micros), changed }
+            }
+            ProgressReport::Regrouped { number, group_of, words } => {
+                What::Regrouped { checkpoint: number.0, group_of, survives: words }
             }
             ProgressReport::ReadOnly { bytes, parity_bytes: kept } => {
                 What::Readonly { bytes, kept }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use raidshmem_core::message::Scrubbed;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::delta::History;
+use raidshmem_core::store::grouped::KnownGroups;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::refusal::Refused;
 use raidshmem_sys::lock;
@@ -21,8 +22,8 @@ use super::watch::Tracking;
 /// The own part of the checkpoint store.
 #[derive(Debug)]
 pub struct Store {
-    /// The groups of the last agreed checkpoint.
-    protection: Mutex<Option<Arc<Protection>>>,
+    /// The groups of checkpoints.
+    pub(super) groups: Mutex<KnownGroups>,
     agreed: AtomicU64,
     used: [AtomicUsize; 2],
     /// Bytes that people were told to be read-only.
@@ -60,12 +61,12 @@ impl StoreBytes {
 impl Store {
     /// The state of a process that begins.
     pub(in crate::pgas) fn new(
-        protection: Option<Protection>,
+        groups: KnownGroups,
         recovery: RecoveryState,
         pool: WorkerPool,
     ) -> Store {
         Store {
-            protection: Mutex::new(protection.map(Arc::new)),
+            groups: Mutex::new(groups),
             agreed: AtomicU64::new(0),
             used: Default::default(),
             readonly: AtomicU64::new(0),
@@ -81,12 +82,12 @@ impl Store {
 
     /// How the last checkpoint is protected, or the first one will be; None in mode `none`.
     pub fn protection(&self) -> Option<Arc<Protection>> {
-        lock(&self.protection).clone()
+        lock(&self.groups).last()
     }
 
     /// The last agreed checkpoint is protected so.
     pub(crate) fn protect(&self, protection: Arc<Protection>) {
-        *lock(&self.protection) = Some(protection);
+        lock(&self.groups).agree(protection);
     }
 
     /// Number of the last agreed checkpoint, 0 before the first.

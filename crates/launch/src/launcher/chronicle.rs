@@ -117,6 +117,9 @@ impl Chronicle {
                 self.recent.push_front(now);
                 late
             }
+            What::Regrouped { checkpoint, survives, .. } => Some(format!(
+                "parity groups are others from checkpoint {checkpoint} on: {survives}"
+            )),
             What::Readonly { bytes, kept } => {
                 self.readonly = (*bytes, *kept);
                 None
