@@ -168,10 +168,8 @@ fn build(
     let original = welcome.incarnation == Incarnation::FIRST;
     take_over(own, job.id, Pe::of(me));
     trace::begin(own.trace(), welcome.incarnation, level(&settings), settings.debug.then_some(say));
-    let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
-    let places = PlaceHistory::new(job.node_of.clone(), std::mem::take(&mut welcome.moves));
     let protection = match channel {
-        Some(_) => Protection::new(&settings, &nodes, &job.domains)?,
+        Some(_) => first_groups(&settings, &job)?,
         None => None, // alone: nobody to protect
     };
     let heir_of_memory = heir(&settings, &job, &welcome);
@@ -191,6 +189,7 @@ fn build(
     let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let policy = LossPolicy::of(&settings, far.is_none() && channel.is_some());
     let goes_back = protection.is_some() && !policy.goes_on();
+    let groups = known_groups(&job, &mut welcome, protection);
     let timing = Timing::new(&settings, welcome.past, goes_back);
     let local = Logging::new(policy.keeps_logs(), n_pes);
     if policy.keeps_logs() {
@@ -203,11 +202,7 @@ fn build(
         prelude: Prelude::begin(&mut welcome, n_pes, goes_back),
         memory: PeMemory::new(segments),
         comm: Communication::new(far, n_pes),
-        store: Store::new(
-            KnownGroups::new(places, protection),
-            RecoveryState::new(own, vote),
-            pool,
-        ),
+        store: Store::new(groups, RecoveryState::new(own, vote), pool),
         members: Membership::new(welcome, page, channel, rules),
         pace: Pace { oversubscribed, spreads, offers: AtomicU32::new(0) },
         job,
@@ -225,6 +220,18 @@ fn build(
     };
     arrive(&world, original);
     Ok(world)
+}
+
+/// The groups of the start.
+fn first_groups(settings: &Settings, job: &Job) -> Result<Option<Protection>, ProtectionError> {
+    let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
+    Protection::new(settings, &nodes, &job.domains)
+}
+
+/// What a process that begins knows of groups: those of the start, and how PEs have moved since.
+fn known_groups(job: &Job, welcome: &mut Welcome, start: Option<Protection>) -> KnownGroups {
+    let places = PlaceHistory::new(job.node_of.clone(), std::mem::take(&mut welcome.moves));
+    KnownGroups::new(places, start)
 }
 
 /// What this process writes of the stores of others.

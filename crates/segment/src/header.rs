@@ -87,7 +87,7 @@ impl RegionRecord {
         self.entries.iter().for_each(SealEntry::void);
     }
 
-    /// The region holds checkpoint `number` of snapshots of `len` bytes; parity is that of the first
+    /// The region holds checkpoint `number` of snapshots of `len` bytes; parity is by the first
     /// groups.
     pub fn seal(&self, job: u64, number: CheckpointNumber, len: usize) {
         self.seal_of(job, Grouped { number, places: ViewNumber(0) }, len);

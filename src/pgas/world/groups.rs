@@ -45,8 +45,8 @@ impl World {
         lock(&self.store.groups).bring(sealed)
     }
 
-    /// The groups of checkpoint `number`, which was decided on, as all PEs know them together. Parity
-    /// of what was begun after it says nothing any more.
+    /// The groups of checkpoint `number`, which was decided on, as all PEs know them together.
+    /// Parity of what was begun after it says nothing any more.
     pub(crate) fn groups_decided(
         &self,
         all: &GroupedCheckpoints,

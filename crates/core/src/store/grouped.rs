@@ -85,8 +85,8 @@ impl GroupedCheckpoints {
     }
 }
 
-/// The parity groups that a process knows of: those of the last checkpoint, and of those that may be
-/// decided on.
+/// The parity groups that a process knows of: those of the last checkpoint, and of those that may
+/// be decided on.
 ///
 /// Invariants: the groups of a checkpoint do not change once it was begun; the choice for the next
 /// one depends on the view joined and on the groups of the last one, so all PEs come to the same.
@@ -162,8 +162,8 @@ impl KnownGroups {
         sealed.chain(known).collect()
     }
 
-    /// Those of checkpoint `number`, which was decided on, as `all` PEs know them together: those of
-    /// the start if none of them does. What was begun after it is given up.
+    /// Those of checkpoint `number`, which was decided on, as `all` PEs know them together: those
+    /// of the start if none of them does. What was begun after it is given up.
     ///
     /// # Panics
     /// In mode `none`, where nothing is decided.

@@ -17,9 +17,9 @@
 //! are protected apart since nobody writes them, [`private`] how private ones go along, [`objects`]
 //! how pointers to the program's code and variables stay right, [`delta`]
 //! which of them need no second trip, [`track`] when the kernel is asked what was written,
-//! [`protection`] who protects whom, [`grouped`] since when, `raidshmem_codec::stripe` which chunk is where, [`stamp`] how
-//! they are sealed, [`phase`] what stands after a death at any moment, [`site`] whose call of the
-//! checkpoint is none, [`intent`] whether there is room for a checkpoint at all, [`refusal`] what
+//! [`protection`] who protects whom, [`grouped`] since when, `raidshmem_codec::stripe` which chunk
+//! is where, [`stamp`] how they are sealed, [`phase`] what stands after a death at any moment,
+//! [`site`] whose call of the checkpoint is none, [`intent`] whether there is room for a checkpoint at all, [`refusal`] what
 //! follows if not. The crate `raidshmem` does it.
 //!
 //! Invariant: at every moment a complete checkpoint exists that every survivor can name from the
