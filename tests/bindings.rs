@@ -1,8 +1,9 @@
-//! The committed bindings of `ucx-sys` and `rdma-sys` have the layouts and values of the headers of
-//! this machine, and another one is noticed; and they are what `bindings/` prints, where there is
-//! libclang.
+//! The committed bindings of `ucx-sys` and `rdma-sys`: they match the layouts and values in this
+//! machine's headers, a mismatch is detected, and, if libclang is installed, `bindings/` prints
+//! exactly them.
 //!
-//! Builds compare nothing: they need no header, and what is loaded at run time may be another one.
+//! Builds compare nothing: they need no header, and the library loaded at run time may be a
+//! different version.
 
 #[path = "support/skip.rs"]
 mod support;
@@ -14,7 +15,7 @@ use support::skip;
 
 include!("../bindings/layout.rs");
 
-/// Structures that say by a mask which of their fields are set.
+/// Structures with a mask that says which of their fields are set.
 const UCX_GROW: &[&str] = &[
     "ucp_am_handler_param",
     "ucp_am_recv_param",
@@ -24,12 +25,12 @@ const UCX_GROW: &[&str] = &[
     "ucp_request_param_t",
     "ucp_worker_params",
 ];
-/// One of which the library is told how long it is here, or fills the old part only.
+/// A structure that may grow: the caller passes its size, or the library fills only the old part.
 const VERBS_GROW: &[&str] = &["ibv_port_attr"];
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// What the C compiler says against the program, with the headers of this package; nothing if it
-/// takes it.
+/// Returns the C compiler's errors for the program, with the headers of this package; empty if it
+/// compiles.
 fn complaints(name: &str, package: &str, program: &str) -> String {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bindings-{name}.c"));
     std::fs::write(&file, program).expect("a folder for programs");
@@ -42,7 +43,7 @@ fn complaints(name: &str, package: &str, program: &str) -> String {
     errors
 }
 
-/// The bindings fit the headers of a package, and each of these changes of them is noticed.
+/// Checks that the bindings match a package's headers, and that each of these changes is detected.
 fn compare(package: &str, header: &str, texts: &[&str], grow: &[&str], changes: &[[&str; 2]]) {
     if says("pkg-config", &["--modversion", package]).is_empty() {
         return skip(&format!("{package}-headers"), "they are not installed");

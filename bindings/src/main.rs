@@ -1,8 +1,8 @@
-//! Writes `ucx-sys/src/bindings.rs` and `rdma-sys/src/bindings.rs` from the system's headers, cut to
-//! what the engines use; with `--check` compares them instead.
+//! Generates `ucx-sys/src/bindings.rs` and `rdma-sys/src/bindings.rs` from the system's headers,
+//! restricted to the items that the engines use; with `--check` compares them instead.
 //!
-//! Needs libclang, which nothing else does: `tests/bindings.rs` compares the committed layouts with
-//! headers by a C compiler (`bindings/layout.rs`).
+//! Needs libclang, unlike the rest of the project: `tests/bindings.rs` compares the committed
+//! layouts with headers by means of a C compiler (`bindings/layout.rs`).
 //!
 //! usage: cargo run --manifest-path bindings/Cargo.toml [-- --check]
 
@@ -12,7 +12,8 @@ use std::process::ExitCode;
 use bindgen::callbacks::{EnumVariantCustomBehavior, EnumVariantValue, ParseCallbacks};
 use bindgen::{Builder, EnumVariation, RustTarget};
 
-/// Versions of UCX and libibverbs that the committed files are from, as pkg-config has them.
+/// Versions of UCX and libibverbs that the committed files were generated from, as reported by
+/// pkg-config.
 const MADE_FROM: &str = "1.13.1 1.14.44.0";
 
 const UCX_FUNCTIONS: &[&str] = &[
@@ -78,12 +79,12 @@ const UCX_CONSTANTS: &[&str] = &[
     "UCS_THREAD_MODE_SERIALIZED",
 ];
 
-/// The enumerations that they are in.
+/// The enumerations that contain these values.
 const UCX_ENUMERATIONS: &str = "ucp_(am_cb_flags|am_handler_param_field|am_recv_attr_t|feature|\
      ep_close_flags_t|ep_params_field|mem_map_params_field|op_attr_t|params_field|send_am_flags|\
      worker_params_field)";
 
-/// Takes the values of UCX's enumerations that are used, and no other: some differ by its version.
+/// Keeps only the values of UCX's enumerations that are used: some others differ between versions.
 #[derive(Debug)]
 struct Used;
 
@@ -126,9 +127,9 @@ const VERBS_FUNCTIONS: &[&str] = &[
     "ibv_reg_mr",
 ];
 
-/// Sets of bits, as types of their own.
+/// Sets of bits, generated as separate types.
 const VERBS_BITS: &[&str] = &["ibv_access_flags", "ibv_qp_attr_mask", "ibv_send_flags"];
-/// Numbers with names.
+/// Named numbers.
 const VERBS_NUMBERS: &[&str] = &[
     "ibv_atomic_cap",
     "ibv_port_state",
@@ -138,11 +139,11 @@ const VERBS_NUMBERS: &[&str] = &[
     "ibv_wc_status",
     "ibv_wr_opcode",
 ];
-/// What `rdma-sys/src/types.rs` writes by hand, as upstream does.
+/// Types that `rdma-sys/src/types.rs` defines by hand, like upstream.
 const VERBS_BY_HAND: &[&str] =
     &["ibv_ah_attr", "ibv_gid", "ibv_global_route", "ibv_mw_bind_info", "ibv_send_wr", "ibv_wc"];
 
-/// What both have in common.
+/// Returns the options common to both.
 fn builder(header: &str) -> Builder {
     Builder::default()
         .header_contents("headers.h", header)
@@ -183,7 +184,7 @@ fn main() -> ExitCode {
     }
     for (krate, builder) in [("ucx-sys", ucx()), ("rdma-sys", verbs())] {
         let printed = builder.generate().expect("libclang reads the headers").to_string();
-        // Which bindgen printed it is no part of it.
+        // The line with bindgen's version is not compared.
         let (_, printed) = printed.split_once('\n').expect("a first line with bindgen's version");
         let file = root.join(krate).join("src/bindings.rs");
         let wanted = format!("// Written by `bindings/`; not edited by hand.\n{printed}");

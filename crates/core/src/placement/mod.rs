@@ -1,4 +1,4 @@
-//! Places PEs and parity so that what is likely to fail together costs no group too much.
+//! Placement of PEs and parity, so that a likely common failure costs no group too much.
 //!
 //! A *failure domain* is what dies together: a process, a node, and what the user names above the
 //! node (a rack, a switch, a power feed). [`domains`] holds them, [`mod@file`] reads the user's,
@@ -8,11 +8,9 @@
 //! [`mod@shadow`] where a second copy lies, and
 //! [`bindings`] on which processors each runs, and [`threads`] what its threads get back.
 //!
-//! All of it is a function of words that every process of a job is given, so all come to the same
-//! answer.
+//! Every process of a job computes all of this from equal inputs, so all get equal results.
 //!
-//! Left out: reading files and binding processes; that is the business of the launcher and of the
-//! agents.
+//! Left out: reading files and binding processes, which the launcher and the agents do.
 
 pub mod bindings;
 mod coloring;

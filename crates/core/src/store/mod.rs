@@ -1,4 +1,4 @@
-//! The checkpoint store: what a checkpoint is, how it is written and agreed.
+//! The checkpoint store: the contents of a checkpoint, and how PEs write it and agree on it.
 //!
 //! ```text
 //! quiesce     outstanding transfers done; barrier Q
@@ -10,8 +10,8 @@
 //! barrier B   leaving it means: all snapshots are n+1
 //! ```
 //!
-//! With a second snapshot (`SHMEM_FT_SNAPSHOTS`) encode writes that, too, and entering barrier A
-//! means that what this PE writes of it is there; copy only seals it.
+//! With a second snapshot (`SHMEM_FT_SNAPSHOTS`) the encode step writes that snapshot, too. A PE
+//! that enters barrier A has then written its part of it, and the copy step only seals it.
 //!
 //! [`coverage`] says which bytes, [`advice`] which of them a plan leaves out, [`readonly`] which
 //! are protected apart since nobody writes them, [`private`] how private ones go along, [`objects`]
@@ -22,10 +22,10 @@
 //! [`site`] whose call of the checkpoint is none, [`intent`] whether there is room for a checkpoint at all, [`refusal`] what
 //! follows if not. The crate `raidshmem` does it.
 //!
-//! Invariant: at every moment a complete checkpoint exists that every survivor can name from the
-//! phases alone: slot and snapshot of `n` are untouched until every PE's parity of `n + 1` is
-//! complete. The modes with one slot (`single`, `double`) give that up while they write, as the
-//! thesis' do; a loss in that window that needs the slot is an agreed error.
+//! Invariant: at every moment a complete checkpoint exists that every survivor can identify from
+//! the phases alone: slot and snapshot of `n` are untouched until every PE's parity of `n + 1` is
+//! complete. The modes with one slot (`single`, `double`) give that up while they write, as in the
+//! thesis; a loss in that window that needs the slot is an agreed error.
 
 pub mod advice;
 pub mod coverage;
