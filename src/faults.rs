@@ -29,8 +29,8 @@ use crate::affinity;
 use crate::checkpoint::pages;
 pub use crate::pgas::Name;
 use crate::pgas::{World, complain, world};
-use crate::port::{self, Among};
-use crate::recovery::{alone, degraded};
+use crate::protocol_memory::{self, Among};
+use crate::recovery::{degraded, local};
 use crate::scrub;
 
 /// Return value: done, or nothing to report.
@@ -60,8 +60,8 @@ pub(crate) fn save_all() -> i32 {
     let world = world();
     world.end_prelude();
     let _turn = world.store.lock.lock();
-    if world.is_alone() {
-        world.checkpoint_alone();
+    if world.is_local_rollback() {
+        world.checkpoint_locally();
         return SUCCESS;
     }
     affinity::note();
@@ -70,10 +70,10 @@ pub(crate) fn save_all() -> i32 {
     world.members.point(Point::Before, number);
     let result = match world.store.protection() {
         None => pass(world, number),
-        Some(_) if world.goes_on() => save_among(world, number),
+        Some(_) if world.shrinks() => save_among(world, number),
         Some(protection) => {
             let site = site::here();
-            if alone::go_back(world, &protection, &site) {
+            if local::go_back(world, &protection, &site) {
                 return SUCCESS;
             }
             world.show_call(&site, number);
@@ -141,7 +141,7 @@ fn save_among(world: &'static World, number: CheckpointNumber) -> i32 {
     let site = site::here();
     world.show_call(&site, number);
     world.choose(&site);
-    let (end, refusal) = port::run_among(world, &protection, begun.lost);
+    let (end, refusal) = protocol_memory::run_among(world, &protection, begun.lost);
     if let (Among::Refused, Some(refusal)) = (end, refusal) {
         return refuse(world, format!("checkpoint refused: {refusal}"));
     }
@@ -236,14 +236,14 @@ fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber)
     if groups.places != last.places {
         forget_changes(world); // parity is no change of that of other groups
     }
-    let (mut end, mut refusal) = port::run(world, &groups, Call::Checkpoint);
+    let (mut end, mut refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
     if end == At::Refused && world.leave_nothing_out() {
-        (end, refusal) = port::run(world, &groups, Call::Checkpoint);
+        (end, refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
     }
     if end == At::Refused && groups.places != last.places {
         keep_groups(world, last, number, refusal);
         groups = Arc::clone(last);
-        (end, refusal) = port::run(world, &groups, Call::Checkpoint);
+        (end, refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
     }
     if let (At::Refused, Some(refusal)) = (end, refusal) {
         return refuse(world, format!("checkpoint refused: {refusal}"));
@@ -280,7 +280,7 @@ fn keep_groups(
     refusal: Option<Refusal>,
 ) {
     world.keep_groups(last, number);
-    if let Some(refusal) = refusal.filter(|_| world.speaks()) {
+    if let Some(refusal) = refusal.filter(|_| world.is_reporter()) {
         complain(&format!("parity groups stay as they are: {refusal}"));
     }
 }
@@ -289,7 +289,7 @@ fn refuse(world: &World, words: String) -> i32 {
     if lock(&world.store.refused).again(words.clone()) {
         return SUCCESS;
     }
-    if world.speaks() {
+    if world.is_reporter() {
         complain(&words);
     }
     FAILURE
@@ -300,7 +300,7 @@ pub fn recover_at_end(world: &'static World) {
     let _turn = world.store.lock.lock();
     if let Some(protection) = world.store.protection() {
         info!("recovery from within shmem_finalize, lost: {}", names_of_lost(world));
-        port::run(world, &protection, Call::Finalize);
+        protocol_memory::run(world, &protection, Call::Finalize);
     }
 }
 
@@ -338,7 +338,7 @@ pub fn restart_pes() {
         *lock(&world.store.refused) = Refused::default();
         info!("restart, lost: {}", names_of_lost(world));
         match world.store.protection() {
-            Some(protection) => drop(port::run(world, &protection, Call::Restart)),
+            Some(protection) => drop(protocol_memory::run(world, &protection, Call::Restart)),
             // In mode none the launcher ends the job.
             None => world.wait_raw(|| Waiting::anyone(Call::Restart.name()), || false),
         }

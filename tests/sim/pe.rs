@@ -7,7 +7,7 @@ use std::sync::Arc;
 use raidshmem_core::ended::Ended;
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::membership::MembershipEvent;
-use raidshmem_core::message::{PeMessage, ProcId, Welcome};
+use raidshmem_core::message::{AssignmentMessage, PeMessage, ProcId};
 use raidshmem_core::placement::moves::PlaceHistory;
 use raidshmem_core::plan::{Lost, StoreFinding, Unrecoverable};
 use raidshmem_core::protocol::brought::{Brought, Found};
@@ -126,7 +126,7 @@ impl Proc {
             memory: 0,
             incarnation: Incarnation(0),
             mapped: Rc::new(Vec::new()),
-            view: Rc::new(View { number: ViewNumber(0), pes: Vec::new(), alone: false }),
+            view: Rc::new(View { number: ViewNumber(0), pes: Vec::new(), local: false }),
             joined: ViewNumber(0),
             call: Call::Checkpoint,
             driver: None,
@@ -165,7 +165,7 @@ impl Proc {
     }
 
     /// It is given a number.
-    pub fn take(&mut self, welcome: &Welcome, mapped: Rc<Vec<u32>>, plan: &Plan) {
+    pub fn take(&mut self, welcome: &AssignmentMessage, mapped: Rc<Vec<u32>>, plan: &Plan) {
         self.me = Some(welcome.pe.at());
         let places = PlaceHistory::new(plan.node_of.clone(), welcome.moves.clone());
         self.known = KnownGroups::new(places, None);

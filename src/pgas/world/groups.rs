@@ -64,7 +64,7 @@ impl World {
     /// Tells people of other groups than those of the start, by which checkpoint `number` is
     /// protected.
     pub(crate) fn report_groups(&self, number: CheckpointNumber) {
-        let Some(made) = self.store.protection().filter(|_| self.speaks()) else { return };
+        let Some(made) = self.store.protection().filter(|_| self.is_reporter()) else { return };
         if made.places != ViewNumber(0) {
             let group_of = made.plan.of.iter().map(|of| of.group as u32).collect();
             let words = made.to_string();

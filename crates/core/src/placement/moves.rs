@@ -67,7 +67,7 @@ mod tests {
 
     fn view(number: u64, nodes: &[u32]) -> View {
         let pes = nodes.iter().copied().map(Member::first).collect();
-        View { number: ViewNumber(number), pes, alone: false }
+        View { number: ViewNumber(number), pes, local: false }
     }
 
     #[test]

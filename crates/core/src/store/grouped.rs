@@ -227,7 +227,7 @@ mod tests {
         let member = |&node: &u32| Member::first(node);
         let view = |number, nodes: [u32; 4]| {
             let pes = nodes.iter().map(member).collect();
-            View { number: ViewNumber(number), pes, alone: false }
+            View { number: ViewNumber(number), pes, local: false }
         };
         let start = vec![0, 1, 2, 3];
         let node_of = [0, 1, 2, 3];
