@@ -14,6 +14,7 @@ use std::time::Instant;
 use raidshmem_core::inject::Point;
 use raidshmem_core::protocol::{At, Call};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
+use raidshmem_core::store::intent::Refusal;
 use raidshmem_core::store::protection::{Protection, ProtectionError};
 use raidshmem_core::store::refusal::Refused;
 use raidshmem_core::view::State;
@@ -210,7 +211,7 @@ pub fn get_checkpoint(
 /// Makes a checkpoint, and restarts the log.
 fn save_all_of(
     world: &'static World,
-    protection: &Protection,
+    protection: &Arc<Protection>,
     number: CheckpointNumber,
     site: &CallSite,
 ) -> i32 {
@@ -229,11 +230,20 @@ fn save_all_of(
     result
 }
 
-fn save(world: &'static World, protection: &Protection, number: CheckpointNumber) -> i32 {
+fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber) -> i32 {
     let began = Instant::now();
-    let (mut end, mut refusal) = protocol_memory::run(world, protection, Call::Checkpoint);
+    let mut groups = world.choose_groups(last, number);
+    if groups.places != last.places {
+        forget_changes(world); // parity is no change of that of other groups
+    }
+    let (mut end, mut refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
     if end == At::Refused && world.leave_nothing_out() {
-        (end, refusal) = protocol_memory::run(world, protection, Call::Checkpoint);
+        (end, refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
+    }
+    if end == At::Refused && groups.places != last.places {
+        keep_groups(world, last, number, refusal);
+        groups = Arc::clone(last);
+        (end, refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
     }
     if let (At::Refused, Some(refusal)) = (end, refusal) {
         return refuse(world, format!("checkpoint refused: {refusal}"));
@@ -241,6 +251,10 @@ fn save(world: &'static World, protection: &Protection, number: CheckpointNumber
     *lock(&world.store.refused) = Refused::default();
     match end {
         At::Saved => {
+            if groups.places != last.places {
+                world.store.protect(groups);
+                world.report_groups(number);
+            }
             world.store.set_agreed(number);
             world.begin_anew();
             world.memory.note_saved();
@@ -255,6 +269,19 @@ fn save(world: &'static World, protection: &Protection, number: CheckpointNumber
             world.sites.note_report();
             FAILURE
         }
+    }
+}
+
+/// New groups are refused: the checkpoint is made by those of the last one.
+fn keep_groups(
+    world: &World,
+    last: &Arc<Protection>,
+    number: CheckpointNumber,
+    refusal: Option<Refusal>,
+) {
+    world.keep_groups(last, number);
+    if let Some(refusal) = refusal.filter(|_| world.is_reporter()) {
+        complain(&format!("parity groups stay as they are: {refusal}"));
     }
 }
 

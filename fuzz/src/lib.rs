@@ -19,6 +19,7 @@ use raidshmem_core::message::{
     AssignmentMessage, Down, Job, Past, PeMessage, ProgressReport, ToPe, Up,
 };
 use raidshmem_core::placement::Domains;
+use raidshmem_core::placement::moves::Move;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::secret::Secret;
 use raidshmem_core::settings::{Bind, Device, Fabric, Settings};
@@ -490,6 +491,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
         past,
         from_disk: false,
         prelude: Some(vec![0, 1, 2]),
+        moves: vec![Move { view: ViewNumber(2), pe: Pe(3), node: 0 }],
     };
     let job = job_of_four();
     let hello = |proc| (proc / 2, Up::Said { proc, what: PeMessage::Hello });

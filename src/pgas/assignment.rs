@@ -160,6 +160,7 @@ fn singleton(settings: &Settings) -> Result<Assignment, AssignmentError> {
         past: Past::default(),
         from_disk: false,
         prelude: None,
+        moves: Vec::new(),
     };
     let files = BTreeMap::from([(0, Arc::new(memory))]);
     Ok(Assignment {

@@ -11,10 +11,12 @@ use raidshmem_control::page::Page;
 use raidshmem_control::trace;
 use raidshmem_core::layout::{Layout, STATICS_MAX};
 use raidshmem_core::message::{AssignmentMessage, Job, PeMessage, StartFailure};
+use raidshmem_core::placement::moves::PlaceHistory;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::replay::log::Stage;
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::settings::{Bind, Fabric, Pages, Rollback, SettingError, Settings, Trace};
+use raidshmem_core::store::grouped::KnownGroups;
 use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
 use raidshmem_core::store::stamp::Stamp;
@@ -167,10 +169,9 @@ fn build(
     let original = welcome.incarnation == Incarnation::FIRST;
     take_over(own, job.id, Pe::of(me));
     trace::begin(own.trace(), welcome.incarnation, level(&settings), settings.debug.then_some(say));
-    let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
     let protection = match channel {
-        Some(_) => Protection::new(&settings, &nodes, &job.domains)?,
-        None => None, // no peers to protect
+        Some(_) => first_groups(&settings, &job)?,
+        None => None, // alone: nobody to protect
     };
     let successor_of_memory = successor(&settings, &job, &welcome);
     let pool = pool_of(&settings, &job, &welcome, oversubscribed);
@@ -189,6 +190,7 @@ fn build(
     let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let policy = LossPolicy::of(&settings, remote.is_none() && channel.is_some());
     let goes_back = protection.is_some() && !policy.shrinks();
+    let groups = known_groups(&job, &mut welcome, protection);
     let timing = Timing::new(&settings, welcome.past, goes_back);
     let local = Logging::new(policy.keeps_logs(), n_pes);
     if policy.keeps_logs() {
@@ -201,7 +203,7 @@ fn build(
         prelude: Prelude::begin(&mut welcome, n_pes, goes_back),
         memory: PeMemory::new(segments),
         comm: Communication::new(remote, n_pes),
-        store: Store::new(protection, RecoveryState::new(own, vote), pool),
+        store: Store::new(groups, RecoveryState::new(own, vote), pool),
         members: Membership::new(welcome, page, channel, rules),
         pace: Pace { oversubscribed, spreads, offers: AtomicU32::new(0) },
         job,
@@ -221,7 +223,23 @@ fn build(
     Ok(world)
 }
 
-/// Returns the parts of peers' stores that this process writes.
+/// The groups of the start.
+fn first_groups(settings: &Settings, job: &Job) -> Result<Option<Protection>, ProtectionError> {
+    let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
+    Protection::new(settings, &nodes, &job.domains)
+}
+
+/// What a process that begins knows of groups: those of the start, and how PEs have moved since.
+fn known_groups(
+    job: &Job,
+    welcome: &mut AssignmentMessage,
+    start: Option<Protection>,
+) -> KnownGroups {
+    let places = PlaceHistory::new(job.node_of.clone(), std::mem::take(&mut welcome.moves));
+    KnownGroups::new(places, start)
+}
+
+/// What this process writes of the stores of others.
 fn open_parts(settings: &Settings, job: &Job) -> OpenParts {
     let replica = settings.rollback == Rollback::Local && job.fabric == Fabric::Shm;
     OpenParts { snapshots: settings.snapshots == 2, replica }

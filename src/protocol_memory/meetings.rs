@@ -8,6 +8,7 @@ use raidshmem_core::plan::Lost;
 use raidshmem_core::protocol::brought::{Brought, Found, is_in_tree};
 use raidshmem_core::protocol::driver::{Driver, OpProgress, Port};
 use raidshmem_core::protocol::{At, Outcome};
+use raidshmem_core::store::grouped::GroupedCheckpoints;
 use raidshmem_core::store::intent::Intents;
 use raidshmem_core::store::phase::Votes;
 use raidshmem_core::store::site::Calls;
@@ -16,10 +17,10 @@ use raidshmem_core::view::State;
 use super::RealMemory;
 
 impl RealMemory<'_> {
-    /// Returns all contributions to the meeting that agrees.
-    pub(super) fn settled(&self) -> (&Votes, &Calls, &u64) {
+    /// What all brought to the meeting that settles.
+    pub(super) fn settled(&self) -> (&Votes, &Calls, &u64, &GroupedCheckpoints) {
         match &self.met {
-            Brought::Settling(votes, calls, ending) => (votes, calls, ending),
+            Brought::Settling(votes, calls, ending, grouped) => (votes, calls, ending, grouped),
             _ => unreachable!("the meeting before the decision settles"),
         }
     }
@@ -35,7 +36,8 @@ impl RealMemory<'_> {
                 Brought::Intents(Intents::of(own, &self.intent, limit), world.call())
             }
             At::MeetSettling => {
-                Brought::Settling(Votes::of(world.store.recovery.vote()), world.call(), ending)
+                let votes = Votes::of(world.store.recovery.vote());
+                Brought::Settling(votes, world.call(), ending, world.grouped())
             }
             At::MeetVerified => {
                 let found = world.segments.own().status();
@@ -98,7 +100,8 @@ impl RealMemory<'_> {
             (_, Brought::Found(found)) => self.found = found,
             (_, Brought::Judged(lost)) => {
                 let keeps = self.protection.mode.keeps_snapshot();
-                let named = |lost: Lost| lost.named(&self.protection.shapes[lost.group()], keeps);
+                let shapes = &self.protection.shapes;
+                let named = |lost: Lost| lost.named(&shapes[lost.group()], keeps);
                 self.verdict = lost.map_or(Ok(()), |lost| Err(named(lost)));
             }
             _ => {}

@@ -10,6 +10,7 @@ mod meetings;
 mod recovery;
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use raidshmem_core::inject::Point;
@@ -25,6 +26,7 @@ use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::status::Ending;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::Changes;
+use raidshmem_core::store::grouped::Grouped;
 use raidshmem_core::store::intent::{Intent, Refusal};
 use raidshmem_core::store::phase::{Phase, Votes};
 use raidshmem_core::store::protection::Protection;
@@ -42,9 +44,9 @@ use crate::recovery::rebuild;
 /// The pause before a remote PE is asked again.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Runs the protocol to an end state, and returns it, with the reason if a checkpoint was refused.
-/// Does not return at `Unrecoverable`.
-pub fn run(world: &World, protection: &Protection, call: Call) -> (At, Option<Refusal>) {
+/// Goes through the protocol to an end, and says why a checkpoint was refused. It does not
+/// return at `Unrecoverable`.
+pub fn run(world: &World, protection: &Arc<Protection>, call: Call) -> (At, Option<Refusal>) {
     let mut driver = Driver::new(call, world.store.agreed());
     let mut memory = RealMemory::new(world, protection);
     while !driver.at().is_end() {
@@ -67,7 +69,7 @@ pub fn run(world: &World, protection: &Protection, call: Call) -> (At, Option<Re
 /// another loss interrupts it, at one place on all living PEs, since they agree at every barrier.
 pub fn run_among(
     world: &World,
-    protection: &Protection,
+    protection: &Arc<Protection>,
     left_out: u32,
 ) -> (Among, Option<Refusal>) {
     let mut driver = Driver::new(Call::Checkpoint, world.store.agreed());
@@ -106,8 +108,9 @@ pub enum Among {
 /// The memory of a PE in one call, and that of its peers.
 struct RealMemory<'a> {
     world: &'a World,
-    protection: &'a Protection,
-    /// The adopted view.
+    /// Of the checkpoint that the driver is at.
+    protection: Arc<Protection>,
+    /// The view adopted.
     view: View,
     /// True in shrink mode: the living PEs agree on the outcome of each meeting.
     agrees: bool,
@@ -151,7 +154,8 @@ impl Port for RealMemory<'_> {
         if let Some(over) = self.over.take() {
             return over;
         }
-        let (world, protection, number) = (self.world, self.protection, driver.number());
+        let (world, number) = (self.world, driver.number());
+        let protection = &*Arc::clone(&self.protection);
         match op {
             Op::ShowCall if driver.at() == At::Enter && !world.sites.is_apart() => {}
             Op::Pass(Point::Settle) => world.members.point(Point::Settle, world.store.agreed()),
@@ -161,7 +165,7 @@ impl Port for RealMemory<'_> {
                 None => world.store.recovery.forget_phase(),
             },
             Op::Void(part) => self.record(part, number).void(),
-            Op::Seal(part) => self.record(part, number).seal(world.job(), number, self.len),
+            Op::Seal(part) => self.seal(part, number),
             Op::Arrive => return self.arrive(driver),
             // The living PEs agree on whether all have met.
             Op::Await if self.agrees_on(driver.at()) => return OpProgress::Wait,
@@ -178,8 +182,12 @@ impl Port for RealMemory<'_> {
             Op::AwaitNext if !self.changed() => return OpProgress::Wait,
             Op::AwaitWhole | Op::AwaitNext => {}
             Op::FindApart => {
-                let (_, calls, ending) = self.settled();
+                let (_, calls, ending, _) = self.settled();
                 world.find_apart(calls, *ending != 0);
+            }
+            Op::TakeGroups => {
+                let (.., grouped) = self.settled();
+                self.protection = world.groups_decided(grouped, number);
             }
             Op::WriteDecision => world.store.recovery.set_decision(Some(number)),
             Op::ForgetDecision => world.store.recovery.set_decision(None),
@@ -217,7 +225,7 @@ impl Port for RealMemory<'_> {
         if let Err(words) = self.world.compare_calls(calls) {
             self.world.members.abort(&words);
         }
-        self.refusal = checkpoint::agree(self.world, self.protection, &self.view, intents).err();
+        self.refusal = checkpoint::agree(self.world, &self.protection, &self.view, intents).err();
         self.refusal.is_none() && self.coverage.is_some()
     }
 
@@ -234,7 +242,7 @@ impl Port for RealMemory<'_> {
     }
 
     fn is_shadowed(&self, number: CheckpointNumber) -> bool {
-        self.world.is_shadowed(self.protection, number)
+        self.world.is_shadowed(&self.protection, number)
     }
 
     fn phase(&self) -> Option<Phase> {
@@ -268,10 +276,10 @@ impl Port for RealMemory<'_> {
 }
 
 impl<'a> RealMemory<'a> {
-    fn new(world: &'a World, protection: &'a Protection) -> RealMemory<'a> {
+    fn new(world: &'a World, protection: &Arc<Protection>) -> RealMemory<'a> {
         RealMemory {
             world,
-            protection,
+            protection: Arc::clone(protection),
             view: world.members.view(),
             agrees: world.shrinks(),
             left_out: 0,
@@ -298,11 +306,16 @@ impl<'a> RealMemory<'a> {
     }
 
     fn record(&self, part: StorePart, number: CheckpointNumber) -> &RegionRecord {
-        let (header, protection) = (self.world.segments.own().header(), self.protection);
+        let (header, protection) = (self.world.segments.own().header(), &self.protection);
         match part {
             StorePart::Snapshot => &header.snapshots[protection.snapshot_of(number)],
             StorePart::Slot => &header.slots[protection.slot_of(number)],
         }
+    }
+
+    fn seal(&self, part: StorePart, number: CheckpointNumber) {
+        let grouped = Grouped { number, places: self.protection.places };
+        self.record(part, number).seal_of(self.world.job(), grouped, self.len);
     }
 
     // ---- waiting ------------------------------------------------------------------------------
@@ -390,7 +403,8 @@ impl<'a> RealMemory<'a> {
     // ---- checkpoint ---------------------------------------------------------------------------
 
     fn checkpoint(&mut self, driver: &Driver, op: Op) {
-        let (world, protection, number) = (self.world, self.protection, driver.number());
+        let (world, number) = (self.world, driver.number());
+        let protection = &*Arc::clone(&self.protection);
         match op {
             Op::ShowCall => self.show_call(driver),
             Op::Quiet => world.quiet_all(),
@@ -428,12 +442,12 @@ impl<'a> RealMemory<'a> {
     fn show_call(&mut self, driver: &Driver) {
         let (world, agreed) = (self.world, driver.number().previous());
         let asked = driver.at() == At::Follow || world.is_reference();
-        self.written = if asked { since::written(world, self.protection, agreed) } else { 0 };
+        self.written = if asked { since::written(world, &self.protection, agreed) } else { 0 };
         world.show_progress(Activity::Checkpoint, self.written);
     }
 
     fn describe(&mut self, number: CheckpointNumber) {
-        (self.coverage, self.intent) = checkpoint::intend(self.world, self.protection);
+        (self.coverage, self.intent) = checkpoint::intend(self.world, &self.protection);
         match &self.coverage {
             Some(coverage) => {
                 self.len = coverage.len();
@@ -449,7 +463,7 @@ impl<'a> RealMemory<'a> {
         if let Some(changes) = changes {
             delta::keep(&self.world.store, changes, number, self.len);
         }
-        checkpoint::saved(self.world, self.protection, number, self.begun, found);
+        checkpoint::saved(self.world, &self.protection, number, self.begun, found);
     }
 
     fn covered(&self) -> &Coverage {

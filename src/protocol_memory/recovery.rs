@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use raidshmem_core::inject::Point;
@@ -21,7 +22,8 @@ use crate::recovery::{Changed, rebuild, restore, verify};
 
 impl RealMemory<'_> {
     pub(super) fn restart(&mut self, driver: &Driver, op: Op) -> OpProgress {
-        let (world, protection, number) = (self.world, self.protection, driver.number());
+        let (world, number) = (self.world, driver.number());
+        let protection = &*Arc::clone(&self.protection);
         match op {
             Op::ForgetChanges => {
                 *lock(&world.store.history) = None;
@@ -90,7 +92,7 @@ impl RealMemory<'_> {
 
     /// Reads what the members of the own group found, and checks if the group is lost.
     fn read_findings(&mut self) {
-        let (world, protection) = (self.world, self.protection);
+        let (world, protection) = (self.world, &*self.protection);
         self.len = self.found.snapshot_len() as usize;
         self.findings = verify::findings(world, protection, self.found.snapshot_len());
         let lost = verify::check(world, protection, &self.findings).err();
@@ -114,6 +116,7 @@ impl RealMemory<'_> {
             }
             (_, None) => {
                 world.join_all(&self.view);
+                world.report_groups(number);
                 if world.me() == Pe(0) {
                     world.members.report(ProgressReport::Resumed { number, micros });
                 }

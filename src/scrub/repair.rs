@@ -4,6 +4,7 @@
 use raidshmem_core::layout::TILE;
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
+use raidshmem_core::store::grouped::Grouped;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_segment::header::RegionRecord;
 use raidshmem_sys::lock;
@@ -84,9 +85,9 @@ fn put_right(
 ) -> Option<Vec<Pe>> {
     let len = length(world, protection, number)?;
     let Some((at, sealed)) = tile_of(world, protection, spot, number) else {
-        records(world.segments, protection, number)
-            .iter()
-            .for_each(|r| r.seal(world.job(), number, len));
+        let grouped = Grouped { number, places: protection.places };
+        let records = records(world.segments, protection, number);
+        records.iter().for_each(|record| record.seal_of(world.job(), grouped, len));
         return Some(Vec::new());
     };
     let mut bytes = vec![0; TILE];

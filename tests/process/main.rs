@@ -72,6 +72,7 @@ mod disks;
 mod dump;
 mod exits;
 mod fewer;
+mod heal;
 mod inherited;
 mod input;
 mod interval;

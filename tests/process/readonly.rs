@@ -32,7 +32,7 @@ fn a_loss_in_any_step_of_a_checkpoint_is_survived() {
         for (nth, point) in points.iter().enumerate() {
             let pe = (nth + at) % 4;
             all.push(format!("--mode raid5 --kill {pe}@{at}:{point}"));
-            all.push(format!("--mode raid5 --nodes 4 --kill-node {pe}@{at}:{point}"));
+            all.push(format!("--mode raid5 --nodes 4 --spares 1 --kill-node {pe}@{at}:{point}"));
         }
     }
     for words in sweep(all, (6, 24)) {
@@ -58,7 +58,7 @@ fn a_loss_in_any_step_of_a_call_is_survived() {
     for step in steps_of_calls() {
         for pe in 0..4 {
             all.push(format!("--mode raid5 --kill {pe}@{step}"));
-            all.push(format!("--mode raid5 --nodes 4 --kill-node {pe}@{step}"));
+            all.push(format!("--mode raid5 --nodes 4 --spares 1 --kill-node {pe}@{step}"));
             all.push(format!("--mode rs --nodes 6 --kill-node {pe}@{step} --kill-node 5@{step}"));
         }
         let four = (0..4).map(|pe| format!("--kill {pe}@{step}")).collect::<Vec<_>>().join(" ");
@@ -82,7 +82,9 @@ fn a_loss_in_any_step_of_a_recovery_from_a_loss_in_a_call_is_survived() {
         for point in RECOVERY {
             let second = format!("{back}:{point}");
             all.push(format!("--mode raid5 --kill 1@{step} --kill 2@{second}"));
-            all.push(format!("--mode raid5 --nodes 4 --kill-node 1@{step} --kill 2@{second}"));
+            all.push(format!(
+                "--mode raid5 --nodes 4 --spares 1 --kill-node 1@{step} --kill 2@{second}"
+            ));
             let node = format!("--kill-node 4@{second}");
             all.push(format!("--mode rs --nodes 6 --kill-node 1@{step} {node}"));
         }
@@ -99,7 +101,9 @@ fn a_loss_in_any_step_of_a_recovery_is_survived() {
     for at in [1, 5, 7, 8] {
         for point in ["settle", "decided", "verify", "restore", "resume"] {
             all.push(format!("--mode raid5 --kill 1@{at} --kill 2@{at}:{point}"));
-            all.push(format!("--mode raid5 --nodes 4 --kill-node 1@{at} --kill 2@{at}:{point}"));
+            all.push(format!(
+                "--mode raid5 --nodes 4 --spares 1 --kill-node 1@{at} --kill 2@{at}:{point}"
+            ));
             let second = format!("--kill-node 4@{at}:{point}");
             all.push(format!("--mode rs --nodes 6 --kill-node 1@{at} {second}"));
         }

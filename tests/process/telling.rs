@@ -21,11 +21,13 @@ fn losses_and_recoveries_are_told_by_default_and_summed_up() {
         "node 2 was lost with PE 2",
         "all PEs resume from checkpoint 4 (PE 2 rebuilt from PEs 0,1,3) after ",
         "the job now does not survive the loss of node1 (2 members of group 0 are in node1); ",
+        "parity groups are others from checkpoint 5 on: 2 groups of 2, parity 1: ",
+        "the job now survives the loss of any one node or domain",
         "9 checkpoints took ",
         "a PE keeps ",
         "lost 1 PE and 1 node: ",
     ];
-    outcome.check(lines.len() == begin.len(), "eight lines were expected");
+    outcome.check(lines.len() == begin.len(), "ten lines were expected");
     for (line, begin) in lines.iter().zip(begin) {
         outcome.check(line.starts_with(begin), &format!("`{begin}` was expected: {line}"));
     }

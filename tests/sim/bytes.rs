@@ -32,13 +32,15 @@ impl Job {
     }
 
     pub fn per_chunk(&self, p: &Proc) -> usize {
-        let (shape, _) = self.plan.protection.place(Pe::of(p.me()));
+        let groups = p.groups();
+        let (shape, _) = groups.place(Pe::of(p.me()));
         shape.layout.chunk_len(p.len, TILE) / TILE
     }
 
     /// Returns all parity chunks of a PE, as a mask.
     pub fn parities(&self, p: &Proc) -> u64 {
-        let (shape, place) = self.plan.protection.place(Pe::of(p.me()));
+        let groups = p.groups();
+        let (shape, place) = groups.place(Pe::of(p.me()));
         bits(shape.layout.parities_of(place).len())
     }
 
@@ -76,7 +78,8 @@ impl Job {
     }
 
     fn parity_tile(&self, p: &Proc, index: usize, step: usize, per_chunk: usize) -> [u8; TILE] {
-        let (shape, place) = self.plan.protection.place(Pe::of(p.me()));
+        let groups = p.groups();
+        let (shape, place) = groups.place(Pe::of(p.me()));
         let parity = shape.layout.parities_of(place)[index];
         let stripe = &shape.layout.stripes()[parity.stripe];
         let live = stripe.data.iter().map(|data| {
@@ -120,7 +123,8 @@ impl Job {
 
     pub fn verify(&mut self, p: &mut Proc) {
         let (me, target) = (p.me(), p.number);
-        let (shape, place) = self.plan.protection.place(Pe::of(me));
+        let groups = p.groups();
+        let (shape, place) = groups.place(Pe::of(me));
         let mut found = StoreFinding::lost(&shape.layout, place);
         let slot = self.plan.slot_of(target.0);
         let memory = self.memory(p, me);
@@ -156,8 +160,9 @@ impl Job {
     /// Combines the findings of the own group's members into the plan's verdict.
     pub fn judge(&mut self, p: &mut Proc) {
         let len = p.found.snapshot_len() as usize;
-        let group = self.plan.protection.plan.of[p.me()].group;
-        let shape = &self.plan.protection.shapes[group];
+        let groups = p.groups();
+        let group = groups.plan.of[p.me()].group;
+        let shape = &groups.shapes[group];
         let finding = |(place, &pe): (usize, &Pe)| {
             let posted = self.found_by(p, pe.at());
             if posted.found_len == len {
@@ -174,13 +179,15 @@ impl Job {
 
     /// Returns the findings about the PE's own memory.
     pub fn finding<'a>(&self, p: &'a mut Proc) -> &'a mut StoreFinding {
-        let (_, place) = self.plan.protection.place(Pe::of(p.me()));
+        let groups = p.groups();
+        let (_, place) = groups.place(Pe::of(p.me()));
         &mut p.findings[place]
     }
 
     /// Returns the tiles of the own snapshot that must be decoded.
     fn missing(&self, p: &Proc) -> Vec<usize> {
-        let (shape, place) = self.plan.protection.place(Pe::of(p.me()));
+        let groups = p.groups();
+        let (shape, place) = groups.place(Pe::of(p.me()));
         let (each, all) = (self.per_chunk(p), tiles(p.len));
         let bad = (0..shape.layout.chunks()).filter(|c| p.findings[place].snapshot >> c & 1 == 1);
         bad.flat_map(|chunk| (chunk * each).min(all)..((chunk + 1) * each).min(all)).collect()
@@ -220,7 +227,8 @@ impl Job {
 
     /// Decodes a tile of the own snapshot. The error is the PE whose tile is invalid.
     pub fn decode(&self, p: &Proc, tile: usize) -> Result<[u8; TILE], usize> {
-        let (shape, place) = self.plan.protection.place(Pe::of(p.me()));
+        let groups = p.groups();
+        let (shape, place) = groups.place(Pe::of(p.me()));
         let (each, all) = (self.per_chunk(p), tiles(p.len));
         let at = shape.layout.place_of(place, tile / each);
         let stripe = &shape.layout.stripes()[at.stripe];
@@ -274,7 +282,8 @@ impl Job {
 
     /// Returns the invalid ones of the own parity chunks that a rebuild did not read whole.
     fn damaged_unread(&self, p: &Proc) -> u64 {
-        let (shape, place) = self.plan.protection.place(Pe::of(p.me()));
+        let groups = p.groups();
+        let (shape, place) = groups.place(Pe::of(p.me()));
         let (each, all) = (self.per_chunk(p), tiles(p.len));
         let found = &p.findings;
         let of_chunk = |chunk: usize| ((chunk + 1) * each).min(all).saturating_sub(chunk * each);

@@ -52,7 +52,8 @@ impl Job {
         let (each, me) = (self.per_chunk(p), p.me());
         let at = index * each + step;
         let Some(mut changes) = p.changes.take() else { return false };
-        let (shape, place) = self.plan.protection.place(Pe::of(me));
+        let groups = p.groups();
+        let (shape, place) = groups.place(Pe::of(me));
         let parity = shape.layout.parities_of(place)[index];
         let data = &shape.layout.stripes()[parity.stripe].data;
         let is_changed = |&position: &usize| {
@@ -101,7 +102,8 @@ impl Job {
     fn update(&mut self, p: &Proc, (index, step): (usize, usize), changed: &[usize]) -> bool {
         let (each, me, last) = (self.per_chunk(p), p.me(), p.number.previous());
         let unchecked = self.plan.broken == Broken::UpdatedUnchecked;
-        let (shape, place) = self.plan.protection.place(Pe::of(me));
+        let groups = p.groups();
+        let (shape, place) = groups.place(Pe::of(me));
         let parity = shape.layout.parities_of(place)[index];
         let data = &shape.layout.stripes()[parity.stripe].data;
         let (own, other) = (self.plan.slot_of(p.number.0), self.plan.slot_of(last.0));
@@ -178,7 +180,8 @@ impl Job {
         let Some(changes) = p.changes.as_ref().filter(|_| self.plan.settings.snapshots == 2) else {
             return Vec::new();
         };
-        let (shape, place) = self.plan.protection.place(Pe::of(p.me()));
+        let groups = p.groups();
+        let (shape, place) = groups.place(Pe::of(p.me()));
         let each = self.per_chunk(p);
         let alone =
             |tile| shape.copier(place, tile / each).is_none_or(|pe| !self.is_near(p, pe.at()));
@@ -194,7 +197,8 @@ impl Job {
             return;
         }
         let (each, me, own) = (self.per_chunk(p), p.me(), self.plan.snapshot_of(p.number.0));
-        let (shape, place) = self.plan.protection.place(Pe::of(me));
+        let groups = p.groups();
+        let (shape, place) = groups.place(Pe::of(me));
         let stripe = shape.layout.parities_of(place)[index].stripe;
         let spot = |data: &Data| {
             let (pe, tile) = (shape.members[data.member], data.chunk * each + step);

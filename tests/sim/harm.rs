@@ -1,10 +1,13 @@
 //! Deaths of processes and nodes, and flipped bits, as planned and within the allowed number.
 
+use std::sync::Arc;
+
 use raidshmem_core::ended::Ended;
 use raidshmem_core::membership::MembershipEvent;
 use raidshmem_core::message::PeMessage;
 use raidshmem_core::protocol::At;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::store::protection::Protection;
 
 use super::job::{Job, What};
 use super::pe::Proc;
@@ -133,13 +136,15 @@ impl Job {
 
     /// True if no group loses more than its parity, counting losses since it was whole.
     pub fn may_lose(&self, pes: &[usize]) -> bool {
-        let of = &self.plan.protection.plan.of;
         let mut lost = self.lost.clone();
         lost.extend(pes);
         lost.extend(self.suspects.iter().flat_map(|(&pe, &accuser)| [pe, accuser]));
-        let of_group = |group: usize| lost.iter().filter(|&&pe| of[pe].group == group).count();
-        self.saved > CheckpointNumber(0)
-            && pes.iter().all(|&pe| of_group(of[pe].group) <= self.plan.settings.parity)
+        let bears = |groups: Arc<Protection>| {
+            let group = |pe: usize| groups.plan.of[pe].group;
+            let with = |pe: usize| lost.iter().filter(|&&one| group(one) == group(pe)).count();
+            lost.iter().all(|&pe| with(pe) <= self.plan.settings.parity)
+        };
+        self.saved > CheckpointNumber(0) && self.groups_in_use().into_iter().all(bears)
     }
 
     fn lose(&mut self, pes: &[usize]) {
@@ -211,7 +216,8 @@ impl Job {
     /// damage would go unnoticed until the next loss. Occurs less often in a row than the launcher
     /// tolerates.
     pub fn spoil(&mut self, p: &Proc, tile: usize) {
-        let (shape, _) = self.plan.protection.place(Pe::of(p.me()));
+        let groups = p.groups();
+        let (shape, _) = groups.place(Pe::of(p.me()));
         let members = shape.members.clone();
         let pe = self.plan.chance.pick(&members);
         let enough = self.spoils == 5 || pe == Pe::of(p.me());

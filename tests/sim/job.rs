@@ -52,7 +52,9 @@ pub struct Ending {
     pub recoveries: u32,
     pub losses: u32,
     pub flips: u32,
-    /// PEs killed after a connection to them broke.
+    /// Times that a PE came to have other groups.
+    pub regrouped: u32,
+    /// PEs that were killed since a connection to them broke.
     pub suspected: u32,
     /// Killed PEs that had themselves suspected another.
     pub accusers: u32,

@@ -110,8 +110,9 @@ impl Job {
     /// Sends a PE's findings to the members of its group that cannot read them. Returns the time of
     /// their arrival.
     pub fn publish(&mut self, p: &mut Proc) -> u64 {
-        let group = self.plan.protection.plan.of[p.me()].group;
-        let members = self.plan.protection.shapes[group].members.clone();
+        let groups = p.groups();
+        let group = groups.plan.of[p.me()].group;
+        let members = groups.shapes[group].members.clone();
         let posted = self.memory(p, p.me()).posted;
         let mut there = self.now;
         for to in members {

@@ -15,6 +15,7 @@
 mod agents;
 mod bytes;
 mod delta;
+mod groups;
 mod growth;
 mod harm;
 mod heartbeats;
@@ -80,6 +81,7 @@ struct Sum {
     losses: u32,
     recoveries: u32,
     flips: u32,
+    regrouped: u32,
     corrupt: u32,
     found: u32,
     rotten: u32,
@@ -105,6 +107,7 @@ impl Sum {
         self.losses += ending.losses;
         self.recoveries += ending.recoveries;
         self.flips += ending.flips;
+        self.regrouped += ending.regrouped;
         self.corrupt += ending.corrupt;
         self.found += ending.found;
         self.rotten += ending.rotten;
@@ -183,7 +186,7 @@ fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
     assert!(few || sum.at_once > 100, "{sum:?}");
     assert!(few || sum.late > 100 && sum.alone > 100, "{sum:?}");
     assert!(few || sum.along > 100_000 && sum.found > 100, "{sum:?}");
-    assert!(few || sum.passed > 100, "{sum:?}");
+    assert!(few || sum.passed > 100 && sum.regrouped > 50, "{sum:?}");
 }
 
 #[test]

@@ -2,25 +2,29 @@
 //! interleave with. [`super::port`] models the driver's operations on small memory.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use raidshmem_core::ended::Ended;
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::membership::MembershipEvent;
 use raidshmem_core::message::{AssignmentMessage, PeMessage, ProcId};
+use raidshmem_core::placement::moves::PlaceHistory;
 use raidshmem_core::plan::{Lost, StoreFinding, Unrecoverable};
 use raidshmem_core::protocol::brought::{Brought, Found};
 use raidshmem_core::protocol::driver::{Driver, StepResult};
 use raidshmem_core::protocol::{At, Call};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, ViewNumber};
 use raidshmem_core::store::delta::{Changes, History};
+use raidshmem_core::store::grouped::KnownGroups;
 use raidshmem_core::store::phase::Phase;
+use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::site::{Apart, Deed};
 use raidshmem_core::view::{State, View};
 
 use super::job::{Job, What};
 use super::mailbox::Meetings;
 use super::memory::Memory;
-use super::plan::{Broken, When};
+use super::plan::{Broken, Plan, When};
 use super::port::Hands;
 use super::watch::Watch;
 
@@ -81,7 +85,11 @@ pub struct Proc {
     /// The own group, if it is lost.
     pub lost: Option<Lost>,
     pub meetings: Meetings,
-    /// The contributions of all to barrier Q, or to the settling meeting.
+    /// The groups of checkpoints, as far as it knows.
+    pub known: KnownGroups,
+    /// Those of the checkpoint that it is at.
+    pub groups: Option<Arc<Protection>>,
+    /// What all brought to barrier Q, or to the meeting that settles.
     pub met: Brought,
     /// The findings of all checks.
     pub found: Found,
@@ -140,6 +148,8 @@ impl Proc {
             findings: Vec::new(),
             lost: None,
             meetings: Meetings::default(),
+            known: KnownGroups::new(PlaceHistory::default(), None),
+            groups: None,
             met: Brought::Nothing,
             found: Found::default(),
             verdict: Ok(()),
@@ -154,9 +164,12 @@ impl Proc {
         (self.node, self.alive) = (node, true);
     }
 
-    /// Gives it its PE number.
-    pub fn take(&mut self, welcome: &AssignmentMessage, mapped: Rc<Vec<u32>>) {
+    /// It is given a number.
+    pub fn take(&mut self, welcome: &AssignmentMessage, mapped: Rc<Vec<u32>>, plan: &Plan) {
         self.me = Some(welcome.pe.at());
+        let places = PlaceHistory::new(plan.node_of.clone(), welcome.moves.clone());
+        self.known = KnownGroups::new(places, None);
+        self.known.agree(Arc::clone(&plan.protection));
         (self.memory, self.incarnation, self.mapped) =
             (welcome.memory, welcome.incarnation, mapped);
     }
@@ -165,7 +178,12 @@ impl Proc {
         self.me.expect("a process with a number")
     }
 
-    /// Returns its protocol state.
+    /// The groups of the checkpoint that it is at.
+    pub fn groups(&self) -> Arc<Protection> {
+        Arc::clone(self.groups.as_ref().expect("in a call"))
+    }
+
+    /// The state of the protocol that it is in.
     pub fn at(&self) -> Option<At> {
         self.driver.map(|driver| driver.at())
     }
@@ -225,6 +243,7 @@ impl Job {
     /// Makes the program's next call.
     fn call(&mut self, p: &mut Proc) -> Then {
         let driver = Driver::new(p.call, p.agreed);
+        self.choose_groups(p, driver.number());
         (p.number, p.checks, p.progress) = (driver.number(), 0, 0);
         p.driver = Some(driver);
         self.enter(p, driver.at(), driver.at())
@@ -359,6 +378,7 @@ impl Job {
             let memory = self.own(p);
             memory.set_phase(Phase::Agreed(CheckpointNumber(0)));
             p.joined = ViewNumber(1);
+            p.known.note_places(&self.views[1].view);
         } else {
             self.inherit(p);
         }

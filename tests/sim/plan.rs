@@ -1,5 +1,7 @@
 //! The meaning of a seed: the job's size, all delays, and the losses with their times.
 
+use std::sync::Arc;
+
 use raidshmem_core::mutant::Mutant;
 use raidshmem_core::placement::Domains;
 use raidshmem_core::protocol::At;
@@ -109,8 +111,8 @@ pub struct Plan {
     pub node_of: Vec<u32>,
     pub nodes: u32,
     pub spares: Vec<u32>,
-    pub protection: Protection,
-    /// True if PEs of different nodes cannot read each other's memory.
+    pub protection: Arc<Protection>,
+    /// PEs of different nodes cannot look into each other's memory.
     pub far: bool,
     /// True if a third node is asked which of two PEs must end.
     pub asked: bool,
@@ -228,7 +230,7 @@ impl Plan {
             node_of,
             nodes,
             spares,
-            protection: protection.expect("a mode that protects"),
+            protection: Arc::new(protection.expect("a mode that protects")),
             far: pes <= 64 && chance.one_in(3),
             heartbeat: nodes <= 16 && chance.one_in(3),
             last: CheckpointNumber(3 + chance.below(4) as u64),
@@ -286,7 +288,7 @@ impl Plan {
             nodes: node_of[pes - 1] + 1,
             node_of,
             spares: Vec::new(),
-            protection: protection.expect("a mode that protects"),
+            protection: Arc::new(protection.expect("a mode that protects")),
             far: true,
             heartbeat: false,
             last: CheckpointNumber(3),

@@ -58,7 +58,7 @@ impl Hands<'_> {
             At::MeetSettling => {
                 let decided = CheckpointNumber::unpack(posted.decision);
                 let vote = Vote { phase: Phase::unpack(posted.phase), decided };
-                Brought::Settling(Votes::of(vote), calls, ending)
+                Brought::Settling(Votes::of(vote), calls, ending, job.grouped(p))
             }
             At::MeetVerified => {
                 let misses = posted.findings.snapshot != 0;
@@ -104,12 +104,13 @@ impl Hands<'_> {
 
     /// Takes the contributions of all.
     fn take(&mut self, at: At, all: Brought) {
-        let (job, p) = (&*self.job, &mut *self.p);
+        let p = &mut *self.p;
         match (at, all) {
             (At::BarrierQ | At::MeetSettling, all) => p.met = all,
             (_, Brought::Found(found)) => p.found = found,
             (_, Brought::Judged(lost)) => {
-                let shapes = &job.plan.protection.shapes;
+                let groups = p.groups();
+                let shapes = &groups.shapes;
                 let named = |lost: Lost| lost.named(&shapes[lost.group()], true);
                 p.verdict = lost.map_or(Ok(()), |lost| Err(named(lost)));
             }
@@ -126,6 +127,7 @@ impl Hands<'_> {
     fn saved(&mut self) {
         let (job, p) = (&mut *self.job, &mut *self.p);
         job.keep_changes(p);
+        job.keep_groups(p);
         if p.me() == 0 {
             let (number, bytes) = (p.number, p.len as u64);
             let (parity_bytes, micros, found) = (0, 0, None);
@@ -137,6 +139,8 @@ impl Hands<'_> {
     fn join(&mut self) {
         let (job, p) = (&mut *self.job, &mut *self.p);
         p.joined = p.view.number;
+        p.known.note_places(&p.view);
+        job.report_groups(p);
         if p.me() == 0 {
             let report = ProgressReport::Resumed { number: p.number, micros: 0 };
             job.say(p, PeMessage::Report(report));
@@ -170,7 +174,9 @@ impl Port for Hands<'_> {
             Op::Void(part) => self.part(part, number).record = (CheckpointNumber(0), 0),
             Op::Seal(part) => {
                 let len = self.p.len;
-                self.part(part, number).record = (number, len);
+                let places = self.p.groups().places;
+                let region = self.part(part, number);
+                (region.record, region.places) = ((number, len), places);
             }
             Op::Arrive => return self.arrive(driver),
             Op::Await => return self.all_came(driver),
@@ -196,6 +202,7 @@ impl Port for Hands<'_> {
                 p.changes = None;
                 job.refresh(p);
             }
+            Op::TakeGroups => job.take_groups(p, number),
             Op::FindApart => job.find_apart(p),
             Op::WriteDecision => job.own(p).posted.decision = CheckpointNumber::pack(Some(number)),
             Op::ForgetDecision => job.own(p).posted.decision = 0,

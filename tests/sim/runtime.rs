@@ -182,7 +182,7 @@ impl Job {
         let mapped = self.views[self.views.len() - 1].mapped.clone();
         if self.procs[proc as usize].alive {
             self.carrier[welcome.pe.at()] = Some(proc);
-            self.procs[proc as usize].take(welcome, mapped);
+            self.procs[proc as usize].take(welcome, mapped, &self.plan);
             let node = self.procs[proc as usize].node;
             let what = PeMessage::Address { address: Vec::new() };
             self.up(node, MembershipEvent::Said { proc, what });

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::disk::{Damage, DiskOutcome, Held, Resume, Task};
 use crate::ended::Ended;
 use crate::placement::Domains;
+use crate::placement::moves::Move;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::secret::Secret;
 use crate::settings::{Bind, Device, Fabric, Pages};
@@ -39,7 +40,7 @@ pub struct Job {
     pub n_pes: u32,
     /// Size of the symmetric heap of each PE in bytes.
     pub heap_len: u64,
-    /// Node of each PE at the start; groups derive from it and never change.
+    /// Node of each PE at the start: the first groups are made from it.
     pub node_of: Vec<u32>,
     /// Machine of each node; nodes on one machine share its processors.
     pub machine_of: Vec<u32>,
@@ -95,6 +96,8 @@ pub struct AssignmentMessage {
     pub from_disk: bool,
     /// The record of the results that its predecessors got from calls before the first checkpoint.
     pub prelude: Option<Vec<u8>>,
+    /// How PEs have moved since the start: groups of checkpoints are chosen over their places.
+    pub moves: Vec<Move>,
 }
 
 /// The history of a job before a process joined it.
@@ -117,7 +120,10 @@ pub struct Bound {
 impl AssignmentMessage {
     /// Returns true if it names a PE of `job`, and covers all of them.
     pub fn is_sound(&self, job: &Job) -> bool {
-        self.pe < Pe(job.n_pes) && self.incarnations.len() == job.n_pes as usize
+        let known = |one: &Move| one.pe < Pe(job.n_pes) && job.domains.hold(one.node as usize);
+        self.pe < Pe(job.n_pes)
+            && self.incarnations.len() == job.n_pes as usize
+            && self.moves.iter().all(known)
     }
 }
 
@@ -462,7 +468,10 @@ pub enum ProgressReport {
         micros: u64,
         found: Option<ChangedTiles>,
     },
-    /// This PE holds `bytes` of read-only memory, protected once by `parity_bytes` that it keeps.
+    /// The parity groups of that checkpoint were chosen anew, and those of all before it are of no
+    /// use any more: the group of each PE, and a line on what they survive (said by one PE).
+    Regrouped { number: CheckpointNumber, group_of: Vec<u32>, words: String },
+    /// So much of what this PE holds is read-only, and is protected once by so much that it keeps.
     ReadOnly { bytes: u64, parity_bytes: u64 },
     /// The memory of a dead process was adopted unchanged.
     Adopted { pe: Pe, number: CheckpointNumber, bytes: u64, micros: u64 },

@@ -43,7 +43,11 @@ rules! {
     ViewNotChecked = "view-not-checked", explorer, "protocol::explore::deaths_anywhere";
     /// Lost parity is not recomputed.
     ParityNotMadeAnew = "parity-not-made-anew", simulator, "at_most_the_parity";
-    /// The plan counts one parity more than exists.
+    /// A checkpoint is decoded by the newest groups, whichever it was encoded with.
+    NewestGroupsTaken = "newest-groups-taken", unit, "each_checkpoint_has_its_own_groups";
+    /// Parity groups stay those of the start, wherever PEs have gone.
+    GroupsKept = "groups-kept", unit, "groups_chosen_anew_survive_more";
+    /// The plan counts one parity more than there is.
     PlanTooHopeful = "plan-too-hopeful", unit, "the_parity_is_the_boundary_for_every_pattern";
     /// A phase that a substitute inherits does not vote in a decision.
     DeadUnheard = "dead-unheard", unit, "a_phase_is_believed_by_what_the_records_hold";

@@ -45,8 +45,11 @@ pub enum What {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         changed: Option<Changed>,
     },
-    /// Read-only data of a PE, from this checkpoint on: `bytes` in addition to saved data,
-    /// protected once by `kept` bytes that a PE keeps for others.
+    /// The parity groups of that checkpoint were chosen anew, since PEs had moved: the group of
+    /// each PE, and a sentence on what they survive.
+    Regrouped { checkpoint: u64, group_of: Vec<u32>, survives: String },
+    /// So much of the data of a PE is read-only from this checkpoint on, beside what checkpoints
+    /// save, and is protected once by `kept` that a PE keeps for others.
     Readonly { bytes: u64, kept: u64 },
     /// A checkpoint is on disk at `place`: `bytes` of files, `raw` bytes without compression, and
     /// `spill` bytes that were spilled in memory before they were written.
@@ -170,6 +173,9 @@ impl From<&ProgressReport> for What {
             ProgressReport::Checkpoint { number, bytes, parity_bytes: kept, micros, found } => {
                 let changed = found.as_ref().map(Changed::from);
                 What::Checkpoint { number: number.0, bytes, kept, took: took(&micros), changed }
+            }
+            ProgressReport::Regrouped { number, group_of, words } => {
+                What::Regrouped { checkpoint: number.0, group_of, survives: words }
             }
             ProgressReport::ReadOnly { bytes, parity_bytes: kept } => {
                 What::Readonly { bytes, kept }

@@ -3,7 +3,7 @@
 //! ```text
 //! header     magic | job | pe | phase | decision | record x 4 | spill | range x 16
 //! record     entry | entry                              (of snapshots 0 and 1, slots 0 and 1)
-//! entry      number | snapshot length | seal
+//! entry      number | snapshot length | view that names the groups of a slot | seal
 //! range      number | offset | tiles | seal | state     (read-only ranges: store::readonly)
 //! ```
 //!
@@ -20,23 +20,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use raidshmem_codec::crc::Hasher;
 use raidshmem_core::mutant::{Mutant, breaks};
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
+use raidshmem_core::store::grouped::Grouped;
 use raidshmem_core::store::readonly::{RANGES, ReadOnly};
 
 use crate::spill::Spill;
 
 /// First word of a store header: "RAIDSHM" and the version of the format.
-pub const MAGIC: u64 = 0x5241_4944_5348_4d04;
+pub const MAGIC: u64 = 0x5241_4944_5348_4d05;
 
 #[repr(C)]
 #[derive(Debug)]
 struct SealEntry {
     number: AtomicU64,
     len: AtomicU64,
+    places: AtomicU64,
     seal: AtomicU64,
 }
 
-fn mix(words: [u64; 3]) -> u64 {
+fn mix<const N: usize>(words: [u64; N]) -> u64 {
     let mut hasher = Hasher::new();
     words.iter().for_each(|word| hasher.update(&word.to_le_bytes()));
     u64::from(hasher.finish()) | 1 << 32 // never zero, so that zeroed memory is not sealed
@@ -48,15 +50,24 @@ impl SealEntry {
         self.seal.store(0, Ordering::SeqCst);
     }
 
-    fn seal(&self, job: u64, number: CheckpointNumber, len: usize) {
+    fn seal(&self, job: u64, Grouped { number, places }: Grouped, len: usize) {
         self.len.store(len as u64, Ordering::SeqCst);
-        self.seal.store(mix([job, number.0, len as u64]), Ordering::SeqCst);
-        self.number.store(number.0, Ordering::SeqCst); // last: void until all fields are written
+        self.places.store(places.0, Ordering::SeqCst);
+        self.seal.store(mix([job, number.0, len as u64, places.0]), Ordering::SeqCst);
+        self.number.store(number.0, Ordering::SeqCst); // last: void until all of it stands
+    }
+
+    /// The checkpoint and its groups, whatever it is.
+    fn grouped(&self, job: u64) -> Option<Grouped> {
+        let number = CheckpointNumber(self.number.load(Ordering::SeqCst));
+        let places = ViewNumber(self.places.load(Ordering::SeqCst));
+        self.holds(job, number).map(|_| Grouped { number, places })
     }
 
     fn holds(&self, job: u64, number: CheckpointNumber) -> Option<usize> {
         let len = self.len.load(Ordering::SeqCst);
-        let sealed = self.seal.load(Ordering::SeqCst) == mix([job, number.0, len]);
+        let places = self.places.load(Ordering::SeqCst);
+        let sealed = self.seal.load(Ordering::SeqCst) == mix([job, number.0, len, places]);
         let named =
             number != CheckpointNumber::START && self.number.load(Ordering::SeqCst) == number.0;
         (named && (sealed || breaks(Mutant::SealBelieved))).then_some(len as usize)
@@ -76,9 +87,20 @@ impl RegionRecord {
         self.entries.iter().for_each(SealEntry::void);
     }
 
-    /// Seals the region as checkpoint `number`, with snapshots of `len` bytes.
+    /// The region holds checkpoint `number` of snapshots of `len` bytes; parity is by the first
+    /// groups.
     pub fn seal(&self, job: u64, number: CheckpointNumber, len: usize) {
-        self.entries.iter().for_each(|entry| entry.seal(job, number, len));
+        self.seal_of(job, Grouped { number, places: ViewNumber(0) }, len);
+    }
+
+    /// The same of parity by these groups.
+    pub fn seal_of(&self, job: u64, grouped: Grouped, len: usize) {
+        self.entries.iter().for_each(|entry| entry.seal(job, grouped, len));
+    }
+
+    /// The checkpoint that the region holds, and the groups of its parity.
+    pub fn grouped(&self, job: u64) -> Option<Grouped> {
+        self.entries.iter().find_map(|entry| entry.grouped(job))
     }
 
     /// Returns true if the record is undamaged and describes checkpoint `number`.
@@ -310,18 +332,20 @@ mod tests {
 
     #[test]
     fn one_flipped_bit_costs_nothing_and_one_in_each_entry_costs_the_record() {
-        fn words(record: &RegionRecord) -> [&AtomicU64; 6] {
+        fn words(record: &RegionRecord) -> [&AtomicU64; 8] {
             let [a, b] = &record.entries;
-            [&a.number, &a.len, &a.seal, &b.number, &b.len, &b.seal]
+            [&a.number, &a.len, &a.places, &a.seal, &b.number, &b.len, &b.places, &b.seal]
         }
         let record = record();
-        record.seal(1, CheckpointNumber(4), 100);
+        let grouped = Grouped { number: CheckpointNumber(4), places: ViewNumber(9) };
+        record.seal_of(1, grouped, 100);
         let flip = |index: usize, bit: u32| {
             words(&record)[index].fetch_xor(1 << bit, Ordering::SeqCst);
         };
-        for (one, other) in (0..6 * 64).zip((0..6 * 64).rev()) {
+        for (one, other) in (0..8 * 64).zip((0..8 * 64).rev()) {
             flip(one / 64, one as u32 % 64);
             assert_eq!(record.holds(1, CheckpointNumber(4)), Some(100), "bit {one}");
+            assert_eq!(record.grouped(1), Some(grouped), "bit {one}");
             flip(other / 64, other as u32 % 64);
             assert_eq!(record.holds(1, CheckpointNumber(4)), None, "bits {one} and {other}");
             flip(one / 64, one as u32 % 64);
@@ -364,7 +388,7 @@ mod tests {
 
     fn record() -> RegionRecord {
         let zero = || AtomicU64::new(0);
-        let entry = || SealEntry { number: zero(), len: zero(), seal: zero() };
+        let entry = || SealEntry { number: zero(), len: zero(), places: zero(), seal: zero() };
         RegionRecord { entries: [entry(), entry()] }
     }
 }

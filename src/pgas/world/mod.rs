@@ -14,6 +14,7 @@ pub mod advised;
 pub mod comm;
 pub mod fewer;
 pub mod finish;
+pub mod groups;
 pub mod guarded;
 pub mod local;
 pub mod meetings;
@@ -135,6 +136,7 @@ impl World {
     /// Completes a recovery: makes this PE a member of `view`.
     pub(crate) fn join(&self, view: &View) {
         self.members.join(view);
+        self.note_places(view);
         let mut living = view.pes.iter().filter(|pe| pe.state == State::Alive);
         let first = living.next().map(|pe| pe.node);
         let several = living.any(|pe| Some(pe.node) != first);

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use raidshmem_core::message::Scrubbed;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::delta::History;
+use raidshmem_core::store::grouped::KnownGroups;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::refusal::Refused;
 use raidshmem_sys::lock;
@@ -21,8 +22,8 @@ use super::watch::Tracking;
 /// The own part of the checkpoint store.
 #[derive(Debug)]
 pub struct Store {
-    /// The groups of the last agreed checkpoint.
-    protection: Mutex<Option<Arc<Protection>>>,
+    /// The groups of checkpoints.
+    pub(super) groups: Mutex<KnownGroups>,
     agreed: AtomicU64,
     used: [AtomicUsize; 2],
     /// The number of read-only bytes last reported to the user.
@@ -60,12 +61,12 @@ impl StoreBytes {
 impl Store {
     /// Returns the state of a new process.
     pub(in crate::pgas) fn new(
-        protection: Option<Protection>,
+        groups: KnownGroups,
         recovery: RecoveryState,
         pool: WorkerPool,
     ) -> Store {
         Store {
-            protection: Mutex::new(protection.map(Arc::new)),
+            groups: Mutex::new(groups),
             agreed: AtomicU64::new(0),
             used: Default::default(),
             readonly: AtomicU64::new(0),
@@ -82,12 +83,12 @@ impl Store {
     /// Returns the protection of the last checkpoint, or of the first one to come; None in mode
     /// `none`.
     pub fn protection(&self) -> Option<Arc<Protection>> {
-        lock(&self.protection).clone()
+        lock(&self.groups).last()
     }
 
     /// Sets the protection of the last agreed checkpoint.
     pub(crate) fn protect(&self, protection: Arc<Protection>) {
-        *lock(&self.protection) = Some(protection);
+        lock(&self.groups).agree(protection);
     }
 
     /// Returns the number of the last agreed checkpoint, 0 before the first.

@@ -40,7 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ended::{Ended, UNRECOVERABLE};
 use crate::inject::InjectedFault;
 use crate::message::{Down, PeMessage, ProcId, ProgressReport};
-use crate::placement::{substitute::JobLayout, survival::Survival};
+use crate::placement::{moves::PlaceHistory, substitute::JobLayout, survival::Survival};
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::settings::{BackupMode, Fabric, Rollback, Settings, Substitute};
 use crate::view::{Member, State, View};
@@ -142,6 +142,8 @@ pub struct Membership {
     started: bool,
     /// The last survey, and the view it was made for.
     surveyed: Option<(ViewNumber, Survival)>,
+    /// Where PEs have been.
+    places: PlaceHistory,
     verdict: Option<(i32, String)>,
     ended: bool,
     out: Vec<Action>,
@@ -195,6 +197,7 @@ impl Membership {
             from_disk: false,
             started: false,
             surveyed: None,
+            places: PlaceHistory::new(shape.node_of.clone(), Vec::new()),
             verdict: None,
             ended: false,
             out: Vec::new(),
@@ -288,6 +291,7 @@ impl Membership {
 
     fn show(&mut self) {
         self.view.number = self.view.number.next();
+        self.places.note(&self.view);
         let nodes: Vec<u32> = self.shown.keys().copied().collect();
         for node in nodes {
             self.send(node, Down::Show(self.view.clone()));
@@ -328,6 +332,9 @@ impl Membership {
                         (self.lost, self.corrupt) = (BTreeSet::new(), 0)
                     }
                     ProgressReport::Replayed { pe, .. } => self.caught_up(pe),
+                    ProgressReport::Regrouped { ref group_of, .. } if !self.regroup(group_of) => {
+                        return; // that is known
+                    }
                     _ => {}
                 }
                 self.out.push(Action::Tell(report));

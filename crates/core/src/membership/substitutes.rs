@@ -275,6 +275,7 @@ impl Membership {
             past: Past::default(),
             from_disk: self.from_disk,
             prelude: self.preludes.of(pe),
+            moves: self.places.moves().to_vec(),
         };
         self.send(member.node, Down::Assign { proc, welcome });
     }

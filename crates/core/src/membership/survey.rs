@@ -5,6 +5,7 @@
 
 use super::{Action, Membership};
 use crate::placement::survival::{Places, Survival};
+use crate::quantity::ViewNumber;
 
 impl Membership {
     /// Surveys a view in which every PE is alive, and reports changes.
@@ -21,7 +22,25 @@ impl Membership {
         self.surveyed = Some((self.view.number, found));
     }
 
-    /// Returns the single losses that would end the job; None while they are out of date.
+    /// The parity groups are these from now on. False if they are known, or not of this job.
+    pub(super) fn regroup(&mut self, group_of: &[u32]) -> bool {
+        let group_of: Vec<usize> = group_of.iter().map(|&group| group as usize).collect();
+        let bound = self.pes.len();
+        let fits = group_of.len() == bound && group_of.iter().all(|&group| group < bound);
+        if !fits || group_of == self.site.group_of {
+            return false;
+        }
+        self.site.group_of = group_of;
+        self.surveyed.iter_mut().for_each(|(view, _)| *view = ViewNumber(0)); // to be made anew
+        true
+    }
+
+    /// The parity group of each PE.
+    pub fn group_of(&self) -> &[usize] {
+        &self.site.group_of
+    }
+
+    /// The single losses that would end the job; None while that is about to change.
     pub fn known_survival(&self) -> Option<&Survival> {
         let (view, known) = self.surveyed.as_ref()?;
         (*view == self.view.number).then_some(known)

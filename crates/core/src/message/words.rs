@@ -71,6 +71,9 @@ impl fmt::Display for ProgressReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ProgressReport::Checkpoint { number, .. } => write!(f, "checkpoint {number} is agreed"),
+            ProgressReport::Regrouped { number, words, .. } => {
+                write!(f, "groups chosen anew at checkpoint {number}: {words}")
+            }
             ProgressReport::ReadOnly { bytes, .. } => write!(f, "{bytes} bytes are read-only"),
             ProgressReport::Adopted { pe, number, .. } => {
                 write!(f, "memory of PE {pe} adopted with checkpoint {number}")

@@ -1,11 +1,12 @@
 //! Placement of PEs and parity, so that a likely common failure costs no group too much.
 //!
-//! A *failure domain* is a set of things that fail together: a process, a node, and larger units
-//! named by the user (a rack, a switch, a power feed). [`domains`] holds them, [`mod@file`] parses
-//! the user's, and [`found`] derives those that machines report. [`groups`] chooses the PEs that
-//! protect each other, [`substitute`] the node for a lost PE, [`mod@shadow`] the place of a second
-//! copy, and [`bindings`] the processors of each PE; [`threads`] restores those of its threads.
-//! [`survival`] computes which losses are survivable now.
+//! A *failure domain* is what dies together: a process, a node, and what the user names above the
+//! node (a rack, a switch, a power feed). [`domains`] holds them, [`mod@file`] reads the user's,
+//! [`found`] works out what machines say of themselves,
+//! [`groups`] decides which PEs protect each other, [`substitute`] where a lost PE goes on,
+//! [`survival`] which losses are survived now, [`moves`] where PEs have been,
+//! [`mod@shadow`] where a second copy lies, and
+//! [`bindings`] on which processors each runs, and [`threads`] what its threads get back.
 //!
 //! Every process of a job computes all of this from equal inputs, so all get equal results.
 //!
@@ -18,6 +19,7 @@ pub mod domains;
 pub mod file;
 pub mod found;
 pub mod groups;
+pub mod moves;
 pub mod shadow;
 pub mod substitute;
 pub mod survival;

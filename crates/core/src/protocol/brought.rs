@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! BarrierQ       what is to be saved, memory for it, the calls    -> all save or all refuse
-//! MeetSettling   phases, decisions, calls                         -> which checkpoint stands
+//! MeetSettling   phases, decisions, calls, groups                 -> which checkpoint stands
 //! MeetVerified   the length of the snapshots, who is at its end   -> what findings speak of
 //! MeetJudged     the verdict on each group                        -> all go on or all end
 //! ```
@@ -17,6 +17,7 @@
 use super::{At, meeting};
 use crate::plan::Lost;
 use crate::quantity::Pe;
+use crate::store::grouped::GroupedCheckpoints;
 use crate::store::intent::{INTENTS, Intents};
 use crate::store::phase::Votes;
 use crate::store::site::{CALLS, Calls};
@@ -66,10 +67,10 @@ pub enum Brought {
     Nothing,
     /// Values for barrier Q.
     Intents(Intents, Calls),
-    /// Values for `MeetSettling`; the last is [`crate::status::Ending`] of the PE furthest in
-    /// `shmem_finalize`, or 0.
-    Settling(Votes, Calls, u64),
-    /// Values for the meeting after the check.
+    /// To the meeting that settles; [`crate::status::Ending`] of who is furthest at its end, or 0;
+    /// the groups of checkpoints that may be decided on.
+    Settling(Votes, Calls, u64, GroupedCheckpoints),
+    /// To the meeting after the check.
     Found(Found),
     /// Values for the meeting before the verdict: the lowest group that is lost.
     Judged(Option<Lost>),
@@ -85,10 +86,11 @@ impl Brought {
                 body[..INTENTS].copy_from_slice(&intents.words());
                 body[INTENTS..][..CALLS].copy_from_slice(&calls.words());
             }
-            Brought::Settling(votes, calls, ending) => {
+            Brought::Settling(votes, calls, ending, grouped) => {
                 body[..4].copy_from_slice(&votes.words());
                 body[4..][..CALLS].copy_from_slice(&calls.words());
                 body[4 + CALLS] = *ending;
+                body[5 + CALLS..][..4].copy_from_slice(&grouped.words());
             }
             Brought::Found(Found { len, incomplete, ending }) => {
                 let (pe, len) = len.map_or((0, 0), |(pe, len)| (u64::from(pe.0), len));
@@ -111,7 +113,8 @@ impl Brought {
             }
             At::MeetSettling => {
                 let (votes, calls) = (Votes::read(part(body)), Calls::read(part(&body[4..])));
-                Brought::Settling(votes, calls, body[4 + CALLS])
+                let grouped = GroupedCheckpoints::read(part(&body[5 + CALLS..]));
+                Brought::Settling(votes, calls, body[4 + CALLS], grouped)
             }
             At::MeetVerified => {
                 let [pe, len, incomplete, ending] = part(body);
@@ -124,7 +127,7 @@ impl Brought {
     }
 }
 
-const _: () = assert!(INTENTS + CALLS <= BODY && 4 + CALLS < BODY);
+const _: () = assert!(INTENTS + CALLS <= BODY && 9 + CALLS <= BODY);
 
 impl Sum for Brought {
     fn add(&mut self, other: &Brought) {
@@ -133,10 +136,14 @@ impl Sum for Brought {
                 intents.add(others);
                 calls.add(more);
             }
-            (Brought::Settling(votes, calls, ending), Brought::Settling(others, more, end)) => {
+            (
+                Brought::Settling(votes, calls, ending, grouped),
+                Brought::Settling(others, more, end, known),
+            ) => {
                 votes.add(others);
                 calls.add(more);
                 *ending = (*ending).max(*end);
+                grouped.add(known);
             }
             (Brought::Found(own), Brought::Found(other)) => own.add(other),
             (Brought::Judged(own), Brought::Judged(other)) => *own = Lost::lower(*own, *other),
@@ -155,7 +162,8 @@ impl Sum for Brought {
 mod tests {
     use super::*;
     use crate::plan::Unrecoverable;
-    use crate::quantity::CheckpointNumber;
+    use crate::quantity::{CheckpointNumber, ViewNumber};
+    use crate::store::grouped::Grouped;
     use crate::store::intent::Intent;
     use crate::store::phase::{Phase, Vote};
     use crate::store::site::Called;
@@ -167,6 +175,8 @@ mod tests {
         let calls = Calls::of(pe, &call);
         let intent = Intent { digest: 5, len: 6 + u64::from(pe.0), hold: 8, need: 9, available: 3 };
         let vote = Vote { phase: Some(Phase::Encoded(number)), decided: Some(number) };
+        let places = ViewNumber(3 + u64::from(pe.0));
+        let grouped = [Grouped { number, places }].into_iter().collect();
         let lost = Unrecoverable {
             group: pe.at(),
             pes: vec![Pe(4)],
@@ -176,7 +186,7 @@ mod tests {
         [
             (At::MeetReset, Brought::Nothing),
             (At::BarrierQ, Brought::Intents(Intents::of((pe, 3), &intent, Some(1)), calls)),
-            (At::MeetSettling, Brought::Settling(Votes::of(vote), calls, pe.0.into())),
+            (At::MeetSettling, Brought::Settling(Votes::of(vote), calls, pe.0.into(), grouped)),
             (At::MeetVerified, Brought::Found(Found::of(pe, 70 + u64::from(pe.0), true, 2))),
             (At::MeetJudged, Brought::Judged(Some(Lost::of(&lost, &[4, 5, 6].map(Pe))))),
         ]

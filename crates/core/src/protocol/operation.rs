@@ -103,7 +103,9 @@ pub enum Op {
     ShowVote,
     /// Decides, from the votes of the living PEs.
     Decide,
-    /// Finds the PEs that are behind, if the program calls the checkpoint at two places.
+    /// Takes the groups that the checkpoint decided on was encoded with.
+    TakeGroups,
+    /// Finds who is behind whom, where the program calls the checkpoint at two places.
     FindApart,
     /// Writes the decision.
     WriteDecision,
@@ -208,7 +210,7 @@ pub(super) fn list(at: At, path: Path) -> &'static [Op] {
         (At::MeetSettling, Path::Report) => &[Adopt, Pass(Point::Settle), ShowVote, Arrive, Await],
         (At::MeetSettling, _) => &[Pass(Point::Settle), ShowVote, Arrive, Await],
         (at, _) if meeting(at).is_some() => &[Arrive, Await],
-        (At::Decide, _) => &[Decide, FindApart, WriteDecision, Pass(Point::Decided)],
+        (At::Decide, _) => &[Decide, TakeGroups, FindApart, WriteDecision, Pass(Point::Decided)],
         (At::Finish, Path::Copies) => {
             &[Post(Copying), Void(Snapshot), CopyLive, Seal(Snapshot), Post(Agreed), SetAgreed]
         }

@@ -7,8 +7,10 @@ use crate::layout::{self, TILE};
 use crate::mutant::{Mutant, breaks};
 use crate::placement::Domains;
 use crate::placement::groups::{self, Grouping, InGroup};
-use crate::quantity::{CheckpointNumber, Pe};
-use crate::settings::{BackupMode, Settings};
+use crate::placement::substitute::JobLayout;
+use crate::placement::survival::Places;
+use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
+use crate::settings::{BackupMode, Placement, Rollback, Settings, StoreLayout};
 
 /// The reason why a job cannot be protected as requested.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +31,16 @@ pub enum ProtectionError {
     Placement(String),
 }
 
-/// A group with its layout and the code of each stripe.
+/// The worst of single losses; the greater is worse.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Risk {
+    /// Domains whose loss would end the job.
+    fatal: usize,
+    /// Members that a group would lose by one.
+    most: usize,
+}
+
+/// One group's layout and the code of each of its stripes.
 #[derive(Debug)]
 pub struct GroupLayout {
     /// Members, by their place in the group.
@@ -100,6 +111,8 @@ pub struct Protection {
     pub shapes: Vec<GroupLayout>,
     /// Groups, and the failures they survive.
     pub plan: Grouping,
+    /// The view over whose places the groups were chosen; 0 at the start.
+    pub places: ViewNumber,
 }
 
 impl Protection {
@@ -131,23 +144,85 @@ impl Protection {
         let nodes: Vec<usize> = living.iter().map(|pe| node_of[pe.at()]).collect();
         let plan = groups::plan(&nodes, domains, settings.group_size, settings.parity)?;
         let plan = plan.of_pes(living, node_of.len());
-        let strict = settings.placement == crate::settings::Placement::Strict;
+        let strict = settings.placement == Placement::Strict;
         let shapes = plan
             .groups
             .iter()
             .map(|group| GroupLayout::new(scheme, group.members.clone()))
             .collect::<Result<_, _>>()?;
         let (mode, snapshots) = (settings.backup_mode, settings.snapshots);
-        let protection = Protection { mode, snapshots, shapes, plan };
+        let protection = Protection { mode, snapshots, shapes, plan, places: ViewNumber(0) };
         if strict && !protection.survives_domains() {
             return Err(ProtectionError::Placement(protection.to_string()));
         }
         Ok(Some(protection))
     }
 
-    /// True if the job survives the loss of any one failure domain of each kind. Never true in mode
-    /// `single`: its copy on another PE is the only one, so a PE whose copy is lost cannot roll
-    /// back (thesis, section 5.1.1).
+    /// The groups that are named by view `places`, in which PEs are on the nodes `node_of`; by view
+    /// 0 the first ones. Groups of another size than is asked for are taken where only those
+    /// survive.
+    ///
+    /// # Errors
+    /// As those of [`Protection::new`], but for `Placement`.
+    pub fn named(
+        settings: &Settings,
+        node_of: &[usize],
+        domains: &Domains,
+        places: ViewNumber,
+    ) -> Result<Option<Self>, ProtectionError> {
+        if places == ViewNumber(0) {
+            return Protection::new(settings, node_of, domains);
+        }
+        let lenient = Settings { placement: Placement::Spread, ..settings.clone() };
+        let free = Settings { group_size: None, ..lenient.clone() };
+        let made = Protection::new(&lenient, node_of, domains);
+        let survives = matches!(&made, Ok(Some(made)) if made.survives_domains());
+        let made = match survives || settings.group_size.is_none() {
+            true => made?,
+            false => Protection::new(&free, node_of, domains)?,
+        };
+        Ok(made.map(|made| Protection { places, ..made }))
+    }
+
+    /// Groups to take instead of these for the next checkpoint, with PEs on the nodes `node_of` in
+    /// view `places`: those that are chosen over these places, if fewer losses end the job then.
+    /// None if not, or where groups stay what they are: where a PE goes back alone, it finds its
+    /// group in what it has; and sets of checkpoints on the disks of the nodes are written by the
+    /// first groups.
+    pub fn healed(
+        &self,
+        settings: &Settings,
+        node_of: &[usize],
+        domains: &Domains,
+        places: ViewNumber,
+    ) -> Option<Self> {
+        let on_nodes = settings.store.is_some() && settings.store_layout == StoreLayout::Local;
+        let stays = settings.rollback != Rollback::Global || on_nodes;
+        if stays || breaks(Mutant::GroupsKept) {
+            return None;
+        }
+        let risk = self.risk(node_of, domains);
+        if risk == Risk::default() {
+            return None;
+        }
+        let made = Protection::named(settings, node_of, domains, places).ok().flatten()?;
+        (made.risk(node_of, domains) < risk).then_some(made)
+    }
+
+    /// What single losses can do with PEs on these nodes.
+    fn risk(&self, node_of: &[usize], domains: &Domains) -> Risk {
+        let group_of = self.plan.of.iter().map(|of| of.group).collect();
+        let site = JobLayout { group_of, domains: domains.clone(), parity: self.plan.parity };
+        let (adopt, erased) = (true, vec![false; node_of.len()]);
+        let places = Places { mode: self.mode, adopt, site: &site, node_of, erased: &erased };
+        let fatal = places.survey().fatal;
+        let most = fatal.iter().map(|domain| domain.members).max().unwrap_or(0);
+        Risk { fatal: fatal.len(), most }
+    }
+
+    /// True if the loss of any one failure domain of each kind is survived. Mode `single` never
+    /// does: with a copy on another PE and no local one, a PE that loses its copy cannot go back
+    /// (thesis, section 5.1.1).
     pub fn survives_domains(&self) -> bool {
         self.plan.survives_all() && self.mode != BackupMode::Single
     }
@@ -225,8 +300,66 @@ mod tests {
         }
     }
 
-    /// Each PE copies an equal share: one chunk for each parity that it makes. The PE that copies a
-    /// chunk makes its first parity; otherwise no PE copies for another.
+    fn made(settings: &Settings, node_of: &[usize]) -> Protection {
+        let made = Protection::new(settings, node_of, &Domains::default());
+        made.unwrap().expect("a mode that protects")
+    }
+
+    /// Eight PEs lose one node after the other, down to two, wherever their substitutes go: each
+    /// time groups chosen anew survive no less than those before, and all that can be survived.
+    #[test]
+    fn groups_chosen_anew_survive_more() {
+        for group_size in [None, Some(8), Some(4)] {
+            let settings = Settings { group_size, ..raid5() };
+            for seed in 0..500usize {
+                let mut node_of: Vec<usize> = (0..8).collect();
+                let mut groups = made(&settings, &node_of);
+                for lost in 0..6 {
+                    let left: Vec<usize> = (lost + 1..8).collect();
+                    let mut moved = seed;
+                    for node in &mut node_of {
+                        if *node == lost {
+                            *node = left[moved % left.len()];
+                            moved = moved / left.len() + 7;
+                        }
+                    }
+                    let (domains, view) = (Domains::default(), ViewNumber(lost as u64 + 2));
+                    let before = groups.risk(&node_of, &domains);
+                    let anew = groups.healed(&settings, &node_of, &domains, view);
+                    if let Some(anew) = anew {
+                        assert_eq!(anew.places, view);
+                        assert!(anew.risk(&node_of, &domains) < before);
+                        let named = Protection::named(&settings, &node_of, &domains, view);
+                        assert_eq!(named.unwrap().expect("one that protects").plan, anew.plan);
+                        groups = anew;
+                    }
+                    let most = (0..8).map(|node| node_of.iter().filter(|&&at| at == node).count());
+                    let bearable = most.max() <= Some(4); // then each has a partner elsewhere
+                    let survives = groups.risk(&node_of, &domains) == Risk::default();
+                    assert!(survives || !bearable, "{group_size:?}, {node_of:?}: {}", groups.plan);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn groups_stay_where_they_survive_all_or_must_not_change() {
+        let (domains, moved) = (Domains::default(), [0, 1, 1, 3]);
+        let anew = |settings: &Settings, node_of: &[usize]| {
+            made(settings, &[0, 1, 2, 3]).healed(settings, node_of, &domains, ViewNumber(4))
+        };
+        assert!(anew(&raid5(), &moved).is_some());
+        assert!(anew(&raid5(), &[0, 1, 4, 3]).is_none(), "a spare took the PE");
+        let strict = Settings { placement: Placement::Strict, ..raid5() };
+        assert!(anew(&strict, &[0, 1, 1, 1]).is_none(), "nothing helps, and nothing is refused");
+        let local = Settings { rollback: Rollback::Local, ..raid5() };
+        assert!(anew(&local, &moved).is_none());
+        let (store, store_layout) = (Some("sets".to_owned()), StoreLayout::Local);
+        assert!(anew(&Settings { store, store_layout, ..raid5() }, &moved).is_none());
+    }
+
+    /// Of all copying each PE has its share, one chunk of as many others as it makes parity of; who
+    /// copies a chunk makes its first parity; or nobody copies for others.
     #[test]
     fn copying_for_others_is_shared_out_evenly() {
         let of = |scheme, members: usize| {

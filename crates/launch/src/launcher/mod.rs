@@ -434,6 +434,7 @@ impl Launcher {
                 Action::Survives(survival) => self.telling.survives(survival),
                 Action::Rest { pe, ms } => self.rests.add(pe, ms),
                 Action::Tell(report) => {
+                    self.title.group_of = self.machine.group_of().to_vec();
                     self.telling.hear(&report);
                     self.note_for_disk(&report);
                 }

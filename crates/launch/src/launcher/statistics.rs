@@ -118,6 +118,9 @@ impl JobStatistics {
                 self.recent.push_front(now);
                 late
             }
+            What::Regrouped { checkpoint, survives, .. } => Some(format!(
+                "parity groups are others from checkpoint {checkpoint} on: {survives}"
+            )),
             What::Readonly { bytes, kept } => {
                 self.readonly = (*bytes, *kept);
                 None

@@ -29,6 +29,33 @@ fn a_node_that_takes_a_member_of_its_group_is_reported_once_all_are_back() {
     assert_eq!(reports(&cluster).len(), 2, "nothing has changed: {:?}", cluster.log);
 }
 
+/// Groups that PEs have chosen anew are told once, and surveyed; a list that is none of this job is
+/// not believed.
+#[test]
+fn groups_that_are_chosen_anew_are_reported_once_with_what_they_survive() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    cluster.event(MembershipEvent::NodeLost { node: 2 });
+    resume(&mut cluster);
+    let moves = cluster.machine.places.moves();
+    assert_eq!(moves.iter().map(|one| one.pe).collect::<Vec<_>>(), [Pe(2)]);
+    let anew = |cluster: &mut Cluster, group_of: Vec<u32>| {
+        let (number, words) = (CheckpointNumber(2), String::new());
+        let report = ProgressReport::Regrouped { number, group_of, words };
+        cluster.says(0, PeMessage::Report(report));
+    };
+    let home = cluster.member(2).node;
+    let pairs: Vec<u32> = (0..4).map(|pe| u32::from(pe == 2 || pe == (home + 2) % 4)).collect();
+    for wrong in [vec![0, 1], vec![0, 0, 0, 9]] {
+        anew(&mut cluster, wrong);
+        assert_eq!(cluster.machine.group_of(), [0; 4]);
+    }
+    for _ in 0..2 {
+        anew(&mut cluster, pairs.clone());
+        assert_eq!(reports(&cluster).len(), 3, "{:?}", cluster.log);
+    }
+    assert_eq!(reports(&cluster)[2], WHOLE);
+}
+
 #[test]
 fn a_spare_that_takes_the_member_leaves_nothing_to_report() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 1);

@@ -1,0 +1,281 @@
+//! The parity groups that each checkpoint was encoded with, named by the view over whose places
+//! they were chosen ([`crate::placement::moves`]); view 0 is the start of the job.
+//!
+//! Groups are chosen anew for a checkpoint after PEs have moved. Until all have agreed on it the
+//! checkpoint before stands, with the groups that it has. So PEs that recover must know of the
+//! checkpoint decided on, and of no other, by which groups to decode it: each brings what it knows
+//! to the meeting that settles, a dead process what it sealed in the record of its slot.
+//!
+//! Invariants: what several PEs bring is added up in any order; a checkpoint that some PE of them
+//! can decide on is never pushed out, as there are at most two.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::protection::Protection;
+use crate::mutant::{Mutant, breaks};
+use crate::placement::Domains;
+use crate::placement::moves::PlaceHistory;
+use crate::quantity::{CheckpointNumber, ViewNumber};
+use crate::settings::Settings;
+use crate::view::View;
+
+/// A checkpoint, and the view that names its groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Grouped {
+    /// The checkpoint.
+    pub number: CheckpointNumber,
+    /// The view.
+    pub places: ViewNumber,
+}
+
+/// The two newest checkpoints that some PEs know of, each with its groups.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GroupedCheckpoints([Option<Grouped>; 2]);
+
+impl GroupedCheckpoints {
+    /// Adds what others know.
+    pub fn add(&mut self, other: &GroupedCheckpoints) {
+        other.0.iter().flatten().for_each(|one| self.insert(*one));
+    }
+
+    /// The view that names the groups of checkpoint `number`. None if nobody knew.
+    pub fn places_of(&self, number: CheckpointNumber) -> Option<ViewNumber> {
+        let known = || self.0.iter().flatten();
+        match breaks(Mutant::NewestGroupsTaken) {
+            false => known().find(|one| one.number == number).map(|one| one.places),
+            true => known().map(|one| one.places).max(),
+        }
+    }
+
+    /// As words.
+    pub fn words(&self) -> [u64; 4] {
+        let [one, other] = self.0;
+        let words = |known: Option<Grouped>| {
+            let places = known.map_or(0, |one| one.places.0);
+            [CheckpointNumber::pack(known.map(|one| one.number)), places]
+        };
+        let ([number, places], [before, others]) = (words(one), words(other));
+        [number, places, before, others]
+    }
+
+    /// The inverse.
+    pub fn read([number, places, before, others]: [u64; 4]) -> GroupedCheckpoints {
+        let one = |number, places| {
+            let number = CheckpointNumber::unpack(number)?;
+            Some(Grouped { number, places: ViewNumber(places) })
+        };
+        GroupedCheckpoints([one(number, places), one(before, others)])
+    }
+
+    /// An attempt that was given up may have left its groups behind: they are of an older view.
+    fn insert(&mut self, one: Grouped) {
+        let [newest, before] = &mut self.0;
+        for known in [&mut *newest, &mut *before].into_iter().flatten() {
+            if known.number == one.number {
+                known.places = known.places.max(one.places);
+                return;
+            }
+        }
+        if newest.is_none_or(|known| known.number < one.number) {
+            *before = newest.replace(one);
+        } else if before.is_none_or(|known| known.number < one.number) {
+            *before = Some(one);
+        }
+    }
+}
+
+/// The parity groups that a process knows of: those of the last checkpoint, and of those that may
+/// be decided on.
+///
+/// Invariants: the groups of a checkpoint do not change once it was begun; the choice for the next
+/// one depends on the view joined and on the groups of the last one, so all PEs come to the same.
+#[derive(Debug)]
+pub struct KnownGroups {
+    places: PlaceHistory,
+    /// Of the last checkpoint that was agreed or decided on; those of the start before the first.
+    last: Option<Arc<Protection>>,
+    /// By checkpoint. Empty in a substitute that has not recovered yet.
+    of: BTreeMap<CheckpointNumber, Arc<Protection>>,
+    /// Other groups were refused in this view.
+    refused: Option<ViewNumber>,
+}
+
+impl KnownGroups {
+    /// The knowledge of a process that begins; no groups in mode `none`.
+    pub fn new(places: PlaceHistory, start: Option<Protection>) -> KnownGroups {
+        let last = start.map(Arc::new);
+        KnownGroups { places, last, of: BTreeMap::new(), refused: None }
+    }
+
+    /// Notes where PEs are in a view that this one joins.
+    pub fn note_places(&mut self, view: &View) {
+        self.places.note(view);
+    }
+
+    /// Those of the last checkpoint.
+    pub fn last(&self) -> Option<Arc<Protection>> {
+        self.last.clone()
+    }
+
+    /// The last checkpoint is by these.
+    pub fn agree(&mut self, groups: Arc<Protection>) {
+        self.last = Some(groups);
+    }
+
+    /// Chooses those for checkpoint `number`, which begins in the view `joined`: others than `last`
+    /// where they may change, and fewer losses end the job then.
+    pub fn choose(
+        &mut self,
+        (settings, domains): (&Settings, &Domains),
+        last: &Arc<Protection>,
+        (number, joined): (CheckpointNumber, ViewNumber),
+        may_change: bool,
+    ) -> Arc<Protection> {
+        let node_of = self.places.at(joined);
+        let moved = self.places.at(last.places) != node_of && self.refused != Some(joined);
+        let other = match may_change && moved {
+            true => last.healed(settings, &node_of, domains, joined),
+            false => None,
+        };
+        let chosen = other.map_or_else(|| Arc::clone(last), Arc::new);
+        let next = (number, Arc::clone(&chosen));
+        self.of = BTreeMap::from([(number.previous(), Arc::clone(last)), next]);
+        chosen
+    }
+
+    /// Checkpoint `number` is by the `last` groups, since others were refused in the view `joined`.
+    pub fn keep(
+        &mut self,
+        last: &Arc<Protection>,
+        (number, joined): (CheckpointNumber, ViewNumber),
+    ) {
+        self.refused = Some(joined);
+        self.of.insert(number, Arc::clone(last));
+    }
+
+    /// What a PE brings to the meeting that settles, with what is sealed in its memory, which may
+    /// be that of a dead process.
+    pub fn bring(&self, sealed: impl Iterator<Item = Grouped>) -> GroupedCheckpoints {
+        let of = self.of.iter();
+        let known = of.map(|(&number, made)| Grouped { number, places: made.places });
+        sealed.chain(known).collect()
+    }
+
+    /// Those of checkpoint `number`, which was decided on, as `all` PEs know them together: those
+    /// of the start if none of them does. What was begun after it is given up.
+    ///
+    /// # Panics
+    /// In mode `none`, where nothing is decided.
+    pub fn decide(
+        &mut self,
+        (settings, domains): (&Settings, &Domains),
+        all: &GroupedCheckpoints,
+        number: CheckpointNumber,
+    ) -> Arc<Protection> {
+        let named = all.places_of(number).unwrap_or_default();
+        let known = self.last.iter().chain(self.of.values()).find(|made| made.places == named);
+        let chosen = known.cloned().unwrap_or_else(|| {
+            let node_of = self.places.at(named);
+            let made = Protection::named(settings, &node_of, domains, named).ok().flatten();
+            Arc::new(made.expect("they were made before"))
+        });
+        self.of = BTreeMap::from([(number, Arc::clone(&chosen))]);
+        self.last = Some(Arc::clone(&chosen));
+        chosen
+    }
+}
+
+impl FromIterator<Grouped> for GroupedCheckpoints {
+    fn from_iter<I: IntoIterator<Item = Grouped>>(all: I) -> GroupedCheckpoints {
+        let mut known = GroupedCheckpoints::default();
+        all.into_iter().for_each(|one| known.insert(one));
+        known
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::placement::moves::Move;
+    use crate::quantity::Pe;
+    use crate::settings::BackupMode;
+    use crate::view::Member;
+
+    fn of(known: &[(u64, u64)]) -> GroupedCheckpoints {
+        let one = |&(number, places)| Grouped {
+            number: CheckpointNumber(number),
+            places: ViewNumber(places),
+        };
+        known.iter().map(one).collect()
+    }
+
+    #[test]
+    fn each_checkpoint_has_its_own_groups() {
+        let mut all = of(&[(7, 2)]); // it has not begun the next one
+        all.add(&of(&[(8, 5), (7, 2)]));
+        let places = |number| all.places_of(CheckpointNumber(number)).map(|view| view.0);
+        assert_eq!([7, 8, 9].map(places), [Some(2), Some(5), None]);
+    }
+
+    /// A PE that saw all, and a substitute that was told the moves, come to the same groups: of the
+    /// checkpoint that is decided on, whether the change had gone through or not.
+    #[test]
+    fn who_saw_nothing_of_a_change_finds_the_groups_of_both() {
+        let settings = Settings { backup_mode: BackupMode::Raid5, ..Settings::default() };
+        let job = (&settings, &Domains::default());
+        let member = |&node: &u32| Member::first(node);
+        let view = |number, nodes: [u32; 4]| {
+            let pes = nodes.iter().map(member).collect();
+            View { number: ViewNumber(number), pes, local: false }
+        };
+        let start = vec![0, 1, 2, 3];
+        let node_of = [0, 1, 2, 3];
+        let known = |moves: &[Move]| {
+            let first = Protection::new(&settings, &node_of, job.1).unwrap();
+            KnownGroups::new(PlaceHistory::new(start.clone(), moves.to_vec()), first)
+        };
+        let mut saw = known(&[]);
+        saw.note_places(&view(1, [0, 1, 2, 3]));
+        saw.note_places(&view(4, [0, 1, 1, 3]));
+        let (first, at) = (saw.last().unwrap(), (CheckpointNumber(7), ViewNumber(4)));
+        assert_eq!(
+            saw.choose(job, &first, at, false).places,
+            ViewNumber(0),
+            "they must not change"
+        );
+        let chosen = saw.choose(job, &first, at, true);
+        assert_eq!((chosen.places, chosen.shapes.len()), (ViewNumber(4), 2));
+        let brought = saw.bring([].into_iter());
+        assert_eq!(brought, of(&[(6, 0), (7, 4)]));
+        for (number, groups) in [(6, &first), (7, &chosen)] {
+            let moves = [Move { view: ViewNumber(3), pe: Pe(2), node: 1 }];
+            let decided = known(&moves).decide(job, &brought, CheckpointNumber(number));
+            assert_eq!((&decided.plan, decided.places), (&groups.plan, groups.places));
+        }
+        assert_eq!(saw.decide(job, &brought, CheckpointNumber(6)).places, ViewNumber(0));
+        assert_eq!(saw.bring([].into_iter()), of(&[(6, 0)]), "what was begun is given up");
+        saw.choose(job, &first, at, true);
+        saw.keep(&first, at);
+        assert_eq!(saw.bring([].into_iter()), of(&[(6, 0), (7, 0)]));
+        assert_eq!(saw.choose(job, &first, at, true).places, ViewNumber(0), "refused in this view");
+    }
+
+    /// In any order, with a PE that lags behind, one that has given an attempt up, and one that
+    /// knows nothing.
+    #[test]
+    fn what_pes_know_is_added_up_in_any_order() {
+        let all = [of(&[(7, 2), (6, 0)]), of(&[(8, 5), (7, 2)]), of(&[(8, 3), (7, 2)]), of(&[])];
+        for first in 0..4 {
+            for second in 0..4 {
+                let mut there = all[first];
+                there.add(&all[second]);
+                let mut back = GroupedCheckpoints::read(all[second].words());
+                back.add(&GroupedCheckpoints::read(all[first].words()));
+                assert_eq!((there, there), (back, GroupedCheckpoints::read(there.words())));
+                all.iter().for_each(|other| there.add(other));
+                assert_eq!(there, of(&[(8, 5), (7, 2)]));
+            }
+        }
+    }
+}
