@@ -1,12 +1,12 @@
-# Everything goes through cargo; this file only names the ways in. CARGO_TARGET_DIR is respected.
+# Everything is built by cargo; this file only names entry points. CARGO_TARGET_DIR is respected.
 
 CARGO   ?= cargo
 PREFIX  ?= /usr/local
 DESTDIR ?=
-# The folder of libraries below PREFIX: lib64, or lib/x86_64-linux-gnu.
+# The library folder below PREFIX: lib, lib64, or lib/x86_64-linux-gnu.
 LIB     ?= lib
 
-# Where rustup puts cargo, for shells that were not told.
+# rustup's folder of cargo, for shells without it in PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET  := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -14,17 +14,17 @@ RELEASE := $(TARGET)/release
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 INTO    := $(DESTDIR)$(PREFIX)
 BUILT   ?= $(RELEASE)
-# The name that programs are bound to, and the file that it leads to.
+# The soname that programs link to, and the file that it points to.
 SONAME  := $(shell sed -n 's/^const SONAME: &str = "\(.*\)";/\1/p' build.rs)
 LIBRARY := libraidshmem.so.$(VERSION)
-# The version of the specification, which is that of the CMake package.
+# The version of the specification, also used for the CMake package.
 MAJOR   := $(shell sed -n 's/^.define SHMEM_MAJOR_VERSION //p' include/shmem.h)
 MINOR   := $(shell sed -n 's/^.define SHMEM_MINOR_VERSION //p' include/shmem.h)
 FILL    := sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIB@|$(LIB)|' \
     -e 's|@SONAME@|$(SONAME)|' -e 's|@STANDARD@|$(MAJOR).$(MINOR)|' -e 's|@MAJOR@|$(MAJOR)|'
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
-# Everything that is installed, below PREFIX: what `make uninstall` removes.
+# All installed files, below PREFIX: `make uninstall` removes them.
 PROGRAMS  := oshrun oshcc oshinfo oshreport oshadvise oshc++
 MAN_LINKS := man1/oshc++.1 man1/oshcxx.1 man1/oshCC.1 man3/shmemx_ft_register.3 \
     man3/shmemx_ft_include.3 man3/shmemx_ft_writable.3 man3/shmemx_ft_checkpoint_number.3 \
@@ -51,18 +51,18 @@ build:
 demo: build
 	@examples/demo.sh '$(RELEASE)'
 
-# What a newcomer runs: a few minutes, compilers only.
+# Tests for newcomers: a few minutes, compilers only.
 test:
 	@.ci/setup build
 	@.ci/test quick
 
-# Everything that one machine can run; CI runs it.
+# All tests that one machine can run; CI runs them.
 test-all:
 	@.ci/setup test
 	@$(MAKE) --no-print-directory build
 	@.ci/test all
 
-# Nodes that are machines in software, with soft-RoCE; CI runs it after `make test-all`.
+# Tests on emulated machines with soft-RoCE; CI runs them after `make test-all`.
 test-nodes:
 	@.ci/setup nodes
 	@.ci/test nodes
@@ -72,8 +72,8 @@ sanitize:
 	@.ci/setup test
 	$(CARGO) test --locked --test sanitize
 
-# Every figure beside the real peers: target/scorecard.json. RECORD=1 keeps it in benches/record;
-# VERBS=1 adds those of RDMA between guests.
+# Every figure, compared with real peers: target/scorecard.json. RECORD=1 keeps it in
+# benches/record; VERBS=1 adds RDMA between guests.
 scorecard scorecard-quick:
 	@.ci/setup peers
 	@$(if $(VERBS),.ci/setup nodes)
@@ -87,41 +87,43 @@ soak: build
 	@.ci/soak
 	@.ci/mutants
 
-# Breaks rules one at a time, and says which tier of tests notices: NAMES="no-barrier-b ..." some.
+# Breaks rules one at a time, and prints the tier of tests that notices: NAMES="no-barrier-b ..."
+# selects some.
 mutants:
 	@.ci/setup build
 	@.ci/mutants $(NAMES)
 
 # Cost of checkpoint and rebuild against bytes, PEs, group size and parity: target/scaling*.
-# START=1: time of jobs of 64 to 1,024 PEs that only start and end, beside Open MPI's.
+# START=1: time of jobs of 64 to 1,024 PEs that only start and end, compared with Open MPI.
 scaling: build
 	@.ci/setup $(if $(START),peers,build)
 	$(CARGO) bench --locked --bench scaling -- \
 		$(if $(START),--start) $(if $(QUICK),--quick) $(if $(RECORD),--record)
 
-# The evaluation of the thesis, and beyond it: target/evaluation, in a quarter of an hour at most.
-# ROUNDS=N measures N times; FULL=1 has larger sizes and no bound; SEED=N is of the times of deaths.
+# The evaluation of the thesis, extended: target/evaluation, in a quarter of an hour at most.
+# ROUNDS=N measures N times; FULL=1 has larger sizes and no limit; SEED=N seeds the death times.
 evaluation: build
 	@.ci/setup build
 	$(CARGO) bench --locked --bench evaluation -- \
 		$(if $(FULL),--full) $(if $(TINY),--tiny) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(RECORD),--record)
 
-# A lost PE that goes back alone, beside all going back, in some minutes: target/local. ROUNDS=N
-# measures N times.
+# Local rollback compared with global rollback, in some minutes: target/local. ROUNDS=N measures N
+# times.
 local: build
 	@.ci/setup build
 	$(CARGO) bench --locked --bench local -- \
 		$(if $(TINY),--tiny) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RECORD),--record)
 
-# What oshadvise finds in three programs, and what checkpoints under its plan cost: benches/advise.
+# The findings of oshadvise in three programs, and the cost of checkpoints under its plan:
+# benches/advise.
 advise: build
 	@.ci/setup test
 	$(CARGO) bench --locked --bench advise
 
-# Installs what `make build` made; builds nothing, so that it can be run by root. Symbols for
-# debuggers are left out: SYMBOLS=yes keeps them in files of their own (.debug/ beside each program,
-# twenty times as large as what they belong to), and STRIP=no where they are.
+# Installs the output of `make build`; builds nothing, so that root can run it. Debug symbols are
+# stripped: SYMBOLS=yes keeps them in separate files (.debug/ next to each program, twenty times as
+# large as the program), and STRIP=no keeps them in place.
 install:
 	@test -x '$(BUILT)/oshrun' || { echo 'make install: run make build first' >&2; exit 2; }
 	install -d '$(INTO)/bin' '$(INTO)/$(LIB)/pkgconfig' '$(INTO)/$(CMAKE)'
@@ -152,22 +154,21 @@ install:
 	    ln -sf shmemx_ft_readonly.3 shmemx_ft_writable.3 && for name in checkpoint_number faulted; \
 	    do ln -sf shmemx_ft_last_error.3 "shmemx_ft_$$name.3"; done
 
-# Removes what `make install` put there, with the same PREFIX, DESTDIR and LIB; folders that it
-# shares with others stay.
+# Removes the files of `make install` with the same PREFIX, DESTDIR and LIB; shared folders stay.
 uninstall:
 	rm -f $(foreach file,$(INSTALLED),'$(INTO)/$(file)')
 	for folder in bin/.debug '$(LIB)/.debug' '$(CMAKE)' include/mpp share/raidshmem; do \
 	    [ ! -d "$(INTO)/$$folder" ] || \
 	    rmdir --ignore-fail-on-non-empty "$(INTO)/$$folder"; done
 
-# Debian packages in target/deb; those of symbols for debuggers too. What makes packages is looked
-# for before anything is built.
+# Debian packages in target/deb, including those of debug symbols. Checks for the packaging tools
+# before building.
 deb:
 	@.ci/setup deb
 	@$(MAKE) --no-print-directory build
 	packaging/deb.sh '$(RELEASE)' '$(TARGET)/deb'
 
-# The documents as a book, in target/book; mdBook is installed below target if it is not there.
+# The documents as a book, in target/book; mdBook is installed below target if it is missing.
 MDBOOK := 0.5.4
 book:
 	@.ci/setup build

@@ -1,29 +1,30 @@
-//! How the C library is linked, and its name in the target folder; and a checksum of the sources.
+//! Build script: linking of the C library, its name in the target folder, and a checksum of the
+//! sources.
 //!
-//! The library is `libraidshmem.so.0`: a program is bound to that name and to the version that all
-//! of its symbols bear, so that a library with another interface is never loaded in its place. GNU
-//! ld alone can give a version to symbols whose list rustc has written; so it links this one
-//! library. In the target folder a link leads from the name that programs look for to the file that
-//! cargo makes.
+//! The library is `libraidshmem.so.0`: a program is bound to that name and to the version of all
+//! its symbols, so that a library with another interface is never loaded in its place. Only GNU ld
+//! can assign a version to symbols listed by rustc, so it links this library. In the target folder
+//! a link leads from the name that programs look for to the file that cargo makes.
 //!
-//! By the checksum `oshrun` and a program find out that they do not have the same library. A
-//! package as it is published has none: of one version there is only one.
+//! The checksum lets `oshrun` and a program detect that they use different libraries. A published
+//! package has none: there is only one library per version.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// Grows when a program must be linked anew.
+/// The library's name; its number grows when programs must be relinked.
 const SONAME: &str = "libraidshmem.so.0";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let options = [
-        // Threads and exit handlers of the library live as long as the process, whoever loaded it.
+        // Threads and exit handlers of the library live as long as the process, even after a
+        // dlclose.
         "-z,nodelete",
         "-soname,libraidshmem.so.0",
         "--default-symver",
-        // By this a debugger finds the symbols that are kept apart.
+        // Lets a debugger find the separate debug symbols.
         "--build-id",
     ];
     println!("cargo::rustc-link-arg-cdylib=-fuse-ld=bfd");
@@ -34,7 +35,7 @@ fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
     let profile = out.ancestors().nth(3).expect("cargo's folders");
     for folder in [profile.to_owned(), profile.join("deps")] {
-        // It may be there; where it cannot be made, a program says at its start what is missing.
+        // It may already exist; if this fails, a program reports the missing library at its start.
         let _ = symlink("libraidshmem.so", folder.join(SONAME));
     }
     let mut build = std::env::var("CARGO_PKG_VERSION").expect("cargo sets it");
@@ -44,7 +45,7 @@ fn main() {
     println!("cargo::rustc-env=RAIDSHMEM_BUILD={build}");
 }
 
-/// A checksum (FNV-1a) of the sources of all crates that end up in the library.
+/// Returns a checksum (FNV-1a) of the sources of all crates that end up in the library.
 fn sources() -> u64 {
     let mut folders = vec![PathBuf::from("src"), PathBuf::from("codec/src")];
     let crates = fs::read_dir("crates").into_iter().flatten().flatten();

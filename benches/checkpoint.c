@@ -1,18 +1,18 @@
 /*
- * What a checkpoint costs beside a plain copy of the same bytes, by the same PEs, at the same time.
+ * The cost of a checkpoint, compared with plain copies of the same bytes by the same PEs.
  *
  * usage: checkpoint save MIB ROUNDS[+N]   prints `figure value`: medians in ms, memory in MiB
- *        checkpoint table MIB ROUNDS      the same with a read-only table of 19 in 20 MiB
+ *        checkpoint table MIB ROUNDS      likewise, with a read-only table of 19 in 20 MiB
  *        checkpoint lose MIB process      PE 1 kills itself after the second checkpoint
  *        checkpoint lose MIB node         loses whatever --kill-node says (1@2)
  *
- * `save`: copies and checkpoints take turns, so that whatever else the machine does meets both.
- * Every byte changes between two checkpoints (`checkpoint_ms`); then, N times, one block of 64 KiB
- * in twenty, other ones on every PE and each time (`dirty_ms`, with `dirty_copy_ms` beside it); the
- * first one is `first_ms`. A time is from a barrier before to a barrier after. `live_mib` and `pss_mib` are
- * the sums over all PEs of what is saved and of their memory as the kernel accounts for it.
+ * `save`: copies and checkpoints alternate, so that other load affects both. Every byte changes
+ * between two checkpoints (`checkpoint_ms`); then, N times, one block of 64 KiB in twenty, chosen
+ * anew on every PE and each time (`dirty_ms`; `dirty_copy_ms` is its copy); the first one is
+ * `first_ms`. A time is from a barrier before to a barrier after. `live_mib` and `pss_mib` are the
+ * sums over all PEs of the saved data and of their memory as the kernel accounts for it.
  *
- * `table`: what changes, and is copied, is the rest; the table counts as live.
+ * `table`: only the rest changes and is copied; the table counts as live.
  *
  * `lose`: `copy_ms` is one process copying the bytes of one PE; `died_at_ms` and `swept_at_ms` are
  * the death and the end of the first sweep over all data after it, by one clock; `sweep_ms` is that
@@ -83,7 +83,7 @@ static double saved(void) {
     return now() - begun;
 }
 
-/* Changes every word; what it adds differs by PE, so that parity is not trivial. */
+/* Changes every word by an amount that differs by PE, so that parity is not trivial. */
 static double sweep(void) {
     double begun = now();
     uint64_t *words = (uint64_t *)data;
@@ -99,7 +99,7 @@ static void touch(void) {
         data[any() % blocks * BLOCK + any() % BLOCK]++;
 }
 
-/* Proportional share of the memory of this process, as the kernel counts it. */
+/* Returns the proportional share of this process's memory, as the kernel counts it. */
 static long share(void) {
     FILE *file = fopen("/proc/self/smaps_rollup", "r");
     char line[256];
@@ -124,7 +124,7 @@ static void memory(void) {
 static void save(int rounds, int dirty) {
     double copies[MOST], saves[MOST], first = 0;
     sweep();
-    memory(); /* with data, copy and, where the mode keeps one, the store that awaits them */
+    memory(); /* with data, copy and, if the mode keeps one, the store for them */
     copied();
     first = saved();
     say("first_ms", &first, 1);
@@ -138,7 +138,7 @@ static void save(int rounds, int dirty) {
     memory();
     if (dirty == 0)
         return;
-    for (int i = -8; i < dirty; i++) { /* the first eight are for the library to notice */
+    for (int i = -8; i < dirty; i++) { /* the first eight let the library adapt */
         touch();
         copies[i < 0 ? 0 : i] = copied();
         saves[i < 0 ? 0 : i] = saved();
@@ -156,8 +156,8 @@ static void recover(void) {
     free(lost), free(status);
 }
 
-/* The time of the death comes from the dying PE, by standard output; that of the node, which the
- * launcher kills when its PEs stand at a step, from PE 0 as it comes to that step. */
+/* The dying PE prints the time of its death on standard output. If the launcher kills the node when
+ * its PEs reach a step, PE 0 prints the time at which it reaches that step. */
 static void lose(int kills) {
     double runs[MOST], begun;
     int recovered = 0;
@@ -194,7 +194,8 @@ static void lose(int kills) {
     }
 }
 
-/* What nobody keeps a copy of; in mode `none` nothing is kept, and a line says so. */
+/* Declares the table read-only, so that no copy is kept; in mode `none` it has no effect, and is
+   reported. */
 static void declare(void) {
     table_bytes = bytes / 20 / BLOCK * BLOCK * 19;
     bytes -= table_bytes;
@@ -221,7 +222,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "table") == 0)
         declare();
     data = shmem_malloc(bytes);
-    /* In a recovery nobody copies: the substitute has no need of memory to copy to. */
+    /* A recovery makes no copies: the substitute needs no memory to copy to. */
     if (saves || (me == 0 && shmem_ft_algo_init()))
         copy = malloc(bytes);
     if (!data || (saves && !copy))

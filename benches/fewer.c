@@ -1,11 +1,11 @@
 /*
- * fewer: what jobs that go on with fewer do it for.
+ * fewer: operations of jobs in shrink mode.
  *
- *     fewer twice           a put and quiet, beside the update of two copies
+ *     fewer twice           a put and quiet, and the update of two copies
  *     fewer ring TURNS      put, get and accumulate in a displaced ring, before and after a loss
  *     fewer read MIB        the last checkpoint of a lost PE, decoded from parity
  *
- * Lines are `name value`; times are those of PE 0, medians of batches that take turns.
+ * Lines are `name value`; times are those of PE 0, medians of batches in alternation.
  */
 #include <shmem.h>
 #include <shmem_ft.h>
@@ -67,7 +67,7 @@ static void twice(void) {
     }
 }
 
-/* The same with the words added there: OpenSHMEM adds words one by one, or the caller does. */
+/* Updates a remote array: OpenSHMEM adds words one by one, or the caller does. */
 static void accumulate(size_t bytes, int pe) {
     static long *sum;
     if (bytes == sizeof(long)) {
@@ -94,7 +94,7 @@ static void operation(int which, size_t bytes, int pe) {
         accumulate(bytes, pe);
 }
 
-/* Each PE to that half way round the ring of those that live. */
+/* Each PE operates on the PE half-way round the ring of live PEs. */
 static void ring(shmem_team_t team, const char *when, int turns) {
     static const char *names[] = {"put", "get", "acc"};
     double ns[BATCHES];
@@ -162,7 +162,7 @@ int main(int argc, char **argv) {
     shmem_init();
     me = shmem_my_pe(), pes = shmem_n_pes();
     there = shmem_calloc(1, LONG), own = malloc(LONG);
-    memset(own, 1, LONG); /* pages that were never written are one page of the kernel's */
+    memset(own, 1, LONG); /* pages never written share the kernel's zero page */
     const char *what = argc > 1 ? argv[1] : "twice";
     if (!strcmp(what, "twice"))
         twice();

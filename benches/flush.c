@@ -1,7 +1,7 @@
 /*
- * flush MIB FILE: a checkpoint of so many MiB of each PE, which the job writes to disk; ends once
- * FILE is there, and prints after how many milliseconds. Resumed from disk, ends as soon as all is
- * restored.
+ * flush MIB FILE: a checkpoint of MIB MiB per PE, which the job writes to disk; ends once FILE
+ * exists, and prints the milliseconds until then. When resumed from disk, ends as soon as all data
+ * is restored.
  */
 #include <shmem.h>
 #include <shmem_ft.h>

@@ -1,11 +1,11 @@
 /*
- * What PE 0 needs to reach PE 1, in the terms of ucx_perftest.
+ * The latency and bandwidth from PE 0 to PE 1, in the terms of ucx_perftest.
  *
  * usage: network ROUNDS       prints `figure value`: medians in ns, bandwidths in MB/s
  *
- * `put_half_ns`: half of a put there, which the peer waits for, and one back; `get_ns`: a get of 8
- * bytes. `put_mb_s` and `get_mb_s`: 1 MiB each time, ROUNDS / 20 times, up to WINDOW of them under
- * way, as with the tool. Results are checked.
+ * `put_half_ns`: half of a put that the peer waits for, and one back; `get_ns`: a get of 8 bytes.
+ * `put_mb_s` and `get_mb_s`: 1 MiB each time, ROUNDS / 20 times, up to WINDOW of them under way,
+ * like the tool. Results are checked.
  */
 #include <shmem.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ static void ping_pong(long rounds, double *times) {
     }
 }
 
-/* Begins a transfer, and waits for those of a window at its end. */
+/* Starts a transfer, and waits for those of a window at its end. */
 static void transfer(void (*begin)(void *, const void *, size_t, int), void *to, const void *from,
                      long round) {
     begin(to, from, LARGE, 1);

@@ -1,4 +1,4 @@
-/* Starts, meets once and ends: what a job of so many PEs costs before it does anything. */
+/* Starts, meets once and ends: the fixed cost of a job. */
 #include <shmem.h>
 
 int main(void) {

@@ -1,12 +1,12 @@
-// The layouts and values that ucx-sys and rdma-sys have committed, as a program in C that does not
-// compile if the headers of this machine have others: for `tests/bindings.rs`.
+// The layouts and values committed in ucx-sys and rdma-sys, as a C program that does not compile if
+// they differ from this machine's headers: for `tests/bindings.rs`.
 
-/// Numbers that the Rust compiler holds `text` to, as the C compiler is to see them.
+/// Converts numbers that the Rust compiler checks in `text` to checks by the C compiler.
 ///
-/// `["Size of ibv_sge"][size_of::<ibv_sge>() - 16usize];` becomes
-/// `_Static_assert(sizeof(struct ibv_sge) == 16, ...)`; offsets of fields and constants likewise.
-/// Structures in `grow` may be longer in a newer header: the library is told how long they are
-/// here, or which of their fields are set.
+/// `["Size of ibv_sge"][size_of::<ibv_sge>() - 16usize];` becomes `_Static_assert(sizeof(struct
+/// ibv_sge) == 16, ...)`; offsets of fields and constants likewise. Structures in `grow` may be
+/// longer in a newer header: the library receives their length, or the set of valid fields, from
+/// the caller.
 fn claims(text: &str, grow: &[&str]) -> Vec<String> {
     let holds = |claim: String| format!("_Static_assert({claim}, \"differs: {claim}\");");
     let layouts = text.split("[\"").skip(1).filter_map(|piece| {
@@ -28,7 +28,7 @@ fn claims(text: &str, grow: &[&str]) -> Vec<String> {
         let (name, rest) = line.trim().strip_prefix("pub const ")?.split_once(": ")?;
         let value = rest.split_once(" = ")?.1.trim_end_matches(';');
         let value = value.rsplit_once('(').map_or(value, |(_, value)| value.trim_end_matches(')'));
-        // A newer library serves the interface of an older one.
+        // A newer library supports the interface of an older one.
         (name != "UCP_API_MINOR").then(|| format!("{name} == {value}"))
     });
     let numbers = text.lines().filter_map(|line| {
@@ -43,14 +43,14 @@ fn claims(text: &str, grow: &[&str]) -> Vec<String> {
     layouts.chain(constants).chain(numbers).map(holds).collect()
 }
 
-/// What C calls a type; `None` if it has no name there.
+/// Returns the C name of a type; `None` if it has no name there.
 fn in_c(text: &str, name: &str) -> Option<String> {
     let unnamed = name.contains("__bindgen");
     let kind = if text.contains(&format!("pub union {name} ")) { "union " } else { "struct " };
     (!unnamed).then(|| if name.ends_with("_t") { name.into() } else { format!("{kind}{name}") })
 }
 
-/// The program for all `texts` together.
+/// Returns the program for all `texts` together.
 fn program(header: &str, texts: &[&str], grow: &[&str]) -> String {
     let claims: Vec<String> = texts.iter().flat_map(|text| claims(text, grow)).collect();
     format!("#include <stddef.h>\n#include <{header}>\n{}\n", claims.join("\n"))

@@ -1,5 +1,5 @@
-//! The contraction at the heart of coupled cluster, iterated, on PEs of which some are lost and
-//! nobody takes the place: `SHMEM_FT_SUBSTITUTE=shrink`, `SHMEM_FT_ROLLBACK=none`.
+//! The contraction at the core of coupled cluster, iterated, in shrink mode
+//! (`SHMEM_FT_SUBSTITUTE=shrink`, `SHMEM_FT_ROLLBACK=none`): some PEs are lost and not replaced.
 //!
 //! ```text
 //! contract PAIRS ITERATIONS [PE@TASK ..]      PE kills itself in its task of that number
@@ -7,15 +7,15 @@
 //! new[ij][ab] = (k[ij][ab] + sum over cd of v[ab][cd] * old[ij][cd]) / d[ij][ab]
 //! ```
 //!
-//! A task makes the amplitudes of one pair `ij` for one iteration. Amplitudes lie in a global
+//! A task computes the amplitudes of one pair `ij` for one iteration. Amplitudes are in a global
 //! array: those of a pair on its *home*, and again on a *shadow*, a member of the team on another
-//! node, both updated by `put2`. A counter on the first member hands out the tasks but the first of
-//! each member. After a loss the living make a team of those that are left, every pair that had a
-//! copy on a lost PE gets another one from the copy that is left, and the tasks that are not marked
-//! as done are handed out again: lost is what a dead PE was in the middle of, and nothing else.
+//! node, both updated by `put2`. A counter on the first member hands out all tasks but the first of
+//! each member. After a loss the survivors form a new team, every pair that had a copy on a lost PE
+//! gets another one from the remaining copy, and the tasks that are not marked as done are handed
+//! out again: only the task in progress on the lost PE is repeated.
 //!
-//! The sums of a pair are taken by one PE in one order, so the digest at the end does not depend on
-//! who did what, or died.
+//! One PE computes the sums of a pair in a fixed order, so the final digest does not depend on the
+//! assignment of tasks, or on losses.
 
 use raidshmem::{Error, Peers, Shmem, SymRef, SymSlice, Team, ft};
 
@@ -24,7 +24,7 @@ const VIRTUAL: usize = 10;
 /// Amplitudes of a pair.
 const AMPLITUDES: usize = VIRTUAL * VIRTUAL;
 
-/// A number between -1 and 1 that depends on three others.
+/// Returns a number between -1 and 1 that depends on three others.
 fn number(a: usize, b: usize, c: usize) -> f64 {
     let mut x = (a as u64) << 40 ^ (b as u64) << 20 ^ c as u64 ^ 0x9e37_79b9_7f4a_7c15;
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -32,7 +32,7 @@ fn number(a: usize, b: usize, c: usize) -> f64 {
     ((x ^ x >> 31) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
 }
 
-/// The amplitudes of a pair after an iteration.
+/// Returns the amplitudes of a pair after an iteration.
 fn contracted(pair: usize, old: &[f64]) -> Vec<f64> {
     let one = |ab: usize| {
         let terms = old.iter().enumerate().map(|(cd, t)| number(ab, cd, 1) / VIRTUAL as f64 * t);
@@ -44,9 +44,9 @@ fn contracted(pair: usize, old: &[f64]) -> Vec<f64> {
 /// The global array, and the counter of tasks.
 #[derive(Clone, Copy)]
 struct Data {
-    /// Of all pairs after even and odd iterations.
+    /// The amplitudes of all pairs after even and odd iterations.
     amplitudes: [SymSlice<f64>; 2],
-    /// The last iteration of each pair that is complete.
+    /// The last complete iteration of each pair.
     done: SymSlice<u64>,
     next: SymRef<u64>,
 }
@@ -67,23 +67,23 @@ impl Shadows {
         Shadows((0..shmem.team_size(team)).map(shadow).collect())
     }
 
-    /// Home and shadow of a pair.
+    /// Returns home and shadow of a pair.
     fn places(&self, pair: usize) -> [usize; 2] {
         let home = pair % self.0.len();
         [home, self.0[home]]
     }
 }
 
-/// What this PE does with tasks.
+/// The tasks of this PE.
 struct Worker {
-    /// Tasks that it has completed.
+    /// The number of completed tasks.
     tasks: u64,
     /// The task in which it dies.
     dies_in: Option<u64>,
 }
 
 impl Worker {
-    /// Does tasks of an iteration until there are none, or a PE is lost.
+    /// Does tasks of an iteration until there are no more, or a PE is lost.
     fn work(
         &mut self,
         peers: &Peers,
@@ -107,7 +107,7 @@ impl Worker {
             let from = data.of(pair, iteration - 1);
             let got = peers.try_get(home, from, &mut old);
             if got.or_else(|_| peers.try_get(shadow, from, &mut old)).is_err() {
-                return; // both are lost; `settle` says so
+                return; // both are lost; `settle` reports it
             }
             let new = contracted(pair, &old);
             if self.dies_in == Some(self.tasks) {
@@ -116,7 +116,7 @@ impl Worker {
                 rustix::process::kill_process(own, rustix::process::Signal::KILL).unwrap();
             }
             self.tasks += 1;
-            // A member that is lost is seen to by `settle`.
+            // `settle` handles the loss of a member.
             let _ = peers.put2([home, shadow], data.of(pair, iteration), &new);
             let _ = peers.put2([home, shadow], data.done.slice(pair), &[iteration]);
             pair = peers.fetch_add(0, data.next, 1) as usize;
@@ -124,7 +124,7 @@ impl Worker {
     }
 }
 
-/// The part of one element.
+/// Slices of one element.
 trait OfOne<T> {
     fn slice(self, index: usize) -> SymSlice<T>;
 }
@@ -135,9 +135,8 @@ impl<T: raidshmem::Symmetric> OfOne<T> for SymSlice<T> {
     }
 }
 
-/// Brings all pairs to their places in `new`, from where they are by the places in `old`: each
-/// member fetches what belongs to it. `now` are the numbers in `new` of the members of `old`, none
-/// where a PE was lost.
+/// Fetches all pairs that belong to this PE by the places in `new`, from their places in `old`.
+/// `now` holds the numbers in `new` of the members of `old`, `None` for a lost PE.
 fn settle(
     peers: &Peers,
     data: Data,
@@ -171,7 +170,7 @@ struct Copied {
     amplitudes: [Vec<f64>; 2],
 }
 
-/// After a loss: the team of those that live, in which everything has its two places again.
+/// After a loss, forms a team of the survivors in which everything has its two places again.
 fn go_on(
     shmem: &mut Shmem,
     (team, old): (Team, &Shadows),
@@ -191,7 +190,7 @@ fn go_on(
         let now: Vec<_> = (0..size).map(|pe| shmem.translate_pe(team, pe, living)).collect();
         let new = Shadows::of(shmem, living);
         let places = (old, &now[..], &new);
-        // Nobody writes before all have read: the first exchange ends for all or for none.
+        // All PEs read before any PE writes: the first exchange ends for all or for none.
         let Ok(copied) = shmem.exchange_in(living, |peers| settle(peers, data, places, pairs))
         else {
             continue;
@@ -236,7 +235,7 @@ fn main() -> Result<(), Error> {
             Err(_) => (team, shadows) = go_on(&mut shmem, (team, &shadows), data, pairs)?,
         }
     }
-    // Every PE computes what should have come out, and compares all of it.
+    // Every PE computes the expected result, and compares all of it.
     let mut wrong = 0;
     let digest = shmem.exchange_in(team, |peers| {
         let mut digest = 0u64;

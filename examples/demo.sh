@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A Jacobi run that loses a process and then a node, and ends with the bytes of a run that does not.
+# Runs Jacobi with the loss of a process and then a node; the result must equal that without losses.
 #
 # usage: examples/demo.sh RELEASE_FOLDER
 #
-# Called by `make demo`. BYTES and SWEEPS change the size of the problem; otherwise it is 64M and
-# 4096 sweeps, or fewer where that would take more than a minute. Status 1: the bytes differ.
+# Called by `make demo`. BYTES and SWEEPS set the size of the problem (default: 64M and 4096 sweeps,
+# or fewer if that would take more than a minute). Exits with status 1 if the bytes differ.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 release=$1
@@ -25,7 +25,7 @@ title() { printf '\n%s%s%s\n' "$bold" "$1" "$plain"; }
 command_line() { printf '%s%s%s\n' "$dim" "$1" "$plain"; }
 sum() { sed -n 's/^jacobi checksum=\([0-9a-f]*\) .*/\1/p' "$1"; }
 
-# Shows lines as they come, with what matters in colour.
+# Prints lines as they arrive, the important ones in colour.
 show() {
     local line colour
     while IFS= read -r line; do
@@ -42,7 +42,7 @@ show() {
 
 oshcc -O3 -march=native -o "$folder/jacobi" examples/jacobi.c
 
-# Sixteen checkpoints are made in any case. A short run tells how long a long one takes, twice.
+# Every run makes 16 checkpoints. A short run estimates the time of two long ones.
 bytes=${BYTES:-64M} sweeps=${SWEEPS:-}
 if [ -z "$sweeps" ]; then
     oshrun -n 4 "$folder/jacobi" --bytes "$bytes" --sweeps 128 --halo 64 > "$folder/out"
@@ -72,7 +72,7 @@ if [ -z "$expected" ] || [ "$got" != "$expected" ] || [ "$lost" != 2 ]; then
 fi
 printf '\n%ssame bytes as the run without a fault (%s)%s\n' "$green$bold" "$got" "$plain"
 
-# What of a group of eight may be lost; the words of README.md.
+# The losses that a group of eight survives, in the words of README.md.
 declare -A survives=(
     [none]='nothing'
     [single]='a process, no node; not while a checkpoint is written'

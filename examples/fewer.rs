@@ -1,10 +1,10 @@
-//! Going on with those that live, call by call, in safe Rust; PE 1 ends itself.
+//! Shrink mode, call by call, in safe Rust; PE 1 kills itself.
 //!
 //! ```text
 //! SHMEM_FT_SUBSTITUTE=shrink SHMEM_FT_ROLLBACK=none oshrun -n 4 --mode raid5 fewer
 //! ```
 //!
-//! What PE 1 had is read from its last checkpoint, and then those that are left protect each other.
+//! The data of PE 1 is read from its last checkpoint, and then the survivors protect each other.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ const LOST: usize = 1;
 /// Cells of each PE.
 const CELLS: usize = 40_000;
 
-/// What a PE has in its cells after a step.
+/// Returns the value of a PE's cell after a step.
 fn value(pe: usize, step: u64, cell: usize) -> u64 {
     (pe as u64 + 1) << 40 | step << 32 | cell as u64
 }
@@ -28,7 +28,7 @@ fn fill(shmem: &mut Shmem, cells: SymSlice<u64>, step: u64) {
     }
 }
 
-/// The checkpoint that holds what a PE had after a step; none if it cannot be read.
+/// Returns the checkpoint that holds a PE's data after a step; `None` if it cannot be read.
 fn read(shmem: &mut Shmem, cells: SymSlice<u64>, (pe, step): (usize, u64)) -> Option<u64> {
     let mut theirs = vec![0; CELLS];
     let number = ft::get_checkpoint(shmem, pe, cells, &mut theirs)?;
@@ -37,7 +37,7 @@ fn read(shmem: &mut Shmem, cells: SymSlice<u64>, (pe, step): (usize, u64)) -> Op
     Some(number)
 }
 
-/// Those that live agree that all of them know of the loss.
+/// Waits until the survivors agree that all of them know of the loss.
 fn await_loss(shmem: &mut Shmem, team: Team) {
     loop {
         let knows = u64::from(ft::failed(shmem, team) == [LOST]);
@@ -48,10 +48,10 @@ fn await_loss(shmem: &mut Shmem, team: Team) {
     }
 }
 
-/// Both copies are as they were written, by an exchange of those that live.
+/// Checks that both copies have the written value, in an exchange of the survivors.
 fn two_copies(shmem: &mut Shmem, team: Team, cells: SymSlice<u64>) -> Result<(), Error> {
     let me = shmem.team_pe(team).expect("a member");
-    let pair = cells.range(2 * me..2 * me + 2); // several may have one shadow
+    let pair = cells.range(2 * me..2 * me + 2); // several PEs may share a shadow
     let shadow = ft::shadow(shmem, team, me).expect("there are others");
     let ours = [me as u64 + 7, 9];
     shmem.exchange_in(team, |peers| peers.put2([me, shadow], pair, &ours))??;
@@ -95,7 +95,7 @@ fn main() -> Result<(), Error> {
     for pe in (0..shmem.n_pes()).filter(|&pe| pe != LOST) {
         assert_eq!(read(&mut shmem, cells, (pe, 2)), Some(2));
     }
-    shmem.exchange_in(living, |_| ())?; // nobody ends who is still read
+    shmem.exchange_in(living, |_| ())?; // no PE ends while another reads from it
     if me == 0 {
         println!("fewer: ok");
     }

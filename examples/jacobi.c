@@ -3,15 +3,15 @@
  *
  *     new[i] = (old[i-1] + old[i] + old[i+1]) / 3
  *
- * The global array is cut over the PEs. Each PE keeps `halo` cells of its neighbours on either side
- * and uses them up over `halo` sweeps, computing some cells twice instead of talking after each
- * sweep. Then the halos are fetched anew and a checkpoint is taken. What one cell holds after n
- * sweeps depends only on its number, so the checksum is the same for any number of PEs, and the
- * same as that of plain loops (--serial).
+ * The global array is distributed over the PEs. Each PE keeps `halo` cells of its neighbours on
+ * either side and uses them up over `halo` sweeps, computing some cells redundantly instead of
+ * communicating after each sweep. Then the halos are fetched again and a checkpoint is taken. The
+ * value of a cell after n sweeps depends only on its number, so the checksum does not depend on the
+ * number of PEs, and equals that of plain loops (--serial).
  *
  * All state of the algorithm is in symmetric memory (static variables are), so that a checkpoint
- * holds it. After a death every PE, a substitute too, continues at the top of the loop with the
- * state of the last checkpoint; whatever was half done is thrown away.
+ * holds it. After a death every PE, including a substitute, continues at the top of the loop with
+ * the state of the last checkpoint; unfinished work is discarded.
  *
  * usage: jacobi [--bytes N[K|M|G]] [--sweeps N] [--halo N] [--serial]
  */
@@ -29,14 +29,14 @@
 
 enum { STARTING, COMPUTING, DONE };
 
-/* The state of the algorithm: it goes back to the checkpoint with the arrays. */
+/* The state of the algorithm: it rolls back to the checkpoint together with the arrays. */
 static long swept;         /* sweeps done */
-static int current;        /* which of the two buffers holds the result of the last one */
+static int current;        /* the buffer with the result of the last one */
 static int phase;
 static uint64_t checksum;  /* on PE 0, when phase is DONE */
-static double started;     /* when, in seconds of the monotonic clock */
+static double started;     /* start time, in seconds of the monotonic clock */
 
-/* What the command line said: the same in a substitute, which reads it again. */
+/* Options from the command line, which a substitute parses again. */
 static size_t cells = (64 << 20) / sizeof(double);
 static long sweeps = 4096;
 static size_t halo = 256;
@@ -100,14 +100,14 @@ static double seconds_now(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* The first value of a cell: any fixed function of its number will do. */
+/* Returns the first value of a cell: any fixed function of its number will do. */
 static double initial(size_t cell) {
     uint64_t x = cell * 0x9e3779b97f4a7c15u;
     x ^= x >> 29;
     return (double)(x >> 12) * 0x1p-52 * 2.0 - 1.0;
 }
 
-/* One sweep over from[0 .. n]; the cells on either side of it are read too. */
+/* Does one sweep over from[0 .. n]; also reads the cells on either side of it. */
 static void sweep(double *restrict to, const double *restrict from, size_t n) {
     const double *left = from - 1;
     for (size_t i = 0; i < n; i++)
@@ -115,7 +115,7 @@ static void sweep(double *restrict to, const double *restrict from, size_t n) {
 }
 
 /* A checksum of bit patterns in the order of cells: eight lanes, each a chain of multiplications.
- * The lane is chosen by the cell's number, so how the array is cut does not matter. */
+ * The cell's number selects the lane, so the distribution of the array does not matter. */
 enum { LANES = 8 };
 
 struct digest {
@@ -141,7 +141,7 @@ static uint64_t digest_end(const struct digest *digest) {
     return all;
 }
 
-/* The cells of a PE: all have the same number of cells, the first ones perhaps one more. */
+/* Returns the first cell of a PE: all have equally many, the first PEs perhaps one more. */
 static size_t first_of(size_t pe, size_t n_pes) {
     size_t share = cells / n_pes, rest = cells % n_pes;
     return pe * share + (pe < rest ? pe : rest);
@@ -154,13 +154,13 @@ static size_t owner_of(size_t cell, size_t n_pes) {
     return rest + (cell - rest * (share + 1)) / share;
 }
 
-/* Where a cell lies in the buffer of the PE that owns it. */
+/* Returns the index of a cell in the buffer of the PE that owns it. */
 static size_t place_of(size_t cell, size_t owner, size_t n_pes) {
     return halo + cell - first_of(owner, n_pes);
 }
 
 /* Sweeps `rounds` times: every sweep computes one cell less on either side, except at the ends of
- * the global array, where the cell outside is the fixed boundary (zero) and stays. */
+ * the global array, where the outer cell is the fixed boundary (zero). */
 static void compute(long rounds) {
     size_t after = cells - first - count;
     for (long round = 1; round <= rounds; round++) {
@@ -187,7 +187,7 @@ static void fetch(double *to, size_t cell, size_t n) {
     }
 }
 
-/* Fetches both halos. Nobody computes between the barriers, so all cells read are of one sweep. */
+/* Fetches both halos. No PE computes between the barriers, so all cells read are of one sweep. */
 static void exchange(void) {
     size_t below = halo < first ? halo : first;
     size_t after = cells - first - count, above = halo < after ? halo : after;
@@ -197,7 +197,7 @@ static void exchange(void) {
     shmem_barrier_all();
 }
 
-/* PE 0 reads the whole array, a piece at a time. */
+/* On PE 0, reads the whole array, piece by piece. */
 static uint64_t gather(void) {
     enum { PIECE = 1 << 13 };
     double piece[PIECE];
@@ -211,7 +211,7 @@ static uint64_t gather(void) {
     return digest_end(&digest);
 }
 
-/* Asks who died, brings substitutes in, and meets them. */
+/* Queries the losses, brings substitutes in, and meets them. */
 static void recover(void) {
     int *pes = NULL, *status = NULL;
     size_t n = 0;
@@ -257,7 +257,8 @@ static int run_serial(void) {
     return 0;
 }
 
-/* Cuts the array and allocates both buffers; the fixed boundary is a zero that is never written. */
+/* Distributes the array and allocates both buffers; the fixed boundary is a zero that is never
+   written. */
 static void set_up(void) {
     started = seconds_now();
     size_t me = (size_t)shmem_my_pe(), n_pes = (size_t)shmem_n_pes();

@@ -1,10 +1,11 @@
 //! A one-dimensional three-point stencil that survives the death of its PEs: the kernel of
 //! `jacobi.c`, with the same options and the same bytes, in safe Rust.
 //!
-//! The global array is cut over the PEs. Each keeps `halo` cells of its neighbours on either side
-//! and uses them up over `halo` sweeps; then the halos are fetched anew and a checkpoint is taken.
-//! What one cell holds after n sweeps depends only on its number, so the checksum is the same for
-//! any number of PEs, with and without losses, and the same as that of plain loops (`--serial`).
+//! The global array is distributed over the PEs. Each keeps `halo` cells of its neighbours on
+//! either side and uses them up over `halo` sweeps; then the halos are fetched again and a
+//! checkpoint is taken. The value of a cell after n sweeps depends only on its number, so the
+//! checksum is the same for any number of PEs, with and without losses, and equals that of plain
+//! loops (`--serial`).
 //!
 //! Source: thesis, section 6.3.
 
@@ -45,7 +46,7 @@ fn bytes(text: &str) -> Result<usize, String> {
     if bytes < 8 { Err("at least 8".into()) } else { Ok(bytes) }
 }
 
-/// The first value of a cell: any fixed function of its number will do.
+/// Returns the first value of a cell: any fixed function of its number will do.
 fn initial(cell: usize) -> f64 {
     let mut x = (cell as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x ^= x >> 29;
@@ -56,7 +57,7 @@ fn fill(to: &mut [f64], cell: usize) {
     to.iter_mut().enumerate().for_each(|(i, value)| *value = initial(cell + i));
 }
 
-/// One sweep; `from` has one cell more than `to` on either side.
+/// Does one sweep; `from` has one cell more than `to` on either side.
 fn sweep(to: &mut [f64], from: &[f64]) {
     let n = to.len();
     let (left, middle, right) = (&from[..n], &from[1..n + 1], &from[2..n + 2]);
@@ -65,7 +66,7 @@ fn sweep(to: &mut [f64], from: &[f64]) {
     }
 }
 
-/// A checksum of bit patterns in the order of cells: eight lanes, chosen by the cell's number.
+/// A checksum of bit patterns in the order of cells: eight lanes, selected by the cell's number.
 #[derive(Default)]
 struct Digest {
     lanes: [u64; 8],
@@ -90,7 +91,7 @@ impl Digest {
     }
 }
 
-/// How the cells are cut: all PEs have the same number, the first ones perhaps one more.
+/// The distribution of cells: all PEs have equally many, the first ones perhaps one more.
 #[derive(Clone, Copy)]
 struct Cut {
     cells: usize,
@@ -113,7 +114,7 @@ impl Cut {
         }
     }
 
-    /// Cells of other PEs that `pe` keeps below and above its own.
+    /// Returns the numbers of cells of other PEs that `pe` keeps below and above its own.
     fn halos(self, pe: usize) -> (usize, usize) {
         let (first, end) = (self.first(pe), self.first(pe + 1));
         (self.halo.min(first), self.halo.min(self.cells - end))
@@ -132,7 +133,7 @@ impl Cut {
     }
 }
 
-/// The state of the algorithm: it goes back to the checkpoint with the arrays.
+/// The state of the algorithm: it rolls back to the checkpoint together with the arrays.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct State {
@@ -158,7 +159,7 @@ impl State {
     }
 
     /// Sweeps `rounds` times: each computes one cell less on either side, except at the ends of the
-    /// global array, where the cell outside is the fixed boundary.
+    /// global array, where the outer cell is the fixed boundary.
     fn compute(&mut self, shmem: &mut Shmem, cut: Cut, rounds: usize) {
         let pe = shmem.my_pe();
         let (first, end) = (cut.first(pe), cut.first(pe + 1));
@@ -189,7 +190,7 @@ impl State {
         }
     }
 
-    /// PE 0 reads the whole array, a piece at a time.
+    /// On PE 0, reads the whole array, piece by piece.
     fn gather(&self, peers: &Peers, cut: Cut) -> u64 {
         let mut digest = Digest::default();
         let mut piece = vec![0.0; 1 << 13];

@@ -1,9 +1,9 @@
-//! Teams, collectives, signals and locks in safe Rust, over the death of PEs.
+//! Teams, collectives, signals and locks in safe Rust, surviving the death of PEs.
 //!
-//! The PEs are laid out in rows of two. In every step each makes a number from its own and that of
-//! the step; rows and columns, a ring, a lock, a team made for the step, a batch and contexts work
-//! on these, and each PE compares what comes out with what it computes by itself. At the end all
-//! agree on a digest, which is the same whatever dies on the way.
+//! The PEs are laid out in rows of two. In every step each PE computes a number from its own and
+//! that of the step; rows and columns, a ring, a lock, a team made for the step, a batch and
+//! contexts work on these, and each PE compares the results with its own computation. At the end
+//! all agree on a digest, which does not depend on deaths.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
@@ -35,7 +35,7 @@ fn mix(x: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// The number of a PE in a step.
+/// Returns the number of a PE in a step.
 fn number(pe: usize, step: u64) -> u64 {
     mix(pe as u64 + 1 + (step << 32))
 }
@@ -58,7 +58,7 @@ fn begin(shmem: &mut Shmem) -> Result<State, Error> {
     })
 }
 
-/// Sums and scans over parts of the PEs.
+/// Computes sums and scans over parts of the PEs.
 fn rows_and_columns(shmem: &mut Shmem, state: &State) -> Result<u64, Error> {
     let (me, n, step) = (shmem.my_pe(), shmem.n_pes(), state.step);
     let (mine, result) = (state.mine.as_slice(), state.result.as_slice());
@@ -75,7 +75,7 @@ fn rows_and_columns(shmem: &mut Shmem, state: &State) -> Result<u64, Error> {
     Ok(mix(row_sum ^ above))
 }
 
-/// A message to the next PE, a block to everybody, and turns at a counter.
+/// Sends a message to the next PE and a block to every PE, and takes turns at a counter.
 fn all_together(shmem: &mut Shmem, state: &State) -> Result<u64, Error> {
     let (me, n, step) = (shmem.my_pe(), shmem.n_pes(), state.step);
     let (next, before) = ((me + 1) % n, (me + n - 1) % n);
@@ -100,8 +100,8 @@ fn all_together(shmem: &mut Shmem, state: &State) -> Result<u64, Error> {
     Ok(count)
 }
 
-/// Numbers of all PEs by transfers that are under way together, a place of each by a context, and
-/// nothing of it before its `quiet` is over.
+/// Exchanges numbers with all PEs by operations that are under way together; then writes through a
+/// context and reads the value back after its `quiet`.
 fn under_way(shmem: &mut Shmem, state: &State) -> Result<u64, Error> {
     let (me, n, step) = (shmem.my_pe(), shmem.n_pes(), state.step);
     shmem.write(state.mine, number(me, step));
@@ -129,7 +129,7 @@ fn under_way(shmem: &mut Shmem, state: &State) -> Result<u64, Error> {
     Ok(expected.into_iter().fold(0, u64::wrapping_add))
 }
 
-/// A team that lives for one step: the even PEs, the last of them first.
+/// Uses a team that lives for one step: the even PEs, the last of them first.
 fn for_a_step(shmem: &mut Shmem, step: u64) -> Result<u64, Error> {
     let even = shmem.n_pes().div_ceil(2);
     let team = shmem.split_strided_with(

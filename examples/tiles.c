@@ -1,16 +1,16 @@
 /*
- * tiles: the product of two matrices as a farm of tasks, on PEs of which some are lost and nobody
- * takes the place.
+ * tiles: the product of two matrices as a task farm, in shrink mode: some PEs are lost and not
+ * replaced.
  *
  *     SHMEM_FT_SUBSTITUTE=shrink SHMEM_FT_ROLLBACK=none oshrun -n 8 ./tiles TILES [PE@ROUND ..]
  *
- * A task makes one tile of the product, of TILES by TILES tiles. Tiles of the factors and of the
- * product lie in global arrays: each on its home, and again on a shadow, a member of the team on
- * another node (shmemx_ft_put2, shmemx_ft_shadow). After a loss the living make a team of those
- * that are left; a tile that had a copy on a lost PE gets another one from the copy that is left,
- * and the tasks that are not marked as done are handed out again: that is the next round. So a loss
- * costs the task that the PE was in the middle of. With PE@ROUND that PE kills itself in its first
- * task of that round, or at its end.
+ * A task computes one tile of the product, which has TILES by TILES tiles. Tiles of the factors and
+ * of the product are in global arrays: each on its home, and again on a shadow, a member of the
+ * team on another node (shmemx_ft_put2, shmemx_ft_shadow). After a loss the survivors form a new
+ * team; a tile that had a copy on a lost PE gets another one from the remaining copy, and the tasks
+ * that are not marked as done are handed out again: that is the next round. So a loss costs only
+ * the task in progress on the lost PE. With PE@ROUND that PE kills itself in its first task of that
+ * round, or at the end of the round.
  */
 #include <shmem.h>
 #include <shmem_ft.h>
@@ -25,21 +25,21 @@ enum { SIDE = 24, CELLS = SIDE * SIDE, MOST_PES = 64 };
 
 typedef struct {
     double cells[CELLS];
-    uint64_t done; /* the last word of it that is updated */
+    uint64_t done; /* updated last */
 } tile_t;
 
 enum { LEFT, RIGHT, PRODUCT, MATRICES };
 
 static tile_t *matrix[MATRICES]; /* tiles by tiles of each */
-static tile_t kept[MATRICES];    /* of one place, while it is settled */
+static tile_t kept[MATRICES];    /* of one place, during settle() */
 static long next_task, tasks_done;
 static int tiles, all_tiles;
 
-/* Everything of a team that is used for places. */
+/* A team, and the members and shadows that hold the tiles. */
 typedef struct {
     shmem_team_t team;
     int size, me;
-    int pes[MOST_PES], shadows[MOST_PES]; /* of the world */
+    int pes[MOST_PES], shadows[MOST_PES]; /* numbers in the world team */
 } members_t;
 
 static members_t members_of(shmem_team_t team) {
@@ -65,7 +65,7 @@ static double element(int which, int row, int column) {
     return (double)((row * 31 + column * (17 + which) + which) % 23 - 11);
 }
 
-/* Both copies; the mark comes last. Says nothing of a loss: settle() sees to that. */
+/* Stores both copies; the mark comes last. Ignores losses, which settle() handles. */
 static void store(const members_t *m, int which, int at, tile_t *tile) {
     tile_t *to = &matrix[which][at];
     tile->done = 1;
@@ -77,7 +77,7 @@ static void store(const members_t *m, int which, int at, tile_t *tile) {
     shmemx_ft_put2(&to->done, &tile->done, sizeof tile->done, home(m, at), shadow(m, at));
 }
 
-/* From one of both places; 0 if both are lost. */
+/* Loads a tile from its home or its shadow; returns 0 if both are lost. */
 static int load(const members_t *m, int which, int at, tile_t *tile) {
     const tile_t *from = &matrix[which][at];
     return shmemx_ft_get(tile, from, sizeof *tile, home(m, at)) == SHMEM_FT_SUCCESS ||
@@ -105,7 +105,7 @@ static void die(void) {
     raise(SIGKILL);
 }
 
-/* Tasks until there are none, or a PE is lost; the first one is that of the own number. */
+/* Does tasks until there are no more, or a PE is lost; the first one has this PE's number. */
 static void work(const members_t *m, int dies) {
     static tile_t product;
     for (long task = m->me; task < all_tiles && !shmemx_ft_faulted();) {
@@ -124,7 +124,7 @@ static void work(const members_t *m, int dies) {
         die();
 }
 
-/* What belongs to this PE by the places in `now`, from a living place in `old`. */
+/* Fetches this PE's tiles, by the places in `now`, from a live place in `old`. */
 static void settle(const members_t *old, const members_t *now) {
     for (int at = 0; at < all_tiles; at++) {
         if (home(now, at) != shmem_my_pe() && shadow(now, at) != shmem_my_pe())
@@ -150,7 +150,7 @@ static void settle(const members_t *old, const members_t *now) {
     }
 }
 
-/* After a loss: a team of those that live, in which every tile has its two places. */
+/* After a loss, forms a team of the survivors in which every tile has its two places. */
 static members_t go_on(members_t old) {
     shmem_team_t living = old.team;
     for (;;) {
@@ -175,7 +175,7 @@ static members_t go_on(members_t old) {
     }
 }
 
-/* Every tile in both places against sums of whole numbers, which are exact. */
+/* Checks every tile in both places against sums of whole numbers, which are exact. */
 static long wrong(const members_t *m) {
     static tile_t tile;
     long count = 0;

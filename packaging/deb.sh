@@ -1,8 +1,8 @@
 #!/bin/sh
-# Makes Debian packages of what was built, in a copy of the tree, so that nothing is left in it.
+# Makes Debian packages from a finished build, in a copy of the tree, so that the tree stays clean.
 #
 # usage: packaging/deb.sh BUILT TARGET
-#   BUILT   the folder of oshrun and libraidshmem.so; TARGET  where the packages are to lie
+#   BUILT   the folder of oshrun and libraidshmem.so; TARGET  the folder for the packages
 set -eu
 [ $# = 2 ] || { echo "usage: packaging/deb.sh BUILT TARGET" >&2; exit 2; }
 command -v dh > /dev/null || {
@@ -20,6 +20,6 @@ mkdir "$target/source"
 cp -r Cargo.toml Makefile README.md CHANGELOG.md LICENSE-* ./*.in build.rs debian docs examples \
     include man packaging "$target/source"
 cd "$target/source"
-# -d: Rust may be here without a package of its own.
+# -d: Rust may be installed without a Debian package.
 BUILT=$built dpkg-buildpackage --build=binary --no-sign --no-pre-clean -d
 rm -r "$target/source"

@@ -1,7 +1,6 @@
 #!/bin/sh
-# Takes the symbols for debuggers out of programs and libraries. `keep` puts them into .debug/
-# beside each, where debuggers and the backtraces of the library look for them by the name that is
-# left behind.
+# Strips debug symbols from programs and libraries. `keep` puts them into .debug/ next to each file,
+# where debuggers and the library's backtraces find them by the debug link that remains.
 #
 # usage: packaging/strip.sh keep|drop FILE...
 set -eu

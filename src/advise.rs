@@ -1,8 +1,8 @@
-//! `oshadvise`: from source files to what the adviser reads.
+//! The front end of `oshadvise`: from source files to the adviser's input.
 //!
-//! Clang prints each file as LLVM IR, at `-O0` with debug information, so that names and lines are
-//! as in the source; the crate `raidshmem-advise` does the rest. Clang is found when it is asked
-//! for: nothing of the build needs it.
+//! Clang prints each file as LLVM IR, at `-O0` with debug information, so that names and lines
+//! match the source; the crate `raidshmem-advise` does the rest. Clang is located at run time: no
+//! build step needs it.
 //!
 //! Left out: options and output, which are the program's (`src/bin/oshadvise.rs`).
 
@@ -21,40 +21,40 @@ use crate::wrapper;
 
 pub mod bind;
 
-/// The oldest clang whose IR is read.
+/// The oldest clang whose IR is supported.
 const OLDEST: u32 = 19;
-/// Longest file that a compiler made, in bytes.
+/// Longest compiler output that is read, in bytes.
 const BUILT_MAX: u64 = 4 << 30;
 /// The variable that names another clang.
 pub const VARIABLE: &str = "OSHADVISE_CLANG";
 
-/// Why there is nothing to analyse.
+/// The reasons why there is nothing to analyse.
 #[derive(Debug, thiserror::Error)]
 pub enum ClangError {
-    /// No compiler.
+    /// No compiler was found.
     #[error(
         "no clang {OLDEST} or newer: install clang-{OLDEST} (apt-get install clang-{OLDEST}), or \
          name one by {VARIABLE}"
     )]
     NoClang,
-    /// What the variable names is none.
+    /// The variable does not name a suitable compiler.
     #[error("{VARIABLE}={0}: expected clang {OLDEST} or newer{1}")]
     NotClang(String, String),
     /// Our headers are missing.
     #[error("{0}")]
     NoHeaders(String),
-    /// Clang has said why.
+    /// Clang failed and printed the reason.
     #[error("{0}: clang cannot compile it")]
     Compile(String),
     /// A file cannot be read.
     #[error("{0}: {1}")]
     File(String, std::io::Error),
-    /// A file is not what clang prints.
+    /// A file is not clang output.
     #[error("{0}: {1}")]
     Read(String, read::Error),
 }
 
-/// What each routine of OpenSHMEM does.
+/// Returns the effects of each routine of OpenSHMEM.
 #[must_use]
 pub fn routines() -> Routines {
     let all = emit::signatures().into_iter().map(|signature| {
@@ -65,7 +65,7 @@ pub fn routines() -> Routines {
     all.collect()
 }
 
-/// The version of a clang; None if it is none, or cannot be run.
+/// Returns the version of a clang; None if it is not clang, or cannot be run.
 fn version(program: &str) -> Option<u32> {
     let output = Command::new(program).arg("--version").stderr(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -77,7 +77,7 @@ fn version(program: &str) -> Option<u32> {
 ///
 /// # Errors
 ///
-/// If there is none, or what is named is too old.
+/// If there is none, or the named one is unsuitable.
 pub fn clang(named: Option<String>) -> Result<String, ClangError> {
     if let Some(named) = named.filter(|name| !name.is_empty()) {
         return match version(&named) {
@@ -91,7 +91,7 @@ pub fn clang(named: Option<String>) -> Result<String, ClangError> {
     names.find(|name| version(name).is_some_and(|found| found >= OLDEST)).ok_or(ClangError::NoClang)
 }
 
-/// Reads one file: source by way of clang with these options, or IR as it is.
+/// Reads one file: source by way of clang with these options, or IR directly.
 ///
 /// # Errors
 ///
@@ -108,7 +108,7 @@ pub fn module(clang: &str, options: &[OsString], file: &Path) -> Result<Module, 
     read::module(&text).map_err(|error| ClangError::Read(name, error))
 }
 
-/// Refuses a FIFO, at which clang would wait, and a device, which it would read for ever.
+/// Rejects a FIFO, on which clang would block, and a device, which it would read endlessly.
 fn check_plain(file: &Path) -> std::io::Result<()> {
     match std::fs::metadata(file)?.is_file() {
         true => Ok(()),
@@ -133,7 +133,7 @@ fn printed(clang: &str, options: &[OsString], file: &Path) -> Result<String, Cla
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Our headers, from where the program itself stands.
+/// Returns the folder of our headers, located relative to the program.
 fn headers() -> Result<PathBuf, ClangError> {
     let own = std::env::current_exe().map_err(|error| ClangError::NoHeaders(error.to_string()))?;
     wrapper::include(&own).map_err(ClangError::NoHeaders)

@@ -1,15 +1,14 @@
-//! Keeps the processors of a program's threads over a restart: OpenMP's, or those of pthreads.
+//! The processors of a program's threads, OpenMP's or those of pthreads, kept across a restart.
 //!
-//! Every checkpoint holds a table of masks, thread by thread in the order of their creation. A
-//! substitute gives its threads the masks that the table says: those that there are at its restart
-//! at once, and those that are begun later at a checkpoint after that. `SHMEM_FT_AFFINITY=0` leaves
-//! all of it out. Source: Saini, affinity-aware restart.
+//! Every checkpoint holds a table of masks, thread by thread in the order of creation. A substitute
+//! gives its threads the masks of the table: at its restart those that exist, and at a later
+//! checkpoint those that begin afterwards. `SHMEM_FT_AFFINITY=0` disables all of this. Source:
+//! Saini, affinity-aware restart.
 //!
-//! Invariants: the table is written inside of a checkpoint call, and read after a restart; a thread
-//! is given a mask once. The masks of survivors are left alone, as they are what the program made
-//! of them.
+//! Invariants: the table is written inside a checkpoint call, and read after a restart; a thread is
+//! given a mask once. The masks of survivors are left alone, because the program has set them.
 //!
-//! Left out: pages, which go with the binding of a PE.
+//! Left out: pages, which follow the binding of a PE.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -23,7 +22,7 @@ use tracing::info;
 
 use crate::pgas::{self, Name, World};
 
-/// A mask that checkpoints keep.
+/// A mask in the table that checkpoints hold.
 struct Slot {
     kind: AtomicU64,
     bits: [AtomicU64; WORDS],
@@ -48,12 +47,12 @@ impl Slot {
 
 static TABLE: [Slot; THREADS] = [const { Slot::empty() }; THREADS];
 
-/// What one process knows.
+/// The affinity state of a process.
 struct Affinity {
     threads: Threads,
-    /// Where this PE may run, as it was started.
+    /// The processors on which this PE may run, as of its start.
     binding: Vec<usize>,
-    /// Masks that threads are still to get, by their place in the table.
+    /// Masks that threads have not got yet, by their place in the table.
     owed: Vec<(usize, Vec<usize>)>,
 }
 
@@ -69,11 +68,12 @@ pub fn register() {
     AFFINITY.get_or_init(|| Mutex::new(Affinity { threads, binding, owed: Vec::new() }));
     let table = (&raw const TABLE).cast_mut().cast::<u8>();
     // SAFETY: a static of atomics, which are written through shared references: it is there and
-    // writable until the process ends, and any bytes of a checkpoint of it are values of it.
+    // writable until the process ends, and any bytes that a checkpoint of it holds are values of
+    // it.
     unsafe { world.memory.register(Name::Library("threads"), table as usize, size_of_val(&TABLE)) };
 }
 
-/// Before a checkpoint: gives what is owed to threads that began since, and notes all masks.
+/// Gives, before a checkpoint, masks to threads that began since the restart, and notes all masks.
 pub fn note() {
     let Some(affinity) = AFFINITY.get() else { return };
     let mut affinity = lock(affinity);
@@ -89,7 +89,7 @@ pub fn note() {
     }
 }
 
-/// After a restart has put the table back: a substitute takes the masks from it.
+/// Takes a substitute's masks from the table, which a restart has just restored.
 pub fn restored(world: &World) {
     let Some(affinity) = AFFINITY.get() else { return };
     if world.members.incarnation() == Incarnation::FIRST {

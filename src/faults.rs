@@ -1,8 +1,8 @@
-//! The thesis' four fault-tolerance calls, and what a program may ask beyond them.
+//! The thesis' four fault-tolerance calls, and our extensions.
 //!
-//! `checkpoint_all` saves or reports a fault; `query_fault` says who was lost; `restart_pes` brings
-//! everybody back to the last agreed checkpoint; `algo_init` tells an original from a substitute.
-//! Source: thesis, section 4.3.3.
+//! `checkpoint_all` saves or reports a fault; `query_fault` lists the lost PEs; `restart_pes` rolls
+//! all PEs back to the last agreed checkpoint; `algo_init` distinguishes an original from a
+//! substitute. Source: thesis, section 4.3.3.
 
 mod readonly;
 
@@ -38,23 +38,23 @@ pub const SUCCESS: i32 = 0;
 pub const FAILURE: i32 = 1;
 /// Status of a lost PE: its process died.
 pub const PE_FAILED: i32 = 1;
-/// Status of a lost PE: its node is gone, and its memory with it.
+/// Status of a lost PE: its node is gone, with its memory.
 pub const NODE_FAILED: i32 = 2;
 
 /// Saves the symmetric data of all PEs as the next checkpoint, or reports a fault. Collective. With
 /// `SHMEM_FT_INTERVAL` a call that comes too early saves nothing.
 ///
 /// Returns [`SUCCESS`] when the checkpoint is agreed by all PEs; [`FAILURE`] when a PE was lost
-/// since the last call (then `query_fault` names it and `restart_pes` must follow), or when the
-/// checkpoint was refused on every PE (then no PE is lost and `last_error` says why; the last
-/// checkpoint stays good). A program that answers a refusal by `restart_pes` has [`SUCCESS`] from
-/// then on for checkpoints that are refused, as [`raidshmem_core::store::refusal`] explains.
+/// since the last call (`query_fault` then names it and `restart_pes` must follow), or when the
+/// checkpoint was refused on every PE (then no PE is lost and `last_error` returns the reason; the
+/// last checkpoint stays valid). If a program responds to a refusal with `restart_pes`, later
+/// refused checkpoints return [`SUCCESS`], as [`raidshmem_core::store::refusal`] explains.
 pub fn checkpoint_all() -> i32 {
     world().end_prelude();
     if world().saves_now(Call::Checkpoint.name()) { save_all() } else { SUCCESS }
 }
 
-/// [`checkpoint_all`] that saves whether it is due or not.
+/// Saves a checkpoint like [`checkpoint_all`], even if none is due.
 pub(crate) fn save_all() -> i32 {
     let world = world();
     world.end_prelude();
@@ -89,8 +89,8 @@ pub(crate) fn save_all() -> i32 {
     result
 }
 
-/// True if the next [`checkpoint_all`] saves, or reports a loss. Collective, with the same answer
-/// on all PEs that know of no loss.
+/// Returns true if the next [`checkpoint_all`] saves, or reports a loss. Collective, with an equal
+/// answer on all PEs that know of no loss.
 pub fn need_checkpoint() -> bool {
     let world = world();
     let is_due = world.saves_now("shmemx_ft_need_checkpoint");
@@ -100,15 +100,15 @@ pub fn need_checkpoint() -> bool {
     is_due
 }
 
-/// True if the job is to stop once its next checkpoint is on disk (`SHMEM_FT_STORE`). Collective,
-/// with the same answer on all PEs that know of no loss; one that knows of a loss gets false, since
-/// the next checkpoint reports it. False before the first checkpoint, and from a restart to the
-/// next one.
+/// Returns true if the job should stop once its next checkpoint is on disk (`SHMEM_FT_STORE`).
+/// Collective, with an equal answer on all PEs that know of no loss; one that knows of a loss gets
+/// false, since the next checkpoint reports it. False before the first checkpoint, and from a
+/// restart to the next one.
 pub fn should_stop() -> bool {
     world().stops("shmemx_ft_should_stop")
 }
 
-/// A checkpoint in mode `none`: the PEs meet and pass every step, but nothing is kept.
+/// Makes a checkpoint in mode `none`: the PEs meet and pass every step, but nothing is saved.
 fn pass(world: &World, number: CheckpointNumber) -> i32 {
     use Point::{After, Copied, Copy, Encode, Encoded, Quiesce};
     let steps = |points: [Point; 3]| points.map(|point| world.members.point(point, number));
@@ -127,8 +127,8 @@ fn pass(world: &World, number: CheckpointNumber) -> i32 {
     SUCCESS
 }
 
-/// A checkpoint in a job that goes on with fewer, for degraded reads: those that live protect each
-/// other. A loss that somebody has not acknowledged makes it fail on all.
+/// Makes a checkpoint in shrink mode, for degraded reads: the survivors protect each other. A loss
+/// that a PE has not acknowledged makes it fail on all.
 fn save_among(world: &'static World, number: CheckpointNumber) -> i32 {
     let begun = world.agree_all(Call::Checkpoint.name(), (u64::MAX, 0));
     let groups = if begun.has_news() { None } else { groups_without(world, begun.lost) };
@@ -158,24 +158,25 @@ fn save_among(world: &'static World, number: CheckpointNumber) -> i32 {
     SUCCESS
 }
 
-/// A checkpoint was not made on any PE, or not of all of them, because one was lost.
+/// Fails a checkpoint that was not made on any PE, or not of all PEs, because of a loss.
 fn fails_by_loss(world: &World) -> i32 {
     *lock(&world.store.refused) = Refused::default();
     forget_changes(world);
     FAILURE
 }
 
-/// What was found of the last checkpoint is of no use for the next one.
+/// Discards the change tracking since the last checkpoint, which the next one cannot use.
 fn forget_changes(world: &World) {
     *lock(&world.store.history) = None;
     pages::forget(&world.store);
 }
 
-/// The groups of those that live, without the `lost`: those of the last checkpoint, if all of them
-/// live, or new ones, or why there are none. None on all PEs if there is another loss.
+/// Returns the groups of the survivors, without the `lost` PEs: those of the last checkpoint, if
+/// all of them live, or new ones, or the error in forming them. None on all PEs if there is another
+/// loss.
 fn groups_without(world: &World, lost: u32) -> Option<Result<Arc<Protection>, ProtectionError>> {
     let last = world.store.protection()?;
-    // A PE that is lost stays lost, so as many are the same.
+    // Lost PEs stay lost, so equal counts mean equal PEs.
     if Pe::all(world.n_pes()).filter(|&pe| !last.holds(pe)).count() == lost as usize {
         return Some(Ok(last));
     }
@@ -189,8 +190,9 @@ fn groups_without(world: &World, lost: u32) -> Option<Result<Arc<Protection>, Pr
     world.protection_of(&living).map(|made| made.map(Arc::new))
 }
 
-/// Hands out bytes of a PE's segment as of its last checkpoint, also of a lost one, piece by piece;
-/// the number of that, 0 if there is none. False if they cannot be had.
+/// Passes bytes of a PE's segment as of its last checkpoint, even of a lost PE, to `give` in
+/// pieces. Returns the checkpoint's number, 0 if there is none, and false if the bytes are
+/// unavailable.
 pub fn get_checkpoint(
     pe: Pe,
     range: Range<usize>,
@@ -205,7 +207,7 @@ pub fn get_checkpoint(
     (number, degraded::read(world, &protection, pe, range, give))
 }
 
-/// A checkpoint, and what becomes of the log.
+/// Makes a checkpoint, and restarts the log.
 fn save_all_of(
     world: &'static World,
     protection: &Protection,
@@ -266,7 +268,7 @@ fn refuse(world: &World, words: String) -> i32 {
     FAILURE
 }
 
-/// A PE was lost while this one is in `shmem_finalize`: takes part in the recovery of the others.
+/// Takes part in the recovery of other PEs when one is lost while this PE is in `shmem_finalize`.
 pub fn recover_at_end(world: &'static World) {
     let _turn = world.store.lock.lock();
     if let Some(protection) = world.store.protection() {
@@ -280,7 +282,7 @@ fn names_of_lost(world: &World) -> String {
     Pe::names(&lost)
 }
 
-/// The PEs lost since this PE last saw the job whole, each with its status.
+/// Returns the PEs lost since this PE last saw the job whole, each with its status.
 pub fn query_fault() -> Vec<(Pe, i32)> {
     let status = |with_node| if with_node { NODE_FAILED } else { PE_FAILED };
     let world = world();
@@ -290,12 +292,11 @@ pub fn query_fault() -> Vec<(Pe, i32)> {
     lost.map(|(pe, with_node)| (pe, status(with_node))).collect()
 }
 
-/// Brings every PE, the substitutes among them, back to the last agreed checkpoint. Collective.
-/// In a job that goes on with fewer it acknowledges the losses that `query_fault` named last, and
-/// leaves memory alone.
+/// Rolls every PE, substitutes included, back to the last agreed checkpoint. Collective. In shrink
+/// mode it acknowledges the losses that `query_fault` last returned, and leaves memory unchanged.
 ///
-/// Without a fault it changes nothing, and after a refused checkpoint it lets the job go on without
-/// one: a program that only knows the thesis' loop would try it again for ever.
+/// Without a fault it changes nothing, and after a refused checkpoint it lets the job continue
+/// without one: a program that only knows the thesis' loop would retry it endlessly.
 pub fn restart_pes() {
     let world = world();
     world.end_prelude();
@@ -326,93 +327,94 @@ pub fn restart_pes() {
     }
 }
 
-/// True if what was just read from PE `pe` may be used: it is not lost, and, where PEs go back, no
-/// loss is known.
+/// Returns true if data just read from PE `pe` may be used: the PE is not lost, and, outside of
+/// shrink mode, no loss is known.
 pub fn may_use(pe: Pe) -> bool {
-    fence(Ordering::Acquire); // the bytes are read before the look at the view
+    fence(Ordering::Acquire); // the bytes are read before the view
     let world = world();
     !world.lost_for_good(pe) && !world.is_undone()
 }
 
-/// Which of some PEs are lost, of those that were not replaced.
+/// Returns for each PE if it is lost and was not replaced.
 pub fn failed(pes: impl Iterator<Item = Pe>) -> Vec<bool> {
     let world = world();
     let view = world.members.view();
     pes.map(|pe| view.pes[pe.at()].state != State::Alive).collect()
 }
 
-/// From now on `handler` is called with the number and the status of each PE that is lost and was
-/// not acknowledged before, once and by this thread, in its next call that concerns other PEs. It
-/// may make local calls only.
+/// Registers `handler`, which is called with the number and the status of each PE that is lost and
+/// was not acknowledged, once and by this thread, in its next call that concerns other PEs. It may
+/// make local calls only.
 pub fn on_fault(handler: impl Fn(Pe, i32) + Send + 'static) {
     world().on_loss(Box::new(move |pe, with_node| {
         handler(pe, if with_node { NODE_FAILED } else { PE_FAILED });
     }));
 }
 
-/// The program has drawn these bytes by itself: from a clock, as random numbers, or as input. A PE
-/// that goes back alone (`SHMEM_FT_ROLLBACK=local`) gets what it drew before. Elsewhere nothing
-/// happens.
+/// Records bytes that the program obtained by itself: from a clock, a random number generator, or
+/// as input. With local rollback (`SHMEM_FT_ROLLBACK=local`) a PE that rolls back gets the recorded
+/// bytes. Otherwise it does nothing.
 pub fn event(bytes: &mut [u8]) {
     world().draws("shmemx_ft_event", bytes);
 }
 
-/// True if [`event`] has something to do.
+/// Returns true if [`event`] records anything.
 pub fn keeps_events() -> bool {
     world().logs()
 }
 
-/// True in an original PE, false in a substitute: guards initialisation that the checkpoint holds.
+/// Returns true in an original PE, false in a substitute: guards initialisation that the checkpoint
+/// holds.
 pub fn algo_init() -> bool {
     world().members.incarnation() == Incarnation::FIRST
 }
 
-/// True between a death and the restart.
+/// Returns true between a death and the restart.
 pub fn faulted() -> bool {
     world().interrupted()
 }
 
-/// Number of the last agreed checkpoint, 0 before the first.
+/// Returns the number of the last agreed checkpoint, 0 before the first.
 pub fn checkpoint_number() -> u64 {
     world().store.agreed().0
 }
 
-/// Why the last `checkpoint_all` failed, when it was not a death.
+/// Returns the reason why the last `checkpoint_all` failed, unless it was a death.
 pub fn last_error() -> Option<String> {
     world().store.last_error()
 }
 
-/// Adds `[addr, addr + len)` of this process's private memory to every later checkpoint, and to
-/// what a restart brings back. It is found again by its name: a substitute registers the same
-/// names with the same lengths before its `restart_pes`, in whatever order, or the job ends with an
-/// error that names what does not fit. What is registered again by a name takes its place.
+/// Adds `[addr, addr + len)` of this process's private memory to every later checkpoint and
+/// restart. The name identifies it: a substitute must register these names with equal lengths
+/// before its `restart_pes`, in any order, or the job ends with an error that names the mismatch.
+/// Registering a name again replaces the earlier memory.
 ///
-/// A restart that goes back to a checkpoint from before the registration puts back the bytes of the
+/// A rollback to a checkpoint from before the registration restores the bytes that it had at the
 /// registration.
 ///
 /// # Safety
 /// The memory must stay readable and writable until the job ends, or its name is registered again,
-/// and nobody may use it during this call, `checkpoint_all` and `restart_pes`.
+/// and must not be used during this call, `checkpoint_all` and `restart_pes`.
 pub unsafe fn protect(name: Name, addr: *mut u8, len: usize) -> i32 {
     let world = world();
     // SAFETY: the caller's promise.
     unsafe { world.memory.register(name, addr as usize, len) };
     if world.store.protection().is_none() {
-        world.memory.note_saved(); // nothing is ever put back
+        world.memory.note_saved(); // nothing is ever restored
     }
     SUCCESS
 }
 
-/// Takes symmetric memory, in one block of the heap or static, out of every later checkpoint: a
-/// restart leaves it as it is. This ends when it is freed; a block that is resized keeps it for the
-/// bytes it keeps. Collective in effect: every PE must exclude the same. [`FAILURE`] if there is no
-/// such memory.
+/// Excludes symmetric memory, in one block of the heap or static, from every later checkpoint: a
+/// restart leaves it unchanged. This ends when it is freed; a resized block keeps the exclusion for
+/// the bytes it keeps. Collective in effect: every PE must exclude the same range. [`FAILURE`] if
+/// there is no such memory.
 pub fn exclude(addr: *mut u8, len: usize) -> i32 {
     if world().memory.set_covered(addr as usize, len, false) { SUCCESS } else { FAILURE }
 }
 
-/// Takes symmetric memory that was excluded into every later checkpoint again; the counterpart of
-/// [`exclude`] in everything.
+/// Covers excluded symmetric memory again, in every later checkpoint; the inverse of [`exclude`] in
+/// every respect.
 pub fn include(addr: *mut u8, len: usize) -> i32 {
     if world().memory.set_covered(addr as usize, len, true) { SUCCESS } else { FAILURE }
 }

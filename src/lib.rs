@@ -2,38 +2,40 @@
 //!
 //! Symmetric memory is striped over the PEs with rotating XOR or Reed-Solomon parity at every
 //! checkpoint, appended after the data so that no symmetric address moves. When a PE is lost a
-//! substitute takes its number, its memory is adopted or rebuilt from the survivors, all roll back
-//! to the last agreed checkpoint, and the program goes on.
+//! substitute takes its number, its memory is adopted or rebuilt from the survivors, all PEs roll
+//! back to the last agreed checkpoint, and the program continues.
 //!
-//! A program is a state and a step: [`ft::run`] takes a checkpoint between two steps, and goes back
-//! to the last one when a PE was lost.
+//! A program is a state and a step: [`ft::run`] takes a checkpoint between two steps, and rolls
+//! back to the last one after a loss.
 //!
 #![doc = "```"]
 #![doc = include_str!("../examples/count.rs")]
 #![doc = "```"]
 //!
 //! `oshrun -n 4 --mode raid5 --kill 2@5 ./program` runs it and kills PE 2 after checkpoint 5; a
-//! program that is started without `oshrun` is a job of one PE. `cargo install raidshmem` brings
+//! program started without `oshrun` is a job of one PE. `cargo install raidshmem` installs
 //! `oshrun`, `oshinfo` and `oshreport`.
 //!
 //! | you want to | look at |
 //! | --- | --- |
-//! | begin, and allocate | [`Shmem`], [`SymSlice`], [`SymRef`] |
+//! | initialise, and allocate | [`Shmem`], [`SymSlice`], [`SymRef`] |
 //! | put, get, reduce | [`Shmem::exchange_in`], [`Peers`], [`Team`], [`Context`] |
 //! | signal, lock | [`Signal`], [`Lock`] |
 //! | survive losses | [`ft::run`], or by hand [`ft::checkpoint_all`] and [`ft::restart_pes`] |
-//! | keep private memory | [`ft::protect`], [`Protected`] |
-//! | keep one copy of what does not change | [`ft::readonly`] |
+//! | checkpoint private memory | [`ft::protect`], [`Protected`] |
+//! | keep a single copy of read-only data | [`ft::readonly`] |
 //!
 //! # Inside
 //!
-//! The crate `raidshmem-core` decides, pure: placement, views, what a checkpoint is, the order of
-//! checkpoint and recovery, who is dead. This crate carries it out, on crates for what lies below:
-//! `raidshmem-sys` (system calls), `raidshmem-segment` (the memory of a PE), `raidshmem-fabric`
-//! (what an engine is) and one for each engine, `raidshmem-disk` (checkpoints in files). The
-//! launcher is the crate `raidshmem-launch`, which no program links.
+//! The crate `raidshmem-core` makes the decisions, without I/O: placement, views, the contents of
+//! checkpoints, the order of checkpoint and recovery, failure detection. This crate carries them
+//! out, on top of lower-level crates: `raidshmem-sys` (system calls), `raidshmem-segment` (the
+//! memory of a PE), `raidshmem-fabric` (the interface of engines) and one for each engine,
+//! `raidshmem-disk` (checkpoints in files). The launcher is the crate `raidshmem-launch`, which no
+//! program links.
 //!
-//! Layers, each importing only from those above it or to the left of it (`tests/tidy/` holds it):
+//! Layers, each importing only from those above it or to the left of it (`tests/tidy/` checks
+//! this):
 //!
 //! ```text
 //! version                                    which build this is
@@ -50,12 +52,12 @@
 //! advise                                     oshadvise: from source to LLVM IR
 //! ```
 //!
-//! What users call is what this page shows below. The modules are public for the programs, tests,
-//! benches and fuzz targets of this repository alone: they are hidden here, and change at will.
+//! This page shows the public API below. Other public modules exist only for the programs, tests,
+//! benches and fuzz targets of this repository: they are hidden here, and may change at any time.
 //!
 //! The codec (stripe layout, XOR, Reed-Solomon, checksums) is the crate `raidshmem-codec`.
 
-// Modules that users do not see explain themselves by what is private to them.
+// Hidden modules link to their private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
 #[doc(hidden)]

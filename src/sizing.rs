@@ -48,7 +48,7 @@ fn count(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| format!("expected 2 to {PES_MAX}"))
 }
 
-/// A positive number and the letters after it.
+/// Returns a positive number and the letters after it.
 fn split(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let number: f64 = text[..end].parse().ok()?;
@@ -99,11 +99,11 @@ fn percent(text: &str) -> Result<f64, String> {
     number.map(|p| p / 100.0).ok_or_else(|| "expected 0 to 100".into())
 }
 
-/// The answer to the words after `oshinfo plan`; `measured` is asked for the rate of a copy where
-/// none is given.
+/// Returns the answer to the arguments of `oshinfo plan`; calls `measured` for the rate of a copy
+/// if that is not given.
 ///
 /// # Errors
-/// What clap says of the words; help counts as one.
+/// An error of clap about the arguments; a request for help counts as one.
 pub fn answer(
     words: impl Iterator<Item = String>,
     measured: impl FnOnce() -> f64,

@@ -1,16 +1,16 @@
-//! What clap finds wrong with a command line, as one line in the words of `oshrun`.
+//! Errors of clap about a command line, as one line in the style of `oshrun`.
 //!
-//! Invariant: the line names the culprit and what is expected. The parsers of values say `expected
-//! ..`, and this puts the option and the value before it.
+//! Invariant: the line names the culprit and what is expected. The parsers of values return
+//! `expected ..`, and this module puts the option and the value before it.
 //!
-//! Left out: `oshrun` itself, which reads its words by its own table.
+//! Left out: `oshrun` itself, which reads its arguments by its own table.
 
 #![forbid(unsafe_code)]
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// The line, for the program of that name, whose `--help` says more.
+/// Returns the line for the program of that name, whose `--help` says more.
 pub fn line(program: &str, error: &Error) -> String {
     let of = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let (option, value) = (of(ContextKind::InvalidArg), of(ContextKind::InvalidValue));
@@ -40,7 +40,7 @@ pub fn line(program: &str, error: &Error) -> String {
     }
 }
 
-/// `--a A is`, `--a A, --b B are`
+/// Returns the subject of a message: `--a A is`, or `--a A, --b B are`.
 fn missing(error: &Error) -> String {
     let names = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(names)) => names.as_slice(),

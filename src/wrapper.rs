@@ -1,10 +1,10 @@
-//! `oshcc` and `oshcxx` (`oshc++`): the user's compiler with our header, library and link options
-//! added.
+//! The compiler wrappers `oshcc` and `oshcxx` (`oshc++`): the user's compiler with our header,
+//! library and link options added.
 //!
-//! The wrapper finds its files from where it stands itself: beside `include/` and `lib/` in an
-//! installed tree, or in a cargo target folder, where the library lies in the same folder or its
-//! `deps/` and the headers are in the repository it was built from. `-z now` makes the loader
-//! resolve everything before the program runs, so that no later write of the loader ends up in a
+//! The wrapper locates its files relative to itself: next to `include/` and `lib/` in an installed
+//! tree, or in a cargo target folder, where the library lies in the same folder or its `deps/` and
+//! the headers are in the repository it was built from. `-z now` makes the loader resolve
+//! everything before the program runs, so that no later write of the loader ends up in a
 //! checkpoint.
 //!
 //! ```text
@@ -17,7 +17,7 @@
 //! Cargo cannot build a program called `oshc++`, so it is called `oshcxx`, and an installation
 //! links the other name to it.
 //!
-//! Not here: what the compiler itself accepts; every other argument is passed on as it is.
+//! Left out: the compiler's own arguments, which are passed on unchanged.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -29,25 +29,25 @@ use std::time::SystemTime;
 
 use raidshmem_sys::inherited;
 
-/// What was wrong with the use of the wrapper or with its installation.
+/// The exit status for wrong usage or a broken installation.
 const STATUS_MISUSE: u8 = 2;
 
 /// One of the two wrappers.
 pub struct Wrapper {
-    /// `oshcc`
+    /// The name: `oshcc` or `oshcxx`.
     pub name: &'static str,
     /// The variable that names another compiler.
     pub variable: &'static str,
-    /// The compiler otherwise.
+    /// The default compiler.
     pub compiler: &'static str,
 }
 
-/// The C compiler's.
+/// The wrapper of the C compiler.
 pub const OSHCC: Wrapper = Wrapper { name: "oshcc", variable: "OSHCC_CC", compiler: "cc" };
-/// The C++ compiler's.
+/// The wrapper of the C++ compiler.
 pub const OSHCXX: Wrapper = Wrapper { name: "oshcxx", variable: "OSHCC_CXX", compiler: "c++" };
 
-/// Where our headers and the library are.
+/// The folders of our headers and the library.
 struct Places {
     include: PathBuf,
     lib: PathBuf,
@@ -55,25 +55,25 @@ struct Places {
 
 const LIBRARY: &str = "libraidshmem.so";
 
-/// The folder of our headers, for a program that stands beside the wrappers.
+/// Returns the folder of our headers, for a program next to the wrappers.
 ///
 /// # Errors
 ///
-/// The places that were looked at.
+/// The paths that were tried.
 pub fn include(own: &Path) -> Result<PathBuf, String> {
     places(own, Path::new(env!("CARGO_MANIFEST_DIR"))).map(|places| places.include)
 }
 
-/// Looks beside the wrapper itself, then in the repository it was built from.
+/// Looks next to the wrapper itself, then in the repository it was built from.
 fn places(own: &Path, repository: &Path) -> Result<Places, String> {
     let folder = own.parent().unwrap_or(Path::new("/"));
     let prefix = folder.parent().unwrap_or(folder);
-    // `cargo build` leaves the library in both of these, `cargo test` in the second only, beside
-    // what an earlier build left in the first: the newest is the one this wrapper was built with.
+    // `cargo build` leaves the library in both of these, `cargo test` in the second only, so that
+    // the first may hold an older one: the newest is the one this wrapper was built with.
     let mut built = [folder.to_owned(), folder.join("deps")];
     built.sort_by_key(|path| std::cmp::Reverse(changed(&path.join(LIBRARY))));
     let [newest, other] = built;
-    // Debian keeps the libraries of each kind of processor apart.
+    // Debian has a library folder per processor architecture.
     let multiarch = format!("lib/{}-linux-gnu", env::consts::ARCH);
     let libs = [prefix.join("lib"), prefix.join("lib64"), prefix.join(multiarch), newest, other];
     let includes = [prefix.join("include"), repository.join("include")];
@@ -87,7 +87,7 @@ fn places(own: &Path, repository: &Path) -> Result<Places, String> {
     Ok(Places { include: include.clone(), lib: lib.clone() })
 }
 
-/// When a file was last written; None if it is not there.
+/// Returns the modification time of a file; None if it does not exist.
 fn changed(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|meta| meta.modified()).ok()
 }
@@ -115,7 +115,7 @@ fn joined(option: &str, path: &Path) -> OsString {
     text
 }
 
-/// Whether the compiler will call the linker with these arguments.
+/// Returns true if the compiler will call the linker with these arguments.
 fn links(args: &[OsString]) -> bool {
     let stops = ["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "-print-search-dirs"];
     let asks = ["--version", "--help", "-dumpversion", "-dumpmachine", "-v", "-###"];
@@ -129,8 +129,8 @@ fn starts(arg: &OsStr, with: &str) -> bool {
     arg.to_str().is_some_and(|arg| arg.starts_with(with))
 }
 
-/// The compiler's words, with ours around the user's: our headers last, so that the user's come
-/// first, and the library after the objects that need it.
+/// Combines the compiler's arguments with ours: our headers last, so that the user's take
+/// precedence, and the library after the objects that need it.
 fn command_line(compiler: &OsStr, args: &[OsString], places: &Places) -> Vec<OsString> {
     // The variable may hold options too, as in `OSHCC_CC="ccache gcc"`.
     let compiler = compiler.to_str().map_or_else(
@@ -141,7 +141,7 @@ fn command_line(compiler: &OsStr, args: &[OsString], places: &Places) -> Vec<OsS
     [compiler, args.to_vec(), places.compile_options(), link].concat()
 }
 
-/// The arguments without those that only matter to code generation, the linker and the output.
+/// Removes the arguments that only matter to code generation, the linker and the output.
 fn for_adviser(args: &[OsString]) -> Vec<OsString> {
     const WITH_VALUE: &[&str] = &["-o", "-L", "-l", "-MF", "-MT", "-MQ"];
     const ALONE: &[&str] =
@@ -161,7 +161,7 @@ fn for_adviser(args: &[OsString]) -> Vec<OsString> {
     kept
 }
 
-/// What a question prints; `None` when it is not one of ours.
+/// Returns the output for a query; `None` if it is not one of ours.
 fn answer(question: &str, line: &[OsString], places: &Places) -> Option<Vec<OsString>> {
     Some(match question {
         "-show" | "--showme" | "-showme" => line.to_vec(),
@@ -174,7 +174,7 @@ fn answer(question: &str, line: &[OsString], places: &Places) -> Option<Vec<OsSt
     })
 }
 
-/// The options that are ours, for `--help`.
+/// Our options, for `--help`.
 const OPTIONS: &str = "\
 Runs the compiler with the headers of OpenSHMEM and, where it links, its library.
 
@@ -188,7 +188,7 @@ Runs the compiler with the headers of OpenSHMEM and, where it links, its library
 All other options are the compiler's";
 
 impl Wrapper {
-    /// Our part of the answer to `--help` or `--version`; the compiler's follows.
+    /// Returns our part of the output of `--help` or `--version`; the compiler's follows.
     fn about(&self, args: &[OsString]) -> Option<String> {
         let Wrapper { name, variable, compiler } = self;
         let version = concat!(env!("CARGO_PKG_VERSION"), " (raidshmem, OpenSHMEM 1.6)");
@@ -211,7 +211,7 @@ impl Wrapper {
         ExitCode::from(STATUS_MISUSE)
     }
 
-    /// Runs `oshadvise`, which stands beside the wrapper, with what concerns it of the arguments.
+    /// Runs `oshadvise`, which is next to the wrapper, with the arguments that concern it.
     fn advise(&self, own: &Path) -> ExitCode {
         let args: Vec<OsString> = env::args_os().skip(1).collect();
         let program = own.with_file_name("oshadvise");
@@ -254,7 +254,7 @@ impl Wrapper {
         if args.is_empty() {
             return self.complain("no input files");
         }
-        // The compiler takes the place of this process: the text is written before.
+        // The compiler replaces this process, so the text is written first.
         if let Some(text) = self.about(&args) {
             let _ = writeln!(std::io::stdout(), "{text}"); // its reader may have gone
         }

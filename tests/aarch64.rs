@@ -1,9 +1,9 @@
-//! The library on aarch64: it compiles; where an emulator is there, its own tests and a C program
-//! pass, with the `long double` of that machine (IEEE binary128, in vector registers).
+//! The library on aarch64: it compiles, and under an emulator its own tests and a C program pass,
+//! with the `long double` of that machine (IEEE binary128, in vector registers).
 //!
-//! What is not installed is skipped, and said: Rust's library for the target, Debian's cross
-//! compiler (gcc-aarch64-linux-gnu) and its emulator (qemu-user). Left out: jobs of several PEs,
-//! as the emulator does not start programs for us.
+//! Tools that are not installed are skipped, with a notice: Rust's library for the target, Debian's
+//! cross compiler (gcc-aarch64-linux-gnu) and its emulator (qemu-user). Left out: jobs of several
+//! PEs, because the emulator does not start programs for the launcher.
 
 #[path = "support/skip.rs"]
 mod support;
@@ -16,10 +16,10 @@ use support::{partly, skip};
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 const COMPILER: &str = "aarch64-linux-gnu-gcc";
 const EMULATOR: &str = "qemu-aarch64";
-/// The C library of that machine.
+/// The C library for aarch64.
 const ROOT: &str = "/usr/aarch64-linux-gnu";
 
-/// Runs a command to its end and hands back what it printed.
+/// Runs a command to its end and returns its output.
 #[track_caller]
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -47,7 +47,7 @@ fn folder() -> PathBuf {
 fn cargo(command: &str) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args([command, "--quiet", "--locked", "--lib", "--target", TARGET]);
-    cargo.arg("--no-default-features"); // hwloc of that machine is not on this one
+    cargo.arg("--no-default-features"); // this machine has no hwloc for aarch64
     cargo.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
     cargo.env("CARGO_TARGET_DIR", folder()).env_remove("RUSTFLAGS");
     cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", COMPILER);
@@ -71,7 +71,7 @@ fn the_library_compiles_and_its_pure_parts_and_long_double_work() {
         run(&mut cargo("check"));
         return;
     }
-    // What is decided without the system: arithmetic, layouts, plans, machines.
+    // Tests that need no system: arithmetic, layouts, plans, state machines.
     let pure = ["capi::", "openshmem::", "shmem::", "heap::", "layout::", "store::", "plan::"];
     let crates = ["-p", "raidshmem", "-p", "raidshmem-core"];
     let tests = run(cargo("test").args(crates).arg("--").args(pure));

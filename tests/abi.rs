@@ -1,16 +1,16 @@
-//! The C interface as a C programmer meets it: headers, symbols, and what is still missing.
+//! The C interface as a C programmer sees it: headers, symbols, and missing routines.
 //!
 //! - the committed headers are what the tables print (`RAIDSHMEM_WRITE_HEADERS=1` rewrites them);
-//! - every function they declare is exported by the library, and so is its `p` twin;
-//! - they compile as C11, C17, C23 and C++17 without a warning, by gcc and clang: one call of every
-//!   synopsis with every type, by its symbol and by its type-generic name;
-//! - the prototypes of the man pages and of `docs/c.md` are those of the headers;
+//! - the library exports every function that they declare, and its `p` twin;
+//! - they compile as C11, C17, C23 and C++17 without a warning, with gcc and clang: one call of
+//!   every synopsis with every type, by its symbol and by its type-generic name;
+//! - the prototypes in the man pages and in `docs/c.md` match the headers;
 //! - `oshcc` builds the examples, and answers questions about its options;
-//! - of the symbols of the specification (`tests/spec/openshmem-1.6-symbols.txt`) those that are
-//!   missing are exactly those that `tests/spec/missing.txt` names by family;
-//! - what an analysis takes from a signature (`raidshmem-advise`) agrees with the prototype.
+//! - the symbols of the specification (`tests/spec/openshmem-1.6-symbols.txt`) that are missing are
+//!   exactly those that `tests/spec/missing.txt` names by family;
+//! - an analysis' model of a signature (`raidshmem-advise`) agrees with the prototype.
 //!
-//! Left out: what the functions do.
+//! Left out: the behaviour of the functions.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const SPECIFICATION: &str = include_str!("spec/openshmem-1.6-symbols.txt");
 const MISSING: &str = include_str!("spec/missing.txt");
 
-/// The shared library that was built with this test: beside it, or one folder up.
+/// The shared library built with this test: in the same folder, or one folder up.
 fn library() -> PathBuf {
     let test = std::env::current_exe().expect("the test has a path");
     let candidates = test.ancestors().skip(1).take(2).map(|folder| folder.join("libraidshmem.so"));
@@ -37,7 +37,7 @@ fn library() -> PathBuf {
         .expect("libraidshmem.so is built with the tests")
 }
 
-/// What the library exports, with versions.
+/// Returns the library's exported symbols, with versions.
 fn versioned() -> BTreeSet<String> {
     let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output();
     let output = output.expect("nm is installed");
@@ -50,7 +50,7 @@ fn exported() -> BTreeSet<String> {
     versioned().iter().map(|symbol| bare(symbol).to_owned()).collect()
 }
 
-/// A name without the version that stands behind it.
+/// Returns a symbol's name without its version.
 fn bare(symbol: &str) -> &str {
     symbol.split('@').next().unwrap_or_default()
 }
@@ -72,8 +72,8 @@ fn headers_are_what_the_tables_print() {
     }
 }
 
-/// A profiler replaces a function and calls its twin: neither the twin nor any other code of the
-/// library may come back to the replacement.
+/// Profilers replace a function and call its twin: neither the twin nor any other code of the
+/// library may call the replacement.
 #[test]
 fn the_library_does_not_go_through_its_own_names() {
     let output = Command::new("readelf").arg("-rW").arg(library()).output();
@@ -124,7 +124,7 @@ fn nothing_is_exported_that_is_not_declared() {
     assert!(secret.is_empty(), "exported but not declared: {secret:?}");
 }
 
-/// A line of `missing.txt` is `shmem_*_sum_reduce  reason`; `*` stands for one type name or size.
+/// Matches a line of `missing.txt`, `shmem_*_sum_reduce  reason`; `*` is one type name or size.
 fn matches(pattern: &str, symbol: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == symbol,
@@ -241,7 +241,7 @@ fn headers_compile_as_c_and_cxx() {
     }
 }
 
-/// True if this machine has a compiler, and it knows these options.
+/// True if this machine has the compiler and it accepts these options.
 fn takes(compiler: &str, options: &[&str], suffix: &str) -> bool {
     let source =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("takes-{compiler}.{suffix}"));
@@ -251,7 +251,7 @@ fn takes(compiler: &str, options: &[&str], suffix: &str) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// The first of the names by which a compiler may be called here.
+/// Returns the first of these names under which a compiler is installed.
 fn called<'n>(names: &[&'n str], suffix: &str) -> Option<&'n str> {
     names.iter().copied().find(|name| takes(name, &[], suffix))
 }
@@ -279,7 +279,7 @@ fn every_synopsis_compiles_with_every_type() {
     }
 }
 
-/// The name of the checkpoint call where its macro may not be in the way.
+/// Uses of the checkpoint call's name that its macro must not break.
 const NAMED: &str = r#"
 #include <shmem.h>
 typedef int (*call_t)(void);
@@ -314,7 +314,7 @@ int member(const struct table *of) { return of->shmem_checkpoint_all(); }
 int main(void) { return pass(kept) + shadowed(shmem_checkpoint_all) + shmem_checkpoint_all(); }
 "#;
 
-/// The same for C++ alone.
+/// Uses that only C++ has.
 const NAMED_CXX: &str = r#"
 #include <functional>
 #include <shmem.h>
@@ -336,7 +336,7 @@ int main() {
 }
 "#;
 
-/// Tools define the call themselves.
+/// Programs of tools that define the call themselves.
 const TOOLS: [&str; 2] = [
     "#include <shmem.h>\nint pshmem_checkpoint_all(void);\n\
      int shmem_checkpoint_all(void) { return pshmem_checkpoint_all(); }\n",
@@ -373,7 +373,7 @@ fn the_macro_of_the_checkpoint_call_is_in_nobodys_way() {
     }
 }
 
-/// A prototype of a document is declared anew: a compiler refuses it if it is another.
+/// Each documented prototype is redeclared: a compiler rejects one that differs.
 #[test]
 fn every_documented_prototype_is_that_of_the_headers() {
     let read = |path: PathBuf| std::fs::read_to_string(path).expect("a document");
@@ -401,7 +401,7 @@ fn the_listing_of_the_thesis_needs_shmem_h_alone() {
     compile("cc", &["-DNUMPES=&numpes", "-Wno-int-conversion"], listing, "c");
 }
 
-/// Those of the specification before 1.5.
+/// The cache routines of the specification before 1.5.
 #[test]
 fn the_routines_for_caches_are_there() {
     let calls = "#include <shmem.h>\nint main(void) {\nstatic long line;\n\
@@ -411,7 +411,7 @@ fn the_routines_for_caches_are_there() {
     compile("cc", &["-std=c11", "-DCACHES"], calls, "c");
 }
 
-/// Runs `oshcc` and hands back what it printed.
+/// Runs `oshcc` and returns its output.
 fn oshcc(args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_oshcc")).args(args).current_dir(ROOT).output();
     let output = output.expect("oshcc runs");
@@ -454,7 +454,7 @@ fn the_stencil_refuses_bad_arguments_in_one_line_and_computes_without_the_librar
     assert!(last.starts_with("jacobi checksum=") && last.contains(" seconds="), "{last}");
 }
 
-/// The switch that breaks rules for `.ci/mutants` is in no other build.
+/// The switch that breaks rules for `.ci/mutants` exists in no other build.
 #[test]
 fn a_build_for_users_has_no_rule_to_break() {
     for file in [PathBuf::from(env!("CARGO_BIN_EXE_oshrun")), library()] {
@@ -464,7 +464,7 @@ fn a_build_for_users_has_no_rule_to_break() {
     }
 }
 
-/// What the prototype of a routine says of its parameters: whether each is a pointer, and to const.
+/// For each parameter in a routine's prototype: is it a pointer, and is it to const?
 fn pointers(symbol: &str, headers: &str) -> Vec<(bool, bool)> {
     let prototype = synopses::prototype(symbol, headers);
     prototype.each().map(|arg| (arg.contains('*'), arg.starts_with("const "))).collect()
@@ -488,7 +488,7 @@ fn what_an_analysis_takes_from_a_signature_agrees_with_the_prototype() {
             assert!(!(constant && writes), "{symbol}: writes what is const");
             assert!(!access.reads_remote || access.reads, "{symbol}: the own PE is one of them");
         }
-        // The names of the specification say the same in another way.
+        // The specification's names imply these accesses too.
         let remote = |wanted: fn(&Access) -> bool| routine.args.iter().any(wanted);
         if symbol.contains("_put") || symbol.ends_with("_p") {
             assert!(remote(|access| access.writes_remote), "{symbol}");

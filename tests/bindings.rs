@@ -3,7 +3,8 @@
 //! libclang. Those for another processor are compared by Debian's cross compiler, with the C library
 //! of that processor: the headers of both packages are the same on all.
 //!
-//! Builds compare nothing: they need no header, and what is loaded at run time may be another one.
+//! Builds compare nothing: they need no header, and the library loaded at run time may be a
+//! different version.
 
 #[path = "support/skip.rs"]
 mod support;
@@ -15,7 +16,7 @@ use support::{partly, skip};
 
 include!("../bindings/layout.rs");
 
-/// Structures that say by a mask which of their fields are set.
+/// Structures with a mask that says which of their fields are set.
 const UCX_GROW: &[&str] = &[
     "ucp_am_handler_param",
     "ucp_am_recv_param",
@@ -25,7 +26,7 @@ const UCX_GROW: &[&str] = &[
     "ucp_request_param_t",
     "ucp_worker_params",
 ];
-/// One of which the library is told how long it is here, or fills the old part only.
+/// A structure that may grow: the caller passes its size, or the library fills only the old part.
 const VERBS_GROW: &[&str] = &["ibv_port_attr"];
 const VERBS_X86_64: &str = include_str!("../rdma-sys/src/bindings/x86_64.rs");
 const VERBS_AARCH64: &str = include_str!("../rdma-sys/src/bindings/aarch64.rs");

@@ -1,9 +1,9 @@
-//! The Debian packages, and a newcomer's way with them: a bare Debian, three packages, a program of
+//! The Debian packages as a newcomer uses them: a bare Debian, three packages, and a program of
 //! one's own that survives a death.
 //!
-//! The packages hold what was built with this test. The machine is a folder that mmdebstrap fills
-//! from Debian's archive, and that is gone when the test ends. Left out: other releases than the
-//! one that this machine runs, because programs are bound to its C library.
+//! The packages hold the programs built with this test. The machine is a folder that mmdebstrap
+//! fills from Debian's archive, and that is removed when the test ends. Left out: releases other
+//! than the one that this machine runs, because programs are bound to its C library.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,7 @@ mod skip;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const PACKAGES: [&str; 3] = ["libraidshmem0", "libraidshmem-dev", "raidshmem"];
 
-/// What is done on the bare machine; `$1` is its folder.
+/// The commands for the bare machine; `$1` is its folder.
 const NEWCOMER: &str = r#"#!/bin/sh
 set -e
 DEBIAN_FRONTEND=noninteractive chroot "$1" apt-get install -qy --no-install-recommends \
@@ -36,7 +36,7 @@ chroot "$1" sh -ec '
     ! find /usr /etc -name "*raidshmem*" -o -name "shmem*.h" | grep .'
 "#;
 
-/// Runs a command to its end: whether it went well, and what it printed.
+/// Runs a command to its end and returns whether it succeeded, and its output.
 fn run(command: &mut Command) -> (bool, String) {
     let output = command.stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -44,7 +44,7 @@ fn run(command: &mut Command) -> (bool, String) {
     (output.status.success(), text(&output.stdout) + &text(&output.stderr))
 }
 
-/// The release of Debian that this machine runs.
+/// Returns the release of Debian that this machine runs.
 fn release() -> Option<String> {
     let text = fs::read_to_string("/etc/os-release").ok()?;
     let value = |name: &str| {
@@ -54,7 +54,7 @@ fn release() -> Option<String> {
     value("ID").filter(|id| id == "debian").and(value("VERSION_CODENAME"))
 }
 
-/// Why this machine can make no other.
+/// Returns the reason why this machine cannot create another one.
 fn obstacle() -> Option<&'static str> {
     let there = |name: &str| Command::new(name).arg("--version").output().is_ok();
     match () {
@@ -66,7 +66,7 @@ fn obstacle() -> Option<&'static str> {
     }
 }
 
-/// True if apt brings a package, a small one.
+/// True if apt can download a package, a small one.
 fn archive() -> bool {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("archive");
     fs::create_dir_all(&folder).expect("a folder below the target folder");
@@ -82,7 +82,7 @@ fn a_bare_debian_runs_a_program_that_survives() {
         return skip::skip("debian-archive", reason);
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("deb");
-    let _ = fs::remove_dir_all(&folder); // there may be none
+    let _ = fs::remove_dir_all(&folder); // it may not exist
     let packages = folder.join("packages");
     let (well, said) = run(Command::new(Path::new(ROOT).join("packaging/deb.sh"))
         .arg(built::gather(&folder))

@@ -1,9 +1,9 @@
-//! Every parser against hostile bytes, for a bounded time: mutations of right inputs and of the
-//! files in `fuzz/corpus`, and whatever once failed again.
+//! Every parser against hostile bytes, for a limited time: mutations of valid inputs and of the
+//! files in `fuzz/corpus`, and every input that once failed.
 //!
-//! The parsers and what is asked of them are those of `fuzz/src/lib.rs`, which cargo-fuzz drives
-//! too. Each target runs for `RAIDSHMEM_FUZZ_SECONDS` (2); the seed is fixed, so a run differs from
-//! another only by how far it comes. An input that fails is written to the corpus, to stay there.
+//! The parsers and their checks are those of `fuzz/src/lib.rs`, which cargo-fuzz also drives. Each
+//! target runs for `RAIDSHMEM_FUZZ_SECONDS` (2); the seed is fixed, so runs differ only in how far
+//! they get. An input that fails is written to the corpus, to stay there.
 
 #[path = "../fuzz/src/lib.rs"]
 mod entries;
@@ -19,17 +19,17 @@ use random::Random;
 
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 
-/// Numbers that bounds are made of.
+/// Numbers at common bounds.
 const EDGES: [u64; 10] =
     [0, 1, 127, 128, 255, 1 << 16, u32::MAX as u64, 1 << 47, u64::MAX >> 1, u64::MAX];
-/// Longest input that a mutation makes.
+/// The longest input that a mutation makes.
 const LONGEST: usize = 128 * 1024;
 
 fn corpus(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name)
 }
 
-/// The inputs of a target: right ones first.
+/// Returns the inputs of a target: valid ones first.
 fn inputs(name: &str) -> Vec<Vec<u8>> {
     let mut all = entries::examples().remove(name).unwrap_or_default();
     assert!(!all.is_empty(), "{name} has a right input to begin with");
@@ -40,7 +40,7 @@ fn inputs(name: &str) -> Vec<Vec<u8>> {
     all
 }
 
-/// Changes a few things: bits, bytes, lengths, numbers on a bound, pieces of another input.
+/// Changes a few things: bits, bytes, lengths, numbers at a bound, pieces of another input.
 fn mutate(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     for _ in 0..1 + random.below(4) {
         let at = random.below(bytes.len() + 1);
@@ -65,7 +65,7 @@ fn mutate(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     bytes.truncate(LONGEST);
 }
 
-/// Runs one target until the time is over; how many inputs.
+/// Runs one target until its time is over and returns the number of inputs.
 fn drive(name: &str, target: entries::Target) -> u64 {
     let seconds = std::env::var("RAIDSHMEM_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
     let end = Instant::now() + Duration::from_secs_f64(seconds.unwrap_or(2.0));
@@ -98,7 +98,7 @@ fn no_parser_is_moved_by_hostile_bytes() {
     }
 }
 
-/// A right input is taken: what the mutations are made of is not refused at the first byte.
+/// Valid inputs are accepted, so mutations start from data that is not rejected at the first byte.
 #[test]
 fn right_inputs_are_taken() {
     use raidshmem_sys::socket::decode;

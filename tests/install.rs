@@ -1,15 +1,15 @@
-//! `make install`, and what a user finds afterwards: compilers, pkg-config, headers, man pages.
+//! `make install`, and its result for a user: compilers, pkg-config, headers, man pages.
 //!
-//! - what is installed compiles and runs programs by itself, with the wrappers and with pkg-config,
-//!   and nothing of the build folder is needed;
-//! - CMake finds it by `find_package(OpenSHMEM)`, and by a version of the specification;
-//! - `DESTDIR` is put before every path and appears in no file;
-//! - symbols for debuggers are left out, or in files of their own, where addr2line finds them;
-//! - `make uninstall` leaves nothing but what was there before;
+//! - the installed files compile and run programs by themselves, with the wrappers and with
+//!   pkg-config, and need nothing from the build folder;
+//! - CMake finds the library by `find_package(OpenSHMEM)`, and by a version of the specification;
+//! - `DESTDIR` is prepended to every path and appears in no file;
+//! - debug symbols are left out, or in files of their own, where addr2line finds them;
+//! - `make uninstall` leaves only what was there before;
 //! - the wrappers answer `-show` and `--showme` questions with the installed places, and `--help`
 //!   and `--version` before their compilers do;
 //! - `make deb` looks for what it needs before it builds;
-//! - the man pages have no errors, and name every option and every setting there is.
+//! - the man pages have no errors, and name every option and every setting.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -37,7 +37,7 @@ const PAGES: &[&str] = &[
     "man7/raidshmem.7",
 ];
 
-/// The calls of fault tolerance: those of the thesis, and those that `shmem_ft.h` declares.
+/// Returns the fault-tolerance calls: the thesis' ones, and those that `shmem_ft.h` declares.
 fn calls() -> Vec<String> {
     let header = fs::read_to_string(Path::new(ROOT).join("include/shmem_ft.h")).expect("a header");
     let declared = header.lines().filter(|line| line.ends_with(");"));
@@ -50,7 +50,8 @@ fn calls() -> Vec<String> {
     declared.filter_map(name).chain(thesis.map(str::to_owned)).collect()
 }
 
-/// The page of a call, and its name there: the gets of all types share one, as in OpenSHMEM.
+/// Returns the page of a call, and its name there: the gets of all types share one, as in
+/// OpenSHMEM.
 fn documented(call: &str) -> (&str, String) {
     let typed = |end: &str| call.strip_prefix("shmemx_ft_")?.strip_suffix(end).map(str::len);
     match ["_iget", "_get"].into_iter().find(|end| typed(end).is_some()) {
@@ -59,15 +60,15 @@ fn documented(call: &str) -> (&str, String) {
     }
 }
 
-/// An empty folder for one test.
+/// Makes an empty folder for one test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("install").join(name);
-    let _ = fs::remove_dir_all(&folder); // there may be none
+    let _ = fs::remove_dir_all(&folder); // it may not exist
     fs::create_dir_all(&folder).expect("a folder below the target folder");
     folder
 }
 
-/// Runs a command to its end, without what would find the build folder; what it printed.
+/// Runs a command without the variables that lead to the build folder, and returns its output.
 #[track_caller]
 fn run(command: &mut Command) -> String {
     command.env_remove("LD_LIBRARY_PATH").stdin(Stdio::null());
@@ -82,13 +83,13 @@ fn run(command: &mut Command) -> String {
     printed
 }
 
-/// `make` of a target, with variables.
+/// Runs `make` for a target, with variables.
 fn make(target: &str, variables: &[(&str, &str)]) -> String {
     let set = variables.iter().map(|(name, value)| format!("{name}={value}"));
     run(Command::new("make").args(["--no-print-directory", "-C", ROOT, target]).args(set))
 }
 
-/// `make install` of the programs built with this test.
+/// Runs `make install` for the programs built with this test.
 fn install(into: &Path, prefix: &Path, destdir: &str) {
     install_with(into, prefix, &[("DESTDIR", destdir)]);
 }
@@ -97,11 +98,11 @@ fn install_with(into: &Path, prefix: &Path, more: &[(&str, &str)]) {
     let built = built::gather(into);
     let (from, to) = (built.display().to_string(), prefix.display().to_string());
     make("install", &[&[("BUILT", from.as_str()), ("PREFIX", to.as_str())], more].concat());
-    // Nothing installed may need it.
+    // No installed file may need it.
     fs::remove_dir_all(built).expect("it was just made");
 }
 
-/// Every file and link below a folder.
+/// Returns every file and link below a folder.
 fn files(folder: &Path) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path());
     let below = |path: PathBuf| match path.is_dir() && !path.is_symlink() {
@@ -127,7 +128,7 @@ fn what_is_installed_can_be_removed() {
     uninstall(); // nothing is there: no error
 }
 
-/// Symbols are twenty times as large as what they belong to.
+/// Symbols are twenty times as large as the code they describe.
 #[test]
 fn symbols_for_debuggers_are_left_out() {
     let prefix = folder("small");
@@ -139,7 +140,7 @@ fn symbols_for_debuggers_are_left_out() {
     }
 }
 
-/// A machine without `dh`, on which apt-get notes what it is asked for.
+/// A machine without `dh`, on which apt-get records its arguments.
 #[test]
 fn what_makes_packages_is_looked_for_before_anything_is_built() {
     let steps = run(Command::new("make").args(["-n", "-C", ROOT, "deb"]));
@@ -153,7 +154,7 @@ fn what_makes_packages_is_looked_for_before_anything_is_built() {
         fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("it was just written");
     };
     fake("apt-get", &format!("echo \"$*\" >> {}", noted.display()));
-    // What it does as root is done by these, which do nothing to this machine.
+    // These stand in for the commands that run as root, and change nothing on this machine.
     for name in ["tee", "chmod", "rm"] {
         fake(name, "cat > /dev/null");
     }
@@ -161,7 +162,7 @@ fn what_makes_packages_is_looked_for_before_anything_is_built() {
     let path = std::env::var_os("PATH").expect("a path");
     let there = std::env::split_paths(&path).flat_map(fs::read_dir).flatten().flatten();
     for program in there.filter(|program| program.file_name() != "dh") {
-        // The first of a name counts.
+        // The first program of a name takes precedence.
         let _ = symlink(program.path(), bin.join(program.file_name()));
     }
     run(Command::new(Path::new(ROOT).join(".ci/setup")).arg("deb").env("PATH", &bin));
@@ -172,7 +173,7 @@ fn what_makes_packages_is_looked_for_before_anything_is_built() {
     );
 }
 
-/// `examples/count.c` under the installed launcher.
+/// Compiles and runs `examples/count.c` with the installed launcher.
 #[track_caller]
 fn count(prefix: &Path, program: &Path) {
     let mut oshrun = Command::new(prefix.join("bin/oshrun"));
@@ -223,7 +224,7 @@ fn what_is_installed_compiles_and_runs_programs() {
     }
 }
 
-/// The sections of a file, as readelf prints them.
+/// Returns the sections of a file, as readelf prints them.
 fn sections(file: &Path) -> String {
     run(Command::new("readelf").arg("-SW").arg(file))
 }
@@ -243,7 +244,7 @@ fn symbols_for_debuggers_are_apart() {
         assert!(!sections(&file).contains(".debug_line"), "{} is not stripped", file.display());
         assert!(sections(&symbols).contains(".debug_line"), "{}", symbols.display());
     }
-    // What debuggers and backtraces make of an address: a line of our sources.
+    // Debuggers and backtraces resolve an address to a line of our sources.
     let found = run(Command::new("nm").arg("-D").arg(&library));
     let line = found.lines().find(|line| line.contains(" shmem_my_pe@")).expect("it is exported");
     let address = line.split(' ').next().expect("an address");
@@ -290,7 +291,7 @@ fn wrappers_answer_with_the_installed_places() {
     }
 }
 
-/// What a wrapper calls itself, under all of its names.
+/// Returns the name that a wrapper prints, under all of its names.
 fn names(wrapper: &str) -> &str {
     if wrapper == "oshcc" { wrapper } else { "oshcxx" }
 }
@@ -318,7 +319,7 @@ fn cmake_finds_the_library() {
     let dynamic = run(Command::new("readelf").arg("-d").arg(build.join("count")));
     assert!(dynamic.contains("NOW"), "statics are resolved before the program runs: {dynamic}");
 
-    // The version is that of the specification: those before it are served.
+    // The version is that of the specification: earlier ones are accepted.
     let asked = prefix.join("asked");
     fs::create_dir_all(&asked).expect("a folder below the target folder");
     let find = |version: &str, found: bool| {
@@ -376,7 +377,7 @@ fn destdir_is_before_every_path_and_in_no_file() {
     assert_eq!(others, 1, "files were installed outside of the prefix");
 }
 
-/// The example of the manual, and what it recommends given to the library.
+/// The manual's example; the library accepts its recommendations.
 #[test]
 fn a_plan_recommends_settings_that_the_library_takes() {
     let oshinfo = || Command::new(env!("CARGO_BIN_EXE_oshinfo"));

@@ -1,8 +1,8 @@
-//! The same sources under Open MPI's OSHMEM, where it is installed: the same results.
+//! The programs under Open MPI's OSHMEM, if installed: their results do not change.
 //!
-//! It has the API of 1.4, so only programs that need no more are built (without the calls for fault
-//! tolerance, `-DNO_FT`). A test binary of its own: the other library uses `/dev/shm`, and tests of
-//! ours look at that.
+//! It has the API of 1.4, so only programs that need no more are built (without the fault-tolerance
+//! calls, `-DNO_FT`). A separate test binary: the other library uses `/dev/shm`, which our own
+//! tests examine.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -10,13 +10,13 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Programs that keep to OpenSHMEM 1.4, and for which that implementation is good enough: its locks
-/// do not come to an end under contention, and its bitwise atomics cannot be linked.
+/// Programs that need only OpenSHMEM 1.4 and that work there: its locks do not finish under
+/// contention, and its bitwise atomics cannot be linked.
 const PROGRAMS: &[&str] =
     &["isort", "matmul", "transpose", "mandelbrot", "cg", "bfs", "rma", "active_sets", "threads"];
 const PES: usize = 2;
 
-/// The wrapper, if the `oshcc` of the path is Open MPI's, and its headers are there.
+/// Returns the wrapper, if the `oshcc` in the path is Open MPI's and its headers are installed.
 fn their_oshcc() -> Option<&'static str> {
     let show = |what: &str| {
         let output = Command::new("oshcc").arg(format!("--showme:{what}")).output().ok()?;
@@ -40,7 +40,7 @@ fn build(compiler: &str, options: &[&str], name: &str, suffix: &str) -> PathBuf 
     target
 }
 
-/// The lines that a program printed with its own name at their beginning.
+/// Returns the lines that a program printed with its own name at their beginning.
 fn own_lines(name: &str, text: &str) -> Vec<String> {
     text.lines().filter(|line| line.starts_with(&format!("{name}: "))).map(str::to_owned).collect()
 }
@@ -73,7 +73,7 @@ fn the_same_sources_give_the_same_results() {
     }
 }
 
-/// The lines of a program that Open MPI's `mpirun` starts, and its status.
+/// Returns the lines of a program that Open MPI's `mpirun` starts, and its status.
 fn started_by_mpirun(words: &[&str]) -> (Vec<String>, Option<i32>) {
     let limit = support::LIMIT.as_secs().to_string();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mpirun");
@@ -92,7 +92,7 @@ fn started_by_mpirun(words: &[&str]) -> (Vec<String>, Option<i32>) {
     (lines, output.status.code())
 }
 
-/// It ends a task that has not yet said so when another has ended with an error.
+/// mpirun ends a task that has not reported yet when another has ended with an error.
 #[test]
 fn tasks_of_mpirun_are_refused_and_oshrun_may_be_one() {
     let version = Command::new("mpirun").arg("--version").output();

@@ -1,6 +1,6 @@
-//! The recipes for Spack, Docker, Apptainer, PyPI and a public forge: what they name is there.
+//! The recipes for Spack, Docker, Apptainer, PyPI and a public forge: everything they name exists.
 //!
-//! Left out: running them, for which they need what this project does not install.
+//! Left out: running them, which needs tools that this project does not install.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn read(name: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The words after `make` in the commands of a text.
+/// Returns the words after `make` in the commands of a text.
 fn made(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("#  "));
     let words = lines.map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -59,7 +59,7 @@ fn versions_are_those_of_the_manifest() {
     assert!(notes.contains(&format!("## {version}")), "docs/release-notes.md lacks {version}");
 }
 
-/// A tag, and a crate that no registry has, cannot be taken.
+/// A tag that does not exist, and a crate that no registry has, cannot be fetched.
 #[test]
 fn what_recipes_and_documents_would_fetch_is_there() {
     let git = Command::new("git").args(["tag", "--list"]).current_dir(ROOT).output();
@@ -108,7 +108,7 @@ fn the_recipe_for_spack_is_python() {
     assert!(status.expect("python3 is installed").success());
 }
 
-/// `make test-all` builds each crate from its package; this is about what the manifests say.
+/// `make test-all` builds each crate from its package; this test covers the manifests.
 #[test]
 fn every_crate_says_what_a_registry_asks_for() {
     let mut folders = vec![String::new(), "codec/".into(), "ucx-sys/".into(), "rdma-sys/".into()];

@@ -1,5 +1,5 @@
-//! Programs in safe Rust, whatever dies. Jacobi: the same bytes as plain loops and as the one in C.
-//! Teams: rows, columns, rings, locks and teams of one step, each checked by every PE.
+//! Programs in safe Rust, whatever dies. Jacobi: the same bytes as plain loops and as the C
+//! version. Teams: rows, columns, rings, locks and teams of one step, each checked by every PE.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -34,7 +34,7 @@ fn a_node_lost_under_way_and_a_process_in_the_last_step() {
     job(4).kill(&["3@10:after"]).program(&example("jacobi"), SMALL).run().right_sum(SMALL);
 }
 
-/// What `teams` prints when all PEs found what they expected.
+/// Returns the digest that `teams` prints when all PEs found what they expected.
 #[track_caller]
 fn digest(outcome: &Outcome) -> String {
     outcome.status(0);
@@ -77,7 +77,7 @@ fn the_calls_for_going_on_with_fewer() {
     }
 }
 
-/// In safe Rust: the amplitudes of coupled cluster, of which each iteration needs the last one.
+/// In safe Rust: the amplitudes of coupled cluster, where each iteration needs the previous one.
 #[test]
 fn a_contraction_loses_the_tasks_that_were_begun() {
     let mut digests = Vec::new();
@@ -95,8 +95,8 @@ fn a_contraction_loses_the_tasks_that_were_begun() {
     assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
 }
 
-/// It would only come to it again, and again; so the job ends at once, with a line that names it.
-/// A panic of the program is a death like any other.
+/// The library would only panic again and again, so the job ends at once, with a line that names
+/// the panic. A panic of the program is a death like any other.
 #[test]
 fn a_panic_of_the_library_ends_the_job_and_one_of_the_program_is_a_death() {
     let run = |what: &str| job(3).args(&["--verbose"]).program(&example("panics"), &[what]).run();

@@ -1,17 +1,17 @@
-//! The C programs under AddressSanitizer and UndefinedBehaviorSanitizer, deaths and all.
+//! The C programs under AddressSanitizer and UndefinedBehaviorSanitizer, with deaths.
 //!
-//! Programs are built by `oshcc -fsanitize=address,undefined` and run against the library as it is
-//! (`make sanitize`). What is seen: every access of the program itself, its stack, heap and static
-//! variables, and what the library copies from and to its private buffers by `memcpy` and the like;
-//! leaks of both at the end. That the sanitizers are awake is a test of its own.
+//! Programs are built by `oshcc -fsanitize=address,undefined` and run against the unmodified
+//! library (`make sanitize`). The sanitizers see every access of the program itself, its stack,
+//! heap and static variables, and the library's copies from and to its private buffers by `memcpy`
+//! and the like; leaks of both at the end. A separate test checks that the sanitizers work.
 //!
-//! What is not seen, because the library is not instrumented (that takes a nightly toolchain):
-//! 1, 2, 4 and 8 bytes that it copies as words; and accesses outside of a block of the symmetric
-//! heap, which lies in memory that AddressSanitizer does not know as a heap.
+//! They do not see, because the library is not instrumented (that takes a nightly toolchain): 1, 2,
+//! 4 and 8 bytes that it copies as words; and accesses outside of a block of the symmetric heap,
+//! which lies in memory that AddressSanitizer does not know as a heap.
 //!
 //! The fixed address of that memory is outside of the sanitizer's own; statics keep their gaps, as
-//! the same bytes are mapped in the same place, and a checkpoint reads them where they are mapped a
-//! second time, without gaps.
+//! the same bytes are mapped in the same place, and a checkpoint reads them through a second
+//! mapping, without gaps.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -31,7 +31,7 @@ const FLAGS: &[&str] = &[
     "-fno-omit-frame-pointer",
 ];
 
-/// A mistake in each of the ways that must be seen, chosen by the first argument.
+/// A mistake of each kind that must be detected, chosen by the first argument.
 const MISTAKES: &str = r#"
 #include <shmem.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ fn example(name: &str) -> PathBuf {
     sanitized(name, &source.with_extension("c"))
 }
 
-/// Fails the test if a sanitizer said anything.
+/// Fails the test if a sanitizer reported anything.
 #[track_caller]
 fn clean(outcome: &Outcome) -> &Outcome {
     for word in ["Sanitizer", "runtime error"] {

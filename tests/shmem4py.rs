@@ -1,16 +1,15 @@
-//! A client that nobody here wrote: shmem4py, the Python bindings, and its own test suite.
+//! An external client: shmem4py, the Python bindings, and its own test suite.
 //!
-//! The source distribution is fetched from PyPI by pip, by its checksum, into a virtual environment
-//! below the target folder; its extension module is built with our `oshcc`; and its whole suite is
-//! run under `oshrun` with 1, 2 and 4 PEs. Every test must pass on every PE, or stand in
+//! pip fetches the source distribution from PyPI, by its checksum, into a virtual environment below
+//! the target folder; its extension module is built with our `oshcc`; and its whole suite runs
+//! under `oshrun` with 1, 2 and 4 PEs. Every test must pass on every PE, or be listed in
 //! `shmem4py/known.txt` with the reason why shmem4py is wrong and not this library.
 //!
-//! On it stands the package of this repository (`python/`), which is installed by pip into a folder
-//! of its own: its programs lose PEs and nodes by SIGKILL, and end with the bytes of a run without.
+//! The package of this repository (`python/`) builds on it, installed by pip into a folder of its
+//! own: its programs lose PEs and nodes by SIGKILL, and end with the bytes of a run without losses.
 //!
-//! `PYTHON` names another interpreter than `python3`. What was built is used again until the
-//! headers, the interpreter, the library's place or the requirements change. Needs the network
-//! the first time.
+//! `PYTHON` names another interpreter than `python3`. The build is reused until the headers, the
+//! interpreter, the library's place or the requirements change. Needs the network the first time.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,14 +21,14 @@ use std::time::{Duration, Instant};
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const OSHCC: &str = env!("CARGO_BIN_EXE_oshcc");
 const OSHRUN: &str = env!("CARGO_BIN_EXE_oshrun");
-/// After this a run has hung; an idle machine takes two seconds.
+/// The limit after which a run counts as hung; an idle machine takes two seconds.
 const LIMIT: Duration = Duration::from_secs(180);
 /// Tests in the suite of version 1.0.0.
 const TESTS: usize = 110;
-/// shmem4py knows five libraries by name; to be told that ours has all that Sandia's has is enough.
+/// shmem4py knows five libraries by name; it suffices to claim that ours has all that Sandia's has.
 const FLAGS: &str = "-O0 -g0 -DPySHMEM_VENDOR_Sandia=1";
 
-/// Where everything is kept.
+/// Returns the folder of everything that is kept.
 fn home() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("shmem4py")
 }
@@ -46,7 +45,7 @@ fn source() -> PathBuf {
     home().join("source")
 }
 
-/// Runs a command to its end; what it printed.
+/// Runs a command to its end and returns its output.
 fn run(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -60,7 +59,7 @@ fn python() -> String {
     std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned())
 }
 
-/// Everything on which the build depends, as text.
+/// Returns everything on which the build depends, as text.
 fn ingredients() -> String {
     let version = run(Command::new(python()).args(["-c", "import sys; print(sys.version)"]));
     let link = run(Command::new(OSHCC).arg("--showme"));
@@ -70,7 +69,7 @@ fn ingredients() -> String {
     files.map(|path| read(&path)).fold(format!("{FLAGS}\n{version}{link}"), |all, text| all + &text)
 }
 
-/// Fetches and builds, unless that was done from the same ingredients.
+/// Fetches and builds, unless that was done from the same inputs.
 fn build() {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,7 +77,7 @@ fn build() {
     if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
         return;
     }
-    let _ = fs::remove_dir_all(home()); // there may be none
+    let _ = fs::remove_dir_all(home()); // it may not exist
     fs::create_dir_all(source()).expect("a folder below the target folder");
     run(Command::new(python()).args(["-m", "venv"]).arg(home().join("venv")));
     let pip = || {
@@ -105,7 +104,7 @@ fn build() {
     fs::write(stamp, wanted).expect("a file below the target folder");
 }
 
-/// Waits for a job, and ends it when it takes too long.
+/// Waits for a job, and ends it if it takes too long.
 fn wait(mut job: std::process::Child) -> Option<ExitStatus> {
     let begun = Instant::now();
     loop {
@@ -113,7 +112,7 @@ fn wait(mut job: std::process::Child) -> Option<ExitStatus> {
             return Some(status);
         }
         if begun.elapsed() > LIMIT {
-            // The launcher takes its PEs with it.
+            // The launcher ends its PEs too.
             job.kill().expect("the job is ours");
             job.wait().expect("it was killed");
             return None;
@@ -122,16 +121,16 @@ fn wait(mut job: std::process::Child) -> Option<ExitStatus> {
     }
 }
 
-/// What became of each test on each PE, and what the job printed.
+/// Returns the result of each test on each PE, and the output of the job.
 fn outcomes(pes: usize) -> (Vec<BTreeMap<String, String>>, Option<ExitStatus>, String) {
     let results = home().join(format!("results-{pes}"));
-    let _ = fs::remove_dir_all(&results); // there may be none
+    let _ = fs::remove_dir_all(&results); // it may not exist
     fs::create_dir_all(&results).expect("a folder below the target folder");
     let printed = home().join(format!("printed-{pes}"));
     let file = File::create(&printed).expect("a file below the target folder");
     let mut command = Command::new(OSHRUN);
-    // The suite is that of a program without faults; the folder of cargo's older builds must not
-    // come before the library that `oshcc` linked.
+    // The suite is a program without faults; the folder of cargo's older builds must not come
+    // before the library that `oshcc` linked.
     let foreign = std::env::vars_os().map(|(name, _)| name);
     for name in foreign.filter(|name| name.to_string_lossy().starts_with("SHMEM_")) {
         command.env_remove(name);
@@ -151,7 +150,7 @@ fn outcomes(pes: usize) -> (Vec<BTreeMap<String, String>>, Option<ExitStatus>, S
     (found, status, fs::read_to_string(printed).unwrap_or_default())
 }
 
-/// Tests that are known to fail with this NumPy.
+/// Returns the tests that are known to fail with this NumPy.
 fn known() -> Vec<String> {
     let script = "import numpy; print(numpy.__version__.split('.')[0])";
     let numpy = run(Command::new(in_venv("python")).args(["-c", script]));
@@ -191,7 +190,7 @@ fn check(pes: usize) {
     assert!(status.success() || !known.is_empty(), "{pes} PEs: {status}\n{}", tail());
 }
 
-/// Our package, installed once by pip, from a copy, since pip leaves files where it builds.
+/// Installs our package once with pip, from a copy, since pip leaves files where it builds.
 fn package() -> &'static Path {
     static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
     INSTALLED.get_or_init(install)
@@ -199,7 +198,7 @@ fn package() -> &'static Path {
 
 fn install() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
-    let _ = fs::remove_dir_all(&folder); // there may be none
+    let _ = fs::remove_dir_all(&folder); // it may not exist
     fs::create_dir_all(&folder).expect("a folder below the target folder");
     run(Command::new("cp").arg("-r").arg(Path::new(ROOT).join("python")).arg(folder.join("copy")));
     run(Command::new(in_venv("python"))
@@ -210,8 +209,8 @@ fn install() -> PathBuf {
     folder.join("installed")
 }
 
-/// A program of the package under `oshrun` with these settings and options: its status and what it
-/// printed.
+/// Runs a program of the package under `oshrun` with these settings and options; returns its
+/// success and its output.
 fn program(installed: &Path, options: &[&str], words: &[&str]) -> (bool, String, String) {
     let mut command = Command::new(OSHRUN);
     let foreign = std::env::vars_os().map(|(name, _)| name);
@@ -250,7 +249,7 @@ fn programs_in_python_survive_losses_with_the_same_bytes() {
         whole.starts_with("heat ") && whole.ends_with(" after 40 steps of float64\n"),
         "{whole}"
     );
-    // Before the beginning is saved, in the midst, twice, in the recovery, a node, at the end.
+    // Before the first checkpoint, in the midst, twice, in the recovery, a node, at the end.
     for losses in [
         &["--kill", "1@1"][..],
         &["--kill", "0@2:encode"],

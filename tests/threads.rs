@@ -1,8 +1,8 @@
 //! Threads of a PE in different calls at once, with and without deaths; and under ThreadSanitizer.
 //!
-//! The sanitizer sees the program's own accesses and what the library copies by routines of the C
+//! The sanitizer sees the program's own accesses and the library's copies by routines of the C
 //! library; not the atomics of the library, which is not instrumented. The program therefore keeps
-//! the data of its threads apart. That the sanitizer is awake is a test of its own.
+//! the data of its threads apart. A separate test checks that the sanitizer works.
 
 #[path = "support/mod.rs"]
 mod support;

@@ -1,6 +1,6 @@
 /*
  * cannon: the product of two matrices by a variant of Cannon's algorithm on bands: each PE has a
- * band of rows of both, multiplies with the band of B that it holds, and passes that on. 13 safe
+ * band of rows of A and B, multiplies with the band of B that it holds, and passes that on. 13 safe
  * points, all in main.
  */
 #include "point.h"
@@ -9,7 +9,7 @@
 #define EDGE 2048
 #endif
 #ifndef STRIDE
-#define STRIDE 1 /* of the columns that are multiplied: a full product takes a while */
+#define STRIDE 1 /* of the multiplied columns: a full product takes a while */
 #endif
 enum { ROWS = EDGE / PES, CELLS = ROWS * EDGE };
 

@@ -1,11 +1,11 @@
-//! The evaluation of Bari et al., redone: how many bytes are live at each safe point of three
-//! programs, and what checkpoints cost with a plan and without one.
+//! The evaluation of Bari et al., repeated: the live bytes at each safe point of three programs,
+//! and the cost of checkpoints with and without a plan.
 //!
 //! `cargo bench --bench advise` measures and writes a record and its plots; `-- --plot RECORD`
-//! draws those of a record again. Figures 5, 6 and 7 of the paper are `transpose`, `cannon` and
-//! `mandelbrot`. Runs with and without the plan take turns, so that other load meets both.
+//! redraws the plots of a record. Figures 5, 6 and 7 of the paper are `transpose`, `cannon` and
+//! `mandelbrot`. Runs with and without the plan alternate, so that other load affects both.
 //!
-//! Left out: losses, which are the tests' (`tests/programs/plan.rs`).
+//! Left out: losses, which the tests cover (`tests/programs/plan.rs`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,18 +17,18 @@ use serde_json::{Value, json};
 mod plot;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// PEs of the paper's runs, for which bytes are computed and runs are timed.
+/// PEs of the paper's runs, used for computed bytes and for timed runs.
 const PES: usize = 16;
-/// Runs with the plan, and as many without.
+/// Number of runs with the plan, and of runs without.
 const RUNS: usize = 5;
 
-/// The programs: what is given besides, and the paper's figure.
+/// The programs: name, extra options, and the paper's figure.
 const PROGRAMS: &[(&str, &[&str], u32)] = &[
     ("transpose", &[], 5),
     ("cannon", &["-DSTRIDE=64"], 6),
     ("mandelbrot", &["-DROUNDS=4", "-DDEEPEST=20"], 7),
 ];
-/// Of these checkpoints are timed too: a long program, and two in which the plan finds nothing.
+/// Programs whose checkpoints are timed, too: a long one, and two in which the plan finds nothing.
 const ALSO_TIMED: &[(&str, &[&str])] = &[
     ("benches/advise/plasma.c", &[]),
     ("examples/porting/heat_ft.c", &[]),
@@ -89,14 +89,14 @@ fn measure() -> Value {
     })
 }
 
-/// What the adviser says of a source.
+/// Returns the adviser's report on a source.
 fn report(source: &str, options: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oshadvise"));
     let text = run(command.args(["--json", "-", source]).args(options), &[0, 1]);
     serde_json::from_str(&text[..text.rfind('}').map_or(0, |end| end + 1)]).expect("JSON")
 }
 
-/// Bytes of a list, and of what has no known size how many.
+/// Returns the bytes of a list, and its number of items of unknown size.
 fn bytes(items: &Value) -> (u64, usize) {
     let all = items.as_array().expect("a list");
     let known = all.iter().filter_map(|item| item["bytes"].as_u64()).sum();
@@ -114,7 +114,8 @@ fn program((name, options, figure): &(&str, &[&str], u32)) -> Value {
         let (live, dead) = (bytes(&point["live"]), bytes(&point["dead"]));
         let within = (bytes(&alone["live"]), bytes(&alone["dead"]));
         assert_eq!(point["place"], alone["place"]);
-        // Memory that is there: what one looks at may be taken for one that is not made yet.
+        // Existing memory: an object seen only within one function may look as if it were not yet
+        // created.
         let all = (live.0 + dead.0).max(within.0.0 + within.1.0);
         json!({
             "line": point["place"]["line"],
@@ -151,14 +152,14 @@ fn example(source: &str) -> Value {
     })
 }
 
-/// Where programs are built.
+/// Returns the folder in which programs are built.
 fn folder() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("advise-bench");
     fs::create_dir_all(&folder).expect("a folder below target");
     folder
 }
 
-/// Checkpoints with and without a plan.
+/// Times checkpoints with and without a plan.
 fn timed(source: &str, options: &[&str]) -> Value {
     let name = source.replace(['/', '.'], "-");
     let (program, plan) = (folder().join(&name), folder().join(format!("{name}.toml")));
@@ -195,8 +196,8 @@ fn timed(source: &str, options: &[&str]) -> Value {
     json!({ "mode": "raid5", "pes": PES, "runs": RUNS, "all": all, "plan": plan })
 }
 
-/// KiB of data a PE, and the median of milliseconds of checkpoints but for the first, which
-/// touches the memory of the store.
+/// Returns KiB of data per PE, and the median time of checkpoints in milliseconds, without the
+/// first, which touches the memory of the store.
 fn kept(said: &str) -> (f64, f64) {
     let mut found = Vec::new();
     for line in said.lines().filter(|line| line.contains(" a PE protected by ")) {
@@ -216,7 +217,7 @@ fn kept(said: &str) -> (f64, f64) {
     (size, times[times.len() / 2])
 }
 
-/// Draws each program as the paper's figures do.
+/// Draws each program like the paper's figures.
 fn plots(record: &Value) {
     for program in record["programs"].as_array().expect("programs") {
         let name = program["name"].as_str().expect("a name");

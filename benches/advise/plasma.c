@@ -1,21 +1,21 @@
 /*
- * plasma: charged particles in a box, the field that they make, the heat that they leave, and what
- * reacts in that heat. A program of many phases that share a few large arrays, as real ones are:
+ * plasma: charged particles in a box, their field, the heat that they emit, and reactions in that
+ * heat. A program of many phases that share a few large arrays, as real ones do:
  *
  *     deposit   particles to charge in cells, with the edges of neighbours added
- *     solve     the potential of the charge: conjugate gradients, with a multigrid cycle before
+ *     solve     the potential of the charge: conjugate gradients after a multigrid cycle
  *     field     the gradient of the potential
  *     push      particles in the field; those that leave the band go to a neighbour
  *     sort      particles by cell, every few steps
- *     heat      what slow particles lose is heat, which spreads
+ *     heat      energy of slow particles becomes heat, which spreads
  *     react     two substances in each cell, by a table of rates
  *     spectrum  energies of all particles, sorted over all PEs, and their quantiles
- *     trace     a few particles are followed, whichever PE has them
+ *     trace     the positions of a few particles, on any PE
  *     moments   sums over all PEs, and their history
  *
- * Each PE has a band of ROWS rows. A step begins with the one checkpoint of the program. What comes
- * from the step before is in static arrays: particles, potential, heat, substances, history. All
- * the rest is made anew in each step, and a checkpoint need not hold it.
+ * Each PE has a band of ROWS rows. A step begins with the one checkpoint of the program. Results of
+ * the previous step are in static arrays: particles, potential, heat, substances, history. All
+ * other data is recomputed in each step, and a checkpoint need not hold it.
  */
 #include <shmem.h>
 #include <shmem_ft.h>
@@ -38,24 +38,24 @@ enum {
     ROWS = 32,
     CELLS = ROWS * COLUMNS,
     MOST = 8192,     /* particles of a PE */
-    FIRST = 3000,    /* of them at the start */
-    PASSING = 1024,  /* that go to one neighbour in a step */
+    FIRST = 3000,    /* initial particles */
+    PASSING = 1024,  /* particles to one neighbour per step */
     ROUNDS = 12,     /* of the solver */
     SMOOTH = 2,      /* sweeps on each level */
     RATES = 512,     /* entries of the table */
     BINS = 64,       /* of the histogram */
     QUANTILES = 16,
     TRACED = 8,
-    SAMPLES = 8,     /* splitters are chosen of so many from each PE */
+    SAMPLES = 8,     /* from each PE, to choose splitters */
     RECORDS = 64,    /* of the history */
     SORT_EVERY = 4
 };
 
-/* ---- what a step begins with ----------------------------------------------------------------- */
+/* ---- state of the previous step -------------------------------------------------------------- */
 
 static int step;
 
-/* Particles: place in columns and rows of the band, velocity, charge, and a number for ever. */
+/* Particles: columns and rows within the band, velocity, charge, and a permanent number. */
 static double px[MOST], py[MOST], vx[MOST], vy[MOST], charge[MOST];
 static uint64_t number[MOST];
 static int particles;
@@ -74,7 +74,7 @@ struct record {
 static struct record history[RECORDS];
 static double track[TRACED][STEPS + 1][2];
 
-/* ---- what a step makes anew ------------------------------------------------------------------ */
+/* ---- data recomputed in each step ------------------------------------------------------------ */
 
 static double density[ROWS + 2][COLUMNS];
 static double edge_in[2][COLUMNS];
@@ -91,7 +91,7 @@ static double half_right[HALF_ROWS + 2][HALF_COLUMNS], half_left[HALF_ROWS + 2][
 static double quarter_right[QUARTER_ROWS + 2][QUARTER_COLUMNS];
 static double quarter_left[QUARTER_ROWS + 2][QUARTER_COLUMNS];
 
-/* Particles on their way: one box for what goes up and one for what goes down. */
+/* Particles on their way: one box upwards and one downwards. */
 struct parcel {
     double x, y, vx, vy, charge;
     uint64_t number;
@@ -115,7 +115,7 @@ static long counts[4], counts_all[4];
 
 static int me, pes;
 
-/* ---- small things ---------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
 static uint64_t mixed(uint64_t x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -123,7 +123,7 @@ static uint64_t mixed(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-/* A number from 0 to 1 that depends on the seed alone. */
+/* Returns a number from 0 to 1 that depends only on the seed. */
 static double drawn(uint64_t seed) {
     return (double)(mixed(seed + 0x9e3779b97f4a7c15u) >> 11) * 0x1p-53;
 }
@@ -132,7 +132,7 @@ static double square(double x) {
     return x * x;
 }
 
-/* Low, too, if it is no number: after a loss sums may be anything until the restart. */
+/* Returns `low` for NaN, too: after a loss sums may be anything until the restart. */
 static double limited(double x, double low, double high) {
     return x > low ? x < high ? x : high : low;
 }
@@ -145,7 +145,7 @@ static int below(void) {
     return me < pes - 1 ? me + 1 : -1;
 }
 
-/* From a loss to the restart the program computes nonsense, which is thrown away. */
+/* Ignored between a loss and the restart: results from then are garbage and are discarded. */
 static void fail(const char *what) {
     if (shmemx_ft_faulted())
         return;
@@ -153,7 +153,7 @@ static void fail(const char *what) {
     shmem_global_exit(1);
 }
 
-/* The sums of all PEs, in `sums_all`. */
+/* Sums over all PEs, into `sums_all`. */
 static void sum_doubles(int n) {
     shmem_barrier_all();
     shmem_double_sum_reduce(SHMEM_TEAM_WORLD, sums_all, sums, n);
@@ -200,7 +200,7 @@ static void begin_cells(void) {
 
 /* ---- edges of neighbours --------------------------------------------------------------------- */
 
-/* Rows 0 and last + 1 of a band become the rows of the neighbours that lie there. */
+/* Copies rows 0 and last + 1 of a band from the neighbours that own them. */
 static void exchange(double *band, int last, int columns) {
     shmem_barrier_all();
     if (above() >= 0)
@@ -210,7 +210,7 @@ static void exchange(double *band, int last, int columns) {
     shmem_barrier_all();
 }
 
-/* At the walls of the box the row beyond is as the row inside. */
+/* At the walls of the box, copies the row inside to the row beyond. */
 static void close_walls(double *band, int last, int columns) {
     if (above() < 0)
         memcpy(band, band + columns, columns * sizeof *band);
@@ -241,7 +241,7 @@ struct weights {
     double w00, w01, w10, w11;
 };
 
-/* The four cells that share a particle; rows count from 0, the row above the band. */
+/* Returns the four cells that share a particle; rows count from 0, the row above the band. */
 static struct weights weigh(int i) {
     struct weights w;
     double x = px[i], y = py[i] + 0.5;
@@ -273,7 +273,7 @@ static void add_particles(void) {
     }
 }
 
-/* What particles near an edge gave to the row beyond it belongs to the neighbour. */
+/* Charge that particles near an edge left in the row beyond belongs to the neighbour. */
 static void add_edges(void) {
     for (int i = 0; i < 2; i++)
         for (int x = 0; x < COLUMNS; x++)
@@ -290,7 +290,7 @@ static void add_edges(void) {
     }
 }
 
-/* A box with as much of one charge as of the other has a potential. */
+/* A box has a potential only if its total charge is 0. */
 static void neutralise(void) {
     double own = 0;
     for (int y = 1; y <= ROWS; y++)
@@ -311,7 +311,7 @@ static void deposit(void) {
 
 /* ---- multigrid: a first guess of the potential ----------------------------------------------- */
 
-/* One sweep over a band with a red and a black half, of -laplace(left) = right. */
+/* Does one red-black sweep over a band, of -laplace(left) = right. */
 static void sweep(double *left, const double *right, int rows, int columns, double spacing) {
     double s = spacing * spacing;
     for (int colour = 0; colour < 2; colour++) {
@@ -327,7 +327,7 @@ static void sweep(double *left, const double *right, int rows, int columns, doub
     }
 }
 
-/* What the potential does not explain of the charge. */
+/* Computes the charge that the potential does not account for. */
 static void find_residual(void) {
     exchange(&potential[0][0], ROWS, COLUMNS);
     ground_walls(&potential[0][0], ROWS, COLUMNS);
@@ -386,7 +386,7 @@ static void add_half(void) {
             potential[y][x] += half_left[(y + 1) / 2][x / 2];
 }
 
-/* Down to a quarter of the resolution, and up again. */
+/* Goes down to a quarter of the resolution, and up again. */
 static void cycle(void) {
     find_residual();
     restrict_to_half();
@@ -471,7 +471,7 @@ static void solve(void) {
 
 /* ---- the field ------------------------------------------------------------------------------- */
 
-/* Takes the roughness of single cells out of the potential, for the gradient alone. */
+/* Smooths the roughness of single cells out of the potential, for the gradient only. */
 static void smooth_potential(void) {
     for (int y = 0; y < ROWS + 2; y++)
         for (int x = 0; x < COLUMNS; x++)
@@ -524,7 +524,7 @@ static void move(int i) {
     }
 }
 
-/* Slow particles lose a part of what they have, which is heat. */
+/* Slow particles lose a part of their energy as heat. */
 static void brake(int i) {
     double energy = 0.5 * (square(vx[i]) + square(vy[i]));
     if (energy > 0.02)
@@ -589,8 +589,8 @@ static void send(int way, int pe) {
     shmem_long_put(&arrived_count[1 - way], &leaving_count[way], 1, pe);
 }
 
-/* Those that go up come in from below there: one after the other, so the order is the same in
- * every run. */
+/* Particles that go up enter from below there, one after the other, so that their order is
+ * identical in every run. */
 static void pass_on(void) {
     leaving_count[0] = leaving_count[1] = 0;
     arrived_count[0] = arrived_count[1] = 0;
@@ -689,7 +689,7 @@ static void warm(void) {
 
 /* ---- reactions ------------------------------------------------------------------------------- */
 
-/* The rate of the reaction by heat. */
+/* Computes the reaction rate by heat. */
 static void make_rates(void) {
     for (int i = 0; i < RATES; i++)
         rates[i] = 0.4 * exp(-2.0 / (0.05 + i * 4.0 / RATES));
@@ -734,7 +734,7 @@ static void find_energies(void) {
     qsort(energies, particles, sizeof *energies, by_size);
 }
 
-/* Splitters of a sort by samples: the same on all PEs. */
+/* Chooses the splitters of a sample sort, identical on all PEs. */
 static void choose_splitters(void) {
     for (int i = 0; i < SAMPLES; i++)
         sample[i] = particles ? energies[(long)i * particles / SAMPLES] : 0;
@@ -760,7 +760,7 @@ static void cut_buckets(void) {
         bucket_at[next] = bucket_at[next - 1] + bucket_count[next - 1];
 }
 
-/* Every PE says what it has for every other; where it is to lie there follows. */
+/* Every PE announces the size of each bucket; the offsets at the receivers follow. */
 static void send_buckets(void) {
     for (int pe = 0; pe < PES; pe++)
         offer[pe] = bucket_count[pe];
@@ -769,7 +769,7 @@ static void send_buckets(void) {
     received_count = 0;
     for (int pe = 0; pe < pes; pe++) {
         long here = offered[pe];
-        offered[pe] = received_count; /* now: where it begins */
+        offered[pe] = received_count; /* from here on: its offset */
         received_count += here;
     }
     if (received_count > MOST * 2) {
@@ -816,7 +816,7 @@ static void spectrum(struct record *into) {
 
 /* ---- traced particles ------------------------------------------------------------------------ */
 
-/* PE 0 has the tracks; whoever has a traced particle puts its place there. */
+/* PE 0 has the tracks; the PE that has a traced particle puts its position there. */
 static void trace(void) {
     for (int i = 0; i < particles; i++) {
         uint64_t which = number[i] * TRACED / ((uint64_t)FIRST * PES);
@@ -880,7 +880,7 @@ static void moments(struct record *into) {
         fail("particles were lost or made");
 }
 
-/* How the charge is spread: a histogram over all PEs, and the entropy of it. */
+/* Returns the spread of the charge: the entropy of a histogram over all PEs. */
 static double spread_of_charge(void) {
     for (int i = 0; i < BINS; i++)
         histogram[i] = 0;
@@ -903,7 +903,7 @@ static double spread_of_charge(void) {
 enum { WAVES = 8 };
 static double wave[2 * WAVES], wave_all[2 * WAVES];
 
-/* The mean of a band over its rows, times a wave of each frequency. */
+/* Computes the mean of a band over its rows, times a wave of each frequency. */
 static void find_waves(void) {
     for (int i = 0; i < 2 * WAVES; i++)
         wave[i] = 0;
@@ -919,7 +919,7 @@ static void find_waves(void) {
     }
 }
 
-/* The power of the strongest wave but the constant one. */
+/* Returns the power of the strongest wave except the constant one. */
 static double strongest_wave(void) {
     find_waves();
     shmem_barrier_all();
@@ -932,7 +932,7 @@ static double strongest_wave(void) {
     return most;
 }
 
-/* ---- how the particles lie: pairs that are near each other ----------------------------------- */
+/* ---- order of the particles: pairs close to each other --------------------------------------- */
 
 enum { NEAR = 16 };
 static double pairs[NEAR], pairs_all[NEAR];
@@ -954,7 +954,7 @@ static void count_pairs(void) {
     }
 }
 
-/* Below 0 if unlike charges are nearer to each other than like ones. */
+/* Returns a negative value if unlike charges are nearer to each other than like ones. */
 static double order(void) {
     count_pairs();
     shmem_barrier_all();
@@ -965,11 +965,11 @@ static double order(void) {
     return all;
 }
 
-/* ---- where it burns: the flame's edge by rows ------------------------------------------------ */
+/* ---- the flame's edge by rows ---------------------------------------------------------------- */
 
 static double flame[ROWS], flames[ROWS * PES];
 
-/* The column at which half of the fuel of a row is burnt, for all rows of the box. */
+/* Finds the column at which half of the fuel of a row is burnt, for all rows of the box. */
 static void find_flame(void) {
     for (int y = 0; y < ROWS; y++) {
         double burnt = 0, all = 0;
@@ -988,7 +988,7 @@ static void find_flame(void) {
     shmem_double_fcollect(SHMEM_TEAM_WORLD, flames, flame, ROWS);
 }
 
-/* How much the edge of the flame bends from row to row. */
+/* Returns the bend of the flame's edge from row to row. */
 static double bend_of_flame(void) {
     find_flame();
     double bend = 0;
@@ -997,7 +997,7 @@ static double bend_of_flame(void) {
     return bend / (ROWS * pes);
 }
 
-/* ---- what a step is worth beside its moments: figures of merit ------------------------------- */
+/* ---- figures of merit of a step, in addition to its moments ---------------------------------- */
 
 struct merit {
     double entropy, wave, order, bend;
@@ -1035,7 +1035,7 @@ static void work(void) {
     trace();
 }
 
-/* ---- what all of it comes to ----------------------------------------------------------------- */
+/* ---- the result ------------------------------------------------------------------------------ */
 
 static uint64_t bits(double x) {
     uint64_t word;

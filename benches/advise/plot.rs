@@ -1,4 +1,4 @@
-//! The plot of a program: bytes live at each of its safe points, of all that are there.
+//! The plot of a program: live bytes at each of its safe points, out of all bytes there.
 
 use serde_json::Value;
 
@@ -7,7 +7,8 @@ const GROUP: u64 = 4 * BAR + 10;
 const HIGH: f64 = 200.0;
 const LEFT: u64 = 50;
 
-/// Bars for each safe point: live by all of the program, by each function alone, and all there is.
+/// Draws bars for each safe point: live by whole-program analysis, live by per-function analysis,
+/// all.
 pub fn plot(program: &Value) -> String {
     let points = program["points"].as_array().expect("points");
     let width = LEFT + points.len() as u64 * GROUP + 10;

@@ -1,9 +1,9 @@
 /*
- * point.h: what the programs here share. Each is what Bari et al. evaluate, of our own making, with
- * as many safe points, and prints a sum that does not depend on how many PEs are lost.
+ * point.h: shared by the programs here. Each is our own version of one that Bari et al. evaluate,
+ * with as many safe points, and prints a sum that does not depend on the number of lost PEs.
  *
- * Alone a program does its work once. With -DSAVE it does it ROUNDS times, and saves a checkpoint
- * before each.
+ * By default a program does its work once. With -DSAVE it does it ROUNDS times, and saves a
+ * checkpoint before each.
  */
 #ifndef POINT_H
 #define POINT_H
@@ -23,7 +23,7 @@
 #ifdef SAVE
 static int round_;
 static void saved(void) {
-    shmem_barrier_all(); /* so that the checkpoint is timed, not who comes last */
+    shmem_barrier_all(); /* to time the checkpoint, not the wait for the last PE */
     while (shmem_checkpoint_all() != SHMEM_FT_SUCCESS)
         restart();
 }

@@ -1,6 +1,6 @@
 /*
- * transpose: a matrix by blocks. Each PE has a band of rows; it turns its blocks where they are and
- * puts each to the PE that has its rows then. 13 safe points: 7 in main, 6 in transpose2d.
+ * transpose: a matrix by blocks. Each PE has a band of rows; it transposes its blocks in place and
+ * puts each to the PE that owns its new rows. 13 safe points: 7 in main, 6 in transpose2d.
  */
 #include "point.h"
 

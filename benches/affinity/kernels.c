@@ -1,11 +1,11 @@
 /*
- * Three kernels in the manner of NAS (EP, MG, CG), by threads that an original PE binds to one
+ * Three kernels in the style of NAS (EP, MG, CG), on threads that an original PE binds to one
  * processor each. Half-way a PE is lost; its substitute does not bind its threads itself.
  *
  * usage: kernels STEPS THREADS      a step is one iteration of each kernel, and a checkpoint
  *
- * Prints `PE kernel NAME before NS after NS` for each PE and kernel: medians of the steps before the
- * middle and behind it. Run it by run.sh, which switches SHMEM_FT_AFFINITY on and off in turn.
+ * Prints `PE kernel NAME before NS after NS` for each PE and kernel: medians of the steps before
+ * and after the middle. Run it with run.sh, which alternates SHMEM_FT_AFFINITY.
  */
 #define _GNU_SOURCE
 #include "../../tests/c/restart.h"
@@ -23,7 +23,7 @@ enum { KERNELS = 3, STEPS_MAX = 4096, THREADS_MAX = 64, SIDE = 96, ROWS = 1 << 1
 
 static const char *const names[KERNELS] = {"ep", "mg", "cg"};
 
-/* Private memory of a PE that no checkpoint holds: work that is done anew in each step. */
+/* Private memory of a PE that no checkpoint holds: it is recomputed in each step. */
 struct room {
     pthread_barrier_t begin, end;
     int threads, over;
@@ -38,7 +38,7 @@ struct one {
     double sum;
 };
 
-/* Kept by checkpoints: the step, and the time of each kernel in each. */
+/* Saved by checkpoints: the step, and the time of each kernel in each step. */
 static long step;
 static double times[KERNELS][STEPS_MAX];
 
@@ -53,7 +53,7 @@ static void fail(const char *what) {
     shmem_global_exit(1);
 }
 
-/* Pairs of random numbers inside a circle: nothing but computing. */
+/* Counts random points inside a circle: computation only. */
 static void ep(struct one *one) {
     uint64_t state = 271828183 + (uint64_t)one->number;
     for (int i = 0; i < 1 << 18; i++) {
@@ -63,7 +63,7 @@ static void ep(struct one *one) {
     }
 }
 
-/* A sweep of a seven-point stencil: memory in order. */
+/* Sweeps a seven-point stencil: sequential memory accesses. */
 static void mg(struct one *one) {
     struct room *room = one->room;
     int from = 1 + (SIDE - 2) * one->number / room->threads;
@@ -78,7 +78,7 @@ static void mg(struct one *one) {
     one->sum += room->next[from][1][1];
 }
 
-/* A sparse matrix times a vector: memory out of order. */
+/* Multiplies a sparse matrix by a vector: random memory accesses. */
 static void cg(struct one *one) {
     struct room *room = one->room;
     int from = (int)((long)ROWS * one->number / room->threads);
@@ -128,7 +128,7 @@ static void fill(struct room *room) {
     }
 }
 
-/* The processors of the PE in turn, one for each thread. */
+/* Binds the threads to the processors of the PE in turn, one each. */
 static void bind(pthread_t *threads, int count) {
     cpu_set_t all, one;
     if (sched_getaffinity(0, sizeof all, &all) != 0)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What it is worth that threads get their processors back: the kernels of kernels.c with
-# SHMEM_FT_AFFINITY on and off in turn, a PE lost half-way. Wants a machine with cores to spare;
-# with fewer than PES * THREADS processors it says so, and the figures mean nothing.
+# Measures the benefit of restoring CPU bindings: the kernels of kernels.c with SHMEM_FT_AFFINITY
+# alternately on and off, and a PE lost half-way. Needs a machine with idle cores; with fewer than
+# PES * THREADS processors it prints a warning, and the figures are meaningless.
 #
 # usage: benches/affinity/run.sh [PES [THREADS [STEPS [ROUNDS]]]]      default 2 4 200 5
 #
-# Prints, for each kernel, the time of a step behind the loss to that before it, of the lost PE:
+# Prints, for each kernel, the lost PE's time of a step after the loss relative to that before it:
 # medians of the rounds. Needs oshcc and oshrun in PATH.
 set -euo pipefail
 cd "$(dirname "$0")"

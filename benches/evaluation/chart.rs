@@ -14,7 +14,7 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// What the axes say, and whether they are logarithmic.
+/// The axis labels, and the choice between linear and logarithmic axes.
 pub struct Axes<'a> {
     pub across: &'a str,
     pub up: &'a str,
@@ -30,7 +30,7 @@ const INKS: [RGBColor; 6] = [
     RGBColor(14, 116, 144),
 ];
 
-/// Numbers at a logarithmic axis.
+/// Returns the tick values of a logarithmic axis.
 fn round_numbers(from: f64, to: f64) -> Vec<f64> {
     let tens = (-4..7).map(|power| 10f64.powi(power));
     let all = tens.flat_map(|ten| [1.0, 2.0, 5.0].map(|digit| digit * ten));
@@ -53,7 +53,7 @@ pub fn draw(path: &Path, axes: &Axes<'_>, series: &[Series]) -> Result<(), Troub
     let mut builder = ChartBuilder::on(&root);
     builder.margin(16).x_label_area_size(44).y_label_area_size(64);
     let shown = |value: &f64| format!("{}", (value * 1e4).round() / 1e4);
-    // Room above the highest point is for the legend.
+    // The space above the highest point is for the legend.
     if axes.logarithmic {
         let bottom = low.max(1e-4) * 0.7;
         let top = high * (high / bottom).powf(0.4).max(2.5);

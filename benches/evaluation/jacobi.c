@@ -2,15 +2,14 @@
  * examples/jacobi.c with timers, and with deaths at any time.
  *
  * PE 0 prints a line for each call that saved, failed or restarted, with seconds of the monotonic
- * clock: `checkpoint BEGUN ENDED`, `fault BEGUN ENDED`, `restart BEGUN ENDED`. A call that passed
- * because no checkpoint was due prints nothing. All PEs meet before the clock is read, so that none
- * waits for another's computing in what is timed. A substitute prints `back SECONDS SECONDS` when it
- * has the memory of the last checkpoint.
+ * clock: `checkpoint BEGUN ENDED`, `fault BEGUN ENDED`, `restart BEGUN ENDED`. A call that was
+ * skipped because no checkpoint was due prints nothing. All PEs meet before the clock is read, so
+ * that the measured time contains no waiting for another PE's computation. A substitute prints
+ * `back SECONDS SECONDS` when it has the memory of the last checkpoint.
  *
- * EVALUATION_BEGAN is such a second, and EVALUATION_DEATHS a list of PE:SECONDS after it. A process
- * arms a timer of the kernel that sends SIGKILL at the next of its PE; the one after is its
- * substitute's. Once all sweeps are done nobody dies any more: what is left is to end, which is not
- * what is timed.
+ * EVALUATION_BEGAN is such a time, and EVALUATION_DEATHS a list of PE:SECONDS after it. A process
+ * arms a kernel timer that sends SIGKILL at the next death of its PE; the one after that is its
+ * substitute's. Deaths stop once all sweeps are done: the end of the program is not measured.
  */
 #define _GNU_SOURCE
 
@@ -36,10 +35,10 @@ static void tell(const char *what, double begun) {
     }
 }
 
-/* The example's; it gives `sweeps` its value. */
+/* The example's variable; it gives `sweeps` its value. */
 static long swept, sweeps;
 
-/* Where a process keeps its timer: no checkpoint holds the environment. */
+/* The timer's environment variable: no checkpoint holds the environment. */
 #define TIMER "EVALUATION_TIMER"
 
 static void arm(void) {
@@ -78,12 +77,13 @@ static void disarm(void) {
     unsetenv(TIMER);
 }
 
-/* Statics go back to the checkpoint, and this one is set in all of them: it is 0 in the first call
- * of a process, by which a substitute joins the others and before which it must not meet them. */
+/* Statics roll back to the checkpoint, and this one is set in all of them: it is 0 in the first
+ * call of a process, in which a substitute joins the other PEs and before which it must not meet
+ * them. */
 static int called;
 
-/* The compiler is to keep the one place of the call that the source has: a substitute goes back
- * alone if it calls the checkpoint from where the lost PE did. */
+/* The compiler must keep the only call site that the source has: local rollback requires that a
+ * substitute calls the checkpoint from where the lost PE did. */
 #ifdef __clang__
 __attribute__((noinline, optnone))
 #else

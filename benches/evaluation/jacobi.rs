@@ -1,5 +1,5 @@
-//! Jacobi as the thesis has it, with faults at the entry of a checkpoint; and with deaths at any
-//! time, at several intervals between checkpoints.
+//! Jacobi as in the thesis, with faults at the entry of a checkpoint; and with deaths at any time,
+//! at several intervals between checkpoints.
 
 use std::path::PathBuf;
 
@@ -12,32 +12,32 @@ use super::run::Run;
 use super::store::{MODES, keys, settings};
 use super::table::{Keys, Tables};
 
-/// Seconds between two deaths, on average, where intervals are compared.
+/// Mean seconds between two deaths in the comparison of intervals.
 const MTBF: f64 = 2.0;
-/// Intervals that are compared, as multiples of the predicted best.
+/// Intervals compared, as multiples of the predicted optimum.
 const MULTIPLES: [f64; 5] = [0.125, 0.35, 1.0, 2.5, 6.0];
-/// Where intervals are compared: the mode, and PEs.
+/// Mode and PEs of the comparison of intervals.
 const INTERVALS: (&str, usize) = ("raid5", 4);
-/// The first checkpoint after the arrays are there and one step was done.
+/// The first checkpoint after the arrays were created and one step was done.
 const FIRST: usize = 3;
-/// The lost PE goes back alone.
+/// The mode in which only the lost PE rolls back.
 const LOCAL: &str = "raid5-local";
-/// How often the large heap is measured.
+/// Number of measurements of the large heap.
 const LARGE_ROUNDS: usize = 3;
-/// Runs before that at most.
+/// Maximum number of warm-up runs before them.
 const LARGE_WARM: usize = 6;
 /// The large heap: the mode, PEs, sweeps of a run and of a step.
 const LARGE: (&str, usize, usize, usize) = ("raid5", 4, 128, 64);
 
-/// What the interval was worked out from, in seconds, and what came of it.
+/// The inputs of the predicted interval, in seconds, and the results.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Predicted {
     pub checkpoint: f64,
     pub recovery: f64,
     pub mtbf: f64,
-    /// After Daly.
+    /// The optimum by Daly's formula.
     pub best: f64,
-    /// That of the least time, of those that were tried.
+    /// The interval with the shortest time, of those tried.
     pub measured: f64,
 }
 
@@ -49,16 +49,16 @@ pub struct Study<'a> {
     seed: u64,
     mibs: &'static [usize],
     pes: &'static [usize],
-    /// Sweeps of a run where intervals are compared, and of a step there.
+    /// Sweeps of a run, and of a step, in the comparison of intervals.
     long: (usize, usize),
-    /// What every run must give, by MiB and sweeps.
+    /// The expected checksums, by MiB and sweeps.
     sums: Vec<((usize, usize), String)>,
     predicted: Predicted,
-    /// Seconds after which a run has failed.
+    /// Time limit of a run, in seconds.
     patience: &'static str,
 }
 
-/// What a run is asked for.
+/// The parameters of a run.
 struct Asked<'a> {
     mode: &'a str,
     mib: usize,
@@ -82,7 +82,7 @@ impl Study<'_> {
         Ok(Study { bench, program, sweeps, halo, seed, mibs, pes, long, sums, predicted, patience })
     }
 
-    /// Every mode with every number of faults once, then every interval once.
+    /// Runs every mode with every number of faults once, then every interval once.
     pub fn measure(&mut self, round: usize, tables: &mut Tables) -> Result<(), Trouble> {
         let (sweeps, halo) = (self.sweeps, self.halo);
         for &mib in self.mibs {
@@ -97,9 +97,9 @@ impl Study<'_> {
         self.intervals(round, tables)
     }
 
-    /// Jacobi with 0 to 3 faults in a job that has at least half of the machine's memory. Runs
-    /// before them have the machine lay out that memory, which the first to use it waits for, and
-    /// gather it in large pages, until two of them take the same time.
+    /// Runs Jacobi with 0 to 3 faults in a job that has at least half of the machine's memory.
+    /// Warm-up runs precede it, so that the machine lays out that memory, which otherwise delays
+    /// its first user, and gathers it in large pages. They end when two of them take equally long.
     pub fn large(&mut self, tables: &mut Tables) -> Result<(), Trouble> {
         let (mode, pes, sweeps, halo) = LARGE;
         let Some(mib) = large_mib() else {
@@ -120,7 +120,7 @@ impl Study<'_> {
         Ok(())
     }
 
-    /// One mode with every number of faults, beside the same without protection.
+    /// Runs one mode with every number of faults, and compares it with runs without protection.
     fn faults(
         &mut self,
         mode: &str,
@@ -133,8 +133,8 @@ impl Study<'_> {
             keys.push(("faults", faults.to_string()));
             keys
         };
-        // Each PE but the first dies once at most, so that the one that tells lives. A PE that goes
-        // back alone adds no call, so that there are as many to die in as there are steps.
+        // Each PE but the first dies at most once, so that the PE that prints survives. Under local
+        // rollback a PE adds no calls, so the number of steps limits that of deaths.
         let steps = if mode == LOCAL { plain.sweeps / plain.halo } else { usize::MAX };
         let most = 3.min(pes - 1).min(steps);
         let before = self.run(plain)?.total;
@@ -145,8 +145,8 @@ impl Study<'_> {
         let (whole, all) = (runs[0].total, runs.iter().map(|run| run.total).sum::<f64>());
         let mut ended = 0.0;
         for (faults, run) in runs.iter().enumerate() {
-            // A machine that others share is not as fast all the time: what it would have been at
-            // the middle of this run, on a line from the one before to the one after.
+            // The speed of a shared machine varies: the time without protection at the middle of
+            // this run is interpolated between the runs before and after.
             let middle = (ended + run.total / 2.0) / all;
             let none = before + middle * (after - before);
             ended += run.total;
@@ -166,7 +166,7 @@ impl Study<'_> {
         Ok(())
     }
 
-    /// A run in which PE 1 dies at the entry of a checkpoint, PE 2 at that of the next, and so on.
+    /// Runs with PE 1 dying at the entry of a checkpoint, PE 2 at that of the next, and so on.
     fn with_faults(
         &mut self,
         mode: &str,
@@ -186,7 +186,7 @@ impl Study<'_> {
         }
     }
 
-    /// A run, whose bytes must be those of all others.
+    /// Runs, and checks that the checksum equals that of all other runs.
     fn run(&mut self, asked: &Asked<'_>) -> Result<Run, Trouble> {
         let run = self.job(asked)?;
         self.same(asked, run)
@@ -225,7 +225,7 @@ impl Study<'_> {
         }
     }
 
-    /// The time of a run with deaths by the clock, at each interval, over that of one without
+    /// Measures the time of a run with timed deaths, at each interval, relative to one without
     /// deaths and checkpoints; all intervals of a round meet the same deaths.
     fn intervals(&mut self, round: usize, tables: &mut Tables) -> Result<(), Trouble> {
         let ((mode, pes), mib, (sweeps, halo)) = (INTERVALS, self.mibs[0], self.long);
@@ -233,7 +233,7 @@ impl Study<'_> {
         let none = self.run(&plain)?.total;
         let deaths = deaths(self.seed + round as u64, pes, 20.0 * none);
         if self.predicted.best == 0.0 {
-            // By the first round, so that all rounds try the same intervals.
+            // From the first round, so that all rounds try the same intervals.
             let of = |value| {
                 let pes = pes.to_string();
                 let keys = [("mode", mode), ("pes", pes.as_str()), ("faults", "1")];
@@ -282,12 +282,12 @@ impl Study<'_> {
         stretch(interval, checkpoint, recovery, mtbf)
     }
 
-    /// MiB of the array that the plots show.
+    /// Returns the MiB of the array that the plots show.
     pub fn mib(&self) -> usize {
         self.mibs[0]
     }
 
-    /// The prediction of the interval, and what the runs say of it.
+    /// Returns the predicted interval, and the one that the runs found best.
     pub fn predicted(&self, tables: &Tables) -> Predicted {
         let measured = tables.series("interval", "interval_s", "", "measured");
         let points = measured.iter().flat_map(|line| line.points.iter());
@@ -295,21 +295,21 @@ impl Study<'_> {
         Predicted { measured: best, ..self.predicted }
     }
 
-    /// What every run gave.
+    /// Returns the checksum of every run.
     pub fn checksums(&self) -> Vec<(String, String)> {
         let name = |(mib, sweeps): (usize, usize)| format!("{mib} MiB, {sweeps} sweeps");
         self.sums.iter().map(|(key, sum)| (name(*key), sum.clone())).collect()
     }
 }
 
-/// A run without protection and without faults.
+/// Returns a run without protection and without faults.
 fn plain(mib: usize, pes: usize, sweeps: usize, halo: usize) -> Asked<'static> {
     Asked { mode: "none", mib, pes, sweeps, halo, launch: &[], settings: &[] }
 }
 
-/// MiB of the array with which a job in [`LARGE`]'s mode has half of this machine's memory, and
-/// live data of 4 GiB at least: two arrays, a copy of them, and two slots of parity over three.
-/// None if that much is not free.
+/// Returns the MiB of an array for which a job in [`LARGE`]'s mode has half of this machine's
+/// memory, and at least 4 GiB of live data: two arrays, a copy of them, and two slots of parity
+/// over three. `None` if that much is not free.
 fn large_mib() -> Option<usize> {
     const LIVE_MIN: usize = 4096;
     let held = |live: usize| live * 8 / 3;
@@ -319,7 +319,8 @@ fn large_mib() -> Option<usize> {
     (held(live) < free * 8 / 10).then_some(live / 2)
 }
 
-/// Deaths of PEs other than the first, for so many seconds: exponential, by a seed.
+/// Returns exponentially distributed deaths of PEs other than the first, for `seconds`, from a
+/// seed.
 fn deaths(seed: u64, pes: usize, seconds: f64) -> Vec<(usize, f64)> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut any = || {
@@ -339,13 +340,13 @@ fn deaths(seed: u64, pes: usize, seconds: f64) -> Vec<(usize, f64)> {
     }
 }
 
-/// Seconds of the clock that programs see as CLOCK_MONOTONIC.
+/// Returns the time of CLOCK_MONOTONIC in seconds.
 fn monotonic() -> f64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as f64 + 1e-9 * now.tv_nsec as f64
 }
 
-/// What `cargo test` asks of this module.
+/// Runs this module's checks under `cargo test`.
 pub fn check() {
     let (one, other) = (deaths(1, 4, 1e5), deaths(2, 4, 1e5));
     assert_eq!(one, deaths(1, 4, 1e5), "a seed repeats its deaths");

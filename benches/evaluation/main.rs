@@ -1,14 +1,14 @@
-//! The evaluation of the thesis, and beyond it: time of checkpoint and recovery against heap and
-//! PEs (its figures 6.1 and 6.2), memory, Jacobi with faults (6.4) beside what its model says, and
-//! the interval between checkpoints, predicted and measured.
+//! The evaluation of the thesis, extended: time of checkpoint and recovery against heap and PEs
+//! (its figures 6.1 and 6.2), memory, Jacobi with faults (6.4) compared with its model, and the
+//! interval between checkpoints, predicted and measured.
 //!
-//! `make evaluation` takes at most a quarter of an hour; `FULL=1` has no bound and larger sizes,
-//! `ROUNDS` says how often all is measured, `RECORD=1` keeps it under `benches/record`. Writes
-//! `target/evaluation`: a CSV for each table, an SVG for each plot, `context.json`.
+//! `make evaluation` takes at most a quarter of an hour; `FULL=1` has no limit and larger sizes,
+//! `ROUNDS` sets the number of measurements, `RECORD=1` keeps the results under `benches/record`.
+//! Writes `target/evaluation`: a CSV for each table, an SVG for each plot, `context.json`.
 //!
-//! A round measures everything once, so that other load meets all of it; medians over the rounds
-//! are written. After a round that could not be repeated in the time that is left, no other is
-//! begun. Every run of Jacobi must give the one checksum, else the evaluation fails.
+//! A round measures everything once, so that other load affects all of it; medians over the rounds
+//! are written. No round starts if the remaining time is shorter than a round. Every run of Jacobi
+//! must produce the same checksum, or the evaluation fails.
 //!
 //! ```text
 //! run       one run of Jacobi: what was timed in it, and the model of it; pure
@@ -42,13 +42,13 @@ use serde::Serialize;
 use table::Tables;
 
 const USAGE: &str = "usage: evaluation [--full] [--tiny] [--record] [--rounds N] [--seed N]";
-/// What the quick form may take.
+/// Time limit of the quick form.
 const BOUND: Duration = Duration::from_secs(14 * 60);
 
-/// How much is measured.
+/// The extent of the measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// Seconds: to see that all of it runs.
+    /// Seconds: to check that everything runs.
     Tiny,
     /// A quarter of an hour.
     Quick,
@@ -91,20 +91,20 @@ fn options(words: impl Iterator<Item = String>) -> Result<Options, Trouble> {
     Ok(Options { size, record, rounds: rounds.unwrap_or(usual), seed })
 }
 
-/// What a reader must know to believe the tables.
+/// The conditions under which the tables were measured.
 #[derive(Serialize)]
 struct Setting {
     context: record::Context,
     full: bool,
     /// Rounds behind each median.
     rounds: usize,
-    /// Of the times of deaths; a round adds its number.
+    /// The seed of the death times; a round adds its number.
     seed: u64,
     sweeps: usize,
     halo: usize,
-    /// Of every run of Jacobi, by the bytes of its array.
+    /// The checksum of every run of Jacobi, by the bytes of its array.
     checksums: Vec<(String, String)>,
-    /// What the interval was worked out from, in seconds, and what it is.
+    /// The inputs of the interval, in seconds, and its values.
     interval: jacobi::Predicted,
 }
 
@@ -132,7 +132,7 @@ fn evaluate(options: Options) -> Result<(), Trouble> {
     eprintln!("evaluation: {rounds} rounds in {:.0} s", begun.elapsed().as_secs_f64());
     let folder = bench.target().join("evaluation");
     if folder.exists() {
-        // What is there is of an earlier run.
+        // Existing contents come from an earlier run.
         std::fs::remove_dir_all(&folder).map_err(|e| Trouble::new(format!("{folder:?}: {e}")))?;
     }
     std::fs::create_dir_all(&folder).map_err(|e| Trouble::new(format!("{folder:?}: {e}")))?;
@@ -158,7 +158,7 @@ fn evaluate(options: Options) -> Result<(), Trouble> {
     }
 }
 
-/// The plots of the thesis, and of what is beyond it.
+/// Draws the plots of the thesis, and the additional ones.
 fn draw(folder: &Path, tables: &Tables, mib: usize) -> Result<(), Trouble> {
     use chart::Axes;
     let log = |across, up| Axes { across, up, logarithmic: true };
@@ -191,7 +191,7 @@ fn draw(folder: &Path, tables: &Tables, mib: usize) -> Result<(), Trouble> {
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test --all-targets` runs benches too, without `--bench`: then only what is pure.
+    // `cargo test --all-targets` runs benches without `--bench`: then only the pure parts run.
     if !words.iter().any(|word| word == "--bench") {
         run::check();
         table::check();

@@ -10,40 +10,40 @@
 //! O_ft  T_ft over the time of the run without a fault
 //! ```
 //!
-//! So the thesis has them, but for the first checkpoint, which takes its memory from the kernel and
-//! is counted by itself: the thesis had that memory from the start. The model's time of a run is
-//! that of one without protection, and T_ft. Deaths come at the entry of a checkpoint, so that a
-//! whole step is done again. The loop of the thesis takes a checkpoint right after a restart; it is
-//! part of the recovery. With local rollback the others wait in that checkpoint, so that one is
-//! none of `s`: while they do, the lost PE comes back and does its step again, on processors that
-//! the others leave to it.
+//! This follows the thesis, except for the first checkpoint, which takes its memory from the kernel
+//! and is counted separately: in the thesis, that memory was allocated from the start. The model's
+//! time of a run is that of one without protection, plus T_ft. Deaths occur at the entry of a
+//! checkpoint, so that a whole step is repeated. The loop of the thesis takes a checkpoint right
+//! after a restart; it is part of the recovery. With local rollback the other PEs wait in that
+//! checkpoint, so it does not count in `s`: meanwhile the lost PE is restored and repeats its step,
+//! on processors that the other PEs leave idle.
 
 #![forbid(unsafe_code)]
 
 use super::figure::median;
 use super::programs::Trouble;
 
-/// What was timed in one run. Seconds.
+/// The times measured in one run, in seconds.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
     pub checksum: String,
-    /// All of it, as the program itself took it.
+    /// The whole run, as the program itself measured it.
     pub total: f64,
     /// The first checkpoint that holds the arrays.
     first: f64,
-    /// Those after it.
+    /// The checkpoints after it.
     checkpoints: Vec<f64>,
-    /// Computing between two calls, without the setting up before and the sum after.
+    /// Computing time between two calls, without the setup before and the sum after.
     steps: Vec<f64>,
     recoveries: Vec<f64>,
-    /// Recoveries of a PE that went back alone.
+    /// Recoveries of a PE with local rollback.
     alone: Vec<f64>,
-    /// What it then did again, and the checkpoint in which the others waited for it.
+    /// Its repeated step, and the checkpoint in which the other PEs waited for it.
     again: Vec<f64>,
 }
 
 impl Run {
-    /// Reads what the program printed.
+    /// Parses the program's output.
     pub fn of(text: &str) -> Result<Run, Trouble> {
         let field = |name: &str| {
             let word = text.split_whitespace().find_map(|word| word.strip_prefix(name));
@@ -89,7 +89,7 @@ impl Run {
         mean(&self.checkpoints)
     }
 
-    /// Of the lost PE only, where that went back alone.
+    /// Returns T_s; under local rollback, that of the lost PE only.
     pub fn t_s(&self) -> f64 {
         if self.again.is_empty() {
             return median(&self.steps);
@@ -101,17 +101,17 @@ impl Run {
         mean(&[&self.recoveries[..], &self.alone].concat())
     }
 
-    /// Recoveries that were timed: the faults of the run, if each was one by itself.
+    /// Returns the number of timed recoveries: the faults of the run, if each occurred alone.
     pub fn faults(&self) -> usize {
         self.recoveries.len() + self.alone.len()
     }
 
-    /// Those of them in which one PE went back alone.
+    /// Returns the number of recoveries by local rollback.
     pub fn alone(&self) -> usize {
         self.alone.len()
     }
 
-    /// T_ft.
+    /// Returns T_ft.
     pub fn overhead(&self) -> f64 {
         let saved = self.first + self.checkpoints.iter().sum::<f64>();
         let met = self.alone() as f64 * self.t_b();
@@ -129,7 +129,7 @@ fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-/// What `cargo test` asks of this module.
+/// Runs this module's checks under `cargo test`.
 pub fn check() {
     let text = "checkpoint 0.0 0.1\ncheckpoint 1.0 1.3\nfault 2.3 2.4\nrestart 2.4 2.5\n\
         checkpoint 2.6 2.8\ncheckpoint 3.8 4.0\ncheckpoint 5.0 5.4\ncheckpoint 5.5 5.6\n\

@@ -6,13 +6,13 @@ use super::Size;
 use super::programs::{Bench, Trouble, value};
 use super::table::{Keys, Tables};
 
-/// MiB of a PE where PEs vary.
+/// MiB per PE if the number of PEs varies.
 pub const MIDDLE: usize = 32;
 
-/// A way to protect a job, and the fewest PEs that it is for.
+/// The protection modes, and the fewest PEs that each needs.
 pub const MODES: [(&str, usize); 4] = [("single", 2), ("double", 2), ("raid5", 2), ("rs", 4)];
 
-/// The settings of a mode: two parities for `rs`; `-local` stands for local rollback.
+/// Returns the settings of a mode: two parities for `rs`; the suffix `-local` means local rollback.
 pub fn settings(mode: &str) -> Vec<(&'static str, String)> {
     let parity = if mode == "rs" { "2" } else { "1" };
     let (mode, rollback) = mode.split_once('-').unwrap_or((mode, "global"));
@@ -24,11 +24,11 @@ pub fn settings(mode: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Checkpoint and recovery against heap and against PEs.
+/// The study of checkpoint and recovery against heap and PEs.
 pub struct Study<'a> {
     bench: &'a Bench,
     program: PathBuf,
-    /// MiB of a PE, and PEs.
+    /// MiB per PE, and number of PEs.
     points: Vec<(usize, usize)>,
     saves: &'static str,
 }
@@ -118,7 +118,8 @@ pub fn keys(own: &[(&'static str, &str)], mib: usize, pes: usize) -> Keys {
     own.chain([("mib", mib.to_string()), ("pes", pes.to_string())]).collect()
 }
 
-/// Whether the machine has the memory: data, a copy of it, two copies and two slots of parity.
+/// Returns true if the machine has the memory: data, a copy of it, two copies and two slots of
+/// parity.
 fn fits(&(mib, pes): &(usize, usize)) -> bool {
     let available = raidshmem_sys::memory::available().unwrap_or(0) >> 20;
     let fits = 6 * mib * pes < available as usize * 8 / 10;
@@ -128,13 +129,13 @@ fn fits(&(mib, pes): &(usize, usize)) -> bool {
     fits
 }
 
-/// What all PEs held after their checkpoints, in MiB.
+/// Returns the memory of all PEs after their checkpoints, in MiB.
 fn last_share(text: &str) -> Result<f64, Trouble> {
     let last = text.lines().rfind(|line| line.starts_with("pss_mib "));
     value(last.unwrap_or_default(), "pss_mib")
 }
 
-/// The restart, from the launcher's line about the end of a recovery.
+/// Parses the restart time from the launcher's line about the end of a recovery.
 fn millis_of_recovery(line: &str) -> Option<f64> {
     let (_, rest) = line.split_once("PEs resume from checkpoint ")?;
     let (_, time) = rest.rsplit_once(" after ")?;
@@ -150,7 +151,7 @@ fn millis_of_recovery(line: &str) -> Option<f64> {
     }
 }
 
-/// What `cargo test` asks of this module.
+/// Runs this module's checks under `cargo test`.
 pub fn check() {
     let line = |after: &str| format!("oshrun: all PEs resume from checkpoint 2 {after}");
     let of = |after: &str| millis_of_recovery(&line(after));

@@ -1,5 +1,5 @@
-//! What was measured, by what it is of: a table is a name, a row a point, a cell a median over the
-//! rounds. Pure, but for [`Tables::write`].
+//! Tables of measurements: a table has a name, a row is a point, a cell a median over the rounds.
+//! Pure, except [`Tables::write`].
 
 #![forbid(unsafe_code)]
 
@@ -19,12 +19,12 @@ struct Row {
     values: Vec<(&'static str, Vec<f64>)>,
 }
 
-/// All tables, each with its rows in the order in which they were first measured.
+/// All tables, each with its rows in the order of their first measurement.
 #[derive(Debug, Default)]
 pub struct Tables(BTreeMap<&'static str, Vec<Row>>);
 
 impl Tables {
-    /// Adds what was measured once.
+    /// Adds one measurement.
     pub fn add(&mut self, table: &'static str, keys: &Keys, values: &[(&'static str, f64)]) {
         let rows = self.0.entry(table).or_default();
         let at = rows.iter().position(|row| row.keys == *keys).unwrap_or_else(|| {
@@ -40,7 +40,7 @@ impl Tables {
         }
     }
 
-    /// The median of a cell; None where it was not measured.
+    /// Returns the median of a cell; `None` if it was not measured.
     pub fn cell(&self, table: &str, keys: &[(&str, &str)], value: &str) -> Option<f64> {
         let has = |row: &&Row| {
             keys.iter().all(|&(name, of)| row.keys.iter().any(|(k, v)| *k == name && v == of))
@@ -49,8 +49,8 @@ impl Tables {
         row.values.iter().find(|(name, _)| *name == value).map(|(_, all)| median(all))
     }
 
-    /// Lines for a chart: `up` against the key `across`, of rows that have all of `only`
-    /// (`mib=64 pes=4`); one line for each combination of the other keys.
+    /// Returns the lines of a chart: `up` against the key `across`, of rows that match all of
+    /// `only` (`mib=64 pes=4`); one line per combination of the other keys.
     pub fn series(&self, table: &str, across: &str, only: &str, up: &str) -> Vec<Series> {
         let fixed: Vec<(&str, &str)> =
             only.split(' ').filter_map(|pair| pair.split_once('=')).collect();
@@ -84,7 +84,7 @@ impl Tables {
         lines
     }
 
-    /// A table as CSV: keys, then medians, in four digits.
+    /// Formats a table as CSV: keys, then medians, in four digits.
     fn csv(rows: &[Row]) -> String {
         let Some(first) = rows.first() else { return String::new() };
         let keys = first.keys.iter().map(|(name, _)| (*name).to_owned());
@@ -123,7 +123,7 @@ impl Tables {
     }
 }
 
-/// Four digits, as many as medians of a few rounds are good for.
+/// Rounds to four digits, the precision of medians over a few rounds.
 fn digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();
@@ -133,7 +133,7 @@ fn digits(value: f64) -> String {
     format!("{rounded:.6}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// What `cargo test` asks of this module.
+/// Runs this module's checks under `cargo test`.
 pub fn check() {
     let mut tables = Tables::default();
     let keys = |mode: &str, pes: &str| vec![("mode", mode.to_owned()), ("pes", pes.to_owned())];

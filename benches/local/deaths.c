@@ -1,18 +1,18 @@
 /*
- * A death at any moment of an interval between two checkpoints, and the times of a job: linked to a
- * program, whose checkpoint calls it takes by the profiling interface.
+ * Injects a death at any moment of an interval between two checkpoints, and times a job: linked to
+ * a program, whose checkpoint calls it intercepts through the profiling interface.
  *
- * LOCAL_DEATH is `PE NUMBER SECONDS`: the original of that PE dies so long after checkpoint NUMBER.
- * Lines, with seconds of the monotonic clock:
+ * LOCAL_DEATH is `PE NUMBER SECONDS`: the original process of that PE dies SECONDS after checkpoint
+ * NUMBER. Lines, with seconds of the monotonic clock:
  *
  *     begun SECONDS   the first checkpoint is agreed (PE 0)
  *     ended SECONDS   the last call of the checkpoint has returned (PE 0)
  *     fault SECONDS   a call has failed (PE 0)
- *     again SECONDS   the first one that did not, after that (PE 0)
- *     death SECONDS   the PE dies then
- *     back SECONDS    its substitute has gone back alone
+ *     again SECONDS   the first call that succeeded after that (PE 0)
+ *     death SECONDS   the PE dies
+ *     back SECONDS    its substitute has rolled back locally
  *
- * What is printed once is kept in the environment, which no checkpoint holds.
+ * Flags for lines printed once are kept in the environment, which no checkpoint holds.
  */
 #define _GNU_SOURCE
 
@@ -35,7 +35,7 @@ static void tell(const char *what, double when) {
     fprintf(stderr, "%s %.6f\n", what, when);
 }
 
-/* True once in this process. */
+/* Returns true once per process. */
 static int first(const char *what) {
     int is = !getenv(what);
     setenv(what, "1", 1);

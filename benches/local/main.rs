@@ -1,10 +1,11 @@
-//! What it costs that a lost PE goes back alone, and what that gains: programs with logs and
-//! without, without a loss and with a death in the midst of an interval, beside all going back.
+//! Costs and benefits of local rollback, in which only the lost PE rolls back: programs with and
+//! without logs, without a loss and with a death in the middle of an interval, compared with global
+//! rollback.
 //!
-//! `make local` takes some minutes; `ROUNDS` says how often all is measured, `RECORD=1` keeps it
-//! under `benches/record`. Writes `target/local`: a CSV, and `context.json`. Runs with and without
-//! logs take turns, so that other load meets both; medians over the rounds are written. All runs of
-//! a program must come to one checksum, else the measurement fails.
+//! `make local` takes some minutes; `ROUNDS` sets the number of measurements, `RECORD=1` keeps the
+//! results under `benches/record`. Writes `target/local`: a CSV, and `context.json`. Runs with and
+//! without logs alternate, so that other load affects both; medians over the rounds are written.
+//! All runs of a program must produce the same checksum, or the measurement fails.
 //!
 //! ```text
 //! overhead     time of a run without a loss, with logs over without, in per cent; by pairs
@@ -13,7 +14,7 @@
 //! processor    time of all processes, of a run with a loss over one without
 //! ```
 //!
-//! Left out: losses of nodes, and between hosts, which take all PEs back.
+//! Left out: losses of nodes, and between hosts, which roll back all PEs.
 
 #[path = "../scorecard/figure.rs"]
 #[allow(dead_code, reason = "the scorecard asks more of it")]
@@ -35,9 +36,9 @@ use run::{Asked, Run, Subject};
 use serde::Serialize;
 
 const USAGE: &str = "usage: local [--tiny] [--record] [--rounds N]";
-/// When in an interval a PE dies: the second one is the paper's.
+/// The time of death as a fraction of an interval; the second one is the paper's.
 const FRACTIONS: [f64; 2] = [0.5, 0.875];
-/// Pairs of runs without a loss in a round, with logs first and last in turns.
+/// Pairs of runs without a loss in a round; they alternate in running first with logs.
 const PAIRS: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +68,7 @@ fn options(words: impl Iterator<Item = String>) -> Result<Options, Trouble> {
     Ok(options)
 }
 
-/// Each program, its words, and options of the compiler.
+/// Each program: name, source, arguments, and compiler options.
 const PROGRAMS: [(&str, &str, &[&str], &[&str]); 5] = [
     ("jacobi", "examples/jacobi.c", &["--bytes", "32M", "--sweeps", "1536", "--halo", "32"], &[]),
     ("himeno", "examples/c/himeno.c", &["65", "65", "129", "700", "2"], &[]),
@@ -76,7 +77,7 @@ const PROGRAMS: [(&str, &str, &[&str], &[&str]); 5] = [
     ("hash", "examples/c/hash.c", &["4000", "300", "300"], &[]),
 ];
 
-/// What a reader must know to believe the table.
+/// The conditions under which the table was measured.
 #[derive(Serialize)]
 struct Setting {
     context: record::Context,
@@ -87,14 +88,14 @@ struct Setting {
     checksums: Vec<(String, String)>,
 }
 
-/// What was measured of a program, a run of each kind in each round.
+/// The measurements of a program, one run of each kind per round.
 #[derive(Default)]
 struct Measured {
-    /// Without logs and with them, without a loss.
+    /// Runs without a loss: without logs and with them.
     plain: [Vec<Run>; 2],
-    /// The same with a death, by when it is.
+    /// Runs with a death: by its time, without logs and with them.
     lost: [[Vec<Run>; 2]; FRACTIONS.len()],
-    /// Records and bytes of a PE in an interval, and calls of the checkpoint in it.
+    /// Records and bytes per PE and interval, and checkpoint calls per interval.
     logged: (f64, f64),
 }
 
@@ -122,7 +123,7 @@ fn of(runs: &[Run], what: impl Fn(&Run) -> f64) -> f64 {
     median(&runs.iter().map(what).collect::<Vec<_>>())
 }
 
-/// The rows of a program, in the order of the head.
+/// Returns the rows of a program, in the order of the header.
 fn rows(name: &str, measured: &Measured) -> String {
     let [off, on] = &measured.plain;
     let ratios: Vec<f64> = on.iter().zip(off).map(|(on, off)| on.total / off.total).collect();
@@ -181,7 +182,7 @@ fn evaluate(options: Options) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Compiles a program with what its deaths and times need.
+/// Compiles a program with the code for its deaths and times.
 fn compile(
     bench: &Bench,
     (name, source): (&str, &str),
@@ -196,7 +197,7 @@ fn compile(
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test --all-targets` runs benches too, without `--bench`: then only what is pure.
+    // `cargo test --all-targets` runs benches without `--bench`: then only the pure parts run.
     if !words.iter().any(|word| word == "--bench") {
         run::check();
         return ExitCode::SUCCESS;

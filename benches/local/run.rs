@@ -1,4 +1,4 @@
-//! One run of a program with logs or without, and with a death or without: the times it printed.
+//! One run of a program, with or without logs and a death: the times that it printed.
 
 #![forbid(unsafe_code)]
 
@@ -10,42 +10,43 @@ use super::programs::{Bench, Trouble};
 
 /// PEs of each job.
 pub const PES: usize = 4;
-/// Who dies, and after which checkpoint: the first may be of an empty heap.
+/// The PE that dies, and the checkpoint before its death: the first one may be of an empty heap.
 const DEATH: (usize, usize) = (1, 2);
 
-/// Seconds between two checkpoints.
+/// Returns the seconds between two checkpoints.
 pub fn interval(tiny: bool) -> f64 {
     if tiny { 0.1 } else { 0.3 }
 }
 
-/// What a run is asked for.
+/// The parameters of a run.
 pub struct Asked {
-    /// The lost PE goes back alone.
+    /// True for local rollback.
     pub logs: bool,
-    /// When in an interval it dies.
+    /// The time of death as a fraction of an interval.
     pub death: Option<f64>,
-    /// PEs say how much they logged.
+    /// True if PEs report the size of their logs.
     pub tells: bool,
 }
 
-/// What came of it. Seconds.
+/// The results of a run, in seconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Run {
     checksum: String,
-    /// From the first checkpoint to the end.
+    /// Time from the first checkpoint to the end.
     pub total: f64,
-    /// Of all processes.
+    /// Processor time of all processes.
     pub processor: f64,
-    /// From the death to the moment the lost PE is where it was; 0 without one.
+    /// Time from the death until the lost PE has caught up; 0 without a death.
     pub caught_up: f64,
-    /// It went back alone.
+    /// True if only the lost PE rolled back.
     pub alone: bool,
-    /// Records and bytes of a PE in an interval, as the mean.
+    /// Mean records and bytes per PE and interval.
     pub logged: (f64, f64),
 }
 
 impl Run {
-    /// Reads what the job printed; a PE died at `fraction` of an interval of so many seconds.
+    /// Parses the output of a job; a PE died at fraction `death` of an interval of `interval`
+    /// seconds.
     fn of(text: &str, death: Option<f64>, interval: f64) -> Result<Run, Trouble> {
         let first = |word: &str| {
             let found = text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
@@ -71,7 +72,7 @@ impl Run {
     }
 }
 
-/// Seconds of the replay, from the launcher's line.
+/// Parses the seconds of the replay from the launcher's line.
 fn replayed(text: &str) -> Result<f64, Trouble> {
     let read = || {
         let (_, rest) = text.split_once("and has caught up after ")?;
@@ -86,7 +87,7 @@ fn replayed(text: &str) -> Result<f64, Trouble> {
     read().ok_or_else(|| Trouble::new(format!("no time of a replay in {text:?}")))
 }
 
-/// The means over all PEs and intervals, from lines `logged B bytes in R records up to ..`.
+/// Returns the means over all PEs and intervals, from lines `logged B bytes in R records up to ..`.
 fn logged(text: &str) -> (f64, f64) {
     let of = |line: &str| {
         let (_, rest) = line.split_once("logged ")?;
@@ -100,7 +101,7 @@ fn logged(text: &str) -> (f64, f64) {
     (all.iter().map(|of| of.0).sum::<f64>() / n, all.iter().map(|of| of.1).sum::<f64>() / n)
 }
 
-/// A program that is built.
+/// A compiled program.
 pub struct Subject {
     program: PathBuf,
     words: Vec<String>,
@@ -121,7 +122,7 @@ impl Subject {
         Ok(Subject { program, words, tiny, checksum: OnceCell::new() })
     }
 
-    /// The checksum of every run.
+    /// Returns the checksum of every run.
     pub fn checksum(&self) -> String {
         self.checksum.get().cloned().unwrap_or_default()
     }
@@ -155,7 +156,7 @@ impl Subject {
     }
 }
 
-/// Seconds of processors that all processes took that have ended below this one.
+/// Returns the processor seconds of all ended descendants of this process.
 fn processor() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after = text.rsplit_once(')').map_or("", |(_, rest)| rest);
@@ -164,7 +165,7 @@ fn processor() -> f64 {
     ticks / 100.0
 }
 
-/// What `cargo test` asks of this module.
+/// Runs this module's checks under `cargo test`.
 pub fn check() {
     let text = "begun 10.0\ndeath 11.5\nback 11.6\noshrun: PE 1 went back alone to checkpoint 2 \
         and has caught up after 250 ms: 9 calls from logs, nobody else went back\n\

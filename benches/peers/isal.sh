@@ -1,11 +1,12 @@
 #!/bin/sh
-# The parity codec beside Intel's ISA-L, as ratios of runs in turns: see codec/benches/isal.rs.
+# Compares the parity codec with Intel's ISA-L by ratios of alternating runs: see
+# codec/benches/isal.rs.
 #
 #   benches/peers/isal.sh [FILTER]      ROUNDS=n, RAIDSHMEM_KERNEL=name, ISAL=libisal.so
 #
-# ISA-L is Debian's (libisal2, 2.30) and then that of the Python package `isal` (2.32, with GFNI),
-# which is built from its source by nasm; or the one that ISAL names. Ends with 77, as a skipped
-# test does, if there is none.
+# Uses Debian's ISA-L (libisal2, 2.30) and then that of the Python package `isal` (2.32, with GFNI),
+# which is built from source with nasm; or the one that ISAL names. Exits with 77, like a skipped
+# test, if there is no ISA-L.
 set -eu
 cd "$(dirname "$0")/../.."
 bench() {

@@ -1,12 +1,11 @@
 /*
- * Small latencies and large transfers, in calls that every OpenSHMEM library of version 1.4 has.
+ * Small latencies and large transfers, using only calls of OpenSHMEM 1.4.
  *
  * usage: osh_latency [quick]         prints `figure value`: ns for times, MB/s for bandwidths
  *
- * With 2 PEs: transfers, atomics, ping-pong, barrier and reduction; with any other number the last
- * two only.
- * PE 0 measures; each value is the best of several batches, because a batch that something else
- * interrupted says nothing of the library. Results are checked, so that nothing is left out.
+ * With 2 PEs: transfers, atomics, ping-pong, barrier and reduction; with any other number only the
+ * last two. PE 0 measures; each value is the best of several batches, because an interrupted batch
+ * does not reflect the library. Results are checked, so that no operation can be skipped.
  */
 #include <shmem.h>
 #include <stdio.h>
@@ -20,8 +19,8 @@
 #define WORDS (PAGE / sizeof(long))
 #define MANY 64
 
-/* In the symmetric heap, where a peer library may have its fast way; static variables, which some
- * reach only by messages, are measured apart. */
+/* In the symmetric heap, for which a peer library may have a fast path; static variables, which
+ * some libraries access only by messages, are measured separately. */
 static long *word, *flag, *sum;
 static long static_word;
 static int divisor = 1;
@@ -39,7 +38,7 @@ static void expect(int good, const char *what) {
     shmem_global_exit(1);
 }
 
-/* Nanoseconds of one call of `step`, which gets the number of the call. */
+/* Returns the nanoseconds of one call of `step`, which receives the number of the call. */
 static double best(void (*step)(long), long calls) {
     double best_ns = 1e30;
     long number = 0;
@@ -75,7 +74,7 @@ static void fetch_add(long number) {
     expect(shmem_long_atomic_fetch_add(sum, 1, 1) == number - 1, "fetch-add");
 }
 
-/* Both PEs; a call is there and back. */
+/* Called by both PEs; a call is a round trip. */
 static void ping_pong(long number) {
     int me = shmem_my_pe();
     if (me == 0)
@@ -90,7 +89,7 @@ static void barrier(long number) {
     shmem_barrier_all();
 }
 
-/* Two sets of work arrays in turns: one may be in use by a PE that has not left the last call. */
+/* Alternates two sets of work arrays: a PE that has not left the last call may still use one. */
 static long *addends, *sums, sync_words[2][SHMEM_REDUCE_SYNC_SIZE];
 static long work_words[2][WORDS / 2 + 1 > SHMEM_REDUCE_MIN_WRKDATA_SIZE
                               ? WORDS / 2 + 1
@@ -105,7 +104,7 @@ static void reduce(long number) {
 
 static char *large, *buffer, *other;
 
-/* Each to another place, as one that computes would put them. */
+/* Puts each to another address, as an application would. */
 static void put_many(long number) {
     buffer[0] = (char)number;
     for (int nth = 0; nth < MANY; nth++)
@@ -135,7 +134,7 @@ static void print(const char *figure, double value) {
         printf("%s %.2f\n", figure, value);
 }
 
-/* What PE 0 does alone, while PE 1 waits in a barrier. */
+/* Measurements by PE 0 alone, while PE 1 waits in a barrier. */
 static void alone(void) {
     print("put_8_ns", best(put_quiet, 20000));
     long value = 0;
@@ -166,7 +165,7 @@ int main(int argc, char **argv) {
     sums = shmem_align(PAGE, PAGE);
     expect(addends != NULL && sums != NULL, "memory");
     memset(addends, 0, PAGE);
-    large = shmem_align(PAGE, LARGE); /* where a block begins in its page is worth 2 % */
+    large = shmem_align(PAGE, LARGE); /* the offset of a block in its page is worth 2 % */
     buffer = aligned_alloc(PAGE, LARGE);
     other = aligned_alloc(PAGE, LARGE);
     expect(large != NULL && buffer != NULL && other != NULL, "memory");

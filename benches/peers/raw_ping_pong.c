@@ -1,6 +1,6 @@
 /*
- * What half a round trip of one word between two processors costs on this machine, without any
- * library: two threads, each on a processor of its own, store and poll. No put can be faster.
+ * The cost of half a round trip of one word between two processors of this machine, without any
+ * library: two threads, each on its own processor, store and poll. No put can be faster.
  *
  * usage: raw_ping_pong               prints `raw_half_ns value`: the best of several batches
  */
@@ -30,7 +30,7 @@ static void stay_on(int processor) {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(processor, &set);
-    sched_setaffinity(0, sizeof set, &set); /* if it may not: the figure is what it then is */
+    sched_setaffinity(0, sizeof set, &set); /* a failure only affects the figure */
 }
 
 static void wait_for(atomic_long *word, long value) {

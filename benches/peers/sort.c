@@ -1,12 +1,12 @@
 /*
- * A sort of integers by buckets in the manner of ISx (Hanebutte and Hemstad, PGAS 2015), with as
- * many keys on each PE however many there are, in calls of OpenSHMEM 1.4.
+ * An integer bucket sort in the style of ISx (Hanebutte and Hemstad, PGAS 2015), with a fixed
+ * number of keys per PE, in calls of OpenSHMEM 1.4.
  *
  * usage: sort [quick]                prints `sort_P_ns value`, P being the number of PEs
  *
- * A PE lays out its keys by bucket, that is by PE, reserves room in each bucket by an atomic
+ * A PE lays out its keys by bucket, that is by PE, reserves space in each bucket by an atomic
  * addition, and puts the keys there. Then it counts each value of its own bucket. Keys are drawn
- * before the time is taken, which is the best of several sorts, as long as the slowest PE takes.
+ * before the timing, which takes the best of several sorts and, in each, the slowest PE.
  */
 #include <shmem.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@
 enum { SORTS = 9, WIDTH = 1 << 20, MAX_PES = 64 };
 
 static long n_keys = 1 << 20, room;
-static long *filled;                  /* keys of the own bucket; all PEs add to it */
+static long *filled;                  /* keys in this PE's bucket; all PEs add to it */
 static uint32_t *bucket, *outgoing;   /* symmetric */
 static uint32_t *keys, *counts;       /* private */
 
@@ -35,7 +35,7 @@ static void expect(int good, const char *what) {
     shmem_global_exit(1);
 }
 
-/* PE p has the values from p * WIDTH on. */
+/* PE p owns the values from p * WIDTH on. */
 static void draw(void) {
     uint64_t state = (uint64_t)shmem_my_pe() * 0x9e3779b97f4a7c15u + 1;
     uint32_t values = (uint32_t)shmem_n_pes() * WIDTH;
@@ -85,7 +85,7 @@ static double sort(void) {
     return now_ns() - begun;
 }
 
-/* All keys that were drawn are there, and in the bucket that they belong to. */
+/* Checks that all drawn keys are present, each in its bucket. */
 static void check(void) {
     long all = 0;
     for (int pe = 0; pe < shmem_n_pes(); pe++)

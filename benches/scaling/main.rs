@@ -1,17 +1,17 @@
-//! The scaling study: what checkpoint and rebuild cost against bytes, PEs, group size and parity.
+//! The scaling study: the cost of checkpoint and rebuild against bytes, PEs, group size and parity.
 //!
 //! `make scaling` runs `benches/checkpoint.c` over the grids below, writes every point to
-//! `target/scaling.csv`, fits the model of [`model`] to them, and draws both as SVG beside it. The
-//! last lines are the model's coefficients, its error on the measured points, and what it expects
-//! of 100,000 PEs. `make scaling RECORD=1` keeps all of it under `benches/record`, with the machine
-//! and the time in a file beside it.
+//! `target/scaling.csv`, fits the model of [`model`] to them, and draws both as SVG in the same
+//! folder. The last lines are the model's coefficients, its error on the measured points, and its
+//! prediction for 100,000 PEs. `make scaling RECORD=1` keeps everything under `benches/record`,
+//! with a file about the machine and the time.
 //!
-//! `make scaling START=1` measures instead how long jobs of 64 to 1,024 PEs take that only start
-//! and end, beside Open MPI's ([`start`]), and writes `target/scaling-start.csv`.
+//! `make scaling START=1` measures instead the time of jobs of 64 to 1,024 PEs that only start and
+//! end, compared with Open MPI's ([`start`]), and writes `target/scaling-start.csv`.
 //!
-//! One parameter varies at a time, round a middle: 64 MiB a PE, 4 PEs, one group, one parity.
-//! `--quick` leaves out the large ends. Points that the machine has no memory for are left out, and
-//! said so.
+//! One parameter varies at a time, around a base point: 64 MiB per PE, 4 PEs, one group, one
+//! parity. `--quick` omits the large ends. Points for which the machine lacks memory are omitted,
+//! with a message.
 
 #[path = "../scorecard/figure.rs"]
 #[allow(dead_code)]
@@ -37,10 +37,10 @@ use programs::{Bench, Trouble, value};
 
 const MIDDLE: Point = Point { mib: 64.0, pes: 4, group: 4, parity: 1, save: 0.0, rebuild: 0.0 };
 
-/// Losses at each point; the middle one counts.
+/// Losses at each point; the median counts.
 const LOSSES: usize = 3;
 
-/// The points to measure, one parameter at a time.
+/// Returns the points to measure, one parameter at a time.
 fn grid(quick: bool) -> Vec<(&'static str, Point)> {
     let (most_mib, most_pes, most_group) = if quick { (256, 8, 8) } else { (2048, 32, 16) };
     let powers = |from: usize, to: usize| {
@@ -82,7 +82,8 @@ impl Study {
         self.bench.job(point.pes, &settings, launch, &self.program, &words)
     }
 
-    /// Milliseconds of a checkpoint of changed data, and of the rebuild of one lost PE.
+    /// Measures the milliseconds of a checkpoint of changed data, and of the rebuild of one lost
+    /// PE.
     fn measure(&self, point: Point) -> Result<Point, Trouble> {
         let saved = self.job(&point, ["save", &self.rounds.to_string()], &[])?;
         let nodes = point.pes.to_string();
@@ -99,7 +100,7 @@ impl Study {
     }
 }
 
-/// Most bytes that the study's programs may take together: data, its copy, snapshot and parity.
+/// Returns true if the machine has the memory for data, its copy, snapshot and parity.
 fn fits(point: &Point) -> bool {
     let available = raidshmem_sys::memory::available().unwrap_or(0) as f64 / f64::from(1 << 20);
     4.5 * point.mib * (point.pes as f64) < 0.8 * available
@@ -138,7 +139,7 @@ fn run(quick: bool, keep: bool) -> Result<(), Trouble> {
     if keep { record(&study.bench, record::Context::new(quick, load)) } else { Ok(()) }
 }
 
-/// How long jobs take that only start and end.
+/// Measures the time of jobs that only start and end.
 fn run_start(quick: bool, keep: bool) -> Result<(), Trouble> {
     let (bench, load) = (Bench::new(quick)?, record::load());
     let csv = start::curve(&bench)?;
@@ -154,7 +155,7 @@ fn run_start(quick: bool, keep: bool) -> Result<(), Trouble> {
     record::save(&folder, "context.json", &(text + "\n"))
 }
 
-/// Keeps what was written to the target folder under `benches/record`.
+/// Keeps the files written to the target folder under `benches/record`.
 fn record(bench: &Bench, context: record::Context) -> Result<(), Trouble> {
     let (folder, date) = record::place(bench, &context);
     let folder = folder.join(format!("scaling-{date}"));

@@ -1,26 +1,27 @@
-//! What a checkpoint and a rebuild should cost, and how far off that is. Pure.
+//! A model of the cost of a checkpoint and a rebuild, and its error. Pure.
 //!
-//! With `L` bytes a PE, `n` PEs on `c` processors, groups of `g` with `m` parities, `k = g - m`:
+//! With `L` bytes per PE, `n` PEs on `c` processors, groups of `g` with `m` parities, `k = g - m`:
 //!
 //! ```text
 //! checkpoint = a + b n + (n / c) L (r (m + 1) + w (1 + m / k))
 //! rebuild    = a + b n + L (r k + w)
 //! ```
 //!
-//! `r` and `w` are the times to read and to write a byte, `a` and `b` what meeting costs: every PE
-//! reads `L` bytes for each parity (its own share of the stripes) and `L` for its snapshot, and
-//! writes the snapshot and `m / k` of parity; a rebuild reads `k` chunks for each one written, by
-//! one PE. The four are found by least squares of the relative error, for each of the two apart.
+//! `r` and `w` are the times to read and to write a byte, `a` and `b` the cost of synchronising:
+//! every PE reads `L` bytes for each parity (its own share of the stripes) and `L` for its
+//! snapshot, and writes the snapshot and `m / k` of parity; in a rebuild, one PE reads `k` chunks
+//! for each one written. The four coefficients minimise the squares of the relative errors,
+//! separately for each equation.
 //!
-//! Groups do not know of each other, so beyond one machine only the meeting grows, with the
-//! logarithm of the number of nodes: [`Fit::expected`]. Bytes over a link: `m L` a PE come in for
-//! a checkpoint and `L k` for a rebuild, and the link's rate takes the place of `1 / r` if lower.
+//! Groups are independent, so beyond one machine only the cost of synchronising grows, with the
+//! logarithm of the number of nodes: [`Fit::expected`]. Bytes over a link: each PE receives `m L`
+//! for a checkpoint and `L k` for a rebuild, and the link's rate replaces `1 / r` if it is lower.
 
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// A measured point: times in milliseconds.
+/// A measured point; times are in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Point {
     /// MiB that each PE saves.
@@ -31,9 +32,9 @@ pub struct Point {
     pub group: usize,
     /// Parities of a stripe.
     pub parity: usize,
-    /// Of one checkpoint.
+    /// The time of a checkpoint.
     pub save: f64,
-    /// Of rebuilding one PE.
+    /// The time of rebuilding one PE.
     pub rebuild: f64,
 }
 
@@ -44,7 +45,7 @@ impl fmt::Display for Point {
     }
 }
 
-/// Coefficients of one of the two equations: a, b, r, w.
+/// Coefficients of one equation: a, b, r, w.
 type Line = [f64; 4];
 
 /// The model with its coefficients.
@@ -52,7 +53,7 @@ pub struct Fit {
     processors: f64,
     save: Line,
     rebuild: Line,
-    /// Median and largest relative error of each.
+    /// Median and largest relative error of each equation.
     errors: [(f64, f64); 2],
 }
 
@@ -84,18 +85,18 @@ impl Fit {
         Fit { processors, save, rebuild, errors }
     }
 
-    /// Milliseconds that the model gives for a checkpoint and for a rebuild.
+    /// Returns the milliseconds that the model predicts for a checkpoint and for a rebuild.
     pub fn at(&self, point: &Point) -> (f64, f64) {
         let save = sum(&self.save, &save_terms(point, self.processors));
         (save, sum(&self.rebuild, &rebuild_terms(point)))
     }
 
-    /// Milliseconds of a checkpoint of `point` on each of `nodes` machines like this one, joined by
-    /// links of `link` GB/s and `hop` milliseconds.
+    /// Predicts the milliseconds of a checkpoint of `point` on each of `nodes` machines like this
+    /// one, joined by links of `link` GB/s and `hop` milliseconds.
     pub fn expected(&self, point: &Point, nodes: f64, link: f64, hop: f64) -> f64 {
         let (here, _) = self.at(point);
         let incoming = point.pes as f64 * point.parity as f64 * point.mib * 1.048_576 / link;
-        // Three meetings, each of as many rounds as the logarithm says.
+        // Three synchronisations, each of logarithmically many rounds.
         here.max(incoming) + 3.0 * hop * nodes.log2().ceil()
     }
 }
@@ -128,8 +129,8 @@ impl fmt::Display for Fit {
     }
 }
 
-/// The coefficients, none below zero, with the least sum of squared relative errors. One that would
-/// be negative is left out and the rest fitted again.
+/// Returns the non-negative coefficients with the least sum of squared relative errors. A
+/// coefficient that would be negative is dropped and the others are fitted again.
 fn least_squares(points: &[(Line, f64)]) -> Line {
     let mut used = vec![0, 1, 2, 3];
     loop {
@@ -146,7 +147,7 @@ fn least_squares(points: &[(Line, f64)]) -> Line {
     }
 }
 
-/// The normal equations for the columns `used`, by elimination with row exchange.
+/// Solves the normal equations for the columns `used`, by elimination with row exchange.
 fn solve(points: &[(Line, f64)], used: &[usize]) -> Vec<f64> {
     let n = used.len();
     let mut rows = vec![vec![0.0; n + 1]; n];
@@ -178,7 +179,7 @@ fn errors(line: &Line, points: &[(Line, f64)]) -> (f64, f64) {
     (super::figure::median(&all), all.iter().copied().fold(0.0, f64::max))
 }
 
-/// What `cargo test` asks of this module: a model is found again from what it says itself.
+/// Runs this module's checks under `cargo test`: fitting the model's own output recovers the model.
 pub fn check() {
     let truth = Fit {
         processors: 2.0,

@@ -1,4 +1,4 @@
-//! Measured points and the model's line, as SVG.
+//! Measured points and the model's curve, as SVG.
 
 #![forbid(unsafe_code)]
 
@@ -27,21 +27,21 @@ fn label(varied: &str) -> &'static str {
     }
 }
 
-/// Round numbers between two, for an axis: 1, 2 and 5 times the powers of ten.
+/// Returns the round numbers in a range, for an axis: 1, 2 and 5 times the powers of ten.
 fn round_numbers(from: f64, to: f64) -> Vec<f64> {
     let tens = (-3..7).map(|power| 10f64.powi(power));
     let all = tens.flat_map(|ten| [1.0, 2.0, 5.0].map(|digit| digit * ten));
     all.filter(|number| (from..to).contains(number)).collect()
 }
 
-/// Draws times against what was varied, both axes logarithmic.
+/// Draws times against the varied parameter, both axes logarithmic.
 pub fn draw(path: &Path, varied: &str, points: &[Point], fit: &Fit) -> Result<(), Box<dyn Error>> {
     let along = |point: &Point| varied_value(varied, point);
     let times = points.iter().flat_map(|p| [p.save, p.rebuild, fit.at(p).0, fit.at(p).1]);
     let (least, most) = times.fold((f64::MAX, 0f64), |(a, b), t| (a.min(t), b.max(t)));
     let ends = points.iter().map(along).fold((f64::MAX, 0f64), |(a, b), x| (a.min(x), b.max(x)));
     let values: Vec<f64> = points.iter().map(along).collect();
-    // Above the highest point there is room for the legend.
+    // The space above the highest point is for the legend.
     let bottom = least.max(0.01) * 0.7;
     let top = most * (most / bottom).powf(0.4).max(2.5);
     let root = SVGBackend::new(path, (640, 420)).into_drawing_area();

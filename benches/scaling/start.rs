@@ -1,11 +1,11 @@
-//! How long a job takes that only starts, meets in a barrier and ends, against the number of PEs.
+//! The time of a job that only starts, meets in a barrier and ends, against the number of PEs.
 //!
-//! The PEs share the processors of this machine, so the best that can be is in proportion to their
+//! The PEs share the processors of this machine, so at best the time is proportional to their
 //! number. The exponent is the slope of a line through the logarithms of number and time.
 //!
-//! Beside it stands the same program under Open MPI's OpenSHMEM, built with its wrapper, size by
-//! size, up to the first size that it does not carry through within [`PATIENCE`]; why, a line
-//! says. Where it is not installed the column is empty.
+//! The program is also measured under Open MPI's OpenSHMEM, built with its wrapper, size by size,
+//! up to the first size that it does not complete within [`PATIENCE`]; a message gives the reason.
+//! If Open MPI is not installed, the column is empty.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -16,14 +16,14 @@ use super::peer::Peer;
 use super::programs::{Bench, Trouble, output};
 
 const SOURCE: &str = "benches/start.c";
-/// Jobs of each size; the middle one counts.
+/// Jobs of each size; the median counts.
 const JOBS: usize = 3;
-/// What a PE's heap takes of addresses: as much as it can be had of in large jobs.
+/// Address space of a PE's heap: as much as large jobs can get.
 const HEAP: &str = "1M";
-/// Seconds that a job of Open MPI may take.
+/// Time limit of an Open MPI job, in seconds.
 const PATIENCE: &str = "120";
 
-/// The middle of so many times that `job` takes, in seconds.
+/// Returns the median time of `job`, in seconds.
 fn seconds(mut job: impl FnMut() -> Result<String, Trouble>) -> Result<f64, Trouble> {
     let mut times = Vec::new();
     for _ in 0..JOBS {
@@ -34,7 +34,7 @@ fn seconds(mut job: impl FnMut() -> Result<String, Trouble>) -> Result<f64, Trou
     Ok(figure::median(&times))
 }
 
-/// The slope of a line through the logarithms of the points.
+/// Returns the slope of a line through the logarithms of the points.
 fn exponent(points: &[(usize, f64)]) -> f64 {
     let logs: Vec<(f64, f64)> =
         points.iter().map(|&(pes, seconds)| ((pes as f64).ln(), seconds.ln())).collect();
@@ -45,14 +45,14 @@ fn exponent(points: &[(usize, f64)]) -> f64 {
     over / logs.iter().map(|point| (point.0 - x).powi(2)).sum::<f64>()
 }
 
-/// Open MPI and the program that it runs.
+/// Returns Open MPI and the program that it runs.
 fn peer(bench: &Bench) -> Result<(Peer, PathBuf), Trouble> {
     let peer = Peer::find()?;
     let program = peer.compile(bench, SOURCE, "start_peer")?;
     Ok((peer, program))
 }
 
-/// Measures the curves, prints them, and gives them back as a table.
+/// Measures the curves, prints them, and returns them as a table.
 pub fn curve(bench: &Bench) -> Result<String, Trouble> {
     let program = bench.compile(SOURCE)?;
     let mut peer = peer(bench).map_err(|why| println!("start   Open MPI: {why}")).ok();
@@ -91,7 +91,7 @@ pub fn curve(bench: &Bench) -> Result<String, Trouble> {
     Ok(csv)
 }
 
-/// Points on a power law have its exponent.
+/// Checks that points on a power law have its exponent.
 pub fn check() {
     let points = [16, 64, 256].map(|pes| (pes, 0.002 * (pes as f64).powf(1.25)));
     assert!((exponent(&points) - 1.25).abs() < 1e-9, "{}", exponent(&points));

@@ -1,4 +1,5 @@
-//! The codec beside ISA-L: runs `codec/benches/isal.rs`, which interleaves both in one process.
+//! The codec compared with ISA-L: runs `codec/benches/isal.rs`, which interleaves both in one
+//! process.
 
 use std::process::Command;
 
@@ -7,7 +8,7 @@ use raidshmem_codec::kernel::Kernel;
 use super::figure::Figure;
 use super::programs::{Bench, Trouble, output};
 
-/// Figures of the table that `isal` prints, their goals, and the instructions that a goal is for:
+/// Figures of the table that `isal` prints, their goals, and the instructions that a goal requires:
 /// products without GFNI are table lookups on both sides.
 const GOALS: [(&str, f64, Option<&str>); 16] = [
     ("xor 3+1 cache", 1.0, None),
@@ -49,13 +50,13 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     GOALS.iter().map(figure).collect()
 }
 
-/// The fourth column of the line that begins with `name`.
+/// Returns the fourth column of the line that begins with `name`.
 fn ratio(table: &str, name: &str) -> Option<f64> {
     let mut rows = table.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
     rows.find(|row| row.first() == Some(&name))?.get(3)?.parse().ok()
 }
 
-/// What `cargo test` asks of this module.
+/// Runs this module's checks under `cargo test`.
 pub fn check() {
     let table = "kernel gfni512\nxor 3+1 cache  |   50.0 |   40.0 |  1.25 | >= 1.0 met\n";
     assert_eq!(ratio(table, "xor 3+1 cache"), Some(1.25));

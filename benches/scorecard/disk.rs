@@ -1,9 +1,9 @@
-//! Checkpoints on disk: how fast they come there, with parity and without, beside `dd` of the same
-//! bytes with the same flags; what they cost a program; how long a job takes to begin from them,
-//! beside reading the files.
+//! Checkpoints on disk: their bandwidth, with and without parity, compared with `dd` of the same
+//! bytes with the same flags; their cost to a program; the time to resume a job from them, compared
+//! with reading the files.
 //!
-//! Files come from memory that was just written, and go to the disk of the target folder. Without
-//! the right to empty the page cache, files are read from there on both sides.
+//! The written data was just produced in memory and goes to the disk of the target folder. Without
+//! the privilege to drop the page cache, files are read from it on both sides.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,7 +37,7 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     Ok(figures)
 }
 
-/// The folder of sets.
+/// The folder of checkpoint sets.
 struct Store(PathBuf);
 
 impl Store {
@@ -49,7 +49,7 @@ impl Store {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 
-    /// The files of all sets there.
+    /// Returns the files of all sets in it.
     fn files(&self) -> Vec<PathBuf> {
         let mut folders = vec![self.0.clone()];
         let mut files = Vec::new();
@@ -67,7 +67,7 @@ fn mib(bench: &Bench) -> &'static str {
     if bench.quick { "64" } else { "256" }
 }
 
-/// Bandwidth of a set of all PEs over that of `dd`.
+/// Returns the bandwidth of a set of all PEs relative to that of `dd`.
 fn flush(bench: &Bench, program: &Path, store: &Store, layout: &str) -> Result<f64, Trouble> {
     let (folder, nodes) = match layout {
         "local" => (store.0.join("node-0"), "4"),
@@ -95,10 +95,9 @@ fn flush(bench: &Bench, program: &Path, store: &Store, layout: &str) -> Result<f
     Ok(theirs / ours)
 }
 
-/// Time to begin from the set, less what a job of nothing takes, over that of reading its files.
-/// The job also makes fresh memory of it, 2.7 times as much as the files have: snapshots, live
-/// memory, and two slots of parity. Where the host takes free pages back, those are most of it
-/// (`notes.md`).
+/// Returns the time to resume from the set, without that of an empty job, relative to reading its
+/// files. The job also populates fresh memory, 2.7 times the size of the files: snapshots, live
+/// memory, and two slots of parity. If the host reclaims free pages, this dominates (`notes.md`).
 fn resume(bench: &Bench, program: &Path, store: &Store) -> Result<f64, Trouble> {
     let empty = Store(store.0.with_extension("empty"));
     let written = |store: &Store, mib: &str| {
@@ -127,13 +126,14 @@ fn resume(bench: &Bench, program: &Path, store: &Store) -> Result<f64, Trouble> 
     Ok(took / begun.elapsed().as_secs_f64())
 }
 
-/// Empties the page cache, where that is allowed.
+/// Drops the page cache, if permitted.
 fn cold() {
     rustix::fs::sync();
     let _ = std::fs::write("/proc/sys/vm/drop_caches", "1");
 }
 
-/// Seconds of Jacobi on two PEs with a set of 1 GiB every ten seconds, over those without.
+/// Returns the seconds of Jacobi on two PEs with a set of 1 GiB every ten seconds, relative to a
+/// run without.
 fn jacobi(bench: &Bench, store: &Store) -> Result<Figure, Trouble> {
     let program = bench.compile("examples/jacobi.c")?;
     let (bytes, sweeps) = if bench.quick { ("128M", "512") } else { ("512M", "512") };

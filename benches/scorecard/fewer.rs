@@ -1,7 +1,7 @@
-//! Jobs that go on with fewer: two copies beside one, a displaced ring before and after a loss, and
-//! the last checkpoint of a lost PE beside its rebuild.
+//! Shrink mode: updates of two copies compared with one, a displaced ring before and after a loss,
+//! and the last checkpoint of a lost PE compared with its rebuild.
 //!
-//! The latencies in the ring are written to `target/fewer` as well, as a table and as plots.
+//! The latencies in the ring are also written to `target/fewer`, as a table and as plots.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     Ok(figures)
 }
 
-/// The update of two copies over a put and quiet to one, which take turns.
+/// Returns the time of updating two copies relative to a put and quiet to one, in alternation.
 fn twice(bench: &Bench, program: &Path) -> Result<Vec<Figure>, Trouble> {
     let round = |_| bench.job(3, &ON, &[], program, &["twice"]);
     let rounds: Vec<String> = (0..bench.rounds()).map(round).collect::<Result<_, _>>()?;
@@ -41,26 +41,26 @@ fn twice(bench: &Bench, program: &Path) -> Result<Vec<Figure>, Trouble> {
     [("8-byte", "8"), ("1 MiB", "1M")].into_iter().map(figure).collect()
 }
 
-/// What is done in the ring: its name, and how the program calls it.
+/// The operations in the ring: name, and the program's name for it.
 const OPERATIONS: [(&str, &str); 3] = [("put", "put"), ("get", "get"), ("accumulate", "acc")];
-/// Bytes that it is done with: for people, for the program, and for a file.
+/// Sizes of an operation: for display, for the program, and for file names.
 const SIZES: [(&str, &str, &str); 2] = [("8-byte", "8", "small"), ("1 MiB", "1M", "large")];
 
-/// What an operation takes in a ring of so many PEs, in microseconds.
+/// The latency of an operation in a ring of `pes` PEs, in microseconds.
 struct Latency {
     pes: usize,
     operation: &'static str,
     size: &'static str,
-    /// Before a loss, and after it.
+    /// Before and after a loss.
     micros: [f64; 2],
 }
 
-/// Where the latencies are written.
+/// Returns the folder of the latency tables.
 pub fn folder(bench: &Bench) -> PathBuf {
     bench.target().join("fewer")
 }
 
-/// Latencies in a ring after a loss over those before it, of a job of so many PEs.
+/// Returns the latencies in a ring after a loss relative to those before it.
 fn rings(bench: &Bench, program: &Path) -> Result<Vec<Figure>, Trouble> {
     let sizes: &[usize] = if bench.quick { &[8] } else { &[8, 16, 32] };
     let (mut figures, mut latencies) = (Vec::new(), Vec::new());
@@ -87,7 +87,7 @@ fn rings(bench: &Bench, program: &Path) -> Result<Vec<Figure>, Trouble> {
     Ok(figures)
 }
 
-/// Writes the latencies as a table, and a plot for each number of bytes.
+/// Writes the latencies as a table, and a plot for each size.
 fn draw(folder: &Path, latencies: &[Latency]) -> Result<(), Trouble> {
     std::fs::create_dir_all(folder).map_err(Trouble::new)?;
     let mut table = "pes,operation,size,whole_us,fault_us\n".to_owned();
@@ -115,7 +115,7 @@ fn draw(folder: &Path, latencies: &[Latency]) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Bandwidth of the read over that of a rebuild of as many bytes.
+/// Returns the bandwidth of the read relative to that of a rebuild of as many bytes.
 fn read(bench: &Bench, program: &Path) -> Result<Figure, Trouble> {
     let mib = if bench.quick { "64" } else { "256" };
     let rebuilder = bench.compile("benches/checkpoint.c")?;
@@ -124,7 +124,7 @@ fn read(bench: &Bench, program: &Path) -> Result<Figure, Trouble> {
     for _ in 0..bench.rounds() {
         let text = bench.job(4, &settings, &[], program, &["read", mib])?;
         let launch = ["--nodes", "4", "--kill-node", "1@2"];
-        let told = [&RAID5[..], &[("SHMEM_FT_REPORT", "1")]].concat(); // with its time
+        let told = [&RAID5[..], &[("SHMEM_FT_REPORT", "1")]].concat(); // which includes its time
         let lost = bench.job(4, &told, &launch, &rebuilder, &["lose", mib, "node"])?;
         let took: Vec<f64> = lost.lines().filter_map(millis_of_rebuild).collect();
         if took.is_empty() {

@@ -1,4 +1,4 @@
-//! One line of the table, and the arithmetic behind it. Pure.
+//! One line of the table, and its arithmetic. Pure.
 
 #![forbid(unsafe_code)]
 
@@ -6,13 +6,13 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Which values are good.
+/// The direction in which values improve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// The smaller the better: at most the goal.
+    /// Smaller is better: at most the goal.
     Min,
-    /// The larger the better: at least the goal.
+    /// Larger is better: at least the goal.
     Max,
 }
 
@@ -24,21 +24,21 @@ pub struct Figure {
     pub goal: f64,
     pub direction: Direction,
     met: bool,
-    /// Best that the machine could do, in the unit of `measured`, where it is known.
+    /// The machine's limit, in the unit of `measured`, if known.
     pub limit: Option<f64>,
-    /// What it was measured against.
+    /// The peer that it was compared with.
     pub peer: String,
     /// Rounds behind the median.
     pub runs: usize,
 }
 
 impl Figure {
-    /// At most `goal` is good.
+    /// Creates a figure that should be at most `goal`.
     pub fn at_most(figure: &str, goal: f64, rounds: &[f64], peer: &str) -> Figure {
         Figure::new(figure, goal, Direction::Min, rounds, peer)
     }
 
-    /// At least `goal` is good.
+    /// Creates a figure that should be at least `goal`.
     pub fn at_least(figure: &str, goal: f64, rounds: &[f64], peer: &str) -> Figure {
         Figure::new(figure, goal, Direction::Max, rounds, peer)
     }
@@ -53,26 +53,25 @@ impl Figure {
         Figure { figure, measured, goal, direction, met, limit: None, peer, runs }
     }
 
-    /// The same with what the machine could do at best.
+    /// Adds the machine's limit.
     pub fn with_limit(self, limit: f64) -> Figure {
         Figure { limit: Some(limit), ..self }
     }
 
-    /// The same, with a goal that is for kernels whose name begins with `needs`: with another
-    /// `kernel` nothing is missed.
+    /// Restricts the goal to kernels whose name begins with `needs`: other kernels never miss it.
     pub fn for_kernels(mut self, needs: &str, kernel: &str) -> Figure {
         self.met |= !kernel.starts_with(needs);
         self.peer += &format!("; goal for {needs}");
         self
     }
 
-    /// Whether the goal was reached.
+    /// Returns true if the goal was reached.
     pub fn met(&self) -> bool {
         self.met
     }
 }
 
-/// The heading of the table.
+/// Returns the heading of the table.
 pub fn heading() -> String {
     format!("{:<52} | {:>8} | {:>9} | {:>7} | peer", "figure", "measured", "goal", "limit")
 }
@@ -90,7 +89,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// The middle value; the mean of the two middle ones of an even number. NaN of none.
+/// Returns the median; the mean of the two middle values of an even number, NaN of none.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -101,13 +100,13 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Quotients round by round.
+/// Returns the ratios, round by round.
 pub fn ratios(above: &[f64], below: &[f64]) -> Vec<f64> {
     assert_eq!(above.len(), below.len(), "rounds are pairs");
     above.iter().zip(below).map(|(a, b)| a / b).collect()
 }
 
-/// What `cargo test` asks of this module.
+/// Runs this module's checks under `cargo test`.
 pub fn check() {
     assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
     assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);

@@ -1,11 +1,11 @@
-//! Transfers over soft-RoCE between machines in software, beside RDMA's own tools in the same
-//! machines, in turns; and what a lost PE is rebuilt with, beside what the link gives.
+//! Transfers over soft-RoCE between emulated machines, compared in alternation with RDMA's own
+//! tools in the same machines; and the rate of rebuilding a lost PE, compared with the link.
 //!
-//! Emulated processors do the work of a network card, so these figures say how much the engine
-//! adds to what RDMA costs, and not what RDMA costs. Measured if asked for (`--guests`, or
-//! `--only guests`); skipped, in one loud line, where there is no emulator.
+//! Emulated processors do the work of a network card, so these figures show the overhead of the
+//! engine over RDMA, not the cost of RDMA. Measured on request (`--guests`, or `--only guests`);
+//! skipped with a conspicuous message if there is no emulator.
 //!
-//! Left out: real cards.
+//! Left out: real network cards.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,13 +20,13 @@ use super::switch::Switch;
 const TOOL: &str = "-d rxe0 -x 1 -F";
 /// The tools count in MiB.
 const MIB: f64 = 1.048576;
-/// MiB of a PE that is saved, lost and rebuilt.
+/// MiB per PE that are saved, lost and rebuilt.
 const LIVE_MIB: u32 = 32;
 
 /// Three guests: two with PEs, and one with a spare.
 struct Guests {
     guests: [Guest; 3],
-    /// Servers of tools so far; each has a port of its own.
+    /// Tool servers started so far; each has its own port.
     servers: u16,
     _switch: Switch,
     oshrun: PathBuf,
@@ -47,7 +47,8 @@ impl Guests {
         Ok(Guests { guests, servers: 0, _switch: switch, oshrun, network, checkpoint })
     }
 
-    /// A number of a tool's table: row of this size, that column. The client is the last guest.
+    /// Returns a number from a tool's table: the row of this size, the given column. The last guest
+    /// is the client.
     fn tool(&mut self, tool: &str, words: &str, bytes: u32, column: usize) -> Result<f64, Trouble> {
         let [server, .., client] = &mut self.guests;
         self.servers += 1;
@@ -63,7 +64,7 @@ impl Guests {
         cell.ok_or_else(|| Trouble::new(format!("{line}: no row for {bytes} bytes in {text}")))
     }
 
-    /// A job over verbs, on the hosts with these numbers.
+    /// Runs a job over verbs, on the hosts with these numbers.
     fn job(&mut self, settings: &str, words: &str, program: &str) -> Result<String, Trouble> {
         let oshrun = self.oshrun.display();
         let net = "--launch-agent 'on {host}' --fabric verbs";
@@ -118,7 +119,7 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     Ok(figures)
 }
 
-/// Small and large puts and gets between two guests.
+/// Measures small and large puts and gets between two guests.
 fn transfers(bench: &Bench, guests: &mut Guests) -> Result<Vec<Figure>, Trouble> {
     let [mut put, mut get, mut puts, mut gets] = <[Pair; 4]>::default();
     let (few, many, large) = ("-n 20", "-n 200", 1 << 20);
@@ -145,8 +146,8 @@ fn transfers(bench: &Bench, guests: &mut Guests) -> Result<Vec<Figure>, Trouble>
     ])
 }
 
-/// A checkpoint, in which both PEs read all that the other has; and a PE whose node is lost and
-/// which the spare on a third guest rebuilds from the other.
+/// Measures a checkpoint, in which each PE reads all data of the other; and the loss of a node
+/// whose PE the spare on a third guest rebuilds from the other.
 fn losses(bench: &Bench, guests: &mut Guests) -> Result<Vec<Figure>, Trouble> {
     let (mut saves, mut rebuilt) = (Pair::default(), Pair::default());
     let settings = "SHMEM_SYMMETRIC_SIZE=64M SHMEM_FT_BACKUP_MODE=raid5 SHMEM_FT_REPORT=1";
@@ -170,7 +171,7 @@ fn losses(bench: &Bench, guests: &mut Guests) -> Result<Vec<Figure>, Trouble> {
     ])
 }
 
-/// MiB a second, from the launcher's line about the rebuilt PE.
+/// Parses MiB per second from the launcher's line about the rebuilt PE.
 fn rate_of_rebuild(text: &str) -> Result<f64, Trouble> {
     let rate = |line: &str| {
         let millis = super::programs::millis_of_rebuild(line)?;
@@ -181,7 +182,7 @@ fn rate_of_rebuild(text: &str) -> Result<f64, Trouble> {
     found.ok_or_else(|| Trouble::new(format!("no PE was rebuilt: {text}")))
 }
 
-/// What `cargo test` asks of this module.
+/// Runs this module's checks under `cargo test`.
 pub fn check() {
     let line = "raidshmem: PE 1: 8.0 MiB of checkpoint 2 rebuilt from PE 0 in 400.0 ms";
     assert!(rate_of_rebuild(line).is_ok_and(|rate| (rate - 20.0).abs() < 1e-9));

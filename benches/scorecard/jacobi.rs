@@ -1,6 +1,6 @@
 //! The thesis' kernel: 64 MB, 4096 sweeps, halo 256, a checkpoint every 256 sweeps. A quick run
-//! does 1024 of them, of which the start, when the store's pages are fresh, is four times the
-//! share.
+//! does 1024 sweeps, so that the start, when the store's pages are fresh, weighs four times as
+//! much.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn sweeps(bench: &Bench) -> usize {
     if bench.quick { 1024 } else { 4096 }
 }
 
-/// Seconds of one run, as the program itself took them, and its checksum.
+/// Returns the seconds of one run, as the program itself measured them, and its checksum.
 fn run(
     bench: &Bench,
     program: &Path,
@@ -35,8 +35,8 @@ fn run(
 
 pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     let program = bench.compile("examples/jacobi.c")?;
-    // The death comes right after a checkpoint is complete: what is computed twice is one interval
-    // at most, and that share of the time is taken off.
+    // The death follows the completion of a checkpoint: at most one interval is computed twice, and
+    // that share of the time is subtracted.
     let (checkpoints, lost) = ((sweeps(bench) / HALO) as f64, 1.0);
     let (mut protected, mut faulty) = (Vec::new(), Vec::new());
     for _ in 0..bench.rounds() {

@@ -1,15 +1,15 @@
-//! The scorecard: every figure this library promises, beside the real peers, in one run.
+//! The scorecard: every figure that this library promises, compared with real peers, in one run.
 //!
 //! `make scorecard`, or `make scorecard-quick` for fewer rounds of smaller runs. Prints a table
 //! `figure | measured | goal | limit | peer` and writes `target/scorecard.json`: a list of
-//! `{figure, measured, goal, direction, met, peer, runs}`, where `direction` says whether the
-//! smallest (`min`) or the largest (`max`) value is the best.
+//! `{figure, measured, goal, direction, met, peer, runs}`, where `direction` is `min` or `max` for
+//! the best value.
 //!
 //! Every figure is a ratio, or a time that a person waits for; ratios are formed within a round, in
-//! which ours and the other side take turns, and the median over the rounds is given. A figure that
-//! misses its goal is printed as missed; `benches/README.md` has the reasons.
+//! which both sides alternate, and the median over the rounds is reported. A figure that misses its
+//! goal is printed as missed; `benches/README.md` gives the reasons.
 //!
-//! Left out: verdicts. The exit status is 0 when every figure could be measured, met or not.
+//! Left out: verdicts. The exit status is 0 if every figure could be measured, met or not.
 
 #[path = "../evaluation/chart.rs"]
 mod chart;
@@ -26,7 +26,7 @@ mod record;
 mod small;
 mod store;
 
-// Machines in software, as the tests have them.
+// Emulated machines, shared with the tests.
 #[path = "../../tests/guests/image.rs"]
 mod image;
 #[path = "../../tests/guests/machine.rs"]
@@ -35,7 +35,7 @@ mod machine;
 #[path = "../../tests/guests/switch.rs"]
 mod switch;
 
-// Names of network namespaces, as the tests have them.
+// Names of network namespaces, shared with the tests.
 #[path = "../../tests/support/namespaces.rs"]
 mod namespaces;
 
@@ -89,7 +89,7 @@ fn run(options: &Options) -> Result<(), Trouble> {
     let (bench, load) = (Bench::new(options.quick)?, record::load());
     let chosen = |name: &str| match options.only.as_deref() {
         Some(only) => only == name,
-        None => name != "guests" || options.guests, // it takes as long as all others
+        None => name != "guests" || options.guests, // it takes as long as all the others
     };
     let mut figures = Vec::new();
     println!("{}", figure::heading());
@@ -118,7 +118,7 @@ fn run(options: &Options) -> Result<(), Trouble> {
 }
 
 fn main() -> ExitCode {
-    // `cargo test --all-targets` runs benches too, without `--bench`: then only what is pure.
+    // `cargo test --all-targets` runs benches without `--bench`: then only the pure parts run.
     if !std::env::args().any(|word| word == "--bench") {
         figure::check();
         codec::check();

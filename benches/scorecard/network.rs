@@ -1,19 +1,20 @@
-//! Between hosts: network namespaces joined by a bridge, and the engine over UCX beside UCX's own
-//! tool on the same path, in turns.
+//! Between hosts: network namespaces joined by a bridge, and the engine over UCX compared in
+//! alternation with UCX's own tool on the same path.
 //!
 //! ```text
 //! hub: br0 10.9.0.254 (the launcher) -- v0 -- eth0 10.9.0.1 (host 0), v1 -- ... and so on
 //! ```
 //!
-//! The link is what messages of 1 MiB of `ucx_perftest` carry there: processors copy for it, so a
-//! checkpoint, in which all hosts send at once, shares them. So protection is measured a second
-//! time with a rate for every host's link, both ways (`tc`), that the processors can well fill:
-//! then what each host reads is set against its own link. (The target of its one-sided tests for
-//! bandwidth, and of `ucp_get`, sleeps or spins without end, and says little of the link.) A get is
-//! measured against the way there and back. Bytes of a rebuild are those that the substitute has to
-//! read: one chunk of every other member of the group for each of its own.
+//! The link's rate is that of 1 MiB messages of `ucx_perftest`: processors copy the data, so a
+//! checkpoint, in which all hosts send at once, shares them. Therefore protection is measured a
+//! second time with every host's link limited, in both directions (`tc`), to a rate that the
+//! processors can sustain: then the bytes read by each host are compared with its own link. (The
+//! target of the tool's one-sided bandwidth tests, and of `ucp_get`, sleeps or spins forever, so
+//! they are no measure of the link.) A get is compared with a round trip. The bytes of a rebuild
+//! are those that the substitute must read: one chunk of every other member of the group for each
+//! of its own.
 //!
-//! Where namespaces may not be made (not root), or UCX cannot be loaded, a line says so.
+//! Prints a message if namespaces cannot be created (not root), or UCX cannot be loaded.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -30,17 +31,17 @@ use super::programs::{Bench, Trouble, millis_of_rebuild, output, value};
 const PEER: &str = "ucx_perftest";
 const HUB: &str = "10.9.0.254";
 const HOSTS: usize = 5;
-/// The rate of a link, in Gbit/s. Two processors carry four of them.
+/// The rate of a link, in Gbit/s. Two processors sustain four of them.
 const RATE: u32 = 1;
 /// `SHMEM_FT_NODE_TIMEOUT`, in seconds.
 const LIMIT: f64 = 2.0;
-/// Starts an agent that outlives the command: what a host is that cannot be reached.
+/// Starts an agent that outlives the command, like an unreachable host.
 const DETACHED: &str = "sh -c 'read -r secret; (echo \"$secret\"; exec sleep 8) 2> /dev/null | \
     ip netns exec {host} \"$@\" 2> /dev/null & wait $!; exit 1' sh";
-/// How long a program of the measurement may take.
+/// Time limit of a measured program.
 const PATIENCE: &str = "120";
 
-/// The namespaces; gone with it.
+/// The namespaces, removed on drop.
 struct Hosts {
     name: String,
 }
@@ -77,8 +78,8 @@ impl Hosts {
         format!("{}-{host}", self.name)
     }
 
-    /// Gives every host's link a rate in Gbit/s, both ways; None: as fast as it goes. No queue is
-    /// so short that one pull of a checkpoint overflows it.
+    /// Limits every host's link to a rate in Gbit/s, in both directions; `None` removes the limit.
+    /// Queues are long enough that one pull of a checkpoint does not overflow them.
     fn set_rate(&self, rate: Option<u32>) -> Result<(), Trouble> {
         for host in 0..HOSTS {
             for (namespace, device) in
@@ -99,14 +100,14 @@ impl Hosts {
         Ok(())
     }
 
-    /// A command in a namespace, which is ended if it takes too long.
+    /// Returns a command in a namespace, with a time limit.
     fn command(&self, namespace: &str, words: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", namespace, "timeout", PATIENCE]).args(words);
         command
     }
 
-    /// One figure of UCX's tool between hosts 0 and 1, in the column `column`.
+    /// Returns one figure of UCX's tool between hosts 0 and 1, from column `column`.
     fn raw(&self, words: &[&str], column: usize) -> Result<f64, Trouble> {
         let mut server = self.command(&self.host(1), &[PEER, "-f"]);
         let server = server.envs(engines::environment(Fabric::Ucx));
@@ -125,14 +126,14 @@ impl Hosts {
         number.ok_or_else(|| Trouble::new(format!("{PEER} {words:?}: no figure in {said:?}")))
     }
 
-    /// What messages of 1 MiB carry, in MB/s.
+    /// Returns the rate of 1 MiB messages, in MB/s.
     fn link(&self, bench: &Bench) -> Result<f64, Trouble> {
         let few = if bench.quick { "100" } else { "500" };
         let words = ["-t", "tag_bw", "-s", "1048576", "-n", few, "-w", "5", "-E", "sleep"];
         Ok(self.raw(&words, 5)? * 1.048576) // it counts in MiB
     }
 
-    /// A job with one PE on each of the first hosts, and a spare host.
+    /// Returns a job with one PE on each of the first hosts, and a spare host.
     fn job(&self, bench: &Bench, pes: usize, settings: &[(&str, &str)]) -> Command {
         self.job_by("ip netns exec {host}", bench, pes, settings)
     }
@@ -186,7 +187,7 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     Ok(figures)
 }
 
-/// Latency and bandwidth of two PEs beside the tool.
+/// Compares latency and bandwidth of two PEs with the tool.
 fn transfers(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
     let program = bench.compile("benches/network.c")?;
     let rounds = if bench.quick { "1000" } else { "5000" };
@@ -198,7 +199,7 @@ fn transfers(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
         for (into, name) in ours.iter_mut().zip(names) {
             into.push(value(&said, name)?);
         }
-        // Columns of the tool: its runs, half of them took less (us), mean, overall; MB/s twice.
+        // Columns of the tool: iterations, median latency (us), mean, overall; MB/s twice.
         let words = ["-t", "ucp_put_lat", "-s", "8", "-n", rounds, "-w", "100"];
         let there = hosts.raw(&words, 1)? * 1e3;
         let link = hosts.link(bench)?;
@@ -215,11 +216,12 @@ fn transfers(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
     ])
 }
 
-/// A checkpoint of four hosts and the rebuild of one PE, beside the link, without and with a rate.
+/// Compares a checkpoint of four hosts and the rebuild of one PE with the link, without and with a
+/// rate limit.
 fn protection(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
     let (mut open, mut limited) = ([const { Vec::new() }; 2], [const { Vec::new() }; 2]);
     for _ in 0..bench.rounds() {
-        // Without a rate all four share the one link that there is: the processors.
+        // Without a limit all four share one link: the processors.
         let [saved, rebuilt] = protected(bench, hosts)?;
         open[0].push(4.0 * saved);
         open[1].push(rebuilt);
@@ -237,8 +239,8 @@ fn protection(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
     ])
 }
 
-/// What one host reads in a checkpoint of four, and in the rebuild of its PE, each per second and
-/// against the link.
+/// Returns the bytes per second that one host reads in a checkpoint of four, and in the rebuild of
+/// its PE, each relative to the link.
 fn protected(bench: &Bench, hosts: &Hosts) -> Result<[f64; 2], Trouble> {
     let program = bench.compile("benches/checkpoint.c")?;
     let mib = if bench.quick { 32.0 } else { 128.0 };
@@ -247,7 +249,7 @@ fn protected(bench: &Bench, hosts: &Hosts) -> Result<[f64; 2], Trouble> {
         ("SHMEM_SYMMETRIC_SIZE", "1G"),
         ("SHMEM_FT_REPORT", "1"),
     ];
-    let link = hosts.link(bench)? / 1.048576; // in MiB, as the rest here
+    let link = hosts.link(bench)? / 1.048576; // in MiB, like the other figures here
     let words = ["save", &mib.to_string(), "3"].map(str::to_owned);
     let said = output(hosts.job(bench, 4, &settings).arg(&program).args(&words))?;
     // It reads as many bytes as it has.
@@ -261,7 +263,7 @@ fn protected(bench: &Bench, hosts: &Hosts) -> Result<[f64; 2], Trouble> {
     Ok([saved / link, 3.0 * mib / (took / 1e3) / link])
 }
 
-/// How long until all know of a death.
+/// Measures the time until all PEs know of a death.
 fn detection(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
     let (seen, steps) = (bench.compile("tests/c/seen.c")?, bench.compile("tests/c/steps.c")?);
     let (mut process, mut node) = (Vec::new(), Vec::new());
@@ -280,7 +282,7 @@ fn detection(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
     ])
 }
 
-/// Seconds from a link that goes down to the line that says so.
+/// Measures the seconds from a link failure to the message that reports it.
 fn silent(bench: &Bench, hosts: &Hosts, program: &Path) -> Result<f64, Trouble> {
     let folder: PathBuf = bench.target().join("scorecard").join("silent");
     std::fs::create_dir_all(&folder).map_err(Trouble::new)?;

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Why the scorecard could not be completed: one line for people.
+/// The reason why the scorecard could not be completed: one line for the user.
 #[derive(Debug)]
 pub struct Trouble(String);
 
@@ -20,7 +20,7 @@ impl Display for Trouble {
     }
 }
 
-/// Where everything is, and how long to measure.
+/// The folders, and the duration of measurements.
 pub struct Bench {
     pub quick: bool,
     root: PathBuf,
@@ -28,7 +28,8 @@ pub struct Bench {
     folder: PathBuf,
 }
 
-/// Settings of the measured programs come from the command lines here, not from who runs it.
+/// Removes the caller's SHMEM settings: those of measured programs come from the command lines
+/// here.
 pub fn clean(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("SHMEM_"))
     {
@@ -38,7 +39,7 @@ pub fn clean(command: &mut Command) -> &mut Command {
 }
 
 impl Bench {
-    /// Finds the release build next to which this bench was built.
+    /// Finds the release build next to this bench.
     pub fn new(quick: bool) -> Result<Bench, Trouble> {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
         let target =
@@ -60,12 +61,12 @@ impl Bench {
         &self.root
     }
 
-    /// A program of the release build.
+    /// Returns the path of a program of the release build.
     pub fn tool(&self, name: &str) -> PathBuf {
         self.target.join("release").join(name)
     }
 
-    /// Rounds of a measurement: an odd number, at least 7 in the full run.
+    /// Returns the rounds of a measurement: an odd number, at least 7 in the full run.
     pub fn rounds(&self) -> usize {
         if self.quick { 3 } else { 7 }
     }
@@ -81,7 +82,7 @@ impl Bench {
         self.build(cc, &["-O3", "-march=native"], source, name)
     }
 
-    /// Compiles the C program at `source` with our wrapper, for other processors than this one.
+    /// Compiles the C program at `source` with our wrapper, for any processor of this architecture.
     pub fn compile_portable(&self, source: &str) -> Result<PathBuf, Trouble> {
         let name = Path::new(source).file_stem().expect("a source file").to_string_lossy();
         self.build(&self.tool("oshcc"), &["-O3"], source, &format!("{name}-portable"))
@@ -100,7 +101,8 @@ impl Bench {
         output(&mut command).map(|_| out)
     }
 
-    /// What `program` prints as a job of `pes` PEs under our launcher, then what that reports.
+    /// Runs `program` as a job of `pes` PEs under our launcher. Returns its output, then the
+    /// launcher's messages.
     pub fn job(
         &self,
         pes: usize,
@@ -116,17 +118,17 @@ impl Bench {
     }
 }
 
-/// Runs `command` and returns what it printed; a status that is not 0 is trouble.
+/// Runs `command` and returns its standard output; a nonzero status is an error.
 pub fn output(command: &mut Command) -> Result<String, Trouble> {
     outputs(command).map(|(out, _)| out)
 }
 
-/// The same of standard error.
+/// Runs `command` and returns its standard error; a nonzero status is an error.
 pub fn errors(command: &mut Command) -> Result<String, Trouble> {
     outputs(command).map(|(_, err)| err)
 }
 
-/// Standard output and standard error of `command`.
+/// Runs `command` and returns its standard output and standard error.
 fn outputs(command: &mut Command) -> Result<(String, String), Trouble> {
     let name = command.get_program().to_string_lossy().into_owned();
     let out = command.output().map_err(|error| Trouble(format!("{name}: {error}")))?;
@@ -139,14 +141,14 @@ fn outputs(command: &mut Command) -> Result<(String, String), Trouble> {
     Err(Trouble(format!("{command:?}: {}: {last}", out.status)))
 }
 
-/// The value printed on the line `name value`.
+/// Returns the value printed on the line `name value`.
 pub fn value(text: &str, name: &str) -> Result<f64, Trouble> {
     let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     let parsed = found.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
     parsed.ok_or_else(|| Trouble(format!("no line `{name} value` in {text:?}")))
 }
 
-/// From the launcher's line about a rebuilt PE.
+/// Parses the milliseconds in the launcher's line about a rebuilt PE.
 pub fn millis_of_rebuild(line: &str) -> Option<f64> {
     let (_, rest) = line.split_once(" rebuilt from PE")?;
     let mut words = rest.rsplit(' ');

@@ -1,4 +1,4 @@
-//! Where and when the figures were measured, kept beside them under `benches/record`.
+//! The place and time of measurements, kept with the figures under `benches/record`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,14 +9,14 @@ use serde::Serialize;
 use super::figure::Figure;
 use super::programs::{Bench, Trouble, output};
 
-/// What a reader must know to believe a figure.
+/// The conditions under which the figures were measured.
 #[derive(Serialize)]
 pub struct Context {
     date: String,
     commit: String,
     quick: bool,
     processor: String,
-    /// Kernel of the codec, by which kinds of one processor differ.
+    /// The codec's kernel, which distinguishes variants of a processor.
     kernel: &'static str,
     processors: usize,
     memory_mib: u64,
@@ -44,7 +44,8 @@ fn field(path: &str, name: &str) -> Option<String> {
     Some(line.trim_start_matches([' ', '\t', ':', '=']).trim_matches('"').to_owned())
 }
 
-/// Its name, and on x86 family and model: virtual machines leave them where they shorten the name.
+/// Returns the processor's name, and on x86 family and model: virtual machines keep those even if
+/// they shorten the name.
 fn processor() -> String {
     let of = |name: &str| field("/proc/cpuinfo", name);
     let name = of("model name").unwrap_or("unknown".into());
@@ -54,14 +55,14 @@ fn processor() -> String {
     }
 }
 
-/// The load of the machine over the last minute.
+/// Returns the load of the machine over the last minute.
 pub fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().unwrap_or("unknown").to_owned()
 }
 
 impl Context {
-    /// Looks around. `load_before` is the load when the measurements began.
+    /// Collects the context. `load_before` is the load when the measurements began.
     pub fn new(quick: bool, load_before: String) -> Context {
         let memory = field("/proc/meminfo", "MemTotal:");
         let kib = memory.and_then(|m| m.split_whitespace().next()?.parse::<u64>().ok());
@@ -96,7 +97,7 @@ pub fn write(bench: &Bench, context: Context, figures: &[Figure]) -> Result<(), 
     save(&folder, &format!("{name}.json"), &(text + "\n"))
 }
 
-/// The folder for records of this processor, and the name of one of this time.
+/// Returns the folder for records of this processor, and the name of a record of this time.
 pub fn place(bench: &Bench, context: &Context) -> (PathBuf, String) {
     let plain = |text: &str| {
         let words = text.split(|c: char| !c.is_ascii_alphanumeric());
@@ -108,7 +109,7 @@ pub fn place(bench: &Bench, context: &Context) -> (PathBuf, String) {
     (folder, plain(&context.date.replace(" UTC", "")))
 }
 
-/// Keeps the files of a folder as `<name>-<date>` beside the records.
+/// Keeps the files of a folder as `<name>-<date>` next to the records.
 pub fn keep(bench: &Bench, context: &Context, (name, of): (&str, &Path)) -> Result<(), Trouble> {
     let (kind, date) = place(bench, context);
     let into = kind.join(format!("{name}-{date}"));

@@ -1,5 +1,5 @@
-//! Small operations, barriers, reductions, large transfers and a sort beside Open MPI's OpenSHMEM:
-//! the same source built by both wrappers, in turns.
+//! Small operations, barriers, reductions, large transfers and a sort, compared with Open MPI's
+//! OpenSHMEM: the same source built by both wrappers, in alternation.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,7 +30,7 @@ impl Sides {
     }
 }
 
-/// What both printed, round by round.
+/// The outputs of this library and its peer, round by round.
 struct Rounds(Vec<(String, String)>);
 
 impl Rounds {
@@ -43,14 +43,14 @@ impl Rounds {
         (0..bench.rounds()).map(round).collect::<Result<_, _>>().map(Rounds)
     }
 
-    /// Ours over theirs, of the line `name`.
+    /// Returns ours relative to theirs, for the line `name`.
     fn ratio(&self, name: &str) -> Result<Vec<f64>, Trouble> {
         let ours = self.0.iter().map(|(ours, _)| value(ours, name));
         let theirs = self.0.iter().map(|(_, theirs)| value(theirs, name));
         Ok(ratios(&ours.collect::<Result<Vec<_>, _>>()?, &theirs.collect::<Result<Vec<_>, _>>()?))
     }
 
-    /// Ours over another line of ours.
+    /// Returns ours relative to another line of ours.
     fn own_ratio(&self, name: &str, of: &str) -> Result<Vec<f64>, Trouble> {
         let pair = |(ours, _): &(String, String)| Ok(value(ours, name)? / value(ours, of)?);
         self.0.iter().map(pair).collect()
@@ -99,7 +99,7 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     Ok(figures)
 }
 
-/// What the bare machine takes for half a round trip of one word, over what the peer takes.
+/// Returns the time of half a round trip of one word on the bare machine, relative to the peer's.
 fn ratios_of_raw(bench: &Bench, two: &Rounds) -> Result<f64, Trouble> {
     let program = bench.compile_with(Path::new("cc"), "benches/peers/raw_ping_pong.c", "raw")?;
     let raw = value(&output(&mut Command::new(program))?, "raw_half_ns")?;

@@ -1,4 +1,4 @@
-//! Checkpoints, rebuilds and their memory, beside plain copies by the same PEs at the same time.
+//! Checkpoints, rebuilds and their memory, compared with plain copies by the same PEs.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,8 @@ const DOUBLE: Mode = &[("SHMEM_FT_BACKUP_MODE", "double")];
 const RS2: Mode = &[("SHMEM_FT_BACKUP_MODE", "rs"), ("SHMEM_FT_PARITY", "2")];
 
 impl Program<'_> {
-    /// Saves in turns with copies, in rounds as the program's usage has them; what it printed.
+    /// Alternates checkpoints and copies, in rounds as the program's usage defines. Returns its
+    /// output.
     fn save(&self, pes: usize, mode: Mode, rounds: &str) -> Result<String, Trouble> {
         self.job(pes, mode, &["save", &self.mib, rounds])
     }
@@ -38,12 +39,13 @@ impl Program<'_> {
     }
 }
 
-/// Checkpoints over the copies they took turns with: whatever slows a job slows both.
+/// Returns the time of checkpoints relative to the copies between them: whatever slows a job slows
+/// both.
 fn over_copy(text: &str) -> Result<f64, Trouble> {
     Ok(value(text, "checkpoint_ms")? / value(text, "copy_ms")?)
 }
 
-/// Checkpoints of what changed in some blocks over those of all, each over its copies.
+/// Returns checkpoints of a few changed blocks relative to full ones, each relative to its copies.
 fn over_all(text: &str) -> Result<f64, Trouble> {
     Ok(value(text, "dirty_ms")? / value(text, "dirty_copy_ms")? / over_copy(text)?)
 }
@@ -65,8 +67,8 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     Ok(figures)
 }
 
-/// raid5 on 4 PEs beside memcpy; in the same rounds with two snapshots, without checksums, and as
-/// full copies.
+/// Measures raid5 on 4 PEs against memcpy; in the same rounds with two snapshots, without
+/// checksums, and as full copies.
 fn four(program: &Program) -> Result<Vec<Figure>, Trouble> {
     let (mut full, mut first, mut dirty) = (Vec::new(), Vec::new(), Vec::new());
     let (mut double, mut summed, mut small) = (Vec::new(), Vec::new(), Vec::new());
@@ -100,7 +102,7 @@ fn four(program: &Program) -> Result<Vec<Figure>, Trouble> {
     ])
 }
 
-/// What is held in memory with groups of 4 and 8.
+/// Measures the memory held with groups of 4 and 8.
 fn memory(program: &Program) -> Result<Vec<Figure>, Trouble> {
     let figure = |what: &str, (mode, pes): (Mode, usize), word: &str, limit: f64, goal: f64| {
         let name = format!("extra bytes / live bytes, {what}, groups of {pes}");
@@ -111,7 +113,7 @@ fn memory(program: &Program) -> Result<Vec<Figure>, Trouble> {
         let limit = snapshots + 2.0 / (pes as f64 - 1.0);
         figure(what, (mode, pes), "save", limit, ((100.0 * limit).ceil() + 3.0) / 100.0)
     };
-    // One slot of parity over the table, a snapshot of the rest and two over that.
+    // One slot of parity over the table, a snapshot of the rest and two slots over that.
     let table = |pes: usize, goal: f64| {
         let parity = 1.0 / (pes as f64 - 1.0);
         let limit = 0.95 * parity + 0.05 * (1.0 + 2.0 * parity);
@@ -126,7 +128,8 @@ fn memory(program: &Program) -> Result<Vec<Figure>, Trouble> {
     ])
 }
 
-/// Checkpoints of a twentieth of memory beside a read-only table, over those of as much alone.
+/// Measures checkpoints of a twentieth of memory next to a read-only table, relative to those of
+/// that data alone.
 fn beside_table(program: &Program) -> Result<Figure, Trouble> {
     let alone = (program.mib.parse::<usize>().map_err(Trouble::new)? / 20).to_string();
     let mut rounds = Vec::new();
@@ -138,20 +141,20 @@ fn beside_table(program: &Program) -> Result<Figure, Trouble> {
     Ok(Figure::at_most(name, 1.1, &rounds, "raid5"))
 }
 
-/// What the PEs hold beyond those of a job without protection, over what is live.
+/// Returns the memory that the PEs hold beyond a job without protection, relative to the live data.
 fn extra(program: &Program, (mode, pes): (Mode, usize), word: &str) -> Result<f64, Trouble> {
     let of = |mode: Mode| program.job(pes, mode, &[word, &program.mib, "1"]);
     let (protected, plain) = (of(mode)?, of(NONE)?);
     Ok((last_share(&protected)? - last_share(&plain)?) / value(&protected, "live_mib")?)
 }
 
-/// What all PEs held after their checkpoints, in MiB.
+/// Returns the memory of all PEs after their checkpoints, in MiB.
 fn last_share(text: &str) -> Result<f64, Trouble> {
     let last = text.lines().rfind(|line| line.starts_with("pss_mib "));
     value(last.unwrap_or_default(), "pss_mib")
 }
 
-/// A process whose memory is adopted, and a node whose PE is rebuilt.
+/// Measures a process whose memory is adopted, and a node whose PE is rebuilt.
 fn losses(program: &Program) -> Result<Vec<Figure>, Trouble> {
     let (mut back, mut rebuilt) = (Vec::new(), Vec::new());
     for _ in 0..program.bench.rounds() {

@@ -16,7 +16,8 @@ use std::process::ExitCode;
 use bindgen::callbacks::{EnumVariantCustomBehavior, EnumVariantValue, ParseCallbacks};
 use bindgen::{Builder, EnumVariation, RustTarget};
 
-/// Versions of UCX and libibverbs that the committed files are from, as pkg-config has them.
+/// Versions of UCX and libibverbs that the committed files were generated from, as reported by
+/// pkg-config.
 const MADE_FROM: &str = "1.13.1 1.14.44.0";
 
 const UCX_FUNCTIONS: &[&str] = &[
@@ -82,12 +83,12 @@ const UCX_CONSTANTS: &[&str] = &[
     "UCS_THREAD_MODE_SERIALIZED",
 ];
 
-/// The enumerations that they are in.
+/// The enumerations that contain these values.
 const UCX_ENUMERATIONS: &str = "ucp_(am_cb_flags|am_handler_param_field|am_recv_attr_t|feature|\
      ep_close_flags_t|ep_params_field|mem_map_params_field|op_attr_t|params_field|send_am_flags|\
      worker_params_field)";
 
-/// Takes the values of UCX's enumerations that are used, and no other: some differ by its version.
+/// Keeps only the values of UCX's enumerations that are used: some others differ between versions.
 #[derive(Debug)]
 struct Used;
 
@@ -130,9 +131,9 @@ const VERBS_FUNCTIONS: &[&str] = &[
     "ibv_reg_mr",
 ];
 
-/// Sets of bits, as types of their own.
+/// Sets of bits, generated as separate types.
 const VERBS_BITS: &[&str] = &["ibv_access_flags", "ibv_qp_attr_mask", "ibv_send_flags"];
-/// Numbers with names.
+/// Named numbers.
 const VERBS_NUMBERS: &[&str] = &[
     "ibv_atomic_cap",
     "ibv_port_state",
@@ -142,7 +143,7 @@ const VERBS_NUMBERS: &[&str] = &[
     "ibv_wc_status",
     "ibv_wr_opcode",
 ];
-/// What `rdma-sys/src/types.rs` writes by hand, as upstream does.
+/// Types that `rdma-sys/src/types.rs` defines by hand, like upstream.
 const VERBS_BY_HAND: &[&str] =
     &["ibv_ah_attr", "ibv_gid", "ibv_global_route", "ibv_mw_bind_info", "ibv_send_wr", "ibv_wc"];
 

@@ -1,14 +1,16 @@
-//! What checksums cost a checkpoint, in one process: the loops of its two passes with and without.
+//! The cost of checksums in a checkpoint, in one process: the loops of its two passes, with and
+//! without checksums.
 //!
-//! "copy" is a tile into a snapshot, "encode" the parity of three tiles; "sum" is a checksum alone,
-//! of whole tiles or of pieces of 4 KiB. Ways take turns, a sample of each in a round, every other
-//! round in the other order; what is timed is the processor time of the thread. "cache" goes over
-//! one tile of each buffer again and again, "memory" over 64 MiB of each.
+//! "copy" copies a tile into a snapshot, "encode" computes the parity of three tiles, "sum"
+//! computes only a checksum, of whole tiles or of pieces of 4 KiB. The variants alternate: each
+//! round takes one sample of each, and every other round reverses their order. The thread's
+//! processor time is measured. "cache" processes one tile of each buffer repeatedly, "memory" 64
+//! MiB of each buffer.
 //!
-//! `cargo bench -p raidshmem-codec --bench checksum [-- FILTER]`; `ROUNDS=n` rounds instead of 15,
-//! `RAIDSHMEM_KERNEL=avx2` the loops of a processor without AVX-512. Prints for each way the best
-//! rate, of bytes read, and the time over that of the first way, as the median of the rounds and
-//! between the best of each.
+//! `cargo bench -p raidshmem-codec --bench checksum [-- FILTER]`. `ROUNDS=n` sets the number of
+//! rounds (default 15); `RAIDSHMEM_KERNEL=avx2` selects the loops of a processor without AVX-512.
+//! Prints for each variant the best rate, in bytes read, and its time relative to the first
+//! variant, both as the median over the rounds and between the best samples.
 
 mod common;
 
@@ -23,7 +25,7 @@ const TILE: usize = 64 << 10;
 const PIECE: usize = 4 << 10;
 const PLACES: [(&str, usize); 2] = [("cache", TILE), ("memory", 64 << 20)];
 
-/// Buffers whose tiles start on pages.
+/// Buffers whose tiles are page-aligned.
 struct Buffers {
     bytes: Vec<Vec<u8>>,
     len: usize,
@@ -36,7 +38,7 @@ impl Buffers {
         Buffers { bytes: (0..count).map(buffer).collect(), len }
     }
 
-    /// The same tile of all but the last, and that of the last.
+    /// Returns the tile at `at` of every buffer but the last, and that of the last.
     fn tiles(&mut self, at: usize) -> (Vec<&[u8]>, &mut [u8]) {
         let start = |bytes: &[u8]| bytes.as_ptr().align_offset(4096) + at;
         let (last, sources) = self.bytes.split_last_mut().expect("one at least");
@@ -46,10 +48,10 @@ impl Buffers {
     }
 }
 
-/// One way to do it to a tile. Returns a checksum, if there is one.
+/// A variant: its name and its work on one tile. The work returns a checksum, or 0.
 type Way<'a> = (&'static str, &'a dyn Fn(&[&[u8]], &mut [u8]) -> u32);
 
-/// Times the ways of `what` with `sources` sources in turns.
+/// Times the variants of `what`, with `sources` sources, in alternation.
 fn compare(what: &str, sources: usize, ways: &[Way<'_>]) {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
     let rounds = std::env::var("ROUNDS").ok().and_then(|r| r.parse().ok()).unwrap_or(15);
@@ -173,7 +175,7 @@ fn encodes(kernel: Kernel) {
 }
 
 fn main() {
-    // `cargo test` runs it without: that it compiles is all there is to test.
+    // `cargo test` runs this without `--bench`: that it compiles is the whole test.
     if !std::env::args().any(|word| word == "--bench") {
         return;
     }

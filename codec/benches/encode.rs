@@ -1,5 +1,5 @@
-//! Encoding and updating the parity of one stripe, in bytes of data shards per second: by shape,
-//! in the cache and from memory, and by kernel.
+//! Encoding and updating the parity of one stripe, in bytes of data shards per second: by shape, in
+//! the cache and from memory, and by kernel.
 //!
 //! The result is checked once before anything is timed. Left out: threads, and other codecs (see
 //! `isal.rs`).
@@ -26,8 +26,8 @@ fn encode(code: &Code, data: &[&[u8]], parity: &mut [Vec<u8>]) {
     code.encode(data, &mut outs).unwrap();
 }
 
-/// Times `code` on a stripe of `total` bytes, having found its first bytes equal to those of the
-/// reference kernel.
+/// Times `code` on a stripe of `total` bytes, after checking its first bytes against the reference
+/// kernel.
 fn stripe(group: &mut BenchmarkGroup<'_, WallTime>, id: BenchmarkId, code: &Code, total: usize) {
     let (k, m) = (code.data(), code.parity());
     let len = (total / (k + m)) & !63;

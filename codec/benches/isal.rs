@@ -1,20 +1,21 @@
-//! The codec beside Intel's ISA-L, in one process: ratios of throughput.
+//! The codec compared with Intel's ISA-L, in one process: ratios of throughput.
 //!
-//! For each case both compute the same bytes from the same buffers (compared before anything is
-//! timed), in turns: a round is a sample of ours and a sample of theirs, every other round in the
-//! other order, and the figure is the median over the rounds of the ratio within a round; what is
-//! timed is the processor time of the thread. So what else the machine does meets both alike or
-//! neither. "cache" is a stripe of half a MiB, which stays in a core's L2; "memory" one of 256 MiB.
-//! All shards start on pages, as in a store; "staggered" ones at different places of a page. Rates
-//! are bytes of sources per second (for an update: of the delta).
+//! For each case both compute the same bytes from the same buffers (compared before timing starts),
+//! in alternation. A round is one sample of each, and every other round reverses the order; the
+//! figure is the median of the ratios within each round. The thread's processor time is measured,
+//! so other load on the machine affects both alike or neither. "cache" is a stripe of half a MiB,
+//! which stays in a core's L2; "memory" is one of 256 MiB. All shards are page-aligned, as in a
+//! store; "staggered" ones start at different offsets within a page. Rates are bytes of sources per
+//! second (for an update: of the delta).
 //!
-//! With `RAIDSHMEM_KERNEL` one of ssse3, avx2, avx512 and gfni256, ISA-L uses the same
-//! instructions, if it can; else it chooses. "raid6" is beside `pq_gen`, "encode" beside products
-//! with the same matrix.
+//! If `RAIDSHMEM_KERNEL` is ssse3, avx2, avx512 or gfni256, ISA-L uses the same instructions if it
+//! can; otherwise it chooses. "raid6" is compared with `pq_gen`, "encode" with products by the same
+//! matrix.
 //!
-//! `cargo bench -p raidshmem-codec --bench isal [-- FILTER]`, or `benches/peers/isal.sh`;
-//! `ROUNDS=n` rounds instead of 9, `ISAL=file` another library than `libisal.so.2`. Prints
-//! `figure | ours GB/s | ISA-L GB/s | ratio | goal`. Goals for products are those with GFNI.
+//! `cargo bench -p raidshmem-codec --bench isal [-- FILTER]`, or `benches/peers/isal.sh`.
+//! `ROUNDS=n` sets the number of rounds (default 9), `ISAL=file` a library other than
+//! `libisal.so.2`. Prints `figure | ours GB/s | ISA-L GB/s | ratio | goal`. Goals for products
+//! apply to GFNI.
 //!
 //! Left out: ISA-L's tables and the codec's plans, both of which are made once per set of losses.
 
@@ -28,13 +29,13 @@ use libloading::Library;
 use raidshmem_codec::code::Code;
 use raidshmem_codec::kernel::Kernel;
 
-/// Vectors, length, addresses: the results' come last.
+/// Number of vectors, length, addresses (results last).
 type Generate = unsafe extern "C" fn(i32, i32, *const *mut u8) -> i32;
 /// Sources, rows, matrix, tables.
 type Tables = unsafe extern "C" fn(i32, i32, *const u8, *mut u8);
 /// Length, sources, rows, tables, addresses of sources and of results.
 type Encode = unsafe extern "C" fn(i32, i32, i32, *const u8, *const *const u8, *const *mut u8);
-/// Length, sources, rows, number of the source, tables, its address, those of results.
+/// Length, sources, rows, index of the source, tables, its address, addresses of results.
 type Update = unsafe extern "C" fn(i32, i32, i32, i32, *const u8, *const u8, *const *mut u8);
 
 /// The functions of the library.
@@ -48,7 +49,7 @@ struct Isal {
 }
 
 impl Isal {
-    /// Those for the instructions of `kernel`, as far as they have names of their own.
+    /// Loads the variants for the instructions of `kernel`, if they have names of their own.
     fn of(kernel: Kernel) -> Result<Isal, libloading::Error> {
         let file = std::env::var_os("ISAL").unwrap_or("libisal.so.2".into());
         // SAFETY: the library has no constructors.
@@ -60,13 +61,13 @@ impl Isal {
             "gfni256" => ("_avx", "_avx2_gfni", "_gfni"),
             _ => ("", "", ""),
         };
-        /// The function `name` followed by `suffix`, or else `name`, whose type is `F`.
+        /// Returns the function `name` followed by `suffix`, or else `name`, as an `F`.
         unsafe fn function<F: Copy>(
             library: &Library,
             name: &str,
             suffix: &str,
         ) -> Result<F, libloading::Error> {
-            // SAFETY: that this is its type is the caller's word.
+            // SAFETY: the caller guarantees that this is the function's type.
             let own = unsafe { library.get::<F>(format!("{name}{suffix}").as_bytes()) };
             // SAFETY: as above.
             own.or_else(|_| unsafe { library.get::<F>(name.as_bytes()) }).map(|f| *f)
@@ -84,13 +85,13 @@ impl Isal {
     }
 }
 
-/// Where the bytes of a stripe are.
+/// The size and alignment of the shards of a stripe.
 #[derive(Clone, Copy)]
 struct Place {
     name: &'static str,
     /// Of sources and results together.
     bytes: usize,
-    /// By how much a shard starts later in a page than the one before.
+    /// Bytes by which each shard starts later within a page than its predecessor.
     stagger: usize,
 }
 
@@ -100,7 +101,7 @@ const PLACES: [Place; 3] = [
     Place { name: "memory", bytes: 256 << 20, stagger: 0 },
 ];
 
-/// Bytes that start at some place of a page.
+/// Bytes at a given offset within a page.
 struct Shard {
     bytes: Vec<u8>,
     start: usize,
@@ -133,7 +134,7 @@ struct Case {
 }
 
 impl Case {
-    /// The sum with `coefficients` of `k` sources.
+    /// Creates the sum of `k` sources with `coefficients`.
     fn new(isal: Isal, coefficients: &[u8], k: usize, place: Place) -> Case {
         let rows = coefficients.len() / k;
         let len = (place.bytes / (k + rows)).next_multiple_of(4096);
@@ -145,7 +146,7 @@ impl Case {
         Case { isal, sources, outs, tables }
     }
 
-    /// Length, sources and rows.
+    /// Returns length, sources and rows.
     fn shape(&self) -> (i32, i32, i32) {
         (self.outs[0].len as i32, self.sources.len() as i32, self.outs.len() as i32)
     }
@@ -199,13 +200,13 @@ impl Case {
 /// One line of the table.
 struct Figure {
     name: String,
-    /// Least ratio aimed at, if any.
+    /// The lowest acceptable ratio, if any.
     goal: Option<f64>,
     /// Bytes counted per call.
     bytes: usize,
 }
 
-/// Compares results, then times `ours` and `theirs` in turns and prints the line.
+/// Compares results, then times `ours` and `theirs` in alternation and prints the line.
 fn compare(figure: Figure, case: &mut Case, ours: impl Fn(&mut Case), theirs: impl Fn(&mut Case)) {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
     if !figure.name.contains(&filter) {
@@ -240,7 +241,7 @@ fn compare(figure: Figure, case: &mut Case, ours: impl Fn(&mut Case), theirs: im
     println!("{:<34} | {mine:>6.1} | {isal:>6.1} | {ratio:>5.2} | {goal}", figure.name);
 }
 
-/// Both must leave the same results behind, from the same before.
+/// Checks that both leave the same results when started from the same contents.
 fn agree(case: &mut Case, ours: &impl Fn(&mut Case), theirs: &impl Fn(&mut Case)) {
     let mut results = |run: &dyn Fn(&mut Case)| {
         case.outs.iter_mut().for_each(|out| out.bytes_mut().fill(0x5a));
@@ -250,7 +251,7 @@ fn agree(case: &mut Case, ours: &impl Fn(&mut Case), theirs: &impl Fn(&mut Case)
     assert!(results(ours) == results(theirs), "ISA-L computes other bytes");
 }
 
-/// What is compared where.
+/// The library, kernel and buffers of a series of comparisons.
 struct Table {
     isal: Isal,
     kernel: Kernel,
@@ -267,19 +268,19 @@ impl Table {
         Case::new(self.isal, coefficients, k, self.place)
     }
 
-    /// A code, its matrix and its case.
+    /// Returns a code, and its matrix as a case.
     fn code(&self, k: usize, m: usize) -> (Code, Case) {
         let code = Code::with_kernel(k, m, self.kernel).unwrap();
         let matrix: Vec<u8> = (0..m).flat_map(|row| code.coefficients(row).to_vec()).collect();
         (code, self.case(&matrix, k))
     }
 
-    /// `in_cache` or 1, the goal by place.
+    /// Returns the goal for this place: 1 for memory, else `in_cache`.
     fn goal(&self, in_cache: f64) -> Option<f64> {
         Some(if self.place.name == "memory" { 1.0 } else { in_cache })
     }
 
-    /// A goal for products.
+    /// Returns `goal` if the kernel has GFNI: the goals for products apply only there.
     fn products(&self, goal: Option<f64>) -> Option<f64> {
         goal.filter(|_| self.kernel.name().starts_with("gfni"))
     }
@@ -316,7 +317,7 @@ impl Table {
         compare(figure, &mut case, ours, Case::encode_data);
     }
 
-    /// Takes the change of the first shard over into all parities.
+    /// Applies the change of the first shard to all parities.
     fn update(&self, k: usize, m: usize) {
         let (code, mut case) = self.code(k, m);
         let ours = |case: &mut Case| {
@@ -329,7 +330,7 @@ impl Table {
 }
 
 fn main() {
-    // `cargo test` runs it without: that it compiles is all there is to test.
+    // `cargo test` runs this without `--bench`: that it compiles is the whole test.
     if !std::env::args().any(|word| word == "--bench") {
         return;
     }

@@ -1,7 +1,7 @@
 //! Planning and rebuilding one or two lost shards, in bytes of surviving shards read per second.
 //!
-//! Each rebuilt shard is compared with the lost one before anything is timed. Left out: fetching
-//! the survivors.
+//! Each rebuilt shard is compared with the lost one before timing starts. Left out: fetching the
+//! survivors.
 
 use std::hint::black_box;
 
@@ -12,7 +12,7 @@ use raidshmem_codec::code::Code;
 const PLACES: [(&str, usize); 2] = [("cache", 512 << 10), ("memory", 256 << 20)];
 const SHAPES: [(usize, usize); 5] = [(3, 1), (8, 1), (3, 2), (8, 2), (10, 4)];
 
-/// The data shards of a stripe and then its parity.
+/// Returns the data shards of a stripe, followed by its parity.
 fn stripe(code: &Code, total: usize) -> Vec<Vec<u8>> {
     let len = (total / (code.data() + code.parity())) & !63;
     let shard = |i: usize| (0..len).map(|at| (at * 31 + i * 97 + at / 251) as u8).collect();

@@ -1,4 +1,4 @@
-//! A group of five members with two parities loses two members and gets their snapshots back.
+//! A group of five members with two parities loses two members and rebuilds their snapshots.
 //!
 //! Shows how [`Layout`] and [`Code`] fit together; the "members" are vectors of this one process.
 
@@ -17,7 +17,7 @@ fn snapshot(member: usize) -> Vec<u8> {
     format!("what member {member} had in memory when the checkpoint was taken").into_bytes()
 }
 
-/// What one member holds: its own snapshot in chunks, and its parity slots.
+/// A member's own snapshot, in chunks, and its parity slots.
 struct Member {
     chunks: Vec<Vec<u8>>,
     slots: Vec<Vec<u8>>,

@@ -13,8 +13,8 @@
 //! stripe can be coded by itself, and parity is linear: see [`Code::update`]. Any `k` shards
 //! determine the rest. Shapes are checked before the first output byte is written.
 //!
-//! Left out: noticing that a shard is wrong. A wrong source gives wrong output silently.
-//! Sources for the codes: H. P. Anvin, *The mathematics of RAID-6*; J. S. Plank, *A Tutorial on
+//! Left out: detecting that a shard is wrong. A wrong source silently gives wrong output. Sources
+//! for the codes: H. P. Anvin, *The mathematics of RAID-6*; J. S. Plank, *A Tutorial on
 //! Reed-Solomon Coding for Fault-Tolerance in RAID-like Systems* (with its 2003 correction).
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::kernel::{Kernel, Made};
 use crate::matrix;
 
-/// Shards of the largest stripe: the number of elements of the field.
+/// Maximum number of shards in a stripe: the number of elements of the field.
 pub const MAX_SHARDS: usize = 256;
 
 /// A code of `k` data and `m` parity shards. Cheap to clone.
@@ -32,27 +32,27 @@ pub const MAX_SHARDS: usize = 256;
 pub struct Code {
     data: usize,
     parity: usize,
-    /// Row after row, `data` coefficients each.
+    /// Row-major, `data` coefficients per row.
     coefficients: Arc<[u8]>,
     kernel: Kernel,
 }
 
 impl Code {
-    /// The code of `data` data and `parity` parity shards, on the kernel that is
-    /// [chosen](Kernel::chosen).
+    /// Creates the code of `data` data and `parity` parity shards, on the [chosen](Kernel::chosen)
+    /// kernel.
     ///
     /// # Errors
-    /// [`Error::Kernel`] if that one cannot be had,
-    /// [`Error::TooFewData`] and [`Error::TooFewParities`] if a count is 0,
-    /// [`Error::TooManyShards`] if together they exceed [`MAX_SHARDS`].
+    /// [`Error::Kernel`] if that kernel is not available, [`Error::TooFewData`] and
+    /// [`Error::TooFewParities`] if a count is 0, [`Error::TooManyShards`] if together they exceed
+    /// [`MAX_SHARDS`].
     pub fn new(data: usize, parity: usize) -> Result<Code, Error> {
         Code::with_kernel(data, parity, Kernel::chosen()?)
     }
 
-    /// As [`Code::new`], on the kernel given. The kernel does not change any result.
+    /// Like [`Code::new`], on the given kernel. The kernel does not affect any result.
     ///
     /// # Errors
-    /// As [`Code::new`], but for the kernel.
+    /// As [`Code::new`], except [`Error::Kernel`].
     pub fn with_kernel(data: usize, parity: usize, kernel: Kernel) -> Result<Code, Error> {
         if data == 0 {
             return Err(Error::TooFewData { expected: 1, got: data });
@@ -67,18 +67,18 @@ impl Code {
         Ok(Code { data, parity, coefficients: matrix::parity(data, parity).into(), kernel })
     }
 
-    /// Data shards, `k`.
+    /// Returns the number of data shards, `k`.
     pub fn data(&self) -> usize {
         self.data
     }
 
-    /// Parity shards, `m`: the most losses a stripe survives.
+    /// Returns the number of parity shards, `m`: the most losses that a stripe survives.
     pub fn parity(&self) -> usize {
         self.parity
     }
 
-    /// The `k` coefficients of parity row `row`: `parity[row] = sum of c[i] * data[i]`. None of
-    /// them is 0.
+    /// Returns the `k` coefficients of parity row `row`: `parity[row] = sum of c[i] * data[i]`. No
+    /// coefficient is 0.
     ///
     /// # Panics
     /// If `row >= m`.
@@ -87,7 +87,7 @@ impl Code {
         &self.coefficients[row * self.data..][..self.data]
     }
 
-    /// Overwrites `parity` with row `row` of the parity of the `k` data shards `sources`.
+    /// Overwrites `parity` with parity row `row` of the `k` data shards `sources`.
     ///
     /// # Errors
     /// [`Error::Index`] for a row past the last, [`Error::Shards`] unless there are `k` sources,
@@ -104,9 +104,9 @@ impl Code {
         Ok(())
     }
 
-    /// As [`Code::encode_row`], piece by piece; `put` gets each piece of the parity in turn, in the
-    /// nearest cache, and writes it where it belongs, as [`Kernel::put`] does or
-    /// [`crate::crc::Hasher::put`], with a checksum.
+    /// Like [`Code::encode_row`], piece by piece. `put` receives each piece of the parity in turn,
+    /// while it is in the L1 cache, and writes it to its destination: see [`Kernel::put`], and
+    /// [`crate::crc::Hasher::put`], which also computes a checksum.
     ///
     /// # Errors
     /// As [`Code::encode_row`].
@@ -138,9 +138,9 @@ impl Code {
         Ok(())
     }
 
-    /// Brings a range of parity row `row` up to date after a change of the same range of data
-    /// shard `column`, whose old bytes XOR new bytes are `delta`: `parity ^= c * delta`.
-    /// Deltas may be applied in any order; applying one twice takes it back.
+    /// Updates a range of parity row `row` after a change of the same range of data shard `column`,
+    /// whose old bytes XOR new bytes are `delta`: `parity ^= c * delta`. Deltas may be applied in
+    /// any order; applying one twice undoes it.
     ///
     /// # Errors
     /// [`Error::Index`] for a row or column past the last, [`Error::Length`] unless `delta` is as
@@ -159,9 +159,9 @@ impl Code {
         Ok(())
     }
 
-    /// Overwrites `parity` with row `row` as [`Code::encode_row_by_pieces`] would, from `old`,
-    /// which is what it was, and for each data shard that changed since, once: its number, what it
-    /// was and what it is.
+    /// Overwrites `parity` with row `row`, like [`Code::encode_row_by_pieces`], but computes it
+    /// from the row's previous contents `old` and the data shards that have changed since. Each
+    /// shard appears once in `changes`, as its number, its old bytes and its new bytes.
     ///
     /// # Errors
     /// [`Error::Index`] for a row or shard past the last, [`Error::Length`] unless `old` and all of
@@ -188,14 +188,14 @@ impl Code {
         Ok(())
     }
 
-    /// As [`Code::update`] for all `m` parity shards at once, reading `delta` once.
+    /// Like [`Code::update`] for all `m` parity shards at once, reading `delta` once.
     ///
-    /// The runtime updates the rows that one PE holds; this is for who holds them all, and is
-    /// measured beside ISA-L.
+    /// The runtime only updates the rows that one PE holds; this is for a caller that holds all
+    /// rows, and is benchmarked against ISA-L.
     ///
     /// # Errors
     /// [`Error::Index`] for a column past the last, [`Error::Shards`] unless there are `m`
-    /// parities, [`Error::Length`] unless `delta` and they are as long as the first parity.
+    /// parities, [`Error::Length`] unless `delta` and all parities are as long as the first parity.
     pub fn update_all(
         &self,
         column: usize,
@@ -215,9 +215,10 @@ impl Code {
         Ok(())
     }
 
-    /// How to get shard `want` from the shards not flagged in `lost` (one flag per shard, `k + m`
-    /// in all). A shard that is not lost is simply read. Otherwise the plan reads `k` shards,
-    /// data before parity, lowest numbers first. Takes about `m` squared times `k` field products.
+    /// Plans the rebuild of shard `want` from the shards not flagged in `lost` (one flag per shard,
+    /// `k + m` in all). A shard that is not lost is simply read. Otherwise the plan reads `k`
+    /// shards, data before parity, lowest numbers first. Takes about `m` squared times `k` field
+    /// products.
     ///
     /// # Errors
     /// [`Error::Shards`] unless there are `k + m` flags, [`Error::Index`] for a `want` past the
@@ -232,12 +233,13 @@ impl Code {
         Ok(Plan { sources, coefficients, kernel: self.kernel })
     }
 
-    /// How to get all the shards `wants` at once from the shards not flagged in `lost`. The plan
-    /// reads `k` shards, data before parity, lowest numbers first, whatever is wanted. For a
-    /// single shard, or one that is not lost, [`Code::plan`] reads no more and maybe less.
+    /// Plans the rebuild of all the shards `wants` at once from the shards not flagged in `lost`.
+    /// The plan reads `k` shards, data before parity, lowest numbers first, regardless of `wants`.
+    /// For a single shard, or one that is not lost, [`Code::plan`] never reads more and may read
+    /// less.
     ///
-    /// In the runtime each PE rebuilds its own shard; this is for who rebuilds several, and is
-    /// measured beside ISA-L.
+    /// In the runtime each PE rebuilds its own shard; this is for a caller that rebuilds several,
+    /// and is benchmarked against ISA-L.
     ///
     /// # Errors
     /// As [`Code::plan`].
@@ -259,14 +261,14 @@ impl Code {
         Ok(())
     }
 
-    /// The `k` lowest numbers of shards that are left.
+    /// Returns the `k` lowest numbers of surviving shards.
     fn survivors(&self, lost: &[bool]) -> Vec<usize> {
         (0..lost.len()).filter(|&shard| !lost[shard]).take(self.data).collect()
     }
 }
 
-/// Which surviving shards to read, and what to multiply them by, to get one shard of a stripe.
-/// Made by [`Code::plan`]; good for every stripe and every range with the same losses.
+/// The surviving shards to read, and their coefficients, to rebuild one shard of a stripe. Made by
+/// [`Code::plan`]; valid for every stripe and every range with the same losses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     sources: Vec<usize>,
@@ -275,12 +277,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Numbers of the shards to read, ascending, none of them lost, none of them superfluous.
+    /// Returns the numbers of the shards to read, ascending: no lost shard, and no superfluous one.
     pub fn sources(&self) -> &[usize] {
         &self.sources
     }
 
-    /// The coefficient of each source, in the order of [`Plan::sources`]; none is 0.
+    /// Returns the coefficient of each source, in the order of [`Plan::sources`]; no coefficient is
+    /// 0.
     pub fn coefficients(&self) -> &[u8] {
         &self.coefficients
     }
@@ -297,10 +300,10 @@ impl Plan {
         Ok(())
     }
 
-    /// As [`Plan::apply`], piece by piece: `see` is shown each piece of each source, with its place
-    /// in [`Plan::sources`], before it is used, and `look` each piece of the shard, while they are
-    /// in the nearest cache, as for checksums. The pieces of a source, and of the shard, come in
-    /// their order.
+    /// Like [`Plan::apply`], piece by piece, for callers that compute checksums. `see` receives
+    /// each piece of each source, with its position in [`Plan::sources`], before it is used; `look`
+    /// receives each piece of the shard. Both see the bytes while they are in the L1 cache. The
+    /// pieces of each source, and of the shard, come in order.
     ///
     /// # Errors
     /// As [`Plan::apply`].
@@ -316,9 +319,9 @@ impl Plan {
         Ok(())
     }
 
-    /// Adds the share of one source to `out`, for sources that arrive one by one. Starting from
-    /// zeros and adding position `0..sources().len()`, each once and in any order, gives what
-    /// [`Plan::apply`] gives.
+    /// Adds the contribution of one source to `out`, for sources that arrive one by one. Starting
+    /// from zeros and adding each position of `0..sources().len()` once, in any order, gives the
+    /// result of [`Plan::apply`].
     ///
     /// # Errors
     /// [`Error::Index`] for a position past the last, [`Error::Length`] unless `source` is as long
@@ -331,7 +334,8 @@ impl Plan {
     }
 }
 
-/// As [`Plan`], for several shards of a stripe at once: the sources are read once for all of them.
+/// Like [`Plan`], for several shards of a stripe at once: the sources are read once for all of
+/// them.
 /// Made by [`Code::plan_all`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanAll {
@@ -343,17 +347,17 @@ pub struct PlanAll {
 }
 
 impl PlanAll {
-    /// Numbers of the shards to read, ascending, none of them lost.
+    /// Returns the numbers of the shards to read, ascending, no lost one among them.
     pub fn sources(&self) -> &[usize] {
         &self.sources
     }
 
-    /// Numbers of the shards to get, in the order asked for.
+    /// Returns the numbers of the shards to rebuild, in the order requested.
     pub fn wants(&self) -> &[usize] {
         &self.wants
     }
 
-    /// The coefficients of each wanted shard, one per source, row after row.
+    /// Returns the coefficients of each wanted shard, one per source, row after row.
     pub fn coefficients(&self) -> &[u8] {
         &self.coefficients
     }

@@ -1,21 +1,22 @@
 //! Checksums of tiles: CRC-32 with the IEEE 802.3 polynomial.
 //!
-//! Detected with certainty, in a tile of 64 KiB stored with its checksum: any one or two flipped
+//! Guaranteed to be detected, in a tile of 64 KiB stored with its checksum: any one or two flipped
 //! bits (the code's distance is 3 at this length; it is 4 only up to about 11 KiB), and any damage
-//! confined to 32 consecutive bits. Any other accidental damage, three flipped bits among it, goes
-//! unnoticed with a probability of about one in 2^32. Changing the length is detected no better
-//! than that.
+//! confined to 32 consecutive bits. Any other accidental damage, including three flipped bits and a
+//! change of length, goes undetected with a probability of about one in 2^32.
 //!
-//! Not detected: a tile replaced by another tile together with *its* checksum (an older version,
-//! or one meant for another place); damage done before the checksum was taken; a change made on
-//! purpose, since a matching checksum is easy to compute.
+//! Not detected: a tile replaced by another tile together with *its* checksum (an older version, or
+//! one meant for another place); damage done before the checksum was computed; a deliberate change,
+//! since a matching checksum is easy to compute.
 //!
-//! Where the processor multiplies without carry in wide registers, long runs of bytes are folded by
-//! a loop of the kernel (`kernel/fold.rs`), which can copy them on the way; `crc32fast` makes the
-//! checksum of what is left. Folded bytes wait for more: `crc32fast` alone makes 32 bits of all
-//! registers at the end of each piece, and takes twice as long for pieces of 4 KiB from memory.
+//! If the processor has carry-less multiplication in wide registers, long runs of bytes are folded
+//! by a loop of the kernel (`kernel/fold.rs`), which can copy them at the same time; `crc32fast`
+//! computes the checksum of the remainder. The folded state is kept for the next piece: `crc32fast`
+//! alone reduces all registers to 32 bits at the end of each piece, which takes twice as long for
+//! pieces of 4 KiB from memory.
 //!
-//! Left out: correction. A mismatch says that a shard must be treated as lost, not how to mend it.
+//! Left out: correction. A mismatch means that a shard must be treated as lost; it does not say how
+//! to repair it.
 //! Source for the distance: P. Koopman, *32-Bit Cyclic Redundancy Codes for Internet
 //! Applications*, DSN 2002; a test here recomputes it for 64 KiB.
 #![forbid(unsafe_code)]
@@ -23,18 +24,18 @@
 use crate::kernel::fold::{Block, Streamed};
 use crate::kernel::{Kernel, Made};
 
-/// Checksum of `bytes`, of any length; that of the empty slice is 0.
+/// Returns the checksum of `bytes`, of any length; that of the empty slice is 0.
 pub fn crc32(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
 
-/// From so many bytes on it pays to fold them.
+/// The number of bytes from which folding pays off.
 const LEAST: usize = 4 * size_of::<Block>();
 
-/// What streamed stores must be aligned to.
+/// The alignment of streamed stores.
 const LINE: usize = 64;
 
-/// The checksum of bytes that arrive in pieces. How they are cut does not matter.
+/// The checksum of bytes that arrive in pieces. Their boundaries do not affect the result.
 #[derive(Debug, Clone)]
 pub struct Hasher {
     kernel: Kernel,
@@ -51,12 +52,12 @@ impl Default for Hasher {
 }
 
 impl Hasher {
-    /// A hasher that has seen no bytes. It uses the [chosen](Kernel::chosen) kernel.
+    /// Creates a hasher that has seen no bytes. It uses the [chosen](Kernel::chosen) kernel.
     pub fn new() -> Hasher {
         Hasher::with_kernel(Kernel::chosen().unwrap_or(Kernel::WIDE))
     }
 
-    /// The same with another kernel.
+    /// Creates a hasher that has seen no bytes and uses `kernel`.
     pub fn with_kernel(kernel: Kernel) -> Hasher {
         Hasher { kernel, sum: 0, folded: None }
     }
@@ -68,8 +69,8 @@ impl Hasher {
         self.append(&bytes[done..]);
     }
 
-    /// Writes what was made where it belongs, past the caches (where the instruction set can), and
-    /// appends it to the bytes seen so far: they are read once for both.
+    /// Writes `made` to its destination, past the caches (if the instruction set can), and appends
+    /// it to the bytes seen so far; both take one read.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -90,7 +91,7 @@ impl Hasher {
         kernel.put(made, |piece| self.update(piece));
     }
 
-    /// Folds `blocks`, and copies them, if it can be done and pays. Returns the bytes done.
+    /// Folds `blocks` and copies them to `to`, if possible and worthwhile. Returns the bytes done.
     fn fold(&mut self, blocks: &[Block], to: Option<Streamed<'_>>) -> usize {
         let len = blocks.as_flattened().len();
         if self.folded.is_none() && len < LEAST {
@@ -101,7 +102,7 @@ impl Hasher {
         len
     }
 
-    /// Appends bytes that are not folded.
+    /// Appends bytes without folding them.
     fn append(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.sum = appended(self.checksum(), bytes);
@@ -114,21 +115,21 @@ impl Hasher {
         self.folded.as_ref().map_or(self.sum, |block| appended(!0, block))
     }
 
-    /// The checksum of all bytes seen: what [`crc32`] says of their concatenation.
+    /// Returns the checksum of all bytes seen, equal to [`crc32`] of their concatenation.
     pub fn finish(self) -> u32 {
         self.checksum()
     }
 }
 
-/// The checksum of what has the checksum `sum`, and `bytes` after it.
+/// Returns the checksum of bytes with checksum `sum` followed by `bytes`.
 fn appended(sum: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(sum);
     hasher.update(bytes);
     hasher.finalize()
 }
 
-/// The block that stands for bytes with the checksum `sum`: zeroes, and the four bytes after which
-/// the remainder is theirs. Those are found by taking 32 steps of the division back.
+/// Returns a block equivalent to bytes with the checksum `sum`: zeroes, then the four bytes that
+/// leave the same remainder. They are found by undoing 32 steps of the division.
 fn block(sum: u32) -> Block {
     let back = |remainder: u32, _| match remainder >> 31 {
         0 => remainder << 1,
@@ -139,8 +140,8 @@ fn block(sum: u32) -> Block {
     block
 }
 
-/// What a hasher says of the XOR of runs of bytes of one length, from what others say of those: the
-/// checksum is linear but for a constant, which is that of as many zeroes.
+/// Combines the checksums of byte runs of one length into the checksum of their XOR. The checksum
+/// is linear up to a constant: that of as many zeroes.
 #[derive(Debug, Clone, Copy)]
 pub struct XorChecksum {
     len: usize,
@@ -148,19 +149,19 @@ pub struct XorChecksum {
 }
 
 impl XorChecksum {
-    /// A sum of runs of `len` bytes.
+    /// Prepares sums of runs of `len` bytes.
     pub fn new(len: usize) -> XorChecksum {
         XorChecksum { len, zeroes: crc32(&vec![0; len]) }
     }
 
-    /// Bytes of each.
+    /// Returns the length of each run, in bytes.
     #[expect(clippy::len_without_is_empty, reason = "of runs, not of this")]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// The hasher after the XOR of what `parts` have seen, `len` bytes each. A part that has seen
-    /// only zeroes may be left out.
+    /// Returns the hasher after the XOR of the bytes seen by `parts`, `len` bytes each. A part that
+    /// has seen only zeroes may be left out.
     pub fn of(&self, parts: impl IntoIterator<Item = Hasher>) -> Hasher {
         let sum = parts.into_iter().fold(0, |sum, part| sum ^ part.finish() ^ self.zeroes);
         Hasher { sum: sum ^ self.zeroes, ..Hasher::new() }
@@ -215,8 +216,8 @@ mod tests {
     /// Bits of a tile and its checksum.
     const BITS: usize = 65536 * 8 + 32;
 
-    /// The remainders of x^0, x^1, ... by the polynomial, as many as there are bits. Wrong bits
-    /// pass iff the sum of their remainders is 0.
+    /// Returns the remainders of x^0, x^1, ... by the polynomial, one per bit. A set of flipped
+    /// bits goes undetected iff the sum of their remainders is 0.
     fn powers() -> Vec<u32> {
         let double = |r: u32| (r << 1) ^ ((r >> 31) * 0x04c1_1db7);
         std::iter::successors(Some(1), |&r| Some(double(r))).take(BITS).collect()
@@ -230,7 +231,7 @@ mod tests {
         assert!(!seen.contains(&0));
     }
 
-    /// The distance is 3 and no more: there are three bits that pass.
+    /// The distance is exactly 3: some three flipped bits go undetected.
     #[test]
     fn three_flipped_bits_in_a_tile_may_pass() {
         let powers = powers();

@@ -1,14 +1,15 @@
-//! Every way a call into the codec can be refused.
+//! The errors of the codec.
 //!
 //! Invariant: the enum is closed (a caller can match on all of it) and each variant carries the
 //! bound or value that was expected next to the one that was given, so that the message alone
 //! locates the mistake.
 //!
 //! Left out: damaged content. A shard with wrong bytes in it is a valid input here; see
-//! [`crate::crc`] for noticing it.
+//! [`crate::crc`] for detecting it.
 #![forbid(unsafe_code)]
 
-/// Why a layout, code or plan was refused. No output byte has been written when one is returned.
+/// The reason why a layout, code or plan was rejected. When one is returned, no output byte has
+/// been written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A group needs at least `expected` members.
@@ -59,7 +60,7 @@ pub enum Error {
         /// Data plus parity shards asked for.
         got: usize,
     },
-    /// The number of slices (or loss flags) is not the number of shards they stand for.
+    /// The number of slices (or loss flags) differs from the number of shards that they represent.
     #[error("expected {expected} shards, got {got}")]
     Shards {
         /// Shards the call is about.
@@ -83,7 +84,7 @@ pub enum Error {
         /// Bytes of the first slice that differs.
         got: usize,
     },
-    /// More shards are lost than the code can make up for.
+    /// More shards are lost than the code can rebuild.
     #[error("{lost} shards lost, but only {parity} can be made up for")]
     TooManyLost {
         /// Shards flagged as lost.
@@ -91,10 +92,10 @@ pub enum Error {
         /// Parity shards of the code: the most losses it survives.
         parity: usize,
     },
-    /// The kernel asked for by `RAIDSHMEM_KERNEL` is not one this machine can run.
+    /// This machine cannot run the kernel that `RAIDSHMEM_KERNEL` names.
     #[error("RAIDSHMEM_KERNEL is {got}: the kernels of this machine are {expected}")]
     Kernel {
-        /// The names of those that can be asked for.
+        /// The names of the available kernels.
         expected: &'static str,
         /// The name given.
         got: &'static str,

@@ -37,7 +37,7 @@ pub(crate) const fn mul(mut a: u8, mut b: u8) -> u8 {
     product
 }
 
-/// Multiplicative inverse, as the 254th power. The inverse of 0 does not exist; 0 is returned.
+/// Returns the multiplicative inverse, as the 254th power. 0 has no inverse; 0 is returned for it.
 pub(crate) const fn inv(a: u8) -> u8 {
     // 254 = 2 + 4 + 8 + ... + 128: multiply the successive squares of `a`.
     let mut square = a;

@@ -1,13 +1,13 @@
 //! Parity codec of raidshmem: bytes in, bytes out.
 //!
-//! A group of `g` members keeps snapshots of its memory. [`stripe`] says which chunk of whose
-//! snapshot is protected by which parity chunk and where that parity lives; [`code`] computes,
-//! updates and inverts the parity of one stripe; [`crc`] tells whether bytes are still the ones
-//! that were written; [`kernel`] is the inner loop all of the coding goes through.
+//! A group of `g` members keeps snapshots of its memory. [`stripe`] maps each chunk of a snapshot
+//! to the parity chunks that protect it and to the members that hold them; [`code`] computes,
+//! updates and inverts the parity of one stripe; [`crc`] detects bytes that have changed since they
+//! were written; [`kernel`] is the inner loop of all coding.
 //!
 //! Invariants: nothing here performs I/O, starts threads or knows what a process is; the only
-//! global state is the choice of a kernel, made once. Wrong shapes are answered with a variant of
-//! [`Error`] before any output byte is written.
+//! global state is the choice of a kernel, made once. Wrong shapes return a variant of [`Error`]
+//! before any output byte is written.
 //!
 //! Layers, each importing only from those above it or to the left of it:
 //!
@@ -19,8 +19,8 @@
 //! stripe                                     where the parity of what lies
 //! ```
 //!
-//! Left out: deciding *which* shards are lost (the codec is told), storing anything, and
-//! finding a shard that is present but wrong (that is what the checksums are for).
+//! Left out: deciding *which* shards are lost (the caller passes them), storing anything, and
+//! finding a shard that is present but wrong (the purpose of the checksums).
 //!
 //! ```
 //! use raidshmem_codec::{code::Code, stripe::{Layout, Scheme}};
@@ -53,7 +53,7 @@ pub mod stripe;
 
 pub use error::Error;
 
-/// Keeps the example of the README compiling and true.
+/// Compiles and runs the README's example as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

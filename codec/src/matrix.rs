@@ -1,16 +1,16 @@
-//! Coefficients: of the parity of a code, and of a shard that is made of others.
+//! Coefficients: of the parity of a code, and of a shard computed from others.
 //!
-//! With up to three parities the coefficient of column `i` in row `r` is `x_i^r`, where
-//! `x_i = 2^i`: the rows `1`, `x` and `x^2` of RAID-6. Every minor of these rows is a product of
-//! some `x_i` and `x_i + x_j`, and none of those is 0.
+//! With up to three parities the coefficient of column `i` in row `r` is `x_i^r`, where `x_i =
+//! 2^i`: the rows `1`, `x` and `x^2` of RAID-6. Every minor of these rows is a product of some
+//! `x_i` and `x_i + x_j`, all of them nonzero.
 //!
-//! With the row `x^3` that is no longer so (columns 0, 10 and 21 are singular with rows 0, 1 and
-//! 3). More parities have the systematic matrix derived from a Vandermonde matrix `V`,
-//! `V * inverse(top of V)`: row `x` of it maps the values of a polynomial of degree below `k` at
-//! the points `0..k` to its value at point `x`. So its coefficients are Lagrange's.
+//! Adding the row `x^3` breaks this (columns 0, 10 and 21 are singular with rows 0, 1 and 3). From
+//! four parities on, the matrix is the systematic one derived from a Vandermonde matrix `V`, `V *
+//! inverse(top of V)`: its row `x` maps the values of a polynomial of degree below `k` at the
+//! points `0..k` to its value at point `x`. So its coefficients are Lagrange's.
 //!
-//! Invariant: no minor of the parity rows is 0. That is what makes any `k` shards sufficient, and
-//! what lets [`weights`] eliminate without looking for a pivot.
+//! Invariant: no minor of the parity rows is 0. Hence any `k` shards suffice, and [`weights`]
+//! eliminates without searching for a pivot.
 //!
 //! Source: H. P. Anvin, *The mathematics of RAID-6*; MacWilliams and Sloane, *The Theory of
 //! Error-Correcting Codes*, ch. 10 and 11.
@@ -18,7 +18,8 @@
 
 use crate::gf::{POWERS, inv, mul};
 
-/// The coefficients of `m` rows of parity over `k` shards, row after row. `k + m` is at most 256.
+/// Returns the coefficients of `m` rows of parity over `k` shards, row after row. `k + m` is at
+/// most 256.
 pub(crate) fn parity(k: usize, m: usize) -> Vec<u8> {
     if m <= POWERS.len() {
         return POWERS[..m].iter().flat_map(|row| &row[..k]).copied().collect();
@@ -26,7 +27,7 @@ pub(crate) fn parity(k: usize, m: usize) -> Vec<u8> {
     (k..k + m).flat_map(|at| (0..k).map(move |point| lagrange(k, point as u8, at as u8))).collect()
 }
 
-/// Value at `at` of the polynomial that is 1 at `point` and 0 at all others of `0..k`.
+/// Returns the value at `at` of the polynomial that is 1 at `point` and 0 at all others of `0..k`.
 fn lagrange(k: usize, point: u8, at: u8) -> u8 {
     let others = (0..k).map(|other| other as u8).filter(|&other| other != point);
     let (top, bottom) = others
@@ -34,13 +35,13 @@ fn lagrange(k: usize, point: u8, at: u8) -> u8 {
     mul(top, inv(bottom))
 }
 
-/// What to multiply the `k` shards `from`, in ascending order, by to get each of the shards
-/// `wants`: row after row. No weight is 0, unless the shard is one of `from`. `parity` holds the
-/// rows of [`parity`].
+/// Returns the coefficients that yield each of the shards `wants` from the `k` shards `from`, which
+/// are in ascending order: row after row. No weight is 0, unless the shard is one of `from`.
+/// `parity` holds the rows of [`parity`].
 pub(crate) fn weights(parity: &[u8], from: &[usize], wants: &[usize]) -> Vec<u8> {
     let k = from.len();
     let shards = k + parity.len() / k;
-    // Rows over all shards. The rows of the parities in `from` add up to 0 ...
+    // Rows over all shards. The rows of the parities in `from` add up to 0.
     let made_of_data = |shard: usize| {
         let mut row = vec![0; shards];
         match shard.checked_sub(k) {
@@ -54,7 +55,8 @@ pub(crate) fn weights(parity: &[u8], from: &[usize], wants: &[usize]) -> Vec<u8>
         row[shard] = 1;
         row
     };
-    // ... and those of the shards wanted to the shard: at first of data only, at last of `from`.
+    // The rows of the wanted shards add up to the shard: initially over data only, finally over
+    // `from`.
     let relations = from.iter().filter(|&&shard| shard >= k).map(relation);
     let mut rows: Vec<Vec<u8>> = relations.chain(wants.iter().map(|&s| made_of_data(s))).collect();
     let lost: Vec<usize> = (0..k).filter(|shard| from.binary_search(shard).is_err()).collect();

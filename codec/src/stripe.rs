@@ -1,15 +1,14 @@
-//! Which chunk of which member is protected by which parity, and where that parity lives.
+//! The layout of a group: the parity that protects each chunk of each member, and its holders.
 //!
 //! Each of the `g` members of a group cuts its snapshot into [`Layout::chunks`] chunks of one
 //! length. A [`Stripe`] is a set of chunks of *different* members together with the parity over
 //! them, held by members that have no data in that stripe. In the maps below a row is a stripe, a
 //! column a member, `c2` the member's chunk 2, `P0` parity row 0, `.` nothing.
 //!
-//! [`Scheme::Raid5`] and [`Scheme::Rs`] with `m` parities: stripe `s` has parity row `p` on member
-//! `(s + p) mod g` and one chunk of every other member. Member `j` gives its chunk
-//! `(s - j - 1) mod g`, which stands at position `(j - s - m) mod g` of the data; its chunk `c` is
-//! in stripe `(j + 1 + c) mod g`. Every member holds one chunk of each parity row: slot `p` is
-//! row `p`.
+//! [`Scheme::Raid5`] and [`Scheme::Rs`] with `m` parities: stripe `s` has parity row `p` on
+//! member `(s + p) mod g` and one chunk of every other member. Member `j` contributes its chunk
+//! `(s - j - 1) mod g`, at position `(j - s - m) mod g` of the data; its chunk `c` is in stripe
+//! `(j + 1 + c) mod g`. Every member holds one chunk of each parity row: slot `p` is row `p`.
 //!
 //! Raid5, 4 members:
 //!
@@ -54,7 +53,7 @@
 //! Invariants: every chunk of every member is in exactly one stripe; no member appears twice in a
 //! stripe; so the loss of any [`Layout::parity`] members costs no stripe more shards than it has
 //! parity. (A mirror survives more losses than one if no two of them are neighbours; `parity` is
-//! what it survives whichever members are lost.)
+//! the number it survives regardless of which members are lost.)
 //!
 //! Left out: bytes, and which process or machine a member is. Members are numbers `0..g`.
 #![forbid(unsafe_code)]
@@ -64,15 +63,15 @@ use std::sync::Arc;
 
 use crate::error::Error;
 
-/// Most members of a group.
+/// Maximum number of members in a group.
 pub const MAX_MEMBERS: usize = 64;
 
-/// How a group lays out copies or parity of its snapshots.
+/// The layout of copies or parity of a group's snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// A copy of each snapshot on the next member.
     Mirror,
-    /// The XOR of all snapshots but the last on the last member, the last copied to the first.
+    /// The XOR of all snapshots but the last, on the last member; the last is copied to the first.
     Raid4,
     /// XOR parity spread over all members: the layout of `Rs { parity: 1 }`.
     Raid5,
@@ -84,7 +83,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Parity chunks per stripe, `m`: the number of lost members survived.
+    /// Returns the parity chunks per stripe, `m`: the number of lost members survived.
     pub fn parity(self) -> usize {
         match self {
             Scheme::Mirror | Scheme::Raid4 | Scheme::Raid5 => 1,
@@ -103,13 +102,13 @@ pub struct Stripe {
 }
 
 impl Stripe {
-    /// The member holding each shard: data in code order, then parity by row.
+    /// Returns the member holding each shard: data in code order, then parity by row.
     pub fn holders(&self) -> impl Iterator<Item = usize> + '_ {
         self.data.iter().map(|d| d.member).chain(self.parity.iter().map(|p| p.member))
     }
 
-    /// Which shards are lost with the members `gone` says yes to, as
-    /// [`Code::plan`](crate::code::Code::plan) takes it.
+    /// Returns a loss flag per shard, set if `gone` returns true for its member: the argument of
+    /// [`Code::plan`](crate::code::Code::plan).
     pub fn lost(&self, gone: impl Fn(usize) -> bool) -> Vec<bool> {
         self.holders().map(gone).collect()
     }
@@ -120,11 +119,11 @@ impl Stripe {
 pub struct Data {
     /// The member whose snapshot it is part of.
     pub member: usize,
-    /// Which of the member's chunks it is.
+    /// The index of the chunk within the member's snapshot.
     pub chunk: usize,
 }
 
-/// Where a parity chunk of a stripe is kept.
+/// The location of a parity chunk of a stripe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ParityAt {
     /// The member holding it.
@@ -133,7 +132,7 @@ pub struct ParityAt {
     pub slot: usize,
 }
 
-/// Which parity chunk a slot of a member holds.
+/// The parity chunk in a slot of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Parity {
     /// Its stripe, an index into [`Layout::stripes`].
@@ -142,7 +141,7 @@ pub struct Parity {
     pub row: usize,
 }
 
-/// Which stripe a chunk is in.
+/// The location of a chunk in its stripe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Place {
     /// Its stripe, an index into [`Layout::stripes`].
@@ -151,7 +150,7 @@ pub struct Place {
     pub index: usize,
 }
 
-/// The layout of one group. All tables are made by [`Layout::new`]; a clone shares them. Its
+/// The layout of one group. All tables are built by [`Layout::new`]; clones share them. Its
 /// [`Display`](fmt::Display) form is the map shown in the [module](self) doc.
 #[derive(Debug, Clone)]
 pub struct Layout {
@@ -171,7 +170,7 @@ struct Tables {
 }
 
 impl Layout {
-    /// The layout of `scheme` over `members` members.
+    /// Creates the layout of `scheme` over `members` members.
     ///
     /// # Errors
     /// [`Error::TooFewMembers`] below 2, [`Error::TooManyMembers`] above [`MAX_MEMBERS`],
@@ -191,27 +190,27 @@ impl Layout {
         Ok(Layout { tables: Arc::new(tables) })
     }
 
-    /// Members of the group, `g`.
+    /// Returns the members of the group, `g`.
     pub fn members(&self) -> usize {
         self.tables.members
     }
 
-    /// Chunks each member's snapshot is cut into: `g - m` for raid5 and rs, else 1.
+    /// Returns the chunks per snapshot: `g - m` for raid5 and rs, else 1.
     pub fn chunks(&self) -> usize {
         self.tables.chunks
     }
 
-    /// Parity chunks of each stripe, `m`: losses survived.
+    /// Returns the parity chunks of each stripe, `m`: losses survived.
     pub fn parity(&self) -> usize {
         self.tables.parity
     }
 
-    /// All stripes.
+    /// Returns all stripes.
     pub fn stripes(&self) -> &[Stripe] {
         &self.tables.stripes
     }
 
-    /// Where chunk `chunk` of `member` stands: the inverse of [`Stripe::data`].
+    /// Returns the place of chunk `chunk` of `member`: the inverse of [`Stripe::data`].
     ///
     /// # Panics
     /// If the member or the chunk does not exist.
@@ -221,8 +220,8 @@ impl Layout {
         self.tables.places[member * chunks + chunk]
     }
 
-    /// The parity chunks `member` holds, by slot. Raid5 and rs: `m`, slot `p` being row `p`;
-    /// mirror: 1; raid4: 1 on the first and last member, none elsewhere.
+    /// Returns the parity chunks that `member` holds, by slot. Raid5 and rs: `m`, slot `p` being
+    /// row `p`; mirror: 1; raid4: 1 on the first and last member, none elsewhere.
     ///
     /// # Panics
     /// If the member does not exist.
@@ -230,16 +229,16 @@ impl Layout {
         &self.tables.parities[member]
     }
 
-    /// Bytes of a chunk of a snapshot of `snapshot_len` bytes: an equal share, rounded up to whole
-    /// tiles of `tile_len` bytes (a tile of 0 bytes counts as one of 1). The last chunks of a
-    /// snapshot may thus be partly or wholly past its end; those bytes count as zeros. Exact for
-    /// lengths and tiles that memory can hold (at most `isize::MAX`); beyond, the sum may overflow.
+    /// Returns the bytes of a chunk of a snapshot of `snapshot_len` bytes: an equal share, rounded
+    /// up to whole tiles of `tile_len` bytes (0 counts as 1). So the last chunks of a snapshot may
+    /// be partly or wholly past its end; those bytes count as zeros. Exact for lengths and tiles
+    /// that memory can hold (at most `isize::MAX`); beyond, the sum may overflow.
     pub fn chunk_len(&self, snapshot_len: usize, tile_len: usize) -> usize {
         snapshot_len.div_ceil(self.chunks()).next_multiple_of(tile_len.max(1))
     }
 
-    /// Bytes of one parity slot of `member` when chunks are `chunk_len` bytes: `chunk_len`, or 0
-    /// if the member holds no parity.
+    /// Returns the bytes of one parity slot of `member` when chunks are `chunk_len` bytes:
+    /// `chunk_len`, or 0 if the member holds no parity.
     ///
     /// # Panics
     /// If the member does not exist.
@@ -266,7 +265,7 @@ impl fmt::Display for Layout {
     }
 }
 
-/// One line of the map: cells in columns, nothing after the last.
+/// Formats one line of the map: cells in columns, no trailing blanks.
 fn line(name: &str, cells: impl Iterator<Item = String>) -> String {
     let text = cells.fold(format!("{name:<5}"), |text, cell| text + &format!("{cell:<5}"));
     format!("{}\n", text.trim_end())
@@ -296,7 +295,7 @@ fn raid4(g: usize) -> Vec<Stripe> {
     vec![whole(0..g - 1, g - 1), whole(g - 1..g, 0)]
 }
 
-/// A stripe of whole snapshots with its one parity in the only slot of member `holder`.
+/// Returns a stripe of whole snapshots with its one parity in the only slot of member `holder`.
 fn whole(members: std::ops::Range<usize>, holder: usize) -> Stripe {
     Stripe {
         data: members.map(|member| Data { member, chunk: 0 }).collect(),

@@ -1,8 +1,8 @@
-//! Checksums by every kernel against `crc32fast`: every length up to 4096 bytes, cut at every
-//! place, at every misalignment; up to memory that must not be touched; and copies, which must
-//! leave what is round the destination as it is.
+//! Checksums by every kernel against `crc32fast`: every length up to 4096 bytes, split at every
+//! position, at every misalignment; up to memory that must not be touched; and copies, which must
+//! leave the surroundings of the destination untouched.
 //!
-//! Left out: what checksums detect (`src/crc.rs`).
+//! Left out: the errors that checksums detect (`src/crc.rs`).
 
 mod common;
 #[path = "common/fence.rs"]
@@ -18,14 +18,14 @@ const MOST: usize = 4096;
 const LINE: usize = 64;
 const GUARD: u8 = 0xa5;
 
-/// The checksum of pieces, one after the other.
+/// Returns the checksum of consecutive pieces.
 fn sum_of<'a>(kernel: Kernel, pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     let mut hasher = Hasher::with_kernel(kernel);
     pieces.into_iter().for_each(|piece| hasher.update(piece));
     hasher.finish()
 }
 
-/// All bits of an input count: bytes alone, so that no two of them make up for each other.
+/// Every byte of an input counts: single bytes, so that no two of them can cancel each other.
 #[test]
 fn every_byte_of_a_run_counts() {
     for &kernel in Kernel::available() {
@@ -65,7 +65,7 @@ fn every_cut_of_two_and_every_misalignment() {
     }
 }
 
-/// Pieces that are folded, pieces that are not, and none at all, in turns.
+/// Folded, unfolded and empty pieces, in alternation.
 #[test]
 fn every_order_of_pieces() {
     let bytes = noise(3, 6 * 5000);
@@ -89,8 +89,8 @@ fn put(hasher: &mut Hasher, to: &mut [u8], bytes: &[u8]) {
     hasher.put(Made { to, bytes, more: false });
 }
 
-/// Copies `len` bytes, after `before` others, to a place `shift` beyond an aligned one, and from a
-/// place that has any alignment.
+/// Copies `len` bytes, preceded by `before` others, to an address `shift` beyond an aligned one,
+/// and from an address of any alignment.
 fn copies(kernel: Kernel, len: usize, shift: usize, before: usize) {
     let bytes = noise(4, before + len);
     let mut hasher = Hasher::with_kernel(kernel);

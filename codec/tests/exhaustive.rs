@@ -1,5 +1,5 @@
 //! Every code of up to 12 shards, every set of losses, every wanted shard: against a parity
-//! computed a byte at a time and, from four parities on, against `reed-solomon-erasure`. That two
+//! computed a byte at a time and, from four parities on, against `reed-solomon-erasure`. Also, two
 //! and three parities make up for any two and three losses, for stripes of all lengths.
 //!
 //! Left out: long shards and odd alignments (`kernels.rs`, `laws.rs`).
@@ -14,12 +14,12 @@ use reed_solomon_erasure::galois_8::ReedSolomon;
 /// Enough for one vector step of the oracle and a tail.
 const LEN: usize = 37;
 
-/// Every `(k, m)` with `k + m <= 12`.
+/// Returns every `(k, m)` with `k + m <= 12`.
 fn codes() -> Vec<(usize, usize)> {
     (1..12).flat_map(|k| (1..=12 - k).map(move |m| (k, m))).collect()
 }
 
-/// The data shards of a stripe followed by the parity the naive sums give.
+/// Returns the data shards of a stripe followed by the parity that the naive sums give.
 fn stripe(code: &Code) -> Vec<Vec<u8>> {
     let mut all = shards(code.data() as u64 * 16 + code.parity() as u64, code.data(), LEN);
     for row in 0..code.parity() {
@@ -59,7 +59,7 @@ fn encoding_is_the_naive_sum_on_every_kernel() {
     }
 }
 
-/// `2^n`, by doubling.
+/// Computes `2^n`, by doubling.
 fn power_of_two(n: usize) -> u8 {
     (0..n).fold(1, |power, _| product(power, 2))
 }
@@ -75,7 +75,7 @@ fn up_to_three_parities_are_rows_of_powers() {
     }
 }
 
-/// Whether some set of losses is not made up for: whether a minor of the rows is 0.
+/// Returns true if some set of losses cannot be recovered, that is, if a minor of the rows is 0.
 fn some_minor_is_zero(rows: &[&[u8]]) -> bool {
     let k = rows[0].len();
     let minor = |a: usize, b: usize, i: usize, j: usize| {
@@ -98,13 +98,13 @@ fn some_minor_is_zero(rows: &[&[u8]]) -> bool {
 
 #[test]
 fn any_two_and_any_three_losses_are_made_up_for() {
-    // All shorter stripes have the first columns of these.
+    // All shorter stripes use the first columns of these.
     for (k, m) in [(254, 2), (253, 3)] {
         let code = Code::new(k, m).unwrap();
         let rows: Vec<&[u8]> = (0..m).map(|row| code.coefficients(row)).collect();
         assert!(!some_minor_is_zero(&rows), "{k}+{m}");
     }
-    // The check notices: 1, x and x^3 are not enough for columns 0, 10 and 21.
+    // The check finds a zero minor: 1, x and x^3 are not enough for columns 0, 10 and 21.
     let cubed = [0, 1, 3].map(|n| (0..22).map(|i| power_of_two(n * i)).collect::<Vec<u8>>());
     assert!(some_minor_is_zero(&cubed.each_ref().map(Vec::as_slice)));
 }
@@ -132,7 +132,7 @@ fn single_parity_is_the_xor() {
     }
 }
 
-/// Checks one set of losses: each shard wanted, from no lost and no superfluous source.
+/// Checks one set of losses: each wanted shard, from sources that are neither lost nor superfluous.
 fn rebuild(code: &Code, all: &[Vec<u8>], lost: &[bool]) {
     for (want, expected) in all.iter().enumerate() {
         let plan = code.plan(lost, want).unwrap();
@@ -147,7 +147,7 @@ fn rebuild(code: &Code, all: &[Vec<u8>], lost: &[bool]) {
     }
 }
 
-/// All lost shards from one reading of the sources.
+/// Rebuilds all lost shards from one pass over the sources.
 fn rebuild_all(code: &Code, all: &[Vec<u8>], lost: &[bool]) {
     let wants: Vec<usize> = (0..lost.len()).filter(|&shard| lost[shard]).collect();
     let plan = code.plan_all(lost, &wants).unwrap();
@@ -203,12 +203,13 @@ fn the_oracle_rebuilds_from_our_parity() {
     });
 }
 
-/// The data of a stripe from the shards not lost, by elimination of all columns, a byte at a time.
+/// Computes the data of a stripe from the surviving shards, by elimination of all columns, a byte
+/// at a time.
 fn eliminated(code: &Code, all: &[Vec<u8>], lost: &[bool]) -> Vec<Vec<u8>> {
     let k = code.data();
     let inverse = |a: u8| (1..=255).find(|&b| product(a, b) == 1).expect("a is not 0");
     let scaled = |row: &[u8], by: u8| row.iter().map(|&b| product(b, by)).collect::<Vec<u8>>();
-    // Each row: what a shard is made of, then its bytes.
+    // Each row: the coefficients of a shard, then its bytes.
     let row = |shard: usize| {
         let unit = |i: usize| u8::from(i == shard);
         let made_of: Vec<u8> = match shard.checked_sub(k) {

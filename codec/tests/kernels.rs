@@ -1,7 +1,7 @@
 //! Every kernel against the definition of its operation: every length from 0 to four lanes, every
-//! misalignment of destination and source within a lane, bytes around the destination untouched;
-//! then sums of several rows, everything ending at memory that must not be touched, up to lengths
-//! of several steps. Kernels this machine cannot run are named.
+//! misalignment of destination and source within a lane, bytes around the destination untouched.
+//! Then sums of several rows, all ending at memory that must not be touched, up to lengths of
+//! several steps. Kernels that this machine cannot run are listed.
 //!
 //! Left out: lengths of several blocks, and results written past the caches (`laws.rs`).
 
@@ -21,13 +21,13 @@ const MOST: usize = 4 * LANE;
 const SOURCES: usize = 6;
 const GUARD: u8 = 0xa5;
 
-/// Room for any length at any misalignment, and a guard byte after it.
+/// A buffer for any length at any misalignment, with guard bytes around it.
 #[repr(align(64))]
 #[derive(Clone)]
 struct Room([u8; MOST + 2 * LANE]);
 
 impl Room {
-    /// `bytes` at offset `shift` from a 64-byte boundary.
+    /// Returns a buffer with `bytes` at offset `shift` from a 64-byte boundary.
     fn with(bytes: &[u8], shift: usize) -> Room {
         let mut room = Room([GUARD; MOST + 2 * LANE]);
         room.0[shift..shift + bytes.len()].copy_from_slice(bytes);
@@ -42,7 +42,7 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// Runs `operation` on a fresh destination and checks all bytes of the room.
+    /// Runs `operation` on a fresh destination and checks all bytes of the buffer.
     fn check(&self, expected: &[u8], operation: impl FnOnce(&mut [u8])) {
         let mut room = Room::with(self.before, self.shift);
         operation(&mut room.0[self.shift..self.shift + self.before.len()]);
@@ -51,7 +51,7 @@ impl Target<'_> {
     }
 }
 
-/// The factors tried with length `len`: the special ones and one that varies.
+/// Returns the factors tried with length `len`: the special ones and one that varies.
 fn factors(len: usize) -> [u8; 4] {
     [0, 1, 2, (len * 37 + 3) as u8]
 }
@@ -88,25 +88,25 @@ fn every_misalignment(kernel: Kernel, len: usize) {
 #[test]
 fn every_length_and_misalignment() {
     for &kernel in Kernel::available() {
-        // The reference is slow and has nothing to align: every ninth length will do for it.
+        // The reference is slow and indifferent to alignment: every ninth length suffices for it.
         let step = if kernel == Kernel::NAIVE { 9 } else { 1 };
         (0..MOST + 1).into_par_iter().step_by(step).for_each(|len| every_misalignment(kernel, len));
     }
 }
 
-/// Coefficients in which 0 and 1 occur, alone and beside others.
+/// Returns coefficients that include 0 and 1, alone and among others.
 fn matrix(rows: usize, k: usize) -> Vec<u8> {
     (0..rows * k).map(|at| (at * 73 % 255) as u8 + u8::from(at % 5 == 1)).collect()
 }
 
-/// The coefficients of `rows` rows of powers, `x_i^first` and so on with `x_i = 2^i`.
+/// Returns the coefficients of `rows` rows of powers, `x_i^first` and so on with `x_i = 2^i`.
 fn powers(first: usize, rows: usize, k: usize) -> Vec<u8> {
     let power = |n: usize| (0..n).fold(1, |power, _| product(power, 2));
     (first..first + rows).flat_map(|row| (0..k).map(move |i| power(row * i))).collect()
 }
 
-/// All sums of up to `SOURCES + 3` sources and up to 6 rows, which no kernel does in one pass, of
-/// any coefficients and of powers.
+/// Checks all sums of up to `SOURCES + 3` sources and up to 6 rows, which no kernel does in one
+/// pass, for arbitrary coefficients and for powers.
 fn every_sum(len: usize) {
     let data: Vec<Vec<u8>> = (0..SOURCES as u64 + 3).map(|i| noise(i + 9, len)).collect();
     let fenced: Vec<Fenced> = data
@@ -162,7 +162,7 @@ fn kernels_not_run_are_named() {
     for name in Kernel::NAMES {
         let run = Kernel::available().iter().any(|kernel| kernel.name() == name);
         assert_eq!(run, Kernel::named(name).is_some());
-        // Not `eprintln`, which the test harness keeps to itself.
+        // Not `eprintln`, whose output the test harness captures.
         let line = format!("kernel {name}: {}\n", if run { "RUN" } else { "NOT RUN" });
         std::io::stderr().write_all(line.as_bytes()).unwrap();
     }

@@ -1,12 +1,12 @@
-//! `RAIDSHMEM_KERNEL`, in processes of their own: the choice is made once.
+//! `RAIDSHMEM_KERNEL`, in separate processes: the choice is made once per process.
 //!
-//! Left out: whether the chosen kernel computes the right bytes (`kernels.rs`).
+//! Left out: the correctness of the chosen kernel (`kernels.rs`).
 
 use std::process::Command;
 
 use raidshmem_codec::{code::Code, kernel::Kernel};
 
-/// What the child below says with the variable set to `name`.
+/// Returns the output of the child below with the variable set to `name`.
 fn said(name: &str) -> String {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "say_what_is_chosen", "--nocapture"])
@@ -17,7 +17,7 @@ fn said(name: &str) -> String {
     String::from_utf8(child.stdout).unwrap()
 }
 
-/// The child of the other tests; in a run of its own it holds that a code agrees with the choice.
+/// The child of the other tests; on its own it checks that a code agrees with the choice.
 #[test]
 fn say_what_is_chosen() {
     println!("chosen {:?}", Kernel::chosen().map(Kernel::name));

@@ -10,7 +10,7 @@ use raidshmem_codec::crc::Hasher;
 use raidshmem_codec::kernel::{Kernel, Made};
 use raidshmem_codec::{Error, code::Code};
 
-/// Data, parity, bytes per shard, seed of the contents.
+/// Generates data, parity, bytes per shard, and seed of the contents.
 fn shape() -> impl Strategy<Value = (usize, usize, usize, u64)> {
     (1usize..=12, 1usize..=5, 0usize..=300, any::<u64>())
 }
@@ -22,7 +22,7 @@ fn parity_of(code: &Code, data: &[&[u8]]) -> Vec<Vec<u8>> {
     parity
 }
 
-/// Flags for `count` of `n` shards, chosen by `seed`.
+/// Returns flags for `count` of `n` shards, chosen by `seed`.
 fn losses(seed: u64, n: usize, count: usize) -> Vec<bool> {
     let keys = noise(seed, n);
     let mut order: Vec<usize> = (0..n).collect();
@@ -168,7 +168,7 @@ fn shards_of_many_blocks_agree_across_kernels() {
     }
 }
 
-/// Large enough to be written past the caches, and on no boundary.
+/// Results large enough to be written past the caches, at a length on no boundary.
 #[test]
 fn large_results_agree_across_kernels() {
     const LEN: usize = (6 << 20) + 77;
@@ -189,7 +189,7 @@ fn large_results_agree_across_kernels() {
     }
 }
 
-/// Lengths around a piece, shifted so that streamed stores have a head.
+/// Lengths around a piece, offset so that streamed stores have an unaligned head.
 #[test]
 fn what_is_shown_on_the_way_is_what_is_written() {
     for (k, m) in [(1, 1), (1, 2), (3, 1), (4, 2), (3, 3), (2, 4)] {

@@ -1,14 +1,14 @@
-//! Every layout of up to 12 members: each chunk in one stripe, each stripe on distinct members,
-//! every tolerable loss decodable, the maps in the documentation the real ones.
+//! Every layout of up to 12 members: each chunk is in one stripe, each stripe on distinct members,
+//! every tolerable loss decodable, and the maps in the documentation are the actual ones.
 //!
-//! Left out: the rules of single schemes beyond the rotated one, which the maps pin down.
+//! Left out: the rules of individual schemes beyond the rotated one, which the maps pin down.
 
 mod common;
 
 use common::{masks, noise};
 use raidshmem_codec::{code::Code, stripe::*};
 
-/// Every legal scheme over every group of 2 to `most` members.
+/// Returns every legal scheme over every group of 2 to `most` members.
 fn layouts(most: usize) -> impl Iterator<Item = (Scheme, Layout)> {
     let schemes = |g: usize| {
         let rs = (1..g).map(|parity| Scheme::Rs { parity });
@@ -101,7 +101,7 @@ fn every_tolerable_loss_leaves_every_stripe_decodable() {
     }
 }
 
-/// Snapshots of all members, cut into zero-padded chunks: `chunks[member][chunk]`.
+/// Returns the snapshots of all members, cut into zero-padded chunks: `chunks[member][chunk]`.
 fn chunks(layout: &Layout, len: usize) -> Vec<Vec<Vec<u8>>> {
     let chunk_len = layout.chunk_len(len, 8);
     let cut = |member: usize| {
@@ -112,7 +112,7 @@ fn chunks(layout: &Layout, len: usize) -> Vec<Vec<Vec<u8>>> {
     (0..layout.members()).map(cut).collect()
 }
 
-/// The shards of a stripe in order, data taken from `chunks`, parity computed.
+/// Returns the shards of a stripe in order, data taken from `chunks`, parity computed.
 fn encoded(code: &Code, stripe: &Stripe, chunks: &[Vec<Vec<u8>>]) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> =
         stripe.data.iter().map(|d| chunks[d.member][d.chunk].clone()).collect();

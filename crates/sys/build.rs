@@ -1,5 +1,5 @@
-//! Says in one line what is missing when the library that the feature `hwloc` needs is not there;
-//! the linker would say it less clearly, and later.
+//! Build script: reports in one line if the library for the feature `hwloc` is missing, more
+//! clearly and earlier than the linker would.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -8,7 +8,7 @@ fn main() {
     }
     let probed =
         pkg_config::Config::new().atleast_version("2.0").cargo_metadata(false).probe("hwloc");
-    // Without pkg-config nothing is known, and the library may be there.
+    // Without pkg-config the library may still exist.
     if let Err(error) = probed
         && !matches!(error, pkg_config::Error::Command { .. })
     {

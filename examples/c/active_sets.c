@@ -1,4 +1,4 @@
-/* active_sets: the collectives before there were teams, over all PEs and over every second one. */
+/* active_sets: the collectives from before teams, over all PEs and over every second one. */
 #include "check.h"
 
 enum { N = 4, MAX_PES = 64 };
@@ -32,7 +32,7 @@ static void movement(int index) {
     for (int i = 0; i < N && index != size - 1; i++)
         CHECK(dest[i] == 100L * member(size - 1) + i);
     if (index == size - 1)
-        CHECK(dest[0] == -1); /* the root's own is left alone */
+        CHECK(dest[0] == -1); /* the root's array is unchanged */
     shmem_barrier(first, log_stride, size, pSync[1]);
 }
 

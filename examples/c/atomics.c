@@ -1,4 +1,4 @@
-/* atomics: everybody on the words of PE 0, and on each other's. */
+/* atomics: all PEs on the words of PE 0, and on each other's. */
 #include "check.h"
 
 enum { TIMES = 2000 };

@@ -1,10 +1,10 @@
 /*
- * bfs: how far each vertex of a graph is from the first one, a level at a time.
+ * bfs: the distance of each vertex of a graph from the first one, one level at a time.
  *
- * Vertices are dealt out in turn. A PE walks the edges of its vertices of the present level and
- * claims each unvisited neighbour, on the neighbour's PE, with a compare-and-swap; whoever wins
- * appends it to that PE's next level (an atomic increment for the place, a put for the number).
- * Which PE wins differs from run to run, the levels do not.
+ * Vertices are distributed cyclically. A PE walks the edges of its vertices of the current level
+ * and claims each unvisited neighbour, on the neighbour's PE, with a compare-and-swap; the winner
+ * appends it to that PE's next level (an atomic increment for the position, a put for the number).
+ * The winning PE differs from run to run, but the levels do not.
  *
  * Checked: the ends of an edge are at most one level apart, every vertex but the first has a
  * neighbour one level nearer, and the number of reached vertices is the sum of all levels.
@@ -14,14 +14,14 @@
 enum { VERTICES = 6000, DEGREE = 4, UNSEEN = 0 };
 
 static long level;        /* vertices of `queue` are at level `level`, counted from one */
-static long waiting;      /* how many these are: the same name is not used twice in a level */
-static long coming;       /* how many of the next level lie in `next`; written by all */
-static long total;        /* reached so far, on all PEs */
+static long waiting;      /* their number */
+static long coming;       /* vertices of the next level in `next`; written by all */
+static long total;        /* vertices reached so far, on all PEs */
 static int done;
 static long *queue, *next;
 static long *seen;        /* level of my vertices, or UNSEEN */
 
-/* Edges go both ways: vertex v is joined to v +- step for each of some steps, if there is one. */
+/* Edges are undirected: vertex v is joined to v +- step for some steps, if that vertex exists. */
 static long neighbour(long v, int edge) {
     static const long steps[DEGREE] = {1, -1, 77, -77};
     long to = v + steps[edge];

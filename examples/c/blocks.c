@@ -1,4 +1,4 @@
-/* blocks: strided transfers of blocks, new in OpenSHMEM 1.6. A column of tiles goes round. */
+/* blocks: strided block transfers, new in OpenSHMEM 1.6. A column of tiles goes around a ring. */
 #include "check.h"
 
 enum { ROWS = 6, TILE = 3, WIDTH = 12 };

@@ -3,11 +3,11 @@
  *
  * Each PE holds a band of grid rows and, of its direction vector, the row above and the row below
  * its band, which the neighbours put there together with a signal (before OpenSHMEM 1.5: a put, a
- * fence and a flag). Dot products are sums of the PEs' parts in the order of the PEs, so a run ends
- * with the same bits whatever died on the way.
+ * fence and a flag). Dot products add the PEs' parts in the order of the PEs, so the result has the
+ * same bits regardless of deaths.
  *
- * Checked: b was made from a known x (numbers up to 1000); the x found differs from it by less than
- * 1e-6.
+ * Checked: b was computed from a known x (numbers up to 1000); the computed x differs from it by
+ * less than 1e-6.
  */
 #include "survive.h"
 
@@ -26,7 +26,7 @@ static long rounds;       /* done */
 static double rho;        /* |r|^2 */
 static double *x, *r, *p, *q;
 static double *halo;      /* two rows: above and below my band of p */
-static long *flag;        /* two: the round of the row that lies in halo */
+static long *flag;        /* two: the rounds of the rows in halo */
 static double parts[MAX_PES], mine[1];
 
 static long first_of(int pe) {
@@ -37,7 +37,7 @@ static long rows(void) {
     return first_of(shmem_my_pe() + 1) - first_of(shmem_my_pe());
 }
 
-/* The sum over all PEs of a sum over my band. */
+/* Sums a dot product over my band, and then over all PEs. */
 static double dot(const double *u, const double *v) {
     double sum = 0;
     mine[0] = 0;
@@ -63,7 +63,7 @@ static void send_row(double *to, long *flag_there, const double *row, int pe) {
 #endif
 }
 
-/* q = A p */
+/* Computes q = A p. */
 static void multiply(void) {
     int me = shmem_my_pe(), last = shmem_n_pes() - 1;
     if (me > 0)
@@ -118,7 +118,7 @@ static void iterate(void) {
     rounds++;
 }
 
-static double start; /* rho at first */
+static double start; /* initial rho */
 static uint64_t wrong, checksum;
 static int checked;
 

@@ -1,4 +1,4 @@
-/* check.h: a check that says where it failed, and a last line that says whether any did. */
+/* check.h: a check that reports where it failed, and a last line that reports the result. */
 #ifndef CHECK_H
 #define CHECK_H
 

@@ -32,7 +32,7 @@ static void movement(void) {
     CHECK(shmem_long_fcollect(SHMEM_TEAM_WORLD, dest, source, N) == 0);
     for (long i = 0; i < N * n_pes; i++)
         CHECK(dest[i] == value((int)(i / N), i % N));
-    fill(); /* PE p gives p + 1 elements */
+    fill(); /* PE p contributes p + 1 elements */
     CHECK(shmem_long_collect(SHMEM_TEAM_WORLD, dest, source, (size_t)me % N + 1) == 0);
     for (long at = 0, pe = 0; pe < n_pes; pe++)
         for (long i = 0; i <= pe % N; i++, at++)

@@ -1,4 +1,4 @@
-/* contexts: streams of operations that are completed apart from each other, and sessions. */
+/* contexts: streams of operations that complete independently, and sessions. */
 #include "check.h"
 
 enum { STREAMS = 3, N = 64 };

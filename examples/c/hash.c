@@ -1,26 +1,25 @@
 /*
  * hash: a hash table over all PEs, by atomic operations, and a journal behind a lock.
  *
- *     hash [INSERTS STEPS WORK]    insertions of a PE in a step; a checkpoint after each; how much
- *                                  a PE works for a key before it inserts it
+ *     hash [INSERTS STEPS WORK]    insertions per PE and step; steps, each with a checkpoint;
+ *                                  work per key before its insertion
  *
- * A key's hash says which PE has it, and the slot to begin at. A PE claims a slot by a compare and
- * swap of its key, and counts by an addition; who finds another key there tries the next slot.
- * After a step each PE makes a note in a journal on PE 0; the lock lets one at a time do so.
+ * A key's hash determines its PE and its first slot. A PE claims a slot by a compare-and-swap of
+ * its key, and counts by an addition; if it finds another key there, it tries the next slot. After
+ * a step each PE appends a note to a journal on PE 0, one at a time under the lock.
  *
- * Checked: each key is there once, with as many insertions as all PEs made of it, and the journal
- * has one note of each PE and step. In which slot a key lies depends on time; the checksum does
- * not.
+ * Checked: each key is present once, with as many insertions as all PEs made, and the journal has
+ * one note per PE and step. The slot of a key depends on timing; the checksum does not.
  */
 #include "survive.h"
 
-enum { SLOTS = 1 << 12, KEYS = 3 << 9, NOTES = 1 << 12 }; /* slots of a PE, keys for each PE */
+enum { SLOTS = 1 << 12, KEYS = 3 << 9, NOTES = 1 << 12 }; /* slots per PE, keys per PE */
 
 static long inserts = 1500, steps = 6, work = 1;
 static volatile uint64_t worked;
 static long done;               /* steps */
 static uint64_t *keys, *counts; /* SLOTS of each; a key of zero is a free slot */
-static long lock, notes;        /* notes: how many there are, on PE 0 */
+static long lock, notes;        /* number of notes, on PE 0 */
 static uint64_t *journal;       /* on PE 0 */
 
 static uint64_t drawn(long step, int pe, long nth) {
@@ -73,7 +72,7 @@ static void step(void) {
     done++;
 }
 
-/* What is wrong with the own slots; `expected` counts the insertions of each key. */
+/* Counts errors in this PE's slots; `expected` counts the insertions of each key. */
 static uint64_t check_slots(const uint32_t *expected, uint64_t *checksum, uint64_t *there) {
     uint64_t wrong = 0;
     static unsigned char seen[KEYS * 64 + 1];

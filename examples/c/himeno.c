@@ -1,16 +1,16 @@
 /*
- * himeno: the kernel of the Himeno benchmark: the pressure of a fluid by Jacobi's method, 19 points
- * for each cell, in single precision.
+ * himeno: the kernel of the Himeno benchmark: the pressure of a fluid by Jacobi's method, a
+ * 19-point stencil, in single precision.
  *
  *     himeno [I J K ITERATIONS EVERY]    cells, iterations, and iterations between two checkpoints
  *
  * The grid is cut into slabs along its first axis. Each iteration puts the first and the last plane
- * of a slab to the neighbours, and adds up how much the pressure changed. The coefficients are the
- * same in every run, so they are private: a substitute computes them anew. So is the pointer to
- * them: a static one would come back with the address that the dead process had.
+ * of a slab to the neighbours, and adds up the change of the pressure. The coefficients are
+ * identical in every run, so they are private: a substitute recomputes them. So is the pointer to
+ * them: a restart would set a static one to the address that the dead process had.
  *
- * Checked: each PE computes the whole grid by itself as well, if that is small, and its slab has
- * the very same bits.
+ * Checked: each PE also computes the whole grid by itself, if that is small, and its slab must be
+ * bitwise identical.
  */
 #include "survive.h"
 
@@ -20,11 +20,11 @@
 
 static long outer = 33, middle = 33, inner = 65, iterations = 48, every = 8;
 static long done;              /* iterations */
-static float *pressure, *next; /* symmetric: own planes, one before them and one after */
+static float *pressure, *next; /* symmetric: own planes, and one on either side */
 static float change, changes;  /* of this PE, and of all */
-static long present[2];        /* the iteration whose plane came from below, and from above */
+static long present[2];        /* iterations of the planes received from below and above */
 
-/* Coefficients of a cell: the same for all cells in this benchmark, and kept for each. */
+/* Coefficients of a cell: equal for all cells in this benchmark, but stored for each. */
 struct coefficients {
     float a[4], b[3], c[3], bound, source;
 };
@@ -32,7 +32,7 @@ static long size(void) {
     return middle * inner;
 }
 
-/* The planes of PE pe begin with this one; the first and the last of the grid are fixed. */
+/* Returns the first plane of PE pe; the first and the last plane of the grid are fixed. */
 static long first_of(long pe) {
     return 1 + pe * (outer - 2) / shmem_n_pes();
 }
@@ -41,14 +41,14 @@ static long planes(void) {
     return first_of(shmem_my_pe() + 1) - first_of(shmem_my_pe());
 }
 
-/* Plane 0 of p is plane `from` of the grid. */
+/* Sets plane 0 of p to plane `from` of the grid. */
 static void begin(float *p, long from, long count) {
     for (long i = 0; i < count; i++)
         for (long at = 0; at < size(); at++)
             p[i * size() + at] = (float)((i + from) * (i + from)) / (float)(outer * outer);
 }
 
-/* The planes 1 to count of q from those round them in p; the sum of the squares of the changes. */
+/* Computes planes 1 to count of q from p; returns the sum of the squares of the changes. */
 static float relax(const struct coefficients *of, float *q, const float *p, long count) {
     const long s = size(), n = inner;
     float sum = 0;
@@ -70,7 +70,7 @@ static float relax(const struct coefficients *of, float *q, const float *p, long
     return sum;
 }
 
-/* PEs compute the whole grid, too. */
+/* Returns true if PEs also compute the whole grid. */
 static int is_small(void) {
     return outer * size() * iterations <= 8000000;
 }
@@ -94,7 +94,7 @@ static void lay_out(void) {
     pressure = p;
 }
 
-/* Both neighbours get a plane of what was computed, and say when theirs is there. */
+/* Puts a computed plane to each neighbour, and waits for theirs. */
 static void exchange(float *p) {
     int me = shmem_my_pe(), last = shmem_n_pes() - 1;
     long theirs = me > 0 ? first_of(me) - first_of(me - 1) : 0;
@@ -127,7 +127,7 @@ static void iterate(const struct coefficients *of) {
     done++;
 }
 
-/* How many cells of the own slab are not those of one PE alone. */
+/* Counts the cells of this PE's slab that differ from a computation by one PE. */
 static uint64_t wrong_cells(const struct coefficients *of) {
     if (!is_small())
         return 0;

@@ -1,12 +1,13 @@
 /*
  * isort: an integer sort by buckets, round after round.
  *
- * Each PE draws keys; a key's bucket, that is its PE, is its highest digit. A PE reserves room in
- * the bucket by an atomic addition and puts the keys there, so all write to all without a meeting.
- * A round draws new keys, sends them, and merges what came into what is sorted already.
+ * Each PE draws keys; the highest digit of a key is its bucket, that is its PE. A PE reserves space
+ * in the bucket by an atomic addition and puts the keys there, so all write to all without
+ * synchronising. A round draws new keys, sends them, and merges the received keys into the sorted
+ * ones.
  *
- * Checked: each bucket is sorted and holds its own keys only, and the keys that are there are those
- * that were drawn (their number, and a sum that does not depend on their order).
+ * Checked: each bucket is sorted and holds only its own keys, and the keys are those that were
+ * drawn (their number, and a sum that does not depend on their order).
  */
 #include "survive.h"
 
@@ -19,7 +20,7 @@ enum { KEYS = 1 << 13, ROOM = KEYS * ROUNDS * 3 + 1024, MAX_PES = 64 };
 
 static long rounds;         /* done */
 static uint64_t drawn;      /* sum of all keys that this PE drew, each mixed */
-static size_t sorted;       /* keys of the bucket that are in order */
+static size_t sorted;       /* keys of the bucket that are sorted */
 static long filled;         /* keys of the bucket; written by all PEs */
 static uint32_t *bucket;    /* ROOM keys */
 static uint32_t *outgoing;  /* KEYS keys by bucket: the source of puts */
@@ -33,7 +34,7 @@ static int bucket_of(uint32_t key) {
     return (int)(((uint64_t)key * (uint64_t)shmem_n_pes()) >> 32);
 }
 
-/* Draws keys and lays them out by bucket: bucket b is from first[b] to first[b + 1]. */
+/* Draws keys and orders them by bucket: bucket b spans first[b] to first[b + 1]. */
 static void draw(size_t *first) {
     static uint32_t keys[KEYS];
     int n_pes = shmem_n_pes();
@@ -77,7 +78,7 @@ static void step(void) {
     rounds++;
 }
 
-/* What is wrong with this PE's bucket; adds its part of the checksum and its keys' mixed sum. */
+/* Counts errors in this PE's bucket; adds its part of the checksum and its keys' mixed sum. */
 static uint64_t check(uint64_t *checksum, uint64_t *found) {
     uint64_t wrong = 0, before = 0;
     for (int pe = 0; pe < shmem_my_pe(); pe++)

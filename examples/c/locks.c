@@ -1,5 +1,5 @@
-/* locks: a counter that is read and written in two steps, and two locks that are always taken in
- * the same order. */
+/* locks: a counter that is updated by separate reads and writes, and two locks that are always
+ * taken in the same order. */
 #include "check.h"
 
 enum { TIMES = 400 };
@@ -16,7 +16,7 @@ int main(void) {
     for (int i = 0; i < TIMES; i++) {
         if (i % 4 == 3)
             while (shmem_test_lock(&lock))
-                ; /* somebody holds it */
+                ; /* another PE holds it */
         else
             shmem_set_lock(&lock);
         add_one(&counter);

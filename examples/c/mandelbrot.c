@@ -1,20 +1,20 @@
 /*
- * mandelbrot: rows are taken by whoever is free, from a counter on PE 0 (work stealing by atomics).
+ * mandelbrot: free PEs take rows from a counter on PE 0 (work stealing by atomics).
  *
- * How long a row takes differs by orders of magnitude, so rows are not dealt out: each PE takes the
- * next number from the counter, computes the row and puts it into the picture on PE 0. Between two
- * checkpoints a PE takes at most BATCH rows.
+ * Row times differ by orders of magnitude, so rows are not distributed in advance: each PE takes
+ * the next number from the counter, computes the row and puts it into the picture on PE 0. Between
+ * two checkpoints a PE takes at most BATCH rows.
  *
- * Checked: each PE computes some rows again and compares them with the picture; no row is left out.
+ * Checked: each PE recomputes some rows and compares them with the picture; no row is missing.
  */
 #include "survive.h"
 
 enum { WIDTH = 160, HEIGHT = 120, DEEPEST = 400, BATCH = 6 };
 
-static long next_row;    /* on PE 0: the next row that nobody has */
-static long batches;     /* done by all */
+static long next_row;    /* on PE 0: the next free row */
+static long batches;     /* completed, by all PEs */
 static long computed;    /* rows this PE computed */
-static uint16_t *picture; /* on PE 0: how often each point was iterated, plus one */
+static uint16_t *picture; /* on PE 0: iterations of each point, plus one */
 
 static void compute(uint16_t *row, long y) {
     for (int x = 0; x < WIDTH; x++) {
@@ -43,7 +43,7 @@ static void step(void) {
     batches++;
 }
 
-/* Rows of which this PE knows that they are wrong. */
+/* Counts the rows that this PE found to be wrong. */
 static uint64_t check(void) {
     uint16_t there[WIDTH], right[WIDTH];
     uint64_t wrong = 0;

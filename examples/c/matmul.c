@@ -1,24 +1,24 @@
 /*
- * matmul: C = A * B with whole numbers, by rows; B goes round.
+ * matmul: C = A * B with whole numbers, by rows; B is read in a ring.
  *
- * Each PE holds some rows of A, B and C. In step s it fetches the rows of B of the PE s further on
- * with a nonblocking get, and adds their contribution to its rows of C; so in no step two PEs read
- * the same rows.
+ * Each PE holds some rows of A, B and C. In step s it fetches the rows of B of the PE s positions
+ * further with a nonblocking get, and adds their contribution to its rows of C; so no two PEs read
+ * the same rows in a step.
  *
- * Checked: C * x = A * (B * x) for vectors x drawn at random, modulo 2^64, where a wrong C passes
- * with a chance of 2^-60 or less.
+ * Checked: C * x = A * (B * x) for vectors x drawn at random, modulo 2^64; a wrong C passes with a
+ * probability of at most 2^-60.
  */
 #include "survive.h"
 
 enum { SIZE = 192, VECTORS = 2 };
 
-static long steps;        /* done: parts of B that were used */
+static long steps;        /* completed: parts of B used */
 static uint64_t *a, *b;   /* my rows */
 static uint64_t *c;
 static uint64_t *theirs;  /* rows of B of another PE */
 static uint64_t *product; /* rows of B * x; each PE computes its own */
 
-/* Rows are dealt out in equal parts, the last ones perhaps shorter. */
+/* Rows are distributed in equal parts, the last ones perhaps shorter. */
 static size_t share(void) {
     size_t n_pes = (size_t)shmem_n_pes();
     return (SIZE + n_pes - 1) / n_pes;
@@ -70,7 +70,7 @@ static uint64_t dot(const uint64_t *row, uint64_t vector) {
     return sum;
 }
 
-/* My rows for which A * (B * x) is not C * x. */
+/* Counts my rows for which A * (B * x) is not C * x. */
 static uint64_t check(uint64_t vector) {
     size_t mine = rows_of(shmem_my_pe());
     uint64_t whole[SIZE] = {0}, wrong = 0;

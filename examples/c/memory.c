@@ -1,4 +1,4 @@
-/* memory: the symmetric heap, what is symmetric, and where a peer's memory is seen. */
+/* memory: the symmetric heap, symmetric objects, and access to a peer's memory. */
 #include "check.h"
 
 static int a_static[4];

@@ -1,4 +1,4 @@
-/* signals: a pipeline round the PEs, each piece with its signal; and nonblocking atomics. */
+/* signals: a pipeline around the PEs, each piece with its signal; and nonblocking atomics. */
 #include "check.h"
 
 enum { PIECES = 50, LENGTH = 100 };
@@ -22,7 +22,7 @@ int main(void) {
             shmem_long_put_signal(piece[k], out, LENGTH, &arrived, 1, SHMEM_SIGNAL_ADD, next);
         else
             shmem_putmem_signal_nbi(piece[k], out, sizeof out, &arrived, 1, SHMEM_SIGNAL_ADD, next);
-        shmem_quiet(); /* `out` is used again */
+        shmem_quiet(); /* `out` is reused */
     }
     shmem_signal_wait_until(&arrived, SHMEM_CMP_EQ, PIECES);
     CHECK(shmem_signal_fetch(&arrived) == PIECES);

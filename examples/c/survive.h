@@ -1,21 +1,21 @@
 /*
- * survive.h: the loop of a program that survives the death of its PEs, and what the programs here
- * share besides: a hash for checksums and a sum over all PEs.
+ * survive.h: the loop of a program that survives the death of its PEs, and helpers of the programs
+ * here: a hash for checksums and a sum over all PEs.
  *
  *     shmem_init();
  *     while (saved(), !done)
  *         step();
  *
- * There is this one loop in a program: a substitute begins at the top of main, and meets the others
- * in the saved() that they are in.
+ * A program has only this one loop: a substitute starts at the top of main, and meets the other PEs
+ * in their current saved().
  *
- * saved() returns when a checkpoint of this very state is agreed by all PEs. If a PE died, all are
- * brought back to the last checkpoint first, and step() is done again from there; so everything
- * that step() continues from is in symmetric memory (static variables are). In the time between a
- * death and saved() gets give zeroes and atomics return zero: step() may compute nonsense, which is
- * thrown away, but it must come to its end.
+ * saved() returns when all PEs have agreed on a checkpoint of the current state. If a PE died, all
+ * PEs first roll back to the last checkpoint, and step() is repeated from there; so all state from
+ * which step() continues is in symmetric memory (static variables are). Between a death and
+ * saved(), gets return zeroes and atomics return zero: step() may compute garbage, which is
+ * discarded, but it must terminate.
  *
- * With -DNO_FT nothing is saved: for libraries that have only what the specification says.
+ * With -DNO_FT nothing is saved: for libraries that only implement the specification.
  */
 #ifndef SURVIVE_H
 #define SURVIVE_H
@@ -47,19 +47,19 @@ static inline void saved(void) {
 }
 #endif
 
-/* Spreads the bits of a number: the same everywhere, so it makes data, too. */
+/* Mixes the bits of a number, identically on all machines, so it also generates data. */
 static inline uint64_t mix(uint64_t x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);
 }
 
-/* One element's part of a checksum, which is the sum of all: who adds it does not matter. */
+/* Returns one element's part of a checksum, which is the sum of all parts, in any order. */
 static inline uint64_t part(uint64_t place, uint64_t value) {
     return mix(mix(place + 0x9e3779b97f4a7c15u) ^ value);
 }
 
-/* The sum of a number of each PE, on all. */
+/* Sums a number over all PEs; all PEs get the sum. */
 static inline uint64_t sum_of_all(uint64_t mine) {
     static uint64_t own, sum;
     own = mine;
@@ -76,7 +76,7 @@ static inline uint64_t sum_of_all(uint64_t mine) {
     return sum;
 }
 
-/* Memory that must be there. */
+/* Allocates symmetric memory, or ends the program. */
 static inline void *symmetric(size_t bytes) {
     void *block = shmem_calloc(1, bytes);
     if (!block) {
@@ -86,7 +86,7 @@ static inline void *symmetric(size_t bytes) {
     return block;
 }
 
-/* The program's last line, and its exit status. */
+/* Prints the program's last line, and returns its exit status. */
 static inline int verdict(const char *name, uint64_t wrong, uint64_t checksum) {
     if (shmem_my_pe() == 0) {
         if (wrong)

@@ -1,4 +1,4 @@
-/* teams: strided and two-dimensional splits, numbers in one team and the other, their contexts. */
+/* teams: strided and two-dimensional splits, translated PE numbers, contexts of teams. */
 #include "check.h"
 
 static int me, n_pes;
@@ -8,7 +8,7 @@ static void even_and_odd(void) {
     shmem_team_t team = SHMEM_TEAM_INVALID, none;
     shmem_team_config_t config = {.num_contexts = 3}, back = {0};
     int parity = me % 2, size = (n_pes + 1 - parity) / 2;
-    /* All PEs of the parent call: with the same arguments those that become one team. */
+    /* All PEs of the parent make the call; those with the same arguments form a team. */
     CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, parity, 2, size, &config,
                                    SHMEM_TEAM_NUM_CONTEXTS, &team) == 0);
     CHECK(team != SHMEM_TEAM_INVALID && shmem_team_n_pes(team) == size);

@@ -1,4 +1,4 @@
-/* threads: four threads a PE, each with its own context, in puts, atomics and waits at once. */
+/* threads: four threads per PE, each with its own context: concurrent puts, atomics and waits. */
 #include "check.h"
 
 #include <pthread.h>
@@ -8,7 +8,7 @@ static long total, ball[THREADS], box[THREADS][16];
 static long bad[THREADS];
 static int me, n_pes;
 
-/* Throws a ball round all PEs; thread t of each PE passes ball t on. */
+/* Throws a ball around all PEs; thread t of each PE passes ball t on. */
 static void *player(void *argument) {
     long t = (long)(intptr_t)argument, out[16];
     int next = (me + 1) % n_pes;
@@ -28,7 +28,7 @@ static void *player(void *argument) {
         shmem_ctx_long_p(ctx, &ball[t], turn, next);
         shmem_ctx_long_atomic_add(ctx, &total, t + 1, (int)(turn % n_pes));
         if (me == 0)
-            shmem_long_wait_until(&ball[t], SHMEM_CMP_GE, turn); /* it is back */
+            shmem_long_wait_until(&ball[t], SHMEM_CMP_GE, turn); /* the ball has returned */
     }
     shmem_ctx_quiet(ctx);
     if (ctx != SHMEM_CTX_DEFAULT)

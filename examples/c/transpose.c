@@ -1,22 +1,22 @@
 /*
  * transpose: a matrix of blocks, transposed again and again.
  *
- * Each PE holds a band of rows. A transposition turns the small block for each PE in place and puts
- * it where it belongs with one strided put a row: block (i, j) becomes block (j, i). After each one
- * all elements are multiplied by an odd number and shifted by their place, so that no two rounds
- * look alike.
+ * Each PE holds a band of rows. A transposition transposes the small block for each PE in place and
+ * puts it to its destination with one strided put per row: block (i, j) becomes block (j, i). Then
+ * all elements are multiplied by an odd number and shifted by their position, so that no two rounds
+ * are alike.
  *
- * Checked: every element is what the same steps make of it one by one.
+ * Checked: every element equals the result of the same steps applied to it alone.
  */
 #include "survive.h"
 
 enum { EDGE = 48, ROUNDS = 7 };
 
 static long rounds;      /* done */
-static int current;      /* which of the two holds the matrix */
+static int current;      /* the band that holds the matrix */
 static uint64_t *band[2];
 
-/* The whole matrix has as many rows and columns. */
+/* Returns the size of the whole matrix, which is square. */
 static size_t size(void) {
     return (size_t)EDGE * (size_t)shmem_n_pes();
 }
@@ -38,7 +38,7 @@ static void set_up(void) {
             band[0][row * size() + column] = initial(first + row, column);
 }
 
-/* My row r is column r of my block with each PE: elements `size` apart there. */
+/* My row r is column r of my block on each PE: elements `size` apart there. */
 static void step(void) {
     int me = shmem_my_pe(), n_pes = shmem_n_pes();
     uint64_t *from = band[current], *to = band[!current];
@@ -61,7 +61,7 @@ static void step(void) {
     rounds++;
 }
 
-/* What the element ends as, followed back to where it began and forth again. */
+/* Computes the final value of an element from its initial position. */
 static uint64_t expected(size_t row, size_t column) {
     int turned = ROUNDS % 2;
     size_t r = turned ? column : row, c = turned ? row : column;

@@ -5,7 +5,7 @@ enum { N = 8 };
 static long word, words[N];
 static int from[64];
 
-/* Each PE is waited for once, in the order in which it comes. */
+/* Waits for each PE once, in order of arrival. */
 static void whoever_comes_first(int me, int n_pes) {
     static int status[64];
     for (int pe = 0; pe < n_pes; pe++)

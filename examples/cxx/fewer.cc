@@ -1,4 +1,4 @@
-// fewer: going on with those that live, in C++; PE 1 ends itself.
+// fewer: shrink mode in C++; PE 1 kills itself.
 //
 //     SHMEM_FT_SUBSTITUTE=shrink SHMEM_FT_ROLLBACK=none oshrun -n 4 --mode raid5 ./fewer
 #include <shmem.h>
@@ -78,7 +78,7 @@ void run() {
     CHECK(shmemx_ft_agree(SHMEM_TEAM_WORLD, &bits) == SHMEM_FT_SUCCESS && (bits & 6) == 6);
     if (me == lost_pe)
         std::raise(SIGKILL);
-    for (int known = 0; !known;) { // until all know it
+    for (int known = 0; !known;) { // until all PEs know
         known = !failed(SHMEM_TEAM_WORLD).empty();
         shmemx_ft_agree(SHMEM_TEAM_WORLD, &known);
     }
@@ -94,7 +94,7 @@ void run() {
     std::uint64_t number = 0;
     CHECK(shmemx_ft_get_checkpoint(got, cells, sizeof got, lost_pe, &number) == SHMEM_FT_SUCCESS);
     CHECK(number == 1 && got[0] == 10 && got[3] == 13);
-    CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS); // of those that live
+    CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS); // of the survivors
     CHECK(shmemx_ft_get_checkpoint(got, cells, sizeof got, lost_pe, &number) == SHMEM_FT_FAILURE);
     CHECK(shmemx_ft_get_checkpoint(got, cells, sizeof got, 2, &number) == SHMEM_FT_SUCCESS);
     CHECK(number == 2 && got[3] == 23);

@@ -1,8 +1,8 @@
 // raii: a session, symmetric arrays, teams, contexts and locks that end with their scope; and the
 // loop of a program that survives the death of its PEs.
 //
-// A histogram of numbers drawn at random: each PE adds to the bins of all, one round a checkpoint.
-// Checked against one PE's computation of the same.
+// A histogram of random numbers: each PE adds to the bins of all, one round per checkpoint. Checked
+// against a computation by one PE.
 #include <shmem.h>
 #include <shmem_ft.h>
 
@@ -27,7 +27,7 @@ public:
     int size() const { return shmem_n_pes(); }
 };
 
-// An array that every PE has; made and ended by all PEs together.
+// An array on every PE, created and freed collectively.
 template <typename T>
 class Array {
 public:
@@ -98,7 +98,7 @@ private:
     long &lock_;
 };
 
-// Returns when the present state is saved, or when the last one saved is back.
+// Returns when the current state is saved, or the last saved state is restored.
 inline void checkpoint() {
     while (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
         int *pes = nullptr, *status = nullptr;
@@ -117,9 +117,9 @@ namespace {
 
 constexpr int rounds = 6, bins = 97, draws = 500;
 
-struct State { // what a checkpoint brings back
+struct State { // the state that a checkpoint restores
     long round;
-    long *bin; // of each bin the part that is counted on this PE
+    long *bin; // this PE's part of each bin
     long visits, lock;
 };
 State state;
@@ -167,7 +167,7 @@ bool right(const shmem::Session &session) {
 
 int main() {
     shmem::Session session;
-    // One loop: a substitute begins here, and meets the others in the call that they are in.
+    // One loop: a substitute starts here, and meets the other PEs in their current call.
     while (shmem::checkpoint(), !done) {
         if (!state.bin) {
             state.bin = static_cast<long *>(shmem_calloc(bins, sizeof(long)));

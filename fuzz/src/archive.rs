@@ -1,4 +1,4 @@
-//! Files of a checkpoint on disk, and tiles that are compressed there.
+//! Files of a checkpoint on disk, and their compressed tiles.
 
 use raidshmem_archive::choose::{Wanted, choose};
 use raidshmem_archive::code::Code;
@@ -14,7 +14,7 @@ use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 
-/// What a file of a set begins with, and a program: what is taken is written as the same bytes.
+/// Parses the head of a file of a set, and a program: accepted input is written as identical bytes.
 pub fn archive(bytes: &[u8]) {
     if let Ok(head) = Head::decode(bytes) {
         let len = Head::len_of(bytes).expect("it was read");
@@ -36,7 +36,7 @@ pub fn archive(bytes: &[u8]) {
     tile(bytes);
 }
 
-/// Whatever is stored of a tile, no byte beside it is written; what is taken can be stored again.
+/// Decompresses a tile: writes no byte outside its buffer; an accepted tile can be stored again.
 fn tile(stored: &[u8]) {
     let (mut room, mut again) = (vec![0xa5; TILE + 64], [0; TILE]);
     let mut decompressor = TileDecompressor::default();
@@ -49,7 +49,7 @@ fn tile(stored: &[u8]) {
     }
 }
 
-/// A job begins from the one disk that has all that the manifest names.
+/// Checks that a job resumes from the only disk that has everything the manifest names.
 fn chosen(manifest: &Manifest, bytes: &[u8]) {
     let files = |entries: &[Entry], content| {
         let of = |(pe, entry): (Pe, &Entry)| (content, pe, *entry);
@@ -68,7 +68,7 @@ fn chosen(manifest: &Manifest, bytes: &[u8]) {
     assert!(chosen.lost.is_empty() && chosen.host_of == [0] && !chosen.parity);
 }
 
-/// Heads and manifests.
+/// Returns heads and manifests.
 pub fn examples() -> Vec<Vec<u8>> {
     let extent = |area, offset, len| Extent { area, offset, len };
     let number = CheckpointNumber(3);

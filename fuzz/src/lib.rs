@@ -1,8 +1,8 @@
-//! One function for each parser: takes any bytes and returns, or has found a bug.
+//! One function per parser: accepts any bytes and returns; a panic is a bug.
 //!
-//! Beside not panicking, each states a law of what it accepted: what is written of it is read
-//! back as the same. `fuzz_targets/` hands these functions to libFuzzer, `tests/fuzz.rs` to a
-//! mutator of its own.
+//! Besides not panicking, each checks a law of the input that it accepts: writing it out and
+//! reading it back gives an equal value. `fuzz_targets/` passes these functions to libFuzzer,
+//! `tests/fuzz.rs` to its own mutator.
 
 mod archive;
 
@@ -49,7 +49,7 @@ const REPORT: &str = r#"{"raidshmem_report":1,"job":{"raidshmem":"0","program":"
 {"time":2.4,"event":"resumed","checkpoint":1,"took":0.3},{"time":3.0,"event":"said","line":"j"}],
 "left_out":0,"at_end":[{"pe":1,"memory":5,"scrubbed":[9,1,1]}]}"#;
 
-/// What two checkpoints of a program leave out.
+/// A plan with two checkpoints.
 const PLAN: &str = r#"build = "0badf00d"
 
 [[object]]
@@ -99,7 +99,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("words", words),
 ];
 
-/// A packet of a control connection, as each of the messages it may be.
+/// Parses a packet of a control connection, as each possible message.
 pub fn control(bytes: &[u8]) {
     message::<PeMessage>(bytes);
     message::<Up>(bytes);
@@ -123,7 +123,7 @@ fn message<M: Serialize + DeserializeOwned>(bytes: &[u8]) {
     assert_eq!(postcard::to_allocvec(&again).ok(), Some(written));
 }
 
-/// What agents say, in the order in which they say it, to the machine that decides.
+/// Feeds messages of agents, in order, to the deciding state machine.
 pub fn membership(bytes: &[u8]) {
     let said = decode::<Vec<(u32, Up)>>(bytes).unwrap_or_else(|_| plausible(bytes));
     let pairs = [("SHMEM_FT_BACKUP_MODE", "raid5"), ("SHMEM_FT_INJECT", "1@3,node:1@2:copy")];
@@ -155,7 +155,7 @@ pub fn membership(bytes: &[u8]) {
     }
 }
 
-/// Three bytes an event, numbers small: what a job may live to see, in any order.
+/// Maps three bytes to one event, with small numbers: possible events of a job, in any order.
 fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
     let one = |&[kind, a, b]: &[u8; 3]| {
         let (a, b) = (u32::from(a % 16), u32::from(b % 8));
@@ -177,7 +177,7 @@ fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
     bytes.as_chunks::<3>().0.iter().map(one).collect()
 }
 
-/// Lines `NAME=VALUE` of an environment.
+/// Parses lines `NAME=VALUE` of an environment.
 pub fn settings(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let pairs = text.lines().filter_map(|line| line.split_once('='));
@@ -196,7 +196,7 @@ fn one_line(error: &str) {
     assert!(!error.is_empty() && !error.contains('\n'), "not one line: {error:?}");
 }
 
-/// A value of `SHMEM_FT_INJECT`.
+/// Parses a value of `SHMEM_FT_INJECT`.
 pub fn rules(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match raidshmem_core::inject::parse(&text) {
@@ -208,7 +208,7 @@ pub fn rules(bytes: &[u8]) {
     }
 }
 
-/// The words of a command line, a zero byte between them; the program is this one.
+/// Parses the words of a command line, separated by zero bytes; the program is this one.
 pub fn args(bytes: &[u8]) {
     use clap::Parser;
     let text = String::from_utf8_lossy(bytes);
@@ -224,7 +224,7 @@ pub fn args(bytes: &[u8]) {
     }
 }
 
-/// What `oshreport` reads; of what it takes it makes a page.
+/// Parses the input of `oshreport`; formats accepted input as a page.
 pub fn report(bytes: &[u8]) {
     match Record::read(&String::from_utf8_lossy(bytes)) {
         Ok(record) => {
@@ -236,7 +236,7 @@ pub fn report(bytes: &[u8]) {
     }
 }
 
-/// A list of hosts, as `--hosts` takes it and as Slurm writes it, with its counts after a space.
+/// Parses a list of hosts, in the syntax of `--hosts` and of Slurm, with its counts after a space.
 pub fn hosts(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match hosts::parse(&text) {
@@ -254,8 +254,8 @@ pub fn hosts(bytes: &[u8]) {
     }
 }
 
-/// What the kernel says of the control groups of a process, of what is mounted, and of a group, a
-/// zero byte between them.
+/// Parses the kernel's files about the control groups of a process, about mounts, and about a
+/// group, separated by zero bytes.
 pub fn cgroup(bytes: &[u8]) {
     use raidshmem_sys::cgroup::{folders, memory_of};
     let text = String::from_utf8_lossy(bytes);
@@ -271,9 +271,9 @@ pub fn cgroup(bytes: &[u8]) {
     assert!(room.is_none_or(|room| room.free <= room.limit), "more free than there is: {room:?}");
 }
 
-/// What arrives on a sealed connection: at one that just began, and, changed on its way (three
-/// bytes a change: where, and what), at one that is open. A message is taken as it was said, or not
-/// at all.
+/// Parses input of a sealed connection: of one that just began, and, with changes in transit (three
+/// bytes per change: position and value), of one that is open. A message is accepted unaltered, or
+/// not at all.
 pub fn noise(bytes: &[u8]) {
     let secret = Secret([7; 32]);
     let pass = |from: &mut Session, to: &mut Session| {
@@ -303,7 +303,7 @@ pub fn noise(bytes: &[u8]) {
     assert!(said.starts_with(&taken), "a message that was not said so");
 }
 
-/// The start of a snapshot: its manifest.
+/// Parses the manifest at the start of a snapshot.
 pub fn manifest(bytes: &[u8]) {
     let layout = Layout::new(1 << 20, 4);
     match Coverage::parse(&layout, bytes) {
@@ -321,7 +321,7 @@ pub fn manifest(bytes: &[u8]) {
     }
 }
 
-/// A plan of what checkpoints leave out.
+/// Parses a plan.
 pub fn plan(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let plan = match Advice::parse(&text) {
@@ -346,7 +346,7 @@ pub fn plan(bytes: &[u8]) {
     }
 }
 
-/// The state of an allocator.
+/// Parses the state of an allocator.
 pub fn heap(bytes: &[u8]) {
     let Ok(mut heap) = Heap::decode(bytes) else { return };
     let again = Heap::decode(&heap.encode()).expect("what was written can be read");
@@ -359,13 +359,13 @@ pub fn heap(bytes: &[u8]) {
     assert!(live.windows(2).all(|pair| pair[0].end <= pair[1].start), "live ranges overlap");
 }
 
-/// A stamp of PE 3, as of that checkpoint and incarnation.
+/// Returns a stamp of PE 3, for that checkpoint and incarnation.
 fn stamp_of(number: u64, incarnation: u32) -> Stamp {
     let (number, incarnation) = (CheckpointNumber(number), Incarnation(incarnation));
     Stamp { number, job: 9, pe: Pe(3), incarnation, whole: true }
 }
 
-/// A tile with its stamp before it: bytes that nobody sealed are not taken.
+/// Parses a tile preceded by its stamp: unsealed bytes are rejected.
 pub fn stamp(bytes: &[u8]) {
     let Some((stamp, tile)) = bytes.split_at_checked(STAMP) else { return };
     let tile = &tile[..tile.len().min(TILE)];
@@ -381,7 +381,7 @@ pub fn stamp(bytes: &[u8]) {
     }
 }
 
-/// Words of the control page and of the store header.
+/// Parses words of the control page and of the store header.
 pub fn words(bytes: &[u8]) {
     for word in bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("eight"))) {
         if let Some(phase) = Phase::unpack(word) {
@@ -401,11 +401,11 @@ impl elf::ExecutableMemory for Image<'_> {
     }
 }
 
-/// Where the image of a fuzzed executable begins.
+/// The base address of a fuzzed executable.
 const BASE: usize = 0x1000;
 
-/// Program headers (8 bytes each: kind, flags, address, length) up to a kind of 0, then the memory
-/// of an executable.
+/// Parses program headers (8 bytes each: kind, flags, address, length) up to a kind of 0, then the
+/// memory of an executable.
 pub fn statics(bytes: &[u8]) {
     const KINDS: [u32; 4] = [1, 2, 0x6474_e552, 7];
     let mut headers = Vec::new();
@@ -435,7 +435,7 @@ pub fn statics(bytes: &[u8]) {
     }
 }
 
-/// Four PEs on two nodes of one machine.
+/// Returns a job with four PEs on two nodes of one machine.
 fn job_of_four() -> Job {
     Job {
         id: 5,
@@ -452,13 +452,14 @@ fn job_of_four() -> Job {
     }
 }
 
-/// Private memory as a manifest holds it.
+/// Returns private memory in the format of a manifest.
 fn private_memory() -> Vec<u8> {
     let region = Saved { name: "`counter`", contents: &[1, 2, 3] };
     private::encode([region].into_iter())
 }
 
-/// Groups of the two versions: where they are, what is mounted, and what one of them says.
+/// Control groups of versions 1 and 2: the groups of a process, the mounts, and the file of a
+/// group.
 const GROUPS: [&str; 2] = [
     "4:memory:/jobs/7\n0::/\0\
      35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
@@ -469,7 +470,8 @@ const GROUPS: [&str; 2] = [
      1234\n",
 ];
 
-/// Right inputs, for each target a few: what a mutator begins with beside the files of the corpus.
+/// Returns a few valid inputs for each target: a mutator starts with them and the files of the
+/// corpus.
 pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let past = Past { ran: Duration::from_secs(90), recoveries: 1 };
     let pack = |said: &dyn Fn() -> postcard::Result<Vec<u8>>| said().expect("it can be written");
@@ -532,7 +534,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     ])
 }
 
-/// Messages of the control connections.
+/// Returns messages of the control connections.
 fn control_examples(job: &Job, welcome: &Welcome) -> Vec<Vec<u8>> {
     let welcome = ToPe::Welcome {
         job: Box::new(job.clone()),
@@ -549,7 +551,7 @@ fn control_examples(job: &Job, welcome: &Welcome) -> Vec<Vec<u8>> {
     packed.map(|bytes| bytes.expect("it can be written")).to_vec()
 }
 
-/// A small executable: one writable segment with a dynamic section of relocations.
+/// Returns a small executable: one writable segment with a dynamic section of relocations.
 fn executable() -> Vec<u8> {
     let segment: [&[u8]; 3] = [
         &[4, 6, 0, 0x10, 0, 0, 0x20, 0], // kind 4 % 4 is the first: a loaded segment

@@ -1,4 +1,4 @@
-"""Heat in a rod, in blocks of a NumPy array: a stencil that survives the death of its PEs.
+"""Heat in a rod, distributed over NumPy arrays: a stencil that survives the death of its PEs.
 
     oshrun -n 4 --mode raid5 --kill 2@50 python heat.py
 """
@@ -9,14 +9,14 @@ import numpy as np
 import raidshmem
 from shmem4py import shmem
 
-CELLS = 1000  # of each PE, between the two that neighbours write
+CELLS = 1000  # per PE, between the two halo cells
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 200
 
 me, pes = shmem.my_pe(), shmem.n_pes()
 
 
 def begin():
-    """A rod that is cold but for its left end."""
+    """Returns a rod that is cold except at its left end."""
     rod = raidshmem.zeros(CELLS + 2)
     if me == 0:
         rod[0] = 100.0
@@ -24,7 +24,7 @@ def begin():
 
 
 def step(data, number):
-    """Edges to the neighbours, then each cell becomes the mean of its neighbours."""
+    """Sends edges to the neighbours, then sets each cell to the mean of its neighbours."""
     rod = data.rod
     if me > 0:
         shmem.put(rod[-1:], rod[1:2], me - 1)

@@ -1,4 +1,4 @@
-"""Every call of the package, one after the other, with a PE that ends itself by SIGKILL.
+"""Every call of the package, one after the other, with a PE that kills itself.
 
     oshrun -n 4 --mode raid5 python calls.py
 """
@@ -15,7 +15,7 @@ original = raidshmem.algo_init()
 
 private = np.zeros(1, "i8")
 raidshmem.protect("private", private)
-while True:  # the first checkpoint, at which a substitute meets the others
+while True:  # the first checkpoint, at which a substitute meets the other PEs
     try:
         raidshmem.checkpoint_all()
         break

@@ -1,4 +1,4 @@
-"""Going on with fewer, call by call, with a PE that ends itself by SIGKILL.
+"""Shrink mode, call by call, with a PE that kills itself.
 
     SHMEM_FT_SUBSTITUTE=shrink SHMEM_FT_ROLLBACK=none oshrun -n 4 --mode raid5 python fewer.py
 """
@@ -18,12 +18,12 @@ shared = raidshmem.array(np.arange(4) + 10 * me)
 copies = raidshmem.zeros(4, "i8")
 assert raidshmem.failed(world) == []
 assert raidshmem.agree(world, 6 | 1 << me) == (6 | (1 << pes) - 1 & 6, True)
-assert raidshmem.get_checkpoint(np.empty_like(shared), shared, lost) is None  # there is none yet
+assert raidshmem.get_checkpoint(np.empty_like(shared), shared, lost) is None  # no checkpoint yet
 raidshmem.checkpoint_all()
 if me == lost:
     os.kill(os.getpid(), signal.SIGKILL)
 while not raidshmem.agree(world, int(raidshmem.failed(world) != [])).value:
-    pass  # until all know it
+    pass  # until all PEs know
 assert raidshmem.failed(world) == [lost]
 value, acknowledged = raidshmem.agree(world, 5)
 assert value == 5 and not acknowledged, (value, acknowledged)
@@ -35,12 +35,12 @@ far = np.full_like(shared, 7)
 assert raidshmem.get_checkpoint(far, shared, lost) == 1
 assert (far == np.arange(4) + 10 * lost).all(), far
 shared += 100
-raidshmem.checkpoint_all()  # of those that live
+raidshmem.checkpoint_all()  # of the survivors
 assert raidshmem.get_checkpoint(far, shared, lost) is None
 assert raidshmem.get_checkpoint(far, shared, 2) == 2 and (far == np.arange(4) + 120).all(), far
 shared -= 100
 living = raidshmem.shrink(world)
-living.sync()  # nobody is read who has not changed it back
+living.sync()  # no PE is read before it has restored the value
 far[:] = 7
 assert not raidshmem.get(far, shared, lost) and not far.any(), far
 assert raidshmem.get(far, shared, 0) and (far == np.arange(4)).all(), far

@@ -18,7 +18,7 @@ mod verbs;
 pub use self::types::*;
 pub use self::verbs::*;
 
-/// What the loader looks for.
+/// The name of the library's file.
 const LIBRARY: &str = "libibverbs.so.1";
 
 impl std::fmt::Debug for Ibverbs {
@@ -27,17 +27,17 @@ impl std::fmt::Debug for Ibverbs {
     }
 }
 
-/// The functions of the library, which the first call opens and nobody closes.
+/// Returns the functions of the library, which the first call opens and which stays open.
 ///
 /// # Errors
-/// What the loader says, which names the file or the function that is missing.
+/// The loader's message, which names the missing file or function.
 pub fn load() -> Result<&'static Ibverbs, &'static str> {
     static IBVERBS: OnceLock<Result<Ibverbs, String>> = OnceLock::new();
     IBVERBS.get_or_init(open).as_ref().map_err(String::as_str)
 }
 
 fn open() -> Result<Ibverbs, String> {
-    // SAFETY: a library of this name has the interface of the bindings, by its version; what it does
-    // when it is loaded is made to be done in any process.
+    // SAFETY: a library with this versioned name has the interface of the bindings; its
+    // initialisers may run in any process.
     unsafe { Ibverbs::new(LIBRARY) }.map_err(|error| error.to_string())
 }

@@ -1,5 +1,5 @@
-//! This file defines the types directly or indirectly involving union,
-//! in that BindGen cannot handle union very well, so mannually define them.
+//! Types that involve a union, directly or indirectly. Bindgen handles unions badly, so they are
+//! defined by hand.
 
 use crate::*;
 

@@ -36,8 +36,7 @@ pub unsafe fn ibv_post_srq_recv(
     (*(*srq).context).ops.post_srq_recv.unwrap()(srq, recv_wr, bad_recv_wr)
 }
 
-// If IBV_SEND_INLINE flag is set, the data buffers can be reused
-// immediately after the call returns.
+// With the IBV_SEND_INLINE flag, the data buffers can be reused immediately after the call returns.
 #[inline]
 pub unsafe fn ibv_post_send(
     qp: *mut ibv_qp,

@@ -1,14 +1,15 @@
-//! From what checkpoints may leave out, by the source, to a plan for one program that was built.
+//! Binding of the source-level advice on checkpoints to one compiled program: makes a plan.
 //!
-//! The debug information of the program says which code is of which line, its symbols where its
-//! variables lie. What does not fit is in every checkpoint:
+//! The program's debug information maps code to lines, its symbols locate its variables. Unmatched
+//! items stay in every checkpoint:
 //!
-//! - a variable whose name and size several have, or another number of them than the source has;
-//! - a line without code. Then the optimiser may have put its code where that of another line is,
-//!   so nothing is left out elsewhere that is live there.
+//! - a variable whose name and size are ambiguous, or occur a different number of times than in the
+//!   source;
+//! - a line without code. The optimiser may then have moved its code to another line, so memory
+//!   that is live there is not left out elsewhere.
 //!
-//! A compiler that makes one function of two equal ones makes one line of two: code that GCC was
-//! not told to leave apart is refused.
+//! A compiler that folds equal functions merges their lines, so code that GCC may have folded is
+//! rejected; `-fno-ipa-icf` prevents it.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -25,19 +26,19 @@ use raidshmem_sys::input::{self, Pipes};
 
 use super::{BUILT_MAX, check_plain};
 
-/// Why there is no plan.
+/// The reasons why there is no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// The program cannot be read.
     #[error("{0}: {1}")]
     File(String, std::io::Error),
-    /// It is none.
+    /// The file is not a program.
     #[error("{0}: {1}: expected the program that was built from these files")]
     Program(String, String),
-    /// It says nothing of lines.
+    /// It has no line information.
     #[error("{0}: no code of {1}: expected the program built from these files, with -g")]
     NoLines(String, String),
-    /// Equal functions may be one.
+    /// Equal functions may have been folded.
     #[error(
         "{0}: {1} was compiled with -O2 or more and may have equal functions folded: compile it \
          with -fno-ipa-icf"
@@ -49,14 +50,14 @@ type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
 /// Code by line.
 struct Code {
-    /// File, line, and addresses from where the executable begins.
+    /// File, line, and addresses relative to the start of the executable.
     rows: Vec<(String, u32, Range<u64>)>,
 }
 
 /// Makes the plan of a program.
 ///
 /// # Errors
-/// It is not built from this source, or in a way that a plan cannot name.
+/// The program is not built from this source, or in a way that a plan cannot describe.
 pub fn bind(path: &Path, leave: &Leave) -> Result<Advice, BindError> {
     let name = path.display().to_string();
     let bytes = check_plain(path).and_then(|()| input::bytes(path, BUILT_MAX, Pipes::Refused));
@@ -82,7 +83,7 @@ pub fn bind(path: &Path, leave: &Leave) -> Result<Advice, BindError> {
     Ok(advice(leave, &program, &code))
 }
 
-/// A file whose equal functions may be one.
+/// Returns a file whose equal functions may have been folded.
 fn folded(dwarf: &gimli::Dwarf<Slice<'_>>) -> Result<Option<String>, gimli::Error> {
     let mut units = dwarf.units();
     while let Some(header) = units.next()? {
@@ -104,7 +105,7 @@ fn folded(dwarf: &gimli::Dwarf<Slice<'_>>) -> Result<Option<String>, gimli::Erro
     Ok(None)
 }
 
-/// Where the executable begins, by its addresses.
+/// Returns the start address of the executable.
 fn beginning(program: &Program) -> u64 {
     const LOAD: u32 = 1;
     let loads = program.segments.iter().filter(|segment| segment.kind == LOAD);
@@ -129,7 +130,7 @@ fn basename(path: &str) -> &str {
 }
 
 impl Code {
-    /// The code of a line, in order.
+    /// Returns the code of a line, in order.
     fn of(&self, place: &SourceLine) -> Vec<Range<u64>> {
         let file = basename(&place.file);
         let rows = self.rows.iter().filter(|row| row.1 == place.line && row.0 == file);
@@ -141,11 +142,11 @@ impl Code {
     }
 }
 
-/// What can be left out of this program.
+/// Returns the plan: the memory that can be left out for this program.
 fn advice(leave: &Leave, program: &Program, code: &Code) -> Advice {
     let begin = beginning(program);
     let nowhere = |place: &SourceLine| code.of(place).is_empty();
-    // What may be done as if by another line.
+    // Variables and blocks that may be left out although the optimiser may have moved code.
     let mut lost: BTreeSet<usize> =
         (0..).take(leave.variables.len() + leave.blocks.len()).collect();
     for (_, dead) in leave.dead.iter().filter(|(place, _)| nowhere(place)) {
@@ -177,7 +178,7 @@ fn advice(leave: &Leave, program: &Program, code: &Code) -> Advice {
         Advised { at: at(place), code: code.of(place), dead: all.map(|found| found.0).collect() }
     });
     let mut places: Vec<Advised> = places.collect();
-    // Only what is left out somewhere.
+    // Keep only the objects that are left out somewhere.
     let used: BTreeSet<usize> = places.iter().flat_map(|place| place.dead.clone()).collect();
     let used: Vec<usize> = used.into_iter().collect();
     let number = |at: &mut usize| *at = used.binary_search(at).unwrap_or_default();
@@ -186,7 +187,7 @@ fn advice(leave: &Leave, program: &Program, code: &Code) -> Advice {
     Advice { build: program::digits(&program.build), objects, places }
 }
 
-/// The variables of the source that one of the program may be: none if that is in doubt.
+/// Returns the variables of the source that a program's variable may be; empty in case of doubt.
 fn matching<'a>(
     all: &'a [VariableSymbol],
     is: &Variable,

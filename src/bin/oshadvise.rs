@@ -1,4 +1,5 @@
-//! `oshadvise`: what a checkpoint of a program must hold, from its source.
+//! The program `oshadvise`: determines from a program's source which memory its checkpoints must
+//! hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -19,9 +20,9 @@ use raidshmem_advise::sizes::Given;
 use raidshmem_advise::{html, json, text};
 use raidshmem_sys::input::{self, FILE_MAX, Pipes};
 
-/// What was wrong with the use, or with what was given.
+/// The exit status for wrong usage or invalid input.
 const STATUS_MISUSE: i32 = 2;
-/// There are warnings.
+/// The exit status if there are warnings.
 const STATUS_WARNINGS: i32 = 1;
 
 /// Says what a checkpoint of a program must hold, and what goes wrong after a loss.
@@ -104,7 +105,7 @@ fn given(args: &Args) -> Given {
     given
 }
 
-/// What the comments of the files declare as scratch memory; files of the system have none.
+/// Returns the scratch memory declared in comments of the files, except system files.
 fn scratch(modules: &[Module]) -> Scratch {
     let functions = modules.iter().flat_map(|module| &module.functions);
     let files: BTreeSet<&str> = functions.map(|function| function.place.file.as_str()).collect();
@@ -116,7 +117,7 @@ fn scratch(modules: &[Module]) -> Scratch {
     scratch
 }
 
-/// The plan, if one is asked for.
+/// Makes the plan, if requested.
 fn plan(args: &Args, leave: &Leave) -> Option<String> {
     let (_, program) = args.plan.as_ref().zip(args.program.as_ref())?;
     let plan = bind(program, leave).unwrap_or_else(|error| refuse(&error.to_string()));
@@ -124,7 +125,7 @@ fn plan(args: &Args, leave: &Leave) -> Option<String> {
     Some(plan.text())
 }
 
-/// Writes what is asked for; true if standard output has one of them.
+/// Writes the requested outputs; returns true if one went to standard output.
 fn outputs(args: &Args, report: &Report, plan: Option<String>) -> bool {
     let json = args.json.as_ref().map(|to| (to, json::json(report)));
     let sarif = args.sarif.as_ref().map(|to| (to, json::sarif(report, env!("CARGO_PKG_VERSION"))));
@@ -142,7 +143,7 @@ fn outputs(args: &Args, report: &Report, plan: Option<String>) -> bool {
     printed
 }
 
-/// The texts of the files that the report speaks of; those of the system are left out.
+/// Returns the texts of the files that the report names, except system files.
 fn sources(report: &Report) -> BTreeMap<String, String> {
     let files = html::files(report).into_iter().filter(|file| !file.starts_with("/usr/"));
     let read = |file: &str| input::text(Path::new(file), FILE_MAX, Pipes::Refused);
@@ -158,12 +159,12 @@ fn is_ir(file: &Path) -> bool {
     file.extension().is_some_and(|extension| extension == "ll")
 }
 
-/// The reader may have seen enough.
+/// Prints to standard output; ignores a reader that closed it.
 fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// Options of the compiler, and the rest.
+/// Separates compiler options from our own arguments.
 fn split(args: impl Iterator<Item = OsString>) -> (Vec<OsString>, Vec<OsString>) {
     const BEGINNINGS: &[&str] = &["-I", "-D", "-U", "-std=", "-f", "-m", "-W", "-pthread", "-isys"];
     const TAKE_ONE: &[&str] = &["-I", "-D", "-U", "-include", "-isystem"];

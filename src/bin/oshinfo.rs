@@ -1,4 +1,5 @@
-//! `oshinfo`: version, settings with what is in force here, engines, kernels chosen.
+//! The program `oshinfo`: prints the version, the settings in force, the engines, and the kernels
+//! chosen.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -32,9 +33,9 @@ Options:
   -h, --help     Print help
 ";
 
-/// Bytes of a block that is copied to measure memory, far more than caches hold for one thread.
+/// Bytes of a block that is copied to measure memory, far more than the caches hold for one thread.
 const COPIED: usize = 64 << 20;
-/// How often.
+/// Copies per measurement.
 const COPIES: usize = 4;
 
 fn main() {
@@ -56,7 +57,7 @@ fn main() {
             other.escape_debug()
         )),
     };
-    // A reader that stops (`oshinfo | head`) has seen enough.
+    // A reader that closes the pipe (`oshinfo | head`) has seen enough.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
@@ -65,7 +66,7 @@ fn refuse(why: &str) -> ! {
     std::process::exit(2)
 }
 
-/// Which checkpoints a folder has.
+/// Answers `oshinfo store`: the checkpoints of a folder.
 fn store(words: impl Iterator<Item = String>) -> String {
     match answer(words) {
         Ok(Answer { text, well: true }) => text,
@@ -81,7 +82,7 @@ fn store(words: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// Which mode, group, parity and interval suit a job.
+/// Answers `oshinfo plan`: the mode, group, parity and interval that suit a job.
 fn plan(words: impl Iterator<Item = String>) -> String {
     match sizing::answer(words, copy_rate) {
         Ok(text) => text,
@@ -92,7 +93,7 @@ fn plan(words: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// Bytes a second that all processors of this machine together copy from memory to memory.
+/// Measures the bytes per second that all processors of this machine together copy in memory.
 fn copy_rate() -> f64 {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let copy = || {
@@ -118,7 +119,7 @@ fn kernel() -> String {
     }
 }
 
-/// The fabrics of this machine, and which one a job on it, and one on several, would have.
+/// Lists the fabrics of this machine, and those that a job on one machine and on several would use.
 fn fabrics(settings: &Settings) -> String {
     let known = engine_states();
     let state = |fabric| known.iter().find(|(other, _)| *other == fabric);
@@ -134,12 +135,12 @@ fn fabrics(settings: &Settings) -> String {
     if here == apart { format!("{there}; {here}") } else { format!("{there}; {here}; {apart}") }
 }
 
-/// What can be said of each engine here.
+/// Probes each engine on this machine.
 fn engine_states() -> [(Fabric, Result<bool, FabricError>); 2] {
     [Fabric::Ucx, Fabric::Verbs].map(|fabric| (fabric, probe::probe(fabric, [])))
 }
 
-/// A line for each: that it can be used, or what it needs.
+/// Returns a line per engine: that it can be used, or what it needs.
 fn engines() -> String {
     let mut text = "fabric shm: needs nothing; between nodes of one machine\n".to_owned();
     for (fabric, state) in engine_states() {
@@ -152,7 +153,7 @@ fn engines() -> String {
     text
 }
 
-/// Whether large heaps and their checkpoints have huge pages here, and why.
+/// Reports if large heaps and their checkpoints get huge pages here, and why.
 fn huge_pages(settings: &Settings) -> String {
     if settings.pages == Pages::Small {
         return "no (SHMEM_FT_PAGES is small)".to_owned();

@@ -1,4 +1,4 @@
-//! `oshreport`: makes a page of what `oshrun --report` wrote.
+//! The program `oshreport`: makes an HTML page from the output of `oshrun --report`.
 
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Write};
@@ -57,8 +57,8 @@ fn main() {
     println!("{shown}");
 }
 
-/// True for the file that a shell made standard output (`oshreport run.json > run.html`): the name
-/// of the page would be printed into it.
+/// Returns true for the file that a shell redirected standard output to (`oshreport run.json >
+/// run.html`): the name of the page would be printed into it.
 fn is_standard_output(path: &Path) -> bool {
     let place = |file: Metadata| (file.dev(), file.ino());
     let out = std::io::stdout().as_fd().try_clone_to_owned().map(File::from);
@@ -66,7 +66,7 @@ fn is_standard_output(path: &Path) -> bool {
     out.is_ok_and(|out| std::fs::metadata(path).is_ok_and(|file| place(file) == out))
 }
 
-/// Where the page goes if nobody says.
+/// Returns the default path of the page.
 fn beside(report: &Path) -> PathBuf {
     if report == Path::new("-") { report.to_owned() } else { report.with_extension("html") }
 }

@@ -15,21 +15,21 @@ use crate::pgas::{self, Fault};
 
 const _: () = assert!(SYNC_SIZE == WORDS, "a pSync is as long as a group's array of words");
 
-/// What a call returns: zero, or something else after a death, though all were heard of.
+/// Returns the status of a call: zero, or nonzero after a death, even if all peers contributed.
 pub fn status(of: Result<(), Fault>) -> c_int {
     let world = pgas::world();
     if world.prelude.is_given() {
-        return 0; // as it was before
+        return 0; // the recorded result
     }
     c_int::from(of.is_err() || world.interrupted() && world.cut_short())
 }
 
-/// `collect` for C, which does not say how large the destination is.
+/// Runs `collect` for C, which does not pass the size of the destination.
 fn collect_all(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
     collect(group, (dest, usize::MAX), source, bytes).map(drop)
 }
 
-/// The group of an active set, from the four arguments that end every such call.
+/// Returns the group of an active set, from the four arguments that end every such call.
 pub fn set(call: &'static str, start: c_int, log: c_int, size: c_int, p: Sym<c_long>) -> Group {
     let n_pes = pgas::world().n_pes();
     let range = u32::try_from(log).ok().filter(|log| *log < 31).and_then(|log| {

@@ -1,15 +1,15 @@
-//! The constants of `shmem.h`: written here once, used by the code and printed into the header.
+//! The constants of `shmem.h`: defined here once, used by the code and printed into the header.
 //!
-//! Invariant: a constant that a program may test with `#if` is a plain integer literal.
-//! Left out: the handles (`SHMEM_CTX_DEFAULT` ..), which are casts and stand in `emit.rs`.
+//! Invariant: a constant that a program may test with `#if` is a plain integer literal. Left out:
+//! the handles (`SHMEM_CTX_DEFAULT` ..), which are casts, in `emit.rs`.
 
 use std::ffi::{c_int, c_long};
 
 /// One `#define`.
 pub struct Constant {
-    /// Without `SHMEM_`.
+    /// The name without `SHMEM_`.
     pub name: &'static str,
-    /// As in C.
+    /// The value as in C.
     pub value: &'static str,
 }
 
@@ -17,7 +17,7 @@ macro_rules! constants {
     ($($(#[$doc:meta])* $name:ident: $ty:ty = $value:literal;)*) => {
         $($(#[$doc])* #[allow(dead_code, reason = "some are for C programs only")]
         pub const $name: $ty = $value;)*
-        /// All of them, for the header.
+        /// All constants, for the header.
         pub const CONSTANTS: &[Constant] = &[
             $(Constant { name: stringify!($name), value: stringify!($value) }),*
         ];
@@ -25,19 +25,19 @@ macro_rules! constants {
 }
 
 constants! {
-    /// The specification that is followed.
+    /// The major version of the supported specification.
     MAJOR_VERSION: c_int = 1;
-    /// Its minor number.
+    /// The minor version of the supported specification.
     MINOR_VERSION: c_int = 6;
-    /// The room `shmem_info_get_name` may use, with the closing zero.
+    /// The buffer size for `shmem_info_get_name`, with the terminating zero.
     MAX_NAME_LEN: usize = 256;
-    /// One thread.
+    /// Only one thread exists.
     THREAD_SINGLE: c_int = 0;
-    /// Only the main thread calls.
+    /// Only the main thread makes calls.
     THREAD_FUNNELED: c_int = 1;
-    /// One thread at a time calls.
+    /// One thread at a time makes calls.
     THREAD_SERIALIZED: c_int = 2;
-    /// Any thread calls at any time.
+    /// Any thread makes calls at any time.
     THREAD_MULTIPLE: c_int = 3;
     /// `==`
     CMP_EQ: c_int = 0;
@@ -51,9 +51,9 @@ constants! {
     CMP_LT: c_int = 4;
     /// `<=`
     CMP_LE: c_int = 5;
-    /// The signal word is overwritten.
+    /// Overwrites the signal word.
     SIGNAL_SET: c_int = 0;
-    /// The signal word is added to.
+    /// Adds to the signal word.
     SIGNAL_ADD: c_int = 1;
     /// Bit of `options`: the context is used by one thread at a time.
     CTX_SERIALIZED: c_long = 1;
@@ -71,9 +71,9 @@ constants! {
     MALLOC_ATOMICS_REMOTE: c_long = 1;
     /// Bit of `hints`: the block is for signals.
     MALLOC_SIGNAL_REMOTE: c_long = 2;
-    /// What a `pSync` holds before its first use.
+    /// The value of a `pSync` before its first use.
     SYNC_VALUE: c_long = 0;
-    /// Length of a `pSync`, any collective.
+    /// Length of a `pSync` for any collective.
     SYNC_SIZE: usize = 96;
     /// Length of a `pSync` for a barrier.
     BARRIER_SYNC_SIZE: usize = 96;
@@ -91,7 +91,7 @@ constants! {
     REDUCE_MIN_WRKDATA_SIZE: usize = 16;
 }
 
-/// What `shmem_info_get_name` says.
+/// The result of `shmem_info_get_name`.
 pub const VENDOR_STRING: &str = "raidshmem";
 
 /// Names that the specification keeps with a leading underscore.

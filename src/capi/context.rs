@@ -18,7 +18,7 @@ pub struct SessionConfig {
     total_ops: usize,
 }
 
-/// What the calls return that tell of a failure.
+/// The return value of calls that report failure.
 const FAILED: c_int = -1;
 
 fn create(call: &'static str, team: Team, options: c_long, ctx: Out<Ctx>) -> c_int {
@@ -39,7 +39,7 @@ fn create(call: &'static str, team: Team, options: c_long, ctx: Out<Ctx>) -> c_i
     if made.is_some() { 0 } else { FAILED }
 }
 
-/// What a session says is to come: about so many operations.
+/// Returns the number of operations that a session announces, approximately.
 fn expected(call: &'static str, config: In<SessionConfig>, config_mask: c_long) -> usize {
     match (config_mask & CTX_SESSION_TOTAL_OPS, config.addr()) {
         (0, _) => 0,
@@ -79,7 +79,7 @@ family! { SESSION: "Sessions";
     ONE "shmem_ctx_session_start" ""
     (ctx: Ctx, options: c_long, config: In<SessionConfig>, config_mask: c_long) {
         let Some(_using) = ctx.begin_if_any(NAME) else { return };
-        // Options and parameters are hints: those that are not known here change nothing.
+        // Options and parameters are hints: unknown ones have no effect.
         let expected = expected(NAME, config, config_mask);
         if options & CTX_SESSION_BATCH != 0 {
             pgas::world().batch(ctx.stream(), true, expected);

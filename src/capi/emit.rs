@@ -1,10 +1,10 @@
-//! Prints the headers of `include/` from the families and the tables.
+//! Generation of the headers of `include/`, from the families and the tables.
 //!
-//! The headers are committed; `tests/abi.rs` compares them with what this file prints and rewrites
-//! them on request, so they cannot go stale. A Rust type in a signature becomes its C spelling by
-//! `c_type`, which refuses a type it does not know.
+//! The headers are committed; `tests/abi.rs` compares them with this output and rewrites them on
+//! request, so they cannot go stale. A Rust type in a signature becomes its C spelling by `c_type`,
+//! which rejects unknown types.
 //!
-//! Not here: the type-generic names (`emit_generic.rs`).
+//! Left out: the type-generic names (`emit_generic.rs`).
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ use super::family::Family;
 use super::prototypes::{declare, parameters, plain, returns, symbols_of};
 use super::types;
 
-/// The headers: path below `include/` and text.
+/// Returns the headers: path below `include/` and text.
 pub fn headers() -> Vec<(&'static str, String)> {
     vec![
         ("shmem.h", shmem_h()),
@@ -27,24 +27,24 @@ pub fn headers() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Every symbol of the headers, without the `p` twins.
+/// Returns every symbol of the headers, without the `p` twins.
 pub fn symbols() -> Vec<String> {
     FAMILIES.iter().flat_map(|list| list.iter()).flat_map(symbols_of).collect()
 }
 
-/// What a signature of the headers says.
+/// The signature of a symbol of the headers.
 pub struct Signature {
     /// The symbol.
     pub symbol: String,
     /// Parameter names, and types with their claims, such as `Sym<T>`.
     pub args: Vec<(&'static str, String)>,
-    /// A context stands before these parameters.
+    /// True if a context precedes these parameters.
     pub on_context: bool,
-    /// The type-generic name that stands for it, in C11 and C++.
+    /// Its type-generic name in C11 and C++.
     pub generic: Option<&'static str>,
 }
 
-/// The signature of every symbol of the headers, without the `p` twins.
+/// Returns the signature of every symbol of the headers, without the `p` twins.
 pub fn signatures() -> Vec<Signature> {
     let mut all = Vec::new();
     for family in FAMILIES.iter().flat_map(|list| list.iter()) {
@@ -60,7 +60,7 @@ pub fn signatures() -> Vec<Signature> {
     all
 }
 
-/// All prototypes of a family; `p` is the prefix of the profiling twins or empty.
+/// Prints all prototypes of a family; `p` is the prefix of the profiling twins or empty.
 fn prototypes(text: &mut String, family: &Family, p: &str) {
     for (pre, ctx) in [(family.pre, false), (family.ctx, true)] {
         if pre.is_empty() {
@@ -75,7 +75,7 @@ fn prototypes(text: &mut String, family: &Family, p: &str) {
     }
 }
 
-/// The prototypes of one header by sections; `ft` says which header.
+/// Prints the prototypes of one header by sections: of `shmem_ft.h` if `ft`.
 fn sections(text: &mut String, ft: bool, p: &str) {
     let mut section = "";
     for family in FAMILIES.iter().flat_map(|list| list.iter()) {
@@ -112,7 +112,7 @@ fn forward(what: &str, guard: &str, files: &[&str]) -> String {
 const BEGIN_C: &str = "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n";
 const END_C: &str = "\n#ifdef __cplusplus\n}\n#endif\n";
 
-/// Types, handles and what a C compiler needs before the prototypes.
+/// Types, handles and other declarations that a C compiler needs before the prototypes.
 const TYPES: &str = r#"
 #include <stddef.h>
 #include <stdint.h>
@@ -155,8 +155,9 @@ const FT_CONSTANTS: &str = r#"
 #define SHMEM_FT_NODE_FAILED 2
 "#;
 
-/// The macro by which a call of the checkpoint says where it stands. It begins with a name, for a
-/// `::` before it, and calls what has the name of the routine there: a wrapper of a tool, say.
+/// The macro by which a checkpoint call records its source location. It begins with a name, so that
+/// it works after `::`, and calls the function that has the routine's name at that place, such as a
+/// tool's wrapper.
 const PLACES: &str = r#"
 /*
  * A call of shmem_checkpoint_all says where in the source it stands: a compiler may make several
@@ -196,7 +197,7 @@ fn shmem_h() -> String {
     text + "\n#endif\n"
 }
 
-/// What the calls of `shmem_ft.h` promise, in a few lines.
+/// The guarantees of the calls of `shmem_ft.h`, in a few lines.
 const FT_NOTES: &str = r#"
 #include "shmem.h"
 

@@ -1,10 +1,10 @@
-//! Prints the type-generic names: `_Generic` macros for C11, overloads for C++.
+//! Generation of the type-generic names: `_Generic` macros for C11, overloads for C++.
 //!
-//! A macro counts its arguments to tell the form with a context from the form without, and then
-//! chooses by the type of the first pointer, read through (`*ptr`), so that `const` and arrays fit.
-//! A compound literal with commas among the arguments has to be put in parentheses there.
-//! A C type may stand in a `_Generic` once only: of several names for it the first row is taken.
-//! A name that is a function over one type (`shmem_signal_add`) is only told from its form with a
+//! A macro counts its arguments to distinguish the form with a context from the form without, and
+//! then selects by the type of the first pointer, read through (`*ptr`), so that `const` and arrays
+//! match. A compound literal with commas among the arguments must be put in parentheses. A C type
+//! may occur in a `_Generic` only once: of several names for it the first row is used. A name that
+//! is a function over one type (`shmem_signal_add`) is only distinguished from its form with a
 //! context.
 
 use std::collections::BTreeMap;
@@ -15,13 +15,13 @@ use super::family::Family;
 use super::prototypes::{parameters, plain, returns, symbols_of};
 use super::types;
 
-/// One C type of a generic name: the family it is from and the name in the type tables.
+/// One C type of a generic name: its family, and its name in the type tables.
 struct GenericType {
     family: &'static Family,
     name: &'static str,
 }
 
-/// Generic names with their entries, a C type once each.
+/// Returns the generic names with their entries, each C type once.
 fn generics() -> BTreeMap<&'static str, Vec<GenericType>> {
     let mut all: BTreeMap<&str, Vec<GenericType>> = BTreeMap::new();
     for family in FAMILIES.iter().flat_map(|list| list.iter()) {
@@ -37,7 +37,7 @@ fn generics() -> BTreeMap<&'static str, Vec<GenericType>> {
     all
 }
 
-/// The text below the prototypes.
+/// Returns the text below the prototypes.
 pub fn generic_names() -> String {
     let mut text = String::from(
         "\n#if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L\n",
@@ -50,13 +50,14 @@ pub fn generic_names() -> String {
     text + "\n#endif\n"
 }
 
-/// `SHMEMX_PICK_n(arguments, with context, without)`: n arguments are those of the plain form.
+/// Prints `SHMEMX_PICK_n(arguments, with context, without)`: n arguments are those of the plain
+/// form.
 fn pick(text: &mut String, plain: usize) {
     let skipped: Vec<String> = (0..=plain).map(|i| format!("a{i}")).collect();
     let _ = writeln!(text, "#define SHMEMX_PICK_{plain}({}, pick, ...) pick", skipped.join(", "));
 }
 
-/// The choice by the number of arguments, which are `plain` without a context.
+/// Prints the selection by the number of arguments, which are `plain` without a context.
 fn by_context(text: &mut String, generic: &str, plain: usize, [ctx, without]: [&str; 2]) {
     let _ = writeln!(
         text,
@@ -64,7 +65,7 @@ fn by_context(text: &mut String, generic: &str, plain: usize, [ctx, without]: [&
     );
 }
 
-/// The choice by type among functions; `lead` is an argument before the pointer.
+/// Prints the selection by type among functions; `lead` is an argument before the pointer.
 fn selection(text: &mut String, macro_name: &str, entries: &[GenericType], lead: &str) {
     let _ = writeln!(text, "#define {macro_name}({lead}ptr, ...) _Generic(*(ptr), \\");
     for (index, entry) in entries.iter().enumerate() {
@@ -76,7 +77,7 @@ fn selection(text: &mut String, macro_name: &str, entries: &[GenericType], lead:
     let _ = writeln!(text, "    ({lead}ptr, __VA_ARGS__)");
 }
 
-/// What stands before the pointer in the form with a context, and in the collectives.
+/// The arguments before the pointer, in the form with a context and in the collectives.
 const CTX: &str = "ctx, ";
 const TEAM: &str = "team, ";
 
@@ -124,7 +125,8 @@ fn cxx(text: &mut String) {
         text.push('\n');
         for entry in entries {
             for (pre, ctx) in [(entry.family.pre, false), (entry.family.ctx, true)] {
-                // `shmem_wait_until(long *, ..)` is a C function: no second one beside it.
+                // `shmem_wait_until(long *, ..)` is a C function, so an overload would duplicate
+                // it.
                 let is_c = functions.iter().any(|symbol| symbol == generic);
                 if pre.is_empty() || (!ctx && is_c && ["long", ""].contains(&entry.name)) {
                     continue;

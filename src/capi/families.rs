@@ -4,7 +4,7 @@ use super::family::Family;
 use super::{atomic, coll, context, ft, legacy, lock, longdouble, memory, order, reduce, rma};
 use super::{setup, signal, strided, team, wait, wait_many};
 
-/// Every family, in the order of the headers.
+/// All families, in the order of the headers.
 pub const FAMILIES: &[&[Family]] = &[
     setup::SETUP,
     setup::THREADS,

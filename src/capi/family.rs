@@ -1,10 +1,10 @@
-//! How a family of C functions is written down: once.
+//! The definition of families of C functions, each written once.
 //!
 //! `family!` takes, for each family, the set of types, the pieces of the symbol around the type
 //! name, the Rust signature and the body. It defines every exported function, with its `p` twin for
-//! profiling and, where asked, its context form; and it keeps the same words as data ([`Family`]),
-//! from which `emit.rs` writes the headers. Inside a body `T` is the element type, `NAME` the
-//! symbol (for messages) and the name given before the context prefix is the context.
+//! profiling and, if requested, its context form; and it keeps its input as data ([`Family`]), from
+//! which `emit.rs` writes the headers. Inside a body `T` is the element type, `NAME` the symbol
+//! (for messages) and the name given before the context prefix is the context.
 //!
 //! ```text
 //! RMA "shmem_" "_put" ctx("shmem_ctx_") [generic "shmem_put"] (dest: Sym<T>, pe: int) { .. }
@@ -14,37 +14,37 @@
 //!
 //! Invariants: a parameter type has an entry in `emit.rs`'s table of C spellings, or the header
 //! cannot be written. A family has a rule for local rollback (`core/replay/routine.rs`), or it does
-//! not compile. Not here: entries that need machine code (`longdouble.rs` describes them with
+//! not compile. Left out: entries that need machine code (`longdouble.rs` describes them with
 //! `describe!` and defines them itself).
 
 /// One family, as data.
 pub struct Family {
     /// The heading of the specification's table.
     pub section: &'static str,
-    /// Which set of `types.rs`.
+    /// The name of its set in `types.rs`.
     pub set: &'static str,
     /// The symbol before the type name.
     pub pre: &'static str,
     /// The symbol after it.
     pub post: &'static str,
-    /// The symbol before the type name in the context form; empty: there is none.
+    /// The symbol before the type name in the context form; empty if there is none.
     pub ctx: &'static str,
     /// `generic`: the C11 name; `deprecated`: since when; `header`: which one, if not `shmem.h`.
     pub notes: &'static [(&'static str, &'static str)],
     /// Parameter names and Rust types.
     pub args: &'static [(&'static str, &'static str)],
-    /// The Rust type returned; empty: none.
+    /// The Rust type returned; empty for none.
     pub ret: &'static str,
 }
 
 impl Family {
-    /// The value of a note.
+    /// Returns the value of a note.
     pub fn note(&self, key: &str) -> Option<&'static str> {
         self.notes.iter().find(|note| note.0 == key).map(|note| note.1)
     }
 }
 
-/// The list of families as data.
+/// Defines the list of families as data.
 macro_rules! describe {
     ($list:ident: $section:literal; $(
         $set:ident $pre:literal $post:literal $($ctx:ident($cpre:literal))?
@@ -70,7 +70,7 @@ macro_rules! describe {
     };
 }
 
-/// Describes and defines families; the grammar is drawn above.
+/// Describes and defines families; the module's head shows the grammar.
 macro_rules! family {
     ($list:ident: $section:literal; $(
         $set:ident $pre:literal $post:literal $($ctx:ident($cpre:literal))?
@@ -85,7 +85,7 @@ macro_rules! family {
     };
 }
 
-/// One family over the rows of its set.
+/// Defines one family over the rows of its set.
 macro_rules! export {
     ({ $pre:literal $post:literal $ctx:tt $args:tt $ret:tt $body:block };
      $($name:literal $rust:ident),*) => {
@@ -93,9 +93,9 @@ macro_rules! export {
     };
 }
 
-/// One symbol with its twin, or the four of a family with contexts.
+/// Defines one symbol with its twin, or the four of a family with contexts.
 ///
-/// The twin does not call the symbol: a profiler may have put its own in that place.
+/// The twin does not call the symbol, because a profiler may have replaced it.
 macro_rules! export_one {
     ($pre:literal $name:literal $post:literal $rust:ident ()
      ($($arg:ident: $ty:ty),*) ($($ret:ty)?) $body:block) => {

@@ -1,9 +1,9 @@
-//! The fault-tolerance calls: the four of the thesis, in `shmem.h`, and ours beside them, in
+//! The fault-tolerance calls: the four of the thesis, in `shmem.h`, and our extensions, in
 //! `shmem_ft.h`.
 //!
-//! They hand over to `ft`, where checkpoints and recovery are; here are only the C shapes.
-//! `shmemx_ft_register` is a few instructions of the machine, since it must know its caller.
-//! Lists are given to the caller as `malloc`ed arrays, which it frees.
+//! They delegate to `faults`, which has checkpoints and recovery; only the C interface is here.
+//! `shmemx_ft_register` is written in assembly, since it must know its caller. Lists are returned
+//! as `malloc`ed arrays, which the caller frees.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -28,15 +28,15 @@ use crate::openshmem::split;
 use crate::openshmem::team::{self, Team, members, to_world};
 use crate::pgas;
 
-/// PEs that the last query named; 0 after a restart.
+/// The number of PEs in the last query; 0 after a restart.
 static QUERIED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// The text `shmemx_ft_last_error` pointed to last; it stays until the thread asks again.
+    /// The last text that `shmemx_ft_last_error` returned; valid until the thread's next call.
     static TEXT: RefCell<CString> = RefCell::default();
 }
 
-/// A `malloc`ed copy; null when there is nothing to copy or no memory.
+/// Returns a `malloc`ed copy; null when there is nothing to copy or no memory.
 fn for_caller(values: &[c_int]) -> *mut c_int {
     if values.is_empty() {
         return std::ptr::null_mut();
@@ -67,11 +67,11 @@ fn query(call: &'static str, pes: Out<*mut c_int>, status: Out<*mut c_int>, nump
     QUERIED.store(numbers.len(), Ordering::Relaxed);
 }
 
-/// The library knows who was lost, so the list is only checked, and only as far as the query before
-/// this restart filled one: `numpes` may be anything.
+/// Restarts. The library knows the lost PEs, so the list is only checked, and only as far as the
+/// query before this restart filled one: `numpes` may be anything.
 fn restart(call: &'static str, pes: In<c_int>, numpes: usize) {
     let world = pgas::world();
-    // Relaxed: asking and restarting is for one thread at a time.
+    // Relaxed: only one thread at a time may query and restart.
     let filled = QUERIED.swap(0, Ordering::Relaxed);
     if pes.addr() != 0 {
         for index in 0..numpes.min(filled) {
@@ -81,7 +81,7 @@ fn restart(call: &'static str, pes: In<c_int>, numpes: usize) {
     faults::restart_pes();
 }
 
-/// The last error as C text, null when there was none.
+/// Returns the last error as a C string, null when there was none.
 fn last_error() -> *const c_char {
     let Some(text) = faults::last_error() else {
         return std::ptr::null();
@@ -93,7 +93,7 @@ fn last_error() -> *const c_char {
     })
 }
 
-/// A call of the checkpoint as the program names it.
+/// A checkpoint call, as a function that the program calls.
 type CheckpointCall = extern "C" fn() -> c_int;
 
 fn checkpoint() -> c_int {
@@ -134,13 +134,13 @@ family! { CHECKPOINT: "Fault tolerance: the calls of the thesis";
     }
 }
 
-/// Registers private memory, which must be somewhere unless it is empty.
+/// Registers private memory, which may be null only if it is empty.
 fn protect(call: &str, name: Name, memory: Out<u8>, len: usize) -> c_int {
     pgas::world();
     if memory.addr() == 0 && len != 0 {
         misuse(call, format_args!("the memory is NULL, and len {len}"));
     }
-    // SAFETY: the caller owes memory that stays, says the header.
+    // SAFETY: the caller guarantees memory that stays valid, as the header requires.
     unsafe { faults::protect(name, memory.pointer(), len) }
 }
 
@@ -148,12 +148,12 @@ describe! { REGISTER: "Fault tolerance: extensions";
     ONE "shmemx_ft_register" "" [header "ft"] (addr: Out<u8>, len: usize) -> c_int;
 }
 
-/// `shmemx_ft_register`, which is told where it returns to: the name of what it registers.
+/// Implements `shmemx_ft_register`: the return address `from` names the memory it registers.
 extern "C" fn register(addr: Out<u8>, len: usize, from: *mut c_void) -> c_int {
     protect("shmemx_ft_register", Name::Place(&caller::place(from)), addr, len)
 }
 
-/// An entry that hands its return address to `register`, behind the arguments of the call.
+/// Defines entries that pass their return address to `register`, after the arguments of the call.
 macro_rules! knows_its_place {
     ($($symbol:literal)*) => {
         $(const _: () = {
@@ -171,7 +171,7 @@ macro_rules! knows_its_place {
 
 knows_its_place! { "shmemx_ft_register" "pshmemx_ft_register" }
 
-/// The status of a call, unless it was misused.
+/// Returns the status of a call, unless it was misused.
 fn done(call: &'static str, result: Result<bool, String>) -> c_int {
     c_int::from(!result.unwrap_or_else(|words| misuse(call, words)))
 }
@@ -188,7 +188,7 @@ fn event(call: &'static str, drawn: Out<u8>, len: usize) {
     }
 }
 
-/// The status of a get from a PE.
+/// Returns the status of a get from a PE.
 fn got(call: &'static str, pe: c_int) -> c_int {
     c_int::from(!faults::may_use(check::pe(call, pgas::world(), pe)))
 }
@@ -256,13 +256,13 @@ fn failed(call: &'static str, team: Team, (pes, n): (Out<*mut c_int>, Out<usize>
     faults::SUCCESS
 }
 
-/// What is called of a loss.
+/// A handler of losses.
 type Handler = extern "C" fn(c_int, c_int, *mut c_void);
 
-/// An argument that is handed back as it came.
+/// An argument that is passed back unchanged.
 struct SendPtr(*mut c_void);
 
-// SAFETY: it is not looked at, and handed back on the thread that gave it.
+// SAFETY: the pointer is not dereferenced, and is passed back on the thread that supplied it.
 unsafe impl Send for SendPtr {}
 
 impl SendPtr {

@@ -1,8 +1,8 @@
 //! Names that the specification deprecates but keeps: atomics without `atomic`, and the old waits.
 //!
-//! The routines for caches that are not coherent do nothing: those of this machine are.
+//! The routines for non-coherent caches do nothing: the caches of this machine are coherent.
 //!
-//! The names from before 1.2 stand with the calls they are other names for (`setup.rs`,
+//! Names from before 1.2 are defined with the calls that they are aliases of (`setup.rs`,
 //! `memory.rs`), the active-set collectives with the other collectives (`coll.rs`, `reduce.rs`).
 
 use std::ffi::{c_int, c_long};

@@ -1,13 +1,13 @@
 //! The four entries that pass a `long double` by value.
 //!
 //! Rust has no such type, so the entries are naked functions that turn the value into a pointer to
-//! it and go on in Rust. The value takes no integer register on either machine:
+//! it and continue in Rust. The value takes no integer register on either machine:
 //!
 //! - x86-64: an argument lies on the stack (above the return address); a result is returned on the
 //!   x87 stack;
 //! - aarch64: argument and result are in `q0`.
 //!
-//! Left out: other processors (`types.rs` refuses them).
+//! Left out: other processors (`types.rs` rejects them).
 
 use std::ffi::c_int;
 
@@ -52,7 +52,7 @@ extern "C" fn ctx_get(ctx: Ctx, source: SymIn<LongDouble>, pe: c_int, value: Out
     get_from(name, source, value, ctx.pe(name, pe));
 }
 
-/// An entry with a `long double` argument: `$register` is the first integer register left free.
+/// Defines an entry with a `long double` argument: `$register` is the first free integer register.
 #[cfg(target_arch = "x86_64")]
 macro_rules! takes_value {
     ($($symbol:literal $register:literal $inner:path;)*) => {
@@ -70,7 +70,8 @@ macro_rules! takes_value {
     };
 }
 
-/// An entry that returns a `long double`: room for it on the stack, filled, loaded, returned.
+/// Defines an entry that returns a `long double`: reserves stack space, fills it, loads, and
+/// returns.
 #[cfg(target_arch = "x86_64")]
 macro_rules! returns_value {
     ($($symbol:literal $register:literal $inner:path;)*) => {
@@ -104,7 +105,7 @@ returns_value! {
     "shmem_ctx_longdouble_g" "rcx" ctx_get; "pshmem_ctx_longdouble_g" "rcx" ctx_get;
 }
 
-/// An entry with a `long double` argument: `$register` is the first integer register left free.
+/// Defines an entry with a `long double` argument: `$register` is the first free integer register.
 #[cfg(target_arch = "aarch64")]
 macro_rules! takes_value {
     ($($symbol:literal $register:literal $inner:path;)*) => {
@@ -126,7 +127,8 @@ macro_rules! takes_value {
     };
 }
 
-/// An entry that returns a `long double`: room for it on the stack, filled, loaded, returned.
+/// Defines an entry that returns a `long double`: reserves stack space, fills it, loads, and
+/// returns.
 #[cfg(target_arch = "aarch64")]
 macro_rules! returns_value {
     ($($symbol:literal $register:literal $inner:path;)*) => {

@@ -1,12 +1,12 @@
-//! The symmetric heap as C sees it: the collective calls around the allocator.
+//! The symmetric heap in C: the collective calls around the allocator.
 //!
-//! Allocation meets the other PEs when it is done, so that no put can arrive before the block is
-//! there; release meets them first, so that no put can arrive after it is gone. Between a death and
-//! the restart nobody is met: the block is taken or given back by this PE alone, and the restart
-//! puts the allocator back to the checkpoint with everything else.
+//! Allocation meets the other PEs when it is done, so that no put can arrive before the block
+//! exists; release meets them first, so that no put can arrive after it is gone. Between a death
+//! and the restart there is no meeting: each PE allocates or frees the block alone, and the restart
+//! resets the allocator to the checkpoint with everything else.
 //!
-//! A size of zero, and `NULL` to release, do nothing and meet nobody. Hints are allowed to be
-//! ignored, and are: all memory here takes remote atomics and signals.
+//! A size of zero, and `NULL` to release, do nothing and meet no PE. Hints may be ignored, and are:
+//! all memory here supports remote atomics and signals.
 
 use std::ffi::c_long;
 use std::ptr;
@@ -21,7 +21,7 @@ use crate::openshmem::order;
 use crate::pgas;
 use crate::pgas::{READONLY, complain};
 
-/// What every block is aligned to: enough for any C type and for a cache line's worth of words.
+/// The alignment of every block in bytes: enough for any C type.
 const ALIGNMENT: usize = 16;
 
 fn allocate(call: &'static str, size: usize, alignment: usize) -> *mut u8 {
@@ -34,7 +34,7 @@ fn allocate(call: &'static str, size: usize, alignment: usize) -> *mut u8 {
     block
 }
 
-/// Says once, with `SHMEM_DEBUG`, that there was no room for a block; gives the block.
+/// Prints once, with `SHMEM_DEBUG`, that a block did not fit; returns the block.
 fn say_if_full(call: &'static str, size: usize, block: *mut u8) -> *mut u8 {
     static SAID: Once = Once::new();
     let world = pgas::world();
@@ -50,7 +50,7 @@ fn say_if_full(call: &'static str, size: usize, block: *mut u8) -> *mut u8 {
     block
 }
 
-/// Stands for a size and what came of it: a substitute must get the same block.
+/// Returns a hash of a size and its block: a substitute must get the same block.
 fn detail(size: usize, block: *mut u8) -> u64 {
     let at = pgas::world().segments.offset_of(block.addr(), 1).unwrap_or(0);
     (size as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at as u64

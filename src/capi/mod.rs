@@ -1,16 +1,15 @@
 //! The C interface: every function of `shmem.h` and `shmem_ft.h`, exported from this crate.
 //!
-//! What the functions do is in `openshmem`; here are their names, types and the shapes of C. Rules
-//! of the boundary: no panic leaves a call (an `extern "C"` function ends the process instead);
-//! arguments are claims, not pointers (`openshmem/memory/address.rs`); what a caller got wrong is
-//! one line and the end of the job, what the machine did wrong is returned or kept for the asking
-//! (`ft.rs`).
+//! The semantics are in `openshmem`; here are the names, types and forms of C. Rules of the
+//! boundary: no panic leaves a call (an `extern "C"` function ends the process instead); arguments
+//! are claims, not pointers (`openshmem/memory/address.rs`); a misuse prints one line and ends the
+//! job, a failure of the machine is returned or kept for a query (`ft.rs`).
 //!
 //! A family of functions is written once (`family.rs`) over a type table (`types.rs`); the headers
-//! in `include/` are printed from the same words (`emit.rs`), and `tests/abi.rs` compares them.
+//! in `include/` are printed from that text (`emit.rs`), and `tests/abi.rs` compares them.
 //!
-//! All of OpenSHMEM 1.6 is here; `tests/abi.rs` counts. Limits: 64-bit Linux on x86-64
-//! and aarch64.
+//! All of OpenSHMEM 1.6 is here, as `tests/abi.rs` verifies. Limits: 64-bit Linux on x86-64 and
+//! aarch64.
 #![deny(clippy::undocumented_unsafe_blocks)]
 #![allow(non_snake_case, reason = "parameters have the specification's names")]
 

@@ -1,4 +1,4 @@
-//! Arithmetic of the reductions on the element types that are C's alone: `long double`, complex.
+//! Arithmetic of the reductions on element types that only C has: `long double`, complex.
 //!
 //! `long double` is the machine's: 80 bits on the x87 stack, or IEEE binary128 by the routines of
 //! the compiler's library.
@@ -48,8 +48,8 @@ mod machine {
             pub fn $name(a: LongDouble, b: LongDouble) -> LongDouble {
                 let mut result = a;
                 // SAFETY: loads ten bytes of each of two 16-byte values and stores ten bytes into
-                // the first; the stack of the x87 is empty between calls, as the ABI says, and is
-                // left empty.
+                // the first; the x87 stack is empty between calls, as the ABI requires, and is left
+                // empty.
                 unsafe {
                     asm!(
                         "fld tbyte ptr [{result}]",
@@ -69,15 +69,15 @@ mod machine {
     }
 
     x87!(
-        /// `a + b`
+        /// Returns `a + b`.
         add, "faddp st(1), st"
     );
     x87!(
-        /// `a * b`
+        /// Returns `a * b`.
         multiply, "fmulp st(1), st"
     );
 
-    /// `a < b`; false when they cannot be compared.
+    /// Returns `a < b`; false when they cannot be compared.
     pub fn less(a: LongDouble, b: LongDouble) -> bool {
         let less: u8;
         // SAFETY: loads ten bytes of each value; the x87 stack is left empty.
@@ -100,7 +100,7 @@ mod machine {
     }
 }
 
-/// `long double` on aarch64: IEEE binary128, by the routines to which a C compiler turns `+`, `*`
+/// `long double` on aarch64: IEEE binary128, by the routines that a C compiler calls for `+`, `*`
 /// and `<` (they are in the compiler's library). Values are passed in vector registers.
 #[cfg(target_arch = "aarch64")]
 mod machine {
@@ -139,15 +139,15 @@ mod machine {
     }
 
     binary128!(
-        /// `a + b`
+        /// Returns `a + b`.
         add, __addtf3
     );
     binary128!(
-        /// `a * b`
+        /// Returns `a * b`.
         multiply, __multf3
     );
 
-    /// `a < b`; false when they cannot be compared.
+    /// Returns `a < b`; false when they cannot be compared.
     pub fn less(a: LongDouble, b: LongDouble) -> bool {
         let order: i32;
         // SAFETY: loads two 16-byte values and calls a C function of two such values, which
@@ -190,7 +190,7 @@ impl Ordered for LongDouble {
 mod tests {
     use super::*;
 
-    /// `+-significand * 2^(exponent - 63)`, the highest bit of the significand being set.
+    /// Returns `+-significand * 2^(exponent - 63)`, the highest bit of the significand being set.
     fn long_double(negative: bool, exponent: i32, significand: u64) -> LongDouble {
         assert!(significand >> 63 == 1);
         let head = u128::from(negative) << 15 | (exponent + 16383) as u128;

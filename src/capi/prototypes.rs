@@ -1,12 +1,11 @@
-//! The C spelling of a family: its symbols, parameters and what it returns.
+//! The C spelling of a family: its symbols, parameters and return types.
 //!
-//! A Rust type in a signature becomes its C spelling by `c_type`, which refuses a type it does not
-//! know.
+//! A Rust type in a signature becomes its C spelling by `c_type`, which rejects unknown types.
 
 use super::family::Family;
 use super::types;
 
-/// The symbols of a family, without the `p` twins.
+/// Returns the symbols of a family, without the `p` twins.
 pub fn symbols_of(family: &Family) -> Vec<String> {
     let names = types::set(family.set);
     [family.pre, family.ctx]
@@ -16,13 +15,13 @@ pub fn symbols_of(family: &Family) -> Vec<String> {
         .collect()
 }
 
-/// A Rust type as one would write it: macros leave blanks between its tokens.
+/// Normalizes a Rust type: macros leave blanks between its tokens.
 pub fn plain(rust: &str) -> String {
     let words: Vec<&str> = rust.split_whitespace().collect();
     words.join(" ").replace(" <", "<").replace("< ", "<").replace(" >", ">").replace("* ", "*")
 }
 
-/// The C spelling of a parameter type, up to and with the `*`; `element` stands for `T`.
+/// Returns the C spelling of a parameter type, including the `*`; `element` replaces `T`.
 fn c_type(rust: &str, element: &str) -> String {
     let rust = plain(rust);
     if let Some(inner) = rust.strip_suffix('>') {
@@ -58,12 +57,12 @@ fn c_type(rust: &str, element: &str) -> String {
     .into()
 }
 
-/// `type name`, the star beside the name.
+/// Returns `type name`, with a star next to the name.
 pub fn declare(c_type: &str, name: &str) -> String {
     if c_type.ends_with('*') { format!("{c_type}{name}") } else { format!("{c_type} {name}") }
 }
 
-/// The parameters of one function of a family.
+/// Returns the parameters of one function of a family.
 pub fn parameters(family: &Family, name: &str, ctx: bool) -> String {
     let element = types::row(name).c;
     let ctx = ctx.then(|| "shmem_ctx_t ctx".to_owned());
@@ -75,7 +74,7 @@ pub fn parameters(family: &Family, name: &str, ctx: bool) -> String {
     if all.is_empty() { "void".into() } else { all.join(", ") }
 }
 
-/// The type one function of a family returns.
+/// Returns the return type of one function of a family.
 pub fn returns(family: &Family, name: &str) -> String {
     c_type(family.ret, types::row(name).c)
 }

@@ -10,7 +10,7 @@ use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::number::{Bitwise, Number, Ordered};
 use crate::openshmem::team::Team;
 
-/// The number of elements of the old reductions, an `int`.
+/// Returns the element count of the old reductions, an `int`.
 fn count(call: &'static str, nreduce: c_int) -> usize {
     match usize::try_from(nreduce) {
         Ok(count) => count,

@@ -1,7 +1,7 @@
 //! Contiguous transfers: put, get, p, g, and their non-blocking forms.
 //!
-//! Non-blocking forms are allowed to complete early and on mapped memory do so at once; elsewhere
-//! they are for later (`pgas::stream`). By-value forms of `long double` are in `longdouble.rs`.
+//! Non-blocking forms may complete early and on mapped memory complete at once; elsewhere they are
+//! deferred (`pgas::stream`). By-value forms of `long double` are in `longdouble.rs`.
 
 use std::ffi::c_int;
 

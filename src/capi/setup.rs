@@ -1,10 +1,12 @@
-//! Starting, ending and asking: init, finalize, numbers, version, accessibility, exit, pcontrol.
+//! Initialisation, finalisation and queries: init, finalize, PE numbers, version, accessibility,
+//! exit, pcontrol.
 //!
-//! `shmem_init` and `shmem_finalize` are counted, as version 1.6 wants: the first starts the
-//! library, the last one ends it, and more of them do nothing. A program that exits with status 0
-//! without it ends the library then; one that began with `start_pes` does so with any status.
+//! `shmem_init` and `shmem_finalize` are counted, as version 1.6 requires: the first `shmem_init`
+//! starts the library, the last `shmem_finalize` ends it, and further ones do nothing. Without a
+//! call of `shmem_finalize`, an exit with status 0 ends the library; after `start_pes` an exit with
+//! any status does.
 //!
-//! `shmem_pcontrol` is variadic in C; its further arguments are for tools and are not looked at.
+//! `shmem_pcontrol` is variadic in C; its further arguments are for tools and are ignored.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -19,19 +21,19 @@ use crate::openshmem::memory::place::SegmentRange;
 use crate::pgas;
 use raidshmem_core::quantity::Pe;
 
-/// How many times the library was started and not yet ended.
+/// The number of starts without an end.
 static STARTS: AtomicUsize = AtomicUsize::new(0);
-/// What the first start provided.
+/// The thread level that the first start provided.
 static PROVIDED: AtomicI32 = AtomicI32::new(THREAD_SINGLE);
 
 const _: () = assert!(VENDOR_STRING.len() < MAX_NAME_LEN);
 
-/// Starts the library unless it is started; the thread level provided.
+/// Starts the library unless it is started; returns the thread level provided.
 pub(super) fn start(call: &'static str, requested: c_int) -> c_int {
     if !(THREAD_SINGLE..=THREAD_MULTIPLE).contains(&requested) {
         misuse(call, format_args!("thread level {requested}: expected 0..{THREAD_MULTIPLE}"));
     }
-    // Relaxed: starting and ending is for one thread, says the specification.
+    // Relaxed: the specification allows only one thread to start and end the library.
     if STARTS.fetch_add(1, Ordering::Relaxed) == 0 {
         if pgas::ended() {
             misuse(call, "the library has ended and cannot start again");
@@ -50,7 +52,7 @@ fn end() {
     }
 }
 
-/// True if there is such a PE, and it is not lost for good.
+/// Returns true if the PE exists and is not lost for good.
 fn is_pe(pe: c_int) -> bool {
     let world = pgas::world();
     let is_one = |number| number < world.n_pes() && !world.lost_for_good(Pe::of(number));
@@ -62,7 +64,7 @@ fn is_symmetric(addr: usize) -> bool {
     segments.offset_of(addr, 1).is_some() || segments.is_constant(addr, 1)
 }
 
-/// The address in this process of `dest` on `pe`, null when there is none.
+/// Returns the address in this process of `dest` on `pe`, null when there is none.
 pub(super) fn pointer_on(call: &'static str, dest: SymIn<c_void>, pe: c_int) -> *mut u8 {
     let world = pgas::world();
     if !is_pe(pe) || !is_symmetric(dest.addr()) {

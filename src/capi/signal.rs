@@ -10,7 +10,7 @@ use crate::openshmem::memory::address::{In, Sym, SymIn};
 use crate::openshmem::signal::{self, Signal};
 use crate::pgas::stream::Target;
 
-/// What C calls the updates of a signal word.
+/// Translates a C signal operation.
 fn update(call: &'static str, op: c_int) -> Update {
     match op {
         SIGNAL_SET => Update::Store,

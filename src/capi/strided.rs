@@ -1,7 +1,7 @@
 //! Strided transfers: iput and iget are ibput and ibget with blocks of one element.
 //!
-//! A stride counts elements from the start of one block to the start of the next and may not be
-//! smaller than a block: blocks that overlap have no defined result.
+//! A stride counts elements from the start of one block to the start of the next and must not be
+//! smaller than a block: overlapping blocks have no defined result.
 
 use std::ffi::c_int;
 
@@ -18,7 +18,7 @@ fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, shape: Strided, pe: Ta
     }
 }
 
-/// Reads what the shape says.
+/// Reads the blocks that `shape` describes.
 pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, shape: Strided, pe: Target) {
     match shape.strides(call) {
         Some(strides) => strided::get(call, dest, source, strides, pe),

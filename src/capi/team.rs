@@ -19,10 +19,10 @@ pub struct TeamConfig {
     num_contexts: c_int,
 }
 
-/// What the calls return that tell of a failure.
+/// The return value of calls that report failure.
 const FAILED: c_int = -1;
 
-/// `split` for C: what was made, or nothing.
+/// Runs `split` for C: writes the new teams, or invalid ones.
 fn split_for<const N: usize>(
     call: &'static str,
     parent: Team,
@@ -34,7 +34,7 @@ fn split_for<const N: usize>(
     if made.is_ok() { 0 } else { FAILED }
 }
 
-/// What a config says of contexts; `name` is that of its mask.
+/// Returns the number of contexts in a config; `name` is that of its mask.
 fn contexts_of(call: &'static str, name: &str, config: In<TeamConfig>, mask: c_long) -> usize {
     if mask & !TEAM_NUM_CONTEXTS != 0 {
         misuse(call, format_args!("{name} {mask:#x}: expected SHMEM_TEAM_NUM_CONTEXTS"));

@@ -1,8 +1,8 @@
-//! The type tables of the specification: which C types each typed family is defined for.
+//! The type tables of the specification: the C types that each typed family is defined for.
 //!
-//! A row is a name as it stands in a symbol (`float` in `shmem_float_put`) and the Rust type of
-//! the same size and calling convention. `over!` calls a macro back with the rows of one set;
-//! `set` gives the same names as data, so that the headers cannot disagree with the symbols.
+//! A row is a name as it occurs in a symbol (`float` in `shmem_float_put`) and the Rust type with
+//! its size and calling convention. `over!` calls a macro back with the rows of one set; `set`
+//! returns these names as data, so that the headers cannot disagree with the symbols.
 //!
 //! Invariants: every name in a set has exactly one row in `TYPES`; rows whose `base` is equal are
 //! one C type on this data model (LP64), so only one of them may appear in a `_Generic`.
@@ -21,7 +21,7 @@ compile_error!("`long double` (number.rs, longdouble.rs) is written for x86-64 a
 #[repr(C, align(16))]
 pub struct LongDouble(pub [u8; 16]);
 
-/// `double _Complex` and `float _Complex`, of which only pointers are passed.
+/// `double _Complex` and `float _Complex`, which are only passed by pointer.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Complex<F> {
@@ -65,7 +65,7 @@ macro_rules! over {
             "uint32" uint32, "uint64" uint64, "size" size, "ptrdiff" ptrdiff
         }
     };
-    // RMA without `long double`: what can be passed by value.
+    // RMA without `long double`: the types that can be passed by value.
     ($back:ident, $rest:tt, VALUE) => {
         $back! { $rest;
             "float" float, "double" double, "char" char, "schar" schar, "short" short, "int" int,
@@ -166,7 +166,7 @@ macro_rules! names {
     ((); $($name:literal $rust:ident),*) => { &[$($name),*] };
 }
 
-/// The names of a set, as data.
+/// Returns the names of a set, as data.
 pub fn set(name: &str) -> &'static [&'static str] {
     match name {
         "ONE" => over!(names, (), ONE),
@@ -191,13 +191,13 @@ pub fn set(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// One name of the tables: its C type, and the row that is the same type on LP64.
+/// One name of the tables: its C type, and the first row with that type on LP64.
 pub struct TypeRow {
-    /// As in a symbol: `uint32`.
+    /// The name as in a symbol: `uint32`.
     pub name: &'static str,
-    /// As in a prototype: `uint32_t`.
+    /// The type as in a prototype: `uint32_t`.
     pub c: &'static str,
-    /// The first row of the same type: `uint`.
+    /// The first row of that type: `uint`.
     pub base: &'static str,
 }
 
@@ -224,7 +224,7 @@ pub const TYPES: &[TypeRow] = rows! {
     "complexd" "shmemx_complexd_t" "complexd", "complexf" "shmemx_complexf_t" "complexf",
 };
 
-/// The row of a name.
+/// Returns the row of a name.
 pub fn row(name: &str) -> &'static TypeRow {
     TYPES.iter().find(|row| row.name == name).expect("every name of a set has a row")
 }

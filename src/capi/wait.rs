@@ -1,4 +1,4 @@
-//! Waiting for one word and testing it, and what C calls the comparisons. Sets of words are in
+//! Waiting for one word and testing it, and C's names of the comparisons. Sets of words are in
 //! `wait_many.rs`.
 
 use std::ffi::c_int;
@@ -8,7 +8,7 @@ use crate::openshmem::check::misuse;
 use crate::openshmem::memory::address::Sym;
 use crate::openshmem::wait::{Cmp, test, until};
 
-/// A comparison as C names it.
+/// Translates a C comparison.
 #[inline]
 pub(super) fn comparison(call: &'static str, cmp: c_int) -> Cmp {
     match cmp {

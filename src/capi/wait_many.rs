@@ -1,7 +1,7 @@
 //! Waiting for and testing sets of words: all, any, some, each against one value or its own.
 //!
-//! `status` takes words out of the set (nonzero); null takes none out. For an empty set `all` is
-//! true, `any` gives `SIZE_MAX`, `some` gives 0.
+//! Nonzero entries of `status` exclude words from the set; a null `status` excludes none. For an
+//! empty set `all` returns true, `any` returns `SIZE_MAX`, `some` returns 0.
 
 use std::ffi::c_int;
 
@@ -11,7 +11,7 @@ use crate::openshmem::bits::Bits;
 use crate::openshmem::memory::address::{In, Out, Sym};
 use crate::openshmem::wait_set::WaitSet;
 
-/// The set that a call names.
+/// Returns the set that a call names.
 fn set<T: Bits, F: Fn(usize) -> T>(
     call: &'static str,
     ivars: (Sym<T>, usize),
@@ -23,7 +23,7 @@ fn set<T: Bits, F: Fn(usize) -> T>(
     WaitSet::new(call, ivars, taken_out, comparison(call, cmp), than)
 }
 
-/// Puts the indices that are found into the caller's list.
+/// Returns a function that stores found indices in the caller's list.
 fn into(indices: Out<usize>) -> impl Fn(usize, usize) {
     move |at, index| write_at(indices, at, index)
 }

@@ -1,7 +1,7 @@
-//! What a checkpoint is about to overwrite, and is not on disk yet, is copied aside.
+//! The spill: copies of what a checkpoint is about to overwrite and that is not on disk yet.
 //!
-//! A PE does so before barrier C, after which others write into its second snapshot. So no
-//! checkpoint waits for a disk: it takes at most the time to copy what the disk has not come to.
+//! A PE spills before barrier C, after which other PEs write into its second snapshot. So no
+//! checkpoint waits for a disk: it takes at most the time to copy what is not on disk yet.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,7 @@ use raidshmem_disk::aside::AsideCopier;
 
 use crate::pgas::World;
 
-/// To be called before checkpoint `number` overwrites anything in the own store.
+/// Spills what is not on disk yet; called before checkpoint `number` overwrites the own store.
 pub fn keep(world: &World, protection: &Protection, number: CheckpointNumber) {
     let (segments, pool) = (world.segments, &world.store.pool);
     let (own, part, pe, job) = (segments.own(), segments.part(), segments.me(), world.job());

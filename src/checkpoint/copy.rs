@@ -1,20 +1,20 @@
-//! The own snapshot: which PE writes which tile of it when, and the end of a checkpoint, when it
-//! counts.
+//! The own snapshot: the writer of each of its tiles, the time of that write, and the end of a
+//! checkpoint, when the snapshot becomes valid.
 //!
 //! With one snapshot each PE copies its live memory over it in a step of its own, after barrier A:
-//! until then it is the one to go back to. With two in turns nothing of the new one is needed
-//! before, so it is written in the step that makes parity, and each live byte is read from memory
-//! once for both: the PE that makes the first parity over a tile has it in its cache, and writes it
-//! into the store of its owner, if that is mapped there ([`is_mine`]). What did not change, and
-//! what only far PEs could copy, the owner brings up to date itself ([`Own`]), a few tiles with
-//! each tile of parity, so that it happens while others come over the network.
+//! until then it is the one to roll back to. With two in turn, nothing of the new one is needed
+//! earlier, so it is written in the step that computes parity, and each live byte is read from
+//! memory once for both: the PE that computes the first parity over a tile has it in its cache, and
+//! writes it into its owner's store, if that is mapped there ([`is_mine`]). The owner itself
+//! updates tiles that did not change, and those that only remote PEs could copy ([`Own`]), a few
+//! with each tile of parity, so that this overlaps with transfers over the network.
 //!
-//! Invariants: every tile of a snapshot has one writer in a checkpoint, which both sides work out
+//! Invariants: every tile of a snapshot has one writer in a checkpoint, which both sides derive
 //! from the same words. A PE writes into another's store only between barriers C and A of a
-//! checkpoint, in a snapshot whose record is void or that of the checkpoint before the last: nobody
-//! believes it until its owner seals the record, after barrier A. A PE that dies on the way leaves
-//! nothing behind it: its process has ended before any view shows it dead, so nothing is written
-//! later, and a PE that goes forward all the same copies its live memory anew ([`copy`]).
+//! checkpoint, in a snapshot whose record is void or that of the checkpoint before the last: it is
+//! not valid until its owner seals the record, after barrier A. No write of a PE that dies on the
+//! way comes later: its process has ended before any view shows it dead, and a PE that goes forward
+//! all the same copies its live memory again ([`copy`]).
 
 #![forbid(unsafe_code)]
 
@@ -31,8 +31,8 @@ use raidshmem_core::store::stamp::Renewal;
 use super::tiles::{self, LiveTile};
 use crate::pgas::{Segments, World};
 
-/// True if this PE, which makes a parity over it, writes a tile of PE `pe`'s that changed into its
-/// second snapshot.
+/// Returns true if this PE, which computes a parity over it, writes a changed tile of PE `pe` into
+/// the second snapshot of that PE.
 pub(super) fn is_mine(
     segments: &Segments,
     protection: &Protection,
@@ -44,14 +44,13 @@ pub(super) fn is_mine(
     there && shape.copier(place, tile.offset() / shape.chunk_len(len)) == Some(segments.me())
 }
 
-/// The own tiles, and how they come to be those of a checkpoint.
+/// The own tiles, and the way in which they become those of a checkpoint.
 pub(super) struct Own<'a> {
     pub world: &'a World,
     pub protection: &'a Protection,
     pub coverage: &'a Coverage,
     pub number: CheckpointNumber,
-    /// How the stamp that a tile has there becomes that of this checkpoint, and that in the last
-    /// snapshot.
+    /// The renewal of the stamp that a tile has in this snapshot, and of that in the last snapshot.
     here: Renewal,
     last: Renewal,
 }
@@ -73,12 +72,12 @@ impl<'a> Own<'a> {
         if keeps { tiles::tiles(self.coverage.len()) } else { 0 }
     }
 
-    /// Where the snapshot of a checkpoint is.
+    /// Returns the offset of a checkpoint's snapshot.
     fn region(&self, number: CheckpointNumber) -> usize {
         self.protection.snapshot_at(self.world.segments.layout(), number)
     }
 
-    /// The tiles of the second snapshot that no other PE writes.
+    /// Returns the tiles of the second snapshot that no other PE writes.
     pub fn left(&self, changes: &Changes) -> Vec<TileIndex> {
         let (shape, place) = self.protection.place(self.world.me());
         let chunk_len = shape.chunk_len(self.coverage.len());
@@ -92,8 +91,8 @@ impl<'a> Own<'a> {
         TileIndex::all(self.count()).filter(|tile| second && left(tile)).collect()
     }
 
-    /// Makes a tile that of this checkpoint. A tile that did not change stays as it is or comes
-    /// from the last snapshot, not from memory: that is what the parity was made of.
+    /// Makes a tile that of this checkpoint. An unchanged tile stays as it is or comes from the
+    /// last snapshot, not from memory, because parity was computed from that snapshot.
     pub fn bring(&self, tile: TileIndex, changes: Option<&Changes>, scratch: &mut [u8]) {
         let Own { world, number, .. } = *self;
         let source = LiveTile { pe: world.me(), tile };
@@ -111,7 +110,7 @@ impl<'a> Own<'a> {
         tiles::put(world, to, number, bytes);
     }
 
-    /// The stamp that a tile must have if it is as it was at the last checkpoint, while that is
+    /// Returns the stamp of a tile that is unchanged since the last checkpoint, as long as that is
     /// there.
     fn stamp_of_last(&self, tile: TileIndex) -> Option<[u8; STAMP]> {
         self.last.of(tiles::stamp_of(
@@ -121,16 +120,16 @@ impl<'a> Own<'a> {
         ))
     }
 
-    /// True if a tile has the stamp `was`: equal checksums, not a proof, but all that the choice
-    /// for the next checkpoint needs.
+    /// Returns true if a tile has the stamp `was`: equal checksums are no proof, but suffice for
+    /// the choice of method in the next checkpoint.
     fn is_as(&self, tile: TileIndex, was: Option<[u8; STAMP]>) -> bool {
         let stamp = tiles::stamp_of(self.world.segments, self.region(self.number), tile);
         self.world.settings().checksum && was.is_some_and(|was| *stamp == was)
     }
 }
 
-/// After barrier A: makes the own snapshot that of `number`, as much of it as `changes` asks for.
-/// A second one was written with the parity, and is only looked at.
+/// Makes the own snapshot that of `number`, after barrier A, as far as `changes` requires. A second
+/// snapshot was written with the parity, and is only inspected.
 pub fn complete(
     world: &World,
     protection: &Protection,
@@ -147,8 +146,8 @@ pub fn complete(
     changes.seen = TileIndex::all(own.count()).filter(is_new).count();
 }
 
-/// Copies all of live memory into the snapshot, whose record is void meanwhile, or as much of it
-/// as `changes` asks for; then `Point::Copy` is passed when half of it is done.
+/// Copies all of live memory into the snapshot, whose record is void meanwhile, or as much of it as
+/// `changes` requires; in that case it passes `Point::Copy` halfway.
 pub fn copy(
     world: &World,
     protection: &Protection,
@@ -162,7 +161,7 @@ pub fn copy(
         let tile = TileIndex::of(at);
         let was = known.and_then(|_| own.stamp_of_last(tile));
         own.bring(tile, known, scratch);
-        // Relaxed: the loop's end shows it.
+        // Relaxed: the end of the loop publishes it.
         seen.fetch_add(usize::from(!own.is_as(tile, was)), Ordering::Relaxed);
     };
     let scratch = || vec![0; TILE];

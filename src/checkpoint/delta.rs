@@ -1,13 +1,12 @@
-//! Finds what changed since the last checkpoint, and shows it to the peers.
+//! Changes since the last checkpoint: found here, and published to the peers.
 //!
 //! A PE compares its live tiles with its snapshot the first time, and takes a digest of each on the
-//! way; from then on the digests (XXH3, 128 bits) are compared and the snapshot is not read. It
-//! shows the set in its store, and the PE that protects a tile looks at it after the barrier that
-//! follows.
+//! way; from then on it compares the digests (XXH3, 128 bits) and does not read the snapshot. It
+//! publishes the set in its store, and the PE that protects a tile reads it after the next barrier.
 //!
-//! Where the kernel noted which pages were written ([`super::pages`]) no tile is read.
+//! If the kernel noted the written pages ([`super::pages`]), no tile is read.
 //!
-//! Invariant: what is taken from the history comes back only when the checkpoint is agreed.
+//! Invariant: the history is taken out, and is put back only when the checkpoint is agreed.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +24,7 @@ use super::pages;
 use super::tiles::{self, LiveTile};
 use crate::pgas::{Store, World};
 
-/// Finds the own tiles that changed since the checkpoint before `number`, and shows them to the
+/// Finds the own tiles that changed since the checkpoint before `number`, and publishes them to the
 /// peers.
 pub fn compare(
     world: &World,
@@ -63,14 +62,14 @@ pub fn compare(
     changes
 }
 
-/// What a PE that looked tells people.
+/// Returns the result of the comparison for a report; None if this PE did not compare.
 pub fn found(changes: &Changes) -> Option<ChangedTiles> {
     let (changed, of) = (changes.own.count() as u64, changes.tiles as u64);
     let found = ChangedTiles { changed, of, by_pages: changes.by == By::Pages };
     (changes.by != By::Nothing).then_some(found)
 }
 
-/// The checkpoint is agreed: what was found is what the next one builds on.
+/// Keeps what was found as the basis of the next checkpoint, once this one is agreed.
 pub fn keep(store: &Store, changes: Changes, number: CheckpointNumber, len: usize) {
     *lock(&store.history) = Some(changes.agreed(number, len));
 }

@@ -1,15 +1,15 @@
-//! The step that makes parity: of the peers' live memory, a tile at a time, into the free slot.
+//! The parity step: computes parity of the peers' live memory, a tile at a time, in the free slot.
 //!
-//! What did not change is not computed, and where little did a tile is brought up to date from what
-//! it was ([`TileStep`]). Snapshots are those of the last checkpoint until all have encoded, so
-//! what a changed source was can be read there; it is believed only if its checksum holds, like the
-//! old tile of parity. If either does not, the tile is computed from all sources.
+//! Unchanged parity is not computed, and a tile with few changes is updated from its old value
+//! ([`TileStep`]). Snapshots are those of the last checkpoint until all PEs have encoded, so the
+//! old value of a changed source can be read there; it is used only if its checksum is right, like
+//! the old tile of parity. If either checksum is wrong, the tile is computed from all sources.
 //!
-//! With a second snapshot the tiles that are read for the first parity over them are written into
-//! it on the way, as [`super::copy`] says.
+//! With a second snapshot, tiles that are read for the first parity over them are also written into
+//! it (see [`super::copy`]).
 //!
 //! Invariant: a tile has the stamp of the checkpoint only if it is the parity of live memory as it
-//! is now, or if a peer was lost meanwhile, and then nobody believes it.
+//! is now, or if a peer was lost meanwhile, and then no PE uses it.
 
 #![forbid(unsafe_code)]
 
@@ -34,11 +34,11 @@ use super::pipeline;
 use super::tiles::{self, LiveTile, StoreTile};
 use crate::pgas::World;
 
-/// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`, whose
-/// record is void meanwhile; of the parity chunks it holds only those that `wanted` names. `half`
-/// is passed when half of what has to be computed is done. With `changes`, in a checkpoint, it
-/// writes what is to be written of second snapshots, too. After a death they and the slot hold
-/// anything: the caller looks at the view before it believes it.
+/// Pulls the chunks that this PE protects from its peers' live memory into the slot of `number`,
+/// whose record is void meanwhile; of its parity chunks it computes only those that `wanted`
+/// selects. Passes `half` when half of the work is done, and with `changes`, in a checkpoint, also
+/// writes its part of second snapshots. After a death these and the slot hold arbitrary data: the
+/// caller checks the view before it uses them.
 pub fn encode(
     world: &World,
     protection: &Protection,
@@ -70,8 +70,8 @@ pub fn encode(
     job.run(second, &bring);
 }
 
-/// Makes the own parity over a range of the live memory of each PE of the group, as of checkpoint
-/// `number`; `half` is passed when half of it is done.
+/// Computes the own parity over a range of the live memory of each PE of the group, as of
+/// checkpoint `number`; passes `half` when half of it is done.
 pub fn encode_range(
     world: &World,
     protection: &Protection,
@@ -96,32 +96,31 @@ pub fn encode_range(
 /// A tile of the own parity.
 #[derive(Debug, Clone, Copy)]
 struct ParityTile {
-    /// Which of the own parity chunks.
+    /// Index of the own parity chunk.
     chunk: usize,
-    /// How far into it, in tiles.
+    /// Offset in the chunk, in tiles.
     step: usize,
 }
 
-/// A tile to be computed.
+/// A tile to compute.
 struct Task {
     tile: ParityTile,
-    /// The sources that changed, by their positions, if it is enough to know what they were and
-    /// are.
+    /// Positions of the sources that changed, if their old and new values suffice.
     update: Option<Vec<usize>>,
-    /// The sources that are written into their owners' second snapshots.
+    /// The sources to write into their owners' second snapshots.
     copies: Vec<usize>,
-    /// Which of the own tiles that no other PE writes are written along with it.
+    /// The range, among the own tiles that no other PE writes, to write along with it.
     own: Range<usize>,
 }
 
 impl Task {
-    /// To be computed from all sources.
+    /// Returns the task to compute a tile from all sources.
     fn whole(tile: ParityTile) -> Task {
         Task { tile, update: None, copies: Vec::new(), own: 0..0 }
     }
 }
 
-/// Room for a tile of each source as it is, and as it was.
+/// Scratch for a tile of each source as it is, and as it was.
 struct Scratch {
     live: Vec<Vec<u8>>,
     old: Vec<tiles::Room>,
@@ -135,20 +134,20 @@ struct Encode<'a> {
     place: usize,
     per_chunk: usize,
     number: CheckpointNumber,
-    /// Where it goes.
+    /// The destination.
     parity: TileRun,
 }
 
 impl Encode<'_> {
-    /// The tiles of some chunks of the own parity. All rows of a step before the next step: another
-    /// PE, at about the same step, has just read the same bytes for its row of the same stripe, so
-    /// that they are in the cache the PEs share.
+    /// Returns the tiles of some chunks of the own parity: all rows of a step before the next step.
+    /// Another PE, at about the same step, has just read the same bytes for its row of the same
+    /// stripe, so they are in the cache that the PEs share.
     fn tiles<'a>(&self, chunks: &'a [usize]) -> impl Iterator<Item = ParityTile> + use<'a> {
         let steps = 0..self.per_chunk;
         steps.flat_map(move |step| chunks.iter().map(move |&chunk| ParityTile { chunk, step }))
     }
 
-    /// The tiles to be computed, after those that can be had without are made right.
+    /// Returns the tiles to compute, after renewing those that need no computation.
     fn wanted(&self, wanted: &dyn Fn(usize) -> bool, changes: Option<&mut Changes>) -> Vec<Task> {
         let Encode { world, shape, .. } = *self;
         let indices = 0..shape.layout.parities_of(self.place).len();
@@ -187,8 +186,8 @@ impl Encode<'_> {
         tasks
     }
 
-    /// Makes tile `at` of the own parity that of this checkpoint without its sources, if it can be
-    /// had so: with the stamp that it has there, or that in the other slot, renewed.
+    /// Makes tile `at` of the own parity that of this checkpoint without its sources, if possible:
+    /// by renewing its present stamp, or that in the other slot.
     fn spared(&self, next: TileStep, at: TileIndex, (here, other): (&Renewal, &Renewal)) -> bool {
         let Encode { world, number, .. } = *self;
         match next {
@@ -200,7 +199,7 @@ impl Encode<'_> {
         }
     }
 
-    /// The sources at `changed` that this PE writes into their owners' second snapshots.
+    /// Returns the sources at `changed` that this PE writes into their owners' second snapshots.
     fn copies(&self, tile: ParityTile, changed: &[usize]) -> Vec<usize> {
         let (places, len): (Vec<_>, _) = (self.places(tile).collect(), self.coverage.len());
         let is_mine =
@@ -208,28 +207,28 @@ impl Encode<'_> {
         changed.iter().copied().filter(is_mine).collect()
     }
 
-    /// Writes a source, which is `bytes`, into its owner's second snapshot.
+    /// Writes a source, of contents `bytes`, into its owner's second snapshot.
     fn copy(&self, source: LiveTile, bytes: &[u8]) {
         let to = source.in_store(self.snapshot(self.number));
         tiles::put(self.world, to, self.number, bytes);
     }
 
-    /// Where the snapshots of a checkpoint are.
+    /// Returns the offset of the snapshots of a checkpoint.
     fn snapshot(&self, number: CheckpointNumber) -> usize {
         self.protection.snapshot_at(self.world.segments.layout(), number)
     }
 
-    /// Where the own parity of a checkpoint is.
+    /// Returns the offset of the own parity of a checkpoint.
     fn slot(&self, number: CheckpointNumber) -> usize {
         self.world.segments.layout().slots[self.protection.slot_of(number)]
     }
 
-    /// Which tile of the own parity that is.
+    /// Returns the index of a tile in the own parity.
     fn at(&self, tile: ParityTile) -> TileIndex {
         TileIndex(tile.chunk * self.per_chunk + tile.step)
     }
 
-    /// Where tile `at` of the own parity goes.
+    /// Returns the destination of tile `at` of the own parity.
     fn own(&self, at: TileIndex) -> StoreTile {
         StoreTile::own(self.world, self.parity, at.at())
     }
@@ -238,13 +237,13 @@ impl Encode<'_> {
         self.shape.layout.parities_of(self.place)[tile.chunk].stripe
     }
 
-    /// What a tile is computed from, and which tile of its member that is.
+    /// Returns the sources of a tile, each with its index among the tiles of its member.
     fn sources(&self, tile: ParityTile) -> impl Iterator<Item = (&Data, TileIndex)> {
         let data = &self.shape.layout.stripes()[self.stripe(tile)].data;
         data.iter().map(move |data| (data, TileIndex(data.chunk * self.per_chunk + tile.step)))
     }
 
-    /// The same by PE.
+    /// Returns the sources of a tile, by PE.
     fn places(&self, tile: ParityTile) -> impl Iterator<Item = LiveTile> {
         let of = |(data, tile): (&Data, TileIndex)| LiveTile {
             pe: self.shape.members[data.member],
@@ -253,8 +252,8 @@ impl Encode<'_> {
         self.sources(tile).map(of)
     }
 
-    /// Computes tiles, and has the own that go along with them brought, with all threads of this
-    /// process.
+    /// Computes tiles with all threads of this process, and calls `bring` for the own tiles that go
+    /// along with them.
     fn run(&self, tasks: &[Task], bring: &(dyn Fn(usize, &mut [u8]) + Sync)) {
         let members = self.shape.members.len();
         let far = self.shape.members.iter().any(|&pe| self.world.segments.is_far(pe));
@@ -274,7 +273,7 @@ impl Encode<'_> {
         let Ok(()) = pipeline::run(&self.world.store.pool, tasks, scratch, far, pull, work);
     }
 
-    /// Pulls what is far of the sources of a batch, all on its way at a time.
+    /// Pulls the remote sources of a batch, all in flight at a time.
     fn pull(&self, batch: &[Task], scratches: &mut [Scratch]) {
         let (mut live, mut old) = (Vec::new(), Vec::new());
         for (task, scratch) in batch.iter().zip(scratches) {
@@ -294,8 +293,8 @@ impl Encode<'_> {
         tiles::pull_store(self.world, old.into_iter());
     }
 
-    /// Computes a tile from what it was and the sources that changed, of which what is far was
-    /// pulled. False, with nothing done, if something that it takes does not hold.
+    /// Computes a tile from its old value and the sources that changed; remote ones were pulled.
+    /// Returns false, with nothing done, if an input is invalid.
     fn update(&self, task: &Task, changed: &[usize], scratch: &mut Scratch) -> bool {
         let Encode { world, coverage, number, .. } = *self;
         let tile = task.tile;
@@ -321,8 +320,8 @@ impl Encode<'_> {
         true
     }
 
-    /// Computes a tile from all of its sources; far ones were pulled, unless it was to
-    /// be updated. Sources that are to be copied are copied before, and are in the cache then.
+    /// Computes a tile from all of its sources; remote ones were pulled, unless it was to be
+    /// updated. Sources that must be copied are copied first, which brings them into the cache.
     fn compute(&self, task: &Task, scratch: &mut Scratch) {
         let Encode { world, coverage, number, .. } = *self;
         let places: Vec<LiveTile> = self.places(task.tile).collect();
@@ -340,7 +339,7 @@ impl Encode<'_> {
         });
     }
 
-    /// The code of a tile's stripe, and which row of it the tile is.
+    /// Returns the code of a tile's stripe, and the tile's row in it.
     fn code(&self, tile: ParityTile) -> (&Code, usize) {
         let row = self.shape.layout.parities_of(self.place)[tile.chunk].row;
         (&self.shape.codes[self.stripe(tile)], row)

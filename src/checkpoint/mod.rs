@@ -1,7 +1,7 @@
 //! The steps of a checkpoint that move bytes: intend, agree, compare, encode, copy.
 //!
-//! What to encode comes from the stripe layout, what to cover from `coverage`; the order of the
-//! steps, and what follows a death, is the machine in [`raidshmem_core::protocol`].
+//! The stripe layout says what to encode, and `coverage` what to cover; the order of the steps, and
+//! the reaction to a death, is the state machine in [`raidshmem_core::protocol`].
 
 pub mod aside;
 mod copy;
@@ -30,20 +30,20 @@ pub use copy::{complete, copy};
 pub use encode::encode;
 pub use room::{account, prepare, reserve, room};
 
-/// The machine of a PE that is lost.
+/// The machine number of a lost PE, which no machine has.
 const NOWHERE: u32 = u32::MAX;
 
-/// Writes the manifest and says what this PE is about to save and needs for it. No coverage if that
-/// cannot be written down: then the intent says so, and all refuse.
+/// Writes the manifest, and returns what this PE is about to save and needs for it. There is no
+/// coverage if the manifest cannot be written: the intent then records that, and all PEs refuse.
 pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Intent) {
     let coverage = world.memory.cover().ok();
     let len = coverage.as_ref().map_or(0, Coverage::len);
     let (room, used) = (room(world.segments, protection, len), world.store.used());
     let grows =
         room.snapshots.saturating_sub(used.snapshots) + room.slots.saturating_sub(used.slots);
-    // Memory is looked at when the store grows; the log has its own by then, or never.
+    // Memory is checked only when the store grows, so the growth of the log is included then.
     let grows = if grows == 0 { 0 } else { grows as u64 + world.log_growth() };
-    // Both take their time.
+    // Both queries are slow.
     let absent =
         coverage.as_ref().filter(|_| grows != 0).map_or(0, |live| world.segments.absent(live));
     let available = (grows != 0).then(raidshmem_sys::memory::available).flatten();
@@ -58,7 +58,7 @@ pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Inte
     (coverage, intent)
 }
 
-/// Every PE has checkpoint `number`: notes what it occupies, and tells people.
+/// Records the size of checkpoint `number`, which every PE has, and reports it.
 pub fn saved(
     world: &World,
     protection: &Protection,
@@ -85,7 +85,7 @@ pub fn saved(
     world.members.point(Point::After, number);
 }
 
-/// Compares what all PEs of `view` brought. Every PE comes to the same answer.
+/// Compares the intents of all PEs of `view`. Every PE reaches the same answer.
 pub fn agree(
     world: &World,
     protection: &Protection,

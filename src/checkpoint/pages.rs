@@ -1,18 +1,18 @@
-//! Finds what was written since the last checkpoint, as the kernel noted it page by page.
+//! Writes since the last checkpoint, as the kernel noted them page by page.
 //!
-//! [`raidshmem_core::store::track`] says in which order, and what a look is good for. This module
-//! does it: it watches pages, looks at them, shows in the own store what it wrote to PEs near this
-//! one, and puts together what all of them wrote to the own memory.
+//! [`raidshmem_core::store::track`] defines the order of steps and the validity of their results.
+//! This module carries them out: it watches pages, queries them, publishes in the own store what it
+//! wrote to mapped PEs, and merges what all of them wrote to the own memory.
 //!
-//! Huge pages are cut where they are watched. Live memory is read through other mappings then,
-//! which are not, and through which nothing can be written ([`raidshmem_segment::Segment::live`]).
-//! Before barrier C each PE shows those near it what it costs to find changes.
+//! Watched huge pages are split. Live memory is then read through other mappings, which keep their
+//! huge pages and are read-only ([`raidshmem_segment::Segment::live`]). Before barrier C each PE
+//! publishes to mapped PEs its costs of finding changes.
 //!
-//! Invariant: an error of the kernel is no error of the checkpoint. It ends the watch for good, on
-//! this PE and on all near it, and what changed is found by digests again.
+//! Invariant: an error of the kernel does not fail the checkpoint. It ends the watch for good, on
+//! this PE and on all PEs mapped here, and digests find the changes again.
 //!
-//! Left out: what devices write to pages that they hold (`SHMEM_FT_TRACK=digests` is for that), and
-//! mappings that the program makes of its own.
+//! Left out: writes of devices to pages that they hold (`SHMEM_FT_TRACK=digests` is for these), and
+//! mappings that the program makes itself.
 
 #![forbid(unsafe_code)]
 
@@ -33,14 +33,14 @@ use super::tiles;
 use crate::pgas::watch::{Tracking, Watched};
 use crate::pgas::{Segments, Store, World};
 
-/// Most PEs near each other that do so unasked. Each keeps 8 bytes of page table for each page of
-/// all of them: with so many a sixteenth of what is watched.
+/// The most mapped PEs with which tracking is on by default. Each PE keeps 8 bytes of page table
+/// for each page of all of them: a sixteenth of the watched memory at this number.
 const MOST_NEAR: usize = 32;
-/// Bytes between two covered ranges that are watched with them.
+/// The largest gap between two covered ranges that is watched with them, in bytes.
 const GAP: usize = 1 << 20;
 
-/// Before barrier Q of checkpoint `number`: shows what this process wrote to the PEs near it since
-/// the last one, or that it does not know.
+/// Publishes, before barrier Q of checkpoint `number`, what this process wrote to mapped PEs since
+/// the last one, or that this is unknown.
 pub fn show(world: &World, coverage: &Coverage, number: CheckpointNumber) {
     let mut tracking = lock(&world.store.tracking);
     let Tracking { tracked, watched, costs, since } = &mut *tracking;
@@ -68,8 +68,8 @@ pub fn show(world: &World, coverage: &Coverage, number: CheckpointNumber) {
     tiles::post_written(world.segments, tracked.said());
 }
 
-/// After barrier Q: the own tiles that anybody wrote to since checkpoint `number - 1`; None if that
-/// is not known.
+/// Returns, after barrier Q, the own tiles that any PE wrote to since checkpoint `number - 1`; None
+/// if they are unknown.
 pub fn written(world: &World, coverage: &Coverage, number: CheckpointNumber) -> Option<TileSet> {
     let count = tiles::tiles(coverage.len());
     let mut tracking = lock(&world.store.tracking);
@@ -93,8 +93,8 @@ pub fn written(world: &World, coverage: &Coverage, number: CheckpointNumber) -> 
     set
 }
 
-/// Before barrier C: shows the PEs near it what it costs to find changes, `looked` if digests found
-/// them now.
+/// Publishes to mapped PEs, before barrier C, the costs of finding changes; `looked` is the time of
+/// this checkpoint's digests, if it took any.
 pub fn post_costs(world: &World, coverage: &Coverage, looked: Option<Duration>) {
     let mut tracking = lock(&world.store.tracking);
     let costs = &mut tracking.costs;
@@ -106,8 +106,8 @@ pub fn post_costs(world: &World, coverage: &Coverage, looked: Option<Duration>) 
     tiles::post_costs(world.segments, costs);
 }
 
-/// Before barrier B, while live memory stands still: watches what is written from here on, if that
-/// pays after the changes that checkpoint `number` brought.
+/// Watches what is written from here on, if that pays after the changes in checkpoint `number`.
+/// Called before barrier B, while live memory does not change.
 pub fn watch(
     world: &World,
     protection: &Protection,
@@ -125,7 +125,7 @@ pub fn watch(
     tracked.end();
     if wanted {
         costs.spent = 0;
-        // A PE that reads live memory through another mapping does not mind that this one is cut.
+        // If live memory is read through another mapping, splitting this one does no harm.
         let cuts = world.settings().track == Track::Pages || world.segments.own().is_twice();
         match Watched::new(world.segments, &spans(coverage), cuts) {
             Ok(new) => {
@@ -140,7 +140,7 @@ pub fn watch(
     }
 }
 
-/// True if a watch is to begin or to go on.
+/// Returns true if a watch should begin or continue.
 fn wanted(
     world: &World,
     protection: &Protection,
@@ -166,7 +166,7 @@ fn wanted(
         && world.comm.sees_writes()
 }
 
-/// A recovery: nothing is known any more.
+/// Ends the watch in a recovery: all changes are unknown.
 pub fn forget(store: &Store) {
     let mut tracking = lock(&store.tracking);
     tracking.tracked.end();
@@ -177,17 +177,17 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What is watched, as offsets in the segment.
+/// Returns the ranges to watch, as offsets in the segment.
 fn spans(coverage: &Coverage) -> Vec<Range<usize>> {
     coverage.places().spans(PAGE, GAP)
 }
 
-/// The PEs whose memory is mapped here, but for this one.
+/// Returns the PEs whose memory is mapped here, except this one.
 fn near(segments: &Segments) -> impl Iterator<Item = Pe> + '_ {
     Pe::all(segments.n_pes()).filter(|&pe| pe != segments.me() && !segments.is_far(pe))
 }
 
-/// Tiles of PE `pe`, of `count`, that this process wrote to; None if the kernel does not say.
+/// Returns the tiles of PE `pe`, of `count`, that this process wrote to; None if the kernel fails.
 fn look(watched: &Watched, pe: Pe, places: &LinePlaces, count: usize) -> Option<TileSet> {
     let mut set = TileSet::none(count);
     let each = |bytes: Range<usize>| {

@@ -1,13 +1,13 @@
-//! Fetching for the next batch of work while this one is done, by all threads of the process.
+//! Prefetching: all threads of the process do a batch of work while the next one is fetched.
 //!
-//! Where something comes from far, two other threads fetch, a batch each in turn, so that the
-//! network is busy while this process computes, and also while the last bytes of a batch are waited
-//! for. Each batch has its rooms; they go back and forth between the threads, so that none touches
-//! those that another has. Where nothing does there are no such threads: to read a peer's mapped
-//! memory twice would only cost.
+//! If sources are remote, two other threads fetch, a batch each in turn, so that the network is
+//! busy while this process computes, and while the last bytes of a batch are awaited. Each batch
+//! has its own scratch, which passes back and forth between the threads, so that no two share it.
+//! If all sources are mapped there are no such threads: reading a peer's mapped memory twice would
+//! only cost time.
 //!
-//! Invariant: batches are begun in their order, each after it was fetched; when `run` returns
-//! nothing is being fetched or worked on any more.
+//! Invariant: batches begin in order, each after its fetch; when `run` returns, no fetch and no
+//! work is in progress.
 
 #![forbid(unsafe_code)]
 
@@ -17,8 +17,9 @@ use std::sync::{Mutex, PoisonError};
 use raidshmem_sys::pool::WorkerPool;
 use raidshmem_sys::process;
 
-/// Steps of a stripe that are fetched together. Eight of four members, a tile each, are 2 MiB: some
-/// times what is on its way in a network, so that the pause between two batches is short beside it.
+/// Steps of a stripe that are fetched together. Eight of four members, a tile each, are 2 MiB:
+/// several times the bytes in flight in a network, so that the pause between two batches is
+/// relatively short.
 pub const STEPS: usize = 8;
 /// Batches that are fetched at a time.
 const FETCHERS: usize = 2;
@@ -44,13 +45,13 @@ impl<E> First<E> {
     }
 }
 
-/// Calls `fetch` for each batch of `tiles` and then `work` for each tile, with a room that `room`
-/// makes. If `far`, each tile of a batch has a room to be fetched into, and the fetching is done by
-/// other threads, or by this one if that cannot be had. If not, `fetch` gets no rooms, and the
-/// batches are shared out.
+/// Calls `fetch` for each batch of `tiles`, and then `work` for each tile, with scratch from
+/// `room`. If `far`, each tile of a batch has its own scratch to be fetched into, and other threads
+/// do the fetching, or this one if the system refuses them. If not, `fetch` gets no scratch, and
+/// the threads share the batches.
 ///
 /// # Errors
-/// The first that `work` gives; what is not begun then is left undone.
+/// The first error of `work`; what has not begun by then is left undone.
 pub fn run<T: Sync, R: Send, E: Send>(
     pool: &WorkerPool,
     tiles: &[T],
@@ -81,8 +82,8 @@ pub fn run<T: Sync, R: Send, E: Send>(
     first.0.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
-/// Calls `fetch` and then `work` for each of `batches`, the first by other threads, until `work`
-/// says that it is enough. There are rooms for one batch more than there are such threads.
+/// Calls `fetch`, in other threads, and then `work` for each of `batches`, until `work` returns
+/// false. There is scratch for one batch more than there are such threads.
 fn ahead<B: Sync, R: Send>(
     batches: &[B],
     rooms: impl Fn() -> R,
@@ -146,7 +147,7 @@ mod tests {
         WorkerPool::new(threads, Vec::new())
     }
 
-    /// For a pool of one, so that the order is the only one.
+    /// Uses a pool of one thread, so that only one order is possible.
     #[test]
     fn batches_are_fetched_and_then_worked_on_in_their_order() {
         for (far, count) in [(false, 90), (true, 0), (true, 1), (true, STEPS + 1), (true, 90)] {
@@ -193,7 +194,7 @@ mod tests {
         }
     }
 
-    /// The work on a batch waits for the fetching of the next: it would not end if they took turns.
+    /// The work on a batch waits for the fetch of the next: it would hang if they took turns.
     #[test]
     fn the_next_batch_is_fetched_while_this_one_is_worked_on() {
         let (tell, told) = sync_channel(1);
@@ -205,7 +206,7 @@ mod tests {
         };
         let work = |&tile: &usize, (): &mut ()| {
             if tile % STEPS == 0 && tile < 2 * STEPS {
-                assert!(told.lock().unwrap().recv().unwrap() > 0); // of one that comes later
+                assert!(told.lock().unwrap().recv().unwrap() > 0); // from a later batch
             }
             Ok::<(), ()>(())
         };
@@ -213,7 +214,7 @@ mod tests {
         run(&pool(1), &tiles, || (), true, fetch, work).unwrap();
     }
 
-    /// The fetching of a batch waits for that of the next: it would not end if one were over first.
+    /// The fetch of a batch waits for that of the next: it would hang if they took turns.
     #[test]
     fn two_batches_are_fetched_at_a_time() {
         let both = std::sync::Barrier::new(2);

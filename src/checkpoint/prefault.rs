@@ -1,15 +1,15 @@
-//! Touches memory ahead of a recovery that needs it, and mappings ahead of a loop over them.
+//! Prefaulting of memory before a recovery needs it, and of mappings before a loop over them.
 //!
-//! Threads of a substitute touch its fresh memory as soon as it begins, beside the program and on
-//! processors that wait: the kernel takes longer to give fresh pages than the rebuild to fill them.
-//! The pages of the rebuild come first; the rest is done at the lowest priority.
+//! Threads of a substitute touch its fresh memory as soon as it begins, alongside the program and
+//! on idle processors: the kernel takes longer to supply fresh pages than the rebuild to fill them.
+//! The pages of the rebuild come first; the rest is touched at the lowest priority.
 //!
-//! Nothing is touched ahead in a program that has lost no PE: the first checkpoint that covers a
-//! block pays for it, and a program that takes no checkpoint never does.
+//! Nothing is prefaulted in a program that has lost no PE: the first checkpoint that covers a block
+//! pays for it, and a program that takes no checkpoint never does.
 //!
-//! Invariant: nothing here decides whether a checkpoint can be made, and a failure is no error: the
-//! kernel gives the pages later. Nothing is touched beyond what a checkpoint may have
-//! (`SHMEM_FT_MEMORY_LIMIT`), or where the machine is short of memory.
+//! Invariant: nothing here decides if a checkpoint is possible, and a failure is not an error: the
+//! kernel supplies the pages later. Nothing is touched beyond the limit of checkpoints
+//! (`SHMEM_FT_MEMORY_LIMIT`), or on a machine that is short of memory.
 
 #![forbid(unsafe_code)]
 
@@ -27,13 +27,13 @@ use super::tiles::{self, LiveTile};
 use super::{copy, reserve, room};
 use crate::pgas::World;
 
-/// Bytes that a thread touches at a time: what needs the address space meanwhile waits so long.
+/// Bytes that a thread touches at a time; other users of the address space wait that long.
 const PIECE: usize = HUGE;
-/// Most threads at it.
+/// The most threads that touch pages.
 const MOST: usize = 4;
 
-/// True if all PEs of this machine may take the store for `len` bytes, and with it and as much of
-/// the heap would take at most half of what the machine has free.
+/// Returns true if every PE of this machine may have a store for `len` bytes, and the stores
+/// together with as much heap take at most half of the free memory of the machine.
 fn affordable(world: &World, protection: &Protection, len: usize) -> bool {
     let hold = room(world.segments, protection, len).all() as u64 + world.log_most();
     let pes = world.pes_of_machine() as u64;
@@ -43,14 +43,14 @@ fn affordable(world: &World, protection: &Protection, len: usize) -> bool {
     hold.saturating_mul(pes) <= limit && all <= available / 2
 }
 
-/// To be called in a process that begins. In a substitute that adopts nothing: what the peers'
-/// snapshots occupy its own will, and as much of the heap is taken to be in use.
+/// Starts prefaulting in a new process, if it is a substitute that adopts nothing: its store will
+/// be as large as the peers' snapshots, and as much of the heap is assumed to be in use.
 pub fn begin(world: &'static World) {
     let Some(protection) = world.store.protection().filter(|_| world.members.is_new()) else {
         return;
     };
     if world.segments.own().header().snapshot_hint().1 != 0 {
-        return; // the pages are there, and are mapped faster than others could be out of the way
+        return; // the pages exist: mapping them on use is faster than competing for it
     }
     let hint = |pe: Pe| world.segments.near(pe).map(|segment| segment.header().snapshot_hint());
     let (number, len) = Pe::all(world.n_pes()).filter_map(hint).max().unwrap_or_default();
@@ -59,7 +59,7 @@ pub fn begin(world: &'static World) {
         return;
     }
     let mut parts = reserve(world.segments, &protection, len);
-    parts.swap(0, protection.snapshot_of(number)); // the rebuild of that comes first
+    parts.swap(0, protection.snapshot_of(number)); // the rebuild starts with that one
     let first = parts[0].len.div_ceil(PIECE);
     parts.insert(1, Piece { at: layout.heap, len: len.min(layout.heap_len) });
     let cut = |Piece { at, len }| {
@@ -70,7 +70,8 @@ pub fn begin(world: &'static World) {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     for _ in 0..(processors - 1).min(MOST) {
         let (pieces, next) = (Arc::clone(&pieces), Arc::clone(&next));
-        // Without a thread the pages come when they are needed. Relaxed: a number for each.
+        // Without a thread the pages come on first use. Relaxed: the counter only deals out
+        // numbers.
         let _ = process::helper("shmem-prefault", 64 * 1024, move || {
             let mut modest = false;
             loop {
@@ -85,7 +86,7 @@ pub fn begin(world: &'static World) {
     }
 }
 
-/// Maps the peers' pages that this PE protects, and those that it copies them to.
+/// Maps the peers' pages that this PE protects, and those to which it copies them.
 pub fn look(world: &World, protection: &Protection, coverage: &Coverage) {
     let (shape, place) = protection.place(world.me());
     let chunk = shape.chunk_len(coverage.len());

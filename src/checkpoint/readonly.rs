@@ -1,8 +1,8 @@
-//! What protects a read-only range ([`raidshmem_core::store::readonly`]): made when it is declared,
-//! given back when it ends.
+//! Protection of a read-only range ([`raidshmem_core::store::readonly`]): computed when the range
+//! is declared, released when it ends.
 //!
-//! Invariant: what a PE seals of a range it makes between two barriers of the call that declares
-//! it, while nobody writes there; a checkpoint that is agreed has the last word on what stays.
+//! Invariant: a PE computes its sealed part of a range between two barriers of the call that
+//! declares it, while no PE writes there; an agreed checkpoint decides what stays.
 
 #![forbid(unsafe_code)]
 
@@ -21,13 +21,13 @@ use super::room::{account, room};
 use super::tiles::{self, StoreTile};
 use crate::pgas::World;
 
-/// Bytes of the own parity over a range.
+/// Returns the bytes of the own parity over a range.
 pub fn parity_len(world: &World, protection: &Protection, range: ReadOnly) -> usize {
     let (shape, place) = protection.place(world.me());
     shape.parity_len(place, range.len())
 }
 
-/// Seals the own tiles of a range, and makes the own parity over those of the group, as of
+/// Seals the own tiles of a range, and computes the own parity over those of the group, as of
 /// checkpoint `number`.
 pub fn encode(world: &World, protection: &Protection, range: ReadOnly, number: CheckpointNumber) {
     let live = range.live(world.segments.layout());
@@ -41,7 +41,7 @@ pub fn encode(world: &World, protection: &Protection, range: ReadOnly, number: C
     encode_range(world, protection, range, number, Point::ReadOnlyEncode);
 }
 
-/// Copies an own range aside; the stamps that it has are those of its copy.
+/// Copies an own range to a second place; its stamps are then those of the copy.
 pub fn copy(world: &World, range: ReadOnly) {
     let layout = world.segments.layout();
     world.segments.own().populate(range.copy(layout).offset(), range.len());
@@ -51,7 +51,7 @@ pub fn copy(world: &World, range: ReadOnly) {
     copy_tiles(world, range.live(layout), range.copy(layout), half..range.tiles);
 }
 
-/// Copies it back.
+/// Copies an own range back from that place.
 pub fn copy_back(world: &World, range: ReadOnly) {
     let layout = world.segments.layout();
     copy_tiles(world, range.copy(layout), range.live(layout), 0..range.tiles);
@@ -66,8 +66,8 @@ fn copy_tiles(world: &World, from: TileRun, to: TileRun, tiles: Range<usize>) {
     world.store.pool.numbers(tiles, || (), copy);
 }
 
-/// A checkpoint, in which the ranges that are read-only now are so, is what a loss takes back to:
-/// what the store keeps of others, and of what is in no snapshot any more, is given back.
+/// Adapts the store to an agreed checkpoint, to which a loss now rolls back: releases what it keeps
+/// of ranges that are no longer read-only, and what is in no snapshot any more.
 pub fn settle(world: &World, protection: &Protection, (agreed, len): (CheckpointNumber, usize)) {
     let (records, job) = (&world.segments.own().header().readonly, world.job());
     let (held, ranges) = (records.held(job), world.memory.readonly());
@@ -86,12 +86,12 @@ pub fn settle(world: &World, protection: &Protection, (agreed, len): (Checkpoint
     shrink(world, protection, len);
 }
 
-/// Bytes of the own parity over all ranges.
+/// Returns the bytes of the own parity over all ranges.
 pub fn kept(world: &World, protection: &Protection) -> usize {
     world.memory.readonly().into_iter().map(|range| parity_len(world, protection, range)).sum()
 }
 
-/// Tells people how much is read-only, if that has changed.
+/// Reports the amount of read-only memory, if that has changed.
 pub fn report(world: &World, protection: &Protection) {
     let ranges = world.memory.readonly();
     let bytes = ranges.iter().map(|range| range.len()).sum::<usize>() as u64;
@@ -101,7 +101,7 @@ pub fn report(world: &World, protection: &Protection) {
     }
 }
 
-/// Nothing that counts is kept of a range any more.
+/// Drops all that is kept of a range.
 pub fn forget(world: &World, protection: &Protection, range: ReadOnly) {
     let layout = world.segments.layout();
     world.segments.own().header().readonly.void(world.job(), range);
@@ -110,10 +110,10 @@ pub fn forget(world: &World, protection: &Protection, range: ReadOnly) {
 }
 
 fn give_back(world: &World, run: TileRun, len: usize) {
-    let _ = world.segments.part().give_back(run.offset(), len); // taken until the job ends then
+    let _ = world.segments.part().give_back(run.offset(), len); // on failure it stays occupied
 }
 
-/// Gives back what the store has beyond snapshots of `len` bytes and their parity.
+/// Releases the store's memory beyond snapshots of `len` bytes and their parity.
 fn shrink(world: &World, protection: &Protection, len: usize) {
     let (room, used) = (room(world.segments, protection, len), world.store.used());
     let layout = world.segments.layout();

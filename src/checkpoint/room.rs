@@ -1,4 +1,4 @@
-//! Memory of the own store: how much a checkpoint takes, and getting it.
+//! Memory of the own store: the amount that a checkpoint takes, and its allocation.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use raidshmem_core::store::protection::Protection;
 use super::tiles;
 use crate::pgas::{Segments, StoreBytes, World};
 
-/// Bytes of all snapshots and of all slots together for snapshots of `len` bytes.
+/// Returns the bytes of all snapshots, and of all slots, for snapshots of `len` bytes.
 pub fn room(segments: &Segments, protection: &Protection, len: usize) -> StoreBytes {
     let (shape, place) = protection.place(segments.me());
     let snapshot = if protection.mode.keeps_snapshot() { tiles::tiles(len) * TILE } else { 0 };
@@ -18,8 +18,8 @@ pub fn room(segments: &Segments, protection: &Protection, len: usize) -> StoreBy
     StoreBytes { snapshots, slots }
 }
 
-/// Where snapshots of `len` bytes and their parity go in the own store: the parts of
-/// each. They come in huge pages when they are touched, as far as these fit in.
+/// Returns the parts of the own store for snapshots of `len` bytes and for their parity. Once
+/// touched they come in huge pages, as far as these fit.
 pub fn reserve(segments: &Segments, protection: &Protection, len: usize) -> Vec<Piece> {
     let StoreBytes { snapshots, slots } = room(segments, protection, len);
     let (layout, counts) = (segments.layout(), (protection.snapshots, protection.mode.slots()));
@@ -30,7 +30,7 @@ pub fn reserve(segments: &Segments, protection: &Protection, len: usize) -> Vec<
     parts.inspect(|part| segments.ask_huge(part.at, part.len)).collect()
 }
 
-/// Touches what the store has grown by, all snapshots and slots at once, so that no later
+/// Touches the memory by which the store grows, all snapshots and slots at once, so that no later
 /// checkpoint pays for it.
 pub fn prepare(world: &World, protection: &Protection, len: usize) {
     let (room, used) = (room(world.segments, protection, len), world.store.used());
@@ -40,7 +40,7 @@ pub fn prepare(world: &World, protection: &Protection, len: usize) {
     }
 }
 
-/// Notes how much of the store is occupied once a checkpoint of `len` bytes is in it.
+/// Records how much of the store a checkpoint of `len` bytes occupies.
 pub fn account(world: &World, protection: &Protection, len: usize) {
     world.store.note_used(room(world.segments, protection, len));
 }

@@ -1,10 +1,10 @@
-//! What was written since the restart, as one number.
+//! The writes since the restart, as one number.
 //!
-//! Live memory is compared with the snapshot that it was restored from, word by word, and what the
-//! manifest would say now with what it said. The number is the same on two PEs that wrote the same
-//! values to the same offsets, in memory that was as different as it may be. Where no snapshot is
-//! kept (`single`) a digest of live memory from the restart is compared: then the number only says
-//! whether something was written.
+//! Live memory is compared word by word with the snapshot that it was restored from, and the
+//! present manifest with the saved one. The number is equal on two PEs that wrote the same values
+//! to the same offsets, however much their memory differed. If no snapshot is kept (`single`), a
+//! digest of live memory from the restart is compared: then the number only tells if something was
+//! written.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ use twox_hash::XxHash3_128;
 use super::tiles::{self, LiveTile};
 use crate::pgas::World;
 
-/// A digest of what is not as checkpoint `number`, which was restored last; 0 if all is.
+/// Returns a digest of what differs from checkpoint `number`, restored last; 0 if nothing does.
 pub fn written(world: &World, protection: &Protection, number: CheckpointNumber) -> u64 {
     let (at, covered) = (world.segments.layout().manifest, world.memory.covered());
     let Ok(manifest) = world.memory.manifest() else { return 1 };
@@ -31,7 +31,7 @@ pub fn written(world: &World, protection: &Protection, number: CheckpointNumber)
             let kept = tiles::unchecked(world.segments, region, tile);
             let live =
                 tiles::live(world.segments, LiveTile { pe: world.me(), tile }, &covered, scratch);
-            // Relaxed: the loop's end shows it.
+            // Relaxed: the end of the loop publishes it.
             sum.fetch_add(differences(tile.offset(), kept, live), Ordering::Relaxed);
         };
         let count = tiles::tiles(covered.len());
@@ -42,7 +42,7 @@ pub fn written(world: &World, protection: &Protection, number: CheckpointNumber)
     sum.into_inner()
 }
 
-/// Where no snapshot is kept: a digest of what is covered.
+/// Returns a digest of covered memory, for the case that no snapshot is kept.
 pub fn live(world: &World) -> u64 {
     let covered = world.memory.covered();
     let mut scratch = vec![0; TILE];
@@ -54,7 +54,8 @@ pub fn live(world: &World) -> u64 {
     TileIndex::all(tiles::tiles(covered.len())).map(digest).fold(0, u64::wrapping_add)
 }
 
-/// The sum over all words at `offset` that differ, each as a number of its own; 0 if none does.
+/// Returns the sum over all differing words at `offset`, each hashed with its place; 0 if none
+/// differs.
 fn differences(offset: usize, was: &[u8], is: &[u8]) -> u64 {
     if was == is {
         return 0;

@@ -1,8 +1,8 @@
-//! Reading and writing sealed tiles of snapshots and parity slots, and gathering live tiles.
+//! Access to sealed tiles of snapshots and parity slots, and to live tiles.
 //!
-//! A region (snapshot or slot) is an array of tiles of [`TILE`] bytes with a table of stamps behind
-//! it. Invariant: a tile is believed only after `verify` of its owner, or `fetch` here, has checked
-//! its stamp.
+//! A region (snapshot or slot) is an array of tiles of [`TILE`] bytes, followed by a table of
+//! stamps. Invariant: a tile is trusted only after `verify` of its owner, or `fetch` here, has
+//! checked its stamp.
 
 use std::ops::Range;
 
@@ -19,10 +19,10 @@ use raidshmem_segment::Segment;
 
 use crate::pgas::{Segments, World};
 
-/// A tile of zeroes: what lies beyond the end of a snapshot.
+/// A tile of zeroes, as beyond the end of a snapshot.
 pub static ZEROES: [u8; TILE] = [0; TILE];
 
-/// Number of tiles that `len` bytes occupy.
+/// Returns the number of tiles that `len` bytes occupy.
 pub fn tiles(len: usize) -> usize {
     len.div_ceil(TILE)
 }
@@ -31,7 +31,7 @@ fn stamp_at(segments: &Segments, region: usize, tile: TileIndex) -> usize {
     segments.layout().stamps(region) + tile.at() * STAMP
 }
 
-/// Which tile of the store of a PE: of a snapshot or a parity slot, which begins at `region`.
+/// A tile in the store of a PE: in a snapshot or a parity slot, which begins at `region`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StoreTile {
     /// The PE.
@@ -43,28 +43,28 @@ pub struct StoreTile {
 }
 
 impl StoreTile {
-    /// The `nth` tile of an own run.
+    /// Returns the `nth` tile of an own run.
     pub fn own(world: &World, run: TileRun, nth: usize) -> StoreTile {
         StoreTile { pe: world.me(), region: run.region, tile: run.first.after(nth) }
     }
 
-    /// Its offset in the segment.
+    /// Returns its offset in the segment.
     pub fn offset(self) -> usize {
         self.region + self.tile.offset()
     }
 
-    /// The offset of its stamp.
+    /// Returns the offset of its stamp.
     pub fn stamp(self, segments: &Segments) -> usize {
         stamp_at(segments, self.region, self.tile)
     }
 
-    /// The one `steps` after it.
+    /// Returns the tile `steps` after it.
     pub fn after(self, steps: usize) -> StoreTile {
         StoreTile { tile: self.tile.after(steps), ..self }
     }
 }
 
-/// Which tile of the live memory of a PE, and of its snapshot.
+/// A tile of a PE: the index is valid for its live memory and its snapshot.
 #[derive(Debug, Clone, Copy)]
 pub struct LiveTile {
     /// The PE.
@@ -74,14 +74,14 @@ pub struct LiveTile {
 }
 
 impl LiveTile {
-    /// The same in the snapshot at `region`.
+    /// Returns this tile in the snapshot at `region`.
     pub fn in_store(self, region: usize) -> StoreTile {
         StoreTile { pe: self.pe, region, tile: self.tile }
     }
 }
 
-/// Overwrites a tile of the store of a PE, which is this one or near it, with what `fill` writes
-/// and shows to the seal, and seals it as of checkpoint `number`.
+/// Overwrites a tile in the store of this PE or a mapped one with what `fill` writes and passes to
+/// the seal, and seals it as of checkpoint `number`.
 pub fn write(
     world: &World,
     at: StoreTile,
@@ -90,8 +90,8 @@ pub fn write(
 ) {
     let store = world.segments.near(at.pe).expect("a store is written where it is mapped");
     let mut seal = world.stamp(at.pe, number).begin();
-    // SAFETY: a tile and its stamp have one writer in each step of the protocol, this thread (of
-    // those that share a loop each has other tiles), and readers only in later steps.
+    // SAFETY: a tile and its stamp have one writer in each step of the protocol, this thread
+    // (threads that share a loop have different tiles), and readers only in later steps.
     let (bytes, stamp) = unsafe {
         (store.bytes_mut(at.offset(), TILE), store.bytes_mut(at.stamp(world.segments), STAMP))
     };
@@ -99,27 +99,26 @@ pub fn write(
     stamp.copy_from_slice(&seal.finish());
 }
 
-/// The same with `bytes`, which are read once.
+/// Like [`write()`], with `bytes`, which are read once.
 pub fn put(world: &World, at: StoreTile, number: CheckpointNumber, bytes: &[u8]) {
     write(world, at, number, |to, seal| seal.put(Made { to, bytes, more: false }));
 }
 
-/// How own stamps of the checkpoint `back` before become those of `number`; before the first one
-/// there are none.
+/// Returns the renewal of own stamps from `back` checkpoints before to `number`; before the first
+/// checkpoint there are no stamps.
 pub fn renewal(world: &World, number: CheckpointNumber, back: u64) -> Renewal {
     let stamp = |number| world.stamp(world.me(), number);
     Renewal::new(stamp(number.before(back)), stamp(number), TILE)
 }
 
-/// Gives an own tile that is as it was its new stamp. False if it has not the old one.
+/// Gives an unchanged own tile its new stamp. Returns false if it does not have the old one.
 pub fn renew(world: &World, region: usize, tile: TileIndex, renewal: &Renewal) -> bool {
     let renewed = renewal.of(stamp_of(world.segments, region, tile));
     renewed.inspect(|renewed| set_stamp(world.segments, region, tile, renewed)).is_some()
 }
 
-/// Overwrites an own tile with that of the same index in region `from`, with its stamp as renewed:
-/// that of `number`. False if it does not hold, which is found on the way: then what was written
-/// has no stamp.
+/// Overwrites an own tile with that of the same index in region `from`, and renews its stamp to
+/// `number`. Returns false if the source turns out to be invalid: then the result has no stamp.
 pub fn carry(
     world: &World,
     from: usize,
@@ -136,43 +135,44 @@ pub fn carry(
     is_whole
 }
 
-/// The stamp of an own tile as it is.
+/// Returns the stamp of an own tile as it is.
 pub fn stamp_of(segments: &Segments, region: usize, tile: TileIndex) -> &[u8] {
     segments.own().bytes(stamp_at(segments, region, tile), STAMP)
 }
 
-/// Gives an own tile another stamp; one of zeroes says that it is none.
+/// Sets the stamp of an own tile; a stamp of zeroes is invalid.
 pub fn set_stamp(segments: &Segments, region: usize, tile: TileIndex, stamp: &[u8; STAMP]) {
     // SAFETY: the own store; as in `write`.
     unsafe { segments.own().bytes_mut(stamp_at(segments, region, tile), STAMP) }
         .copy_from_slice(stamp);
 }
 
-/// Overwrites an own tile, whose stamp stays.
+/// Overwrites an own tile, and keeps its stamp.
 pub fn overwrite(world: &World, at: StoreTile, bytes: &[u8]) {
     // SAFETY: the own store, or own live memory in a recovery; as in `write`.
     unsafe { world.segments.own().bytes_mut(at.offset(), TILE) }.copy_from_slice(bytes);
 }
 
-/// Bytes of an own tile, unchecked.
+/// Returns the bytes of an own tile, unchecked.
 pub fn unchecked(segments: &Segments, region: usize, tile: TileIndex) -> &[u8] {
     segments.own().bytes(region + tile.offset(), TILE)
 }
 
-/// Writes what peers read after the next barrier into the own store.
+/// Writes to the own store what peers read after the next barrier.
 fn show(segments: &Segments, at: usize, bytes: &[u8]) {
-    // SAFETY: written by the thread that has its turn, before the barrier that its readers wait at.
+    // SAFETY: written by the thread that has its turn, before the barrier at which its readers
+    // wait.
     unsafe { segments.own().bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
 }
 
-/// Shows the peers which own tiles changed.
+/// Publishes to the peers the set of own tiles that changed.
 pub fn show_changes(segments: &Segments, changed: &TileSet) {
     let bytes = changed.bytes();
     show(segments, segments.layout().changes, bytes);
 }
 
-/// Which of the first `count` tiles of PE `pe` changed, as it showed them. If it is lost meanwhile
-/// the view has changed when the call returns, and the answer must not be believed.
+/// Returns those of the first `count` tiles of PE `pe` that changed, as it published them. If it is
+/// lost meanwhile, the view has changed when the call returns, and the result is invalid.
 pub fn changes(world: &World, pe: Pe, count: usize) -> TileSet {
     let mut bytes = TileSet::none(count).bytes().to_vec();
     let (offset, len) = (world.segments.layout().changes, bytes.len());
@@ -183,24 +183,24 @@ pub fn changes(world: &World, pe: Pe, count: usize) -> TileSet {
     TileSet::from_bytes(&bytes)
 }
 
-/// Shows PE `pe` which of its tiles this process wrote to.
+/// Publishes to PE `pe` the set of its tiles that this process wrote to.
 pub fn show_written(segments: &Segments, pe: Pe, written: &TileSet) {
     let (at, bytes) = (segments.layout().written_to(pe), written.bytes());
     show(segments, at, bytes);
 }
 
-/// Says whether what was shown so is all.
+/// Publishes whether the dirty map is complete.
 pub fn post_written(segments: &Segments, said: WriteReport) {
     let word = said.pack().to_ne_bytes();
     show(segments, segments.layout().written, &word);
 }
 
-/// Says what it costs to find changes.
+/// Publishes the costs of finding changes.
 pub fn post_costs(segments: &Segments, costs: &Costs) {
     show(segments, segments.layout().written + 8, &costs.pack());
 }
 
-/// What it costs PE `pe`, if it is mapped here.
+/// Returns the costs that PE `pe` published, if it is mapped here.
 pub fn costs_of(segments: &Segments, pe: Pe) -> Costs {
     let words = |near: &Segment| {
         let bytes = near.bytes(segments.layout().written + 8, COSTS);
@@ -209,21 +209,21 @@ pub fn costs_of(segments: &Segments, pe: Pe) -> Costs {
     segments.near(pe).map_or_else(Costs::default, words)
 }
 
-/// What PE `pe` says so, if it is mapped here.
+/// Returns the write report of PE `pe`, if it is mapped here.
 pub fn posted_written(segments: &Segments, pe: Pe) -> WriteReport {
     let Some(segment) = segments.near(pe) else { return WriteReport::Nothing };
     let word = segment.bytes(segments.layout().written, 8);
     WriteReport::unpack(u64::from_ne_bytes(word.try_into().expect("eight bytes")))
 }
 
-/// Which of the first `count` own tiles PE `pe`, which is mapped here, wrote to.
+/// Returns those of the first `count` own tiles that PE `pe`, which is mapped here, wrote to.
 pub fn written_by(segments: &Segments, pe: Pe, count: usize) -> TileSet {
     let Some(segment) = segments.near(pe) else { return TileSet::all(count) };
     let len = TileSet::none(count).bytes().len();
     TileSet::from_bytes(segment.bytes(segments.layout().written_to(segments.me()), len))
 }
 
-/// True if the own tile holds what its stamp says, as of checkpoint `number`.
+/// Returns true if the own tile matches its stamp, as of checkpoint `number`.
 pub fn holds(world: &World, region: usize, tile: TileIndex, number: CheckpointNumber) -> bool {
     sealed(world.segments.own(), world.segments, region, tile, &world.stamp(world.me(), number))
 }
@@ -239,7 +239,7 @@ fn sealed(
     stamp.holds(segment.bytes(stamp_at(segments, region, tile), STAMP), bytes)
 }
 
-/// A tile of the own store, if it holds as of checkpoint `number`.
+/// Returns a tile of the own store, if it is valid as of checkpoint `number`.
 pub fn own(
     world: &World,
     region: usize,
@@ -250,7 +250,7 @@ pub fn own(
     whole.then(|| unchecked(world.segments, region, tile))
 }
 
-/// Room for a tile of a far PE's store, and which one is in it.
+/// Scratch for a tile of a remote PE's store, and the identity of that tile.
 #[derive(Debug, Clone)]
 pub struct Room {
     holds: Option<StoreTile>,
@@ -259,15 +259,14 @@ pub struct Room {
 }
 
 impl Room {
-    /// Room without a tile. It takes memory when a tile comes into it.
+    /// Returns scratch without a tile, which takes memory only when a tile comes.
     pub fn empty() -> Room {
         Room { holds: None, bytes: Vec::new(), seal: [0; STAMP] }
     }
 }
 
-/// Pulls tiles of the stores of far PEs into their rooms, all of them on their way at a time, and
-/// the stamps of neighbours together; those of mapped PEs are left out. Nothing is checked yet:
-/// that is for `fetch`.
+/// Pulls tiles of remote PEs' stores into their scratch, all in flight at a time, and the stamps of
+/// neighbours together; skips those of mapped PEs. Checks nothing: `fetch` does.
 pub fn pull_store<'a>(world: &World, wanted: impl Iterator<Item = (StoreTile, &'a mut Room)>) {
     let mut wanted: Vec<_> = wanted.filter(|(at, _)| world.segments.is_far(at.pe)).collect();
     wanted.sort_by_key(|(at, _)| *at);
@@ -291,47 +290,47 @@ pub fn pull_store<'a>(world: &World, wanted: impl Iterator<Item = (StoreTile, &'
     }
 }
 
-/// Announces to the engine that `count` tiles of a store from `first` on will soon be pulled, their
-/// stamps before them.
+/// Announces to the engine that `count` tiles of a store, from `first` on, will soon be pulled,
+/// their stamps before them.
 pub fn expect_store(world: &World, first: StoreTile, count: usize) {
     let end = first.after(count);
     world.expect(first.pe, first.stamp(world.segments)..end.stamp(world.segments));
     world.expect(first.pe, first.offset()..end.offset());
 }
 
-/// A tile of a store that is checked while it is used: what is made of it counts only if it
-/// [holds](Reading::holds), in the end.
+/// A tile of a store that is checked while it is used: results from it count only if it
+/// [holds](Reading::holds) in the end.
 pub struct Reading<'a> {
-    /// Not to be believed yet.
+    /// The bytes, still to be checked.
     pub bytes: &'a [u8],
-    /// None for what lies beyond the end of a snapshot.
+    /// The check; None beyond the end of a snapshot.
     check: Option<(Seal, &'a [u8])>,
 }
 
 impl Reading<'_> {
-    /// A reading of zeroes, which hold.
+    /// Returns a reading of zeroes, which always holds.
     pub fn zeroes() -> Reading<'static> {
         Reading { bytes: &ZEROES, check: None }
     }
 
-    /// To be shown all of the bytes, in their order.
+    /// Adds bytes to the check: call it with all of them, in order.
     pub fn see(&mut self, bytes: &[u8]) {
         self.check.iter_mut().for_each(|(seal, _)| seal.update(bytes));
     }
 
-    /// What was seen of it; None of zeroes.
+    /// Returns the seal of the bytes seen; None for zeroes.
     pub fn seen(&self) -> Option<&Seal> {
         self.check.as_ref().map(|(seal, _)| seal)
     }
 
-    /// True if what was seen is what the stamp says.
+    /// Returns true if the bytes seen match the stamp.
     pub fn holds(self) -> bool {
         self.check.is_none_or(|(seal, stamp)| seal.holds(stamp))
     }
 }
 
-/// Begins to read a tile of a store: in place where it is mapped, else in `room`, if `pull_store`
-/// has not put it there before.
+/// Begins to read a tile of a store: in place if it is mapped, otherwise in `room`, where
+/// `pull_store` may have put it already.
 pub fn read<'a>(
     world: &'a World,
     at: StoreTile,
@@ -350,7 +349,7 @@ pub fn read<'a>(
     Reading { bytes: &room.bytes, check: Some((seal, &room.seal)) }
 }
 
-/// The same, checked as it is fetched. None if it does not hold.
+/// Like [`read`], but checks the tile at once. None if it is invalid.
 pub fn fetch<'a>(
     world: &'a World,
     at: StoreTile,
@@ -363,9 +362,9 @@ pub fn fetch<'a>(
     reading.holds().then_some(bytes)
 }
 
-/// Pulls tiles of the live data of far PEs into their scratches, all of them on their way at a
-/// time; those of mapped PEs are left out. If a PE is lost meanwhile the view has changed when the
-/// call returns, and what the scratches hold must not be believed.
+/// Pulls tiles of remote PEs' live data into their scratch, all in flight at a time; skips those of
+/// mapped PEs. If a PE is lost meanwhile, the view has changed when the call returns, and the
+/// contents of the scratch are invalid.
 pub fn pull<'a>(
     world: &World,
     coverage: &Coverage,
@@ -385,7 +384,7 @@ pub fn pull<'a>(
     read_all(world, reads);
 }
 
-/// Reads from far PEs: all that one of them has together, and no PE is where all begin.
+/// Reads from remote PEs: all reads of one PE together, and each PE begins with a different one.
 fn read_all(world: &World, mut reads: Vec<Read>) {
     reads.sort_by_key(|read| turn(world.me(), read.pe, world.n_pes()));
     if !reads.is_empty() {
@@ -393,13 +392,13 @@ fn read_all(world: &World, mut reads: Vec<Read>) {
     }
 }
 
-/// When PE `me` of `n` comes to PE `pe`, if it begins with the one after itself and goes round.
+/// Returns the turn of PE `pe` in the round that PE `me` of `n` makes from itself upwards.
 fn turn(me: Pe, pe: Pe, n: usize) -> usize {
     (pe.at() + n - me.at()) % n
 }
 
-/// The bytes of a tile of live data, in place where they are contiguous, else gathered into
-/// `scratch`, where `pull` has put those of a far PE; zeroes beyond the end.
+/// Returns the bytes of a tile of live data: in place if they are contiguous, otherwise gathered
+/// into `scratch`, where `pull` has put those of a remote PE; zeroes beyond the end.
 pub fn live<'a>(
     segments: &'a Segments,
     LiveTile { pe, tile }: LiveTile,
@@ -423,20 +422,20 @@ pub fn live<'a>(
     }
 }
 
-/// Maps the pages of `count` tiles of a store, from `first` on, ahead of their use.
+/// Maps the pages of `count` tiles of a store, from `first` on, before their use.
 pub fn map_store(segments: &Segments, first: StoreTile, count: usize) {
     let Some(segment) = segments.near(first.pe) else { return };
     segment.populate(first.offset(), count * TILE);
 }
 
-/// Makes the pages of the own live data present ahead of their being written.
+/// Makes the pages of own live data present before they are written.
 pub fn map_live(segments: &Segments, coverage: &Coverage) {
     for Piece { at, len } in coverage.pieces(0..coverage.len()) {
         segments.own().populate(at, len);
     }
 }
 
-/// Maps the pages of PE `pe`'s live tiles ahead of their being read, if they are to be had.
+/// Maps the pages of PE `pe`'s live tiles before they are read, if the PE is mapped here.
 pub fn map(segments: &Segments, pe: Pe, coverage: &Coverage, tiles: Range<usize>) {
     let Some(segment) = segments.near(pe) else { return };
     for Piece { at, len } in coverage.pieces(tiles.start * TILE..tiles.end * TILE) {
@@ -444,8 +443,8 @@ pub fn map(segments: &Segments, pe: Pe, coverage: &Coverage, tiles: Range<usize>
     }
 }
 
-/// Writes one tile of a snapshot's line back into the own live memory, which nobody reads soon. All
-/// of the tile is shown to `look`, piece by piece.
+/// Restores one tile of a snapshot to the own live memory, which is not read soon. Passes all of
+/// the tile to `look`, piece by piece.
 pub fn restore(
     segments: &Segments,
     coverage: &Coverage,
@@ -469,7 +468,7 @@ pub fn restore(
 mod tests {
     use super::*;
 
-    /// Members of a group as they come to the others of it, `me` first.
+    /// Returns the members of a group in the order of `me`'s round, which begins with itself.
     fn round(me: Pe, members: &[Pe], n: usize) -> Vec<Pe> {
         let mut order = members.to_vec();
         order.sort_by_key(|&pe| turn(me, pe, n));

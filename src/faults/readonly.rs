@@ -1,4 +1,4 @@
-//! Memory that the program declares read-only, and takes back: collective calls.
+//! Memory that the program declares read-only, and makes writable again: collective calls.
 //!
 //! ```text
 //! declare   guard it here; barrier: nobody writes there, and all name the same range
@@ -7,11 +7,11 @@
 //!           copy the own part aside, and say that the copy counts; barrier: all have
 //! ```
 //!
-//! The next checkpoint leaves the range out, or covers it again; until that is agreed a loss takes
-//! all back to the one before, with what was read-only then. A loss during a call cuts it short,
+//! The next checkpoint leaves the range out, or covers it again; until that is agreed a loss rolls
+//! all PEs back to the previous one, with its read-only ranges. A loss during a call interrupts it,
 //! and is reported by the next checkpoint.
 //!
-//! Invariant: a PE lets the range be written only once every PE has said that its copy counts.
+//! Invariant: a PE makes the range writable only once every PE has recorded that its copy is valid.
 
 use std::sync::Arc;
 
@@ -29,11 +29,11 @@ use crate::pgas::{World, complain, world};
 use crate::recovery::readonly::said_by;
 
 /// Declares `[addr, addr + len)`, in one block of the symmetric heap, read-only. Collective. From
-/// then on a write there ends the process with a line. False if it stays as other memory,
-/// which PE 0 says with the reason.
+/// then on a write there ends the process with an error message. Returns false if the memory is
+/// treated like other memory; PE 0 then prints the reason.
 ///
 /// # Errors
-/// What is wrong with the call: the job is to end with it.
+/// The misuse, for which the caller must end the job.
 pub fn readonly(call: &'static str, addr: usize, len: usize) -> Result<bool, String> {
     let world = world();
     let range = world.memory.in_block(addr, len);
@@ -80,8 +80,8 @@ pub fn readonly(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
     Ok(true)
 }
 
-/// Lets a range that was declared read-only be written again. Collective. False if a PE has no
-/// memory for a copy: it stays read-only then.
+/// Makes a declared read-only range writable again. Collective. Returns false if a PE has no memory
+/// for a copy: it then stays read-only.
 ///
 /// # Errors
 /// As for [`readonly`].
@@ -96,7 +96,7 @@ pub fn writable(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
         return Err(format!("addr {addr:#x}, len {len}: expected the range that was declared"));
     }
     let Some(protection) = world.store.protection() else { return Ok(true) };
-    // What the program writes until it goes back is for this process alone.
+    // Until the rollback, the program's writes stay private to this process.
     let cut_short = || {
         world.segments.shadow(range.range());
         Ok(true)
@@ -110,7 +110,7 @@ pub fn writable(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
         return Err(format!("addr {addr:#x}: what was noted of it is damaged"));
     };
     let say = |state| records.set(job, HeldRange { state, ..held });
-    // What no checkpoint has needs no copy.
+    // A range that is in no checkpoint needs no copy.
     let is_saved = held.number <= world.store.agreed();
     let fits = !is_saved || has_room(world, range);
     world.quiet_all();
@@ -145,7 +145,8 @@ pub fn writable(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
 
 const IN_BLOCK: &str = "expected memory of one block of the symmetric heap";
 
-/// What of a range is kept apart, and by which groups; or why none of it is.
+/// Returns the part of a range that is protected separately, and its groups; or the reason why none
+/// is.
 fn kept_apart(
     world: &World,
     range: Option<ReadOnly>,
@@ -172,7 +173,7 @@ fn kept_apart(
     }
 }
 
-/// The call changes nothing, on any PE.
+/// Leaves the range unchanged on every PE; PE 0 prints the reason.
 fn stays(world: &World, call: &str, why: &str) -> bool {
     if world.me() == Pe(0) {
         complain(&format!("{call}: the range stays as it is: {why}"));
@@ -180,7 +181,7 @@ fn stays(world: &World, call: &str, why: &str) -> bool {
     false
 }
 
-/// The members of the own group are to name the same range.
+/// Checks that the members of this PE's group declared an identical range.
 fn compare(
     world: &World,
     protection: &Protection,
@@ -201,7 +202,7 @@ fn is_short(world: &World, pe: Pe, range: ReadOnly) -> bool {
     said_by(world, pe).iter().any(|held| (held.range, held.state) == (range, RangeState::Short))
 }
 
-/// The machine has room for a copy of the range of each of its PEs.
+/// Returns true if the machine has memory for a copy of the range for each of its PEs.
 fn has_room(world: &World, range: ReadOnly) -> bool {
     let need = range.len() as u64 * world.pes_of_machine() as u64;
     available().is_none_or(|available| available > need)

@@ -1,19 +1,19 @@
-//! The element types as bits: types that calls read as zero between a death and the restart, and
-//! words that atomic operations move.
+//! Element types as bits: types that calls read as zero between a death and the restart, and types
+//! that atomic operations move as words.
 //!
-//! Invariant: `of(bits(x))` is `x`, whatever the width of the word between.
+//! Invariant: `of(bits(x))` is `x`, for any width of the intermediate word.
 
-/// A value that is read as zero in the faulted state.
+/// A type whose value reads as zero in the faulted state.
 pub trait Zero {
-    /// Zero.
+    /// Returns zero.
     fn zero() -> Self;
 }
 
-/// A type of the atomic tables: its bits as a word.
+/// A type of the specification's tables for atomics, convertible to a word of bits.
 pub trait Bits: Copy + PartialOrd {
-    /// To bits.
+    /// Converts to bits.
     fn bits(self) -> u64;
-    /// And back; only the low bytes count.
+    /// Converts from bits; only the low bytes count.
     fn of(bits: u64) -> Self;
 }
 

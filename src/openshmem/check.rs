@@ -1,11 +1,12 @@
-//! What every call checks before it touches anything, and how it ends the job when a check fails.
+//! The checks that every call makes before it touches anything, and the end of the job if one
+//! fails.
 //!
-//! A misuse is one line on standard error, `raidshmem: PE 1: shmem_putmem: ...`, that names what is
-//! allowed, and the end of the whole job with status 2. Checks without which an access could go
-//! astray (PE in range, symmetric range, alignment, sizes that overflow) are always made, they cost
-//! a few compares; the others are made when `World::checks` says so.
+//! A misuse prints one line to standard error, `raidshmem: PE 1: shmem_putmem: ...`, that names
+//! what is allowed, and ends the whole job with status 2. The checks that keep an access inside
+//! valid memory (PE in range, symmetric range, alignment, sizes that overflow) are always made and
+//! cost a few compares; the others are made if `World::checks` is set.
 //!
-//! Not here: addresses become accesses in `memory` only.
+//! Left out: the conversion of addresses to accesses, which is in `memory` only.
 
 use std::fmt::Display;
 
@@ -16,7 +17,7 @@ use crate::pgas::{self, World};
 /// The status with which a job ends after a misuse.
 const STATUS_MISUSE: i32 = 2;
 
-/// Ends the job: `call` was misused.
+/// Ends the job because `call` was misused.
 #[cold]
 #[inline(never)]
 pub fn misuse(call: &str, what: impl Display) -> ! {
@@ -24,14 +25,14 @@ pub fn misuse(call: &str, what: impl Display) -> ! {
     pgas::end_job(STATUS_MISUSE)
 }
 
-/// Ends the job unless it goes on with fewer after a loss: `call` is for such jobs.
+/// Ends the job unless it runs in shrink mode, which `call` requires.
 pub fn goes_on(call: &str) {
     if !pgas::world().goes_on() {
         misuse(call, "expected SHMEM_FT_ROLLBACK=none, with which nobody goes back after a loss");
     }
 }
 
-/// The number of a PE, checked.
+/// Returns a PE's number, after a range check.
 #[inline]
 pub fn pe(call: &'static str, world: &World, pe: i32) -> Pe {
     match usize::try_from(pe) {
@@ -40,7 +41,7 @@ pub fn pe(call: &'static str, world: &World, pe: i32) -> Pe {
     }
 }
 
-/// `count` elements in bytes; a count that no memory holds is a misuse.
+/// Returns the size of `count` elements in bytes; a size that no memory holds is a misuse.
 #[inline]
 pub fn bytes_of(call: &'static str, count: usize, element_bytes: usize) -> usize {
     match count.checked_mul(element_bytes) {

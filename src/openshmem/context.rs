@@ -1,17 +1,17 @@
 //! Contexts and their sessions.
 //!
-//! A context is a stream of operations (`pgas::stream`) with a team that counts its PEs. Options
-//! are held to, where `SHMEM_CHECK` is on: `SHMEM_CTX_PRIVATE` is for the thread that made the
-//! context, `SHMEM_CTX_SERIALIZED` for one thread at a time. Fence and quiet of a
-//! `SHMEM_CTX_NOSTORE` one pass over puts. A session for batches lets non-blocking puts go out
-//! together; other hints change nothing. On mapped PEs operations are complete when their call
-//! returns, so there is nothing to separate or to gather.
+//! A context is a stream of operations (`pgas::stream`) with a team that numbers its PEs. With
+//! `SHMEM_CHECK` on, options are enforced: `SHMEM_CTX_PRIVATE` restricts the context to the thread
+//! that made it, `SHMEM_CTX_SERIALIZED` to one thread at a time. On a `SHMEM_CTX_NOSTORE` context,
+//! fence and quiet skip puts. A batch session lets non-blocking puts go out together; other hints
+//! have no effect. On mapped PEs operations are complete when their call returns, so contexts and
+//! sessions change nothing there.
 //!
-//! A handle is the number of a slot, and how often the slot was given out: a destroyed one is
-//! refused for ever. Slots are registered with the checkpoint, as teams are: after a restart the
-//! contexts are those of the checkpoint. Stream numbers are slots, counted from one.
+//! A handle is a slot number and the count of the slot's allocations, so a destroyed handle is
+//! always rejected. Slots are registered with the checkpoint, as teams are: a restart restores
+//! the contexts of the checkpoint. Stream numbers are slots, counted from one.
 //!
-//! Invariants: a slot with no team is free; it is given out and taken back with the lock held.
+//! Invariants: a slot with no team is free; slots are allocated and freed with the lock held.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,19 +23,19 @@ use crate::faults::{self, Name};
 use crate::pgas::stream::{Id, STREAMS, Target};
 use crate::pgas::{self, World};
 
-/// What a program promises of a context.
+/// The options of a context, as promised by the program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// One thread at a time uses it.
+    /// Only one thread uses it at a time.
     pub serialized: bool,
-    /// The thread that made it uses it.
+    /// Only the thread that made it uses it.
     pub private: bool,
-    /// It needs no ordering of its puts.
+    /// Its puts need no ordering.
     pub nostore: bool,
 }
 
 impl Options {
-    /// As a slot keeps them.
+    /// Encodes the options for a slot.
     fn bits(self) -> u64 {
         u64::from(self.serialized) | u64::from(self.private) << 1 | u64::from(self.nostore) << 2
     }
@@ -46,17 +46,18 @@ impl Options {
     }
 }
 
-/// The first handle of a slot that was given out once.
+/// The first handle of a slot that was allocated once.
 const TURN: u64 = 1 << 16;
-/// `SHMEM_CTX_INVALID` and `SHMEM_CTX_DEFAULT` come before the slots.
+/// The first slot's index in handles, after `SHMEM_CTX_INVALID` and `SHMEM_CTX_DEFAULT`.
 const FIRST: usize = 2;
 
-/// A word for each slot: `turn << 16 | options << 8 | team`; the team is 0 while the slot is free.
+/// One word per slot: `turn << 16 | options << 8 | team`; the team is 0 while the slot is free.
 struct Slots([AtomicU64; STREAMS]);
 
-/// The user of the context of a slot, in this process.
+/// The user of a slot's context, in this process.
 struct User {
-    /// The thread that made it, counted from 1; 0: the next to use it, as after a restart.
+    /// The thread that made it, counted from 1; 0 means the next thread that uses it, as after a
+    /// restart.
     owner: AtomicU64,
     busy: AtomicBool,
 }
@@ -66,7 +67,7 @@ static USERS: [User; STREAMS] =
     [const { User { owner: AtomicU64::new(0), busy: AtomicBool::new(false) } }; STREAMS];
 static GIVING: Mutex<()> = Mutex::new(());
 
-/// The number of this thread, from 1.
+/// Returns the number of this thread, counted from 1.
 fn this_thread() -> u64 {
     static THREADS: AtomicU64 = AtomicU64::new(0);
     thread_local!(static NUMBER: Cell<u64> = const { Cell::new(0) });
@@ -81,40 +82,40 @@ fn this_thread() -> u64 {
 /// Makes the slots part of every checkpoint of this PE.
 pub fn register() {
     let slots = (&raw const SLOTS).cast_mut().cast::<u8>();
-    // SAFETY: a static of atomics, which are written through shared references: it is there and
-    // writable until the process ends, and any bytes of a checkpoint of it are values of it.
+    // SAFETY: a static of atomics, which are written through shared references: it exists and is
+    // writable until the process ends, and any bytes restored from a checkpoint are valid values.
     let refused = unsafe { faults::protect(Name::Library("contexts"), slots, size_of::<Slots>()) };
     debug_assert_eq!(refused, 0);
 }
 
-/// A context in its slot.
+/// A context that exists, with its slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Given {
     slot: usize,
     options: Options,
-    /// The team that counts its PEs.
+    /// The team that numbers its PEs.
     pub team: Team,
 }
 
 impl Given {
-    /// The stream of its operations.
+    /// Returns the stream of its operations.
     pub fn stream(self) -> Id {
         self.slot as Id + 1
     }
 }
 
-/// The context of a handle; None if it was never given out, or is destroyed.
+/// Returns the context of a handle; None if the handle was never allocated or is destroyed.
 #[inline]
 pub fn given(ctx: Ctx) -> Option<Given> {
     let slot = (ctx.0 % TURN as usize).checked_sub(FIRST)?;
-    // Relaxed: a handle is given from thread to thread by the program.
+    // Relaxed: the program hands a handle from thread to thread.
     let word = SLOTS.0.get(slot)?.load(Ordering::Relaxed);
     let team = Team((word & 0xff) as usize);
     let same = word / TURN == (ctx.0 as u64) / TURN && team != Team::INVALID;
     same.then_some(Given { slot, options: Options::of(word >> 8), team })
 }
 
-/// A handle, which C holds too.
+/// A context handle, passed through the C interface.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Ctx(pub usize);
@@ -125,7 +126,7 @@ impl Ctx {
     /// `SHMEM_CTX_DEFAULT`.
     pub const DEFAULT: Ctx = Ctx(1);
 
-    /// The context in its slot; a handle that was never given out or is destroyed is a misuse.
+    /// Returns the context of a handle; one never allocated or destroyed is a misuse.
     #[inline]
     fn given(self, call: &str) -> Given {
         match given(self) {
@@ -134,8 +135,8 @@ impl Ctx {
         }
     }
 
-    /// Begins a call that uses the context: refuses what is none, and, with checks, a thread that
-    /// promised not to use it.
+    /// Begins a call that uses the context. Rejects an invalid handle and, with checks on, a thread
+    /// that the context's options exclude.
     #[inline]
     pub fn begin(self, call: &'static str) -> Using {
         let world = pgas::world_for(call);
@@ -146,23 +147,23 @@ impl Ctx {
         if world.checks() { begin(call, given) } else { Using::nothing() }
     }
 
-    /// The same for a call that does nothing with `SHMEM_CTX_INVALID`.
+    /// Like [`Ctx::begin`], but returns None for `SHMEM_CTX_INVALID`.
     pub fn begin_if_any(self, call: &'static str) -> Option<Using> {
         let begin = || self.begin(call);
         (self != Ctx::INVALID).then(begin)
     }
 
-    /// The team that counts its PEs.
+    /// Returns the team that numbers its PEs.
     pub fn team(self) -> Team {
         given(self).map_or(Team::WORLD, |given| given.team)
     }
 
-    /// The stream of its operations.
+    /// Returns the stream of its operations.
     pub fn stream(self) -> Id {
         given(self).map_or(0, Given::stream)
     }
 
-    /// The PE of the world that `pe` is in this context, and the stream of its operations.
+    /// Translates `pe` of this context to a PE of the world, with the stream of its operations.
     #[inline]
     pub fn pe(self, call: &'static str, pe: i32) -> Target {
         if self == Ctx::DEFAULT { pe.into() } else { self.team_pe(call, pe) }
@@ -181,7 +182,7 @@ impl Ctx {
 pub struct Using(Option<usize>);
 
 impl Using {
-    /// A call that nobody has to be kept out of.
+    /// Returns a call that excludes no thread.
     #[inline]
     fn nothing() -> Using {
         Using(None)
@@ -197,7 +198,7 @@ impl Drop for Using {
     }
 }
 
-/// Holds the program to what it promised of a context.
+/// Enforces the options that the program chose for a context.
 fn begin(call: &'static str, given: Given) -> Using {
     let user = &USERS[given.slot];
     if given.options.private {
@@ -217,7 +218,7 @@ fn begin(call: &'static str, given: Given) -> Using {
     Using(Some(given.slot))
 }
 
-/// A new context of a team; None if as many exist as there can be.
+/// Makes a context of a team; returns None if no slot is free.
 pub fn give(world: &World, team: Team, options: Options) -> Option<Ctx> {
     let _giving = GIVING.lock().unwrap_or_else(PoisonError::into_inner);
     let free = |word: &AtomicU64| word.load(Ordering::Relaxed) & 0xff == 0;
@@ -232,14 +233,14 @@ pub fn give(world: &World, team: Team, options: Options) -> Option<Ctx> {
     Some(Ctx((turn * TURN) as usize + slot + FIRST))
 }
 
-/// Completes a context and takes its slot back.
+/// Completes a context and frees its slot.
 pub fn take(world: &World, given: Given) {
     world.close_stream(given.stream());
     let _giving = GIVING.lock().unwrap_or_else(PoisonError::into_inner);
     SLOTS.0[given.slot].fetch_and(!(TURN - 1), Ordering::Relaxed);
 }
 
-/// Destroys the contexts of a team that ends. The private ones are their threads' to destroy.
+/// Destroys the contexts of a team that ends. Private ones must be destroyed by their threads.
 pub fn take_all_of(call: &'static str, world: &World, team: Team) {
     for (slot, word) in SLOTS.0.iter().enumerate() {
         let handle = (word.load(Ordering::Relaxed) & !(TURN - 1)) as usize + slot + FIRST;
@@ -251,7 +252,7 @@ pub fn take_all_of(call: &'static str, world: &World, team: Team) {
     }
 }
 
-/// Makes room for `wanted` contexts, as far as they can exist beside those there are.
+/// Prepares streams for up to `wanted` more contexts, as far as free slots allow.
 pub fn prepare(world: &World, wanted: usize) {
     let free = |slot: &usize| SLOTS.0[*slot].load(Ordering::Relaxed) & 0xff == 0;
     let slots = (0..STREAMS).filter(free).take(wanted);

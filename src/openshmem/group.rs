@@ -1,9 +1,9 @@
-//! PEs that act together: the one shape under teams and active sets, and how they meet.
+//! PEs that act together: the common form of teams and active sets, and their synchronization.
 //!
 //! A group is `start, start + stride, ..` (`size` PEs) and an array of symmetric words (a team's
-//! own, or the `pSync` of the caller). They meet by dissemination (`pgas::rounds`), each round on
-//! a word of its own. Where nodes do not share memory, the leaders of nodes do so, between the
-//! arrivals of their PEs and their release:
+//! own, or the `pSync` of the caller). Its PEs meet by dissemination (`pgas::rounds`), each round
+//! on a word of its own. If nodes do not share memory, only the leaders of nodes disseminate,
+//! between the arrivals of their PEs and their release:
 //!
 //! ```text
 //! words  | round 0 | .. | arrived | released | .. | DONE READY | TREE | SPREAD | .. | MASK COUNT |
@@ -12,21 +12,21 @@
 //!
 //! The words of teams lie outside of the symmetric heap (`segment::layout`).
 //!
-//! A team has words for more *gates* behind these, with as many rounds as its job needs, and then
-//! the words of its slots in the work area, two sets that are used in turns, and the counter of
-//! turns. An active set has none of that: what would need slots goes the way that needs none. PEs
-//! that come to different gates wait for each other for ever instead of taking one meeting for
-//! another: the safe API rests on it (`shmem/mod.rs`).
+//! Behind these words, a team has words for more *gates*, each with as many rounds as its job
+//! needs, then the words of its slots in the work area (two sets, used in turn) and the counter of
+//! turns. An active set has none of these and takes the paths that need no slots. PEs that come to
+//! different gates hang instead of mistaking one meeting for another: the safe API relies on it
+//! (`shmem/mod.rs`).
 //!
-//! A signal adds one and its receiver takes one away, so a PE that is already in the next meeting
+//! A signal adds one and its receiver subtracts one, so a PE that is already in the next meeting
 //! does no harm. Invariant: a word of a PE is zero again when the call returns there, except for a
 //! signal of the next meeting; so a `pSync` is left as it was found, and the next call may use it.
 //!
-//! In a job that goes on with fewer they meet by an agreement of those that live (`pgas/fewer.rs`),
-//! whose record lies in these words; in a `pSync` it is zeroed before the call returns.
+//! In shrink mode the PEs meet by an agreement of the survivors (`pgas/fewer.rs`), whose record
+//! lies in these words; in a `pSync` it is zeroed before the call returns.
 //!
-//! A death ends every wait. A `pSync` goes back to the checkpoint with the rest of the memory; the
-//! words of teams are zeroed, as they are at every checkpoint.
+//! A death ends every wait. A `pSync` rolls back to the checkpoint with all other memory; the words
+//! of teams are zeroed, as at every checkpoint.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -50,35 +50,35 @@ use super::order;
 use super::team::{List, StridedPes, Team, index_in, index_of_pe, list_of, members, pe_of};
 use crate::pgas::{self, Fault};
 
-/// Words of a group's array; a `pSync` has as many.
+/// Words in a group's array, and in a `pSync`.
 pub const WORDS: usize = 96;
-/// The word for free team slots.
+/// The word of free team slots.
 pub const MASK_AT: usize = 62;
-/// The word for a PE's number of elements.
+/// The word of a PE's element count.
 pub const COUNT_AT: usize = 63;
-/// The word for PEs of a node that are done with a part of a collective, on their leader.
+/// The leader's word that counts the PEs of its node that finished a part of a collective.
 pub const DONE_AT: usize = 30;
-/// The word for the leader's word that a part is ready for the PEs of its node.
+/// The word by which the leader tells the PEs of its node that a part is ready.
 pub const READY_AT: usize = 31;
-/// The words for the steps down a tree of leaders.
+/// The words of the steps down a tree of leaders.
 pub const TREE_AT: usize = 32;
-/// The words for the steps in which leaders spread what each of them has.
+/// The words of the steps in which leaders spread their blocks.
 pub const SPREAD_AT: usize = TREE_AT + STEPS;
-/// The words for what may be read in a round of a halving.
+/// The words that announce readable data in the rounds of a halving.
 pub const OFFER_AT: usize = 64;
-/// The words for what was written of its result.
+/// The words that announce written results of a halving.
 pub const RESULT_AT: usize = OFFER_AT + WORK_ROUNDS;
 /// Steps of leaders: a view has at most 2^14 nodes.
 const STEPS: usize = 14;
-/// Words of a gate besides those of the rounds: arrived, released.
+/// Words of a gate besides those of its rounds: arrived, released.
 const GATE_WORDS: usize = 2;
-/// Rounds of a meeting at most.
+/// Maximum number of rounds of a meeting.
 const ROUNDS: usize = DONE_AT - GATE_WORDS;
 
-/// What the nodes of a group depend on: the view, start, stride, size, and the leaders.
+/// The inputs that determine a group's nodes: view, start, stride, size, and the leaders.
 type NodesKey = (ViewNumber, isize, isize, usize, Option<usize>);
 
-/// Nodes that are kept, so that a collective does not work them out again.
+/// Entries in the cache of node placements.
 const KNOWN_MOST: usize = 32;
 
 thread_local! {
@@ -88,31 +88,31 @@ thread_local! {
 const _: () = assert!(SPREAD_AT + STEPS <= MASK_AT && RESULT_AT + WORK_ROUNDS <= WORDS);
 const _: () = assert!(schedule::reduction::rounds(PES_MAX) <= WORK_ROUNDS);
 
-/// What PEs of a team come together for. The C API has one meeting for everything.
+/// The gates of a team. The C API uses one for everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncPoint {
-    /// A collective: between the words of all.
+    /// A collective; uses the first words of the group.
     Collective = 0,
-    /// The safe API, all outside of exchanges: a barrier.
+    /// A barrier of the safe API, with all PEs outside of exchanges.
     Barrier,
-    /// An exchange begins.
+    /// The beginning of an exchange.
     Open,
-    /// An exchange ends.
+    /// The end of an exchange.
     Close,
-    /// A team is split.
+    /// The split of a team.
     Split,
-    /// A team ends.
+    /// The end of a team.
     Destroy,
-    /// Those that live of a team become one.
+    /// The formation of a team from the survivors of another.
     Shrink,
-    /// The safe API, all outside of exchanges: an agreement.
+    /// An agreement of the safe API, with all PEs outside of exchanges.
     Agree,
 }
 
-/// Which slots of a team are in use: the set of a collective, and its round.
+/// The slots of a team that a collective uses in one round.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotIndex {
-    /// Which of the two sets.
+    /// Index of the set, 0 or 1.
     pub set: usize,
     /// Round of the collective.
     pub round: usize,
@@ -121,17 +121,17 @@ pub struct SlotIndex {
 /// Gates that lie behind the first words.
 const MORE_GATES: usize = SyncPoint::Agree as usize;
 
-/// Rounds of a meeting of all PEs.
+/// Returns the rounds of a meeting of all PEs.
 fn rounds_of_all() -> usize {
     rounds(0, pgas::world().n_pes()).take(ROUNDS).count()
 }
 
-/// The words of a team's slots: the turn, then two sets.
+/// Returns the index of the first slot word of a team: the turn, then two sets.
 fn slot_words() -> usize {
     WORDS + MORE_GATES * (rounds_of_all() + GATE_WORDS)
 }
 
-/// Slots in each of them.
+/// Returns the number of slots in a set.
 fn slots() -> usize {
     schedule::reduction::rounds(pgas::world().n_pes())
 }
@@ -140,12 +140,12 @@ fn slots() -> usize {
 const MOST_WORDS: usize = WORDS + MORE_GATES * (STEPS + GATE_WORDS) + 1 + 2 * WORK_ROUNDS;
 const _: () = assert!(MOST_WORDS <= TEAM_WORDS);
 
-/// The number of an active set in agreements.
+/// Returns the number that identifies an active set in agreements.
 fn number_of_set((start, stride, size): StridedPes) -> u64 {
     1 << 63 | (start as u64) << 40 | (stride as u64) << 20 | size as u64
 }
 
-/// Where the words of a group are.
+/// The location of a group's words.
 #[derive(Clone, Copy)]
 enum Words {
     /// A `pSync` of the caller.
@@ -157,29 +157,29 @@ enum Words {
 /// PEs that act together, seen from one of them.
 #[derive(Clone, Copy)]
 pub struct Group {
-    /// The call, for messages.
+    /// The name of the call, for messages.
     pub call: &'static str,
     /// The PE with index 0.
     pub start: isize,
-    /// From one PE to the next.
+    /// The distance between consecutive PEs.
     pub stride: isize,
-    /// How many.
+    /// The number of PEs.
     pub size: usize,
-    /// Which of them this PE is.
+    /// The index of this PE.
     pub index: usize,
     words: Words,
-    /// The first word of the gate that it meets at.
+    /// The first word of the group's gate.
     first: usize,
-    /// Which team it is; `None` for an active set.
+    /// The slot of the team; `None` for an active set.
     team: Option<usize>,
-    /// The list of which its PEs are a progression; `None`: of all.
+    /// The list of PEs in which the group is a progression; `None` for all PEs.
     pub list: List,
     /// Its number in agreements.
     pub number: u64,
 }
 
 impl Group {
-    /// The group of a team; a handle that is none is a misuse.
+    /// Returns the group of a team; an invalid handle is a misuse.
     pub fn of_team(call: &'static str, team: Team) -> Group {
         let Some((start, stride, size)) = members(team) else {
             misuse(call, "the team is SHMEM_TEAM_INVALID or was destroyed");
@@ -196,7 +196,7 @@ impl Group {
         }
     }
 
-    /// The group of an active set, whose PEs exist; `pSync` is symmetric and long enough.
+    /// Returns the group of an active set, whose PEs exist; `pSync` is symmetric and long enough.
     pub fn of_set(
         call: &'static str,
         (start, stride, size): StridedPes,
@@ -214,17 +214,17 @@ impl Group {
         }
     }
 
-    /// True if it is the team of all PEs.
+    /// Returns true if it is the team of all PEs.
     pub fn is_world(&self) -> bool {
         self.team == Some(0)
     }
 
-    /// The PE with an index.
+    /// Returns the PE with an index.
     pub fn pe(&self, index: usize) -> i32 {
         pe_of(self.list, (self.start, self.stride), index) as i32
     }
 
-    /// Its PEs as those who come to agreements, in a job that goes on with fewer.
+    /// Returns its PEs as the participants of agreements, in shrink mode.
     pub fn members(&self) -> pgas::Members {
         let offset = match self.words {
             Words::Set(words) => Word::own(self.call, "pSync", words).place().offset(),
@@ -240,12 +240,13 @@ impl Group {
         }
     }
 
-    /// The PEs that live come to one decision, in such a job.
+    /// Agrees on one decision among the survivors, in shrink mode.
     pub fn agree(&self, with: (u64, u64)) -> AgreedBits {
         pgas::world().agree(&self.members(), with)
     }
 
-    /// Completes what this PE did, and comes to a decision; None where they meet otherwise.
+    /// Completes this PE's operations and agrees on a decision; returns None outside of shrink
+    /// mode.
     pub fn agreed(&self, with: (u64, u64)) -> Option<AgreedBits> {
         let members = || {
             order::complete();
@@ -254,30 +255,30 @@ impl Group {
         pgas::world().agreed(members, with)
     }
 
-    /// It ends: its words are another team's when this returns, if it is one.
+    /// Ends the group: its words may belong to another team once this returns.
     pub fn leave(&self) {
         pgas::world().leave_group(|| self.members());
     }
 
-    /// A call is over in such a job: the words of an active set are zero again.
+    /// Zeroes the words of an active set after a call, in shrink mode.
     pub fn restore_words(&self) {
         if let Words::Set(_) = self.words {
             pgas::world().clear_record(&self.members());
         }
     }
 
-    /// A number for a team that its last agreement makes: the same on all, and no other's.
+    /// Returns a number for a team made by the last agreement: equal on all PEs, and unique.
     pub fn next_number(&self) -> u64 {
         let (count, _) = pgas::world().fewer.next(self.members().row());
         (self.number ^ count << 8).wrapping_mul(0x9e37_79b9_7f4a_7c15) & !(1 << 63) | 1 << 62
     }
 
-    /// What a call says after a decision: an error if a PE of the group is lost.
+    /// Returns an error if a decision shows that a PE of the group is lost.
     pub fn whole(&self, decision: &AgreedBits) -> Result<(), Fault> {
         if decision.lost == 0 { Ok(()) } else { Err(Fault) }
     }
 
-    /// The same PEs, meeting at another gate. For teams only.
+    /// Returns the group of these PEs, meeting at another gate. For teams only.
     pub fn through(self, gate: SyncPoint) -> Group {
         let first = match gate as usize {
             0 => 0,
@@ -286,12 +287,12 @@ impl Group {
         Group { first, ..self }
     }
 
-    /// Indices of all PEs in the order in which this one deals with them.
+    /// Iterates over the indices of all PEs in the order in which this PE deals with them.
     pub fn partners(&self) -> impl Iterator<Item = usize> {
         schedule::partners(self.index, self.size)
     }
 
-    /// A word of the group on one of its PEs.
+    /// Returns a word of the group on one of its PEs.
     pub fn word(&self, at: usize, index: usize) -> Word {
         match self.words {
             Words::Set(words) => Word::new(self.call, "pSync", words.element(at), self.pe(index)),
@@ -299,27 +300,27 @@ impl Group {
         }
     }
 
-    /// Waits for signals to a word of this PE and takes `count` of them away.
+    /// Waits for `count` signals to a word of this PE and consumes them.
     pub fn wait_for(&self, at: usize, count: u64) -> Result<(), Fault> {
         self.word(at, self.index).wait_for(count, || self.waiting())
     }
 
-    /// A wait for its PEs to come to the call.
+    /// Returns a description of a wait for its PEs to enter the call.
     pub fn waiting(&self) -> Waiting {
         if self.list.is_some() {
-            return Waiting::anyone(self.call); // they are no progression
+            return Waiting::anyone(self.call); // a listed team is no progression of all PEs
         }
         let (start, stride) = (self.start as i32, self.stride as i32);
         let whom = Whom::Members { start, stride, size: self.size as u32 };
         Waiting { call: self.call, whom }
     }
 
-    /// True if it has slots in the work area.
+    /// Returns true if it has slots in the work area.
     pub fn has_slots(&self) -> bool {
         self.team.is_some()
     }
 
-    /// The set of slots for the next collective that uses them. All PEs of the group call it.
+    /// Returns the slot set for the next collective that uses slots. All PEs of the group call it.
     pub fn turn(&self) -> usize {
         let word = self.word(slot_words(), self.index);
         let turn = word.load();
@@ -327,19 +328,20 @@ impl Group {
         (turn & 1) as usize
     }
 
-    /// A new team begins with the same set on all its PEs, whichever team had its words before.
+    /// Resets the turn, so that a new team begins with equal sets on all its PEs, whichever team
+    /// used its words before.
     pub fn begin_turns(&self) {
         self.word(slot_words(), self.index).store(0);
     }
 
-    /// A slot, and its word on one of the PEs.
+    /// Returns a slot and its word on one of the PEs.
     pub fn slot(&self, SlotIndex { set, round }: SlotIndex, index: usize) -> (Slot, Word) {
         let team = self.team.expect("an active set has no slots, and goes no way that needs them");
         let word = self.word(slot_words() + 1 + set * slots() + round, index);
         (Slot { team, set, round }, word)
     }
 
-    /// The nodes of the group, if its PEs are to act node by node; `first` leads its own.
+    /// Returns the nodes of the group if its PEs act node by node; `first` leads its own node.
     pub fn nodes(&self, first: Option<usize>) -> Option<Rc<Nodes>> {
         let world = pgas::world();
         if !world.acts_by_nodes() {
@@ -365,7 +367,8 @@ impl Group {
         })
     }
 
-    /// Whether so many bytes, between so many actors, are passed on by bandwidth.
+    /// Returns true if a transfer of `bytes` between `actors` should optimize bandwidth, not
+    /// latency.
     pub fn is_long(&self, bytes: usize, actors: usize) -> bool {
         match pgas::world().settings().collectives {
             Collectives::Doubling => false,
@@ -374,12 +377,12 @@ impl Group {
         }
     }
 
-    /// Completes what this PE did and waits for the others to come here.
+    /// Completes this PE's operations and waits until the other PEs arrive.
     pub fn meet(&self) -> Result<(), Fault> {
         self.meet_by(self.nodes(None).as_deref())
     }
 
-    /// The same where the nodes are known.
+    /// Like [`Group::meet`], with known nodes.
     pub fn meet_by(&self, nodes: Option<&Nodes>) -> Result<(), Fault> {
         order::complete();
         if let Some(decision) = self.agreed((u64::MAX, 0)) {
@@ -403,7 +406,7 @@ impl Group {
         Ok(())
     }
 
-    /// Number `own` of `size` PEs meets the others.
+    /// Synchronizes PE number `own` of `size` with the other PEs.
     fn meet_rounds(
         &self,
         own: usize,
@@ -424,7 +427,7 @@ impl Group {
         self.release(nodes, released)
     }
 
-    /// Tells the leader of the node, which waits for all of it.
+    /// Signals the leader of the node, which waits for all PEs of the node.
     pub fn arrive(&self, nodes: &Nodes, at: usize) -> Result<(), Fault> {
         if nodes.leads(self.index) {
             return self.wait_for(at, nodes.members[nodes.own].len() as u64 - 1);
@@ -433,7 +436,7 @@ impl Group {
         Ok(())
     }
 
-    /// The leader signals all of its node, which wait for it.
+    /// Releases the PEs of the node: the leader signals each of them.
     pub fn release(&self, nodes: &Nodes, at: usize) -> Result<(), Fault> {
         if !nodes.leads(self.index) {
             return self.wait_for(at, 1);
@@ -443,7 +446,7 @@ impl Group {
         Ok(())
     }
 
-    /// Gives every PE a number of this one, in the word `at`, and returns those of all, by index.
+    /// Publishes a number of this PE to all in the word `at`; returns those of all PEs, by index.
     pub fn all_gather(&self, at: usize, number: u64) -> Result<Vec<u64>, Fault> {
         let own = self.word(at, self.index);
         own.store(number);

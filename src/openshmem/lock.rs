@@ -6,18 +6,17 @@
 //!                                (home only)             behind me   waiting, holding
 //! ```
 //!
-//! PEs are counted from one; zero is nobody. A PE appends itself to the tail. If another PE was
+//! PEs are counted from one; zero means no PE. A PE appends itself to the tail. If another PE was
 //! there, it writes its number into that PE's `next` and waits on its *own* state. Releasing hands
-//! the lock to the next one, or empties the tail. The home is chosen by the lock's offset, so that
-//! locks are spread.
+//! the lock to the next PE, or empties the tail. The lock's offset determines the home, so locks
+//! are spread over the PEs.
 //!
-//! Invariants: the tail is zero exactly when nobody holds the lock; a PE is in a queue at most
-//! once; another PE writes my state only while I wait; `next` and `state` of a PE that is in no
-//! queue are zero. So all words of a free lock are zero on every PE, and symmetric memory that was
-//! zeroed needs no further preparation. After a death the waits return and all
-//! words go back to the checkpoint. In a job that goes on with fewer a lock ends the job by name if
-//! its home is lost, or a PE in its queue that would have to hand it on: what it protects may be
-//! half done.
+//! Invariants: the tail is zero exactly when no PE holds the lock; a PE is in a queue at most once;
+//! another PE writes my state only while I wait; `next` and `state` of a PE that is in no queue are
+//! zero. So all words of a free lock are zero on every PE, and zeroed symmetric memory needs no
+//! further preparation. After a death the waits return and all words roll back to the checkpoint.
+//! In shrink mode a lock ends the job, with an error that names it, if its home is lost, or a PE in
+//! its queue that would have to hand it on: the data it protects may be half updated.
 
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::quantity::Pe;
@@ -32,7 +31,7 @@ use super::memory::{logged, prelude};
 use super::order;
 use crate::pgas;
 
-/// The words of a lock as this PE needs them.
+/// The words of a lock, as accessed by this PE.
 pub struct Lock {
     call: &'static str,
     on: Sym<i64>,
@@ -41,11 +40,11 @@ pub struct Lock {
     state: Word,
     /// This PE, counted from one.
     me: u64,
-    /// Where its tail is.
+    /// The PE that holds the tail.
     home: Pe,
 }
 
-/// Ends the job if PE `pe`, without which a lock is of no use, is lost for good.
+/// Ends the job if PE `pe`, which a lock depends on, is lost for good.
 fn require(call: &'static str, pe: Pe, what: &str) {
     let world = pgas::world();
     if world.lost_for_good(pe) {
@@ -68,7 +67,7 @@ const WAITING: u64 = 1;
 const HOLDING: u64 = 2;
 
 impl Lock {
-    /// The lock that a call names.
+    /// Returns the lock named by a call.
     pub fn new(call: &'static str, on: Sym<i64>) -> Lock {
         let world = pgas::world();
         if world.n_pes() >= usize::from(u16::MAX) {
@@ -90,7 +89,7 @@ impl Lock {
         }
     }
 
-    /// A field of another PE in the queue, counted from one.
+    /// Returns a field of another PE in the queue, counted from one.
     fn of(&self, counted: u64, offset_bytes: usize) -> Word {
         let number = (counted - 1) as i32;
         Word::new(self.call, "lock", self.on, number).field(offset_bytes, PE_BYTES)
@@ -100,9 +99,9 @@ impl Lock {
         self.state.world().is_undone()
     }
 
-    /// The last in the queue, counted from one, as an update of the tail gave it.
+    /// Returns the last PE in the queue, counted from one, from the result of a tail update.
     fn last(&self, tail: u64) -> u64 {
-        require(self.call, self.home, "its home"); // else nothing looks like nobody
+        require(self.call, self.home, "its home"); // else the zero of a lost home would mean no PE
         tail
     }
 
@@ -110,8 +109,8 @@ impl Lock {
         logged_or(self.call, self.tail, (how, operand), true, |tail| tail.update(how, operand))
     }
 
-    /// Waits for an own word of which `holds` is true, or until whoever is to write it `is_gone`;
-    /// what it is then, or when a death ends that.
+    /// Waits until `holds` is true of a local word, or until the PE that must write it `is_gone`;
+    /// returns its value then, or when a death ends the wait.
     fn wait_for(
         &self,
         word: &Word,
@@ -126,7 +125,7 @@ impl Lock {
         logged::wait(self.call, word, 0, &holds, wait)
     }
 
-    /// Waits until PE `before` hands it on, who is ahead in the queue.
+    /// Waits until PE `before`, which is ahead in the queue, hands the lock on.
     fn wait_behind(&self, before: u64) {
         let (world, before) = (self.state.world(), Pe(before as u32 - 1));
         let is_lost = || world.lost_for_good(before);
@@ -135,16 +134,16 @@ impl Lock {
         }
     }
 
-    /// Waits until whoever is behind has said so: who that is, 0 after a death.
+    /// Waits until the PE behind has announced itself; returns its number, 0 after a death.
     fn wait_for_next(&self) -> u64 {
         let world = self.next.world();
-        // If it is lost, whoever comes after it ends the job.
+        // If that PE is lost, the PE behind it ends the job.
         let is_lost = |last: u64| last != 0 && world.lost_for_good(Pe(last as u32 - 1));
         let is_gone = || is_lost(self.last(self.tail.fetch()));
         self.wait_for(&self.next, is_gone, |next| next != 0)
     }
 
-    /// Waits for it, and holds it.
+    /// Waits for the lock and acquires it.
     pub fn set(&self) {
         if self.state.load() != IDLE && !self.is_undone() {
             misuse(self.call, "this PE holds the lock already");
@@ -159,7 +158,7 @@ impl Lock {
         }
     }
 
-    /// True when the lock was free and is now held.
+    /// Acquires the lock if it is free; returns true on success.
     pub fn try_set(&self) -> bool {
         prelude::tells(self.call, prelude::offset(self.on), || self.try_set_now())
     }
@@ -169,7 +168,7 @@ impl Lock {
             return false;
         }
         let word = self.tail;
-        // One that is tried again and again in vain is not to fill a log.
+        // A lock that is tried again and again in vain must not fill a log.
         if logged::applies() && !logged::tells(self.call, 0, || word.fetch() == 0) {
             return false;
         }
@@ -182,13 +181,13 @@ impl Lock {
         before == 0
     }
 
-    /// Hands it to the next one, or frees it.
+    /// Hands the lock to the next PE, or frees it.
     pub fn clear(&self) {
         order::complete();
         match self.state.load() {
             _ if self.is_undone() => return,
             IDLE => misuse(self.call, "this PE does not hold the lock"),
-            // A death ended the wait for it.
+            // A death ended the wait for the lock.
             WAITING => return,
             _ => logged::assign(&self.state, IDLE),
         }
@@ -197,11 +196,11 @@ impl Lock {
             if self.last(self.update_tail(Update::CompareSwap(self.me), 0)) == self.me {
                 return;
             }
-            // Somebody is behind, and about to say so.
+            // Another PE is behind and about to announce itself.
             next = self.wait_for_next();
         }
         if next != 0 {
-            // Before it is handed on: from then on the lock is another PE's, whole.
+            // Clear `next` before the hand-off: from then on the lock belongs to another PE.
             logged::assign(&self.next, 0);
             change_word(self.call, self.of(next, STATE_AT), Update::Store, HOLDING);
         }

@@ -1,7 +1,7 @@
-//! The OpenSHMEM model: what the calls of the specification do, without the shape of any language.
+//! The OpenSHMEM model: the semantics of the specification's calls, independent of any language.
 //!
 //! The C interface (`capi`) and the safe Rust API (`shmem`) stand on it side by side. A file
-//! imports only from those above it (`tests/tidy/` holds that there is no circle):
+//! imports only from those above it (`tests/tidy/` rules out cycles):
 //!
 //! ```text
 //! check  bits  number                what is refused; the element types as bits and as numbers
@@ -13,13 +13,12 @@
 //! collective                         moving data, reductions, scans
 //! ```
 //!
-//! What a caller got wrong is one line and the end of the job (`check.rs`), and no call waits for a
-//! dead PE: between a death and the restart blocking calls return, writes are dropped and reads
-//! give zeroes.
+//! A misuse prints one line and ends the job (`check.rs`). No call waits for a dead PE: between a
+//! death and the restart blocking calls return, writes are dropped and reads return zeroes.
 //!
-//! The pairs of each step are in `raidshmem_core::schedule`, pure.
+//! The communication partners of each step come from `raidshmem_core::schedule`, which is pure.
 //!
-//! Left out: names, C types and handles of C (`capi`); handles that a borrow checker understands
+//! Left out: names, types and handles of C (`capi`); handles that the borrow checker understands
 //! (`shmem`); the symmetric heap (`pgas`).
 
 pub mod bits;
@@ -40,7 +39,8 @@ pub mod wait_set;
 use crate::checkpoint::prefault;
 use crate::{affinity, faults, pgas};
 
-/// Starts the library: the world, and the tables that checkpoints keep. The thread level provided.
+/// Starts the library: the world, and the tables that checkpoints keep. Returns the thread level
+/// provided.
 pub fn start(requested: i32) -> i32 {
     let provided = pgas::init(requested, faults::recover_at_end);
     prefault::begin(pgas::world());

@@ -1,36 +1,36 @@
 //! Arithmetic of the reductions.
 //!
-//! Integers wrap: C leaves overflow of signed ones open, so any result is allowed, and wrapping is
-//! the one that cannot end the process. `min` and `max` keep the left operand when the operands
-//! cannot be compared (NaN).
+//! Integers wrap: C leaves the overflow of signed integers undefined, so any result is allowed, and
+//! wrapping cannot end the process. `min` and `max` keep the left operand if the operands cannot be
+//! compared (NaN).
 //!
 //! Left out: C's `long double` and complex types (`capi/number.rs`).
 
 use super::bits::Zero;
 
-/// What sums, products and scans need.
+/// The arithmetic of sums, products and scans.
 pub trait Number: Copy + Zero {
-    /// `a + b`
+    /// Returns `a + b`.
     fn sum(a: Self, b: Self) -> Self;
-    /// `a * b`
+    /// Returns `a * b`.
     fn prod(a: Self, b: Self) -> Self;
 }
 
-/// What minima and maxima need.
+/// The arithmetic of minima and maxima.
 pub trait Ordered: Copy + Zero {
-    /// The smaller one.
+    /// Returns the smaller operand.
     fn min(a: Self, b: Self) -> Self;
-    /// The larger one.
+    /// Returns the larger operand.
     fn max(a: Self, b: Self) -> Self;
 }
 
-/// What the bitwise reductions need.
+/// The arithmetic of bitwise reductions.
 pub trait Bitwise: Copy + Zero {
-    /// `a & b`
+    /// Returns `a & b`.
     fn and(a: Self, b: Self) -> Self;
-    /// `a | b`
+    /// Returns `a | b`.
     fn or(a: Self, b: Self) -> Self;
-    /// `a ^ b`
+    /// Returns `a ^ b`.
     fn xor(a: Self, b: Self) -> Self;
 }
 

@@ -1,8 +1,8 @@
-//! Order and meeting: fence, quiet, and the barriers over all PEs.
+//! Ordering and synchronization: fence, quiet, and the barriers over all PEs.
 //!
 //! Copies between mapped segments are complete when the call returns: there fence and quiet only
-//! keep the processor's stores in order. Between nodes each context waits for its own operations;
-//! the barriers are of the default one.
+//! order the processor's stores. Between nodes each context waits for its own operations; the
+//! barriers cover the default context.
 
 use crate::pgas::gathering::Met;
 use crate::pgas::local::Call;
@@ -17,19 +17,19 @@ pub fn order(stream: Id) {
 
 /// Completes all earlier operations of the default context.
 ///
-/// Sequentially consistent: a PE may next read what another one wrote before *its* quiet (each
+/// Sequentially consistent: a PE may next read what another PE wrote before *its* quiet (each
 /// writes its own flag and reads the other's), which release and acquire alone would not order.
 pub fn complete() {
     pgas::world().quiet();
 }
 
-/// Quiet and barrier over all PEs. Returns at once between a death and the restart: what the others
-/// did is then undone anyway, so there is nothing to tell the caller here.
+/// Runs a quiet and a barrier over all PEs. Returns at once between a death and the restart: the
+/// restart undoes the peers' work anyway, so there is nothing to report here.
 pub fn meet(world: &World, call: &'static str) {
     meet_with(world, call, 0);
 }
 
-/// The same for a call with arguments that are the same in each process: `with` stands for them.
+/// Like [`meet`], for a call whose arguments are equal in each process; `with` is their hash.
 pub fn meet_with(world: &World, call: &'static str, with: u64) {
     complete();
     if world.logs() {

@@ -1,8 +1,8 @@
-//! Signals: a word of a PE that is updated, by itself or when data before it is there.
+//! Signals: words of PEs that are updated alone, or after data has arrived.
 //!
 //! The data is copied first and the signal word updated after it with release, so a PE that sees
-//! the signal (`wait.rs` loads with acquire) sees the data. The signal operations are atomic among
-//! themselves, with reads of the word and with the waits on signals.
+//! the signal (`wait.rs` loads with acquire) sees the data. The signal operations are atomic with
+//! respect to each other, to reads of the word and to the waits on signals.
 
 use raidshmem_segment::update::Update;
 
@@ -13,7 +13,7 @@ use super::memory::word::Word;
 use super::memory::{logged, prelude};
 use crate::pgas::stream::Target;
 
-/// What is done with which signal word.
+/// An update of a signal word.
 #[derive(Clone, Copy)]
 pub struct Signal {
     /// The word.
@@ -30,7 +30,7 @@ impl Signal {
     }
 }
 
-/// Copies bytes of a buffer to a PE, then signals; all is checked before the data moves.
+/// Copies bytes of a buffer to a PE, then signals; checks all arguments before data moves.
 pub fn put(
     call: &'static str,
     (dest, source, bytes): (Sym<u8>, In<u8>, usize),
@@ -42,12 +42,12 @@ pub fn put(
     change_word(call, word.after_puts(), signal.how, signal.value);
 }
 
-/// Signals, without waiting for it.
+/// Signals a PE without waiting for completion.
 pub fn send(call: &'static str, signal: Signal, pe: Target) {
     change_word(call, signal.on(call, pe), signal.how, signal.value);
 }
 
-/// The value of an own signal word.
+/// Returns the value of a local signal word.
 pub fn fetch(call: &'static str, word: Sym<u64>) -> u64 {
     let own = Word::own(call, "sig_addr", word);
     if !prelude::applies() {

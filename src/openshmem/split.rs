@@ -1,7 +1,7 @@
-//! Making teams of a team's PEs, and ending them.
+//! Creation of teams from a team's PEs, and their destruction.
 //!
-//! The PEs of a split agree on a slot that is free with all of them, and disjoint teams may have
-//! the same one.
+//! The PEs of a split agree on a slot that is free on all of them; disjoint teams may use equal
+//! slots.
 
 use super::check::misuse;
 use super::context;
@@ -11,24 +11,24 @@ use super::order;
 use super::team::{self, StridedPes, Team, index_of_pe};
 use crate::pgas;
 
-/// Set in what the PEs of a split have found: the slot of the world is never free.
+/// The mark of an agreed mask of a split, in the bit of the world's slot, which is never free.
 const IS_MADE: u64 = 1;
 
-/// What a split asks for, in PEs of the parent.
+/// A new team as a subset of its parent's PEs.
 #[derive(Clone, Copy)]
 pub struct TeamPart {
     /// The first PE.
     pub start: isize,
-    /// From one PE to the next.
+    /// The distance between consecutive PEs.
     pub stride: isize,
-    /// How many.
+    /// The number of PEs.
     pub size: usize,
-    /// Contexts that the program says it will use.
+    /// Contexts that the program expects to use.
     pub num_contexts: usize,
 }
 
 impl TeamPart {
-    /// The part in PEs of the world; `None` when it is not inside the parent.
+    /// Translates the part to PEs of the world; returns `None` if it is not inside the parent.
     fn within(self, (start, stride, size): StridedPes) -> Option<StridedPes> {
         let reach = self.stride.checked_mul(self.size.checked_sub(1)?.cast_signed())?;
         let last = self.start.checked_add(reach)?;
@@ -38,21 +38,21 @@ impl TeamPart {
     }
 }
 
-/// Why a team was not split.
+/// The reasons why a team was not split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsplit {
-    /// The parent is none, or a part is empty or not inside it.
+    /// The parent is invalid, or a part is empty or not inside it.
     Outside,
-    /// Some PE is in as many teams as there can be.
+    /// A PE is in the maximum number of teams.
     Full,
     /// A PE was lost.
     Fault,
 }
 
-/// Makes one new team for each part this PE is a member of, in slots that are free with all;
-/// `INVALID` for a part that it is not in. They meet at `gate`.
+/// Makes one team for each part that contains this PE, in slots that are free on all; `INVALID` for
+/// the other parts. The PEs meet at `gate`.
 ///
-/// All PEs of the parent call with parts that may differ in which PEs they name, not in number.
+/// All PEs of the parent pass equally many parts, which may name different PEs.
 pub fn split<const N: usize>(
     call: &'static str,
     (parent, gate): (Team, SyncPoint),
@@ -81,7 +81,7 @@ pub fn split<const N: usize>(
     Ok(teams)
 }
 
-/// The slots that are free with all PEs of a group, and a number that no other split has.
+/// Returns the slots that are free on all PEs of a group, and a unique number for the split.
 fn free_slots(group: &Group) -> Result<(u64, u64), Unsplit> {
     if let Some(decision) = group.agreed((team::free(), 0)) {
         group.whole(&decision).map_err(|_| Unsplit::Fault)?;
@@ -96,11 +96,11 @@ fn free_slots(group: &Group) -> Result<(u64, u64), Unsplit> {
     }
 }
 
-/// The team of those that live of a team, in the order of their numbers. `None`: some PE is in as
-/// many teams as there can be.
+/// Makes a team of the survivors of a team, in the order of their numbers. Returns `None` if a PE
+/// is in the maximum number of teams.
 ///
-/// All agree on the view in which they live: who is lost in a later one is a lost member.
-/// They meet at `gate`.
+/// All agree on the view that defines the survivors: a PE lost in a later view is a lost member.
+/// The PEs meet at `gate`.
 pub fn shrink(call: &'static str, (parent, gate): (Team, SyncPoint)) -> Option<Team> {
     let group = Group::of_team(call, parent).through(gate);
     let (world, members) = (pgas::world(), group.members());
@@ -114,7 +114,7 @@ pub fn shrink(call: &'static str, (parent, gate): (Team, SyncPoint)) -> Option<T
         let basis = if view.0 == began.view { view.0 } else { 0 };
         let decision = group.agree((team::free(), basis));
         if !decision.even {
-            continue; // another loss came in between for some
+            continue; // some PEs have seen another loss
         }
         let slot = (decision.value != 0).then(|| decision.value.trailing_zeros() as usize)?;
         let new = team::fill(slot, (0, 1, living.len()), team::contexts(parent));
@@ -123,7 +123,7 @@ pub fn shrink(call: &'static str, (parent, gate): (Team, SyncPoint)) -> Option<T
     }
 }
 
-/// The parts of a parent laid out in rows of `xrange`: the row of this PE, and its column.
+/// Splits a parent into rows of `xrange` PEs; returns the row and the column of this PE.
 pub fn row_and_column(index: usize, size: usize, xrange: usize) -> [(isize, isize, usize); 2] {
     let (x, y) = (index % xrange, index / xrange);
     let row = (y * xrange, 1, xrange.min(size - y * xrange));
@@ -131,9 +131,9 @@ pub fn row_and_column(index: usize, size: usize, xrange: usize) -> [(isize, isiz
     [row, column].map(|(start, stride, size)| (start as isize, stride as isize, size))
 }
 
-/// Frees the slot of a team that came from a split. Harmless for the members that still have it
-/// only if none of them uses it any more. In a job that goes on with fewer it waits for those that
-/// are in a call of the team yet, which this PE has left.
+/// Frees the slot of a team made by a split. Harmless for members that still have the team only if
+/// none of them uses it again. In shrink mode it waits for members that are still in a call of the
+/// team that this PE has left.
 pub fn destroy(call: &'static str, team: Team) {
     if team == Team::INVALID {
         return;

@@ -4,14 +4,13 @@
 //! is the number of a slot, counted from one; slot 0 is the world and slot 1 the PEs that share
 //! memory with this one: all, or those of the node in this view.
 //!
-//! A team that was shrunk is a progression of a list of PEs, those that lived.
+//! A shrunk team is a progression in a list of PEs, its survivors.
 //!
-//! Invariants: a slot with size 0 is free; all members of a team have it in the same slot; a PE is
+//! Invariants: a slot with size 0 is free; all members of a team have it in an equal slot; a PE is
 //! a member of every team in its slots.
 //!
-//! What a death and a restart do to teams follows from where they are kept: the slots are
-//! registered with the checkpoint, the words that the members meet over are the library's, and zero
-//! at every checkpoint and after every restart.
+//! Checkpoints cover the slots, which are registered. The words that the members meet over belong
+//! to the library and are zero at every checkpoint and after every restart.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
@@ -24,7 +23,7 @@ use raidshmem_sys::lock;
 use crate::faults::{self, Name};
 use crate::pgas;
 
-/// A handle, which C holds too.
+/// A team handle, passed through the C interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Team(pub usize);
@@ -38,12 +37,12 @@ impl Team {
     pub const SHARED: Team = Team(2);
 }
 
-/// One bit each in a word.
+/// Slots per PE, one bit each in a word.
 pub const SLOTS: usize = WORK_TEAMS;
 const _: () = assert!(SLOTS == u64::BITS as usize);
-/// World and shared: never given out.
+/// The slots of world and shared, which are never allocated.
 const RESERVED: u64 = 0b11;
-/// A team, while its size is not zero. Relaxed throughout: a team is handed on by the program.
+/// A team, while its size is not zero. Relaxed throughout: the program hands teams between threads.
 struct Slot {
     start: AtomicIsize,
     stride: AtomicIsize,
@@ -61,17 +60,18 @@ static TEAMS: [Slot; SLOTS] = [const {
     }
 }; SLOTS];
 
-/// PEs in no order, of which a team is made that is no progression of all PEs.
+/// PEs of a team that is no progression of all PEs, in any order.
 pub type List = Option<&'static [Pe]>;
 
-/// The list that the PEs of a team are a progression of, and its number in agreements; both in jobs
-/// that go on with fewer only.
+/// The list in which a team's PEs are a progression, and its number in agreements; both in shrink
+/// mode only.
 static OF_LISTS: [Mutex<(List, u64)>; SLOTS] = [const { Mutex::new((None, 0)) }; SLOTS];
 
-/// The PEs of a team: `start, start + stride, ..`, and how many; of a list, if it has one.
+/// The PEs of a team: `start, start + stride, ..`, and their number; indices of a list, if it has
+/// one.
 pub type StridedPes = (isize, isize, usize);
 
-/// The list of a team, and its number in agreements.
+/// Returns the list of a team, and its number in agreements.
 pub fn list_of(team: Team) -> (List, u64) {
     match team {
         Team::WORLD => (None, pgas::WORLD),
@@ -80,12 +80,12 @@ pub fn list_of(team: Team) -> (List, u64) {
     }
 }
 
-/// The team has that list and number from now on.
+/// Sets the list of a team and its number in agreements.
 pub fn set_list(team: Team, list: List, number: u64) {
     *lock(&OF_LISTS[team.0 - 1]) = (list, number);
 }
 
-/// The PE with an index in `start, start + stride, ..` of a list.
+/// Returns the PE with an index in `start, start + stride, ..` of a list.
 pub fn pe_of(list: List, (start, stride): (isize, isize), index: usize) -> isize {
     let at = start + stride * index.cast_signed();
     match (list, usize::try_from(at)) {
@@ -94,7 +94,7 @@ pub fn pe_of(list: List, (start, stride): (isize, isize), index: usize) -> isize
     }
 }
 
-/// The inverse: which of them a PE is.
+/// Returns the index of a PE, the inverse of [`pe_of`].
 pub fn index_of_pe(list: List, (start, stride, size): StridedPes, pe: Pe) -> Option<usize> {
     let place = match list {
         Some(list) => list.iter().position(|&other| other == pe)?,
@@ -106,13 +106,13 @@ pub fn index_of_pe(list: List, (start, stride, size): StridedPes, pe: Pe) -> Opt
 /// Makes the slots part of every checkpoint of this PE.
 pub fn register() {
     let slots = (&raw const TEAMS).cast_mut().cast::<u8>();
-    // SAFETY: a static of atomics, which are written through shared references: it is there and
-    // writable until the process ends, and any bytes of a checkpoint of it are values of it.
+    // SAFETY: a static of atomics, which are written through shared references: it exists and is
+    // writable until the process ends, and any bytes restored from a checkpoint are valid values.
     let refused = unsafe { faults::protect(Name::Library("teams"), slots, size_of_val(&TEAMS)) };
     debug_assert_eq!(refused, 0);
 }
 
-/// The PEs of a team; `None` for a handle that is none.
+/// Returns the PEs of a team; `None` for an invalid handle.
 pub fn members(team: Team) -> Option<StridedPes> {
     let slot = team.0.checked_sub(1)?;
     match slot {
@@ -126,7 +126,7 @@ pub fn members(team: Team) -> Option<StridedPes> {
     (size > 0).then_some((start, stride, size))
 }
 
-/// The slots that are free with this PE, a bit each.
+/// Returns the slots that are free on this PE, as a bit mask.
 pub fn free() -> u64 {
     let is_free = |slot: &usize| TEAMS[*slot].size.load(Ordering::Relaxed) == 0;
     (0..SLOTS).filter(is_free).fold(0u64, |mask, slot| mask | 1 << slot) & !RESERVED
@@ -148,7 +148,7 @@ pub fn empty(team: Team) {
     set_list(team, None, 0);
 }
 
-/// Which of the places `start, start + stride, ..` one is.
+/// Returns the index of `place` in `start, start + stride, ..`, if it is there.
 pub fn index_in(start: isize, stride: isize, size: usize, place: usize) -> Option<usize> {
     let from_start = place.cast_signed() - start;
     let index = match stride {
@@ -158,15 +158,14 @@ pub fn index_in(start: isize, stride: isize, size: usize, place: usize) -> Optio
     usize::try_from(index).ok().filter(|index| *index < size)
 }
 
-/// The PE of the world that a team's PE is.
+/// Translates a team's PE to a PE of the world.
 pub fn to_world(team: Team, pe: i32) -> Option<Pe> {
     let (start, stride, size) = members(team)?;
     let index = usize::try_from(pe).ok().filter(|index| *index < size)?;
     u32::try_from(pe_of(list_of(team).0, (start, stride), index)).ok().map(Pe)
 }
 
-/// The member of a team that is to keep the second copy of what a member has; None if there is
-/// none.
+/// Returns the member of a team that keeps the second copy of a member's data, if one can.
 pub fn shadow(team: Team, member: usize) -> Option<usize> {
     let (_, _, size) = members(team)?;
     let segments = pgas::world().segments;
@@ -175,13 +174,13 @@ pub fn shadow(team: Team, member: usize) -> Option<usize> {
     shadow_of(&nodes, member)
 }
 
-/// Which PE of a team a PE of the world is; -1 if it is none.
+/// Translates a PE of the world to a PE of a team; -1 if it is not a member.
 pub fn index_of(team: Team, pe: Pe) -> i32 {
     let found = members(team).and_then(|members| index_of_pe(list_of(team).0, members, pe));
     found.map_or(-1, |index| index as i32)
 }
 
-/// Contexts that the program said it will use with a team.
+/// Returns the number of contexts that the program expects to use with a team.
 pub fn contexts(team: Team) -> usize {
     TEAMS[team.0 - 1].num_contexts.load(Ordering::Relaxed)
 }

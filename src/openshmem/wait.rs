@@ -1,8 +1,7 @@
-//! Waiting for a word of one's own to change, and testing it: one word. Sets of words are in
-//! `wait_set.rs`.
+//! Waiting for a local word to change, and testing it. Sets of words are in `wait_set.rs`.
 //!
-//! A wait returns as soon as a death is known, satisfied or not. A test says "yes" between a death
-//! and the restart, so that a loop around it ends; the restart undoes what the program makes of it.
+//! A wait returns as soon as a death is known, satisfied or not. A test returns true between a
+//! death and the restart, so that a loop around it ends; the restart undoes the program's reaction.
 
 use raidshmem_segment::waits::Waiting;
 
@@ -11,7 +10,7 @@ use super::memory::address::Sym;
 use super::memory::word::Word;
 use super::memory::{logged, prelude};
 
-/// How a word is compared with a value.
+/// A comparison of a word with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cmp {
     /// `==`
@@ -29,7 +28,7 @@ pub enum Cmp {
 }
 
 impl Cmp {
-    /// Whether `value` is what is waited for.
+    /// Returns true if `value` satisfies the comparison with `than`.
     #[inline]
     pub fn holds<T: Bits>(self, value: T, than: T) -> bool {
         match self {
@@ -43,7 +42,7 @@ impl Cmp {
     }
 }
 
-/// Waits; the value that satisfied, or the one a death left there.
+/// Waits; returns the value that satisfied the condition, or the value at a death.
 pub fn until<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> T {
     let word = Word::own(call, "ivar", ivar);
     if !prelude::applies() {
@@ -75,7 +74,7 @@ fn until_now<T: Bits>(call: &'static str, word: &Word, (cmp, value): (Cmp, T)) -
     seen
 }
 
-/// Whether a word satisfies now.
+/// Returns true if a word satisfies the condition now.
 pub fn test<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> bool {
     let word = Word::own(call, "ivar", ivar);
     if !prelude::applies() {
@@ -86,7 +85,7 @@ pub fn test<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> bo
 }
 
 fn test_now<T: Bits>(call: &'static str, word: &Word, (cmp, value): (Cmp, T)) -> bool {
-    word.world().waits(); // again and again, perhaps
+    word.world().waits(); // it may be called again and again
     let look = || cmp.holds(T::of(word.load()), value) || word.world().lets_go();
     logged::tells(call, with_place(word, value, cmp), look)
 }
@@ -95,7 +94,7 @@ fn with_place<T: Bits>(word: &Word, value: T, cmp: Cmp) -> u64 {
     with(value, cmp).wrapping_add(word.place().offset() as u64)
 }
 
-/// What a call is compared by.
+/// Returns a hash of the arguments, by which a replay identifies the call.
 fn with<T: Bits>(value: T, cmp: Cmp) -> u64 {
     value.bits() ^ (cmp as u64) << 56
 }

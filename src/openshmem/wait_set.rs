@@ -1,4 +1,4 @@
-//! Waiting for and testing sets of words of the own: all, any, some, each against a value.
+//! Waiting for and testing sets of local words: all, any, some, each against a value.
 //!
 //! An empty set is satisfied at once. As in `wait.rs`, between a death and the restart every word
 //! counts as satisfied.
@@ -19,27 +19,27 @@ use crate::pgas::{self, World};
 type ToIndices<R> = fn(R) -> Vec<usize>;
 type OfIndices<R> = fn(Vec<usize>) -> R;
 
-/// One index or none as a list of them, and back; a list as itself.
+/// Conversions between a result and a list of indices: an optional index, or a list.
 const ONE: (ToIndices<Option<usize>>, OfIndices<Option<usize>>) =
     (|one| one.into_iter().collect(), |found| found.first().copied());
 const ALL: (ToIndices<Vec<usize>>, OfIndices<Vec<usize>>) = (|found| found, |found| found);
 
-/// A set of words of this PE and the condition on them: `than` says what each is compared with.
+/// A set of words of this PE and their condition: `than` returns the value to compare each with.
 pub struct WaitSet<F> {
     call: &'static str,
     words: Vec<(usize, Word)>,
     cmp: Cmp,
     than: F,
     world: &'static World,
-    /// A death is known: every word counts as satisfied.
+    /// True if a death is known: every word counts as satisfied.
     released: Cell<bool>,
 }
 
-/// Where `any` starts to look next, so that one busy word does not starve the others.
+/// The word at which `any` starts to look next, so that one busy word does not starve the others.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
-    /// The words of an array, but for those that are taken out.
+    /// Selects the words of an array that are not `taken_out`.
     pub fn new(
         call: &'static str,
         (ivars, nelems): (Sym<T>, usize),
@@ -62,7 +62,7 @@ impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
         self.released.get() || self.cmp.holds(T::of(word.load()), (self.than)(index))
     }
 
-    /// What `find` finds; in a job with logs as indices, none if nothing satisfies.
+    /// Returns what `find` finds; logs it as indices, empty if no word satisfies.
     fn answer<R>(
         &self,
         find: impl FnOnce() -> R,
@@ -80,7 +80,7 @@ impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
         self.logged(find, (&show, &read))
     }
 
-    /// The same without a look at results of before.
+    /// Like [`WaitSet::answer`], but ignores recorded results.
     fn logged<R>(
         &self,
         find: impl FnOnce() -> R,
@@ -92,7 +92,7 @@ impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
         read(logged::indices(self.call, self.with(), || show(find())))
     }
 
-    /// What a call is compared by.
+    /// Returns a hash of the arguments, by which a replay identifies the call.
     fn with(&self) -> u64 {
         let mix = |with: u64, more: u64| with.wrapping_mul(0x100_0001).wrapping_add(more);
         let of = |with, (index, word): &(usize, Word)| {
@@ -106,7 +106,7 @@ impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
     }
 
     fn find_any(&self) -> Option<usize> {
-        // Relaxed: only a hint where to start.
+        // Relaxed: only a hint for where to start.
         let start = NEXT.load(Ordering::Relaxed) % self.words.len().max(1);
         let (before, after) = self.words.split_at(start);
         let found = after.iter().chain(before).find(|(index, word)| self.holds(*index, *word));
@@ -120,18 +120,18 @@ impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
         held.map(|(index, _)| *index).collect()
     }
 
-    /// True if every word satisfies.
+    /// Returns true if every word satisfies.
     pub fn all(&self) -> bool {
         let yes = |yes: bool| if yes { vec![0] } else { Vec::new() };
         self.answer(|| self.find_all(), (yes, |found: Vec<usize>| !found.is_empty()))
     }
 
-    /// The next satisfied word after the one given last.
+    /// Returns the next satisfied word after the one returned last.
     pub fn any(&self) -> Option<usize> {
         self.answer(|| self.find_any(), ONE)
     }
 
-    /// Shows the satisfied words to `give`, and counts them.
+    /// Passes the satisfied words to `give`, and counts them.
     pub fn some(&self, give: &impl Fn(usize, usize)) -> usize {
         self.give(self.answer(|| self.find_some(), ALL), give)
     }
@@ -141,7 +141,7 @@ impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
         found.len()
     }
 
-    /// Waits for `ready`. After a death it is asked once more, and then finds all satisfied.
+    /// Waits for `ready`. After a death calls it once more, which then finds all satisfied.
     fn wait<R>(&self, mut ready: impl FnMut(&Self) -> Option<R>) -> Option<R> {
         if self.words.is_empty() {
             return None;
@@ -172,12 +172,12 @@ impl<T: Bits, F: Fn(usize) -> T> WaitSet<F> {
         self.answer(wait, nothing);
     }
 
-    /// Waits for one that satisfies; none of an empty set.
+    /// Waits for one that satisfies; returns None for an empty set.
     pub fn wait_any(&self) -> Option<usize> {
         self.answer(|| self.wait(|set| set.find_any()), ONE)
     }
 
-    /// Waits until there are some, and shows them as [`WaitSet::some`] does.
+    /// Waits until some satisfy, and passes them to `give` as [`WaitSet::some`] does.
     pub fn wait_some(&self, give: &impl Fn(usize, usize)) -> usize {
         let found = |set: &Self| Some(set.find_some()).filter(|found| !found.is_empty());
         let wait = || self.wait(found).unwrap_or_default();

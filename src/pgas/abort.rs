@@ -1,7 +1,7 @@
-//! How a PE learns that the job ends early, wherever its program is.
+//! The early end of a job, as a PE learns of it wherever its program is.
 //!
-//! The PE writes out what it has buffered before it ends, so that no output is lost because another
-//! PE made a mistake. The program may not call the library for long, and signals belong to the
+//! The PE writes out its buffered output before it ends, so that none is lost because of another
+//! PE's mistake. The program may not call the library for a long time, and signals belong to the
 //! program; so a thread sleeps on a word of the control page. It costs a stack.
 
 #![forbid(unsafe_code)]
@@ -13,13 +13,13 @@ use raidshmem_sys::{exit, futex, process};
 
 use super::World;
 
-/// Bytes of the thread's stack: what C streams have buffered is written on it, perhaps by functions
-/// of the program.
+/// Bytes of the thread's stack, on which C streams are flushed, perhaps by functions of the
+/// program.
 const STACK: usize = 256 << 10;
-/// Longest sleep without a look.
+/// The longest sleep without a look.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// Starts the thread. If the system refuses it, only what is buffered at such an end is lost.
+/// Starts the thread. If the system refuses, only buffered output at such an end is lost.
 pub(super) fn watch(world: &'static World) {
     let wait = || {
         let abort = &world.segments.own().words().abort;

@@ -1,13 +1,12 @@
-//! What a PE learns by looking at words, or draws by itself, in a job with logs (`pgas/local.rs`):
-//! tests, waits for one of several words, looks at a signal, atomic fetches, and the program's own
-//! events.
+//! Logged answers, in a job with logs (`pgas/local.rs`): the results of tests, waits for one of
+//! several words, looks at a signal, atomic fetches, and the program's own events.
 //!
-//! A program may look again and again in vain. Equal answers of one call that follow each other
-//! share a record that counts them: after a loss each is given as often as before. Later ones tell
-//! nothing new: whoever put the word back to what it was had to know that this PE had looked, by a
-//! call that has a record in between.
+//! A program may poll in vain many times. Consecutive equal answers of one call share a record that
+//! counts them; after a loss each is replayed as often as before. Repeats carry no information: a
+//! PE that restored the word to its old value had to know that this PE had looked, through a call
+//! that has a record in between.
 //!
-//! Invariant: the time of a record is drawn after the look that it holds.
+//! Invariant: a record takes its time after the look whose result it holds.
 
 #![forbid(unsafe_code)]
 
@@ -17,18 +16,19 @@ use super::World;
 use super::local::{Call, Remote};
 use super::world::local::CallWay;
 
-/// What a call finds, as bytes.
+/// The result of a call, as bytes.
 pub trait AnswerBytes: AsRef<[u8]> + for<'a> TryFrom<&'a [u8]> + Default {}
 
 impl<B: AsRef<[u8]> + for<'a> TryFrom<&'a [u8]> + Default> AnswerBytes for B {}
 
 impl World {
-    /// What `look` finds in own words, or found before.
+    /// Returns the result of `look`, which reads this PE's own words, or in a replay the logged
+    /// one.
     pub fn answer_logged<B: AnswerBytes>(&self, call: Call, look: impl FnOnce() -> B) -> B {
         self.answered(call, Remote { pe: self.me(), at: 0, block: (0, 0) }, look)
     }
 
-    /// The value of a word of a PE, by `load`.
+    /// Returns the value of a word of a PE, from `load` or from the log.
     pub fn fetch_logged(&self, call: Call, place: Remote, load: impl FnMut() -> u64) -> u64 {
         let look = || self.read_there(call.name, place.pe, load).unwrap_or_default();
         u64::from_ne_bytes(self.answered(call, place, || look().to_ne_bytes()))
@@ -47,7 +47,7 @@ impl World {
         found
     }
 
-    /// An answer that was given last is counted there.
+    /// Logs an answer. If the last record holds an equal one, only increments its count.
     #[inline(always)] // how many bytes there are is known to the caller
     fn note_answer(&self, call: &Call, place: Remote, bytes: &[u8]) {
         let record = World::record(Kind::Answer, call, place, bytes.len());
@@ -64,8 +64,8 @@ impl World {
         }
     }
 
-    /// One that is given again tells nothing new, and there may be very many of them: it takes no
-    /// longer than it did.
+    /// Returns the logged answer. Repeats skip the work on other PEs' records: they carry no
+    /// information, there may be very many, and a replay must not slow them down.
     fn answer_replayed(&self, call: &Call, place: Remote) -> Option<&[u8]> {
         let given = self.next_of(Kind::Answer, call, place)?;
         if given.is_first {
@@ -77,7 +77,7 @@ impl World {
         Some(self.payload(self.me(), &given.found))
     }
 
-    /// The program has drawn `bytes` by itself: a replay gives it what it had before.
+    /// Logs `bytes`, which the program has drawn by itself; a replay restores those drawn before.
     pub fn draws(&self, call: &'static str, bytes: &mut [u8]) {
         let call = Call { name: call, with: bytes.len() as u64 };
         let place = Remote { pe: self.me(), at: 0, block: (0, 0) };

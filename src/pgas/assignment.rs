@@ -1,9 +1,9 @@
-//! The place of a process in a job: told by the agent that started it, or a job of one PE.
+//! The place of a process in a job: assigned by the agent that started it, or a job of one PE.
 //!
-//! Invariant: of all processes that hold a control connection one takes it, and no other reads from
-//! it.
+//! Invariant: of all processes that hold a control connection one claims it, and no other reads
+//! from it.
 //!
-//! Left out: what a process does with its place (`boot`).
+//! Left out: the use of the place (`boot`).
 
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -23,7 +23,7 @@ use raidshmem_sys::{is_open, memory, process};
 
 use super::panics;
 
-/// Why a process has no place in a job.
+/// The reason that a process has no place in a job.
 #[derive(Debug, thiserror::Error)]
 pub enum AssignmentError {
     /// The control connection failed.
@@ -35,16 +35,16 @@ pub enum AssignmentError {
          program by an oshrun of its own"
     )]
     SecondProgram,
-    /// Each of several tasks would be a job of one PE.
+    /// The process is one of several tasks, each of which would be a job of one PE.
     #[error("{0}")]
     Task(#[from] ForeignTask),
-    /// There is no memory.
+    /// Memory could not be obtained.
     #[error("symmetric memory: {0}")]
     Memory(#[from] std::io::Error),
 }
 
 impl AssignmentError {
-    /// Exit status of the process.
+    /// Returns the exit status of the process.
     pub fn status(&self) -> i32 {
         match self {
             AssignmentError::Channel(_) | AssignmentError::Memory(_) => 1,
@@ -53,19 +53,19 @@ impl AssignmentError {
     }
 }
 
-/// What a process is told about its place in the job.
+/// The place of a process in the job, as assigned.
 pub(super) struct Assignment {
     pub job: Job,
     pub welcome: Welcome,
-    /// The PEs of this machine have to take turns.
+    /// True if the PEs of this machine share processors.
     pub oversubscribed: bool,
     pub page: Arc<Page>,
     pub channel: Option<Arc<Channel>>,
-    /// The memory files that have come so far, that of its own node among them.
+    /// The memory files received so far, that of its own node among them.
     pub files: BTreeMap<u32, Arc<OwnedFd>>,
 }
 
-/// The place of this process.
+/// Returns the place of this process.
 ///
 /// # Errors
 /// The connection is broken or taken; there is no memory; this is one of several tasks of another
@@ -75,7 +75,7 @@ pub(super) fn assignment(settings: &Settings) -> Result<Assignment, AssignmentEr
     if let Some(fd) = control.as_ref().and_then(|fd| fd.parse::<i32>().ok()) {
         return received(fd);
     }
-    // A program that a PE started finds the variable blank.
+    // A program that a PE starts finds the variable blank.
     let task = launched::task(|name| std::env::var(name).ok());
     match task.filter(|_| control.is_none() && !settings.singleton) {
         Some(task) => Err(task.into()),
@@ -83,13 +83,13 @@ pub(super) fn assignment(settings: &Settings) -> Result<Assignment, AssignmentEr
     }
 }
 
-/// What the agent that started this process says.
+/// Receives the place from the agent that started this process.
 fn received(fd: i32) -> Result<Assignment, AssignmentError> {
     if !is_open(fd) {
-        return Err(ChannelError::Gone(fd).into()); // whoever started this process closed it
+        return Err(ChannelError::Gone(fd).into()); // the parent process closed it
     }
-    // SAFETY: the agent left this descriptor open for this process and says so in the environment;
-    // nobody else in the process knows of it.
+    // SAFETY: the agent left this descriptor open for this process and names it in the environment;
+    // no other code in the process knows of it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).map_err(std::io::Error::from)?;
     process::blank_variable(CONTROL_FD); // children must not take the connection for theirs
@@ -98,8 +98,8 @@ fn received(fd: i32) -> Result<Assignment, AssignmentError> {
         return Err(AssignmentError::SecondProgram);
     }
     panics::tell(&channel);
-    // The kernel kills the child that an agent started with it, but not what a script started in
-    // turn.
+    // When an agent dies, the kernel kills the child that it started, but not a process that this
+    // child, perhaps a script, started in turn.
     let (first, mut fds) = channel.receive::<ToPe>()?;
     let (ToPe::ParentDeathPipe, Some(pipe)) = (first, fds.pop()) else {
         return Err(ChannelError::Malformed(0).into());
@@ -126,7 +126,7 @@ fn received(fd: i32) -> Result<Assignment, AssignmentError> {
     Ok(Assignment { job: *job, welcome, oversubscribed, page, channel: Some(channel), files })
 }
 
-/// A job of one PE, its own agent.
+/// Returns the place in a job of one PE, which is its own agent.
 fn singleton(settings: &Settings) -> Result<Assignment, AssignmentError> {
     let heap_len = settings.symmetric_size.unwrap_or_else(|| memory::default_heap(1));
     let job = Job {

@@ -1,5 +1,5 @@
-//! Atomic operations of a job with logs (`pgas/local.rs`): what is written down of each, and what
-//! becomes of it while its target is away.
+//! Atomic operations of a job with logs (`pgas/local.rs`): the record of each, and its outcome
+//! while the target is away.
 //!
 //! ```text
 //! begun      the record is there
@@ -7,9 +7,9 @@
 //! done       with what it found
 //! ```
 //!
-//! A substitute applies what others changed in the order of what they found, whatever their times
-//! are (`core/replay/edges.rs`). What nobody has carried out it carries out itself in the end, and
-//! leaves a record of what it found: whoever waits for an answer has it from there.
+//! A substitute applies other PEs' changes in the order of the values that they found, regardless
+//! of their times (`core/replay/edges.rs`). At the end it carries out the operations that no PE has
+//! carried out, and records the values found, which PEs that wait for a result read there.
 //!
 //! Invariant: an operation happens once over all incarnations of its origin and its target.
 
@@ -30,22 +30,22 @@ use super::local::{Call, Delivery, Remote};
 use super::replay::LoggedCall;
 use super::world::local::CallWay;
 
-/// Bits of the length of a word, above which the code of its change is.
+/// Bits for the length of a word; the code of its change is above them.
 const LENGTH_BITS: u32 = 8;
 
-/// An atomic operation as a call says it.
+/// An atomic operation as a call requests it.
 #[derive(Debug, Clone, Copy)]
 pub struct AtomicCall {
     /// The routine.
     pub name: &'static str,
-    /// What is done.
+    /// The change.
     pub change: Change,
-    /// The caller gets what was there.
+    /// True if the caller gets the old value.
     pub fetches: bool,
 }
 
 impl AtomicCall {
-    /// Its record on a word of a PE.
+    /// Returns its record for a word of a PE.
     #[inline]
     fn record(&self, pe: Pe, word: WordAt) -> Record {
         let (code, _) = self.change.how.code();
@@ -54,8 +54,8 @@ impl AtomicCall {
         World::record(Kind::Atomic, &Call { name: self.name, with: 0 }, place, self.payload())
     }
 
-    /// Bytes of its payload: room for what it finds and for when that was, and what it compares
-    /// with; only as much of that as it needs.
+    /// Returns the bytes of its payload: the value found, its time and the value to compare with,
+    /// each only if the operation needs it.
     #[inline]
     fn payload(&self) -> usize {
         match self.change.how {
@@ -65,7 +65,7 @@ impl AtomicCall {
         }
     }
 
-    /// What it compares with.
+    /// Returns the value to compare with.
     #[inline]
     fn compares_with(&self) -> u64 {
         self.change.how.code().1
@@ -73,7 +73,7 @@ impl AtomicCall {
 }
 
 impl World {
-    /// Changes a word of `bytes` bytes of a PE in one step, by `carry_out`; what was there.
+    /// Changes a word of a PE in one step, by `carry_out`; returns the old value.
     pub fn atomic_logged(
         &self,
         call: AtomicCall,
@@ -109,15 +109,15 @@ impl World {
                 Delivery::CarryOut => {
                     from.into_iter().for_each(|from| log.set_state(from, Carried::Underway));
                     let old = carry_out();
-                    fence(Ordering::Acquire); // found before the second look
+                    fence(Ordering::Acquire); // order the change before the second look
                     if !self.is_wiped(pe) {
                         note(old);
                         self.segments.ring(pe);
                         log.word(Word::Flight).store(0, Ordering::Release);
                         return old;
                     }
-                    // It may have happened before the memory was wiped, and the lost PE seen it.
-                    // No substitute begins, or catches up, before that is decided.
+                    // It may have happened before the memory was wiped, and the lost PE may have
+                    // seen it. No substitute begins, or catches up, before that is decided.
                     self.take_all_back(Reason::LostMeanwhile);
                     log.set(Word::Flight, 0);
                     return 0;
@@ -125,7 +125,7 @@ impl World {
                 Delivery::Leave if call.fetches && self.await_reached(call.name, pe) => {}
                 Delivery::TakenOver => {
                     let old = from.and_then(|from| self.taken_by(pe, from)).unwrap_or_default();
-                    fence(Ordering::Acquire); // read before the second look
+                    fence(Ordering::Acquire); // order the read before the second look
                     if !self.is_wiped(pe) {
                         note(old);
                         return old;
@@ -136,7 +136,8 @@ impl World {
         }
     }
 
-    /// True if the memory of PE `pe` that is mapped here is lost with its node: it may be wiped.
+    /// Returns true if the memory of PE `pe` that is mapped here is lost with its node: it may be
+    /// wiped.
     fn is_wiped(&self, pe: Pe) -> bool {
         let member = self.members.member(pe);
         let is_elsewhere = member.node != self.segments.node_of(pe);
@@ -149,7 +150,8 @@ impl World {
         log.set_found(from, AtomicOutcome { old, seen });
     }
 
-    /// What PE `pe` found when it took over the own operation whose record begins at `from`.
+    /// Returns the value that PE `pe` found when it took over this PE's operation recorded at
+    /// `from`.
     fn taken_by(&self, pe: Pe, from: usize) -> Option<u64> {
         let (log, me) = (self.log_of(pe), self.me().0);
         let mut at = 0;
@@ -162,7 +164,7 @@ impl World {
         None
     }
 
-    /// The call that the predecessor made, and what it found.
+    /// Replays a call of the predecessor, and returns the value that it found.
     fn atomic_replayed(
         &self,
         call: AtomicCall,
@@ -175,13 +177,13 @@ impl World {
         };
         let Some(LoggedCall { found, .. }) = self.next_that(is_it) else { return 0 };
         if log.state(found.from) != Carried::Done {
-            // It is the last record. One on the own memory finds all that others did; one that
-            // waits for a PE may be what that PE waits for.
+            // It is the last record. An operation on own memory finds all that other PEs did; one
+            // that waits for a PE may be what that PE waits for.
             if pe == self.me() || call.fetches {
                 self.catch_up();
             }
             if self.local.way() == CallWay::Plain {
-                return 0; // all go back
+                return 0; // all PEs roll back
             }
             let old = self.change_once(&log, call, (pe, Some(found.from)), carry_out);
             self.catch_up();
@@ -198,8 +200,8 @@ impl World {
         old
     }
 
-    /// What the operation of a record in the log of PE `pe` found on this PE; None if it has not
-    /// happened.
+    /// Returns the value that the operation of a record in the log of PE `pe` found on this PE;
+    /// None if it has not happened.
     pub(super) fn found_here(&self, pe: Pe, from: usize) -> Option<u64> {
         let taken = lock(&self.local.book).replay.taken.get(&(pe, from)).copied();
         let log = self.log_of(pe);
@@ -207,7 +209,7 @@ impl World {
         taken.or_else(done)
     }
 
-    /// The word and the change of a record; None for a kind of change that there is not.
+    /// Returns the word and the change of a record; None for an unknown kind of change.
     fn change_of(&self, pe: Pe, found: &Located) -> Option<(WordAt, Change)> {
         let (word, operand) = found.record.block;
         let code = u64::from(word >> LENGTH_BITS);
@@ -216,7 +218,7 @@ impl World {
         Some((WordAt { offset: found.record.at as usize, bytes }, Change { how, operand }))
     }
 
-    /// Applies an operation of PE `pe`, or of this one, on this one, which found `old`.
+    /// Applies to this PE an operation of PE `pe`, or of its own, that found `old`.
     pub(super) fn change_here(&self, pe: Pe, found: &Located, old: u64) {
         let Some((word, change)) = self.change_of(pe, found) else { return };
         let own = self.segments.own();
@@ -232,13 +234,13 @@ impl World {
         }
     }
 
-    /// Carries out an operation of PE `pe` that has not happened. False if it may have.
+    /// Carries out an operation of PE `pe` that has not happened. Returns false if it may have.
     pub(super) fn take_over(&self, pe: Pe, found: &Located) -> bool {
         if self.log_of(pe).state(found.from) == Carried::Underway {
             return false;
         }
         let Some((word, _)) = self.change_of(pe, found) else { return true };
-        // Recorded before it shows: nobody reaches this PE before it has all.
+        // Recorded before it becomes visible: no PE reaches this one until it has caught up.
         let own = self.segments.own();
         let old = own.update(word, Change { how: Update::Load, operand: 0 }).unwrap_or_default();
         let place = Remote { pe, at: found.from, block: (0, old as usize) };
@@ -250,14 +252,15 @@ impl World {
         true
     }
 
-    /// The program assigns own bytes, which others change atomically too.
+    /// Notes an assignment to own bytes that other PEs change atomically.
     pub fn assigns(&self, at: usize, bytes: usize) {
         if self.local.way() == CallWay::Replayed {
             lock(&self.local.book).replay.edges.assign(&(at..at + bytes));
         }
     }
 
-    /// Why all go back if a word is not certain when all is known.
+    /// Returns the reason for a global rollback if a word is uncertain when all operations are
+    /// known.
     pub(super) fn uncertain(&self) -> Option<Reason> {
         let certain = lock(&self.local.book).replay.edges.is_certain();
         (!certain).then_some(Reason::Uncertain)

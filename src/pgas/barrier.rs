@@ -1,7 +1,7 @@
-//! Barriers over all PEs, and the words that they count in.
+//! Barriers over all PEs, and the words in which they count.
 //!
-//! PEs that map each other meet at counters in a tree (`rounds::counters`), one counter if they are
-//! few. Where nodes do not map each other, the lowest PEs of nodes meet in between:
+//! PEs that map each other meet at counters in a tree (`rounds::counters`), or at one counter if
+//! they are few. If nodes do not map each other, the lowest PEs of nodes meet in between:
 //!
 //! ```text
 //! arrive    every PE adds one to the counter of its leader, which waits for all and goes on so
@@ -11,7 +11,7 @@
 //!           if no other node is to be met, the PE that came last does
 //! ```
 //!
-//! In a job that goes on with fewer a barrier is an agreement of those that live (`fewer.rs`).
+//! In shrink mode a barrier is an agreement of the living PEs (`fewer.rs`).
 //!
 //! Nothing is polled over the network: a leader waits for words of its own segment.
 //!
@@ -33,7 +33,7 @@ use super::world::nodes::Nodes;
 use super::{Fault, World};
 
 impl World {
-    /// A wait for every PE to come to `call`.
+    /// Describes a wait for every PE to come to `call`.
     pub fn waiting_for_all(&self, call: &'static str) -> Waiting {
         Waiting::all(call, self.n_pes())
     }
@@ -58,12 +58,12 @@ impl World {
         self.came(self.meet_all(whose, call, epoch).is_ok())
     }
 
-    /// All PEs that live come to `call`, and to one decision.
+    /// Agrees with all living PEs, in `call`, on one decision.
     pub(crate) fn agree_all(&self, call: &'static str, with: (u64, u64)) -> AgreedBits {
         self.agree(&self.all_members(call), with)
     }
 
-    /// All PEs as those who come to agreements.
+    /// Returns all PEs as the members of an agreement.
     pub(crate) fn all_members(&self, call: &'static str) -> Members {
         Members {
             waiting: self.waiting_for_all(call),
@@ -75,8 +75,8 @@ impl World {
         }
     }
 
-    /// Puts the words of barriers and teams back to their beginning; part of every recovery. They
-    /// are as at the checkpoint then: nobody was in a collective.
+    /// Resets the words of barriers and teams; part of every recovery. They are then as at the
+    /// checkpoint, when no PE was in a collective.
     pub(crate) fn reset_control(&self) {
         let teams = self.segments.layout().teams..self.segments.layout().work;
         self.segments.write_own(teams.start, &vec![0; teams.len()]);
@@ -117,13 +117,14 @@ impl World {
         Ok(())
     }
 
-    /// The counter; a PE that moved away has none here, and the view is another one by now.
+    /// Returns the counter; a fault if its PE has moved to another node, which comes with a new
+    /// view.
     fn gate(&self, nodes: &Nodes, whose: Barrier, at: Counter) -> Result<&BarrierCounter, Fault> {
         let leader = self.segments.near(nodes.here[at.leader]).ok_or(Fault)?;
         Ok(&leader.words().gates[whose as usize][at.level])
     }
 
-    /// Lets those go on who wait at a counter.
+    /// Releases the PEs that wait at a counter.
     fn release(&self, nodes: &Nodes, at: Counter, gate: &BarrierCounter, epoch: u64) {
         gate.released.store(epoch, Ordering::Release); // pairs with the loads of `until`
         let others = at.indices().filter(|&index| index != nodes.place);

@@ -1,6 +1,6 @@
-//! From `shmem_init` to a [`World`]: settings, the agent's welcome, memory, statics.
+//! From `shmem_init` to a [`World`]: settings, the agent's assignment, memory, statics.
 //!
-//! A process started by `oshrun` finds its control connection in the environment, says Hello and
+//! A process started by `oshrun` finds its control connection in the environment, sends Hello and
 //! sleeps until the agent gives it a PE number: at once for an original, after a loss for a spare.
 //! A process started without `oshrun` is a job of one PE.
 
@@ -59,7 +59,7 @@ use raidshmem_sys::memory::Part;
 /// `SHMEM_THREAD_MULTIPLE`.
 pub(super) const THREAD_MULTIPLE: i32 = 3;
 
-/// Why the library could not be initialised.
+/// The reason that the library could not be initialised.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
     /// A setting is wrong.
@@ -83,13 +83,13 @@ pub enum BootError {
     /// The engine between nodes could not be opened.
     #[error("{0}")]
     Fabric(#[from] FabricError),
-    /// The plan of what checkpoints leave out is none for this program.
+    /// The plan of what checkpoints leave out does not fit this program.
     #[error("{0}")]
     Plan(#[from] PlanError),
 }
 
 impl BootError {
-    /// Exit status of the process.
+    /// Returns the exit status of the process.
     pub fn status(&self) -> i32 {
         match self {
             BootError::Fabric(FabricError::NotLoaded { .. }) => 2,
@@ -99,7 +99,7 @@ impl BootError {
         }
     }
 
-    /// Kind of its reason, by which the launcher decides whether a substitute is tried.
+    /// Returns the kind of failure, by which the launcher decides about a substitute.
     pub fn cause(&self) -> StartFailure {
         match self {
             _ if self.is_short_of_memory() => cause_of_memory(),
@@ -110,7 +110,7 @@ impl BootError {
         }
     }
 
-    /// The line, with the limit that may be its reason.
+    /// Returns the message, with the limit that may be the cause.
     pub fn words(&self) -> String {
         let limit = limits::of_address_space().filter(|_| self.is_short_of_memory());
         limit.map_or_else(|| self.to_string(), |limit| format!("{self}; {limit}"))
@@ -126,13 +126,13 @@ impl BootError {
     }
 }
 
-/// Kind of the reason why memory cannot be mapped.
+/// Returns the kind of failure when memory cannot be mapped.
 pub fn cause_of_memory() -> StartFailure {
     limits::of_address_space().map_or(StartFailure::Passing, |_| StartFailure::Limit)
 }
 
-/// Builds the world of this process. `at_exit` is called with its status when it ends by `exit`
-/// or by the end of `main`, and `end` when it cannot go on, to say why.
+/// Builds the world of this process. `at_exit` is called with the status when the process ends by
+/// `exit` or by the end of `main`, and `end` with a reason when it cannot go on.
 pub fn boot(thread_level: i32, at_exit: fn(i32), end: fn(&str) -> !) -> Result<World, BootError> {
     let settings = Settings::from_env(environment())?;
     let advised = plan::read(&settings)?;
@@ -169,7 +169,7 @@ fn build(
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
     let protection = match channel {
         Some(_) => Protection::new(&settings, &nodes, &job.domains)?,
-        None => None, // alone: nobody to protect
+        None => None, // no peers to protect
     };
     let heir_of_memory = heir(&settings, &job, &welcome);
     let pool = pool_of(&settings, &job, &welcome, oversubscribed);
@@ -181,7 +181,7 @@ fn build(
     if !original && settings.rollback == Rollback::Local {
         await_quiet(&segments, &page);
     }
-    segments.set_statics(map_statics(&part, layout)?); // overwrites what was inherited
+    segments.set_statics(map_statics(&part, layout)?); // overwrites inherited memory
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
     let far = open_fabric(&job, &welcome, own, oversubscribed, (&page, channel.as_ref()))?;
@@ -194,7 +194,7 @@ fn build(
         take_over_log(own, (job.id, Pe::of(me), n_pes), welcome.incarnation, &local);
     }
     far.iter().filter(|_| policy.goes_on()).for_each(|far| far.engine.outlive_peers());
-    // It lives as long as the process, like the segments.
+    // Leaked: it lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
         prelude: Prelude::begin(&mut welcome, n_pes, goes_back),
@@ -220,13 +220,13 @@ fn build(
     Ok(world)
 }
 
-/// What this process writes of the stores of others.
+/// Returns the parts of peers' stores that this process writes.
 fn open_parts(settings: &Settings, job: &Job) -> OpenParts {
     let replica = settings.rollback == Rollback::Local && job.fabric == Fabric::Shm;
     OpenParts { snapshots: settings.snapshots == 2, replica }
 }
 
-/// Which events this PE keeps.
+/// Returns the level of events that this PE keeps.
 fn level(settings: &Settings) -> LevelFilter {
     match settings.trace {
         Trace::Off => LevelFilter::OFF,
@@ -235,12 +235,12 @@ fn level(settings: &Settings) -> LevelFilter {
     }
 }
 
-/// An event for people.
+/// Prints an event.
 fn say(words: &str) {
     complain(&format!("debug: {words}"));
 }
 
-/// Waits for the first view; an original is a member of it.
+/// Waits for the first view, which an original joins.
 fn arrive(world: &World, original: bool) {
     if !original {
         world.segments.shadow_inherited(world.job());
@@ -258,7 +258,7 @@ fn arrive(world: &World, original: bool) {
     }
 }
 
-/// Makes the words of a segment those of a process that begins, whichever process had it before.
+/// Resets the words of a segment for a new process, whichever process had it before.
 fn take_over(own: &Segment, job: u64, me: Pe) {
     own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
     own.words().bell.watchers.store(0, Ordering::SeqCst);
@@ -272,7 +272,7 @@ fn take_over(own: &Segment, job: u64, me: Pe) {
     }
 }
 
-/// The log of a process that begins: that of its predecessor, or an empty one.
+/// Takes over the log of the predecessor, or begins an empty one.
 fn take_over_log(
     own: &Segment,
     (job, me, n_pes): (u64, Pe, usize),
@@ -294,8 +294,8 @@ fn take_over_log(
     log.set_stage(incarnation.0, Stage::Replaying);
 }
 
-/// Fills the memory from the checkpoint on disk that the job begins from. If that cannot be, the
-/// job ends with a line that says why.
+/// Fills the memory from the checkpoint on disk that the job begins from. If that fails, the job
+/// ends with an error message.
 fn resume(
     (job, protection, channel): (&Job, &Option<Protection>, Option<&Channel>),
     (own, part, node): (&'static Segment, &Part, u32),
@@ -323,7 +323,7 @@ fn resume(
     }
 }
 
-/// What a process that begins brings to a decision.
+/// Returns the vote with which a process begins.
 fn first_vote(own: &'static Segment, protection: Option<&Protection>, heir: &Heir) -> Vote {
     match protection {
         _ if heir.incarnation == Incarnation::FIRST => {
@@ -334,7 +334,7 @@ fn first_vote(own: &'static Segment, protection: Option<&Protection>, heir: &Hei
     }
 }
 
-/// The process that takes over the memory of a dead one.
+/// Returns the description of the process that adopts a dead process's memory.
 fn heir(settings: &Settings, job: &Job, welcome: &Welcome) -> Heir {
     let machine = |node: u32| job.machine_of.get(node as usize).copied().unwrap_or(node);
     let here = |node: &&u32| machine(**node) == machine(welcome.node);
@@ -347,7 +347,7 @@ fn heir(settings: &Settings, job: &Job, welcome: &Welcome) -> Heir {
     }
 }
 
-/// The worker threads of this PE: its share of the processors, or what the setting says.
+/// Starts the worker threads of this PE: its share of the processors, or as many as configured.
 fn pool_of(settings: &Settings, job: &Job, welcome: &Welcome, oversubscribed: bool) -> WorkerPool {
     let cpus = process::usable();
     let machine = |node: &u32| job.machine(*node);
@@ -364,7 +364,7 @@ fn pool_of(settings: &Settings, job: &Job, welcome: &Welcome, oversubscribed: bo
     WorkerPool::new(threads, cpus)
 }
 
-/// Opens the engine between nodes, if the job has one, and says where it is reached.
+/// Opens the engine between nodes, if the job has one, and announces its address.
 fn open_fabric(
     job: &Job,
     welcome: &Welcome,
@@ -398,7 +398,8 @@ fn open_fabric(
     Ok(Some(Far { engine, events, links, heard }))
 }
 
-/// The view every original joins: number 1, all alive. A death shown meanwhile is a fault then.
+/// Returns the view that every original joins: number 1, all alive. Any death shown by then is a
+/// fault.
 fn first_view(world: &World) -> View {
     View {
         number: ViewNumber(1),
@@ -418,7 +419,7 @@ fn attach_own(part: &Part, layout: Layout, pages: Pages) -> Result<Segment, Boot
     Ok(segment.twice(part, is_large(layout.heap_len, pages)))
 }
 
-/// Copies the executable's statics into the segment and maps that in their place.
+/// Copies the executable's statics into the segment, and maps the segment in their place.
 fn map_statics(part: &Part, layout: Layout) -> Result<Option<Statics>, BootError> {
     let Some(mut statics) = statics::find()? else { return Ok(None) };
     if statics.len > STATICS_MAX {
@@ -428,14 +429,14 @@ fn map_statics(part: &Part, layout: Layout) -> Result<Option<Statics>, BootError
     let mut shared = Vec::new();
     for piece in &statics.pieces {
         let offset = layout.statics + statics.offsets(piece).start;
-        // SAFETY: whole pages of the executable's own writable data (statics::find), of which no
-        // Rust object is a part. A thread that the program started before it initialised may write
-        // them meanwhile; then that write is lost, as README.md says.
+        // SAFETY: whole pages of the executable's own writable data (statics::find), which hold no
+        // Rust object. A thread that the program started before initialisation may write them
+        // meanwhile; then that write is lost, as README.md says.
         unsafe { part.move_here(offset, piece.len(), piece.start) }
             .map_err(std::io::Error::from)?;
         shared.push(SharedPiece { part: part.clone(), offset, at: piece.clone() });
     }
-    // SAFETY: these pages are mapped so from here on, and nothing of Rust's lies there.
+    // SAFETY: these pages stay mapped so from here on, and hold no Rust object.
     unsafe { fork::keep_private(shared) };
     Ok(Some(statics))
 }

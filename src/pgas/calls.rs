@@ -1,7 +1,7 @@
-//! What this PE shows of its calls of the checkpoint, and of what it did since a restart.
+//! The published state of this PE's checkpoint calls and of its progress since a restart.
 //!
-//! [`raidshmem_core::store::site`] has the rule; this module writes and reads the words. A PE
-//! writes them only while some PE is behind since the restart: until the next checkpoint is agreed.
+//! [`raidshmem_core::store::site`] has the rule; this module writes and reads the words. It writes
+//! those of progress only while a PE is behind: from a restart to the next agreed checkpoint.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use raidshmem_sys::site::{self, CallSite};
 use super::World;
 
 impl World {
-    /// Shows the call that the program makes now, of checkpoint `number`.
+    /// Publishes the call that the program makes now, of checkpoint `number`.
     pub(crate) fn show_call(&self, from: &CallSite, number: CheckpointNumber) {
         let words = self.segments.own().words();
         let late = lock(&self.sites.who).as_ref().is_some_and(|a| a.is_late(from.place.whole));
@@ -30,23 +30,23 @@ impl World {
         self.sites.reported.store(false, Ordering::Relaxed);
     }
 
-    /// A restart; a PE that was told of the loss by no checkpoint learns of it here.
+    /// Publishes the call of a PE that restarts, if no checkpoint call has reported the loss to it.
     pub(crate) fn show_restart(&self, from: &CallSite) {
         if !self.sites.reported.load(Ordering::Relaxed) {
             self.show_call(from, self.store.agreed().next());
         }
     }
 
-    /// What a plan leaves out of the checkpoint that is called now: nothing where calls from
-    /// several places may meet.
+    /// Chooses what a plan leaves out of the current checkpoint: nothing if calls from several
+    /// places may meet.
     pub(crate) fn choose(&self, from: &CallSite) {
         let alike = !self.sites.is_apart() && !self.sites.varied.load(Ordering::Relaxed);
         let place = from.chain.first().copied().filter(|_| alike);
         self.memory.advised().inspect(|advised| advised.call(place));
     }
 
-    /// The checkpoint was refused: true if calls from several places have met, which leave out what
-    /// they do. It is to be made again, with all. The same on every PE.
+    /// Decides after a refused checkpoint: if calls from several places have met, each with its own
+    /// exclusions, returns true, and the checkpoint is repeated without any. Equal on every PE.
     pub(crate) fn leave_nothing_out(&self) -> bool {
         let varied = self.sites.varied.load(Ordering::Relaxed);
         let advised = self.memory.advised().filter(|_| varied);
@@ -59,30 +59,30 @@ impl World {
         Called::of(site, call)
     }
 
-    /// The call that this PE shows, to be added to those of others.
+    /// Returns the call that this PE publishes, for a merge with those of other PEs.
     pub(crate) fn call(&self) -> Calls {
         Calls::of(self.me(), &self.called())
     }
 
-    /// True if the call that this PE shows is one of a PE that is behind.
+    /// Returns true if this PE was behind at the call that it publishes.
     pub(crate) fn is_late(&self) -> bool {
         self.called().late
     }
 
-    /// Finds who is behind by the calls of all in a view, in which nobody is at its end unless
-    /// `ends`: with others at their end this PE comes to its own alone.
+    /// Finds the PEs that are behind, from the calls of all PEs of a view. Finds none if `ends`:
+    /// other PEs are at their end, and this PE comes to its own alone.
     pub(crate) fn find_apart(&self, calls: &Calls, ends: bool) {
         *lock(&self.sites.found) = apart(calls, self.called().site).filter(|_| !ends);
     }
 
-    /// The PE whose progress counts, if this recovery leaves somebody behind and this PE has a part
-    /// in it.
+    /// Returns true if this recovery leaves PEs behind, and this PE is one of them or their
+    /// reference.
     pub(crate) fn has_part(&self) -> bool {
         let has = |apart: &Apart| apart.reference == self.me() || apart.behind;
         lock(&self.sites.found).as_ref().is_some_and(has)
     }
 
-    /// The restart is over.
+    /// Adopts the result of [`Self::find_apart`] at the end of a restart.
     pub(super) fn join_apart(&self) {
         let found = lock(&self.sites.found).take();
         self.sites.apart.store(found.is_some(), Ordering::Relaxed);
@@ -90,21 +90,21 @@ impl World {
         self.sites.reported.store(false, Ordering::Relaxed);
     }
 
-    /// This PE is behind no more.
+    /// Marks this PE as no longer behind.
     pub(crate) fn caught_up(&self) {
         if let Some(apart) = &mut *lock(&self.sites.who) {
             apart.behind = false;
         }
     }
 
-    /// True if what this PE has written since the restart is asked for.
+    /// Returns true if other PEs follow what this PE has written since the restart.
     pub(crate) fn is_reference(&self) -> bool {
         lock(&self.sites.who).as_ref().is_some_and(|apart| apart.reference == self.me())
     }
 
     // ---- progress -----------------------------------------------------------------------------
 
-    /// This PE waits for others; called by everything that waits.
+    /// Publishes that this PE waits for others; every wait calls it.
     #[inline]
     pub fn waits(&self) {
         if self.sites.apart.load(Ordering::Relaxed) {
@@ -119,7 +119,7 @@ impl World {
         }
     }
 
-    /// Shows what this PE does, and `written` with it.
+    /// Publishes the activity of this PE, and `written` with it.
     #[cold]
     pub(crate) fn show_progress(&self, deed: Deed, written: u64) {
         let progress = self.progress_now(deed, written);
@@ -141,7 +141,8 @@ impl World {
         Progress { deed, barriers, reached, site, written }
     }
 
-    /// What PE `pe` shows since the restart; None if it shows nothing, or is changing it.
+    /// Returns what PE `pe` has published since the restart; None if that is nothing, or is
+    /// changing.
     fn progress_of(&self, pe: Pe) -> Option<Progress> {
         let at = offset_of!(Words, site) + offset_of!(SiteWords, progress);
         let read = || {
@@ -152,8 +153,8 @@ impl World {
         Progress::of(words.try_into().ok()?, self.members.joined())
     }
 
-    /// What becomes of the call of this PE, which is behind and has written so much; None if that
-    /// cannot be said yet.
+    /// Returns the outcome of this call of a PE that is behind; None if it is still open. `written`
+    /// is the digest of this PE's writes since the restart.
     pub(crate) fn follow(&self, written: u64) -> Option<Verdict> {
         let reference = lock(&self.sites.who).as_ref()?.reference;
         let own = self.progress_now(Deed::Checkpoint, written);
@@ -164,9 +165,9 @@ impl World {
         follow(&own, self.progress_of(reference).as_ref(), others)
     }
 
-    // ---- words for people ---------------------------------------------------------------------
+    // ---- messages -----------------------------------------------------------------------------
 
-    /// Where PE `pe` is, as far as it shows it.
+    /// Describes where PE `pe` is, as far as it has published that.
     pub(crate) fn describe(&self, pe: Pe) -> String {
         match self.progress_of(pe).map(|progress| progress.deed) {
             Some(Deed::Checkpoint) => format!("the checkpoint at {}", self.site_of(pe)),
@@ -175,7 +176,7 @@ impl World {
         }
     }
 
-    /// Where PE `pe` called the checkpoint.
+    /// Returns the place of PE `pe`'s checkpoint call.
     pub(crate) fn site_of(&self, pe: Pe) -> String {
         let at = offset_of!(Words, chain);
         let words = (0..CHAIN).map_while(|word| self.look(pe, at + word * 8));
@@ -183,7 +184,7 @@ impl World {
         site::name(&chain, concat!(env!("CARGO_MANIFEST_DIR"), "/src"))
     }
 
-    /// Compares the calls of all, which make one checkpoint. The error is the same on every PE.
+    /// Checks that the calls of all PEs make one checkpoint. All PEs return the same error.
     pub(crate) fn compare_calls(&self, calls: &Calls) -> Result<(), String> {
         if let Some([first, other]) = calls.unlike() {
             return Err(format!(
@@ -196,7 +197,7 @@ impl World {
                 self.site_of(other.0)
             ));
         }
-        // With a plan all must know it, a substitute too.
+        // With a plan every PE must know that calls varied, including a substitute.
         let varied = calls.vary() || self.memory.advised().is_some() && calls.varied();
         if varied && !self.sites.is_apart() {
             self.sites.varied.store(true, Ordering::Relaxed);

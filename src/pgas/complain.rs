@@ -1,4 +1,4 @@
-//! Lines of this library for people, on standard error.
+//! Messages of this library to the user, on standard error.
 
 #![forbid(unsafe_code)]
 
@@ -10,17 +10,17 @@ use raidshmem_core::quantity::Pe;
 /// The number of this PE, once it has one.
 static PE: OnceLock<Pe> = OnceLock::new();
 
-/// From now on lines begin with this number.
+/// Makes later messages begin with this PE number.
 pub fn speak_as(pe: Pe) {
     PE.get_or_init(|| pe);
 }
 
-/// One line on standard error, with the PE's number where it is known.
+/// Prints a line on standard error, with the PE's number if it is known.
 pub fn complain(words: &str) {
     let line = match PE.get() {
         Some(pe) => format!("raidshmem: PE {pe}: {words}\n"),
         None => format!("raidshmem: {words}\n"),
     };
-    // One write, so that the lines of several PEs do not mix. Nothing can be done if it fails.
+    // One write, so that the lines of several PEs do not mix. A failure has no remedy.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

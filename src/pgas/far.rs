@@ -1,14 +1,14 @@
 //! PEs that are not mapped here: reached through the job's engine, if it has one.
 //!
-//! A call that meets a broken connection waits for the view that says what became of the peer:
-//! then the PE is in the faulted state, and what the call did not do is undone by the restart.
+//! A call that meets a broken connection waits for the view that reports the fate of the peer: then
+//! the PE is in the faulted state, and the restart undoes the incomplete call.
 //!
-//! A substitute maps the PEs of other nodes when it goes back: until then they are far, even where
-//! there is no engine. It is in the faulted state, so nothing is begun there.
+//! A substitute maps the PEs of other nodes when it rolls back: until then they are remote, even
+//! without an engine. It is in the faulted state, so it begins no operation there.
 //!
-//! Invariants: `World::base` of a PE is null exactly while it is out of reach of loads and stores;
-//! an engine knows the incarnations of the view that was last given to `refresh`; nothing is begun
-//! at a far PE in the faulted state.
+//! Invariants: `World::base` of a PE is null exactly while loads and stores cannot reach it; an
+//! engine knows the incarnations of the last view passed to `refresh`; in the faulted state no
+//! operation begins at a remote PE.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,7 @@ use super::complain::complain;
 use super::stream::Id;
 
 impl World {
-    /// Waits for the view that says what became of the peer.
+    /// Waits for the view that reports the fate of the peer.
     #[cold]
     fn wait_for_verdict(&self, lost: Lost) {
         let events = &self.comm.far().events;
@@ -40,9 +40,8 @@ impl World {
         self.wait_raw(waiting, || events.gone(lost.pe, lost.incarnation));
     }
 
-    /// Where nobody goes back, what was done at those that live counts: waits for the views that
-    /// tell of all of `pes` whose connections broke. What was asked of a PE is then void if
-    /// [`World::is_void`].
+    /// Waits, in shrink mode, for the views that report all of `pes` whose connections broke:
+    /// operations on living PEs count. A request to a PE is then void if [`World::is_void`].
     #[cold]
     fn wait_for_verdicts(&self, first: Lost, pes: impl Iterator<Item = Pe>) {
         self.wait_for_verdict(first);
@@ -58,7 +57,7 @@ impl World {
         self.adopt();
     }
 
-    /// The result, or after a loss the other value, once the view tells of it.
+    /// Returns the result, or after a loss `otherwise`, once a view reports the loss.
     fn or<T>(&self, result: Result<T, Lost>, otherwise: T) -> T {
         result.unwrap_or_else(|lost| {
             self.wait_for_verdict(lost);
@@ -66,13 +65,13 @@ impl World {
         })
     }
 
-    /// Copies bytes to PE `pe`, which is far; stream `id` completes it.
+    /// Copies bytes to PE `pe`, which is remote; stream `id` completes it.
     pub fn far_put(&self, id: Id, pe: Pe, offset: usize, from: &[u8]) {
         self.far_put_all(&[Write { pe, offset, from }]);
         self.note(id, pe);
     }
 
-    /// Copies bytes to far PEs; drops them in the faulted state. The caller notes it.
+    /// Copies bytes to remote PEs, or drops them in the faulted state. The caller notes the peers.
     pub(super) fn far_put_all(&self, writes: &[Write]) {
         if writes.is_empty() || self.cut_short() {
             return;
@@ -82,7 +81,8 @@ impl World {
         self.or(engine.put_and_wake(writes), ());
     }
 
-    /// Ends the process if bytes of a far PE may only be read: its network card would write them.
+    /// Ends the process if bytes of a remote PE are read-only: its network card would still write
+    /// them.
     #[inline]
     fn may_write(&self, pe: Pe, at: usize, len: usize) {
         if self.segments.is_guarded(at, len) {
@@ -95,14 +95,14 @@ impl World {
         }
     }
 
-    /// Copies bytes from PE `pe`, which is far; zeroes if it is lost meanwhile.
+    /// Copies bytes from PE `pe`, which is remote; zeroes if it is lost meanwhile.
     pub fn far_get(&self, pe: Pe, offset: usize, into: &mut [u8]) {
         self.pull(&mut [Read { pe, offset, into }]);
     }
 
-    /// Reads from several far PEs at a time. If one of them is lost, all that was to be read is
-    /// zeroes, or where nobody goes back what was to be read of the lost; the view has changed when
-    /// the call returns. Where all that live are mapped, who is far is lost.
+    /// Reads from several remote PEs at a time. If one of them is lost, all results are zeroes, or
+    /// in shrink mode those of the lost PEs; the view has changed when the call returns. Without an
+    /// engine every remote PE is lost.
     pub fn pull(&self, reads: &mut [Read]) {
         let Some(engine) = self.comm.engine() else {
             return reads.iter_mut().for_each(|read| read.into.fill(0));
@@ -114,21 +114,21 @@ impl World {
         }
     }
 
-    /// Bytes of PE `pe` that will soon be pulled, if it is far. If the PE is lost, the pull reports
-    /// that.
+    /// Announces bytes of PE `pe` that will soon be pulled, if it is remote. If the PE is lost, the
+    /// pull reports that.
     pub fn expect(&self, pe: Pe, range: Range<usize>) {
         if self.segments.is_far(pe) {
             let _ = self.comm.far().engine.expect(pe, range);
         }
     }
 
-    /// Updates a word of a far PE; what was there, zero if it is lost meanwhile and in the faulted
-    /// state.
+    /// Updates a word of a remote PE; returns the old value, or zero if the PE is lost meanwhile
+    /// and in the faulted state.
     pub fn far_update(&self, ask: Ask) -> u64 {
         self.far_update_all(&[ask])[0]
     }
 
-    /// The same for several words, in no order.
+    /// Like `far_update`, for several words, in no order.
     pub(super) fn far_update_all(&self, asks: &[Ask]) -> Vec<u64> {
         let mut before = vec![0; asks.len()];
         let changes = asks.iter().filter(|ask| ask.change.how != Update::Load);
@@ -144,7 +144,7 @@ impl World {
         before
     }
 
-    /// As `far_update`, without waiting for it; stream `id` completes it.
+    /// Like `far_update`, without waiting for it; stream `id` completes it.
     pub fn far_post(&self, id: Id, ask: Ask) {
         if !self.cut_short() {
             self.may_write(ask.pe, ask.word.offset, ask.word.bytes);
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// Stores a word of the library's on PE `pe`, which is far; no quiet waits for it.
+    /// Stores a word of the library on PE `pe`, which is remote; no quiet waits for it.
     pub(super) fn far_store(&self, pe: Pe, offset: usize, operand: u64) {
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Store);
         let ask = Ask { pe, word, change: Change { how, operand } };
@@ -162,7 +162,7 @@ impl World {
         }
     }
 
-    /// What was begun at `peers` comes before what follows there, which is nothing in the faulted
+    /// Orders what was begun at `peers` before what follows there, which is nothing in the faulted
     /// state.
     pub(super) fn far_fence(&self, peers: &[Pe]) {
         if !peers.is_empty() && !self.cut_short() {
@@ -170,14 +170,14 @@ impl World {
         }
     }
 
-    /// Waits until what was begun at `peers` has arrived; false if one of them was lost.
+    /// Waits until what was begun at `peers` has arrived; returns false if one of them was lost.
     pub(super) fn far_quiet(&self, peers: &[Pe]) -> bool {
         let Some(engine) = self.comm.engine() else { return false };
         self.or(engine.quiet(peers).map(|()| true), false)
     }
 
-    /// A word of PE `pe` as it is now, faulted or not; None if it cannot be reached. Without a
-    /// restart only words that no checkpoint brings back mean anything then.
+    /// Returns a word of PE `pe` as it is now, faulted or not; None if the PE cannot be reached.
+    /// Before the restart only words that no checkpoint restores are meaningful.
     pub(crate) fn look(&self, pe: Pe, offset: usize) -> Option<u64> {
         if let Some(segment) = self.segments.near(pe) {
             let change = Change { how: Update::Load, operand: 0 };
@@ -188,14 +188,14 @@ impl World {
         self.comm.engine()?.get(&mut [read]).ok().map(|()| u64::from_ne_bytes(word))
     }
 
-    /// Threads of PE `pe` that sleep look again, wherever it is, once what this PE did there before
-    /// has arrived.
+    /// Wakes the sleeping threads of PE `pe`, mapped or remote, once this PE's earlier operations
+    /// there have arrived.
     pub(crate) fn nudge(&self, pe: Pe) {
         if !self.segments.is_far(pe) {
             return self.segments.wake(pe);
         }
         let Some(engine) = self.comm.engine() else { return };
-        // An update that changes nothing: it makes the target look with every engine.
+        // An update that changes nothing makes the target look with every engine.
         let offset = self.segments.layout().mailbox_of(self.me());
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Or);
         let _ = engine.post(Ask { pe, word, change: Change { how, operand: 0 } });
@@ -203,7 +203,7 @@ impl World {
 
     // ---- the mailbox --------------------------------------------------------------------------
 
-    /// What PE `pe`, a member of the group of this one, has found in its store.
+    /// Returns the store status of PE `pe`, a member of this PE's group.
     pub(crate) fn status_of(&self, pe: Pe) -> PeerStatus {
         match self.segments.near(pe) {
             Some(segment) => segment.status(),
@@ -215,8 +215,8 @@ impl World {
         Incarnation(self.comm.far().heard[pe.at()].load(Ordering::Relaxed))
     }
 
-    /// Waits until all that this PE sent to the living of `view` has arrived. A loss meanwhile is
-    /// for the view to tell.
+    /// Waits until all that this PE sent to the living PEs of `view` has arrived. The view reports
+    /// any loss meanwhile.
     pub(crate) fn settle(&self, view: &View) {
         let Some(engine) = self.comm.engine() else { return };
         let alive = |pe: &Pe| view.pes[pe.at()].state == State::Alive && self.segments.is_far(*pe);
@@ -224,8 +224,8 @@ impl World {
         let _ = engine.quiet(&far);
     }
 
-    /// Posts what this PE found in its store in the mailboxes of those of `members` that are far.
-    /// It is there when the call returns. A loss meanwhile is for the view to tell.
+    /// Posts this PE's store status in the mailboxes of those `members` that are remote. It has
+    /// arrived when the call returns. The view reports any loss meanwhile.
     pub(crate) fn publish(&self, members: &[Pe]) {
         let Some(engine) = self.comm.engine() else { return };
         let incarnation = self.members.incarnation();
@@ -241,12 +241,12 @@ impl World {
 
     // ---- views --------------------------------------------------------------------------------
 
-    /// True if PE `pe` of `view` can be mapped here.
+    /// Returns true if PE `pe` of `view` can be mapped here.
     pub(super) fn mappable(&self, view: &View, pe: Pe) -> bool {
         !self.comm.has_engine() || view.pes[pe.at()].node == view.pes[self.me().at()].node
     }
 
-    /// Takes note of an address.
+    /// Records an address.
     pub(super) fn learn(&self, pe: Pe, incarnation: Incarnation, address: Vec<u8>) {
         let Some(far) = &self.comm.far else { return };
         if let Some(link) = lock(&far.links).get_mut(pe.at()) {
@@ -257,7 +257,7 @@ impl World {
         }
     }
 
-    /// True if the address of a far PE of `view` has not come yet.
+    /// Returns true if the address of a remote PE of `view` has not arrived yet.
     pub(super) fn awaits_address(&self, view: &View, pe: Pe) -> bool {
         let Some(far) = &self.comm.far else { return false };
         let wanted = view.pes[pe.at()].incarnation;
@@ -266,7 +266,7 @@ impl World {
         !known && !self.mappable(view, pe)
     }
 
-    /// Disconnects from those who are no more in `view`: nothing of theirs arrives from now on.
+    /// Disconnects from processes that `view` no longer has: nothing of theirs arrives from now on.
     pub(super) fn fence_off(&self, view: &View) {
         let Some(far) = &self.comm.far else { return };
         for (pe, link) in lock(&far.links).iter_mut().enumerate() {
@@ -284,7 +284,7 @@ impl World {
         }
     }
 
-    /// Tells the engine the far PEs that are alive in `view`; it connects when they are used.
+    /// Passes the remote PEs that are alive in `view` to the engine, which connects at first use.
     pub(super) fn connect(&self, view: &View) {
         let Some(far) = &self.comm.far else { return };
         for (pe, link) in lock(&far.links).iter_mut().enumerate() {
@@ -312,7 +312,7 @@ impl World {
         }
     }
 
-    /// What the agent said besides memory.
+    /// Handles a message from the agent that carries no memory.
     pub(super) fn receive(&self, message: ToPe) {
         if let ToPe::Address { pe, incarnation, address } = message {
             self.learn(pe, incarnation, address);

@@ -1,5 +1,5 @@
-//! Going on with fewer: a PE adopts a view with another loss in the call that finds it, and comes
-//! to agreements with those that live.
+//! Shrink mode: a PE adopts a view with another loss in the call that finds it, and comes to
+//! agreements with the living PEs.
 //!
 //! ```text
 //! adopt    connections to the lost are cut, their memory is taken away, calls go on in the view
@@ -9,14 +9,14 @@
 //!          an active set zeroes them at the end of each call, as they lie in the program's `pSync`
 //! ```
 //!
-//! Where an engine lies in between, a member posts to each of the others that its record is another
-//! one, and they read it once for each post: nobody polls over a network.
+//! Across an engine, a member posts to each of the others that its record has changed, and they
+//! read it once for each post: nothing is polled over a network.
 //!
-//! A call that concerns a lost PE does nothing there, and one that concerns others is carried out.
+//! A call does nothing on a lost PE, and is carried out on the others.
 //!
-//! Invariants: in such a job a PE works in the view that it has joined; nobody goes back.
+//! Invariants: in such a job a PE works in the view that it has joined; no PE rolls back.
 //!
-//! Left out: what an agreement is for ([`super::barrier`], `openshmem/living.rs`).
+//! Left out: the purposes of agreements ([`super::barrier`], `openshmem/living.rs`).
 
 #![forbid(unsafe_code)]
 
@@ -41,32 +41,32 @@ use super::world::fewer::{Heard, Row, Told};
 /// The team of all PEs, in agreements.
 pub const WORLD: u64 = 1;
 
-/// Members that come to agreements, and what they come together for.
+/// The members of agreements, and the purpose of the next one.
 #[derive(Debug, Clone)]
 pub struct Members {
-    /// The call, and whom it waits for.
+    /// The call, and the PEs that it waits for.
     pub waiting: Waiting,
-    /// Which members they are: the same number on all of them.
+    /// The identity of the set of members: the same number on all of them.
     pub team: u64,
-    /// What they come together for.
+    /// The purpose.
     pub gate: u8,
-    /// Where the record of each is in its segment, in the place of words for other ways of meeting.
+    /// Offset of each member's record in its segment, where other kinds of meetings keep words.
     pub offset: usize,
     /// The PEs.
     pub pes: Vec<Pe>,
-    /// Which of them this PE is.
+    /// Index of this PE in `pes`.
     pub index: usize,
 }
 
 impl Members {
-    /// The row of their agreements.
+    /// Returns the key of their series of agreements.
     pub(crate) fn row(&self) -> Row {
         (self.team, self.offset)
     }
 }
 
 impl World {
-    /// Adopts the newest view, and says which it is.
+    /// Adopts the newest view, and returns its number.
     pub(crate) fn adopt(&self) -> ViewNumber {
         if self.members.faulted() {
             self.adopt_newest();
@@ -92,7 +92,8 @@ impl World {
         self.join(&view);
     }
 
-    /// How `living` protect each other, or why they cannot; None in mode `none`.
+    /// Returns the protection among `living`, or the reason that there cannot be one; None in mode
+    /// `none`.
     pub(crate) fn protection_of(
         &self,
         living: &[Pe],
@@ -101,8 +102,8 @@ impl World {
         Protection::among(&self.settings, &nodes, &self.job.domains, living).transpose()
     }
 
-    /// Calls the handler of this thread for each loss it was not told of. Until all threads with a
-    /// handler have come here, no call takes the short way that passes by.
+    /// Calls the handler of this thread for each loss not yet reported to it. Until all threads
+    /// with a handler have come here, no call takes the fast path around this one.
     fn tell_of_losses(&self) {
         let with_node = |pe: Pe| {
             self.members.joined_view().as_ref().is_some_and(|view| view.pes[pe.at()].with_node)
@@ -113,20 +114,21 @@ impl World {
         }
     }
 
-    /// From now on this thread calls `told` of each PE that is lost, and whether its node is.
+    /// Registers `told` for this thread, to be called with each lost PE, and true if its node is
+    /// lost.
     pub(crate) fn on_loss(&self, told: Told) {
         self.fewer.listen(told);
-        self.members.work_in(ViewNumber(0)); // the next call looks who has to be told
+        self.members.work_in(ViewNumber(0)); // the next call runs the handlers that are due
     }
 
-    /// True if PE `pe` is lost in the newest view.
+    /// Returns true if PE `pe` is lost in the newest view.
     pub fn is_lost_now(&self, pe: Pe) -> bool {
         self.adopt();
         self.fewer.is_lost(pe)
     }
 
-    /// All members that live come to the same decision, whoever is lost meanwhile. It has the bits
-    /// that all values have.
+    /// Comes to the same decision as all living members, despite any loss meanwhile. It has the
+    /// bits that all values have.
     pub fn agree(&self, of: &Members, (value, basis): (u64, u64)) -> AgreedBits {
         let row = of.row();
         let (number, previous) = self.fewer.next(row);
@@ -147,15 +149,15 @@ impl World {
         decision
     }
 
-    /// The members come to no agreement any more; waits until no other one reads a record of this
-    /// PE, so that its place may be another team's.
+    /// Ends the agreements of the members; waits until no other one reads a record of this PE, so
+    /// that another team may use its place.
     pub(crate) fn give_back(&self, of: &Members) {
         self.wait_until_past(of);
         self.fewer.forget(of.row());
     }
 
-    /// A call of the members is over; waits until no other one reads a record of this PE, and
-    /// zeroes its place, which is the program's.
+    /// Ends a call of the members; waits until no other one reads a record of this PE, and zeroes
+    /// its place, which is the program's.
     pub(crate) fn clear_record(&self, of: &Members) {
         self.wait_until_past(of);
         self.show(of, CLEARED);
@@ -171,7 +173,8 @@ impl World {
         self.wait_raw(|| of.waiting, || self.are_past(of, last, (&mut past, &mut heard)));
     }
 
-    /// Looks once at those that may still read records of agreement `last`; true if nobody does.
+    /// Looks once at members that may still read records of agreement `last`; returns true if none
+    /// does.
     fn are_past(
         &self,
         of: &Members,
@@ -184,24 +187,24 @@ impl World {
         for (member, shown) in shown {
             match shown.and_then(|words| is_past_with(last, words)) {
                 Some(is_past) => past[member] = is_past,
-                None => heard.forget_one(member), // it may tell another team of the next
+                None => heard.forget_one(member), // read it again: another team's record may follow
             }
         }
         living.iter().zip(past).all(|(lives, past)| !lives || *past)
     }
 
-    /// Which of the members live in `view`.
+    /// Returns, for each member, true if it lives in `view`.
     pub fn living(&self, of: &Members, view: ViewNumber) -> Vec<bool> {
         of.pes.iter().map(|&pe| !self.fewer.was_lost(pe, view)).collect()
     }
 
-    /// Looks once at those that are awaited; true once there is a decision.
+    /// Looks once at the awaited members; returns true once there is a decision.
     fn advance(&self, of: &Members, own: &mut Agreement, heard: &mut Heard) -> bool {
         let before = *own.record();
         let view = self.adopt();
         if view.0 > own.view() {
             own.adopt(view.0, self.living(of, view));
-            heard.forget(); // what was of another view is of this one now
+            heard.forget(); // records seen in the old view count anew in this one
         }
         loop {
             for (member, shown) in self.records(of, own.awaited(), heard) {
@@ -217,25 +220,25 @@ impl World {
         own.decision().is_some()
     }
 
-    /// Shows these words in the place of its record.
+    /// Publishes these words in the place of this PE's record.
     fn show(&self, of: &Members, words: [u64; WORDS]) {
         for (at, operand) in words.into_iter().enumerate() {
             let word = WordAt { offset: of.offset + at * 8, bytes: 8 };
             self.segments.own().update(word, Change { how: Update::Store, operand });
         }
-        fence(Ordering::SeqCst); // before the looks for sleepers
+        fence(Ordering::SeqCst); // publish before looking for sleepers
         let others = of.pes.iter().enumerate().filter(|(member, _)| *member != of.index);
         for (_, &pe) in others {
             match self.comm.engine().filter(|_| self.segments.is_far(pe)) {
                 None => self.segments.wake(pe),
                 Some(_) if self.fewer.is_lost(pe) => {}
-                // A loss meanwhile is for the view to tell.
+                // The view reports any loss meanwhile.
                 Some(engine) => _ = engine.post(self.news_for(pe)),
             }
         }
     }
 
-    /// That the record of this PE is another one.
+    /// Returns the update that notifies `pe` of a change of this PE's record.
     fn news_for(&self, pe: Pe) -> Ask {
         let entry = self.segments.layout().mailbox + self.me().at() * MAILBOX_ENTRY;
         let offset = entry + mailbox::place(self.members.incarnation()) + mailbox::NEWS;
@@ -243,7 +246,7 @@ impl World {
         Ask { pe, word, change: Change { how, operand: 1 } }
     }
 
-    /// What some members show; of those that are far, where there are news.
+    /// Returns the records of some members, and of remote ones only those that have changed.
     fn records(
         &self,
         of: &Members,
@@ -266,7 +269,7 @@ impl World {
         Some(words)
     }
 
-    /// What those of `members` show, all far, of whom there are news.
+    /// Returns the changed records of `members`, all of them remote.
     fn far_records(
         &self,
         of: &Members,
@@ -291,14 +294,14 @@ impl World {
         if engine.get(&mut reads).is_err() {
             for read in &mut reads {
                 let by_itself = engine.get(std::slice::from_mut(read));
-                by_itself.unwrap_or_else(|_| read.into.fill(!0)); // no record; a view tells
+                by_itself.unwrap_or_else(|_| read.into.fill(!0)); // no record: a view follows
             }
         }
         shown.into_iter().map(|(member, bytes)| (member, Some(words(&bytes)))).collect()
     }
 }
 
-/// Words of bytes that were read.
+/// Returns the words of bytes that were read.
 fn words(bytes: &[u8; WORDS * 8]) -> [u64; WORDS] {
     let word = |at: usize| std::array::from_fn(|byte| bytes[at * 8 + byte]);
     std::array::from_fn(|at| u64::from_ne_bytes(word(at)))

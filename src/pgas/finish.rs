@@ -1,8 +1,8 @@
-//! The end of a PE in good order, and a loss that comes so late that the job survives it.
+//! The orderly end of a PE, and losses so late that the job survives them.
 //!
-//! A PE in `shmem_finalize` has done its work and cannot go back. If another is lost then, its
-//! substitute goes back to the last checkpoint without the others, and comes to its end *alone*.
-//! That is right under two conditions, which this module watches:
+//! A PE in `shmem_finalize` has done its work and cannot roll back. If another PE is lost then, its
+//! substitute rolls back to the last checkpoint without the others, and comes to its end *alone*.
+//! This is correct under two conditions, which this module checks:
 //!
 //! ```text
 //! (a) uncut    no call of a PE that entered shmem_finalize did less than it should because of the
@@ -10,12 +10,12 @@
 //! (b) alone    the PE that went back makes no call that reads, writes or waits for another PE
 //! ```
 //!
-//! A call that breaks one of them ends the job by name. With (b), a barrier passes at once, and so
-//! does the checkpoint call that follows the restart, if the others used nobody's memory since the
-//! checkpoint: then nothing can be missing that the barrier should have brought.
+//! A call that breaks one of them ends the job with an error that names the call. With (b), a
+//! barrier passes at once, and so does the checkpoint call that follows the restart, if no other PE
+//! used remote memory since the checkpoint: then the barrier had nothing to deliver.
 //!
-//! Invariants: a PE that is alone is in the faulted state for good, so that every call that
-//! concerns others comes here. Whether a call was cut is asked once, on the way into
+//! Invariants: a PE that is alone stays in the faulted state, so that every call that concerns
+//! other PEs comes here. The check for calls that were cut short is made once, on entry to
 //! `shmem_finalize`.
 
 #![forbid(unsafe_code)]
@@ -34,43 +34,44 @@ use raidshmem_sys::{exit, memory};
 use super::world::finish::{ALONE, ALONE_AND_FREE, TOGETHER};
 use super::{Fault, World};
 
-// Relaxed throughout: each word is for the threads of a process that are in no order otherwise.
+// Relaxed throughout: the threads of this process that share a word are otherwise unordered.
 impl World {
-    /// True if a call that concerns other PEs must do less than it should. Ends the job if this PE
-    /// has to come to its end without them.
+    /// Returns true if a call that concerns other PEs must do less than it should. Ends the job if
+    /// this PE has to come to its end without them.
     #[inline]
     pub fn cut_short(&self) -> bool {
         self.members.faulted() && self.cut()
     }
 
-    /// The same for a call that concerns PE `pe` only.
+    /// Like `cut_short`, for a call that concerns only PE `pe`.
     #[inline]
     pub fn cut_short_at(&self, pe: Pe) -> bool {
         let cut = self.members.faulted() && !(pe == self.me() && self.is_alone()) && self.cut();
         cut || self.fewer.is_lost(pe)
     }
 
-    /// A call of the program has done less than it should.
+    /// Records that a call of the program has done less than it should.
     pub(crate) fn note_cut(&self) {
         self.finish.cut.store(true, Ordering::Relaxed);
     }
 
-    /// True in a PE that went back to the checkpoint when others were at their end.
+    /// Returns true if this PE rolled back when other PEs were at their end.
     pub fn is_alone(&self) -> bool {
         self.finish.company.load(Ordering::Relaxed) != TOGETHER
     }
 
-    /// True if a call that all make comes to nothing: a loss is known, or this PE is alone.
+    /// Returns true if a collective call has no effect: a loss is known, or this PE is alone.
     pub(crate) fn is_apart(&self) -> bool {
         self.is_disturbed() || self.is_alone()
     }
 
-    /// True between a death and the restart, which acknowledges it where nobody goes back.
+    /// Returns true between a death and the restart, or its acknowledgement if no PE rolls back.
     pub fn interrupted(&self) -> bool {
         self.is_disturbed() && !self.is_alone()
     }
 
-    /// A barrier in the faulted state.
+    /// Passes a barrier in the faulted state if the restart allowed it; else cuts the barrier
+    /// short.
     pub(super) fn pass_alone(&self) -> Result<(), Fault> {
         if self.finish.company.load(Ordering::Relaxed) == ALONE_AND_FREE {
             return Ok(());
@@ -79,15 +80,15 @@ impl World {
         Err(Fault)
     }
 
-    /// The checkpoint call of a PE that is alone. The first after its restart is where the last
-    /// checkpoint was made, of which the others are past.
+    /// Handles a checkpoint call of a PE that is alone. The first one after its restart is the call
+    /// of the last checkpoint, which the other PEs have passed.
     pub(crate) fn checkpoint_alone(&self) {
         if self.pass_alone().is_err() || self.finish.passed.swap(true, Ordering::Relaxed) {
             self.cut();
         }
     }
 
-    /// A restart is over, in which all take part.
+    /// Ends a restart in which all PEs take part.
     pub(crate) fn join_all(&self, view: &View) {
         self.join(view);
         self.members.work_in(view.number);
@@ -95,7 +96,7 @@ impl World {
         self.begin_log(view.number.0, self.store.agreed(), CallPlace::NONE);
     }
 
-    /// A restart is over, in which others were at their end. Barriers pass if it is `free`.
+    /// Ends a restart while other PEs are at their end. Barriers pass if `free`.
     pub(crate) fn join_alone(&self, view: &View, free: bool) {
         self.join(view);
         self.members.work_in(ViewNumber(u64::MAX));
@@ -105,14 +106,14 @@ impl World {
         self.begin_anew();
     }
 
-    /// The checkpoint that was agreed or gone back to holds what was done before.
+    /// Forgets calls cut short and PEs touched before the checkpoint that was agreed or restored.
     pub(crate) fn begin_anew(&self) {
         self.finish.cut.store(false, Ordering::Relaxed);
         self.reached.begin();
     }
 
-    /// Leaves the job: waits until every PE has come here. Meanwhile `recover` is called for each
-    /// loss: those who go back need what this PE keeps for them.
+    /// Leaves the job: waits until every PE has come here. Calls `recover` for each loss meanwhile,
+    /// since PEs that roll back need what this PE keeps for them.
     pub(super) fn leave(&'static self, recover: fn(&'static World)) {
         self.waits();
         exit::flush_output();
@@ -147,7 +148,7 @@ impl World {
         self.comm.close();
     }
 
-    /// True if the program may have read by a pointer what is left of memory that was lost.
+    /// Returns true if the program may have read remnants of lost memory through a pointer.
     fn misread(&self) -> bool {
         let gone = |with_node: bool| with_node || !self.settings.adopt;
         let read = |&(pe, with_node): &(Pe, bool)| gone(with_node) && self.reached.keeps(pe);

@@ -1,14 +1,14 @@
 //! Meetings of all PEs of a job with logs: barriers and collectives, once each.
 //!
-//! A PE leaves what it brings in its log, and shows the number of the meeting in a word that only
-//! grows. When all have come, each reads from the logs what all brought. A substitute that comes
-//! to a meeting again finds what its predecessor brought, and whoever waits there goes on when it
-//! comes for the first time.
+//! A PE leaves its contribution in its log, and publishes the number of the meeting in a word that
+//! only grows. When all have come, each reads all contributions from the logs. A substitute that
+//! comes to a meeting again finds the contribution of its predecessor; PEs that wait there continue
+//! when it comes for the first time.
 //!
-//! Invariant: what a PE brought to a meeting stays in its log until all have agreed on a checkpoint
-//! after it.
+//! Invariant: a PE's contribution to a meeting stays in its log until all have agreed on a later
+//! checkpoint.
 //!
-//! Left out: what comes out of what all brought (`openshmem/collective/logged.rs`).
+//! Left out: the results of meetings (`openshmem/collective/logged.rs`).
 
 #![forbid(unsafe_code)]
 
@@ -25,39 +25,39 @@ use super::World;
 use super::local::{Call, Remote};
 use super::world::local::CallWay;
 
-/// What all brought to a meeting: where each PE's part is in its segment, and how long, as a view
-/// shows it.
+/// The contributions to a meeting: the offset of each in the segment of its PE, and its length, as
+/// valid in one view.
 pub struct Parts {
     places: Vec<(usize, usize)>,
     view: ViewNumber,
 }
 
-/// How a meeting went.
+/// The outcome of a meeting.
 pub enum Met {
-    /// What comes out follows from what all brought.
+    /// The result follows from all contributions.
     Together(Parts),
-    /// All have come, and some left no record: it is made as if there were no logs.
+    /// All have come, but some left no record: the meeting is held as without logs.
     Plain,
-    /// All go back.
+    /// All PEs roll back.
     Cut,
 }
 
 impl World {
-    /// A meeting as a word that only grows.
+    /// Returns the word of a meeting, which only grows.
     pub(super) fn meeting(&self, number: u64) -> u64 {
         self.local.era.load(Ordering::Relaxed) << 32 | number
     }
 
-    /// Comes to a meeting of all PEs with `what`, and waits for the others.
+    /// Comes to a meeting of all PEs with contribution `what`, and waits for the others.
     pub fn meet_logged(&self, call: Call, what: &[u8]) -> Met {
-        fence(Ordering::SeqCst); // what this PE did is done before it comes
+        fence(Ordering::SeqCst); // this PE's operations come before its arrival
         let number = lock(&self.local.book).met + 1;
         let place = Remote { pe: self.me(), at: number as usize, block: (0, 0) };
         let record = World::record(Kind::Meeting, &call, place, what.len());
         if self.local.way() != CallWay::Replayed {
             self.come_to(number, record, what);
         } else if self.meeting_replayed(&record, what) {
-            self.catch_up(); // at the end of the log others may need this PE before they come
+            self.catch_up(); // at the end of the log, others may need this PE before they come
         } else {
             return Met::Cut;
         }
@@ -66,9 +66,9 @@ impl World {
         }
         let (parts, view) = loop {
             let view = self.members.view_number();
-            // One that was lost with its node may be wiped by now.
+            // A log that was lost with its node may be wiped by now.
             let parts = self.has_all_logs().then(|| self.parts(number));
-            fence(Ordering::Acquire); // read before the second look
+            fence(Ordering::Acquire); // order the reads before the second look
             match parts {
                 Some(parts) if self.members.view_number() == view => break (parts, view),
                 _ if self.await_logs() => {}
@@ -85,8 +85,8 @@ impl World {
         Met::Together(Parts { places, view })
     }
 
-    /// Leaves a meeting to the way of jobs without logs. PEs that have not joined one view have no
-    /// words in common for that, so all go back then.
+    /// Holds a meeting as in jobs without logs. PEs that have not joined the same view share no
+    /// words for that, so all roll back then.
     fn meet_without_parts(&self) -> Met {
         if !self.is_somebody_away() {
             return Met::Plain;
@@ -96,13 +96,14 @@ impl World {
         Met::Cut
     }
 
-    /// Works out what comes out of what all brought. Memory that is lost with a node is wiped, so
-    /// that is done again if a loss came meanwhile, when the log is back. False if all go back.
+    /// Computes the result from the contributions. Memory that is lost with a node is wiped, so
+    /// after a loss meanwhile this is repeated once the log is restored. Returns false if all PEs
+    /// roll back.
     pub fn work_out(&self, parts: Parts, mut make: impl FnMut(&[(usize, usize)])) -> bool {
         let mut view = parts.view;
         loop {
             make(&parts.places);
-            fence(Ordering::Acquire); // read before the second look
+            fence(Ordering::Acquire); // order the reads before the second look
             let now = self.members.view_number();
             if std::mem::replace(&mut view, now) == now {
                 return true;
@@ -113,8 +114,8 @@ impl World {
         }
     }
 
-    /// Waits until the logs of all are there: one that was lost with a node comes back from its
-    /// replica. False if all go back.
+    /// Waits until the logs of all PEs are there: one that was lost with a node is restored from
+    /// its replica. Returns false if all PEs roll back.
     fn await_logs(&self) -> bool {
         let mut cut = false;
         self.wait_raw(
@@ -131,14 +132,14 @@ impl World {
         Pe::all(self.n_pes()).all(|pe| self.has_log(pe))
     }
 
-    /// True if the log of PE `pe` is mapped here, and there.
+    /// Returns true if the log of PE `pe` is there, and mapped here.
     pub(crate) fn has_log(&self, pe: Pe) -> bool {
         let member = self.members.member(pe);
         let is_mapped = pe == self.me() || member.node == self.segments.node_of(pe);
         member.state != Life::NodeDead && is_mapped && self.log_of(pe).is_of(self.job.id, pe)
     }
 
-    /// The same; what this PE brings is worked out now, or was when its predecessor came.
+    /// Like `meet_logged`; computes the contribution now, or in a replay takes the predecessor's.
     pub(super) fn meet_bringing(&self, call: Call, what: impl FnOnce() -> Vec<u8>) -> Met {
         let what = match self.local.way() {
             CallWay::Replayed => self.brought_before().to_vec(),
@@ -159,7 +160,7 @@ impl World {
         self.comes(&log, number);
     }
 
-    /// Shows that this PE has come to a meeting.
+    /// Publishes that this PE has come to a meeting.
     pub(super) fn comes(&self, log: &Log, number: u64) {
         log.set(Word::Met, self.meeting(number));
         let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
@@ -181,8 +182,8 @@ impl World {
         !cut
     }
 
-    /// What each PE brought to a meeting that all have come to, and the latest time of it; None if
-    /// one left no record, or they made different calls.
+    /// Returns all contributions to a meeting to which all have come, and their latest time; None
+    /// if a PE left no record, or if they made different calls.
     fn parts(&self, number: u64) -> Option<(Vec<Located>, u64)> {
         let word = self.meeting(number);
         if Pe::all(self.n_pes()).any(|pe| self.log_of(pe).get(Word::BareFrom) <= word) {
@@ -192,7 +193,7 @@ impl World {
         let of = |pe: Pe| self.log_of(pe).meeting(book.seen[pe.at()]);
         let parts = Pe::all(self.n_pes()).map(of).collect::<Option<Vec<Located>>>()?;
         let time = parts.iter().map(|found| found.record.time).max()?;
-        // Who makes different calls finds out on the way of jobs without logs.
+        // The unlogged path reports mismatched calls.
         let digest = parts[0].record.digest;
         parts.iter().all(|found| found.record.digest == digest).then_some((parts, time))
     }

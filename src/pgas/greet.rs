@@ -1,5 +1,6 @@
-//! What a PE prints at its start if the environment asks for it: `SHMEM_VERSION` and
-//! `SHMEM_INFO` (once in a job, on standard output); and the first event of each PE.
+//! Output of a PE at its start: version and settings if the environment asks for them with
+//! `SHMEM_VERSION` and `SHMEM_INFO` (once in a job, on standard output), and the first event of
+//! each PE.
 
 use std::io::Write;
 
@@ -14,7 +15,7 @@ use super::complain::complain;
 use super::{World, run_time};
 
 impl World {
-    /// The lines of a start.
+    /// Prints the lines of a start.
     pub(super) fn greet(&self) {
         let words = || {
             let (heap, at) = (
@@ -55,7 +56,7 @@ impl World {
         }
     }
 
-    /// What the library has chosen where the settings leave it the choice.
+    /// Returns the choices that the settings left to the library.
     fn chosen(&self) -> Vec<(&'static str, String)> {
         let sizes = self.store.protection().map(|protection| protection.plan.sizes().to_string());
         let group = sizes.map(|sizes| ("SHMEM_FT_GROUP_SIZE", sizes));

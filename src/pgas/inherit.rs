@@ -1,9 +1,9 @@
-//! Taking over the memory of a dead process: what it says, and what of it must be saved before the
-//! program of the substitute runs ([`raidshmem_core::store::inherited`] decides).
+//! Adoption of a dead process's memory: its vote, and the part of it to save before the program of
+//! the substitute runs ([`raidshmem_core::store::inherited`] decides).
 //!
 //! Invariants: live memory is read before anything of this process writes to it; a region counts
 //! only once its record is sealed, and until then the phase in the header is the old one, so that
-//! the next substitute can begin again.
+//! the next substitute can start over.
 
 use std::sync::atomic::Ordering;
 
@@ -23,32 +23,32 @@ use raidshmem_sys::memory::{self, Part};
 use super::World;
 use super::world::segments::Segments;
 
-/// The second snapshot of a store that keeps one: where live memory is kept.
+/// The shadow snapshot: the second region of a store that keeps one snapshot, for live memory.
 const BESIDE: usize = 1;
 
-/// The process that takes over.
+/// The process that adopts the memory.
 pub(super) struct Heir {
     pub job: u64,
     pub pe: Pe,
     pub incarnation: Incarnation,
     pub checksum: bool,
-    /// PEs of this machine, which may all need room now.
+    /// The number of PEs of this machine, all of which may need memory now.
     pub sharing: usize,
 }
 
-/// Waits until no living PE is in the midst of an operation that it began before it saw the loss,
-/// which all nodes have shown by now: what that finds is what the predecessor left, and not what
+/// Waits until no living PE is inside an operation that it began before it saw the loss, which all
+/// nodes have published by now: such an operation finds what the predecessor left, and not what
 /// this process begins with.
 pub(super) fn await_quiet(segments: &Segments, page: &Page) {
-    // The predecessor writes nowhere any more; who waits for it to have written goes on.
+    // The predecessor writes nowhere any more, so PEs that wait for its writes may continue.
     segments.own().log(segments.n_pes()).set(Word::Flight, 0);
-    segments.order_others(); // if that cannot be, all go back (`recovery/alone.rs`)
+    segments.order_others(); // if that fails, all roll back (`recovery/alone.rs`)
     while !segments.is_quiet(&page.read()) {
         std::thread::yield_now();
     }
 }
 
-/// What the dead owner of the segment brings to a decision; none if its memory is not there.
+/// Returns the vote of the segment's dead owner; an empty one if its memory is not there.
 pub(super) fn inherit(own: &Segment, protection: &Protection, heir: &Heir) -> Vote {
     let store = Store { own, protection, job: heir.job };
     let mut vote = store.vote();
@@ -70,7 +70,7 @@ pub(super) fn inherit(own: &Segment, protection: &Protection, heir: &Heir) -> Vo
     if ended || !saved {
         vote.phase = vote.phase.map(without_live);
     }
-    // From here on live memory is not looked at any more.
+    // From here on live memory is not read any more.
     own.header().phase.store(vote.phase.map_or(0, Phase::pack), Ordering::SeqCst);
     vote
 }
@@ -90,7 +90,7 @@ impl Store<'_> {
         self.own.header().slots[self.protection.slot_of(number)].holds(self.job, number)
     }
 
-    /// Phase and decision of the header, if they are believed.
+    /// Returns phase and decision of the header, if they are credible.
     fn vote(&self) -> Vote {
         let header = self.own.header();
         let snapshot = |n: CheckpointNumber| {
@@ -107,7 +107,7 @@ impl Store<'_> {
         Vote { phase, decided: decided.filter(known) }
     }
 
-    /// Where live memory is kept as that of checkpoint `number`.
+    /// Returns the snapshot that keeps live memory as that of checkpoint `number`.
     fn place_to_keep(&self, number: CheckpointNumber) -> usize {
         match self.protection.snapshots {
             1 => BESIDE,
@@ -119,7 +119,7 @@ impl Store<'_> {
         self.protection.snapshots == 1 && self.record(BESIDE).holds(self.job, number).is_some()
     }
 
-    /// The machine has room for another snapshot of each PE.
+    /// Returns true if the machine has memory for another snapshot of each PE.
     fn has_room(&self, heir: &Heir) -> bool {
         let snapshot = self.record(0).hint().1 as u64;
         let live = self.coverage().map_or(u64::MAX, |coverage| coverage.len() as u64);
@@ -128,7 +128,7 @@ impl Store<'_> {
             || memory::available().is_some_and(|available| available > need)
     }
 
-    /// What the checkpoint that was begun covers.
+    /// Returns the coverage of the checkpoint that was begun.
     fn coverage(&self) -> Option<Coverage> {
         let layout = self.own.layout();
         let bytes = self.own.bytes(layout.manifest, layout.manifest_len);
@@ -136,8 +136,8 @@ impl Store<'_> {
         Coverage::parse(layout, bytes).ok().map(|manifest| manifest.coverage)
     }
 
-    /// Makes snapshot `place` that of checkpoint `number` from live memory. False if that is not
-    /// what the parity was made of.
+    /// Makes snapshot `place` that of checkpoint `number` from live memory. Returns false if the
+    /// parity was not computed from this memory.
     fn copy_live(&self, heir: &Heir, number: CheckpointNumber, place: usize) -> bool {
         let coverage = self.coverage().filter(|c| self.holds_slot(number) == Some(c.len()));
         let Some(coverage) = coverage else { return false };
@@ -162,22 +162,22 @@ impl Store<'_> {
         true
     }
 
-    /// Own store, to be written.
+    /// Returns bytes of the own store, to be written.
     #[allow(clippy::mut_from_ref)] // as `Segment::bytes_mut`
     fn store_mut(&self, at: usize, len: usize) -> &mut [u8] {
-        // SAFETY: nobody else writes the store of a process that is not a PE yet, nor reads what is
-        // not sealed; and no two slices of it live here at a time.
+        // SAFETY: no other code writes the store of a process that is not a PE yet, nor reads what
+        // is not sealed; and no two slices of it live here at a time.
         unsafe { self.own.bytes_mut(at, len) }
     }
 
-    /// Makes the snapshot what lies beside it.
+    /// Replaces the snapshot by the shadow snapshot.
     fn bring(&self, number: CheckpointNumber) {
         self.record(0).void();
         let len = self.bring_tiles(number);
         self.record(0).seal(self.job, number, len);
     }
 
-    /// Copies what lies beside the snapshot into it; its length.
+    /// Copies the shadow snapshot into the snapshot; returns its length.
     fn bring_tiles(&self, number: CheckpointNumber) -> usize {
         let len = self.record(BESIDE).holds(self.job, number).unwrap_or(0);
         let (layout, count) = (self.own.layout(), len.div_ceil(TILE));
@@ -192,7 +192,7 @@ impl Store<'_> {
         len
     }
 
-    /// Forgets what lies beside the snapshot.
+    /// Discards the shadow snapshot.
     fn clear_beside(&self, part: &Part) {
         if self.protection.snapshots > 1 {
             return;
@@ -200,7 +200,7 @@ impl Store<'_> {
         self.record(BESIDE).void();
         let layout = self.own.layout();
         let [at, end] = [layout.snapshots[BESIDE], layout.slots[0]];
-        let _ = part.give_back(at, end - at); // it is taken until the end of the job then
+        let _ = part.give_back(at, end - at); // on failure it stays occupied until the job ends
     }
 }
 
@@ -209,12 +209,14 @@ impl World {
         Store { own: self.segments.own(), protection, job: self.job() }
     }
 
-    /// True if the dead's live memory is kept beside the snapshot as that of checkpoint `number`.
+    /// Returns true if the shadow snapshot holds the dead process's live memory as checkpoint
+    /// `number`.
     pub(crate) fn is_beside(&self, protection: &Protection, number: CheckpointNumber) -> bool {
         self.inherited(protection).is_beside(number)
     }
 
-    /// Copies it into the snapshot, whose record is void meanwhile; its length in bytes.
+    /// Copies the shadow snapshot into the snapshot, whose record is void meanwhile; returns its
+    /// length in bytes.
     pub(crate) fn bring_inherited(
         &self,
         protection: &Protection,
@@ -223,7 +225,7 @@ impl World {
         self.inherited(protection).bring_tiles(number)
     }
 
-    /// Gives back what lies beside the snapshot.
+    /// Discards the shadow snapshot, and releases its memory.
     pub(crate) fn clear_beside(&self, protection: &Protection) {
         self.inherited(protection).clear_beside(self.segments.part());
     }

@@ -13,22 +13,22 @@ use super::complain::{complain, speak_as};
 use super::{World, abort, boot, last, panics};
 
 static WORLD: OnceLock<World> = OnceLock::new();
-/// 0 before, 1 between init and finalize, 2 after.
+/// The stage: 0 before init, 1 between init and finalize, 2 after.
 static STAGE: AtomicU8 = AtomicU8::new(0);
-/// The process that was initialised: a child of it is no PE.
+/// The process that was initialised: its children are not PEs.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// One thread leaves the job; the others wait for it.
+/// A lock for the thread that leaves the job; other threads wait for it.
 static LEAVING: Mutex<()> = Mutex::new(());
-/// The thread that leaves; 0 while there is none.
+/// The thread that leaves; 0 if no thread does.
 static LEAVER: AtomicI32 = AtomicI32::new(0);
-/// What a PE in `shmem_finalize` does when another is lost.
+/// The recovery that a PE in `shmem_finalize` runs when another PE is lost.
 static RECOVER: OnceLock<fn(&'static World)> = OnceLock::new();
-/// The PE leaves the job in good order at an exit with any status.
+/// True if the PE leaves the job in good order at an exit with any status.
 static ENDS_ANYHOW: AtomicBool = AtomicBool::new(false);
 
-/// Initialises the library; a second call does nothing. Returns the thread level provided, which
-/// is the one requested. Bad settings are one line and exit status 2. `recover` is called when a
-/// PE is lost while this one is in `shmem_finalize`.
+/// Initialises the library; a second call does nothing. Returns the thread level provided, which is
+/// the one requested. Wrong settings end the process with one line and exit status 2. `recover` is
+/// called when a PE is lost while this one is in `shmem_finalize`.
 pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
     if WORLD.get().is_some() {
         return requested;
@@ -42,7 +42,7 @@ pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
             abort::watch(world);
             last::note_end_of_thread();
             STAGE.store(1, Ordering::Release);
-            // A fault seen here is reported by the first checkpoint.
+            // The first checkpoint reports a fault seen here.
             let _ = world.barrier("shmem_init");
             world.begin_prelude();
             world.greet();
@@ -53,7 +53,7 @@ pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
     requested
 }
 
-/// This PE cannot go on.
+/// Ends this PE, which cannot go on.
 fn ends(words: &str) -> ! {
     match WORLD.get() {
         Some(world) => world.members.abort(words),
@@ -61,7 +61,7 @@ fn ends(words: &str) -> ! {
     }
 }
 
-/// This process cannot become a PE: the launcher says why, once for all.
+/// Ends this process, which cannot become a PE; the launcher prints the reason, once for all.
 fn cannot_start(words: &str, status: i32, cause: StartFailure) -> ! {
     if !panics::send(&PeMessage::CannotStart { status, words: words.to_owned(), cause }) {
         complain(words);
@@ -69,24 +69,24 @@ fn cannot_start(words: &str, status: i32, cause: StartFailure) -> ! {
     std::process::exit(status)
 }
 
-/// True between `init` and `finalize`.
+/// Returns true between `init` and `finalize`.
 #[inline]
 pub fn initialized() -> bool {
     STAGE.load(Ordering::Acquire) == 1
 }
 
-/// True after `finalize`.
+/// Returns true after `finalize`.
 pub fn ended() -> bool {
     STAGE.load(Ordering::Acquire) == 2
 }
 
-/// The world, if the library is initialised.
+/// Returns the world, if the library is initialised.
 #[inline]
 pub fn try_world() -> Option<&'static World> {
     if initialized() { WORLD.get() } else { None }
 }
 
-/// The world; without one, a line that says why and exit status 2.
+/// Returns the world; without one, prints an error and exits with status 2.
 #[inline]
 pub fn world() -> &'static World {
     match try_world() {
@@ -95,7 +95,7 @@ pub fn world() -> &'static World {
     }
 }
 
-/// The same for a call that knows its name.
+/// Like [`world()`], for a caller that knows the name of its routine.
 #[inline]
 pub fn world_for(routine: &str) -> &'static World {
     match try_world() {
@@ -108,7 +108,7 @@ pub fn world_for(routine: &str) -> &'static World {
 fn no_world() -> ! {
     const OURS: &[&str] = &["sh", "psh", "_my_pe", "_num_pes", "p_my_pe", "p_num_pes"];
     let routine = caller::exported(OURS).unwrap_or("an OpenSHMEM routine".to_owned());
-    // A name and its twin may be one piece of code: it is called by the name without the `p`.
+    // A name and its twin may share their code: the call is reported without the `p`.
     untimely(routine.strip_prefix('p').unwrap_or(&routine))
 }
 
@@ -125,10 +125,10 @@ fn untimely(routine: &str) -> ! {
 }
 
 /// Leaves the job in good order: waits until every PE has come here. A second call does nothing,
-/// nor does one in a child process.
+/// nor does a call in a child process.
 pub fn finalize() {
     let thread = rustix::thread::gettid().as_raw_nonzero().get();
-    // A signal handler may exit in the midst of it, on the very thread.
+    // A signal handler may exit in the middle of it, on the same thread.
     let inside = LEAVER.load(Ordering::Relaxed) == thread;
     if inside || PROCESS.load(Ordering::Relaxed) != std::process::id() {
         return;
@@ -143,8 +143,8 @@ pub fn finalize() {
     }
 }
 
-/// The process ends by `exit` or by the end of `main`: with status 0 that is the end of a program
-/// that has done its work, and any other is a death.
+/// Handles the end of the process by `exit` or by the end of `main`: status 0 is the end of a
+/// program that has done its work, and any other is a death.
 fn exits(status: i32) {
     if (status == 0 && !breaks(Mutant::NoFinalizeAtExit)) || ENDS_ANYHOW.load(Ordering::Relaxed) {
         finalize();
@@ -161,17 +161,17 @@ fn is_under_valgrind() -> bool {
     preloaded.contains("/vgpreload_")
 }
 
-/// From now on the library ends at the exit of the program, whatever its status.
+/// Makes the library finish at the exit of the program, whatever its status.
 pub fn end_at_any_exit() {
     ENDS_ANYHOW.store(true, Ordering::Relaxed);
 }
 
-/// Ends the whole job with `status`, for a reason that was said.
+/// Ends the whole job with `status`, for a reason already reported.
 pub fn end_job(status: i32) -> ! {
     end_with(status, None)
 }
 
-/// Ends the whole job with `status`, as the program asks; any but 0 is said.
+/// Ends the whole job with `status`, as the program requests; reports any status but 0.
 pub fn global_exit(status: i32) -> ! {
     end_with(status, Some(status).filter(|status| *status != 0))
 }

@@ -1,5 +1,5 @@
-//! Logs for a lost PE that goes back alone: what is written down of each call, and what a survivor
-//! does while another PE is away.
+//! Logs for local rollback: what is recorded of each call, and what a survivor does while another
+//! PE is away.
 //!
 //! ```text
 //! put      a record, then a look at the target: reached (carried out), away (left in the log), or
@@ -12,13 +12,13 @@
 //! other    not logged: it speaks against going back alone until the next checkpoint
 //! ```
 //!
-//! A view says whether the lost go back alone (`core/membership/local.rs`). If so, survivors adopt
-//! it in the call that finds it, and see no fault. They join it when they meet at the next
-//! checkpoint; up to then any of them may say that all go back.
+//! A view says whether lost PEs roll back locally (`core/membership/local.rs`). If so, a survivor
+//! adopts the view in the call that finds it, and sees no fault. It joins the view when the PEs
+//! meet at the next checkpoint; until then any PE may demand a global rollback.
 //!
-//! Invariant: a record is in the log before its operation shows.
+//! Invariant: a record is in the log before its operation becomes visible.
 //!
-//! Who shows something and then looks sees what others have shown that do not see it:
+//! A PE and a substitute each publish first and then look, so at least one of them sees the other:
 //!
 //! ```text
 //! this PE, in each call    its record and its flight    the view, and the stage of the target
@@ -27,11 +27,12 @@
 //! a substitute, at last    that it drains               records: those that are left to it
 //! ```
 //!
-//! That needs a full fence between the two steps on both sides. A substitute issues a barrier that
-//! is one for all processes (`Segments::order_others`), so calls have none of their own
-//! (`Local::order`), unless the kernel refuses it. The loss is shown before a substitute is chosen.
+//! This needs a full fence between the two steps on both sides. A substitute issues a barrier that
+//! acts on all processes (`Segments::order_others`), so calls need no fence of their own
+//! (`Local::order`) unless the kernel refuses that barrier. The loss is published before a
+//! substitute is chosen.
 //!
-//! Left out: the calls of a substitute (`replay.rs`), and how it begins (`recovery/alone.rs`).
+//! Left out: the calls of a substitute (`replay.rs`) and its start (`recovery/alone.rs`).
 
 #![forbid(unsafe_code)]
 
@@ -52,58 +53,58 @@ use super::World;
 use super::complain::complain;
 use super::world::local::{Book, CallWay};
 
-/// An odd number without a pattern.
+/// An odd multiplier for hashing: 2^64 divided by the golden ratio.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a call is compared by.
+/// The identity of a call, for comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Call {
     /// The routine.
     pub name: &'static str,
-    /// What else the program passed that is the same in each process.
+    /// Further arguments that have the same value in each process.
     pub with: u64,
 }
 
 impl Call {
-    /// Both as a number, which is the same in each process.
+    /// Returns a hash of the call, equal in each process.
     #[inline]
     pub(super) fn digest(&self) -> u64 {
         let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(ODD).rotate_left(29);
         let name = self.name.as_bytes();
         let words = name.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
         let last = match name.last_chunk::<8>() {
-            Some(last) => u64::from_le_bytes(*last), // some bytes of it twice
+            Some(last) => u64::from_le_bytes(*last), // overlaps the words above
             None => name.iter().fold(0, |all, &byte| all << 8 | u64::from(byte)),
         };
         mix(mix(words.fold(self.with, mix), last), name.len() as u64)
     }
 }
 
-/// Where a call reads or writes on another PE.
+/// The memory of another PE that a call reads or writes.
 #[derive(Debug, Clone, Copy)]
 pub struct Remote {
-    /// The other PE.
+    /// The target PE.
     pub pe: Pe,
-    /// Offset in its segment.
+    /// Offset in the target's segment.
     pub at: usize,
-    /// Bytes of each block, and from one to the next.
+    /// Bytes of each block, and the distance from one block to the next.
     pub block: (usize, usize),
 }
 
-/// What becomes of an operation on another PE.
+/// The outcome of an operation on another PE.
 pub(super) enum Delivery {
     /// It is carried out now.
     CarryOut,
-    /// The target takes it from the log.
+    /// It stays in the log, from which the target takes it.
     Leave,
     /// The target has taken it from the log.
     TakenOver,
-    /// All go back.
+    /// All PEs roll back.
     Cut,
 }
 
 impl World {
-    /// The log of PE `pe`; that of nobody if it is not mapped.
+    /// Returns the log of PE `pe`, or a placeholder if its memory is not mapped.
     #[inline(always)]
     pub(super) fn log_of(&self, pe: Pe) -> Log<'_> {
         let near = self.segments.near(pe).map(|near| near.log(self.n_pes()));
@@ -119,13 +120,13 @@ impl World {
         }
     }
 
-    /// True if calls are logged or come from a log now.
+    /// Returns true while calls are logged or replayed.
     #[inline]
     pub fn logs(&self) -> bool {
         self.local.way() != CallWay::Plain
     }
 
-    /// An interval begins at checkpoint `interval`, made at `place`.
+    /// Begins a log interval at checkpoint `interval`, made at `place`.
     pub(super) fn begin_log(&self, era: u64, interval: CheckpointNumber, place: CallPlace) {
         if !self.local.is_on() {
             return;
@@ -153,12 +154,12 @@ impl World {
         log.set_stage(self.members.incarnation().0, Stage::Direct);
     }
 
-    /// The program calls a checkpoint from `place`.
+    /// Notes `place` as the place of the program's checkpoint call.
     pub(crate) fn log_place(&self, place: CallPlace) {
         *lock(&self.local.place) = place;
     }
 
-    /// A checkpoint is agreed: what was logged before is of no use any more.
+    /// Begins a new interval after an agreed checkpoint, which makes all older records obsolete.
     pub(crate) fn saved_with_log(&self, number: CheckpointNumber) {
         if self.logs() {
             let (era, place) = (self.local.era.load(Ordering::Relaxed), *lock(&self.local.place));
@@ -166,7 +167,8 @@ impl World {
         }
     }
 
-    /// Where threads call the library at the same time there is no order of calls to replay.
+    /// Stops logging if threads may call the library concurrently: such calls have no order to
+    /// replay.
     pub(super) fn log_if_one_thread(&self) {
         if self.thread_level < super::boot::THREAD_MULTIPLE || !self.local.is_on() {
             return;
@@ -179,13 +181,13 @@ impl World {
         self.log_nothing("its threads call the library at the same time");
     }
 
-    /// From now on nothing is logged in this process: a loss takes all back.
+    /// Stops logging in this process for good, so that a loss rolls back all PEs.
     pub(crate) fn log_nothing(&self, why: &'static str) {
         *lock(&self.local.never) = Some(why);
         self.speak_against(why);
     }
 
-    /// A call that is not logged.
+    /// Handles a call that is not logged, which rules out local rollback until the next checkpoint.
     #[cold]
     pub fn unlogged(&self, routine: &'static str) {
         if !self.logs() || self.all_go_back() {
@@ -205,10 +207,10 @@ impl World {
         }
     }
 
-    /// All go back if this PE has no records while another one is away, or was since the last
-    /// checkpoint: those who went back alone share no words with others but their logs.
+    /// Demands a global rollback if this PE has no records and another is away, or was since the
+    /// last checkpoint: after a local rollback, PEs share no words with others except their logs.
     pub(super) fn go_back_if_apart(&self, why: &str) {
-        self.local.order(); // no records, and then a look: a substitute looks the other way round
+        self.local.order(); // first drop the records, then look; a substitute does the reverse
         if self.local.way() == CallWay::Logged && self.is_somebody_away() {
             self.take_all_back(why);
         }
@@ -216,7 +218,7 @@ impl World {
 
     // ---- views --------------------------------------------------------------------------------
 
-    /// True if a PE was lost, and all go back. Adopts a view in which the lost go back alone.
+    /// Returns true if a loss rolls back all PEs. Adopts a view with local rollback.
     pub(crate) fn all_go_back(&self) -> bool {
         if self.local.way() == CallWay::Plain {
             return self.members.faulted();
@@ -228,7 +230,7 @@ impl World {
         let replays = self.local.way() == CallWay::Replayed;
         if view.alone || view.number == self.members.joined() {
             if self.local.mapped.swap(view.number.0, Ordering::Relaxed) != view.number.0 {
-                self.refresh(&view); // who was lost with a node is on another one
+                self.refresh(&view); // a PE lost with its node is on another one now
             }
             if !replays {
                 self.members.work_in(view.number);
@@ -239,17 +241,17 @@ impl World {
         true
     }
 
-    /// True if this PE has adopted a view that it has not joined.
+    /// Returns true if this PE has adopted a view that it has not joined.
     pub(crate) fn is_somebody_away(&self) -> bool {
         self.members.view_number() != self.members.joined()
     }
 
-    /// Says that all go back, for this reason of the own, and waits until they do.
+    /// Demands a global rollback for a reason of this PE, and waits until it begins.
     pub(crate) fn take_all_back(&self, why: impl Display) {
         self.say_all_go_back(format!("PE {}: {why}", self.me()));
     }
 
-    /// The same for a reason that names its PE.
+    /// Like `take_all_back`, for a reason that already names its PE.
     pub(crate) fn say_all_go_back(&self, why: String) {
         self.members.say(&PeMessage::GoBack { why });
         self.wait_raw(|| Waiting::anyone("a local rollback"), || !self.members.view().alone);
@@ -258,7 +260,7 @@ impl World {
 
     // ---- one-sided ----------------------------------------------------------------------------
 
-    /// The log of PE `pe` if that is reached: its process lives, and has caught up.
+    /// Returns the log of PE `pe` if it is reachable: its process lives and has caught up.
     #[inline(always)]
     fn reached(&self, pe: Pe) -> Option<Log<'_>> {
         let member = self.members.member(pe);
@@ -274,8 +276,8 @@ impl World {
         self.reached(pe).is_some()
     }
 
-    /// True if PE `pe` looks at the logs for the last time, or has: its process may be so far
-    /// before the view that is shown here says that it lives.
+    /// Returns true if PE `pe` makes its last pass over the logs, or has made it. Its process may
+    /// be that far before the view published here shows it alive.
     fn is_past_replay(&self, pe: Pe) -> bool {
         let (member, log) = (self.members.member(pe), self.log_of(pe));
         let lives = member.state == Life::Alive;
@@ -283,7 +285,7 @@ impl World {
         log.is_at(incarnation, Stage::Draining) || log.is_at(incarnation, Stage::Direct)
     }
 
-    /// Waits until PE `pe` is reached. False if all go back.
+    /// Waits until PE `pe` is reachable. Returns false if all PEs roll back.
     #[inline]
     pub(super) fn await_reached(&self, call: &'static str, pe: Pe) -> bool {
         let mut cut = false;
@@ -299,7 +301,7 @@ impl World {
         !cut
     }
 
-    /// Puts `bytes`, which `carry_out` copies there.
+    /// Logs a put of `bytes`, which `carry_out` copies to the target.
     pub fn put_logged(&self, call: Call, place: Remote, bytes: &[u8], carry_out: impl FnOnce()) {
         if self.local.way() == CallWay::Replayed {
             return self.put_replayed(call, place, bytes, carry_out);
@@ -309,7 +311,7 @@ impl World {
         self.deliver(call.name, place.pe, from, carry_out);
     }
 
-    /// Carries an operation out whose record begins at `from`, or leaves it in the log.
+    /// Carries out an operation whose record begins at `from`, or leaves it in the log.
     pub(super) fn deliver(
         &self,
         call: &'static str,
@@ -333,9 +335,9 @@ impl World {
         }
     }
 
-    /// Looks at the target after the record was shown. Carried out is what began while the word of
-    /// the flight was set: who finds the target dead and that word clear knows that no bytes of
-    /// this PE are on their way there.
+    /// Looks at the target after the record was published. An operation is carried out only while
+    /// the in-flight word is set: a process that finds the target dead and that word clear knows
+    /// that no bytes of this PE are on their way there.
     #[inline]
     pub(super) fn way_to(
         &self,
@@ -346,7 +348,7 @@ impl World {
     ) -> Delivery {
         let there = loop {
             log.word(Word::Flight).store(u64::from(pe.0) + 1, Ordering::Relaxed);
-            self.local.order(); // the record and the flight show before the look
+            self.local.order(); // publish the record and the flight before the look
             if let Some(there) = self.reached(pe) {
                 break there;
             }
@@ -355,7 +357,7 @@ impl World {
             }
         };
         match from {
-            // The target may have looked between the record and the look of this PE.
+            // The target may have looked between the publication of the record and this PE's look.
             Some(from) if self.has_taken(log, &there, from) => {
                 log.set(Word::Flight, 0);
                 Delivery::TakenOver
@@ -364,7 +366,7 @@ impl World {
         }
     }
 
-    /// The same where the target was not reached; None: look again.
+    /// Decides about an operation whose target was not reachable; None: look again.
     #[cold]
     fn not_reached(
         &self,
@@ -375,7 +377,7 @@ impl World {
     ) -> Option<Delivery> {
         log.set(Word::Flight, 0);
         let Some(from) = from else {
-            // A loss meets a PE that logs nothing: all go back.
+            // The target is lost, and this PE logs nothing: all PEs roll back.
             if !self.all_go_back() {
                 self.take_all_back(log.against());
             }
@@ -394,14 +396,16 @@ impl World {
         None
     }
 
-    /// True if the PE of the log `there` has taken over the record of the own `log` at `from`.
+    /// Returns true if the PE of the log `there` has taken over the record at `from` of this PE's
+    /// `log`.
     #[inline]
     pub(super) fn has_taken(&self, log: &Log, there: &Log, from: usize) -> bool {
         (from as u64) < there.has_taken(self.me(), log.get(Word::Interval))
     }
 
-    /// Another node may not show the loss yet: its PEs would read what the dead left. A substitute
-    /// is shown when all nodes have shown the loss. Where it is, only the view says that shows it.
+    /// Waits for a view that shows PE `pe` alive, if the job has several nodes. Another node may
+    /// not know the loss yet, and its PEs would read what the dead process left; a substitute is
+    /// shown only after all nodes have shown the loss. Only that view says where the substitute is.
     fn await_shown(&self, call: &'static str, pe: Pe) {
         if self.has_several_nodes() {
             let shown = || self.members.member(pe).state == Life::Alive;
@@ -409,7 +413,8 @@ impl World {
         }
     }
 
-    /// Reads from PE `pe` when that is reached, and still is when all is read. None if all go back.
+    /// Reads from PE `pe`, which must be reachable before and after the read. None if all PEs roll
+    /// back.
     pub(super) fn read_there<T>(
         &self,
         call: &'static str,
@@ -422,15 +427,16 @@ impl World {
             }
             let member = self.members.member(pe);
             let found = read();
-            fence(Ordering::Acquire); // read before the second look
+            fence(Ordering::Acquire); // order the read before the second look
             if self.is_reached(pe) && self.members.member(pe) == member {
                 return Some(found);
             }
         }
     }
 
-    /// Gets bytes by `read`, which says what they are. What comes in their place, if that is not
-    /// so: those of the log in a replay, and none if all go back.
+    /// Gets bytes by `read`, which also returns them for the log; the result is then None.
+    /// Otherwise returns the bytes to deliver instead: the logged ones in a replay, and an empty
+    /// slice if all PEs roll back.
     pub fn get_logged<B: AsRef<[u8]>>(
         &self,
         call: Call,
@@ -446,7 +452,7 @@ impl World {
         None
     }
 
-    /// Waits for an own word by `until`; what it found.
+    /// Waits for one of this PE's own words by `until`, and returns the value found.
     pub fn wait_logged(
         &self,
         call: Call,
@@ -468,7 +474,7 @@ impl World {
         found
     }
 
-    /// True if the PEs of this job are on several nodes.
+    /// Returns true if the PEs of this job are on several nodes.
     fn has_several_nodes(&self) -> bool {
         self.job.node_of.iter().any(|&node| node != self.job.node_of[0])
     }

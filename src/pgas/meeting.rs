@@ -1,13 +1,13 @@
 //! The meetings of the protocol, in a tree over the PEs of a view.
 //!
-//! [`raidshmem_core::tree`] decides who meets whom, and adds up on the way; this module writes and
-//! reads the words. A PE leaves its posts in its own control words for those that map it, and
-//! writes them into its entry of the mailbox of those that do not. So nobody polls over a network,
-//! and a meeting costs a PE a few posts whatever the number of PEs.
+//! [`raidshmem_core::tree`] decides which PEs meet, and adds up their contributions; this module
+//! writes and reads the words. A PE leaves its posts in its own control words for PEs that map it,
+//! and writes them into its entry of the mailbox of PEs that do not. So nothing is polled over a
+//! network, and a meeting costs a PE a few posts whatever the number of PEs.
 //!
 //! Invariants: one thread of a PE is in the protocol. A PE comes to each meeting of a recovery once
-//! a view: a restart that begins again in the view in which the checkpoint has settled goes by what
-//! all brought then, since the same decision stands.
+//! per view: a restart that begins again in the view in which the checkpoint was agreed uses the
+//! contributions of that time, since the same decision stands.
 
 #![forbid(unsafe_code)]
 
@@ -27,8 +27,8 @@ use raidshmem_sys::lock;
 use super::World;
 
 impl World {
-    /// Comes to the meeting of state `at` in `view`, and brings something. What this PE posted
-    /// elsewhere has arrived.
+    /// Comes to the meeting of state `at` in `view`, with a contribution. This PE's posts elsewhere
+    /// have arrived by then.
     pub(crate) fn come(&self, view: &View, at: At, own: Brought) {
         let mut meetings = lock(&self.meetings);
         let number = meeting(at).unwrap_or_else(|| {
@@ -46,8 +46,8 @@ impl World {
         meetings.tree = Some((view.number, tree));
     }
 
-    /// What all brought to the meeting that this PE has come to; None until all have come. When
-    /// they have, it may be asked again.
+    /// Returns the sum of all contributions to the current meeting; None until all have come. After
+    /// that it may be called again.
     pub(crate) fn met(&self, at: At) -> Option<Brought> {
         let meetings = &mut *lock(&self.meetings);
         let Some((stage, now)) = &mut meetings.now else {
@@ -73,7 +73,7 @@ impl World {
         all
     }
 
-    /// Control words are reset: checkpoints are counted anew.
+    /// Restarts the count of checkpoints, when control words are reset.
     pub(super) fn reset_meetings(&self) {
         lock(&self.meetings).checkpoints = 0;
     }
@@ -86,17 +86,17 @@ impl World {
         Tree::of(self.me(), &places)
     }
 
-    /// What PE `pe` has posted last, as far as it is here.
+    /// Returns the last post of PE `pe` that has arrived here.
     fn posted(&self, pe: Pe, way: Way) -> [u64; WORDS] {
         let words = match self.segments.near(pe) {
             Some(segment) => &segment.words().posts[way as usize].0,
             None => self.segments.own().mailbox(pe).post(self.heard(pe)),
         };
-        // Pairs with the stores of `post`: who reads a post sees what was written before it.
+        // Pairs with the stores of `post`: a reader of a post sees what was written before it.
         std::array::from_fn(|at| words[at].load(Ordering::Acquire))
     }
 
-    /// Posts words to the PE above or to those below. A loss meanwhile is for the view to tell.
+    /// Posts words to the parent or to the children. The view reports any loss meanwhile.
     fn post(&self, tree: &Tree, way: Way, words: &[u64; WORDS]) {
         let to = match way {
             Way::Up => tree.parent.as_slice(),
@@ -114,7 +114,7 @@ impl World {
         let entry = self.segments.layout().mailbox_of(self.me());
         let offset = entry + mailbox::place(incarnation) + mailbox::POST;
         let write = |&pe: &Pe| Write { pe, offset, from: &bytes };
-        // A post of a meeting that was broken off may still be under way.
+        // A post of an interrupted meeting may still be in progress.
         let _ = engine.fence(&far);
         let _ = engine.put_and_wake(&far.iter().map(write).collect::<Vec<_>>());
     }

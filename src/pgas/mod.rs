@@ -20,10 +20,10 @@
 //! panics                   a panic of the library, which is the end of the job
 //! ```
 //!
-//! Invariants: no call waits for ever for a dead PE: every blocking call looks at the view number.
+//! Invariants: no call hangs on a dead PE, since every blocking call checks the view number.
 //! Between a death and the restart (`World::faulted`) puts are dropped and blocking calls return.
 //!
-//! Left out: types, contexts and teams, which are the model's (`openshmem`).
+//! Left out: types, contexts and teams, which belong to the model (`openshmem`).
 
 mod abort;
 mod answers;

@@ -1,10 +1,10 @@
-//! Transfers to PEs that are not mapped, and when they are over: what streams
-//! ([`super::world::stream`]) are for.
+//! Transfers to PEs that are not mapped, and their completion by streams
+//! ([`super::world::stream`]).
 //!
-//! Invariants: what is gathered is carried out or dropped once, with its lock held. A note is made
-//! after its put, so that whoever takes the note finds the put begun.
+//! Invariants: gathered operations are carried out or dropped once, with their lock held. A note is
+//! made after its put, so that a reader of the note finds the put begun.
 //!
-//! Unsafe code: buffers of calls that have returned, which the callers of `later_*` promise.
+//! Unsafe code: buffers of calls that have returned, which the callers of `later_*` keep valid.
 
 use std::sync::TryLockError;
 use std::sync::atomic::{Ordering, fence};
@@ -17,7 +17,7 @@ use super::World;
 use super::world::stream::{Bytes, Gathered, Id, STREAMS, WINDOW, WriteStream};
 
 impl World {
-    // ---- what a stream is ---------------------------------------------------------------------
+    // ---- streams ------------------------------------------------------------------------------
 
     /// Allocates streams before they are used.
     pub fn prepare_streams(&self, ids: impl Iterator<Item = Id>) {
@@ -26,14 +26,14 @@ impl World {
         }
     }
 
-    /// Sets what stream `id` is for: whether its fence and quiet pass over puts.
+    /// Opens stream `id`; with `no_store`, its fence and quiet skip puts.
     pub fn open_stream(&self, id: Id, no_store: bool) {
         if self.comm.has_engine() {
             self.comm.streams.of(id).no_store.store(no_store, Ordering::Relaxed);
         }
     }
 
-    /// Begins or ends gathering the puts of stream `id`, which has about `expected` before it.
+    /// Begins or ends the gathering of puts in stream `id`; about `expected` of them will follow.
     pub fn batch(&self, id: Id, on: bool, expected: usize) {
         if !self.comm.has_engine() {
             return;
@@ -47,7 +47,7 @@ impl World {
         }
     }
 
-    /// Completes everything of stream `id` that was begun, and makes it as new.
+    /// Completes all operations of stream `id`, and resets it.
     pub fn close_stream(&self, id: Id) {
         if let Some(stream) = self.comm.streams.table[usize::from(id)].get() {
             self.complete(stream);
@@ -56,9 +56,9 @@ impl World {
         }
     }
 
-    // ---- operations that are over later -------------------------------------------------------
+    // ---- deferred operations ------------------------------------------------------------------
 
-    /// Reads from PE `pe`, which is far.
+    /// Reads from PE `pe`, which is remote.
     ///
     /// # Safety
     /// `[into, into + len)` is writable, and left alone until the stream's next quiet is over or
@@ -68,7 +68,7 @@ impl World {
         self.gather(id, |gathered| gathered.reads.push(read));
     }
 
-    /// Writes to PE `pe`, which is far: gathered in a session for batches only.
+    /// Writes to PE `pe`, which is remote; gathered in a session for batches only.
     ///
     /// # Safety
     /// `[from, from + len)` is readable and does not change until the stream's next quiet is over
@@ -83,7 +83,7 @@ impl World {
         self.far_put(id, pe, offset, from);
     }
 
-    /// Updates a word of a PE that is far; what was there goes to `into`, which may be null.
+    /// Updates a word of a remote PE; the old value goes to `into`, which may be null.
     ///
     /// # Safety
     /// As for `later_get`, for as many bytes as the word has.
@@ -99,14 +99,14 @@ impl World {
         }
     }
 
-    /// Drops what stream `id` has gathered: nobody waits for it any more.
+    /// Drops what stream `id` has gathered: no caller waits for it any more.
     pub fn forget(&self, id: Id) {
         if let Some(stream) = self.comm.streams.table[usize::from(id)].get() {
             self.comm.streams.change(stream, lock(&stream.gathered), std::mem::take);
         }
     }
 
-    /// Drops what all streams have gathered: the program goes back to where it was before.
+    /// Drops what all streams have gathered: the program rolls back to an earlier state.
     pub(crate) fn forget_all(&self) {
         (0..=STREAMS as Id).for_each(|id| self.forget(id));
     }
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// Carries out what is gathered, unless somebody does: for threads that are about to sleep.
+    /// Carries out gathered operations, unless another thread does: for threads about to sleep.
     pub(super) fn land_before_sleep(&self) {
         if self.comm.streams.waiting.load(Ordering::SeqCst) == 0 {
             return;
@@ -137,8 +137,8 @@ impl World {
         }
     }
 
-    /// Does what was gathered. Between a death and the restart puts are dropped and the rest is
-    /// zero.
+    /// Carries out gathered operations. Between a death and the restart puts are dropped, and all
+    /// results are zero.
     fn carry_out(&self, stream: &WriteStream, gathered: Gathered) {
         let Gathered { writes, reads, asks } = gathered;
         // SAFETY: buffers that are left alone until now (`later_put`).
@@ -148,7 +148,7 @@ impl World {
         self.far_put_all(&writes);
         writes.iter().for_each(|write| stream.note(write.pe));
 
-        // SAFETY: buffers that nobody else uses until now (`later_get`).
+        // SAFETY: buffers that no other code uses until now (`later_get`).
         let into = |r: &Bytes<*mut u8>| unsafe { std::slice::from_raw_parts_mut(r.at, r.len) };
         let whole = |r: &Bytes<*mut u8>| Read { pe: r.pe, offset: r.offset, into: into(r) };
         let mut reads: Vec<Read> = reads.iter().map(whole).collect();
@@ -163,7 +163,7 @@ impl World {
             let bytes = value.to_ne_bytes();
             let from = if cfg!(target_endian = "big") { 8 - ask.word.bytes } else { 0 };
             if !place.is_null() {
-                // SAFETY: a word that nobody else uses until now (`later_update`).
+                // SAFETY: a word that no other code uses until now (`later_update`).
                 unsafe { place.copy_from(bytes[from..].as_ptr(), ask.word.bytes) };
             }
         }
@@ -171,7 +171,7 @@ impl World {
 
     // ---- order and completion -----------------------------------------------------------------
 
-    /// Something was begun at PE `pe`, which is far.
+    /// Notes an operation begun at PE `pe`, which is remote.
     pub(super) fn note(&self, id: Id, pe: Pe) {
         self.comm.streams.of(id).note(pe);
     }
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// Orders what stream `id` did at PE `pe`, which is far, before what follows there.
+    /// Orders operations of stream `id` at PE `pe`, which is remote, before what follows there.
     pub fn fence_at(&self, id: Id, pe: Pe) {
         self.land(self.comm.streams.of(id));
         if !self.fewer.is_lost(pe) {
@@ -198,7 +198,7 @@ impl World {
     }
 
     /// Completes the outstanding transfers of stream `id`. Copies to mapped peers are synchronous,
-    /// so a full fence is all of it for those.
+    /// so a full fence completes those.
     #[inline]
     pub fn quiet_of(&self, id: Id) {
         fence(Ordering::SeqCst);
@@ -211,13 +211,13 @@ impl World {
         }
     }
 
-    /// The same for the default stream.
+    /// Completes the outstanding transfers of the default stream.
     #[inline]
     pub fn quiet(&self) {
         self.quiet_of(0);
     }
 
-    /// The same for all streams.
+    /// Completes the outstanding transfers of all streams.
     pub fn quiet_all(&self) {
         fence(Ordering::SeqCst);
         if self.comm.has_engine() {
@@ -225,7 +225,7 @@ impl World {
         }
     }
 
-    /// The same for what stream `id` did at some PEs.
+    /// Completes the outstanding transfers of stream `id` to some PEs.
     pub fn quiet_at(&self, id: Id, pes: &[Pe]) {
         fence(Ordering::SeqCst);
         if self.comm.has_engine() {

@@ -1,5 +1,5 @@
-//! A panic of the library is the end of the job: one line that names it, and no substitute, which
-//! would only come to it again.
+//! A panic of the library ends the job: it is reported in one line, and there is no substitute,
+//! which would only panic again.
 //!
 //! ```text
 //! in a C program        all panics are the library's
@@ -8,7 +8,7 @@
 //! else                  the program's own: whatever it had set up for them happens
 //! ```
 //!
-//! Left out: launcher and agents, which are no PEs.
+//! Left out: the launcher and agents, which are not PEs.
 
 #![forbid(unsafe_code)]
 
@@ -23,36 +23,36 @@ use raidshmem_sys::socket::Channel;
 
 use super::complain::complain;
 
-/// This file in the repository.
+/// Path of this file in the repository.
 const HERE: &str = "src/pgas/panics.rs";
 /// Folders with sources of the library.
 const OURS: &[&str] = &["src/", "crates/", "codec/", "rdma-sys/", "ucx-sys/"];
-/// Those of the safe API.
+/// Folder of the safe API.
 const API: &str = "src/shmem/";
 
-/// The agent, which tells the launcher.
+/// The connection to the agent, which notifies the launcher.
 static AGENT: OnceLock<Arc<Channel>> = OnceLock::new();
-/// The program is in C.
+/// True if the program is in C.
 static IS_C: AtomicBool = AtomicBool::new(false);
-/// A thread ends the job.
+/// True once a thread ends the job.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// The program is in C: it has no panics of its own.
+/// Declares that the program is in C, and has no panics of its own.
 pub fn all_are_ours() {
     IS_C.store(true, Ordering::Relaxed);
 }
 
-/// From now on the agent is told of a panic.
+/// Sets the agent that is notified of a panic.
 pub(super) fn tell(agent: &Arc<Channel>) {
     AGENT.get_or_init(|| Arc::clone(agent));
 }
 
-/// Sends `message` to the agent, before there is a world. False if no agent hears it.
+/// Sends `message` to the agent, before there is a world. Returns false if no agent receives it.
 pub(super) fn send(message: &PeMessage) -> bool {
     AGENT.get().is_some_and(|agent| agent.send(message, &[]).is_ok())
 }
 
-/// From now on panics of the library end the job.
+/// Makes panics of the library end the job from now on.
 pub(super) fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -69,7 +69,7 @@ fn is_ours(panic: &PanicHookInfo) -> bool {
     IS_C.load(Ordering::Relaxed) || is_of_the_library(file, file!())
 }
 
-/// True if `file` is a source of the library, of which this file is called `here`.
+/// Returns true if `file` is a source of the library, in which this file is called `here`.
 fn is_of_the_library(file: &str, here: &str) -> bool {
     let root = here.strip_suffix(HERE).unwrap_or(here);
     let inside = file.strip_prefix(root);
@@ -80,7 +80,7 @@ fn is_of_the_library(file: &str, here: &str) -> bool {
 
 fn end(panic: &PanicHookInfo) -> ! {
     if ENDING.swap(true, Ordering::SeqCst) {
-        park(); // another thread says it
+        park(); // another thread reports it
     }
     let place = panic.location().map(|place| format!(" at {}:{}", place.file(), place.line()));
     let what = words(panic).replace('\n', " ");

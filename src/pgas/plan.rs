@@ -1,6 +1,6 @@
-//! The file of `SHMEM_FT_PLAN`: what checkpoints of this very program leave out.
+//! The file of `SHMEM_FT_PLAN`: what checkpoints of exactly this program leave out.
 //!
-//! Left out: what it says, which is `store::advice`.
+//! Left out: the contents of a plan (`store::advice`).
 
 #![forbid(unsafe_code)]
 
@@ -13,10 +13,10 @@ use raidshmem_sys::input::{self, FILE_MAX, Pipes};
 
 use super::world::advised::Advised;
 
-/// Why it cannot be used.
+/// The reason that a plan cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error(
         "SHMEM_FT_PLAN={}: {error}: expected a file that can be read, of at most {} MiB",
         .path.escape_debug(),
@@ -25,18 +25,18 @@ pub enum PlanError {
     NoFile {
         /// The file.
         path: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         error: std::io::Error,
     },
-    /// It is no plan.
+    /// The file is not a plan.
     #[error("SHMEM_FT_PLAN={}: {error}", .path.escape_debug())]
     Wrong {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The fault in it.
         error: AdviceError,
     },
-    /// It is that of another program.
+    /// The plan is for another program.
     #[error(
         "SHMEM_FT_PLAN={}: it is for build {plan}, and this program is build {own}: expected a \
          plan that oshadvise -o wrote for this one", .path.escape_debug()
@@ -44,17 +44,17 @@ pub enum PlanError {
     OtherBuild {
         /// The file.
         path: String,
-        /// What it is for.
+        /// The build that the plan is for.
         plan: String,
-        /// What runs.
+        /// The build that runs.
         own: String,
     },
 }
 
-/// Reads it, if there is one.
+/// Reads the plan, if there is one.
 ///
 /// # Errors
-/// It is none for this program.
+/// There is a plan, but not a usable one for this program.
 pub fn read(settings: &Settings) -> Result<Option<Advised>, PlanError> {
     let Some(path) = settings.plan.clone() else { return Ok(None) };
     let text = match input::text(Path::new(&path), FILE_MAX, Pipes::Refused) {
@@ -66,7 +66,7 @@ pub fn read(settings: &Settings) -> Result<Option<Advised>, PlanError> {
         Err(error) => return Err(PlanError::Wrong { path, error }),
     };
     match std::fs::read("/proc/self/exe").map(|own| program::digits(&program::read(&own).build)) {
-        // One that leaves nothing out needs no table in every checkpoint.
+        // A plan that leaves nothing out needs no table in every checkpoint.
         Ok(own) if own == plan.build && plan.objects.is_empty() => Ok(None),
         Ok(own) if own == plan.build => Ok(Some(Advised::new(plan, settings.audit))),
         Ok(own) => Err(PlanError::OtherBuild { path, plan: plan.build, own }),

@@ -1,9 +1,9 @@
-//! What a loss means to a call, by what it means to the job (`world/policy.rs`).
+//! The consequences of a loss for a call, by those for the job (`world/policy.rs`).
 //!
-//! Other modules ask what a call is to do: a wait, a write, a meeting and a look at the view each
-//! have one question here.
+//! Other modules ask here how a call should behave: a wait, a write, a meeting and a look at the
+//! view each have one query.
 //!
-//! Left out: how calls are logged (`local.rs`) and how those that live agree (`fewer.rs`).
+//! Left out: the logging of calls (`local.rs`) and agreements of the living PEs (`fewer.rs`).
 
 #![forbid(unsafe_code)]
 
@@ -16,27 +16,27 @@ use super::World;
 use super::fewer::Members;
 
 impl World {
-    /// True if the job goes on with fewer after a loss: for calls that are for such jobs alone, and
-    /// what is done among those that live.
+    /// Returns true in shrink mode: for calls that only such jobs may make, and for work among the
+    /// living PEs.
     #[inline]
     pub fn goes_on(&self) -> bool {
         self.policy.goes_on()
     }
 
-    /// True if a loss takes all back, whatever came before.
+    /// Returns true if every loss rolls back all PEs.
     pub(crate) fn goes_back_together(&self) -> bool {
         self.policy.goes_back_together()
     }
 
-    /// True if PEs go back to a checkpoint after a loss, all or the lost.
+    /// Returns true if PEs, all or the lost ones, roll back to a checkpoint after a loss.
     pub(crate) fn goes_back(&self) -> bool {
         !self.goes_on() && self.store.protection().is_some()
     }
 
     // ---- views --------------------------------------------------------------------------------
 
-    /// True if a wait for another PE is to return: a loss is known that the program has not
-    /// acknowledged, or after which it has to go back.
+    /// Returns true if a wait for another PE must return: a loss is known that the program has not
+    /// acknowledged, or that will roll it back.
     pub(super) fn is_disturbed(&self) -> bool {
         if !self.goes_on() {
             return self.members.faulted() && (!self.logs() || self.all_go_back());
@@ -45,8 +45,8 @@ impl World {
         self.fewer.has_news()
     }
 
-    /// True if a call that concerns other PEs does less than it should, asked once a loss is known.
-    /// Ends the job if this PE has to come to its end without the others.
+    /// Returns true if a call that concerns other PEs does less than it should; called once a loss
+    /// is known. Ends the job if this PE has to come to its end without the others.
     #[cold]
     pub(super) fn cut(&self) -> bool {
         if self.logs() && !self.all_go_back() {
@@ -66,34 +66,36 @@ impl World {
         true
     }
 
-    /// True between a death and the restart where what is done meanwhile is undone.
+    /// Returns true between a death and the restart, if the restart undoes what is done meanwhile.
     pub fn is_undone(&self) -> bool {
         !self.goes_on() && self.interrupted()
     }
 
-    /// True if a loss is known that is not restored, where that ends what PEs do together.
+    /// Returns true if a known loss, not yet restored, interrupts what PEs do together.
     pub fn breaks_off(&self) -> bool {
         !self.goes_on() && self.members.faulted()
     }
 
-    /// True between a death and the restart; for good in a PE that comes to its end alone.
+    /// Returns true between a death and the restart, and for good in a PE that comes to its end
+    /// alone.
     pub fn is_faulted(&self) -> bool {
         if self.goes_on() { self.interrupted() } else { self.members.faulted() }
     }
 
-    /// A call has met a loss, by a connection that broke.
+    /// Notes that a call has met a loss, through a broken connection.
     pub(super) fn met_loss(&self) {
         if !self.goes_on() {
             self.note_cut();
         }
     }
 
-    /// True if PE `pe` is lost and stays so: where somebody goes back, nobody is.
+    /// Returns true if PE `pe` is lost for good, which happens only in shrink mode.
     pub fn lost_for_good(&self, pe: Pe) -> bool {
         self.goes_on() && self.is_lost_now(pe)
     }
 
-    /// Acknowledges the losses that the program knows of, where that is all a restart does.
+    /// Acknowledges the losses known to the program. Returns true in shrink mode, in which a
+    /// restart does nothing else.
     pub(crate) fn acknowledges(&self) -> bool {
         if self.goes_on() {
             self.adopt();
@@ -102,7 +104,7 @@ impl World {
         self.goes_on()
     }
 
-    /// The program asks who is lost: what it acknowledges next are those.
+    /// Notes that the program queries the losses, which are those that it acknowledges next.
     pub(crate) fn is_asked(&self) {
         if self.goes_on() {
             self.fewer.ask(self.adopt());
@@ -111,7 +113,7 @@ impl World {
 
     // ---- calls --------------------------------------------------------------------------------
 
-    /// True if a write to PE `pe` is to be dropped.
+    /// Returns true if a write to PE `pe` must be dropped.
     #[inline]
     pub fn drops_at(&self, pe: Pe) -> bool {
         let cut = self.cut_short_at(pe);
@@ -121,17 +123,17 @@ impl World {
         cut
     }
 
-    /// True if what was asked of PE `pe` in a call that met a loss is void.
+    /// Returns true if a request to PE `pe`, in a call that met a loss, is void.
     pub(super) fn is_void(&self, pe: Pe) -> bool {
         !self.goes_on() || self.fewer.is_lost(pe)
     }
 
-    /// True if a test of words is to say that they satisfy: a loop around it would not end.
+    /// Returns true if a test of words must report success, since a loop around it would not end.
     pub fn lets_go(&self) -> bool {
         if self.goes_on() { self.is_disturbed() } else { self.cut_short() }
     }
 
-    /// What those that live come to by an agreement, where they do not meet otherwise.
+    /// Returns the agreement of the living PEs, in shrink mode; None where PEs meet otherwise.
     pub fn agreed(
         &self,
         members: impl FnOnce() -> Members,
@@ -140,15 +142,15 @@ impl World {
         self.goes_on().then(|| self.agree(&members(), with))
     }
 
-    /// Members leave a team or an active set, whose words may be another's then.
+    /// Leaves a team or an active set, whose words may then be reused.
     pub fn leave_group(&self, members: impl FnOnce() -> Members) {
         if self.goes_on() {
             self.give_back(&members());
         }
     }
 
-    /// Waits until words are `ready`, or whoever is to make them so `is_gone`: lost for good, or
-    /// any PE is lost where the program goes back.
+    /// Waits until words are `ready`, or until the PE that should make them so `is_gone`: lost for
+    /// good, or with rollback, any PE lost.
     pub fn wait_for_partner(
         &self,
         waiting: impl FnOnce() -> Waiting,

@@ -1,5 +1,5 @@
-//! The prelude of a program: its calls before its first checkpoint call, which a substitute makes
-//! again when it begins in `main`.
+//! The prelude of a program: its calls before the first checkpoint call, which a substitute repeats
+//! when it begins in `main`.
 //!
 //! ```text
 //! an original     notes what calls gave back, and hands the record to the launcher in its first
@@ -8,12 +8,12 @@
 //!                 until its first checkpoint call. They neither wait nor write to others.
 //! ```
 //!
-//! So a program may keep such results in its own variables, which no checkpoint holds. A call whose
-//! result is not known ends the job by name. A loss before the records are there is one before the
-//! first checkpoint.
+//! So a program may keep such results in its own variables, which no checkpoint holds. A call with
+//! an unknown result ends the job with an error that names it. A loss before the launcher has all
+//! records counts as a loss before the first checkpoint.
 //!
-//! Left out: which calls have results, and of which bytes they are (`openshmem/memory/prelude.rs`);
-//! jobs that begin from disk, where results are zeroes.
+//! Left out: which calls have results, and their encoding (`openshmem/memory/prelude.rs`); jobs
+//! that begin from disk, where results are zeroes.
 
 #![forbid(unsafe_code)]
 
@@ -26,18 +26,18 @@ use super::World;
 use super::local::Call;
 use super::world::prelude::PreludeBook;
 
-/// A note of the PEs that share memory when the program begins.
+/// The call that records the PEs that share memory when the program begins.
 const SHARING: Call = Call { name: "SHMEM_TEAM_SHARED", with: 0 };
 
 impl World {
-    /// True while results of calls are noted or given.
+    /// Returns true while results of calls are recorded or replayed.
     #[inline]
     pub fn in_prelude(&self) -> bool {
         self.prelude.is_open()
     }
 
-    /// The result of a call: what `act` gives, of which `show` makes bytes; or in a substitute what
-    /// `give` makes of those of its predecessor.
+    /// Returns the result of a call: that of `act`, which `show` encodes for the record, or in a
+    /// substitute that of its predecessor, which `give` decodes.
     pub fn result_of<R>(
         &self,
         call: Call,
@@ -58,7 +58,7 @@ impl World {
         result
     }
 
-    /// The program begins: the PEs of `SHMEM_TEAM_SHARED` are those of now, also for a substitute
+    /// Records the PEs of `SHMEM_TEAM_SHARED` as the program begins, for a substitute that may run
     /// on another node.
     pub(super) fn begin_prelude(&self) {
         if let PreludeBook::Noted(notes) = &mut *lock(&self.prelude.book) {
@@ -69,7 +69,7 @@ impl World {
         }
     }
 
-    /// The PEs that shared memory with the first process of this number.
+    /// Returns the PEs that shared memory with the first process of this number.
     pub(super) fn sharing_before(&self) -> Option<(isize, isize, usize)> {
         let PreludeBook::Given(results) = &*lock(&self.prelude.book) else { return None };
         let (words, _) = results.first(SHARING.digest())?.as_chunks();
@@ -105,7 +105,7 @@ impl World {
         self.members.end_job(UNRECOVERABLE, Some(words))
     }
 
-    /// The program has come to its first checkpoint call.
+    /// Ends the prelude when the program reaches its first checkpoint call.
     pub(crate) fn end_prelude(&self) {
         self.prelude.close();
         let book = std::mem::replace(&mut *lock(&self.prelude.book), PreludeBook::Closed);
@@ -122,10 +122,10 @@ impl World {
         }
     }
 
-    /// The launcher has the record of each PE when this returns, or a PE was lost.
+    /// Sends the record, and waits until the launcher has that of each PE or a PE was lost.
     fn hand_over(&self, record: Vec<u8>) {
         let Some(channel) = self.members.channel() else { return };
-        // An agent that is gone takes this process with it.
+        // If the agent is gone, this process dies with it.
         let _ = channel.send(&PeMessage::PreludeOver { record }, &[]);
         let kept = || self.members.has_preludes() || self.members.faulted();
         self.wait_raw(|| self.waiting_for_all("shmem_checkpoint_all"), kept);

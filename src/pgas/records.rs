@@ -1,13 +1,13 @@
-//! Records in the log of a PE (`pgas/local.rs`), and the room that they have.
+//! Records in the log of a PE (`pgas/local.rs`), and their limit.
 //!
-//! The time of a record is that of the one before and one more. Only where this PE learns
-//! something, in a wait, an answer, or what an operation found, it reads the clock, after its last
-//! look; what others bring to a meeting has their times with it. So what happens before something
-//! else has a smaller time, and calls that teach nothing need no clock.
+//! The time of a record is one more than that of the record before. This PE reads the clock, after
+//! its last look, only when it learns something: in a wait, an answer, or the result of an
+//! operation; contributions to a meeting carry the times of their PEs. So an event that happens
+//! before another has a smaller time, and calls that learn nothing need no clock.
 //!
-//! Invariants: each record has a later time than the one before, and none is ahead of the clock;
-//! beyond the limit there are no records until the next checkpoint, and a loss takes all back. A
-//! record takes no lock and no memory but its own.
+//! Invariants: each record has a later time than the one before, and no time is ahead of the clock;
+//! beyond the limit there are no records until the next checkpoint, and a loss rolls back all PEs.
+//! A record takes no lock, and no memory but its own.
 
 #![forbid(unsafe_code)]
 
@@ -24,27 +24,27 @@ use super::World;
 use super::complain::complain;
 use super::local::{Call, Remote};
 
-/// Smallest limit that is chosen for a program.
+/// The smallest limit that is chosen for a program.
 const LEAST: u64 = 1 << 20;
 
 impl World {
-    /// Most bytes that the log of this PE may take, 0 without one.
+    /// Returns the most bytes that the log of this PE may take; 0 without a log.
     pub(crate) fn log_most(&self) -> u64 {
         if self.local.is_on() { self.limit(&self.own_log()) * self.copies() } else { 0 }
     }
 
-    /// Of each log, with its replica.
+    /// Returns the number of copies of the log, with its replica.
     fn copies(&self) -> u64 {
         1 + u64::from(self.local.holder().is_some())
     }
 
-    /// Bytes of them that it has not taken yet.
+    /// Returns how many of these bytes it has not taken yet.
     pub(crate) fn log_growth(&self) -> u64 {
         let touched = self.local.touched.load(Ordering::Relaxed) * self.copies();
         self.log_most().saturating_sub(touched)
     }
 
-    /// The log is as long as it gets in this interval.
+    /// Notes the length of the log, which grows no further in this interval.
     pub(super) fn note_length(&self) {
         let (pen, local) = (&self.local.pen, &self.local);
         if local.touched.fetch_max(pen.tail.get(), Ordering::Relaxed) < pen.tail.get() {
@@ -52,8 +52,8 @@ impl World {
         }
     }
 
-    /// Bytes and records of the longest log of this process between two checkpoints; None without
-    /// logs.
+    /// Returns bytes and records of the longest log of this process between two checkpoints; None
+    /// without logs.
     pub(super) fn longest_log(&self) -> Option<(u64, u64)> {
         self.note_length();
         let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
@@ -66,7 +66,8 @@ impl World {
         limit.min(log.room() as u64)
     }
 
-    /// It happens now; how much would be enough is known at the next checkpoint.
+    /// Reports a full log at once; the size that it would have needed is known at the next
+    /// checkpoint.
     fn tell_of_full_log(&self, need: u64) {
         if !self.local.said_full.swap(true, Ordering::Relaxed) {
             let (me, limit) = (self.me(), self.local.limit.load(Ordering::Relaxed));
@@ -77,7 +78,7 @@ impl World {
         }
     }
 
-    /// An interval has ended: how much would have been enough.
+    /// Reports, at the end of an interval, the size that the log would have needed.
     pub(super) fn tell_of_overflow(&self, need: u64, interval: CheckpointNumber) {
         let limit = self.local.limit.load(Ordering::Relaxed);
         let logs = lock(&self.local.never).is_none();
@@ -90,21 +91,21 @@ impl World {
         }
     }
 
-    /// From here on there are no records in this interval, and this says why.
+    /// Ends the records of this interval, and notes `why`.
     pub(super) fn leave_no_records(&self, why: &str) {
         if !self.local.pen.bare.swap(true, Ordering::Relaxed) {
             self.show_bare(why);
         }
     }
 
-    /// Shows that there are no records from the next meeting on.
+    /// Publishes that there are no records from the next meeting on.
     pub(super) fn show_bare(&self, why: &str) {
         let (log, met) = (self.own_log(), lock(&self.local.book).met);
         log.set(Word::BareFrom, self.meeting(met + 1));
         log.set_against(why);
     }
 
-    /// Where the replica of the own log is up to the next checkpoint.
+    /// Chooses the PE that keeps the replica of the own log up to the next checkpoint.
     pub(super) fn choose_holder(&self) {
         let nodes = |view: &View| view.pes.iter().map(|pe| pe.node).collect::<Vec<u32>>();
         let nodes = self.members.joined_view().as_ref().map(nodes).unwrap_or_default();
@@ -112,22 +113,22 @@ impl World {
         self.local.set_holder(holder);
     }
 
-    /// A later time than any before in this log, and than any that another PE drew before: this PE
-    /// may know everything with a smaller one.
+    /// Returns a later time than any before in this log, and than any that another PE drew before:
+    /// this PE may know everything with a smaller time.
     pub(super) fn tick(&self) -> u64 {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
         self.know(now.max(self.local.pen.time.get() + 1))
     }
 
-    /// This PE may know everything with a smaller time.
+    /// Raises the time of this PE, which may know everything with a smaller one; returns it.
     pub(super) fn know(&self, time: u64) -> u64 {
         let time = time.max(self.local.pen.time.get());
         self.local.pen.time.set(time);
         time
     }
 
-    /// Writes a record to the own log; where it begins. None if there is no room.
+    /// Appends a record to the own log; returns its position, or None if it does not fit.
     pub(super) fn append(&self, record: Record, payload: &[u8]) -> Option<usize> {
         let log = self.own_log();
         self.append_to(&log, record, payload.len(), |from| self.write(&log, from, payload))
@@ -140,7 +141,7 @@ impl World {
         self.segments.write_own(log.payload(from), payload);
     }
 
-    /// The same for a log that is at hand, with so many bytes of payload, which `write` writes.
+    /// Like `append`, for a log at hand and `bytes` bytes of payload, which `write` writes.
     #[inline(always)] // the head goes to the log from registers
     pub(super) fn append_to(
         &self,
@@ -172,7 +173,7 @@ impl World {
         Some(from)
     }
 
-    /// The records of this interval need so many bytes, and have less.
+    /// Handles a record beyond the limit; the records of this interval would need `need` bytes.
     #[cold]
     fn has_no_room(&self, need: u64) {
         if !self.local.pen.is_bare() {
@@ -187,7 +188,7 @@ impl World {
         }
     }
 
-    /// The record of an operation on a place, with so many bytes of payload.
+    /// Returns the record of an operation on a place, with `bytes` bytes of payload.
     #[inline]
     pub(super) fn record(kind: Kind, call: &Call, place: Remote, bytes: usize) -> Record {
         Record {

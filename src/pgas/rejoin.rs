@@ -1,12 +1,12 @@
-//! PEs of a job with logs meet before a checkpoint and at the end, and are members of one view
-//! then.
+//! Meetings before a checkpoint and at the end, after which all PEs of a job with logs are members
+//! of one view.
 //!
-//! Survivors of a loss have adopted its views one by one; the substitute is a member of none. So
-//! all meet until they see the same view, in which nobody is lost, and join it. Each meeting is
-//! logged like any other: a PE that is lost before the last of them goes back alone.
+//! Survivors of a loss have adopted its views one by one; the substitute has joined no view. So all
+//! PEs meet until they see the same view, without a lost PE, and join it. Each meeting is logged
+//! like any other: a PE that is lost before the last of them rolls back locally.
 //!
-//! Invariant: a PE that was lost after the meeting that decided has no part in what follows, so all
-//! go back, but at the end of the job, where nothing follows.
+//! Invariant: a PE that is lost after the deciding meeting has no part in what follows, so all PEs
+//! roll back, except at the end of the job, where nothing follows.
 
 #![forbid(unsafe_code)]
 
@@ -22,13 +22,13 @@ use super::gathering::Met;
 use super::local::Call;
 use super::world::local::CallWay;
 
-/// What a PE brings: the view that it has joined, and the one that it sees.
+/// The contribution of a PE: the view that it has joined, and the one that it sees.
 type Seen = [u64; 2];
 
 impl World {
-    /// All PEs come to `call` and are members of one view. False if all go back.
-    /// `forget` forgets what is known of changes since the last checkpoint, where a PE went back
-    /// since then.
+    /// Waits until all PEs have come to `call` and are members of one view. Returns false if all
+    /// PEs roll back. `forget` drops the known changes since the last checkpoint, if a PE rolled
+    /// back since then.
     pub(crate) fn agree_on_view(
         &self,
         call: &'static str,
@@ -58,7 +58,8 @@ impl World {
         }
     }
 
-    /// What all bring; the error: there is no record of one, or all go back.
+    /// Returns all contributions. The error is true if a PE left no record, false if all PEs roll
+    /// back.
     fn meet_to_agree(&self, call: Call, bring: impl FnOnce() -> Seen) -> Result<Vec<Seen>, bool> {
         let what = || bring().iter().flat_map(|number| number.to_ne_bytes()).collect();
         match self.meet_bringing(call, what) {
@@ -87,7 +88,7 @@ impl World {
         near.bytes(at, 8).try_into().map_or(0, u64::from_ne_bytes)
     }
 
-    /// The predecessor of this PE was lost after the meeting that decided.
+    /// Handles the loss of this PE's predecessor after the deciding meeting.
     fn agreed_without(&self, at_end: bool) -> bool {
         if !at_end {
             self.take_all_back(&Reason::InCheckpoint);
@@ -98,7 +99,7 @@ impl World {
         true
     }
 
-    /// Joins the view that all see, as they do.
+    /// Joins the view that all PEs see, together with them.
     fn join_with_all(&self, call: &'static str, number: ViewNumber, forget: impl Fn()) -> bool {
         let view = self.members.view();
         if view.number != number {
@@ -117,8 +118,8 @@ impl World {
         true
     }
 
-    /// In `shmem_finalize`: adopts a view in which a PE goes back alone to its end. False if all go
-    /// back.
+    /// Adopts, in `shmem_finalize`, a view in which a PE rolls back alone and comes to its end.
+    /// Returns false if all PEs roll back.
     pub(super) fn join_alone_at_end(&self) -> bool {
         if !self.local.is_on() || !self.members.view().alone {
             return false;
@@ -133,7 +134,7 @@ impl World {
         view.alone
     }
 
-    /// A checkpoint could not be made since a PE was lost: all go back.
+    /// Requests a global rollback after a loss that prevented a checkpoint.
     pub(crate) fn lost_in_checkpoint(&self) {
         if self.logs() {
             let why = Reason::InCheckpoint.to_string();

@@ -1,7 +1,7 @@
-//! The calls of a substitute that went back alone, as its predecessor logged them.
+//! The calls of a substitute after a local rollback, as its predecessor logged them.
 //!
-//! Each call is compared with the next record of the own log: the routine and what it is of, the
-//! offset in the segment, the lengths, the PE, and the bytes that it brings. Private addresses are
+//! Each call is compared with the next record of the own log: the routine and its variant, the
+//! offset in the segment, the lengths, the PE, and the bytes that it passes. Private addresses are
 //! not compared.
 //!
 //! ```text
@@ -12,12 +12,12 @@
 //! meeting  what others did until then is applied; what comes out follows from what all brought
 //! ```
 //!
-//! At the end of the log the substitute looks at the logs of the others for the last time, and is
-//! reached from then on. If that end is a meeting it does so before it waits there: others may need
-//! it before they come.
+//! At the end of the log the substitute looks at the logs of the other PEs for the last time, and
+//! is reachable from then on. If that end is a meeting, it does so before it waits there: other PEs
+//! may need it before they come.
 //!
-//! Invariants: what others put is applied in the order of their times, once; a call that differs
-//! changes nothing, and all go back.
+//! Invariants: other PEs' puts are applied in the order of their times, once; a call that differs
+//! changes nothing, and all PEs roll back.
 
 #![forbid(unsafe_code)]
 
@@ -37,16 +37,16 @@ use super::World;
 use super::local::{Call, Remote};
 use super::world::local::CallWay;
 
-/// A record that a call is of.
+/// The record that a call matches.
 #[derive(Debug)]
 pub(super) struct LoggedCall {
     pub found: Located,
-    /// Of equal answers that share a record, it is the first, and the last.
+    /// True for the first, and for the last, of equal answers that share a record.
     pub is_first: bool,
     pub is_last: bool,
 }
 
-/// Where the next call in the own log is, from `at` on.
+/// Returns the position of the next call in the own log, from `at` on.
 fn past_taken(log: &Log, mut at: usize) -> usize {
     while let Some(found) = log.read(at).filter(|found| found.record.kind == Kind::Taken) {
         at = found.next;
@@ -55,7 +55,7 @@ fn past_taken(log: &Log, mut at: usize) -> usize {
 }
 
 impl World {
-    /// This process goes on from the checkpoint with the log of its predecessor.
+    /// Begins a replay, with the log of the predecessor, from the checkpoint.
     pub(crate) fn begin_replay(&self) {
         let (log, pen) = (self.own_log(), &self.local.pen);
         self.local.era.store(log.get(Word::Era), Ordering::Relaxed);
@@ -89,10 +89,11 @@ impl World {
         self.catch_up();
     }
 
-    /// The number of the meeting before those of the log, of which these are the first and the
-    /// last. Who died right behind a record of one had come to it, and may not have said so.
+    /// Returns the number of the meeting before those of the log, whose first and last are
+    /// `meetings`. A predecessor that died right after the record of one had come to it, but may
+    /// not have published that.
     fn met_before(&self, log: &Log, meetings: Option<(u64, u64)>) -> u64 {
-        // A word of an era before says nothing of this one.
+        // A word of an earlier era says nothing about this one.
         let met = log.get(Word::Met);
         let met = if met >> 32 == log.get(Word::Era) { met & 0xffff_ffff } else { 0 };
         let Some((first, last)) = meetings else { return met };
@@ -102,7 +103,7 @@ impl World {
         first - 1
     }
 
-    /// The next record if `is_it` says that the call is of that; else all go back.
+    /// Returns the next record if `is_it` finds that the call matches; otherwise all PEs roll back.
     pub(super) fn next_that(&self, is_it: impl FnOnce(&Located) -> bool) -> Option<LoggedCall> {
         let log = self.own_log();
         let mut book = lock(&self.local.book);
@@ -127,7 +128,7 @@ impl World {
         given
     }
 
-    /// The same for a record and the bytes that the program brings now.
+    /// Like `next_that`, for a record and the bytes that the program passes now.
     fn next(&self, record: &Record, brings: &[u8]) -> Option<Located> {
         let is_it = |found: &Located| {
             found.record.is_of_one_call(record) && self.payload(self.me(), found) == brings
@@ -135,7 +136,7 @@ impl World {
         Some(self.next_that(is_it)?.found)
     }
 
-    /// The same where what was found counts as it stands in the log.
+    /// Like `next_that`, for a call whose logged result counts.
     pub(super) fn next_of(&self, kind: Kind, call: &Call, place: Remote) -> Option<LoggedCall> {
         let is_it = |found: &Located| {
             let bytes = found.record.len as usize;
@@ -144,7 +145,7 @@ impl World {
         self.next_that(is_it)
     }
 
-    /// The payload of the next record.
+    /// Returns the payload of the next record.
     pub(super) fn brought_before(&self) -> &[u8] {
         let at = lock(&self.local.book).replay.at;
         self.own_log().read(at).map_or(&[], |found| self.payload(self.me(), &found))
@@ -175,7 +176,7 @@ impl World {
         self.catch_up();
     }
 
-    /// What it got before; nothing if all go back.
+    /// Returns the bytes that the predecessor got; empty if all PEs roll back.
     pub(super) fn get_replayed(&self, call: Call, place: Remote) -> &[u8] {
         let Some(given) = self.next_of(Kind::Get, &call, place) else { return &[] };
         self.catch_up();
@@ -191,7 +192,7 @@ impl World {
         let LoggedCall { found, .. } = self.next_of(Kind::Wait, &call, place)?;
         self.apply(found.record.time + 1);
         let value = self.payload(self.me(), &found).try_into().map_or(0, u64::from_ne_bytes);
-        // What others change atomically may have gone on meanwhile.
+        // Other PEs' atomic changes may have gone on meanwhile.
         let goes_on = lock(&self.local.book).replay.changed.contains(&place.at);
         if !holds(value) || !goes_on && !holds(self.own_word(place, value)) {
             self.take_all_back(&Reason::Differs);
@@ -201,28 +202,28 @@ impl World {
         Some(value)
     }
 
-    /// What lies in an own word; `otherwise` if it is none that is changed in one step.
+    /// Returns the value of an own word; `otherwise` if it is not a word for atomic changes.
     fn own_word(&self, place: Remote, otherwise: u64) -> u64 {
         let load = Change { how: Update::Load, operand: 0 };
         let word = WordAt { offset: place.at, bytes: place.block.0 };
         self.segments.own().update(word, load).unwrap_or(otherwise)
     }
 
-    /// True if the predecessor came to that meeting.
+    /// Returns true if the predecessor came to that meeting.
     pub(super) fn meeting_replayed(&self, record: &Record, brings: &[u8]) -> bool {
         let found = self.next(record, brings);
         lock(&self.local.book).met += u64::from(found.is_some());
         found.is_some()
     }
 
-    /// What a meeting brought is where it belongs.
+    /// Notes that the result of a meeting is in place.
     pub fn is_met(&self) {
         if self.local.way() == CallWay::Replayed {
             self.catch_up();
         }
     }
 
-    /// Applies what others did here before `until`.
+    /// Applies other PEs' operations on this one before time `until`.
     pub(super) fn apply(&self, until: u64) {
         self.apply_while(|pe, found| {
             found.record.time < until
@@ -231,7 +232,8 @@ impl World {
         });
     }
 
-    /// Applies all, in the end what nobody has carried out. False if that may have happened.
+    /// Applies all operations, at the end those that no PE has carried out. Returns false if one of
+    /// the latter may have happened.
     fn apply_all(&self) -> bool {
         self.apply_while(|pe, found| {
             self.happened_here(pe, found) && self.carry_out_here(pe, found)
@@ -247,14 +249,14 @@ impl World {
         known
     }
 
-    /// Bytes are the same however often they are put. An atomic operation happened if it found
-    /// something.
+    /// Returns true if an operation may be applied as having happened: a put may be repeated, and
+    /// an atomic operation happened if it found a value.
     fn happened_here(&self, pe: Pe, found: &Located) -> bool {
         found.record.kind == Kind::Put || self.found_here(pe, found.from).is_some()
     }
 
-    /// Hands what others did here to `apply` in the order of their times: of each PE as long as
-    /// that says that it was applied.
+    /// Passes other PEs' operations on this one to `apply`, in the order of their times: those of
+    /// each PE until `apply` returns false for one.
     fn apply_while(&self, mut apply: impl FnMut(Pe, &Located) -> bool) {
         let mut next = std::mem::take(&mut lock(&self.local.book).replay.next);
         let me = self.me();
@@ -299,7 +301,7 @@ impl World {
         true
     }
 
-    /// A put assigns own bytes, in blocks.
+    /// Notes that a put assigns own bytes, in blocks.
     fn assigns_blocks(&self, record: &Record, bytes: usize) {
         let (block, step) = ((record.block.0 as usize).max(1), record.block.1 as usize);
         if bytes > 0 && !lock(&self.local.book).replay.edges.is_certain() {
@@ -309,7 +311,8 @@ impl World {
         }
     }
 
-    /// At the end of the log: takes over what others left in theirs, and is reached from then on.
+    /// Takes over, at the end of the log, operations that others left in theirs; this PE is then
+    /// reachable.
     pub(super) fn catch_up(&self) {
         let (at, end) = {
             let book = lock(&self.local.book);
@@ -320,13 +323,13 @@ impl World {
         }
         let view = self.members.view();
         if !view.alone {
-            return self.local.set_way(CallWay::Plain); // another loss took all back
+            return self.local.set_way(CallWay::Plain); // another loss rolls back all
         }
         let (log, incarnation) = (self.own_log(), self.members.incarnation().0);
         self.tick(); // a later time than any of the predecessor
         log.set_stage(incarnation, Stage::Draining);
-        // Who has not seen that, and goes on as if this PE were away, has its record seen here.
-        // That there is such an order was found out before the replay.
+        // If a PE has not seen that, and acts as if this PE were away, its record is visible here.
+        // The start of the replay has checked that this order can be ensured.
         let known = self.segments.order_others() && self.apply_all();
         let next = std::mem::take(&mut lock(&self.local.book).replay.next);
         for (pe, &to) in Pe::all(self.n_pes()).zip(&next) {
@@ -349,7 +352,7 @@ impl World {
         }
     }
 
-    /// What speaks against going back alone in the logs of all, as words.
+    /// Returns, as a message, the reasons against a local rollback in the logs of all PEs.
     pub(crate) fn findings(&self) -> Option<String> {
         let mut sum = Finding::default();
         for pe in Pe::all(self.n_pes()) {
@@ -360,7 +363,7 @@ impl World {
         sum.words()
     }
 
-    /// This PE went back alone, and has met the others since.
+    /// Reports the replay of this PE, which has met the others since.
     pub(super) fn report_replay(&self) {
         let replay = std::mem::take(&mut lock(&self.local.book).replay);
         if replay.begun.is_some() {

@@ -1,5 +1,5 @@
-//! Variables of the executable that are not the program's: those of a profiler's run-time library,
-//! which no checkpoint holds.
+//! Variables of the executable that belong to a profiler's run-time library instead of the program;
+//! no checkpoint holds them.
 
 #![forbid(unsafe_code)]
 
@@ -11,10 +11,10 @@ use raidshmem_archive::runtime::{self, RuntimeVariable};
 use raidshmem_sys::caller;
 
 const EXECUTABLE: &str = "/proc/self/exe";
-/// The names of those that were found, for people.
+/// The names of the variables found, for messages.
 static NAMES: OnceLock<String> = OnceLock::new();
 
-/// Returns their addresses in this process.
+/// Returns the addresses of these variables in this process.
 pub(super) fn of_run_time() -> Vec<Range<usize>> {
     if !File::open(EXECUTABLE).is_ok_and(runtime::may_be_in) {
         return Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn of_run_time() -> Vec<Range<usize>> {
     found.into_iter().map(range).collect()
 }
 
-/// A line that names them, if there are any.
+/// Returns a message that names these variables, if there are any.
 pub(super) fn line() -> Option<String> {
     let names = NAMES.get().filter(|names| !names.is_empty())?;
     Some(format!("variables of a profiler are left to each process: {names}"))

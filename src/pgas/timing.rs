@@ -1,13 +1,13 @@
-//! Whether a call of the checkpoint saves, and whether the job is to stop: PE 0 decides, and all
-//! read that in the call's barrier.
+//! Decisions of PE 0 in a checkpoint call, on saving and on stopping the job, which all PEs read in
+//! the call's barrier.
 //!
-//! A call that passes is a barrier of the protocol, and nothing else of it. So the protocol has
-//! only calls that save. A PE that knows of a loss saves, which is how a loss is reported; the
-//! others come out of the barrier with what PE 0 decided, or with the loss. If they differ because
-//! PE 0 was lost after the barrier, no PE has begun to encode, and all go back.
+//! A call that passes is a barrier of the protocol, and nothing else; so the protocol contains only
+//! calls that save. A PE that knows of a loss saves, because that is how a loss is reported; the
+//! others leave the barrier with the decision of PE 0, or with the loss. If they differ because PE
+//! 0 was lost after the barrier, no PE has begun to encode, and all roll back.
 //!
-//! Invariant: PE 0 writes its decision before it comes to the barrier, in one of two bits in turn
-//! for each question, so that nobody who reads it late reads the next.
+//! Invariant: PE 0 writes its decision before it comes to the barrier, alternating between two bits
+//! for each question, so that a late reader does not read the next decision.
 
 #![forbid(unsafe_code)]
 
@@ -21,18 +21,18 @@ use super::World;
 use super::gathering::Met;
 use super::local::Call;
 
-/// The two bits in turn of one question.
+/// A question, by the first of its two alternating bits.
 #[derive(Clone, Copy)]
 enum Question {
     /// Does this call save?
     Due = 0,
-    /// Is the job to stop?
+    /// Must the job stop?
     Stop = 2,
 }
 
 impl World {
-    /// True if the checkpoint that the program calls now saves: by default each does. The same
-    /// answer on all PEs that know of no loss.
+    /// Returns true if the present checkpoint call of the program saves; by default each does. All
+    /// PEs that know of no loss get the same answer.
     pub(crate) fn saves_now(&self, call: &'static str) -> bool {
         if self.is_alone() || !self.timing.may_pass() || self.timing.is_promised() {
             return true;
@@ -47,15 +47,15 @@ impl World {
         self.decided(call, Question::Due, is_due).unwrap_or(true)
     }
 
-    /// True if the job is to stop once its next checkpoint is on disk. The same answer on all PEs
-    /// that know of no loss.
+    /// Returns true if the job must stop once its next checkpoint is on disk. All PEs that know of
+    /// no loss get the same answer.
     pub(crate) fn stops(&self, call: &'static str) -> bool {
         let may_stop = self.timing.may_stop() && !self.members.faulted();
         let is_stopping = || self.members.is_stopping();
         may_stop && self.decided(call, Question::Stop, is_stopping).unwrap_or(false)
     }
 
-    /// The same where the call is logged.
+    /// Like `decided`, for a logged call.
     fn decided_logged(&self, call: &'static str, decide: impl FnOnce() -> bool) -> bool {
         let what = || if self.me() == Pe(0) { vec![u8::from(decide())] } else { Vec::new() };
         let met = self.meet_bringing(Call { name: call, with: 0 }, what);
@@ -68,14 +68,14 @@ impl World {
                 });
                 !is_read || says
             }
-            // A PE that left no record cannot be asked.
+            // Without a record there is no decision to read.
             Met::Plain | Met::Cut => true,
         };
         self.is_met();
         is_due
     }
 
-    /// What PE 0 decides; None if a PE was lost.
+    /// Returns the decision of PE 0; None if a PE was lost.
     fn decided(
         &self,
         call: &'static str,

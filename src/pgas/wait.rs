@@ -1,21 +1,21 @@
-//! How a PE waits: it spins briefly, then yields its processor, then sleeps.
+//! The way a PE waits: it spins briefly, then yields its processor, then sleeps.
 //!
-//! A PE sleeps on the doorbell of its own control page. A PE that stores something it may wait for
-//! rings: a load of a counter, and only if somebody sleeps an increment and a wake-up. Puts look at
-//! `watchers`, so that a PE asleep in a barrier is not woken by every put it receives. Whether the
-//! ringer sees the sleeper, or the sleeper sees the store, depends on fences:
+//! A PE sleeps on the doorbell of its own control page. A PE that stores a value the sleeper may
+//! wait for rings: it loads a counter, and increments and wakes only if a PE sleeps. Puts check
+//! `watchers`, so that a PE asleep in a barrier is not woken by every put it receives. Fences
+//! ensure that the ringer sees the sleeper or the sleeper sees the store:
 //!
 //! - a PE that stores a word of the library fences before it looks for sleepers, and a sleeper
 //!   fences between announcing itself and its last look (`segment::words::{is_awaited, announce}`);
 //! - plain puts do not fence, so a sleeper that waits for one issues a process-wide barrier
 //!   (`membarrier`) between announcing itself and its last look.
 //!
-//! A PE shows a wait that outlasts the spinning (`segment/waits.rs`), so that `oshrun` can say what
-//! a job waits for.
+//! A PE publishes a wait that outlasts the spinning (`segment/waits.rs`), so that `oshrun` can
+//! report what a job waits for.
 //!
-//! A PE killed between its store and its ring leaves a sleeper to the limit below or to the change
-//! of view that follows its death, whichever comes first. So does one on a processor that the
-//! barrier leaves out (`sys/futex.rs`).
+//! If a PE is killed between its store and its ring, the sleeper wakes at the limit below or at the
+//! view change that follows the death, whichever comes first. The same holds for a PE on a
+//! processor that the barrier leaves out (`sys/futex.rs`).
 
 #![forbid(unsafe_code)]
 
@@ -29,23 +29,23 @@ use tracing::debug;
 
 use super::{Fault, World};
 
-/// Longest sleep without a look.
+/// The longest sleep without a look.
 const LIMIT: Duration = Duration::from_millis(100);
-/// The same where the kernel has no `membarrier`.
+/// The longest sleep without a look if the kernel has no `membarrier`.
 const LIMIT_UNFENCED: Duration = Duration::from_millis(1);
-/// Looks before the processor is offered to others, and how often it is before sleeping, when every
-/// PE has a processor of its own. Many offers, because another program may have put two PEs on one
-/// processor: then only an offer lets the other PE on.
+/// Looks before each yield of the processor, and yields before sleeping, when every PE has its own
+/// processor. The number of yields is high because another program may have put two PEs on one
+/// processor: then only a yield lets the other PE run.
 const PATIENCE: (u32, u32) = (100, 40);
-/// The same when there are more PEs than processors.
+/// Like `PATIENCE`, when there are more PEs than processors.
 const PATIENCE_OVERSUBSCRIBED: (u32, u32) = (10, 6);
-/// Looks between two of an engine, which is a system call; what comes through it is seen no sooner.
+/// Looks per poll of an engine, which is a system call; incoming data is seen only by a poll.
 const ENGINE: u32 = 8;
-/// Offers between two moves to the own processor: a move costs as much as a few of them.
+/// Yields between two moves to the PE's own processor: a move costs as much as a few yields.
 const SPREAD: u32 = 256;
 
 impl World {
-    /// Blocks until `ready`, or until a PE is lost. `waiting` is asked only if that takes long.
+    /// Blocks until `ready`, or until a PE is lost. Calls `waiting` only if that takes long.
     pub fn wait_until(
         &self,
         waiting: impl FnOnce() -> Waiting,
@@ -60,7 +60,7 @@ impl World {
         self.came(done)
     }
 
-    /// The outcome of a wait that is over.
+    /// Returns the outcome of a finished wait.
     pub(super) fn came(&self, done: bool) -> Result<(), Fault> {
         if done {
             return Ok(());
@@ -69,13 +69,13 @@ impl World {
         Err(Fault)
     }
 
-    /// Blocks until `ready`, whatever happens. A thread that stores what it looks at calls `wake`
-    /// then.
+    /// Blocks until `ready`, whatever happens. A thread that changes what `ready` reads calls
+    /// `wake` afterwards.
     pub fn wait_raw(&self, waiting: impl FnOnce() -> Waiting, ready: impl FnMut() -> bool) {
         self.wait(waiting, false, ready);
     }
 
-    /// The same for what puts bring.
+    /// Like `wait_raw`, for words that puts change.
     pub fn wait_for_words(&self, waiting: impl FnOnce() -> Waiting, ready: impl FnMut() -> bool) {
         self.wait(waiting, true, ready);
     }
@@ -143,11 +143,11 @@ impl World {
         }
     }
 
-    /// Goes back to a processor of its own now and then. When other programs run, the system puts
-    /// two PEs on one processor, and leaves them there: each gives way to the other as soon as it
-    /// waits, so neither looks as if it wanted a whole one.
+    /// Returns to the PE's own processor now and then. When other programs run, the kernel puts two
+    /// PEs on one processor and leaves them there: each yields to the other as soon as it waits, so
+    /// neither seems to need a whole one.
     fn spread(&self) {
-        // Relaxed: the number only says when.
+        // Relaxed: the number only paces the moves.
         if self.pace.spreads
             && self.pace.offers.fetch_add(1, Ordering::Relaxed) % SPREAD == SPREAD - 1
         {

@@ -1,4 +1,4 @@
-//! The meetings of the protocol: what a PE brings to each, and what it takes from there.
+//! The meetings of the protocol: what a PE contributes to each, and what it takes from there.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,7 @@ use raidshmem_core::view::State;
 use super::RealMemory;
 
 impl RealMemory<'_> {
-    /// What all brought to the meeting that settles.
+    /// Returns all contributions to the meeting that agrees.
     pub(super) fn settled(&self) -> (&Votes, &Calls, &u64) {
         match &self.met {
             Brought::Settling(votes, calls, ending) => (votes, calls, ending),
@@ -24,7 +24,7 @@ impl RealMemory<'_> {
         }
     }
 
-    /// What this PE brings to a meeting.
+    /// Returns this PE's contribution to a meeting.
     fn brings(&self, at: At) -> Brought {
         let (world, words) = (self.world, self.world.segments.own().words());
         let ending = words.ending.load(Ordering::SeqCst);
@@ -47,8 +47,7 @@ impl RealMemory<'_> {
         }
     }
 
-    /// Comes to a meeting. A barrier is come to when it is waited for, but for that which carries
-    /// what all bring.
+    /// Enters a meeting that carries contributions; a plain barrier is entered by waiting for it.
     pub(super) fn arrive(&self, driver: &Driver) -> OpProgress {
         let (world, at) = (self.world, driver.at());
         if at == At::BarrierQ && self.faulted() {
@@ -67,8 +66,8 @@ impl RealMemory<'_> {
         OpProgress::Done
     }
 
-    /// Whether all have come to the meeting, or cannot come any more. For other barriers this is
-    /// known once they were waited for.
+    /// Returns the state of a meeting: all have come, or no longer can, or may still come. A plain
+    /// barrier is decided by waiting for it.
     pub(super) fn all_came(&mut self, driver: &Driver) -> OpProgress {
         let at = driver.at();
         if !is_in_tree(at) {
@@ -86,13 +85,13 @@ impl RealMemory<'_> {
         if gone { OpProgress::Out(Outcome::Changed) } else { OpProgress::Wait }
     }
 
-    /// PEs that are lost in the view adopted.
+    /// Returns the number of PEs that are lost in the adopted view.
     fn lost_in_view(&self) -> u32 {
         let lost = self.view.pes.iter().filter(|member| member.state != State::Alive);
         lost.count() as u32
     }
 
-    /// Takes what all brought.
+    /// Takes over all contributions.
     fn take(&mut self, at: At, all: Brought) {
         match (at, all) {
             (At::BarrierQ | At::MeetSettling, all) => self.met = all,

@@ -1,7 +1,7 @@
-//! The port over real memory: carries out what the driver says, and waits where it must.
+//! The port over real memory: carries out the operations of the driver, and waits where it must.
 //!
-//! It decides nothing: what comes next is the business of [`raidshmem_core::protocol::driver`], and
-//! where that leads of [`raidshmem_core::protocol::next`]. Every named step at which a fault can be
+//! It decides nothing: [`raidshmem_core::protocol::driver`] chooses the next operation, and
+//! [`raidshmem_core::protocol::next`] the next state. Every named step at which a fault can be
 //! injected is passed here, or in the functions called from here.
 
 #![forbid(unsafe_code)]
@@ -37,11 +37,11 @@ use crate::checkpoint::{aside, delta, pages, since};
 use crate::pgas::{Fault, World};
 use crate::recovery::rebuild;
 
-/// How long a far PE is not asked again.
+/// The pause before a remote PE is asked again.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Goes through the protocol to an end, and says why a checkpoint was refused. It does not
-/// return at `Unrecoverable`.
+/// Runs the protocol to an end state, and returns it, with the reason if a checkpoint was refused.
+/// Does not return at `Unrecoverable`.
 pub fn run(world: &World, protection: &Protection, call: Call) -> (At, Option<Refusal>) {
     let mut driver = Driver::new(call, world.store.agreed());
     let mut memory = RealMemory::new(world, protection);
@@ -61,9 +61,8 @@ pub fn run(world: &World, protection: &Protection, call: Call) -> (At, Option<Re
     (driver.at(), memory.refusal)
 }
 
-/// Goes through a checkpoint in a job that goes on with fewer, in which so many are lost and left
-/// out: to an end, or to where another loss broke it off, which is the same place on all that live,
-/// since they agree at every barrier.
+/// Runs a checkpoint in shrink mode, with `left_out` lost PEs excluded: to an end state, or until
+/// another loss interrupts it, at one place on all living PEs, since they agree at every barrier.
 pub fn run_among(
     world: &World,
     protection: &Protection,
@@ -75,7 +74,7 @@ pub fn run_among(
         match driver.step(&mut memory) {
             StepResult::Again => {}
             StepResult::Wait => memory.wait(&driver),
-            // All have written it; the lost PE's part can be decoded.
+            // All PEs have written it; the lost PE's part can be decoded.
             StepResult::Left(At::BarrierB, Outcome::Changed) => {
                 memory.saved(driver.number());
                 return (Among::SavedWithLoss, None);
@@ -89,14 +88,14 @@ pub fn run_among(
     (saved, memory.refusal)
 }
 
-/// How a checkpoint ended in a job that goes on with fewer.
+/// The end of a checkpoint in shrink mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Among {
     /// All PEs have it.
     Saved,
-    /// All that live have it, and one was lost after its part was protected.
+    /// All living PEs have it, and one was lost after its part was protected.
     SavedWithLoss,
-    /// A PE was lost before.
+    /// A PE was lost before that.
     Lost,
     /// It was refused on every PE.
     Refused,
@@ -106,42 +105,42 @@ pub enum Among {
 struct RealMemory<'a> {
     world: &'a World,
     protection: &'a Protection,
-    /// The view adopted.
+    /// The adopted view.
     view: View,
-    /// Those that live agree on what they have met for, where nobody goes back.
+    /// True in shrink mode: the living PEs agree on the outcome of each meeting.
     agrees: bool,
-    /// PEs that are lost and take no part then.
+    /// The number of lost PEs, which take no part in that mode.
     left_out: u32,
     begun: Instant,
     verifying: Instant,
-    /// Nothing of the own store was there when it first looked.
+    /// True if the own store held nothing at the first look.
     empty: bool,
     coverage: Option<Coverage>,
     changes: Option<Changes>,
     refusal: Option<Refusal>,
-    /// Bytes of the snapshot that is sealed next.
+    /// Bytes of the snapshot to seal next.
     len: usize,
-    /// What this PE brings to the checkpoint.
+    /// This PE's contribution to the checkpoint.
     intent: Intent,
-    /// What all brought to barrier Q, or to the meeting that settles.
+    /// All contributions to barrier Q, or to the meeting that agrees.
     met: Brought,
-    /// What the checks of all found.
+    /// The results of the checks on all PEs.
     found: Found,
-    /// What the members of the own group found, by place.
+    /// The results of the members of the own group, by place.
     findings: Vec<StoreFinding>,
     /// The own group, if it is lost.
     lost: Option<Lost>,
     verdict: Result<(), Unrecoverable>,
-    /// The checkpoint's bytes, where no snapshot is kept.
+    /// The checkpoint's bytes, if no snapshot is kept.
     line: Option<Vec<u8>>,
     rebuilt: Option<rebuild::Rebuilt>,
-    /// The own parity that is missing, a bit for each chunk.
+    /// The missing part of the own parity, a bit for each chunk.
     missing: u64,
-    /// What was written since the restart, as far as it is asked for.
+    /// The writes since the restart, as one number, if they are needed.
     written: u64,
-    /// When the reference was last asked.
+    /// The time of the last query to the reference.
     asked: Cell<Option<Instant>>,
-    /// How the operation went that was waited for.
+    /// The outcome of the operation that was waited for.
     over: Option<OpProgress>,
 }
 
@@ -162,13 +161,13 @@ impl Port for RealMemory<'_> {
             Op::Void(part) => self.record(part, number).void(),
             Op::Seal(part) => self.record(part, number).seal(world.job(), number, self.len),
             Op::Arrive => return self.arrive(driver),
-            // Whether all have met is agreed on.
+            // The living PEs agree on whether all have met.
             Op::Await if self.agrees_on(driver.at()) => return OpProgress::Wait,
             Op::Await => return self.all_came(driver),
             Op::ShowVote => world.store.recovery.show(),
             Op::Adopt => {
                 if driver.call() == Call::Checkpoint {
-                    world.lost_in_checkpoint(); // else the lost would wait for this PE to leave it
+                    world.lost_in_checkpoint(); // else the lost PE waits for this one to leave it
                 }
                 self.view = world.members.view();
                 world.refresh(&self.view);
@@ -189,7 +188,7 @@ impl Port for RealMemory<'_> {
             Op::ShowDamage => {
                 let damaged = self.verdict.as_ref().err().and_then(|lost| lost.damaged.first());
                 let damaged = *damaged.expect("the judgement was that");
-                // The first look is at records alone.
+                // The first look covers records alone.
                 world.members.report_unusable(&self.view, damaged, Flaw::Missing);
             }
             Op::CopyLive => self.checkpoint(driver, op),
@@ -245,7 +244,7 @@ impl Port for RealMemory<'_> {
     }
 
     fn faulted(&self) -> bool {
-        // Where nobody goes back, the barriers find out what all know of.
+        // In shrink mode the barriers find out about losses that all PEs know of.
         self.world.breaks_off()
     }
 
@@ -338,12 +337,13 @@ impl<'a> RealMemory<'a> {
         self.over = Some(over);
     }
 
-    /// True at the one meeting of a checkpoint in the tree, where nobody goes back.
+    /// Returns true at the one meeting of a checkpoint in the tree, in shrink mode.
     fn agrees_on(&self, at: At) -> bool {
         at == At::BarrierQ && self.agrees
     }
 
-    /// Whether all that live have met, and no other is lost: they agree on it.
+    /// Agrees with all living PEs on the outcome: done if all of them have met and no other PE is
+    /// lost.
     fn agreed_to(&self, over: OpProgress, call: &'static str) -> OpProgress {
         let met = u64::from(over == OpProgress::Done);
         let decision = self.world.agree_all(call, (met, 0));
@@ -353,11 +353,11 @@ impl<'a> RealMemory<'a> {
         }
     }
 
-    /// Whether the reference has said where it goes on from the restart.
+    /// Decides this PE's call, once the reference shows how it went on from the restart.
     fn follow(&self) -> OpProgress {
         let world = self.world;
         let Some(reference) = world.sites.reference() else { return OpProgress::Done };
-        // A far PE is not asked again at once.
+        // A remote PE is asked again only after a pause.
         let now = Instant::now();
         let soon = |at: Instant| world.segments.is_far(reference) && now - at < PAUSE;
         if self.asked.get().is_some_and(soon) {
@@ -422,8 +422,7 @@ impl<'a> RealMemory<'a> {
         }
     }
 
-    /// Shows the place of the call, with what was written since the restart where that is asked
-    /// for.
+    /// Publishes the place of the call, and the writes since the restart if they are needed.
     fn show_call(&mut self, driver: &Driver) {
         let (world, agreed) = (self.world, driver.number().previous());
         let asked = driver.at() == At::Follow || world.is_reference();

@@ -1,4 +1,4 @@
-//! The steps of a recovery: from the check of the store to going on.
+//! The steps of a recovery: from the check of the store to the resumed program.
 
 #![forbid(unsafe_code)]
 
@@ -88,7 +88,7 @@ impl RealMemory<'_> {
         OpProgress::Done
     }
 
-    /// Reads what the members of the own group found, and looks whether it is lost.
+    /// Reads what the members of the own group found, and checks if the group is lost.
     fn read_findings(&mut self) {
         let (world, protection) = (self.world, self.protection);
         self.len = self.found.snapshot_len() as usize;
@@ -116,7 +116,7 @@ impl RealMemory<'_> {
         }
     }
 
-    /// Ends the job: what was lost cannot be made up for.
+    /// Ends the job: what was lost cannot be recovered.
     pub(super) fn abort(&self, from: At) -> ! {
         match &self.verdict {
             Err(verdict) if from == At::Verdict => self.world.members.abort(&verdict.to_string()),

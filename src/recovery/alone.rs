@@ -1,8 +1,8 @@
-//! A substitute goes back to the last checkpoint alone, and nobody else does.
+//! Local rollback: a substitute rolls back to the last checkpoint, and no other PE does.
 //!
 //! It comes here at its first checkpoint call, which then returns as it did when the checkpoint was
-//! made. What speaks against it is looked for first, and is said to the launcher: then all go back,
-//! on the way of all other recoveries.
+//! made. It first looks for reasons against a local rollback, and reports any to the launcher: then
+//! all PEs roll back, as in all other recoveries.
 //!
 //! ```text
 //! renew      after the loss of a node: the log comes back from its replica, the snapshot and the
@@ -14,7 +14,7 @@
 //! replay     the calls come from the log, up to its end (`pgas/replay.rs`)
 //! ```
 //!
-//! Invariant: nothing of a store changes that is there.
+//! Invariant: nothing that is present in a store changes.
 
 use std::iter::successors;
 
@@ -32,9 +32,9 @@ use super::renew::renew;
 use super::restore;
 use crate::pgas::World;
 
-/// Goes back alone if that can be. False if all go back.
+/// Rolls back locally if possible. Returns false if all PEs roll back.
 pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -> bool {
-    // Once it has gone back its calls are logged again, or all go back.
+    // After a local rollback this PE's calls are logged again, or all PEs roll back.
     if !world.local.is_on() || world.logs() || !world.members.is_new() {
         return false;
     }
@@ -48,7 +48,7 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
         Ok((number, len)) => {
             await_quiet(world);
             if restore::restore(world, protection, &view, None, number, len).is_err() {
-                return false; // it said that a tile does not hold
+                return false; // it has reported an invalid tile
             }
             world.store.set_agreed(number);
             world.begin_anew();
@@ -63,7 +63,7 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
     }
 }
 
-/// The checkpoint to go back to, and the length of its snapshot; or what speaks against it.
+/// Returns the checkpoint to roll back to, and the length of its snapshot; or a reason against it.
 fn look(
     world: &World,
     protection: &Protection,
@@ -80,7 +80,7 @@ fn look(
     };
     let log = world.segments.own().log(world.n_pes());
     if log.get(Word::Interval) != number.0 {
-        return Err(own(Reason::InCheckpoint)); // all had agreed, and its log had not begun
+        return Err(own(Reason::InCheckpoint)); // all had agreed, but its log had not begun
     }
     if !all_begin(world, number) {
         return Err(own(Reason::NoCheckpoint));
@@ -101,14 +101,14 @@ fn look(
     Ok((number, len))
 }
 
-/// True if the log holds a call of the program, which the replay compares.
+/// Returns true if the log holds a call of the program, which the replay compares.
 fn holds_a_call(log: &Log) -> bool {
     let mut records = successors(log.read(0), |found| log.read(found.next));
     records.any(|found| found.record.kind != Kind::Taken)
 }
 
-/// True if the logs of all begin at checkpoint `number`, which others may not have left yet. False
-/// if all go back.
+/// Waits until the logs of all PEs begin at checkpoint `number`, whose call some PEs may not have
+/// left yet. Returns false if all PEs roll back.
 fn all_begin(world: &World, number: CheckpointNumber) -> bool {
     let begins = |pe: Pe| {
         let near = world.segments.near(pe).filter(|_| world.has_log(pe));
@@ -120,7 +120,7 @@ fn all_begin(world: &World, number: CheckpointNumber) -> bool {
         || {
             let view = world.members.view();
             if std::mem::replace(&mut mapped, view.number) != view.number {
-                world.refresh(&view); // who was lost with a node is on another one
+                world.refresh(&view); // a PE lost with its node is on another one now
             }
             all = Pe::all(world.n_pes()).all(begins);
             all || !view.alone
@@ -129,7 +129,8 @@ fn all_begin(world: &World, number: CheckpointNumber) -> bool {
     all
 }
 
-/// True if the dead may or may not have changed a word that another PE may have seen, and used up.
+/// Returns true if it is unknown whether the dead process changed a word that another PE may have
+/// seen and consumed.
 fn is_in_doubt(world: &World) -> bool {
     let log = world.segments.own().log(world.n_pes());
     let (mut at, mut doubt) = (0, false);
@@ -146,7 +147,7 @@ fn is_in_doubt(world: &World) -> bool {
     doubt
 }
 
-/// Waits until no living PE is in the midst of a put to this one, which it began before the loss.
+/// Waits until no living PE is inside a put to this one that it began before the loss.
 fn await_quiet(world: &World) {
     let is_quiet = || world.segments.is_quiet(&world.members.view());
     world.wait_raw(|| Waiting::anyone(Call::Checkpoint.name()), is_quiet);

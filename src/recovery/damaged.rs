@@ -1,4 +1,4 @@
-//! Which tiles of the own store do not hold.
+//! Damaged tiles of the own store.
 
 #![forbid(unsafe_code)]
 
@@ -10,8 +10,8 @@ use raidshmem_core::quantity::{CheckpointNumber, TileIndex};
 use crate::checkpoint::tiles;
 use crate::pgas::World;
 
-/// The chunks of `per_chunk` tiles, a bit for each, that have a tile among `tiles` of a region of
-/// the own store that does not hold.
+/// Returns the chunks of `per_chunk` tiles, a bit for each, with a damaged tile among `tiles` of a
+/// region of the own store.
 pub(super) fn damaged(
     world: &World,
     region: usize,
@@ -21,7 +21,7 @@ pub(super) fn damaged(
 ) -> u64 {
     let bad = AtomicU64::new(0);
     let look = |at: usize, (): &mut ()| {
-        // Relaxed: the loop's end shows it, and to look in vain is no harm.
+        // Relaxed: the end of the loop publishes it, and a needless look does no harm.
         let chunk = 1 << (at / per_chunk);
         if bad.load(Ordering::Relaxed) & chunk == 0
             && !tiles::holds(world, region, TileIndex::of(at), target)

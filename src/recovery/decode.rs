@@ -1,9 +1,9 @@
-//! Decoding a tile from the others of its stripe, wherever they are stored: [`Shards`] says where.
+//! Decoding of a tile from the others of its stripe, which [`Shards`] locates.
 //!
 //! Each PE works on its own store and only reads its peers'.
 //!
-//! Invariant: a tile is sealed only if all that it was decoded from holds, which is checked on the
-//! way.
+//! Invariant: a tile is sealed only if all sources of its decoding are valid, which is checked on
+//! the way.
 
 #![forbid(unsafe_code)]
 
@@ -19,43 +19,43 @@ use raidshmem_core::store::readonly::TileRun;
 use crate::checkpoint::tiles::{self, Reading, Room, StoreTile};
 use crate::pgas::World;
 
-/// How checksums of tiles add up.
+/// The rule by which checksums of tiles add up.
 static SUM: LazyLock<XorChecksum> = LazyLock::new(|| XorChecksum::new(TILE));
 
-/// Which tile of a shard of a stripe.
+/// A tile of a shard of a stripe.
 #[derive(Debug, Clone, Copy)]
 pub struct ShardTile {
     /// The stripe.
     pub stripe: usize,
-    /// The shard of it: data first, then parity.
+    /// The shard in the stripe: data first, then parity.
     pub shard: usize,
-    /// The tile of that.
+    /// The tile in the shard.
     pub step: usize,
 }
 
 impl ShardTile {
-    /// That of another shard of the stripe.
+    /// Returns the same tile of another shard of the stripe.
     pub fn of(self, shard: usize) -> ShardTile {
         ShardTile { shard, ..self }
     }
 }
 
-/// Data and parity of a group, and where they are stored: of a checkpoint, or of a read-only range.
+/// Data and parity of a group with their places: of a checkpoint, or of a read-only range.
 pub struct Shards<'a> {
     /// The job.
     pub world: &'a World,
     /// The group.
     pub shape: &'a GroupLayout,
-    /// The checkpoint that the tiles are sealed as of.
+    /// The checkpoint of the tiles' seals.
     pub number: CheckpointNumber,
     /// Bytes of data of each member.
     pub len: usize,
-    /// Where these are, by place, and where parity is.
+    /// The place of each member's data, and that of parity.
     pub runs: (Vec<TileRun>, TileRun),
 }
 
 impl<'a> Shards<'a> {
-    /// Snapshots of checkpoint `number`, `len` bytes each, and the parity over them.
+    /// Returns the snapshots of checkpoint `number`, `len` bytes each, and the parity over them.
     pub fn of_checkpoint(
         world: &'a World,
         protection: &Protection,
@@ -69,18 +69,18 @@ impl<'a> Shards<'a> {
         Shards { world, shape, number, len, runs: (vec![snapshot; shape.members.len()], slot) }
     }
 
-    /// Tiles of a chunk.
+    /// Returns the number of tiles of a chunk.
     pub fn per_chunk(&self) -> usize {
         self.shape.chunk_len(self.len) / TILE
     }
 
-    /// Tile `nth` of the data of the member at `place`.
+    /// Returns tile `nth` of the data of the member at `place`.
     pub fn data(&self, place: usize, nth: usize) -> ShardTile {
         let at = self.shape.layout.place_of(place, nth / self.per_chunk());
         ShardTile { stripe: at.stripe, shard: at.index, step: nth % self.per_chunk() }
     }
 
-    /// Tile `nth` of the parity of the member at `place`; None beyond its end.
+    /// Returns tile `nth` of the parity of the member at `place`; None beyond its end.
     pub fn parity(&self, place: usize, nth: usize) -> Option<ShardTile> {
         let layout = &self.shape.layout;
         let parity = layout.parities_of(place).get(nth / self.per_chunk())?;
@@ -88,7 +88,7 @@ impl<'a> Shards<'a> {
         Some(ShardTile { stripe: parity.stripe, shard, step: nth % self.per_chunk() })
     }
 
-    /// Where a tile is, or would be that lies beyond the end of the data.
+    /// Returns the place of a tile, even if it lies beyond the end of the data.
     pub fn stored(&self, ShardTile { stripe, shard, step }: ShardTile) -> StoreTile {
         let stripe = &self.shape.layout.stripes()[stripe];
         let (member, run, chunk) = match stripe.data.get(shard) {
@@ -102,7 +102,7 @@ impl<'a> Shards<'a> {
         StoreTile { pe: self.shape.members[member], region: run.region, tile }
     }
 
-    /// Where a tile is; None for zeroes, which are stored nowhere.
+    /// Returns the place of a tile; None for zeroes, which are not stored.
     pub fn place(&self, tile: ShardTile) -> Option<StoreTile> {
         let data = self.shape.layout.stripes()[tile.stripe].data.get(tile.shard);
         let nth = data.map(|data| data.chunk * self.per_chunk() + tile.step);
@@ -110,17 +110,17 @@ impl<'a> Shards<'a> {
         (!is_beyond).then(|| self.stored(tile))
     }
 
-    /// The PE that has a shard.
+    /// Returns the PE that has a shard.
     pub fn holder(&self, tile: ShardTile) -> Pe {
         self.stored(tile).pe
     }
 
-    /// How a tile is decoded without those of the shards that are lost; None if these are too many.
+    /// Returns the plan for decoding a tile without the lost shards; None if these are too many.
     pub fn plan(&self, tile: ShardTile, lost: &[bool]) -> Option<Plan> {
         self.shape.codes[tile.stripe].plan(lost, tile.shard).ok()
     }
 
-    /// A tile to be checked while it is used; in `room` if its PE is far.
+    /// Begins to read a tile, to be checked while it is used; in `room` if its PE is remote.
     pub fn read<'r>(&'r self, tile: ShardTile, room: &'r mut Room) -> Reading<'r> {
         match self.place(tile) {
             Some(at) => tiles::read(self.world, at, self.number, room),
@@ -128,7 +128,7 @@ impl<'a> Shards<'a> {
         }
     }
 
-    /// Decodes a tile into `out`. The error is a shard whose tile does not hold.
+    /// Decodes a tile into `out`. The error is a shard with an invalid tile.
     pub fn decode(
         &self,
         (tile, plan): (ShardTile, &Plan),
@@ -140,9 +140,9 @@ impl<'a> Shards<'a> {
         check(plan, read)
     }
 
-    /// Decodes an own tile into the store. The error is a shard whose tile does not hold.
-    /// The stamp of a mere sum follows from what was seen of the sources, and so finds errors of
-    /// adding, too.
+    /// Decodes an own tile into the store. The error is a shard with an invalid tile. If the tile
+    /// is a plain sum, its stamp is derived from the checksums of the sources, and so exposes
+    /// errors of the addition too.
     pub fn decode_into(
         &self,
         (tile, plan): (ShardTile, &Plan),
@@ -166,8 +166,8 @@ impl<'a> Shards<'a> {
         checked
     }
 
-    /// Decodes a tile into `out` without the shards that are `lost`; one whose tile does not hold
-    /// is taken for lost, too. The PEs that it was decoded from; None if too much is lost.
+    /// Decodes a tile into `out` without the shards that are `lost`; one with an invalid tile
+    /// counts as lost too. Returns the PEs that it was decoded from; None if too much is lost.
     pub fn recover(
         &self,
         tile: ShardTile,
@@ -187,7 +187,7 @@ impl<'a> Shards<'a> {
             }
         }
     }
-    /// What a tile is decoded from.
+    /// Returns the tiles from which a tile is decoded.
     fn sources<'r>(
         &'r self,
         (tile, plan): (ShardTile, &Plan),
@@ -198,7 +198,7 @@ impl<'a> Shards<'a> {
     }
 }
 
-/// Decodes from `read` into `out`, whose pieces are shown as they are made.
+/// Decodes from `read` into `out`, and passes each piece to `show` as it is made.
 fn apply(plan: &Plan, read: &mut [Reading], out: &mut [u8], show: &mut dyn FnMut(&[u8])) {
     let sources: Vec<&[u8]> = read.iter().map(|tile| tile.bytes).collect();
     let see = |nth: usize, piece: &[u8]| read[nth].see(piece);

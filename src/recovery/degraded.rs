@@ -1,5 +1,5 @@
-//! Degraded read: bytes of a PE's last checkpoint, decoded where that PE is lost and nobody has
-//! taken its place.
+//! Degraded read: bytes of a PE's last checkpoint, decoded while that PE is lost and has no
+//! substitute.
 //!
 //! ```text
 //! line      where the bytes are in the PE's snapshot: its manifest says so, decoded first and kept
@@ -7,11 +7,11 @@
 //! tile      from its snapshot if the PE lives, else from the others of its stripe; each is checked
 //! ```
 //!
-//! No PE makes the next checkpoint while this one reads, because that takes all that live. So what
-//! is read belongs to one checkpoint as long as its number is the same. A PE that was lost before
-//! the checkpoint is in no group of it.
+//! No PE makes the next checkpoint while this one reads, because that takes all living PEs. So
+//! everything read belongs to one checkpoint as long as its number stays the same. A PE that was
+//! lost before the checkpoint is in none of its groups.
 //!
-//! Left out: where the bytes go, and which jobs may ask.
+//! Left out: the destination of the bytes, and the jobs that may ask for them.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ use crate::checkpoint::pipeline::STEPS;
 use crate::checkpoint::tiles::{self, Room};
 use crate::pgas::World;
 
-/// Where bytes of segments are in their snapshots: of a PE and a checkpoint.
+/// The places of segment bytes in snapshots, by PE and checkpoint.
 static KNOWN: Mutex<BTreeMap<(Pe, CheckpointNumber), Arc<LinePlaces>>> =
     Mutex::new(BTreeMap::new());
 
@@ -38,12 +38,13 @@ static KNOWN: Mutex<BTreeMap<(Pe, CheckpointNumber), Arc<LinePlaces>>> =
 struct Snapshot<'a> {
     shards: Shards<'a>,
     place: usize,
-    /// Members that are lost, by place.
+    /// True for members that are lost, by place.
     lost: Vec<bool>,
 }
 
-/// Hands out `range` of a PE's segment as of the last checkpoint, piece by piece and in order.
-/// False if the checkpoint does not hold all of it, or more was lost than its parity covers.
+/// Passes `range` of a PE's segment as of the last checkpoint to `give`, piece by piece and in
+/// order. Returns false if the checkpoint does not hold all of it, or more was lost than its parity
+/// covers.
 pub fn read(
     world: &World,
     protection: &Protection,
@@ -69,10 +70,10 @@ pub fn read(
         && places.of(range).all(|part| snapshot.bytes(part, &mut desk, &mut give).is_some())
 }
 
-/// Where tiles are made.
+/// Scratch for tiles.
 struct Desk {
     tile: Vec<u8>,
-    /// For what far PEs have of each tile of a batch.
+    /// Scratch for the remote sources of each tile of a batch.
     rooms: Vec<Vec<Room>>,
 }
 
@@ -82,14 +83,14 @@ impl Desk {
     }
 }
 
-/// A tile of the PE's snapshot: its stripe, and which shards of it are lost.
+/// A tile of the PE's snapshot: its place in a stripe, and the lost shards of that stripe.
 struct Wanted {
     tile: ShardTile,
     lost: Vec<bool>,
 }
 
 impl Snapshot<'_> {
-    /// Where the PE's memory is in it.
+    /// Returns the places of the PE's memory in the snapshot.
     fn places(&self, pe: Pe) -> Option<Arc<LinePlaces>> {
         let Shards { world, number, len, .. } = self.shards;
         let key = (pe, number);
@@ -109,7 +110,7 @@ impl Snapshot<'_> {
         Some(places)
     }
 
-    /// Bytes of the snapshot, tile by tile.
+    /// Passes bytes of the snapshot to `give`, tile by tile.
     fn bytes(
         &self,
         range: Range<usize>,
@@ -138,7 +139,8 @@ impl Snapshot<'_> {
         Wanted { tile, lost }
     }
 
-    /// What is read first for a tile: itself, or what it is decoded from. None if too much is lost.
+    /// Returns the shards to read first for a tile: itself, or those from which it is decoded. None
+    /// if too much is lost.
     fn sources(&self, Wanted { tile, lost }: &Wanted) -> Option<Vec<usize>> {
         if !lost[tile.shard] {
             return Some(vec![tile.shard]);
@@ -146,7 +148,7 @@ impl Snapshot<'_> {
         Some(self.shards.plan(*tile, lost)?.sources().to_vec())
     }
 
-    /// Pulls what far PEs have of the tiles of a batch.
+    /// Pulls the sources of a batch that remote PEs hold.
     fn pull(&self, batch: &[Wanted], rooms: &mut [Vec<Room>]) {
         let world = self.shards.world;
         if !world.comm.has_engine() {
@@ -163,8 +165,7 @@ impl Snapshot<'_> {
         tiles::pull_store(world, pulled.into_iter());
     }
 
-    /// One tile; None if it can neither be read nor be decoded. A tile that does not hold is taken
-    /// for lost.
+    /// Reads or decodes one tile; None if neither is possible. An invalid tile counts as lost.
     fn tile(
         &self,
         Wanted { tile, mut lost }: Wanted,

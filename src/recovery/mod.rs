@@ -12,12 +12,12 @@
 //! resume     control words reset; the view is joined; the program goes on
 //! ```
 //!
-//! The order of the steps, and where the PEs meet between them, is the machine in
-//! [`raidshmem_core::protocol`]. A further death anywhere changes the view, and everyone begins
-//! again.
+//! The order of the steps, and the meetings of the PEs between them, is the state machine in
+//! [`raidshmem_core::protocol`]. A further death at any point changes the view, and all PEs start
+//! over.
 //!
 //! Invariants: nothing of the store that the decision relies on is overwritten before redundancy is
-//! whole; nothing is sealed that was made of a peer's memory while the view changed.
+//! restored; nothing is sealed that was computed from a peer's memory while the view changed.
 
 pub(crate) mod alone;
 mod damaged;
@@ -33,12 +33,12 @@ use raidshmem_core::view::View;
 
 use crate::pgas::Membership;
 
-/// The view changed: begin again with the next.
+/// The view changed: start over with the next one.
 pub(crate) struct Changed;
 
-/// To be asked after peers' memory was read and before anything is made of it that counts: memory
-/// of a lost PE is taken away only after the view says so, hence while the view stands, what was
-/// read was there.
+/// Checks the view after peers' memory was read, and before any result of that counts: memory of a
+/// lost PE is taken away only after the view shows the loss, so while the view stands, the bytes
+/// read were there.
 fn unchanged(members: &Membership, view: &View) -> Result<(), Changed> {
     if members.view_number() == view.number { Ok(()) } else { Err(Changed) }
 }

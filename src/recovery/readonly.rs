@@ -1,12 +1,12 @@
-//! Read-only ranges in a recovery: what a PE has of them stays, what it has lost is decoded from
-//! the others of its group.
+//! Read-only ranges in a recovery: a PE keeps what it has of them, and decodes what it has lost
+//! from the other members of its group.
 //!
-//! A PE reads what the others keep of a range where their records say that it is: in live memory,
-//! or in the copy that was made when the program was to write it again. It decodes its part of the
+//! A PE reads the others' part of a range from the place that their records give: live memory, or
+//! the copy that was made before the program could write it again. It decodes its part of the
 //! range, and its parity over it.
 //!
-//! Invariant: while a PE lacks a range, its snapshot counts as lost, too. So a loss that is more
-//! than the parity of the range covers is more than that of the checkpoint covers.
+//! Invariant: while a PE lacks a range, its snapshot counts as lost too. So a loss that exceeds the
+//! parity of the range also exceeds that of the checkpoint.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,7 @@ use crate::pgas::World;
 /// The verdict that the invariant rules out.
 const LOST: &str = "unrecoverable: read-only memory is lost";
 
-/// What PE `pe` says of ranges.
+/// Returns the records of PE `pe` about ranges.
 pub fn said_by(world: &World, pe: Pe) -> Vec<HeldRange> {
     match world.segments.near(pe) {
         Some(near) => near.header().readonly.held(world.job()),
@@ -44,18 +44,18 @@ pub fn said_by(world: &World, pe: Pe) -> Vec<HeldRange> {
     }
 }
 
-/// What PE `pe` says of a range, if it holds it.
+/// Returns the record of PE `pe` about a range, if it holds the range.
 fn held_of(world: &World, pe: Pe, range: ReadOnly) -> Option<HeldRange> {
     said_by(world, pe).into_iter().find(|held| held.range == range && held.state.holds())
 }
 
-/// True if so many own tiles hold what their stamps say.
+/// Returns true if all `count` own tiles of a run match their stamps.
 fn all_hold(world: &World, (run, count): (TileRun, usize), number: CheckpointNumber) -> bool {
     let tiles = run.first.at()..run.first.after(count).at();
     damaged(world, run.region, tiles, usize::MAX, number) == 0
 }
 
-/// Voids the record of each own range of which a tile does not hold. True if there is one.
+/// Voids the record of each own range with a damaged tile. Returns true if there is one.
 pub fn void_damaged(world: &World, protection: &Protection) -> bool {
     let (layout, job) = (world.segments.layout(), world.job());
     let records = &world.segments.own().header().readonly;
@@ -71,14 +71,14 @@ pub fn void_damaged(world: &World, protection: &Protection) -> bool {
     found
 }
 
-/// Where what the last checkpoint holds of a range is.
+/// Returns the place of a range as the last checkpoint holds it.
 fn where_is(world: &World, range: ReadOnly, state: RangeState) -> TileRun {
     let layout = world.segments.layout();
     if state == RangeState::Copied { range.copy(layout) } else { range.live(layout) }
 }
 
-/// Makes the own part of `ranges`, those that the checkpoint gone back to has, what it was, and
-/// guards them. The snapshot is of checkpoint `target`, `len` bytes long.
+/// Restores the own part of `ranges`, which are those of the checkpoint rolled back to, and guards
+/// them. The snapshot is of checkpoint `target`, `len` bytes long.
 pub fn restore(
     world: &World,
     protection: &Protection,
@@ -120,12 +120,12 @@ pub fn restore(
 /// A range, and the parity over it.
 struct RangeShards<'a> {
     shards: Shards<'a>,
-    /// Members that do not hold it, by place: this PE is one.
+    /// True for members that do not hold it, by place: this PE is one.
     lost: Vec<bool>,
 }
 
 impl<'a> RangeShards<'a> {
-    /// What the others of the own group hold. None if they hold nothing.
+    /// Returns the part of the other members of the own group. None if they hold nothing.
     fn of_others(
         world: &'a World,
         protection: &'a Protection,
@@ -142,7 +142,7 @@ impl<'a> RangeShards<'a> {
         Some(RangeShards { shards, lost: held.iter().map(Option::is_none).collect() })
     }
 
-    /// The `nth` tile that the member at `place` has of the range or, behind it, of the parity.
+    /// Returns the `nth` tile of the member at `place`: of the range or, after that, of the parity.
     fn own(&self, place: usize, nth: usize) -> Option<ShardTile> {
         match nth.checked_sub(tiles::tiles(self.shards.len)) {
             None => Some(self.shards.data(place, nth)),
@@ -150,15 +150,14 @@ impl<'a> RangeShards<'a> {
         }
     }
 
-    /// The shards of a tile's stripe that are lost.
+    /// Returns, for each shard of a tile's stripe, true if it is lost.
     fn lost(&self, tile: ShardTile) -> Vec<bool> {
         let holders = self.shards.shape.layout.stripes()[tile.stripe].holders();
         holders.map(|member| self.lost[member]).collect()
     }
 }
 
-/// Decodes the own part of a range and of its parity. The checkpoint that its tiles are sealed as
-/// of.
+/// Decodes the own part of a range and of its parity. Returns the checkpoint of its tiles' seals.
 fn decode(
     world: &World,
     protection: &Protection,
@@ -201,8 +200,8 @@ fn decode(
 
 // ---- the scrub --------------------------------------------------------------------------------
 
-/// What is kept of the own ranges that are read-only now, with the tiles of each: of the range, and
-/// of the parity over it.
+/// Returns the present own read-only ranges, each with its number of tiles: those of the range, and
+/// those of the parity over it.
 fn kept_here(world: &World, protection: &Protection) -> Vec<(HeldRange, usize)> {
     let held = world.segments.own().header().readonly.held(world.job()).into_iter();
     let parity = |range| parity_len(world, protection, range) / TILE;
@@ -210,12 +209,12 @@ fn kept_here(world: &World, protection: &Protection) -> Vec<(HeldRange, usize)> 
     kept.map(|held| (held, held.range.tiles + parity(held.range))).collect()
 }
 
-/// How many tiles that are.
+/// Returns the number of these tiles.
 pub fn held_tiles(world: &World, protection: &Protection) -> usize {
     kept_here(world, protection).into_iter().map(|(_, tiles)| tiles).sum()
 }
 
-/// Which range the `nth` of them is in, and which it is there.
+/// Returns the range of the `nth` of these tiles, and its index there.
 fn find(world: &World, protection: &Protection, mut nth: usize) -> Option<(HeldRange, usize)> {
     for (held, tiles) in kept_here(world, protection) {
         match nth.checked_sub(tiles) {
@@ -226,7 +225,7 @@ fn find(world: &World, protection: &Protection, mut nth: usize) -> Option<(HeldR
     None
 }
 
-/// The `nth` of them, and the checkpoint that it is sealed as of.
+/// Returns the `nth` of these tiles, and the checkpoint of its seal.
 pub fn tile_at(
     world: &World,
     protection: &Protection,
@@ -241,7 +240,8 @@ pub fn tile_at(
     Some((at, number))
 }
 
-/// Decodes the `nth` of them from the others of the group. The PEs that it was decoded from.
+/// Decodes the `nth` of these tiles from the other members of the group. Returns the PEs that it
+/// was decoded from.
 pub fn recover(
     world: &World,
     protection: &Protection,

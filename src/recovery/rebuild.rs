@@ -1,4 +1,4 @@
-//! Computing the lost again from what survives.
+//! The rebuild: lost parts of the own snapshot, decoded from what survives.
 //!
 //! Each PE works on its own store and only reads its peers'.
 
@@ -27,23 +27,23 @@ use crate::checkpoint::pipeline;
 use crate::checkpoint::tiles::{self, Room, StoreTile};
 use crate::pgas::World;
 
-/// Between two messages of a PE on how far it is, in milliseconds.
+/// Time between two progress messages of a PE, in milliseconds.
 const PERIOD_MS: u64 = 250;
 
-/// Tells people that the memory of a dead process was taken over.
+/// Reports that the memory of a dead process was adopted.
 pub fn report_adopted(world: &World, number: CheckpointNumber, len: usize, begun: Instant) {
     let (pe, micros) = (world.me(), begun.elapsed().as_micros() as u64);
     world.members.report(ProgressReport::Adopted { pe, number, bytes: len as u64, micros });
 }
 
-/// What was rebuilt.
+/// The result of a rebuild.
 pub struct Rebuilt {
     bytes: usize,
     from: BTreeSet<Pe>,
 }
 
 impl Rebuilt {
-    /// Tells people.
+    /// Reports the rebuild.
     pub fn report(
         self,
         world: &World,
@@ -63,8 +63,8 @@ impl Rebuilt {
     }
 }
 
-/// Decodes what the own snapshot misses, whose record is void meanwhile: of checkpoint `target`,
-/// `len` bytes long. In a mode without snapshots the bytes are returned.
+/// Decodes the missing parts of the own snapshot, whose record is void meanwhile: of checkpoint
+/// `target`, `len` bytes long. In a mode without snapshots, returns the bytes.
 pub fn rebuild(
     world: &World,
     protection: &Protection,
@@ -105,7 +105,7 @@ pub fn rebuild(
     Ok((Rebuilt { bytes: all * TILE, from }, line))
 }
 
-/// The threads for a rebuild by so many PEs: those that need none sleep until it is over.
+/// Returns the threads for a rebuild by `busy` PEs: the other PEs sleep until it is over.
 fn pool(world: &World, busy: usize) -> WorkerPool {
     match world.settings().threads {
         0 => world.store.pool.among(busy),
@@ -113,7 +113,7 @@ fn pool(world: &World, busy: usize) -> WorkerPool {
     }
 }
 
-/// The tiles of a chunk of a snapshot of `len` bytes; those beyond its end are no tiles.
+/// Returns the tiles of a chunk of a snapshot of `len` bytes, without those beyond its end.
 pub(super) fn chunk_tiles(shape: &GroupLayout, len: usize, chunk: usize) -> Range<usize> {
     let (per_chunk, end) = (shape.chunk_len(len) / TILE, tiles::tiles(len));
     (chunk * per_chunk).min(end)..((chunk + 1) * per_chunk).min(end)
@@ -128,14 +128,14 @@ struct Decode<'a> {
     progress: RebuildReporter<'a>,
 }
 
-/// Reports how far a rebuild is: at its begin and end, in the middle, and now and then.
+/// Progress reports of a rebuild: at its beginning and end, in the middle, and periodically.
 struct RebuildReporter<'a> {
     world: &'a World,
     all: usize,
-    /// Tiles that are decoded.
+    /// Number of decoded tiles.
     done: AtomicUsize,
     begun: Instant,
-    /// When the next report is due, in milliseconds after that.
+    /// The time of the next report, in milliseconds after `begun`.
     next: AtomicU64,
 }
 
@@ -147,9 +147,9 @@ impl<'a> RebuildReporter<'a> {
         progress
     }
 
-    /// A tile is decoded.
+    /// Counts a decoded tile, and reports when it is time.
     fn add(&self) {
-        self.done.fetch_add(1, Ordering::Relaxed); // it is for people only, as is `next`
+        self.done.fetch_add(1, Ordering::Relaxed); // for messages only, like `next`
         let now = self.begun.elapsed().as_millis() as u64;
         let next = self.next.load(Ordering::Relaxed);
         let later = now + PERIOD_MS;
@@ -175,7 +175,7 @@ impl Decode<'_> {
         chunk_tiles(self.shards.shape, self.shards.len, chunk)
     }
 
-    /// The first tile of a chunk of the own snapshot, and how it is decoded.
+    /// Returns the first tile of a chunk of the own snapshot, and the plan that decodes it.
     fn plan(&self, chunk: usize) -> (ShardTile, Plan) {
         let first = self.shards.data(self.place, chunk * self.shards.per_chunk());
         let stripe = &self.shards.shape.layout.stripes()[first.stripe];
@@ -183,7 +183,7 @@ impl Decode<'_> {
         (first, self.shards.plan(first, &lost).expect("checked by the plan"))
     }
 
-    /// Announces what a chunk of the own snapshot will be decoded from.
+    /// Announces the sources from which a chunk of the own snapshot will be decoded.
     fn expect(&self, chunk: usize) {
         let ((first, plan), steps) = (self.plan(chunk), self.tiles(chunk).len());
         for &shard in plan.sources() {
@@ -193,7 +193,7 @@ impl Decode<'_> {
     }
 
     /// Decodes some steps of a chunk of the own snapshot into the store, or into the tiles of
-    /// `line`, with all threads of this process. The PEs that it was decoded from.
+    /// `line`, with all threads of this process. Returns the PEs that it was decoded from.
     fn chunk(
         &self,
         chunk: usize,
@@ -229,7 +229,7 @@ impl Decode<'_> {
         Ok(plan.sources().iter().map(holder).collect())
     }
 
-    /// Pulls the next tiles of shards that far PEs hold, as many steps as there are rooms for.
+    /// Pulls the next tiles of remote shards, as many steps as there is scratch for.
     fn pull(&self, (first, plan): (ShardTile, &Plan), steps: &[usize], rooms: &mut [Vec<Room>]) {
         let begins = plan.sources().iter().map(|&shard| self.shards.stored(first.of(shard)));
         let begins: Vec<StoreTile> = begins.collect();
@@ -240,8 +240,8 @@ impl Decode<'_> {
         tiles::pull_store(self.shards.world, wanted.into_iter());
     }
 
-    /// Maps the pages of what tiles are decoded from, and their own if they are `kept`. A few at a
-    /// time, behind the thread that touches fresh pages.
+    /// Maps the pages of source tiles, and of the decoded ones if they are `kept`: a few at a time,
+    /// behind the thread that touches fresh pages.
     fn map(&self, (first, plan): (ShardTile, &Plan), steps: &[usize], kept: bool) {
         let (Some(begin), Some(last)) = (steps.first(), steps.last()) else { return };
         let (steps, segments) = (*begin..last + 1, self.shards.world.segments);

@@ -1,5 +1,5 @@
-//! What a PE whose memory was lost with its node needs to go back alone: its log, its snapshot and
-//! its own parity.
+//! Renewal of a PE whose memory was lost with its node: it restores its log, its snapshot and its
+//! own parity, as a local rollback needs them.
 //!
 //! ```text
 //! log        from the replica that a PE of another node keeps
@@ -7,9 +7,9 @@
 //! parity     decoded in the same way: live memory of the others has gone on
 //! ```
 //!
-//! It only reads what others have. They do not make the next checkpoint without this PE, so what is
-//! read is of one checkpoint. Invariant: the own log shows its interval last. So a substitute of
-//! this one begins here again, or finds all of it.
+//! It only reads the memory of other PEs. They do not make the next checkpoint without this PE, so
+//! everything read belongs to one checkpoint. Invariant: the own log shows its interval last. So a
+//! substitute of this process starts over here, or finds everything.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ use crate::checkpoint;
 use crate::checkpoint::tiles::Room;
 use crate::pgas::World;
 
-/// Makes own memory that is new what it was; nothing if it is not new. The error is why all go
-/// back.
+/// Restores own memory if it is new; else does nothing. The error is the reason for a global
+/// rollback.
 pub(super) fn renew(world: &World, protection: &Protection) -> Result<(), Reason> {
     let log = world.segments.own().log(world.n_pes());
     if log.get(Word::Interval) != NO_INTERVAL {
@@ -39,14 +39,14 @@ pub(super) fn renew(world: &World, protection: &Protection) -> Result<(), Reason
         Some(near.replica(world.n_pes())).filter(|log| log.is_of(world.job(), world.me()))
     };
     let replicas = Pe::all(world.n_pes()).filter_map(replica);
-    // One of an interval before may be left on another PE.
+    // A replica of an earlier interval may be left on another PE.
     let newest = replicas.max_by_key(|replica| replica.get(Word::Interval));
     let interval = log.fetch(&newest.ok_or(Reason::NodeLost)?);
     let number = CheckpointNumber(interval);
     rebuild_store(world, protection, number)?;
     world.store.recovery.set_phase(Phase::Agreed(number));
     log.set(Word::Interval, interval);
-    Pe::all(world.n_pes()).for_each(|pe| world.segments.wake(pe)); // who waits for the log
+    Pe::all(world.n_pes()).for_each(|pe| world.segments.wake(pe)); // some wait for the log
     Ok(())
 }
 
@@ -64,7 +64,7 @@ fn rebuild_store(
     loop {
         let view = world.members.view();
         if !view.alone {
-            return Err(Reason::NodeLost); // it was said why
+            return Err(Reason::NodeLost); // the reason was reported
         }
         world.refresh(&view);
         let len =
@@ -92,7 +92,7 @@ fn rebuild_store(
     }
 }
 
-/// Bytes of the snapshot of checkpoint `number` that PE `pe` keeps; None if it keeps none.
+/// Returns the bytes of PE `pe`'s snapshot of checkpoint `number`; None if it has no such snapshot.
 fn len_of(
     world: &World,
     protection: &Protection,
@@ -104,7 +104,7 @@ fn len_of(
     near.header().snapshots[protection.snapshot_of(number)].holds(world.job(), number)
 }
 
-/// What the members of the own group keep, by place.
+/// Returns what the members of the own group keep, by place.
 fn findings(
     world: &World,
     protection: &Protection,
@@ -125,7 +125,7 @@ fn findings(
     shape.members.iter().enumerate().map(finding).collect()
 }
 
-/// Decodes all own parity. The error is the PE of a tile that does not hold.
+/// Decodes all own parity. The error is the PE of an invalid tile.
 fn decode_parity(shards: &Shards, place: usize, findings: &[StoreFinding]) -> Result<(), Pe> {
     let mut rooms = vec![Room::empty(); shards.shape.members.len()];
     let mut plans = BTreeMap::new();

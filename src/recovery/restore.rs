@@ -1,4 +1,4 @@
-//! Live memory goes back to the checkpoint, and its parity is computed again.
+//! Restoration of live memory to the checkpoint, and of the parity over it.
 //!
 //! Each PE works on its own store and its own live memory and only reads its peers'.
 
@@ -23,7 +23,7 @@ use crate::checkpoint;
 use crate::checkpoint::tiles;
 use crate::pgas::World;
 
-/// Puts live memory and the allocator back to checkpoint `target`, from the own snapshot, which is
+/// Restores live memory and the allocator to checkpoint `target`, from the own snapshot, which is
 /// checked on the way, or from `line`.
 pub fn restore(
     world: &World,
@@ -64,7 +64,7 @@ pub fn restore(
         let mut seal = world.stamp(world.me(), target).begin();
         let bytes = &bytes[tile.bytes()];
         tiles::restore(world.segments, &manifest.coverage, tile, bytes, |piece| seal.update(piece));
-        // Relaxed: the loop's end shows it.
+        // Relaxed: the end of the loop publishes it.
         if line.is_none() && !seal.holds(tiles::stamp_of(world.segments, region, tile)) {
             bad.store(true, Ordering::Relaxed);
         }
@@ -86,8 +86,8 @@ pub fn restore(
     Ok(coverage)
 }
 
-/// The own parity chunks, a bit for each, that have a tile that does not hold, among those that the
-/// rebuild did not read: what it read has held.
+/// Returns the own parity chunks, a bit for each, with a damaged tile among those that the rebuild
+/// did not read: those that it read were valid.
 fn damaged_unread(
     world: &World,
     protection: &Protection,
@@ -110,8 +110,8 @@ fn damaged_unread(
     indices.filter(held).fold(0, |all, index| all | bad(index))
 }
 
-/// The own parity that is missing, a bit for each chunk; also what is found to be damaged only now,
-/// unless all was `checked` before.
+/// Returns the missing own parity, a bit for each chunk, including parity that is found to be
+/// damaged only now, unless all was `checked` before.
 pub fn missing(
     world: &World,
     protection: &Protection,
@@ -125,8 +125,8 @@ pub fn missing(
     findings[place].parity | if checked { 0 } else { unread() }
 }
 
-/// Computes `missing` parity anew into the slot, whose record is void meanwhile, from the live
-/// memory of all, which is at `target` now.
+/// Recomputes `missing` parity into the slot, whose record is void meanwhile, from the live memory
+/// of all PEs, which is at `target` now.
 pub fn reencode(
     world: &World,
     protection: &Protection,

@@ -1,4 +1,4 @@
-//! What of the own store holds, and what the others of the group found of theirs.
+//! The check of the own store, and the findings of the other members of the group.
 
 #![forbid(unsafe_code)]
 
@@ -16,10 +16,10 @@ use super::readonly;
 use crate::checkpoint::tiles::{self, StoreTile};
 use crate::pgas::World;
 
-/// Checks the own store as of checkpoint `target` and shows what does not hold: `all` its tiles, or
-/// only whether there are a snapshot and parity. Tiles are checked where they are used, too, which
-/// is in this recovery: in a rebuild, when live memory is put back, and parity that was not used
-/// then at last. `empty` becomes true if there is nothing of either.
+/// Checks the own store as of checkpoint `target` and publishes what is missing or damaged. With
+/// `all` it checks every tile, otherwise only the presence of a snapshot and of parity; tiles are
+/// then checked on use in this recovery: in a rebuild, when live memory is restored, and at the end
+/// for parity not used by then. Sets `empty` if there is neither snapshot nor parity.
 pub fn verify(
     world: &World,
     protection: &Protection,
@@ -59,7 +59,7 @@ pub fn verify(
         found.parity = damaged(world, region, 0..count, per_chunk, target);
     }
     if lacks {
-        found = whole; // a range that it lacks is no part of the finding
+        found = whole; // a missing range has no finding of its own
     }
     *empty |= snapshot.is_none() && parity.is_none();
     let words = &world.segments.own().words().findings;
@@ -69,7 +69,8 @@ pub fn verify(
     words.len.store(snapshot.or(parity).unwrap_or(0) as u64, Ordering::SeqCst);
 }
 
-/// What the members of the own group found, by place, if snapshots are `len` bytes long.
+/// Returns the findings of the members of the own group, by place, if snapshots are `len` bytes
+/// long.
 pub fn findings(world: &World, protection: &Protection, len: u64) -> Vec<StoreFinding> {
     let (shape, _) = protection.place(world.me());
     let finding = |(place, &pe): (usize, &Pe)| {
@@ -84,7 +85,7 @@ pub fn findings(world: &World, protection: &Protection, len: u64) -> Vec<StoreFi
     shape.members.iter().enumerate().map(finding).collect()
 }
 
-/// The plan's verdict over the own group.
+/// Returns the plan's verdict on the own group.
 pub fn check(
     world: &World,
     protection: &Protection,
@@ -95,7 +96,7 @@ pub fn check(
     plan::check(group, &shape.layout, &shape.members, findings, keeps)
 }
 
-/// True if the own snapshot misses something that was found.
+/// Returns true if, by the findings, the own snapshot is incomplete.
 pub fn misses_snapshot(world: &World, protection: &Protection, findings: &[StoreFinding]) -> bool {
     let (shape, place) = protection.place(world.me());
     findings[place].snapshot & bits(shape.layout.chunks()) != 0

@@ -1,19 +1,19 @@
-//! Looking over the store in idle time, so that damage is found before it is needed.
+//! The scrub: checks the store in idle time, so that damage is found before the store is needed.
 //!
 //! A thread of the lowest priority in every PE reads the agreed snapshot and parity of its own
-//! store, and read-only ranges, within `SHMEM_FT_SCRUB` bytes a second. [`patrol`] says what is
-//! next and when to rest; [`repair`] makes a damaged tile whole from the group.
+//! store, and read-only ranges, within `SHMEM_FT_SCRUB` bytes a second. [`patrol`] chooses the next
+//! spot and the time to rest; [`repair`] restores a damaged tile from the group.
 //!
 //! Invariants:
 //! - the thread takes nothing that the program waits for: it reads through the memory's file, and
-//!   believes what it read only if no call changed the store meanwhile (`World::turns`);
-//! - it writes only a tile that does not hold, only in its own store, and only while it has the
-//!   turn: the own PE is in no checkpoint and no recovery then, hence no other is past the first
-//!   meeting of one, and nobody else writes a store or relies on this one;
-//! - what it writes has the very bytes that the tile's old checksum speaks of.
+//!   trusts what it read only if no call changed the store meanwhile (`StoreLock::sequence`);
+//! - it writes only an invalid tile, only in its own store, and only while it holds the store lock:
+//!   then the own PE is in no checkpoint and no recovery, hence no other PE is past the first
+//!   meeting of one, and no PE writes a store or relies on this one;
+//! - it writes exactly the bytes that the tile's old checksum covers.
 //!
-//! Left out: live memory that the program writes, and the slot of the checkpoint before, which
-//! nothing needs any more.
+//! Left out: live memory that the program writes, and the slot of the previous checkpoint, which is
+//! no longer needed.
 
 pub mod patrol;
 mod repair;
@@ -33,7 +33,7 @@ use crate::pgas::World;
 use crate::recovery::readonly;
 use patrol::{Extent, Patrol, Spot, batch, rest};
 
-/// Starts the thread, once, unless the settings say `off` or leave nothing to look at. Called when
+/// Starts the thread, once, unless the settings say `off` or leave nothing to check. Called when
 /// there is a checkpoint.
 pub fn start(world: &'static World) {
     static STARTED: Once = Once::new();
@@ -43,7 +43,7 @@ pub fn start(world: &'static World) {
     }
     STARTED.call_once(|| {
         let scrub = Scrub { world, patrol: Patrol::default(), bytes: vec![0; TILE] };
-        // Without a thread nothing is lost but the early word about damage.
+        // Without a thread only the early report of damage is lost.
         let _ = process::helper("shmem-scrub", 256 * 1024, move || scrub.run(rate));
     });
 }
@@ -54,11 +54,11 @@ struct Scrub {
     bytes: Vec<u8>,
 }
 
-/// What a look at a spot shows.
+/// The result of a look at a spot.
 enum Seen {
     Whole,
     Damaged,
-    /// A call changed the store meanwhile, or may have: nothing is known.
+    /// Unknown: a call changed the store meanwhile, or may have.
     Nothing,
 }
 
@@ -88,7 +88,7 @@ impl Scrub {
         }
     }
 
-    /// What there is of the agreed checkpoint.
+    /// Returns the extent of the agreed checkpoint.
     fn extent(&self, protection: &Protection) -> Extent {
         let (world, number) = (self.world, self.world.store.agreed());
         let Some(len) = repair::length(world, protection, number) else {
@@ -138,10 +138,10 @@ impl Scrub {
         }
     }
 
-    /// Repairs what is news, and tells people.
+    /// Repairs new damage, and reports it.
     fn damaged(&mut self, spot: Spot, number: CheckpointNumber, protection: &Protection) {
         let Some(from) = repair::repair(self.world, protection, spot, number) else {
-            self.patrol.repaired(spot); // not now: a call is under way
+            self.patrol.repaired(spot); // not now: a call is in progress
             return;
         };
         self.count(|counts| {

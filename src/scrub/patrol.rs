@@ -1,8 +1,8 @@
-//! Chooses what to check next, how long to rest, and which damage to report. Pure.
+//! The schedule of the scrub: the next spot, the time to rest, and the damage to report. Pure.
 //!
-//! A round goes over the header, the snapshot and the parity of the agreed checkpoint, tile by
-//! tile; the next begins where the last ended, or anew when another checkpoint is agreed. Damage is
-//! reported once: if it could not be repaired, again only after the next checkpoint.
+//! A round covers the header, the snapshot and the parity of the agreed checkpoint, tile by tile;
+//! the next begins where the last ended, or from the start when another checkpoint is agreed.
+//! Damage is reported once; if it could not be repaired, again only after the next checkpoint.
 
 #![forbid(unsafe_code)]
 
@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use raidshmem_core::quantity::CheckpointNumber;
 
-/// Most tiles between two rests.
+/// The most tiles between two rests.
 const BATCH: usize = 16;
-/// How often a second there is a rest, unless the tiles are too large for it.
+/// Rests per second, unless the tiles are too large for that.
 const RESTS: u64 = 16;
-/// Most lines about damage in one checkpoint.
+/// The most lines about damage in one checkpoint.
 const LINES: usize = 8;
 
-/// One thing to look at.
+/// A spot to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Spot {
     /// The records of the store header.
@@ -27,12 +27,12 @@ pub enum Spot {
     Snapshot(usize),
     /// A tile of the parity and its stamp.
     Parity(usize),
-    /// A tile of what is kept of read-only ranges and its stamp.
+    /// A tile that is kept of read-only ranges, and its stamp.
     ReadOnly(usize),
 }
 
 impl Spot {
-    /// What people call it.
+    /// Returns its name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Spot::Header => "header",
@@ -43,10 +43,10 @@ impl Spot {
     }
 }
 
-/// What there is to look at.
+/// The spots of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extent {
-    /// The checkpoint; 0 for none.
+    /// The checkpoint; 0 before the first.
     pub number: CheckpointNumber,
     /// Tiles of the snapshot.
     pub snapshot: usize,
@@ -73,7 +73,7 @@ impl Extent {
     }
 }
 
-/// Where the round is, and what is known to be damaged.
+/// The progress of the round, and the known damage.
 #[derive(Debug, Default)]
 pub struct Patrol {
     extent: Extent,
@@ -83,7 +83,7 @@ pub struct Patrol {
 }
 
 impl Patrol {
-    /// The next thing to look at in `now`; None while there is no checkpoint.
+    /// Returns the next spot to check in `now`; None while there is no checkpoint.
     pub fn next(&mut self, now: Extent) -> Option<Spot> {
         if now != self.extent {
             *self = Patrol { extent: now, ..Patrol::default() };
@@ -93,29 +93,30 @@ impl Patrol {
         (now.number != CheckpointNumber::START).then_some(spot)
     }
 
-    /// A spot was found damaged. True if that is not known yet.
+    /// Notes a damaged spot. Returns true if it was not known yet.
     pub fn is_news(&mut self, spot: Spot) -> bool {
         self.known.insert(spot)
     }
 
-    /// It is whole again: if it is damaged once more, that is news.
+    /// Notes that a spot is whole again: further damage there is new.
     pub fn repaired(&mut self, spot: Spot) {
         self.known.remove(&spot);
     }
 
-    /// True if there may be one more line about this checkpoint.
+    /// Returns true if one more line about this checkpoint is allowed.
     pub fn may_report(&mut self) -> bool {
         self.reported += 1;
         self.reported <= LINES
     }
 }
 
-/// How many tiles of `tile` bytes to look at between two rests, for `rate` bytes a second.
+/// Returns how many tiles of `tile_len` bytes to check between two rests, for `rate` bytes a
+/// second.
 pub fn batch(rate: u64, tile_len: usize) -> usize {
     ((rate / RESTS) as usize / tile_len).clamp(1, BATCH)
 }
 
-/// How long to rest after `bytes` bytes that took `took`, for `rate` bytes a second.
+/// Returns the time to rest after `bytes` bytes that took `took`, for `rate` bytes a second.
 pub fn rest(rate: u64, bytes: usize, took: Duration) -> Duration {
     Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64).saturating_sub(took)
 }

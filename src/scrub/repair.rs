@@ -1,5 +1,5 @@
-//! Making a damaged spot of the own store whole: a tile from the group's tiles, a record from what
-//! is left of it.
+//! Repair of a damaged spot of the own store: a tile from the group's tiles, a record from what is
+//! left of it.
 
 use raidshmem_core::layout::TILE;
 use raidshmem_core::mutant::{Mutant, breaks};
@@ -14,7 +14,7 @@ use crate::pgas::{Segments, World};
 use crate::recovery::decode::Shards;
 use crate::recovery::readonly;
 
-/// The records of the agreed checkpoint: of the snapshot and of its parity slot.
+/// Returns the records of the agreed checkpoint: of the snapshot, and of its parity slot.
 pub fn records<'a>(
     segments: &'a Segments,
     protection: &Protection,
@@ -24,13 +24,13 @@ pub fn records<'a>(
     [&header.snapshots[protection.snapshot_of(number)], &header.slots[protection.slot_of(number)]]
 }
 
-/// Bytes of the snapshot of checkpoint `number`, if any record of it holds.
+/// Returns the bytes of the snapshot of checkpoint `number`, if a record of it is valid.
 pub fn length(world: &World, protection: &Protection, number: CheckpointNumber) -> Option<usize> {
     records(world.segments, protection, number).iter().find_map(|r| r.holds(world.job(), number))
 }
 
-/// The tile of the own store that a spot is, and the checkpoint that it is sealed as of; None for
-/// the header.
+/// Returns the tile of the own store at a spot, and the checkpoint of its seal; None for the
+/// header.
 pub fn tile_of(
     world: &World,
     protection: &Protection,
@@ -48,15 +48,15 @@ pub fn tile_of(
     Some((at, number))
 }
 
-/// True if a member of the own group is lost, and its tiles with it.
+/// Returns true if a member of the own group is lost, and its tiles with it.
 pub fn misses_member(world: &World, protection: &Protection) -> bool {
     let (shape, _) = protection.place(world.me());
     shape.members.iter().any(|&pe| world.fewer.is_lost(pe))
 }
 
-/// Repairs `spot` of checkpoint `number`. None if a call of the program has the turn or the job is
-/// faulted; else the PEs it was repaired from, or None if too much else is damaged as well: then
-/// the next checkpoint is a full one here.
+/// Repairs `spot` of checkpoint `number`. Returns None if a call of the program holds the store
+/// lock or the job is faulted; else the PEs that the spot was repaired from, or None if too much
+/// else is damaged as well: then the next checkpoint is a full one here.
 pub fn repair(
     world: &World,
     protection: &Protection,
@@ -70,7 +70,7 @@ pub fn repair(
     }
     let repaired = put_right(world, protection, spot, number);
     if repaired.is_none() {
-        // The next checkpoint must write it anew, changed or not, and all parity over it.
+        // The next checkpoint must write it again, changed or not, and all parity over it.
         *lock(&world.store.history) = None;
     }
     Some(repaired)
@@ -98,7 +98,7 @@ fn put_right(
         return None;
     }
     if let Spot::ReadOnly(_) = spot {
-        // Through the file: the program may not write there.
+        // Through the file, because the program may not write there.
         world.segments.write_through(at.offset(), &bytes);
         let stamp = world.stamp(world.me(), sealed).seal(&bytes);
         tiles::set_stamp(world.segments, at.region, at.tile, &stamp);
@@ -109,8 +109,9 @@ fn put_right(
     Some(from)
 }
 
-/// True if `bytes` are what the tile held: its stamp says so, or the tile, and the stamp is what
-/// was damaged. With both gone it is left to the next checkpoint, or to a recovery.
+/// Returns true if `bytes` are proven to be the tile's contents: they match its stamp, or they
+/// match the tile and only the stamp was damaged. If both are damaged, the next checkpoint or a
+/// recovery repairs the tile.
 fn proven(world: &World, at: StoreTile, number: CheckpointNumber, bytes: &[u8]) -> bool {
     let stamp = tiles::stamp_of(world.segments, at.region, at.tile);
     let there = tiles::unchecked(world.segments, at.region, at.tile);
@@ -118,8 +119,8 @@ fn proven(world: &World, at: StoreTile, number: CheckpointNumber, bytes: &[u8]) 
     holds || breaks(Mutant::UnprovenPutBack)
 }
 
-/// Decodes the tile at `spot` from the others of its stripe. A source that does not hold is taken
-/// for lost too. The PEs whose tiles were used; None if there are not enough.
+/// Decodes the tile at `spot` from the others of its stripe. An invalid source counts as lost too.
+/// Returns the PEs whose tiles were used; None if there are not enough.
 fn decode(
     world: &World,
     protection: &Protection,

@@ -1,4 +1,4 @@
-//! Types that take atomic updates: the tables of the OpenSHMEM specification, without type names.
+//! Element types for atomics and reductions: the tables of the OpenSHMEM specification as traits.
 
 use super::Symmetric;
 use crate::openshmem::{bits, number};
@@ -13,14 +13,14 @@ mod sealed {
 /// `isize`, `usize`, `f32`, `f64`. The set is closed.
 pub trait Word: Symmetric + sealed::Word {}
 
-/// An integer [`Word`]: also added to, compared and combined bit by bit.
+/// An integer [`Word`], which also supports addition, comparison and bitwise operations.
 pub trait Integer: Word {}
 
 /// A number that collectives add, multiply and compare: every integer up to 64 bits, `f32`, `f64`.
 /// Integers wrap. The set is closed.
 pub trait Number: Symmetric + sealed::Number {}
 
-/// An integer of any size up to 64 bits, which collectives combine bit by bit. The set is closed.
+/// An integer of up to 64 bits, which collectives combine bit by bit. The set is closed.
 pub trait Bits: Number + sealed::Integer {}
 
 macro_rules! types {

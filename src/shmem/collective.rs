@@ -1,11 +1,12 @@
-//! Collectives over the team of an exchange: those of the model on checked handles.
+//! Collectives over the team of an exchange, on checked handles.
 //!
-//! Every PE of the team calls the same, with equal lengths unless it says otherwise, from one
-//! thread at a time. Sources are read where they lie, so they must be complete: what a PE has put
-//! into a peer's source in the same exchange needs a [`Peers::barrier`] before.
+//! Every PE of the team makes these calls in one order, from one thread at a time, and with equal
+//! lengths unless a function allows otherwise. Sources are read in place, so they must be complete:
+//! if a PE has put data into a peer's source in this exchange, a [`Peers::barrier`] must come
+//! first.
 //!
-//! Errors, of all: [`Fault`] if a PE was lost; the destination then holds anything. Panics, of all:
-//! if a handle names no symmetric memory, or lengths do not fit.
+//! Errors, of all: [`Fault`] if a PE was lost; the contents of the destination are then
+//! unspecified. Panics, of all: if a handle names no symmetric memory, or lengths do not fit.
 
 use super::atomic::{Bits, Number, Word};
 use super::{Fault, Peers, SymSlice, Symmetric};
@@ -33,7 +34,7 @@ impl<T: Symmetric> Zero for Plain<T> {
     }
 }
 
-/// Reductions of slices by their names.
+/// Defines the named reductions of slices.
 macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident $bound:ident $trait:ident $op:ident;)*) => {
         $($(#[$doc])*
@@ -50,7 +51,7 @@ macro_rules! reductions {
 }
 
 impl Peers<'_> {
-    /// Gives every PE the values of all, in the order of the team.
+    /// Gathers the values of all PEs on every PE, in the order of the team.
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.
@@ -68,7 +69,7 @@ impl Peers<'_> {
         Ok(all.into_iter().map(T::of).collect())
     }
 
-    /// Combines the values of all PEs, in the order of the team; every PE gets the same.
+    /// Combines the values of all PEs, in the order of the team; every PE gets the same result.
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.
@@ -85,13 +86,13 @@ impl Peers<'_> {
         Ok(all.into_iter().reduce(op).expect("a team has a PE"))
     }
 
-    /// Copies `from` of PE `root` to `to` of every PE, `root` among them.
+    /// Copies `from` of PE `root` to `to` of every PE, including `root`.
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.
     ///
     /// # Panics
-    /// If the lengths differ or there is no such PE.
+    /// If the lengths differ or `root` does not exist.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -114,14 +115,14 @@ impl Peers<'_> {
             .map_err(Fault::of)
     }
 
-    /// Puts the `from` of all PEs one after another into `to` of every PE. Lengths may differ from
-    /// PE to PE. Hands back how many elements there are.
+    /// Concatenates the `from` of all PEs into `to` of every PE. Lengths may differ from PE to PE.
+    /// Returns the total number of elements.
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.
     ///
     /// # Panics
-    /// If there are more than `to` has room for, the job ends with a line that says so.
+    /// If there are more elements than fit `to`, the job ends with an error message.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -143,13 +144,13 @@ impl Peers<'_> {
         Ok(bytes.map_err(Fault::of)? / size_of::<T>())
     }
 
-    /// Puts the `from` of all PEs, all of one length, one after another into `to` of every PE.
+    /// Concatenates the `from` of all PEs, of equal lengths, into `to` of every PE.
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.
     ///
     /// # Panics
-    /// If `to` is not as long as all of them.
+    /// If the length of `to` is not the sum of their lengths.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -166,8 +167,8 @@ impl Peers<'_> {
         collective::fcollect(group, self.at(to), self.from(from), from.bytes()).map_err(Fault::of)
     }
 
-    /// Cuts `from` into one block for each PE, and puts the blocks of all for this PE one after
-    /// another into `to`.
+    /// Splits `from` into one block per PE, and concatenates in `to` the blocks of all PEs for this
+    /// one.
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.
@@ -192,8 +193,8 @@ impl Peers<'_> {
         collective::alltoall(group, self.at(to), self.from(from), bytes).map_err(Fault::of)
     }
 
-    /// The same with blocks of `count` elements that do not lie together: from one to the next it
-    /// is `step` elements, in `to` and in `from`.
+    /// Like [`Peers::alltoall`], with blocks of `count` elements that are `step` elements apart, in
+    /// `to` and in `from`.
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.
@@ -233,8 +234,8 @@ impl Peers<'_> {
     }
 
     /// Combines the elements of all PEs' `from` one by one into `to` of every PE; all get the same
-    /// bytes. Operands stay in the order of the team, and how they are grouped depends on its size
-    /// alone (`openshmem/schedule/reduction.rs`). `to` may be `from`.
+    /// bytes. Operands stay in the order of the team, and their grouping depends only on its size
+    /// (`core/schedule/reduction.rs`). `to` may be `from`.
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.
@@ -264,7 +265,7 @@ impl Peers<'_> {
     }
 
     reductions! {
-        /// Sums, element by element: [`Peers::reduce_into`] with `+`, integers wrapping.
+        /// Sums element by element: [`Peers::reduce_into`] with `+`, integers wrapping.
         ///
         /// ```
         /// let mut shmem = raidshmem::Shmem::init();
@@ -274,21 +275,21 @@ impl Peers<'_> {
         /// # Ok::<(), raidshmem::Error>(())
         /// ```
         sum Number Arithmetic sum;
-        /// Products, element by element, integers wrapping. See [`Peers::sum`].
+        /// Multiplies element by element, integers wrapping. See [`Peers::sum`].
         prod Number Arithmetic prod;
-        /// The smallest, element by element. See [`Peers::sum`].
+        /// Takes the minimum element by element. See [`Peers::sum`].
         min Number Ordered min;
-        /// The largest, element by element. See [`Peers::sum`].
+        /// Takes the maximum element by element. See [`Peers::sum`].
         max Number Ordered max;
-        /// Bitwise and, element by element. See [`Peers::sum`].
+        /// Combines by bitwise and, element by element. See [`Peers::sum`].
         and Bits Bitwise and;
-        /// Bitwise or, element by element. See [`Peers::sum`].
+        /// Combines by bitwise or, element by element. See [`Peers::sum`].
         or Bits Bitwise or;
-        /// Bitwise exclusive or, element by element. See [`Peers::sum`].
+        /// Combines by bitwise exclusive or, element by element. See [`Peers::sum`].
         xor Bits Bitwise xor;
     }
 
-    /// Combines, element by element, the `from` of the PEs up to this one, itself included.
+    /// Combines, element by element, the `from` of the PEs up to and including this one.
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.
@@ -312,7 +313,7 @@ impl Peers<'_> {
         self.scan(to, from, (true, op))
     }
 
-    /// Combines, element by element, the `from` of the PEs before this one; zeroes for the first.
+    /// Combines, element by element, the `from` of the PEs before this one; zeroes on the first PE.
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.
@@ -348,7 +349,7 @@ impl Peers<'_> {
         collective::scan(group, dest, source, from.len(), (inclusive, op)).map_err(Fault::of)
     }
 
-    /// Both ends of a reduction, which have the same length.
+    /// Returns both ends of a reduction, which have equal lengths.
     fn both<T: Symmetric>(
         &self,
         to: SymSlice<T>,

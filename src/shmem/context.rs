@@ -1,6 +1,6 @@
-//! Contexts, which order and complete transfers by themselves, and transfers under way.
+//! Contexts, which order and complete their own transfers, and batches of transfers in flight.
 //!
-//! OpenSHMEM's options of a context are types here, so that a promise broken does not compile:
+//! OpenSHMEM's context options are types here, so that breaking a promise does not compile:
 //!
 //! ```text
 //! Context<Serialized>   one thread at a time: it may be sent to another one, not shared
@@ -8,14 +8,14 @@
 //! Context<NoStore>      reads only: nothing that a fence or quiet would have to wait for
 //! ```
 //!
-//! A context has a stream of its own (`pgas::stream`): its fence and quiet are for what was done
-//! through it. A batch has one too, on which its transfers go out together. When all streams are
-//! taken, a context shares the default one, and what a batch starts is complete at once. Between
-//! mapped memories a transfer is complete when its call returns; then there is nothing to wait for.
+//! A context has its own stream (`pgas::stream`): its fence and quiet cover the operations made
+//! through it. A batch has one too, on which its transfers go out together. If all streams are
+//! taken, a context shares the default one, and a batch's transfers complete at once. Between
+//! mapped memories a transfer is complete when its call returns, so there is nothing to wait for.
 //!
-//! Invariant: a stream is closed, or what it has gathered is forgotten, before a buffer that it was
-//! lent is used: by `Drop` of a [`Lease`], which no program can keep from running for a [`Batch`],
-//! as that is only ever lent. A context gathers nothing.
+//! Invariant: before a buffer lent to a stream is used, the stream is closed or its queued
+//! transfers are discarded, by `Drop` of a [`Lease`]. No program can prevent that drop for a
+//! [`Batch`], which is only ever lent. A context queues nothing.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -30,21 +30,21 @@ use crate::openshmem::team;
 use crate::pgas::World;
 use crate::pgas::stream::Id;
 
-/// One thread at a time uses the context.
+/// The kind of a context that one thread at a time uses.
 #[derive(Debug)]
 pub struct Serialized(PhantomData<Cell<()>>);
 
-/// Only the thread that made the context uses it.
+/// The kind of a context that only its creating thread uses.
 #[derive(Debug)]
 pub struct Private(PhantomData<*mut ()>);
 
-/// Nothing is written through the context; one thread at a time uses it.
+/// The kind of a context through which nothing is written; one thread at a time uses it.
 #[derive(Debug)]
 pub struct NoStore(PhantomData<Cell<()>>);
 
-/// A stream of transfers to the PEs of a team, with `fence` and `quiet` of its own.
+/// A stream of transfers to the PEs of a team, with its own `fence` and `quiet`.
 ///
-/// All of [`Peers`] may be done through it, but for [`NoStore`].
+/// It gives access to all of [`Peers`], except for [`NoStore`].
 ///
 /// ```
 /// let mut shmem = raidshmem::Shmem::init();
@@ -70,7 +70,7 @@ pub struct Context<'a, Kind> {
     kind: PhantomData<Kind>,
 }
 
-/// A stream that was taken, until it is dropped: then it is complete.
+/// An allocated stream; dropping it completes the stream.
 #[derive(Debug)]
 struct Lease<'a> {
     world: &'a World,
@@ -105,12 +105,12 @@ impl Peers<'_> {
         Context { peers, _lease: lease, kind: PhantomData }
     }
 
-    /// A context that one thread at a time uses. See [`Context`] for an example.
+    /// Makes a context that one thread at a time uses. See [`Context`] for an example.
     pub fn context(&self) -> Context<'_, Serialized> {
         self.of_kind(Options::default())
     }
 
-    /// A context of this thread.
+    /// Makes a context of this thread.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -119,7 +119,7 @@ impl Peers<'_> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     ///
-    /// It cannot be sent to another one:
+    /// It cannot be sent to another thread:
     ///
     /// ```compile_fail,E0277
     /// # let mut shmem = raidshmem::Shmem::init();
@@ -134,7 +134,7 @@ impl Peers<'_> {
         self.of_kind(Options::default())
     }
 
-    /// A context that only reads.
+    /// Makes a context that only reads.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -150,8 +150,8 @@ impl Peers<'_> {
         self.of_kind(Options { nostore: true, ..Options::default() })
     }
 
-    /// Starts transfers that need not be complete before all of `body` is done: their buffers are
-    /// borrowed until then, and when this returns all are complete.
+    /// Starts transfers that may complete as late as the end of `body`: their buffers are borrowed
+    /// until then, and all are complete when this returns.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -168,7 +168,7 @@ impl Peers<'_> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     ///
-    /// A buffer cannot be looked at before:
+    /// A buffer cannot be accessed earlier:
     ///
     /// ```compile_fail,E0505
     /// # let mut shmem = raidshmem::Shmem::init();
@@ -212,27 +212,28 @@ impl<'a> Deref for Context<'a, Private> {
 }
 
 impl Context<'_, NoStore> {
-    /// As [`Peers::get`].
+    /// Gets elements, like [`Peers::get`].
     pub fn get<T: Symmetric>(&self, pe: usize, from: SymSlice<T>, to: &mut [T]) {
         self.peers.get(pe, from, to);
     }
 
-    /// As [`Peers::read`].
+    /// Reads one element, like [`Peers::read`].
     pub fn read<T: Symmetric>(&self, pe: usize, from: SymRef<T>) -> T {
         self.peers.read(pe, from)
     }
 
-    /// As [`Peers::fetch`].
+    /// Reads one element atomically, like [`Peers::fetch`].
     pub fn fetch<T: Word>(&self, pe: usize, on: SymRef<T>) -> T {
         self.peers.fetch(pe, on)
     }
 }
 
-/// Transfers under way: what [`Peers::nonblocking`] gives its closure. Their buffers live for `'b`.
+/// Transfers in flight, as passed by [`Peers::nonblocking`] to its closure. Their buffers live for
+/// `'b`.
 #[derive(Debug)]
 pub struct Batch<'a, 'b> {
     peers: Peers<'a>,
-    /// Neither longer nor shorter than `'b`.
+    /// The lifetime of the buffers, invariant.
     buffers: PhantomData<Cell<&'b mut ()>>,
 }
 
@@ -257,7 +258,7 @@ impl<'b> Batch<'_, 'b> {
         self.peers.update_later(pe, on, (Update::Swap, value), before);
     }
 
-    /// Starts [`Peers::compare_swap`]; `values` are what is expected and what is written then.
+    /// Starts [`Peers::compare_swap`]; `values` are the expected and the new value.
     pub fn compare_swap<T: Integer>(
         &self,
         pe: usize,

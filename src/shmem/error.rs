@@ -1,11 +1,11 @@
-//! Why calls of this API fail, and how PEs are lost.
+//! Errors of this API, and the ways to lose a PE.
 
 #![forbid(unsafe_code)]
 
 use crate::faults;
 use crate::pgas;
 
-/// A PE was lost: what was done since the last checkpoint will be undone by the restart.
+/// A PE was lost: the restart will undo all work since the last checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a PE was lost")]
 pub struct Fault(());
@@ -20,32 +20,32 @@ impl Fault {
     }
 }
 
-/// Why a call of this API failed.
+/// The reasons why a call of this API fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A PE was lost; see [`ft`](super::ft).
     #[error("{0}")]
     Fault(#[from] Fault),
-    /// The symmetric heap has no room.
+    /// The symmetric heap has no space left.
     #[error("no room for {bytes} bytes in the symmetric heap; set SHMEM_SYMMETRIC_SIZE")]
     NoRoom {
-        /// Bytes asked for.
+        /// Bytes requested.
         bytes: usize,
     },
-    /// No team could be made; the same on every PE that asked.
+    /// No team could be made; every PE of the call gets this error.
     #[error("no team: {0}")]
     NoTeam(&'static str),
-    /// The checkpoint was refused on every PE; the last one stays good.
+    /// The checkpoint was refused on every PE; the last one stays valid.
     #[error("{0}")]
     Refused(String),
 }
 
-/// How a PE was lost.
+/// The cause of a PE's loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// Its process died; the memory may have been adopted.
+    /// Its process died; its memory may have been adopted.
     Process,
-    /// Its node is gone, and its memory with it.
+    /// Its node is gone, with its memory.
     Node,
 }
 

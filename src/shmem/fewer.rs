@@ -1,12 +1,13 @@
-//! Going on with fewer: exchanges among those that live, and what they agree on.
+//! Shrink mode: exchanges among the surviving PEs, and agreements.
 //!
-//! Who lives comes to both gates of an exchange, whatever it knows of losses. At each gate all come
-//! to one decision, so an exchange begins on all of them or on none, and ends alike on all.
+//! Every survivor comes to both gates of an exchange, whatever losses it knows of. At each gate all
+//! reach one decision, so an exchange begins on all of them or on none, and has the same outcome on
+//! all.
 //!
-//! Soundness: passing a gate proves that every member that lives came to it. One that is lost in
-//! the view of the decision has ended, and this PE has cut its connection before it goes on, so
-//! nothing of it arrives any more. A handler of a loss is given no token, and its panic ends the
-//! process, which is then in no call that it left halfway.
+//! Soundness: passing a gate proves that every surviving member came to it. A member that is lost
+//! in the view of the decision has ended, and this PE has cut its connection before it proceeds, so
+//! none of its writes arrive any more. A loss handler receives no token, and its panic ends the
+//! process, so no call continues that it interrupted.
 
 use raidshmem_core::quantity::Pe;
 
@@ -22,19 +23,19 @@ use crate::openshmem::split::{self, Unsplit};
 use crate::openshmem::team;
 use crate::pgas;
 
-/// What all living members of a team came to.
+/// The result of an agreement among all living members of a team.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreed {
-    /// The bits that all have.
+    /// The bits that all members passed.
     pub value: u64,
-    /// Every living member has acknowledged ([`restart_pes`](super::ft::restart_pes)) every loss in
-    /// the team.
+    /// True if every living member has acknowledged ([`restart_pes`](super::ft::restart_pes)) every
+    /// loss in the team.
     pub acknowledged: bool,
 }
 
-/// Comes to one value with all living members of a team, whoever dies meanwhile: the bits that all
-/// of them have. Of a member that dies it is in it for all or for none. Collective over the team,
-/// outside of exchanges. Only with `SHMEM_FT_ROLLBACK=none`.
+/// Agrees on one value with all living members of a team, whichever PEs die meanwhile: the bits
+/// that all of them passed. The value of a member that dies counts on all survivors or on none.
+/// Collective over the team, outside of exchanges. Only with `SHMEM_FT_ROLLBACK=none`.
 ///
 /// # Panics
 /// If this PE is not a member.
@@ -52,12 +53,12 @@ pub fn agree(shmem: &mut Shmem, team: Team, value: u64) -> Agreed {
     Agreed { value: decision.value, acknowledged: !decision.has_news() }
 }
 
-/// Makes a team of the members of a team that live, in the order of their numbers; its exchanges
-/// are those of an undisturbed team until another PE is lost. Collective over the living. Only with
+/// Makes a team of the living members of a team, in the order of their numbers; its exchanges work
+/// normally until another PE is lost. Collective over the living members. Only with
 /// `SHMEM_FT_ROLLBACK=none`.
 ///
 /// # Errors
-/// [`Error::NoTeam`] if some PE is in 62 such teams already.
+/// [`Error::NoTeam`] if a PE is already in 62 such teams.
 ///
 /// # Panics
 /// If this PE is not a member.
@@ -78,11 +79,11 @@ pub fn shrink(shmem: &mut Shmem, team: Team) -> Result<Team, Error> {
     made.and_then(Team::of).ok_or_else(|| Unsplit::Full.into())
 }
 
-/// The members of a team that are lost, by their numbers in it, ascending. A PE that a substitute
-/// has replaced is not lost. Local: another member may know of a loss sooner or later.
+/// Returns the lost members of a team, by their numbers in it, ascending. A PE that a substitute
+/// has replaced is not lost. Local: members may learn of a loss at different times.
 ///
 /// # Panics
-/// If there is no such team.
+/// If the team does not exist.
 ///
 /// ```
 /// let shmem = raidshmem::Shmem::init();
@@ -95,12 +96,12 @@ pub fn failed(_shmem: &Shmem, team: Team) -> Vec<usize> {
     lost.filter_map(|(pe, lost)| lost.then_some(pe)).collect()
 }
 
-/// The member of a team that suits as the shadow of member `pe` for [`Peers::put2`]: one on another
-/// node, if the team has any; where nodes have as many members, everybody is the shadow of one. The
-/// same on all. `None` if there is no other member.
+/// Returns a member of a team that suits as the shadow of member `pe` for [`Peers::put2`]: one on
+/// another node, if the team has any. If all nodes have equally many members, each member is the
+/// shadow of exactly one. All PEs get the same result; `None` if there is no other member.
 ///
 /// # Panics
-/// If there is no such team, or no such member.
+/// If the team or the member does not exist.
 ///
 /// ```
 /// let shmem = raidshmem::Shmem::init();
@@ -113,10 +114,10 @@ pub fn shadow(_shmem: &Shmem, team: Team, pe: usize) -> Option<usize> {
     team::shadow(team.number(), pe)
 }
 
-/// From now on `handler` is called of each loss that was not acknowledged before: once, by this
+/// Registers `handler`, which is called for each loss that has not been acknowledged: once, by this
 /// thread, in its next call that concerns other PEs. Only with `SHMEM_FT_ROLLBACK=none`.
 ///
-/// A panic of `handler` ends this PE, since it may be in the middle of any call.
+/// A panic of `handler` ends this PE, since it may interrupt any call.
 ///
 /// ```no_run
 /// let mut shmem = raidshmem::Shmem::init();
@@ -132,15 +133,15 @@ pub fn on_fault(shmem: &mut Shmem, handler: impl Fn(usize, Loss) + Send + 'stati
     });
 }
 
-/// Copies what PE `pe` (of all PEs) had in the last checkpoint to private memory, decoded from
-/// parity if it is lost; the number of that checkpoint. What is read is of one checkpoint as long
-/// as the number is the same. Only with `SHMEM_FT_ROLLBACK=none` and a mode with parity.
+/// Copies elements of PE `pe` (of all PEs), as of the last checkpoint, to private memory, decoded
+/// from parity if the PE is lost; returns the checkpoint's number. Data read under equal numbers is
+/// of one checkpoint. Only with `SHMEM_FT_ROLLBACK=none` and a mode with parity.
 ///
-/// `None` if there is no checkpoint, if it does not hold all of the elements, or if more was lost
-/// than its parity covers; then `to` holds anything. No other PE has to call it.
+/// `None` if there is no checkpoint, if it does not hold all of the elements, or if the losses
+/// exceed its parity; the contents of `to` are then unspecified. No other PE has to call it.
 ///
 /// # Panics
-/// If the lengths differ, there is no such PE, or the handle names no symmetric memory.
+/// If the lengths differ, the PE does not exist, or the handle names no symmetric memory.
 ///
 /// ```no_run
 /// let mut shmem = raidshmem::Shmem::init();
@@ -171,7 +172,7 @@ pub fn get_checkpoint<T: Symmetric>(
 }
 
 impl Shmem {
-    /// An exchange among those that live.
+    /// Runs an exchange among the surviving PEs.
     pub(super) fn exchange_among<R>(
         &mut self,
         (team, group): (Team, Group),
@@ -182,20 +183,21 @@ impl Shmem {
         let bomb = EndOnPanic;
         let result = body(&Peers::new(self.world, team));
         std::mem::forget(bomb);
-        self.world.quiet_all(); // of contexts too
+        self.world.quiet_all(); // contexts included
         pass(SyncPoint::Close)?;
         Ok(result)
     }
 }
 
 impl Peers<'_> {
-    /// [`Peers::get`], and whether its elements may be used.
+    /// Gets elements like [`Peers::get`]; fails if they must not be used.
     ///
     /// # Errors
-    /// [`Fault`] if the PE is lost, or, where PEs go back, if any is; the elements are zeroes.
+    /// [`Fault`] if the PE is lost, or, outside of shrink mode, if any PE is; the elements are
+    /// zeroes.
     ///
     /// # Panics
-    /// If the lengths differ or there is no such PE.
+    /// If the lengths differ or the PE does not exist.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -215,19 +217,20 @@ impl Peers<'_> {
         if faults::may_use(Pe(self.pe(pe).pe as u32)) { Ok(()) } else { Err(Fault::new()) }
     }
 
-    /// Copies private memory of this PE to elements of `pe`, and then to the same ones of `shadow`;
-    /// both copies are complete when it returns. Whoever dies meanwhile, this PE too, one of both
-    /// is whole: that of `shadow` until the first is complete, that of `pe` from then on. An
-    /// element that is updated in the same way afterwards says that both are new. Both are numbers
-    /// of the exchange's team; [`ft::shadow`](super::ft::shadow) knows which go together.
+    /// Copies private memory of this PE to elements of `pe`, and then to these elements of
+    /// `shadow`; both copies are complete when it returns. Whichever PEs die meanwhile, this PE
+    /// included, one copy is whole: that of `shadow` until the first is complete, that of `pe` from
+    /// then on. An element that is updated with a second `put2` afterwards marks both copies as
+    /// new. Both PEs are numbers of the exchange's team; [`ft::shadow`](super::ft::shadow) pairs
+    /// them.
     ///
     /// # Errors
-    /// [`Fault`] if one of the two is lost, or, where PEs go back, if any is. The other one has the
-    /// elements then.
+    /// [`Fault`] if one of the two is lost, or, outside of shrink mode, if any PE is. The other
+    /// one then has the elements.
     ///
     /// # Panics
-    /// If the lengths differ or there is no such PE. If both are one PE, or on one node while PEs
-    /// live on several, the job ends with a line.
+    /// If the lengths differ or a PE does not exist. If both are one PE, or are on one node while
+    /// PEs live on several, the job ends with an error message.
     ///
     /// ```no_run
     /// let mut shmem = raidshmem::Shmem::init();
@@ -250,10 +253,10 @@ impl Peers<'_> {
         }
     }
 
-    /// [`Peers::read`], and whether the value may be used.
+    /// Reads one element like [`Peers::read`]; fails if it must not be used.
     ///
     /// # Errors
-    /// As [`Peers::try_get`].
+    /// Like [`Peers::try_get`].
     pub fn try_read<T: Symmetric>(&self, pe: usize, from: SymRef<T>) -> Result<T, Fault> {
         let mut value = [T::zeroed()];
         self.try_get(pe, from.as_slice(), &mut value)?;
@@ -261,7 +264,7 @@ impl Peers<'_> {
     }
 }
 
-/// All members bring the same word.
+/// Returns true if all members passed the same word.
 pub(super) fn same(group: &Group, word: u64) -> Result<bool, Fault> {
     let ones = group.agree((word, 0));
     let zeroes = group.agree((!word, 0));
@@ -269,7 +272,7 @@ pub(super) fn same(group: &Group, word: u64) -> Result<bool, Fault> {
     Ok(ones.value | zeroes.value == u64::MAX)
 }
 
-/// True in such a job.
+/// Returns true in shrink mode.
 pub(super) fn applies() -> bool {
     pgas::world().goes_on()
 }

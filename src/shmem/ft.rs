@@ -1,4 +1,4 @@
-//! Fault tolerance: the thesis' four calls as safe Rust, and the loop that hides them.
+//! Fault tolerance: the thesis' four calls as safe Rust, and a loop that hides them.
 //!
 //! Source: thesis, section 4.3.3 and its listing 4.1.
 
@@ -12,12 +12,12 @@ use crate::faults;
 use crate::openshmem::check::misuse;
 
 /// Saves the symmetric heap of all PEs as the next checkpoint. Collective. With `SHMEM_FT_INTERVAL`
-/// a call that comes too early saves nothing, and reports losses all the same.
+/// a call that comes too early saves nothing, but still reports losses.
 ///
 /// # Errors
 /// [`Error::Fault`] if a PE was lost since the last call: [`restart_pes`] must follow.
-/// [`Error::Refused`] if it could not be made on any PE; the last checkpoint stays good. A program
-/// that calls [`restart_pes`] then goes on without: further ones that are refused are no errors.
+/// [`Error::Refused`] if the checkpoint could not be made on any PE; the last one stays valid. A
+/// program that then calls [`restart_pes`] continues without one: further refusals are not errors.
 ///
 /// ```
 /// let mut shmem = raidshmem::Shmem::init();
@@ -36,8 +36,8 @@ fn outcome(status: i32) -> Result<(), Error> {
     }
 }
 
-/// True if the next [`checkpoint_all`] saves or reports a loss, and is not passed over because of
-/// `SHMEM_FT_INTERVAL`. Collective: all PEs ask, and have the same answer unless one was lost.
+/// Returns true if the next [`checkpoint_all`] saves or reports a loss, and is not skipped because
+/// of `SHMEM_FT_INTERVAL`. Collective: all PEs get the same answer unless one was lost.
 ///
 /// ```
 /// let mut shmem = raidshmem::Shmem::init();
@@ -52,9 +52,9 @@ pub fn need_checkpoint(shmem: &mut Shmem) -> bool {
     faults::need_checkpoint()
 }
 
-/// True if the job was asked to stop, and ends once its next checkpoint is on disk
-/// (`SHMEM_FT_STORE`): a program that rarely calls [`checkpoint_all`] does so now. Collective: all
-/// PEs ask, and have the same answer unless one was lost.
+/// Returns true if the job was asked to stop, and ends once its next checkpoint is on disk
+/// (`SHMEM_FT_STORE`): a program that rarely calls [`checkpoint_all`] should do so now. Collective:
+/// all PEs get the same answer unless one was lost.
 ///
 /// ```
 /// let mut shmem = raidshmem::Shmem::init();
@@ -78,13 +78,13 @@ pub enum FailureDomain {
     Pe(usize),
     /// A node.
     Node(usize),
-    /// A failure domain above the node: the kind by its place in `SHMEM_FT_DOMAINS`, and its
+    /// A failure domain above the node: the index of its kind in `SHMEM_FT_DOMAINS`, and its
     /// number.
     Above(usize, usize),
 }
 
-/// Tells whether the job, as its PEs are placed now, survives this loss; false before the first
-/// checkpoint. None where the job has no such PE, node or domain. Not collective.
+/// Returns true if the job, with its current placement, survives this loss; false before the first
+/// checkpoint. None if the job has no such PE, node or domain. Not collective.
 ///
 /// ```
 /// use raidshmem::ft::{FailureDomain, survives};
@@ -100,24 +100,25 @@ pub fn survives(_shmem: &Shmem, lost: FailureDomain) -> Option<bool> {
     crate::pgas::world().survives(kind, id)
 }
 
-/// The PEs lost since this PE last saw the job whole; where nobody goes back, those that are not
-/// acknowledged.
+/// Returns the PEs lost since this PE last saw the job whole; in shrink mode, the losses that are
+/// not acknowledged.
 pub fn query_fault(_shmem: &Shmem) -> Vec<(usize, Loss)> {
     faults::query_fault().into_iter().map(|(pe, status)| (pe.at(), Loss::of(status))).collect()
 }
 
-/// Brings every PE, substitutes among them, back to the last checkpoint. Collective. Does nothing
-/// without a fault; does not return if the loss is more than the parity covers.
+/// Rolls every PE, substitutes included, back to the last checkpoint. Collective. Does nothing
+/// without a fault; does not return if the losses exceed the parity.
 ///
-/// With `SHMEM_FT_ROLLBACK=none` it is local: it acknowledges the losses that [`query_fault`] named
-/// last, and leaves memory alone.
+/// With `SHMEM_FT_ROLLBACK=none` it is local: it acknowledges the losses last returned by
+/// [`query_fault`], and leaves memory unchanged.
 pub fn restart_pes(shmem: &mut Shmem) {
     let _alone = shmem;
     faults::restart_pes();
 }
 
-/// A value that the program has drawn by itself, from a clock, as a random number, or as input: it
-/// is kept where lost PEs go back alone, and a PE that goes back gets what it drew before.
+/// Records a value that the program obtained by itself, from a clock, a random number generator, or
+/// as input. With local rollback the value is logged, and a PE that rolls back gets the recorded
+/// one.
 ///
 /// ```
 /// let shmem = raidshmem::Shmem::init();
@@ -130,21 +131,20 @@ pub fn event<T: Symmetric>(_shmem: &Shmem, mut drawn: T) -> T {
     drawn
 }
 
-/// True in an original PE, false in a substitute.
+/// Returns true in an original PE, false in a substitute.
 pub fn algo_init(_shmem: &Shmem) -> bool {
     faults::algo_init()
 }
 
-/// Number of the last agreed checkpoint, 0 before the first.
+/// Returns the number of the last agreed checkpoint, 0 before the first.
 pub fn checkpoint_number(_shmem: &Shmem) -> u64 {
     faults::checkpoint_number()
 }
 
-/// Keeps a private value of this PE in every later checkpoint, so that a restart brings it back. A
-/// substitute protects the same names, with types of the same size, before its [`restart_pes`], in
-/// whatever order, or the job ends with an error that names what does not fit. A restart that goes
-/// back to a checkpoint from before this call brings back `value`. A name that is protected again
-/// is that of the new value.
+/// Adds a private value of this PE to every later checkpoint, so that a restart restores it. A
+/// substitute must protect these names, with types of the same size, in any order before its
+/// [`restart_pes`]; otherwise the job ends with an error that names the mismatch. A rollback to a
+/// checkpoint from before this call restores `value`. Protecting a name again replaces its value.
 ///
 /// ```
 /// let mut shmem = raidshmem::Shmem::init();
@@ -159,8 +159,8 @@ pub fn protect<T: Symmetric>(shmem: &mut Shmem, name: &str, value: T) -> Protect
     Protected::new(name, value)
 }
 
-/// Leaves memory of one allocation out of every later checkpoint, until it is freed: a restart
-/// leaves it as it is. Every PE excludes the same.
+/// Excludes memory of one allocation from every later checkpoint, until it is freed: a restart
+/// leaves it unchanged. Every PE excludes the same range.
 ///
 /// # Panics
 /// If the handle names no allocated memory.
@@ -176,20 +176,20 @@ pub fn exclude<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) {
     set_covered(shmem, slice, false);
 }
 
-/// Takes memory that was excluded into every later checkpoint again. Every PE includes the same.
+/// Covers excluded memory again, in every later checkpoint. Every PE includes the same range.
 ///
 /// # Panics
-/// As [`exclude`].
+/// Like [`exclude`].
 pub fn include<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) {
     set_covered(shmem, slice, true);
 }
 
-/// Declares memory of one allocation that the program does not write until [`writable`]: no copy of
-/// it is kept, and its parity is made once. Collective. A write ends the process with a line. False
-/// if it stays as other memory, which PE 0 says with the reason.
+/// Declares memory of one allocation read-only until [`writable`]: no copy of it is kept, and its
+/// parity is computed once. Collective. A write ends the process with an error message. Returns
+/// false if the memory is treated like other memory; PE 0 then prints the reason.
 ///
 /// # Panics
-/// If the handle names no allocated memory, or not the same on every PE.
+/// If the handle names no allocated memory, or different memory on different PEs.
 ///
 /// ```
 /// let mut shmem = raidshmem::Shmem::init();
@@ -205,11 +205,11 @@ pub fn readonly<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) -> bool {
     kept(faults::readonly("ft::readonly", addr, slice.bytes()))
 }
 
-/// Lets memory be written again that was declared read-only as a whole. Collective. False if a PE
-/// has no memory for a copy: it stays read-only then.
+/// Makes read-only memory writable again; `slice` is all of a declared range. Collective. Returns
+/// false if a PE has no memory for a copy: it then stays read-only.
 ///
 /// # Panics
-/// As [`readonly`].
+/// Like [`readonly`].
 pub fn writable<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) -> bool {
     let addr = shmem.local(slice).as_ptr().addr();
     kept(faults::writable("ft::writable", addr, slice.bytes()))
@@ -225,24 +225,24 @@ fn set_covered<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>, covered: boo
     assert!(known, "{slice:?} is not allocated");
 }
 
-/// Why the last checkpoint was refused, if it was.
+/// Returns the reason why the last checkpoint was refused, if it was.
 pub fn last_error(_shmem: &Shmem) -> Option<String> {
     faults::last_error()
 }
 
-/// Runs a program as steps between checkpoints, over every loss that the parity covers.
+/// Runs a program as steps between checkpoints, through every loss that the parity covers.
 ///
 /// `begin` makes the state of the program: plain data that names everything else by handles. `step`
-/// takes it from one checkpoint to the next and breaks when the work is done. After a loss every
-/// PE, a substitute too, continues with the state of the last checkpoint, so both may be called
-/// again for the same work; an [`Error::Fault`] they return leads there. A last checkpoint confirms
-/// the end: the state returned is one that every PE has reached. A checkpoint that is refused is
-/// passed over: the work goes on, and a loss takes it back to the last one ([`last_error`]).
+/// advances it from one checkpoint to the next and breaks when the work is done. After a loss every
+/// PE, a substitute included, continues with the state of the last checkpoint, so both may be
+/// called again for work already done; they may return an [`Error::Fault`] to get there. A last
+/// checkpoint confirms the end: every PE has reached the state returned. A refused checkpoint is
+/// skipped: the work goes on, and a loss rolls back to the last one ([`last_error`]).
 ///
-/// With `SHMEM_FT_ROLLBACK=none`, where nobody goes back, the job ends with a line that says so.
+/// With `SHMEM_FT_ROLLBACK=none`, which has no rollback, the job ends with an error message.
 ///
 /// # Errors
-/// What `begin` or `step` fail with, but for faults.
+/// The errors of `begin` and `step`, except faults.
 ///
 /// ```
 /// use std::ops::ControlFlow::{Break, Continue};
@@ -289,7 +289,7 @@ pub fn run<S: Symmetric>(
     }
 }
 
-/// The checkpoint between two steps; the one after the last step saves even if it is not due.
+/// Makes the checkpoint between two steps; the one after the last step saves even if it is not due.
 fn confirmed(shmem: &mut Shmem) -> Result<(), Error> {
     match root::progress(shmem.world.segments) {
         LoopProgress::Done => outcome(faults::save_all()),

@@ -1,14 +1,14 @@
-//! Names of symmetric memory: what may be kept there, and handles that say where.
+//! Handles of symmetric memory, and the types that may be kept there.
 //!
 //! A handle is an offset in the symmetric heap and a number of elements. It is plain old data, so
-//! it may itself be kept in symmetric memory, and it means the same in every PE and in a
+//! it may itself be kept in symmetric memory, and it has the same meaning in every PE and in a
 //! substitute. It owns nothing: like an index into an arena it gives access only together with the
 //! arena, which is [`Shmem`](super::Shmem) for a PE's own memory and [`Peers`](super::Peers) for
-//! that of others.
+//! that of other PEs.
 //!
-//! Invariant: a handle is never trusted. Any bytes are a handle (somebody may have put them there),
-//! so each use checks that the range is in the heap, behind the library's own block, and aligned.
-//! A handle of memory that was freed is therefore wrong but harmless: it names other plain data.
+//! Invariant: a handle is never trusted. Any bytes are a handle (a program may have put them
+//! there), so each use checks that the range is in the heap, behind the library's own block, and
+//! aligned. A handle of freed memory is therefore wrong but harmless: it names other plain data.
 //!
 //! Unsafe code: the two `Pod` impls; the derive does not take generic types.
 
@@ -22,12 +22,12 @@ use raidshmem_core::page::PAGE;
 use super::root::ROOT_BYTES;
 use crate::pgas::World;
 
-/// Plain old data that may lie in symmetric memory: every bit pattern is a value, there is no
+/// Plain old data that may lie in symmetric memory: every bit pattern is a valid value, there is no
 /// padding, no pointer, and a copy of the bytes is a copy of the value.
 ///
-/// It holds for every [`bytemuck::Pod`]: integers, floats, arrays of them, handles, and structs
-/// that derive it. The derive checks a struct's fields and refuses padding, so no `unsafe` is
-/// needed; what it cannot derive implements `Pod` by hand, whose safety contract is this one.
+/// Every [`bytemuck::Pod`] qualifies: integers, floats, arrays of them, handles, and structs that
+/// derive it. The derive checks a struct's fields and rejects padding, so no `unsafe` is needed; a
+/// type that cannot derive `Pod` implements it by hand, with this safety contract.
 ///
 /// ```
 /// use raidshmem::{SymSlice, Symmetric};
@@ -48,10 +48,10 @@ pub trait Symmetric: Pod {}
 
 impl<T: Pod> Symmetric for T {}
 
-/// `len` elements of symmetric memory, at the same place on every PE.
+/// A slice of symmetric memory, at the same place on every PE.
 ///
-/// Allocated by [`Shmem::alloc`](super::Shmem::alloc). `Copy`, and itself [`Symmetric`]: keep it in
-/// the state of the program and a substitute finds it there.
+/// Allocated by [`Shmem::alloc`](super::Shmem::alloc). `Copy`, and itself [`Symmetric`]: if it is
+/// kept in the program's state, a substitute finds it there.
 ///
 /// ```
 /// let mut shmem = raidshmem::Shmem::init();
@@ -66,7 +66,7 @@ impl<T: Pod> Symmetric for T {}
 pub struct SymSlice<T> {
     /// Bytes from the start of the symmetric heap.
     offset: u64,
-    /// Elements.
+    /// Number of elements.
     len: u64,
     element: PhantomData<T>,
 }
@@ -101,14 +101,14 @@ impl<T> Clone for SymRef<T> {
 
 impl<T> Copy for SymRef<T> {}
 
-// SAFETY: two words of zeroes are a handle: the one that names nothing.
+// SAFETY: two words of zeroes are a handle, the one that names nothing.
 unsafe impl<T: Symmetric> Zeroable for SymSlice<T> {}
 // SAFETY: two u64 and nothing else (`repr(C)`, no padding), `Copy`, and every bit pattern is a
 // handle, because every use of one checks it; `T: Pod` makes it `'static`.
 unsafe impl<T: Symmetric> Pod for SymSlice<T> {}
-// SAFETY: as the slice that it is made of.
+// SAFETY: like the slice that it is made of.
 unsafe impl<T: Symmetric> Zeroable for SymRef<T> {}
-// SAFETY: as the slice that it is made of (`repr(transparent)`).
+// SAFETY: like the slice that it is made of (`repr(transparent)`).
 unsafe impl<T: Symmetric> Pod for SymRef<T> {}
 
 impl<T> fmt::Debug for SymSlice<T> {
@@ -129,30 +129,30 @@ impl<T> SymSlice<T> {
         SymSlice { offset: offset as u64, len: len as u64, element: PhantomData }
     }
 
-    /// The words that are kept in the root block.
+    /// Returns the words that are kept in the root block.
     pub(super) fn words(self) -> [u64; 2] {
         [self.offset, self.len]
     }
 
-    /// And back.
+    /// Rebuilds a handle from its words in the root block.
     pub(super) fn of_words([offset, len]: [u64; 2]) -> SymSlice<T> {
         SymSlice { offset, len, element: PhantomData }
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(self) -> usize {
         self.len as usize
     }
 
-    /// True if it has no elements.
+    /// Returns true if it has no elements.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// The elements of a range, in elements.
+    /// Returns a subslice; `range` is in elements.
     ///
     /// # Panics
-    /// If the range is not inside, as indexing a slice does.
+    /// If the range is not inside, as when indexing a slice.
     pub fn range(self, range: impl RangeBounds<usize>) -> SymSlice<T> {
         let start = match range.start_bound() {
             Bound::Included(&start) => start,
@@ -166,12 +166,12 @@ impl<T> SymSlice<T> {
         };
         let len = self.len();
         assert!(start <= end && end <= len, "range {start}..{end} of symmetric memory of {len}");
-        // A forged handle may wrap here; it is checked when it is used.
+        // A forged handle may wrap here; it is checked on use.
         let bytes = start.wrapping_mul(size_of::<T>()) as u64;
         SymSlice { offset: self.offset.wrapping_add(bytes), len: (end - start) as u64, ..self }
     }
 
-    /// Element `index`.
+    /// Returns the handle of element `index`.
     ///
     /// # Panics
     /// If there is no such element.
@@ -183,7 +183,7 @@ impl<T> SymSlice<T> {
 }
 
 impl<T> SymRef<T> {
-    /// The element as a slice of one.
+    /// Returns the element as a slice of length one.
     pub fn as_slice(self) -> SymSlice<T> {
         // The length of a forged handle may be anything.
         SymSlice { len: 1, ..self.one }
@@ -191,7 +191,7 @@ impl<T> SymRef<T> {
 }
 
 impl<T: Symmetric> SymSlice<T> {
-    /// Bytes of all elements from the start of the heap, checked against its length.
+    /// Returns the byte range in the heap, checked against the heap's length.
     fn in_heap(self, heap_bytes: usize) -> Result<Range<usize>, Stray> {
         const { assert!(size_of::<T>() != 0, "symmetric memory holds no types of size 0") };
         const { assert!(align_of::<T>() <= PAGE, "alignment above a page is not symmetric") };
@@ -205,7 +205,8 @@ impl<T: Symmetric> SymSlice<T> {
         Ok(self.offset as usize..end as usize) // fits: not more than `heap_bytes`
     }
 
-    /// Offset in a segment of the first element; the whole range is inside the heap and aligned.
+    /// Returns the offset of the first element in a segment; the whole range is inside the heap and
+    /// aligned.
     #[inline]
     pub(super) fn checked(self, world: &World) -> usize {
         match self.in_heap(world.segments.layout().heap_len) {
@@ -214,12 +215,12 @@ impl<T: Symmetric> SymSlice<T> {
         }
     }
 
-    /// Bytes of all elements.
+    /// Returns the size of all elements in bytes.
     pub(super) fn bytes(self) -> usize {
         self.len() * size_of::<T>()
     }
 
-    /// True if the two have a byte in common.
+    /// Returns true if the two share a byte.
     pub(super) fn overlaps<U: Symmetric>(self, other: SymSlice<U>) -> bool {
         let (start, other_start) = (self.offset as usize, other.offset as usize);
         let (end, other_end) = (start + self.bytes(), other_start + other.bytes());

@@ -1,5 +1,5 @@
-//! Locks in symmetric memory: first come, first served, and free again when the holder dies (the
-//! restart brings the lock back to the checkpoint, outside of any exchange).
+//! Locks in symmetric memory: first come, first served, and released when the holder dies (outside
+//! of any exchange, the restart restores the lock as of the checkpoint).
 
 use bytemuck::{Pod, Zeroable};
 
@@ -7,7 +7,7 @@ use super::{Fault, Peers, SymRef};
 use crate::openshmem::lock::Lock as Queue;
 use crate::openshmem::memory::address::Sym;
 
-/// A lock, of which every PE has a part. Fresh memory is a free lock.
+/// A lock, with a part on every PE. Fresh memory is a free lock.
 ///
 /// ```
 /// use raidshmem::Lock;
@@ -32,7 +32,7 @@ pub struct Lock {
     words: i64,
 }
 
-/// A lock that is held; dropping it completes what this PE has put and hands the lock on.
+/// A held lock; dropping it completes this PE's puts and releases the lock.
 #[must_use = "the lock is given free when this is dropped"]
 #[derive(Debug)]
 pub struct Guard<'a> {
@@ -41,18 +41,18 @@ pub struct Guard<'a> {
 }
 
 impl Peers<'_> {
-    /// The lock as the functions under the C API take it.
+    /// Returns the lock as the functions under the C API take it.
     fn queue(&self, call: &'static str, lock: SymRef<Lock>) -> Queue {
         Queue::new(call, Sym::at(self.word(lock).addr()))
     }
 
-    /// Waits for the lock and takes it.
+    /// Waits for the lock and acquires it.
     ///
     /// # Errors
     /// [`Fault`] if a PE is lost meanwhile.
     ///
     /// # Panics
-    /// If this PE holds it already, the job ends with a line that says so.
+    /// If this PE already holds it, the job ends with an error message.
     ///
     /// See [`Lock`] for an example.
     pub fn lock(&self, lock: SymRef<Lock>) -> Result<Guard<'_>, Fault> {
@@ -61,7 +61,7 @@ impl Peers<'_> {
         Ok(Guard { peers: self, lock })
     }
 
-    /// Takes the lock if it is free; `None` if some PE, this one perhaps, holds it.
+    /// Acquires the lock if it is free; returns `None` if a PE, possibly this one, holds it.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -75,7 +75,7 @@ impl Peers<'_> {
     /// ```
     pub fn try_lock(&self, lock: SymRef<Lock>) -> Option<Guard<'_>> {
         let held = self.queue("Peers::try_lock", lock).try_set();
-        // Where somebody goes back, so does the lock.
+        // If a PE rolls back, so does the lock.
         let held = held && !self.world().breaks_off();
         held.then(|| Guard { peers: self, lock })
     }

@@ -1,12 +1,12 @@
-//! Reaching other PEs: one-sided transfers, atomic updates and waiting, all inside an exchange.
+//! Access to other PEs: one-sided transfers, atomic updates and waiting, all inside an exchange.
 //!
 //! [`Peers`] exists only while [`Shmem::exchange`] runs its closure, and while it exists no PE of
-//! its team holds a reference to its symmetric memory; see the parent module for why that matters.
-//! The model does the work (`openshmem/memory`): here handles become checked addresses, and PEs of
-//! a team become PEs of the world.
+//! its team holds a reference to its symmetric memory; the parent module explains why that matters.
+//! Here handles become checked addresses, and PEs of a team become PEs of the world; the model does
+//! the rest (`openshmem/memory`).
 //!
-//! Between a death and the restart writes are dropped, reads give zeroes, waiting ends with
-//! [`Fault`], and the exchange itself ends with it. Nothing waits for a dead PE.
+//! Between a death and the restart writes are dropped, reads return zeroes, and waits and the
+//! exchange itself end with [`Fault`]. No call waits for a dead PE.
 //!
 //! [`Shmem::exchange`]: super::Shmem::exchange
 
@@ -23,8 +23,8 @@ use crate::openshmem::team::{index_of, to_world};
 use crate::pgas::World;
 use crate::pgas::stream::{Id, Target};
 
-/// The PEs of a team, this one among them, during an exchange. They are counted from 0 in the order
-/// of the team. It may be used by several threads; collectives by one at a time.
+/// The PEs of a team, including this one, during an exchange. They are counted from 0 in the order
+/// of the team. Several threads may use it; collectives only one at a time.
 ///
 /// ```
 /// let mut shmem = raidshmem::Shmem::init();
@@ -38,19 +38,19 @@ use crate::pgas::stream::{Id, Target};
 pub struct Peers<'a> {
     world: &'a World,
     team: Team,
-    /// What completes its transfers.
+    /// The stream that completes its transfers.
     stream: Id,
-    /// They need not be over when their call returns: their buffers are kept until then.
+    /// True if transfers may complete after their call returns: their buffers are kept until then.
     later: bool,
 }
 
 impl<'a> Peers<'a> {
-    /// The PEs of a team of which this PE is a member.
+    /// Returns the PEs of a team of which this PE is a member.
     pub(super) fn new(world: &'a World, team: Team) -> Peers<'a> {
         Peers { world, team, stream: 0, later: false }
     }
 
-    /// The same PEs, reached by a stream of their own.
+    /// Returns these PEs, accessed through a stream of their own.
     pub(super) fn through(&self, stream: Id, later: bool) -> Peers<'a> {
         Peers { world: self.world, team: self.team, stream, later }
     }
@@ -59,33 +59,33 @@ impl<'a> Peers<'a> {
         self.world
     }
 
-    /// The team for a collective.
+    /// Returns the team for a collective.
     pub(super) fn group(&self, call: &'static str) -> Group {
         self.team.group(call)
     }
 
-    /// The team.
+    /// Returns the team.
     pub fn team(&self) -> Team {
         self.team
     }
 
-    /// Number of this PE in the team, from 0.
+    /// Returns the number of this PE in the team, from 0.
     pub fn my_pe(&self) -> usize {
         self.group("Peers::my_pe").index
     }
 
-    /// Number of PEs in the team.
+    /// Returns the number of PEs in the team.
     pub fn n_pes(&self) -> usize {
         self.team.members().2
     }
 
-    /// True between a death and the restart: what is done now will be undone. With
+    /// Returns true between a death and the restart, which will undo current work. With
     /// `SHMEM_FT_ROLLBACK=none` nothing is undone, and the restart is the acknowledgement.
     pub fn faulted(&self) -> bool {
         self.world.is_faulted()
     }
 
-    /// The PEs of another team inside the same exchange.
+    /// Returns the PEs of another team inside this exchange.
     ///
     /// # Panics
     /// If this PE is not a member of `team`, or `team` has PEs that are not in this one.
@@ -108,10 +108,10 @@ impl<'a> Peers<'a> {
         Peers { team, ..self.through(self.stream, false) }
     }
 
-    /// The PE of the world that PE `pe` of the team is, and the stream of what is done there.
+    /// Translates PE `pe` of the team to a PE of the world, with the stream of operations on it.
     ///
     /// # Panics
-    /// If there is no such PE.
+    /// If the PE does not exist.
     #[inline]
     pub(super) fn pe(&self, pe: usize) -> Target {
         let (start, stride, size) = self.team.members();
@@ -126,7 +126,7 @@ impl<'a> Peers<'a> {
         Target { pe, stream: self.stream, later: self.later }
     }
 
-    /// Symmetric memory as the model takes it.
+    /// Returns symmetric memory as the model takes it.
     ///
     /// # Panics
     /// If the handle names no symmetric memory.
@@ -135,7 +135,7 @@ impl<'a> Peers<'a> {
         Sym::at(self.world.segments.own().base() as usize + slice.checked(self.world))
     }
 
-    /// The same, to be read.
+    /// Returns read-only symmetric memory as the model takes it.
     #[inline]
     pub(super) fn from<T: Symmetric>(&self, slice: SymSlice<T>) -> SymIn<u8> {
         SymIn::at(self.world.segments.own().base() as usize + slice.checked(self.world))
@@ -144,7 +144,7 @@ impl<'a> Peers<'a> {
     /// Copies elements of `pe` to this PE's private memory. Zeroes between a death and the restart.
     ///
     /// # Panics
-    /// If the lengths differ or there is no such PE.
+    /// If the lengths differ or the PE does not exist.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -163,11 +163,11 @@ impl<'a> Peers<'a> {
 
     /// Copies private memory of this PE to elements of `pe`.
     ///
-    /// It has arrived for everybody when the exchange ends, and for a PE that acquires an atomic
+    /// The data is visible to all PEs when the exchange ends, and to a PE that acquires an atomic
     /// written after [`Peers::fence`].
     ///
     /// # Panics
-    /// If the lengths differ or there is no such PE.
+    /// If the lengths differ or the PE does not exist.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -198,7 +198,7 @@ impl<'a> Peers<'a> {
         value[0]
     }
 
-    /// Writes one element of `pe`; as [`Peers::put`].
+    /// Writes one element of `pe`, like [`Peers::put`].
     #[inline]
     pub fn write<T: Symmetric>(&self, pe: usize, to: SymRef<T>, value: T) {
         self.put(pe, to.as_slice(), &[value]);
@@ -208,7 +208,7 @@ impl<'a> Peers<'a> {
     /// restart.
     ///
     /// # Panics
-    /// If the lengths differ or there is no such PE.
+    /// If the lengths differ or the PE does not exist.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -223,7 +223,7 @@ impl<'a> Peers<'a> {
         rma::get("Peers::pull", dest.as_out(), source, to.bytes(), pe);
     }
 
-    /// Copies symmetric memory of this PE to elements of `pe`; otherwise as [`Peers::pull`].
+    /// Copies symmetric memory of this PE to elements of `pe`; otherwise like [`Peers::pull`].
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -238,7 +238,7 @@ impl<'a> Peers<'a> {
         rma::put("Peers::push", dest, source.as_in(), to.bytes(), pe);
     }
 
-    /// Orders: puts before are seen before puts and atomic updates after, by any PE.
+    /// Orders puts: any PE sees earlier puts before later puts and atomic updates.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -257,7 +257,7 @@ impl<'a> Peers<'a> {
         order::order(self.stream);
     }
 
-    /// Completes: what this PE has put is where it was put to when the call returns.
+    /// Completes all puts of this PE: their data is in place when the call returns.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -273,7 +273,7 @@ impl<'a> Peers<'a> {
         self.world.quiet_of(self.stream);
     }
 
-    /// Waits for all PEs of the team inside the exchange, with `quiet` before. Collective.
+    /// Waits for all PEs of the team inside the exchange, after a `quiet`. Collective.
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.
@@ -294,9 +294,9 @@ impl<'a> Peers<'a> {
         self.group("Peers::barrier").meet().map_err(Fault::of)
     }
 
-    /// Begins an update; what was there is in `before` after the next quiet.
+    /// Begins an update; its previous value is in `before` after the next quiet.
     ///
-    /// The caller keeps `before` from everybody until then.
+    /// The caller leaves `before` untouched until then.
     pub(super) fn update_later<T: Word>(
         &self,
         pe: usize,
@@ -313,13 +313,13 @@ impl<'a> Peers<'a> {
         atomic::update("Peers::update", how, self.word(on), operand, self.pe(pe))
     }
 
-    /// A word as the model takes it.
+    /// Returns a word as the model takes it.
     #[inline]
     pub(super) fn word<T: Symmetric>(&self, on: SymRef<T>) -> Sym<T> {
         Sym::at(self.at(on.as_slice()).addr())
     }
 
-    /// Reads an element atomically; what its writer put before a fence is seen afterwards.
+    /// Reads an element atomically; data that its writer put before a fence is visible afterwards.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -338,7 +338,7 @@ impl<'a> Peers<'a> {
         atomic::set("Peers::set", self.word(on), value, self.pe(pe));
     }
 
-    /// Writes an element and gives what was there.
+    /// Writes an element and returns its previous value.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -351,7 +351,7 @@ impl<'a> Peers<'a> {
         self.update(pe, on, Update::Swap, value)
     }
 
-    /// Writes `value` if the element holds `expected`, and gives what was there.
+    /// Writes `value` if the element holds `expected`; returns its previous value.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -368,7 +368,7 @@ impl<'a> Peers<'a> {
         atomic::compare_swap("Peers::compare_swap", word, expected, value, pe)
     }
 
-    /// Adds, wrapping, and gives what was there.
+    /// Adds, wrapping; returns the previous value.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -382,7 +382,7 @@ impl<'a> Peers<'a> {
         self.update(pe, on, Update::Add, value)
     }
 
-    /// Bitwise and; gives what was there.
+    /// Combines by bitwise and; returns the previous value.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -400,20 +400,20 @@ impl<'a> Peers<'a> {
         self.update(pe, on, Update::And, value)
     }
 
-    /// Bitwise or; gives what was there. See [`Peers::fetch_and`].
+    /// Combines by bitwise or; returns the previous value. See [`Peers::fetch_and`].
     #[inline]
     pub fn fetch_or<T: Integer>(&self, pe: usize, on: SymRef<T>, value: T) -> T {
         self.update(pe, on, Update::Or, value)
     }
 
-    /// Bitwise exclusive or; gives what was there. See [`Peers::fetch_and`].
+    /// Combines by bitwise exclusive or; returns the previous value. See [`Peers::fetch_and`].
     #[inline]
     pub fn fetch_xor<T: Integer>(&self, pe: usize, on: SymRef<T>, value: T) -> T {
         self.update(pe, on, Update::Xor, value)
     }
 }
 
-/// Both ends of a transfer have the same number of elements.
+/// Checks that both ends of a transfer have the same number of elements.
 fn check<T: Symmetric>(from: SymSlice<T>, to: SymSlice<T>) {
     let (read, written) = (from.len(), to.len());
     assert!(read == written, "transfer of {read} elements to {written}");

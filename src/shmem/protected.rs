@@ -1,14 +1,15 @@
-//! Private memory of a PE that checkpoints keep: a value that the library owns and the token lends.
+//! Private memory of a PE that checkpoints cover: a value that the library owns and the token
+//! lends.
 //!
-//! Unsafe code: the value is read by checkpoints and written by restarts, which borrow the token
-//! mutably, as its owner's `&mut` does; so nobody holds a reference then.
+//! Unsafe code: checkpoints read the value and restarts write it; both borrow the token mutably, as
+//! its owner's `&mut` does, so no reference exists then.
 
 use std::cell::UnsafeCell;
 
 use super::{Shmem, Symmetric};
 use crate::faults::{self, Name};
 
-/// A private value that every checkpoint keeps and every restart brings back; see
+/// A private value that every checkpoint saves and every restart restores; see
 /// [`ft::protect`](super::ft::protect).
 #[derive(Debug)]
 pub struct Protected<T: 'static> {
@@ -24,14 +25,14 @@ impl<T: Symmetric> Protected<T> {
         Protected { value }
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn get<'a>(&'a self, _shmem: &'a Shmem) -> &'a T {
-        // SAFETY: changed through `get_mut` alone, which borrows this mutably, and by restarts,
-        // which borrow the token mutably. Any bytes are a value: it is plain data.
+        // SAFETY: changed only through `get_mut`, which borrows this mutably, and by restarts,
+        // which borrow the token mutably. Any bytes are a valid value: it is plain data.
         unsafe { &*self.value.get() }
     }
 
-    /// The value, to be changed.
+    /// Returns the value for modification.
     pub fn get_mut<'a>(&'a mut self, _shmem: &'a mut Shmem) -> &'a mut T {
         // SAFETY: as in `get`; this is the only handle, and the token is borrowed mutably.
         unsafe { &mut *self.value.get() }

@@ -1,19 +1,20 @@
-//! The block at the start of every symmetric heap: where the program's state is, and whether this
-//! PE is inside an exchange.
+//! The block at the start of every symmetric heap: the location of the program's state, and a flag
+//! for this PE being inside an exchange.
 //!
 //! It is the first allocation of every process, so it is at heap offset 0 in originals and
-//! substitutes alike; no handle reaches it (`handle.rs`). Being symmetric data it is saved and
-//! restored with everything else: a substitute reads here where the state of the program lies.
+//! substitutes alike; no handle reaches it (`handle.rs`). As symmetric data it is saved and
+//! restored with everything else, and tells a substitute where the state of the program lies.
 //!
-//! `inside` is what a PE looks at whose exchange ended with a loss. Others that are still inside
-//! theirs may be in the middle of a transfer to its memory, so it waits until all of them have left
-//! ([`settle`]) before it gives out references again; a substitute does the same when it begins.
+//! A PE whose exchange ended with a loss reads the `inside` words of its peers. A peer that is
+//! still inside its exchange may be in the middle of a transfer to this PE's memory, so the PE
+//! waits until all have left ([`settle`]) before it lends references again; a substitute does so
+//! when it begins.
 //!
 //! Invariants: everything in the block is an atomic; a PE that is not inside an exchange transfers
-//! nothing, and one that sees a loss after it has said that it is inside does not begin. Fresh
-//! memory is zero, which is the beginning.
+//! nothing, and one that sees a loss after setting `inside` does not begin. Fresh memory is zero,
+//! the initial state.
 //!
-//! Unsafe code: the step from an address in the own segment to the block.
+//! Unsafe code: the step from an address in the local segment to the block.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -23,21 +24,21 @@ use raidshmem_core::view::State;
 
 use crate::pgas::{Segments, World};
 
-/// Bytes of the block.
+/// Size of the block in bytes.
 pub(super) const ROOT_BYTES: usize = size_of::<Root>();
 
-/// How far the loop of `ft::run` is; 0 is the beginning.
+/// The progress of the loop of `ft::run`; 0 initially.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoopProgress {
-    /// The initialiser has not been run.
+    /// The initialiser has not run.
     Fresh = 0,
-    /// Steps are being done.
+    /// Steps are running.
     Stepping,
     /// The last step is done.
     Done,
 }
 
-/// The block.
+/// The root block.
 #[repr(C, align(64))]
 pub(super) struct Root {
     /// 1 during an exchange.
@@ -47,34 +48,34 @@ pub(super) struct Root {
     progress: AtomicU64,
 }
 
-/// Address of the own block.
+/// Returns the address of the local block.
 fn block(segments: &Segments) -> usize {
     segments.own().base() as usize + segments.layout().heap
 }
 
-/// The own block.
+/// Returns the local block.
 fn root(segments: &Segments) -> &Root {
     // SAFETY: the heap begins with this block (`Shmem::init` allocated it first), page-aligned; it
-    // is made of atomics, for which any bytes are a value, and the segment stays mapped until the
-    // process ends. Other processes access it as atomic words only, and the library's plain copies
-    // (checkpoint, restore) are made while no PE runs its program.
+    // is made of atomics, for which any bytes are a valid value, and the segment stays mapped until
+    // the process ends. Other processes access it as atomic words only, and the library's plain
+    // copies (checkpoint, restore) are made while no PE runs its program.
     unsafe { &*std::ptr::with_exposed_provenance::<Root>(block(segments)) }
 }
 
-/// This PE is about to transfer. False after a loss: then it must not.
+/// Announces that this PE is about to transfer. Returns false after a loss: then it must not.
 pub(super) fn enter(world: &World) -> bool {
     root(world.segments).inside.store(1, Ordering::SeqCst);
-    // Either this PE sees the loss now, or whoever has seen it sees the word above.
+    // Either this PE sees the loss now, or a peer that has seen it sees the word above.
     fence(Ordering::SeqCst);
     !world.cut_short()
 }
 
-/// This PE transfers nothing any more.
+/// Announces that this PE has no more transfers.
 pub(super) fn leave(segments: &Segments) {
     root(segments).inside.store(0, Ordering::SeqCst);
 }
 
-/// Leaves after a loss, and waits until nobody transfers any more.
+/// Leaves after a loss, and waits until no PE transfers any more.
 pub(super) fn settle(world: &World) {
     leave(world.segments);
     let word = world.segments.layout().heap + offset_of!(Root, inside);
@@ -91,27 +92,27 @@ pub(super) fn settle(world: &World) {
                 view = world.members.view();
                 world.refresh(&view);
             }
-            // A PE that cannot be reached is no way out of here: the view says what became of it.
+            // An unreachable PE does not end the wait: the view decides its fate.
             let inside = |pe: Pe| world.look(pe, word) != Some(0);
             !alive(&view).into_iter().any(inside)
         },
     );
 }
 
-/// The words of the root object's handle.
+/// Returns the words of the root object's handle.
 pub(super) fn object(segments: &Segments) -> [u64; 2] {
-    // Relaxed: only this PE touches its own.
+    // Relaxed: only this PE accesses its own.
     root(segments).object.each_ref().map(|word| word.load(Ordering::Relaxed))
 }
 
-/// Sets them.
+/// Sets the words of the root object's handle.
 pub(super) fn set_object(segments: &Segments, words: [u64; 2]) {
     for (kept, word) in root(segments).object.iter().zip(words) {
         kept.store(word, Ordering::Relaxed); // as above
     }
 }
 
-/// How far the loop is.
+/// Returns the progress of the loop.
 pub(super) fn progress(segments: &Segments) -> LoopProgress {
     match root(segments).progress.load(Ordering::Relaxed) {
         0 => LoopProgress::Fresh,
@@ -120,7 +121,7 @@ pub(super) fn progress(segments: &Segments) -> LoopProgress {
     }
 }
 
-/// Notes how far the loop is.
+/// Records the progress of the loop.
 pub(super) fn set_progress(segments: &Segments, progress: LoopProgress) {
     root(segments).progress.store(progress as u64, Ordering::Relaxed);
 }

@@ -1,7 +1,7 @@
-//! Signals and waiting: data with a word that says it is there, and waits for words of one's own.
+//! Signals and waiting: data with a word that announces its arrival, and waits for local words.
 //!
-//! Waits return as soon as a loss is known, with [`Fault`]. A word that is waited for is written by
-//! [`Peers::set`], an atomic update, [`Peers::put_signal`] or a put of one element.
+//! Waits return as soon as a loss is known, with [`Fault`]. A word that a PE waits for is written
+//! by [`Peers::set`], an atomic update, [`Peers::put_signal`] or a put of one element.
 
 use raidshmem_segment::update::Update;
 use raidshmem_segment::waits::Waiting;
@@ -10,21 +10,21 @@ use super::atomic::Word;
 use super::{Fault, Peers, SymRef, SymSlice, Symmetric};
 use crate::openshmem::memory::word::Word as Own;
 
-/// What a put does to the signal word when its data is there.
+/// The update of the signal word that follows a put's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// Sets it.
+    /// Sets the word.
     Set(u64),
-    /// Adds to it, wrapping.
+    /// Adds to the word, wrapping.
     Add(u64),
 }
 
 impl Peers<'_> {
-    /// Copies private memory of this PE to elements of `pe` and then updates a word there: whoever
-    /// sees the word sees the data.
+    /// Copies private memory of this PE to elements of `pe` and then updates a word there: a PE
+    /// that sees the word sees the data.
     ///
     /// # Panics
-    /// If the lengths differ or there is no such PE.
+    /// If the lengths differ or the PE does not exist.
     ///
     /// ```
     /// use raidshmem::Signal;
@@ -51,7 +51,7 @@ impl Peers<'_> {
         self.signal(pe, word, signal);
     }
 
-    /// Updates a signal word of `pe`; a PE that sees it sees the puts before it.
+    /// Updates a signal word of `pe`; a PE that sees it sees the earlier puts.
     ///
     /// ```
     /// use raidshmem::Signal;
@@ -74,7 +74,7 @@ impl Peers<'_> {
         word.after_puts().change(how, value);
     }
 
-    /// This PE's value of a word, now; what its writer put before is seen.
+    /// Returns this PE's current value of a word; earlier puts of its writer are visible.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -90,7 +90,7 @@ impl Peers<'_> {
         Own::own("Peers::wait", "the word waited for", self.word(on))
     }
 
-    /// Blocks until `ready` accepts the value of this PE's own element, and gives that value.
+    /// Blocks until `ready` accepts the value of this PE's own element; returns that value.
     ///
     /// # Errors
     /// [`Fault`] if a PE is lost meanwhile.
@@ -105,8 +105,8 @@ impl Peers<'_> {
         Ok(value)
     }
 
-    /// Blocks until `ready` accepts some of this PE's own elements: the first one that it accepts,
-    /// with its index. `ready` is given index and value.
+    /// Blocks until `ready` accepts one of this PE's own elements; returns its index and value.
+    /// `ready` receives both.
     ///
     /// # Errors
     /// [`Fault`] if a PE is lost meanwhile.
@@ -148,8 +148,8 @@ impl Peers<'_> {
         Ok(found.expect("the wait has ended"))
     }
 
-    /// Blocks until `ready` has accepted every one of this PE's own elements. `ready` is given
-    /// index and value, and not asked again about an element that it has accepted.
+    /// Blocks until `ready` has accepted every one of this PE's own elements. `ready` receives
+    /// index and value, and is not called again for an element that it has accepted.
     ///
     /// # Errors
     /// [`Fault`] if a PE is lost meanwhile.

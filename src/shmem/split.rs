@@ -1,4 +1,4 @@
-//! Teams are made and ended: collective over the parent, by [`Shmem`].
+//! Creation and destruction of teams: collective over the parent, by [`Shmem`].
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use raidshmem_core::quantity::Pe;
 const DIFFER: &str = "the arguments differ from PE to PE";
 
 impl Shmem {
-    /// The team of all PEs, in the order of their numbers.
+    /// Returns the team of all PEs, in the order of their numbers.
     ///
     /// ```
     /// let shmem = raidshmem::Shmem::init();
@@ -22,7 +22,7 @@ impl Shmem {
         Team::WORLD
     }
 
-    /// The team of the PEs that share memory with this one.
+    /// Returns the team of the PEs that share memory with this one.
     ///
     /// ```
     /// let shmem = raidshmem::Shmem::init();
@@ -32,19 +32,19 @@ impl Shmem {
         Team::SHARED
     }
 
-    /// What a team was made for; all zero for the teams that are there from the beginning.
+    /// Returns the configuration that a team was made with; all zero for the predefined teams.
     ///
     /// # Panics
-    /// If there is no such team. See [`Shmem::split_strided_with`] for an example.
+    /// If the team does not exist. See [`Shmem::split_strided_with`] for an example.
     pub fn team_config(&self, team: Team) -> TeamConfig {
         team.members();
         TeamConfig { contexts: team::contexts(team.number()) }
     }
 
-    /// Number of PEs in a team.
+    /// Returns the number of PEs in a team.
     ///
     /// # Panics
-    /// If there is no such team.
+    /// If the team does not exist.
     ///
     /// ```
     /// let shmem = raidshmem::Shmem::init();
@@ -54,10 +54,10 @@ impl Shmem {
         team.members().2
     }
 
-    /// Number of this PE in a team; `None` if it is not a member.
+    /// Returns the number of this PE in a team; `None` if it is not a member.
     ///
     /// # Panics
-    /// If there is no such team.
+    /// If the team does not exist.
     ///
     /// ```
     /// let shmem = raidshmem::Shmem::init();
@@ -68,11 +68,11 @@ impl Shmem {
         usize::try_from(team::index_of(team.number(), Pe::of(self.my_pe()))).ok()
     }
 
-    /// Number in team `to` of the PE that is `pe` in team `from`; `None` if it is not a member of
+    /// Translates `pe` of team `from` to its number in team `to`; `None` if it is not a member of
     /// both.
     ///
     /// # Panics
-    /// If there is no such team.
+    /// If a team does not exist.
     ///
     /// ```
     /// let shmem = raidshmem::Shmem::init();
@@ -88,11 +88,11 @@ impl Shmem {
     }
 
     /// Makes a team of `size` PEs of `parent`: its PEs `start, start + stride, ..`, in this order.
-    /// Collective over `parent`, with equal arguments; `None` for a PE that is not a member.
+    /// Collective over `parent`, with equal arguments; `None` on a PE that is not a member.
     ///
     /// # Errors
     /// [`Error::NoTeam`] on every PE if the PEs named are not in `parent`, if arguments differ, or
-    /// if some PE is in 62 such teams already. [`Error::Fault`] if a PE was lost.
+    /// if a PE is already in 62 such teams. [`Error::Fault`] if a PE was lost.
     ///
     /// # Panics
     /// If this PE is not a member of `parent`.
@@ -118,11 +118,11 @@ impl Shmem {
         self.split_strided_with(parent, (start, stride, size), TeamConfig::default())
     }
 
-    /// As [`Shmem::split_strided`], of `(start, stride, size)`, for what `config` says, which may
-    /// differ from PE to PE.
+    /// Like [`Shmem::split_strided`] with `(start, stride, size)`, and with a configuration, which
+    /// may differ from PE to PE.
     ///
     /// # Errors
-    /// As [`Shmem::split_strided`].
+    /// Like [`Shmem::split_strided`].
     ///
     /// ```
     /// use raidshmem::TeamConfig;
@@ -146,11 +146,12 @@ impl Shmem {
         Ok(Team::of(new))
     }
 
-    /// Lays the PEs of `parent` out in rows of `columns` PEs, and makes a team of each row and of
-    /// each column: those of this PE. The last row may be shorter. Collective over `parent`.
+    /// Arranges the PEs of `parent` in rows of `columns` PEs, and makes a team of each row and of
+    /// each column; returns those of this PE. The last row may be shorter. Collective over
+    /// `parent`.
     ///
     /// # Errors
-    /// As [`Shmem::split_strided`]; `columns` of 0 are none.
+    /// Like [`Shmem::split_strided`]; also if `columns` is 0.
     ///
     /// # Panics
     /// If this PE is not a member of `parent`.
@@ -174,14 +175,15 @@ impl Shmem {
         Ok(made.map(|team| Team::of(team).expect("a PE is in its own row and column")))
     }
 
-    /// Ends a team that was split off. Collective over it: its members meet, then it is gone.
+    /// Destroys a team made by a split. Collective over the team: its members meet, then it is
+    /// gone.
     ///
     /// # Errors
-    /// [`Fault`] if a PE was lost: then the team is as it was in the checkpoint. With
-    /// `SHMEM_FT_ROLLBACK=none` there is none: the living end it.
+    /// [`Fault`] if a PE was lost: the team is then as it was in the checkpoint. With
+    /// `SHMEM_FT_ROLLBACK=none` there is no error: the survivors destroy it.
     ///
     /// # Panics
-    /// If this PE is not a member, or it is the team of all or of those that share memory.
+    /// If this PE is not a member, or the team is a predefined one.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -195,7 +197,7 @@ impl Shmem {
         let given = team == self.team_world() || team == self.team_shared();
         assert!(!given, "{team:?} cannot be destroyed: expected a team from a split");
         let group = team.group("destroy").through(SyncPoint::Destroy);
-        // Where there are agreements, they come to one even if a member is lost.
+        // Agreements succeed even if a member is lost.
         if group.agreed((u64::MAX, 0)).is_none() {
             self.healthy()?;
             group.meet().map_err(Fault::of)?;
@@ -205,7 +207,7 @@ impl Shmem {
     }
 }
 
-/// All members say the same words, or none goes on.
+/// Checks that all members passed the same words, or fails on all.
 fn agree(team: Team, words: &[u64]) -> Result<(), Error> {
     let group = team.group("split").through(SyncPoint::Split);
     if fewer::applies() {
@@ -222,7 +224,7 @@ fn agree(team: Team, words: &[u64]) -> Result<(), Error> {
     if equal { Ok(()) } else { Err(Error::NoTeam(DIFFER)) }
 }
 
-/// The same among those that live.
+/// Like [`agree`], among the survivors.
 fn agree_among(group: &Group, words: &[u64]) -> Result<(), Error> {
     let same: Result<Vec<bool>, Fault> =
         words.iter().map(|&word| fewer::same(group, word)).collect();

@@ -1,14 +1,14 @@
-//! Teams: PEs that exchange and act together without the others.
+//! Teams: PEs that exchange and act together, independently of the other PEs.
 //!
-//! A [`Team`] is plain data, as a handle of memory is: kept in the state of the program it means
-//! the same after a restart, because the table of teams and the words that members meet over are
-//! part of every checkpoint. It owns nothing; [`Shmem::destroy`](super::Shmem::destroy) gives its
-//! place free, and what is left of it then names no team, or another one: harmless, as only members
+//! A [`Team`] is plain data, like a memory handle: kept in the program's state it has the same
+//! meaning after a restart, because the table of teams and the words that members meet over are
+//! part of every checkpoint. It owns nothing; [`Shmem::destroy`](super::Shmem::destroy) frees its
+//! slot, and a stale handle then names no team, or another one. That is harmless, as only members
 //! ever enter an exchange.
 //!
-//! Why that holds: members agree on everything about their team. They make it together from equal
-//! arguments (compared) and end it together (they meet), each at a gate of its own kind, so that no
-//! PE believes in a team of which another member knows nothing.
+//! This holds because members agree on everything about their team. They make it together from
+//! equal arguments (compared) and destroy it together (they meet), each at a gate of its own kind,
+//! so no PE holds a team that another member does not know.
 
 use std::fmt;
 
@@ -17,13 +17,13 @@ use bytemuck::{Pod, Zeroable};
 use crate::openshmem::group::Group;
 use crate::openshmem::team;
 
-/// Some PEs of the job, `start, start + stride, ..`, counted from 0 in this order.
+/// A subset of the job's PEs, `start, start + stride, ..`, counted from 0 in this order.
 ///
 /// `Copy`, and [`Symmetric`](super::Symmetric): it may be kept in the state of the program.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct Team {
-    /// As in C; zero is no team.
+    /// The number of the C API; zero is no team.
     number: u64,
 }
 
@@ -33,10 +33,10 @@ impl fmt::Debug for Team {
     }
 }
 
-/// What a team is made for.
+/// The configuration of a team.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TeamConfig {
-    /// Contexts that may exist at a time: a hint, for which room is made ahead.
+    /// Contexts that may exist at a time: a hint, for which space is reserved in advance.
     pub contexts: usize,
 }
 
@@ -49,16 +49,16 @@ impl Team {
         team::Team(self.number as usize)
     }
 
-    /// All PEs.
+    /// The team of all PEs.
     pub(super) const WORLD: Team = Team { number: team::Team::WORLD.0 as u64 };
 
-    /// The PEs that map each other's memory.
+    /// The team of the PEs that map each other's memory.
     pub(super) const SHARED: Team = Team { number: team::Team::SHARED.0 as u64 };
 
-    /// First PE, stride and size.
+    /// Returns the first PE, the stride and the size.
     ///
     /// # Panics
-    /// If there is no such team any more, or never was.
+    /// If the team was destroyed or never existed.
     #[inline]
     pub(super) fn members(self) -> (isize, isize, usize) {
         match team::members(self.number()) {
@@ -67,10 +67,10 @@ impl Team {
         }
     }
 
-    /// The team as collectives take it.
+    /// Returns the team as collectives take it.
     ///
     /// # Panics
-    /// As [`Team::members`], and if this PE is not a member.
+    /// Like [`Team::members`], and if this PE is not a member.
     pub(super) fn group(self, call: &'static str) -> Group {
         self.members();
         let index = team::index_of(self.number(), crate::pgas::world().me());

@@ -1,6 +1,6 @@
-//! [`Shmem`]: own memory by reference, exchanges, the way out.
+//! The token [`Shmem`]: local memory by reference, exchanges, and the end of the job.
 //!
-//! Unsafe code: lends the own memory, which the token lends once at a time.
+//! Unsafe code: lends the local memory, which the token lends once at a time.
 
 use std::marker::PhantomData;
 
@@ -14,7 +14,7 @@ use crate::pgas::{self, World};
 
 /// The token of initialisation: the library is initialised while it exists.
 ///
-/// Started without `oshrun`, a program is a job of one PE.
+/// A program started without `oshrun` is a job of one PE.
 ///
 /// ```
 /// let shmem = raidshmem::Shmem::init();
@@ -28,10 +28,11 @@ pub struct Shmem {
 }
 
 impl Shmem {
-    /// Initialises the library. A substitute returns from here when it has been given its number.
+    /// Initialises the library. In a substitute it returns once the process has received its
+    /// number.
     ///
     /// # Panics
-    /// If there is a token already, or was one.
+    /// If there is or was a token in this process.
     pub fn init() -> Shmem {
         assert!(!pgas::initialized(), "Shmem::init is called once in a process");
         openshmem::start(0);
@@ -41,23 +42,23 @@ impl Shmem {
         let heap = world.segments.own().base().wrapping_add(world.segments.layout().heap);
         assert_eq!(block, heap, "the first allocation");
         if world.members.is_new() {
-            root::settle(world); // nobody is in the middle of a transfer to its predecessor
+            root::settle(world); // no PE is in the middle of a transfer to its predecessor
         }
         Shmem { world, not_shared: PhantomData }
     }
 
-    /// Number of this PE, from 0.
+    /// Returns the number of this PE, from 0.
     pub fn my_pe(&self) -> usize {
         self.world.me().at()
     }
 
-    /// Number of PEs.
+    /// Returns the number of PEs.
     pub fn n_pes(&self) -> usize {
         self.world.n_pes()
     }
 
     /// Allocates `len` elements, all bytes zero, on every PE. Every PE makes the same allocations
-    /// in the same order, as `shmem_malloc` asks for.
+    /// in the same order, as `shmem_malloc` requires.
     ///
     /// # Errors
     /// [`Error::NoRoom`].
@@ -82,7 +83,7 @@ impl Shmem {
         Ok(slice)
     }
 
-    /// Allocates one element with a first value, which may differ from PE to PE.
+    /// Allocates one element with an initial value, which may differ from PE to PE.
     ///
     /// # Errors
     /// [`Error::NoRoom`].
@@ -90,8 +91,8 @@ impl Shmem {
         Ok(self.alloc_from(&[value])?.at(0))
     }
 
-    /// Allocates as many elements as `values` has, and copies them. The length is the same on every
-    /// PE, the values need not be.
+    /// Allocates as many elements as `values` has, and copies them. The length must be equal on all
+    /// PEs, the values need not be.
     ///
     /// # Errors
     /// [`Error::NoRoom`].
@@ -101,7 +102,7 @@ impl Shmem {
         Ok(slice)
     }
 
-    /// Frees an allocation, on every PE in the same order. Handles of it name other data then.
+    /// Frees an allocation, on every PE in the same order. Its handles then name other data.
     ///
     /// # Panics
     /// If it is not the whole of an allocation.
@@ -112,7 +113,7 @@ impl Shmem {
         }
     }
 
-    /// This PE's elements of `slice`.
+    /// Returns this PE's elements of `slice`.
     ///
     /// # Panics
     /// If the handle names no symmetric memory.
@@ -121,18 +122,18 @@ impl Shmem {
         bytemuck::cast_slice(self.world.segments.own().bytes(at, slice.bytes()))
     }
 
-    /// This PE's elements of `slice`, to be changed.
+    /// Returns this PE's elements of `slice`, for modification.
     ///
     /// # Panics
     /// If the handle names no symmetric memory.
     pub fn local_mut<T: Symmetric>(&mut self, slice: SymSlice<T>) -> &mut [T] {
         let at = slice.checked(self.world);
-        // SAFETY: inside the heap (`checked`). Within this PE `&mut self` is the only way to its
-        // memory; what peers may write meanwhile, and when, is said in the module's opening.
+        // SAFETY: inside the heap (`checked`). Within this PE `&mut self` is the only path to its
+        // memory; the parent module's head explains what peers may write, and when.
         bytemuck::cast_slice_mut(unsafe { self.world.segments.own().bytes_mut(at, slice.bytes()) })
     }
 
-    /// This PE's elements of two slices, the second to be changed.
+    /// Returns this PE's elements of two slices, the second for modification.
     ///
     /// # Panics
     /// If a handle names no symmetric memory, or the two overlap.
@@ -158,7 +159,7 @@ impl Shmem {
         (read, bytemuck::cast_slice_mut(unsafe { segment.bytes_mut(to, write.bytes()) }))
     }
 
-    /// This PE's value of an element.
+    /// Returns this PE's value of an element.
     pub fn read<T: Symmetric>(&self, from: SymRef<T>) -> T {
         self.local(from.as_slice())[0]
     }
@@ -168,15 +169,15 @@ impl Shmem {
         self.local_mut(to.as_slice())[0] = value;
     }
 
-    /// Reaches the other PEs. Collective: all PEs begin together, each does its transfers, atomic
-    /// updates and waiting, and all end together; then everything is complete everywhere.
+    /// Gives access to the other PEs. Collective: all PEs begin together, each makes its transfers,
+    /// atomic updates and waits, and all end together; then all operations are complete everywhere.
     ///
     /// # Errors
-    /// [`Fault`] if a PE was lost. With `SHMEM_FT_ROLLBACK=none` it is the same on all that live,
+    /// [`Fault`] if a PE was lost. With `SHMEM_FT_ROLLBACK=none` all survivors get the same result,
     /// and in an exchange of a team with a lost member `body` is not called:
     /// [`shrink`](super::ft::shrink) the team first.
     ///
-    /// A panic of `body` ends this PE, because others may be writing its memory.
+    /// A panic of `body` ends this PE, because peers may be writing its memory.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -189,8 +190,8 @@ impl Shmem {
         self.exchange_in(Team::WORLD, body)
     }
 
-    /// Reaches the other PEs of a team, which are counted in the order of the team. Collective over
-    /// the team; PEs that are not members go on with what they do.
+    /// Gives access to the other PEs of a team, counted in the order of the team. Collective over
+    /// the team; PEs that are not members continue undisturbed.
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.
@@ -217,7 +218,7 @@ impl Shmem {
         }
         let pass = |gate| group.through(gate).meet().map_err(Fault::of);
         let lost = |fault| {
-            self.world.quiet_all(); // nothing of this PE is under way any more
+            self.world.quiet_all(); // nothing of this PE is in flight any more
             root::settle(self.world);
             fault
         };
@@ -228,9 +229,9 @@ impl Shmem {
         let bomb = EndOnPanic;
         let result = body(&Peers::new(self.world, team));
         std::mem::forget(bomb);
-        self.world.quiet_all(); // of contexts too
+        self.world.quiet_all(); // contexts included
         pass(SyncPoint::Close).map_err(lost)?;
-        self.healthy().map_err(lost)?; // one that was lost after its last signal: reads gave zeroes
+        self.healthy().map_err(lost)?; // a PE lost after its last signal: reads returned zeroes
         root::leave(self.world.segments);
         Ok(result)
     }
@@ -253,7 +254,7 @@ impl Shmem {
         Team::WORLD.group("barrier_all").through(SyncPoint::Barrier).meet().map_err(Fault::of)
     }
 
-    /// An error between a death and the restart.
+    /// Returns an error between a death and the restart.
     pub(super) fn healthy(&self) -> Result<(), Fault> {
         self.world.healthy().map_err(Fault::of)
     }
@@ -263,21 +264,20 @@ impl Shmem {
         pgas::global_exit(status)
     }
 
-    /// Leaves the job in good order, as dropping the token does: waits until every PE has come
-    /// here.
+    /// Leaves the job in an orderly way, as dropping the token does: waits until every PE arrives.
     pub fn finalize(self) {}
 }
 
 impl Drop for Shmem {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            return; // this PE is about to die; nobody must wait for it
+            return; // this PE is about to die; no PE may wait for it
         }
         pgas::finalize();
     }
 }
 
-/// Ends this process when it is dropped: with the status of a panic, which has said its line.
+/// Ends this process when dropped, with the status of a panic, whose message is already printed.
 pub(super) struct EndOnPanic;
 
 impl Drop for EndOnPanic {

@@ -1,10 +1,12 @@
-//! Private memory that a step allocates and gives back is no state; what a later step finds is.
+//! Private memory: a block that a step allocates and frees is not state; one that a later step
+//! finds is.
 //!
 //! Needs clang 19 or newer, and is skipped without it.
 
 use super::clang::{Folder, is_there, json};
 
-/// Whether memory of malloc is told of, for a program that runs this between its checkpoints.
+/// True if the analysis reports memory of malloc for a program that runs `each` between
+/// checkpoints.
 fn is_told(folder: &Folder, declared: &str, each: &str) -> bool {
     let program = format!(
         "#include <shmem.h>\n#include <shmem_ft.h>\n#include <stdlib.h>\nstatic int x[8], done;\n\

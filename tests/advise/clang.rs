@@ -1,6 +1,6 @@
-//! `oshadvise` as a user meets it: what it prints of programs in C and C++, and how it refuses.
+//! `oshadvise` as a user sees it: its output for programs in C and C++, and its errors.
 //!
-//! Needs clang 19 or newer, and is skipped without it, but for what is refused before clang is run.
+//! Needs clang 19 or newer, and is skipped without it, except for errors found before clang runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use raidshmem::advise;
 use serde_json::Value;
 
 pub(crate) const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// Lines of the program whose analysis is timed, and the processor time that it may take.
+/// The length of the program whose analysis is timed, and the processor time that it may take.
 const LINES: usize = 10_000;
 const LONGEST: Duration = Duration::from_secs(10);
 
@@ -24,7 +24,7 @@ pub(crate) fn is_there() -> bool {
     there
 }
 
-/// A folder for a test, which goes with it.
+/// A folder for a test, removed when dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -63,7 +63,7 @@ pub(crate) fn json(output: &Output) -> Value {
         .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
 }
 
-/// What stands between ``` marks after `begin` in the page of the book.
+/// Returns the code block that follows `begin` in the book's page.
 fn of_the_book(begin: &str) -> String {
     let page = fs::read_to_string(Path::new(ROOT).join("docs/advise.md")).expect("the page");
     let (_, rest) = page.split_once(&format!("```{begin}\n")).expect("its beginning");
@@ -129,7 +129,7 @@ fn a_checkpoint_that_depends_on_the_number_of_the_pe_is_told_of() {
     assert_eq!(folder.run(&["all.c"]).status.code(), Some(0));
 }
 
-/// A program with private memory that it protects before its loop.
+/// Returns a program that protects its private memory before its loop.
 fn protecting(declared: &str, protects: &str) -> String {
     format!(
         "#include <shmem.h>\n#include <shmem_ft.h>\n#include <stdlib.h>\nstatic int step;\n\
@@ -179,7 +179,7 @@ fn memory_that_a_substitute_does_not_protect_is_told_of() {
     }
 }
 
-/// A comment says that memory is scratch, by its name, and nothing else is silenced.
+/// A comment declares memory as scratch, by its name, and silences nothing else.
 #[test]
 fn scratch_memory_is_silenced_by_a_comment_that_names_it() {
     if !is_there() {
@@ -246,7 +246,7 @@ fn oshcc_runs_the_adviser() {
     assert!(!folder.0.join("out").exists());
 }
 
-/// Our own programs have no mistake, and what is dead in them is known.
+/// Our own programs have no mistake, and only known memory in them is dead.
 #[test]
 fn the_examples_have_no_warnings_and_nothing_live_is_dead() {
     if !is_there() {
@@ -275,8 +275,8 @@ fn the_examples_have_no_warnings_and_nothing_live_is_dead() {
     assert!(seen >= 20, "{seen} examples");
 }
 
-/// Of jacobi the switch `serial` is read before the loop alone; of cg `mine` is always set first;
-/// of hash `worked` is never read.
+/// In jacobi the switch `serial` is read only before the loop; in cg `mine` is always set first; in
+/// hash `worked` is never read.
 fn only_known_dead(name: &str, point: &Value) {
     let dead = point["dead"].as_array().expect("a list");
     let dead: Vec<_> = dead.iter().filter_map(|item| item["name"].as_str()).collect();
@@ -319,7 +319,7 @@ fn what_cannot_be_analysed_is_refused_in_one_line() {
     assert!(text(&output.stderr).contains("no clang 19 or newer: install clang-19"));
 }
 
-/// A program of so many lines: functions that call each other, loops, pointers, puts.
+/// Returns a program of `LINES` lines: functions that call each other, loops, pointers, puts.
 fn long_program() -> String {
     let mut text = String::from("#include <shmem.h>\n#include <shmem_ft.h>\n");
     let mut lines = 2;
@@ -347,7 +347,7 @@ fn long_program() -> String {
     text + "    }\n    shmem_finalize();\n}\n"
 }
 
-/// The times of children in the last line of `times`: `0m1.230s 0m0.040s`.
+/// Parses the children's times in the last line of `times`: `0m1.230s 0m0.040s`.
 fn spent(said: &str) -> Duration {
     let one = |word: &str| {
         let (minutes, seconds) = word.strip_suffix('s')?.split_once('m')?;
@@ -367,7 +367,7 @@ fn ten_thousand_lines_take_less_than_ten_seconds() {
     let program = long_program();
     assert!(program.lines().count() >= LINES);
     folder.write("long.c", &program);
-    // The shell says what its children took, clang among them: other load adds nothing to that.
+    // The shell reports its children's processor time, clang's included: other load does not count.
     let script = "\"$0\" --brief long.c; status=$?; times >&2; exit $status";
     let oshadvise = env!("CARGO_BIN_EXE_oshadvise");
     let mut shell = Command::new("sh");
@@ -380,7 +380,7 @@ fn ten_thousand_lines_take_less_than_ten_seconds() {
     assert!(took < LONGEST, "{took:?}");
 }
 
-/// `mark` is written whole after the barrier, and read before that by way of a jump, or by others.
+/// `mark` is overwritten after the barrier, but read before that through a jump, or by peers.
 const JUMPS: &[(&str, &str, &str)] = &[
     (
         "setjmp",
@@ -434,7 +434,7 @@ fn what_a_jump_an_exception_a_thread_or_a_stream_may_read_is_live() {
     }
 }
 
-/// A loop that overwrites a whole array ends the use of what was in it; one that nearly does not.
+/// A loop that overwrites a whole array makes its old contents dead; one that misses some does not.
 #[test]
 fn a_loop_that_overwrites_all_is_an_end_and_one_that_does_not_is_none() {
     if !is_there() {

@@ -1,7 +1,7 @@
-//! Forms of C by which a program reads memory though no line says so: what they may read is live.
+//! Forms of C by which a program reads memory without naming it: such memory is live.
 //!
-//! Each form marks memory, meets, and reads the mark in its own way before it is overwritten.
-//! The same program without that way is told of as dead, so that the form alone makes the
+//! Each form sets a mark, passes a barrier, and reads the mark in its own way before overwriting
+//! it. In the program without that read the mark is reported dead, so the form alone makes the
 //! difference. `tests/programs/plan.rs` runs some of them with losses under their plan.
 //!
 //! Needs clang 19 or newer, and is skipped without it.
@@ -12,12 +12,12 @@ use raidshmem_core::store::advice::Advice;
 
 use super::clang::{Folder, is_there, json, text};
 
-/// A form: its name, what stands before `main`, what it does before the barrier, and after. The
-/// last says how the same is done without reading.
+/// A form: its name, the declarations before `main`, the code before the barrier and after it, and
+/// the code after it in a program that does not read the mark.
 struct Form(&'static str, &'static str, &'static str, &'static str, &'static str);
 
 const FORMS: &[Form] = &[
-    // Writes that are none, or not of all.
+    // Writes that have no effect, or that cover only a part.
     Form(
         "volatile copy",
         "struct S { int a[8]; }; static struct S mark, other;",
@@ -67,7 +67,7 @@ const FORMS: &[Form] = &[
         "int old = 7; see(__atomic_compare_exchange_n(&mark, &old, 0, 0, 5, 5)); mark = 0;",
         "mark = 0; see(mark);",
     ),
-    // Pointers that go where no line says so.
+    // Pointers that escape without being named.
     Form(
         "variable arguments",
         "static int mark; static void f(int k, ...) { va_list a; va_start(a, k);\n\
@@ -131,7 +131,7 @@ const FORMS: &[Form] = &[
         "see(other); mark = 0;",
         "mark = 0;",
     ),
-    // Code that was not given, and code that is not C.
+    // Code outside the analysed sources, and code that is not C.
     Form(
         "code by its address",
         "int mark; extern void other(void); static void (*f)(void) = other;",
@@ -169,7 +169,7 @@ const FORMS: &[Form] = &[
         "see(get()); mark = 0;",
         "",
     ),
-    // Jumps, and what runs at its own time.
+    // Jumps, and code that runs asynchronously or at exit.
     Form(
         "longjmp",
         "static int mark; static jmp_buf back;",
@@ -208,10 +208,10 @@ const FORMS: &[Form] = &[
     ),
 ];
 
-/// A whole program; without a way of its own it overwrites the mark.
+/// Returns a whole program; a form without a body of its own for `!reads` overwrites the mark.
 fn program(form: &Form, reads: bool) -> String {
     let Form(_, declares, before, with, without) = form;
-    // Without another body the form is left out, with what it declares.
+    // Without such a body the form is left out, together with its declarations.
     let (declares, before, after) = match (reads, without.is_empty()) {
         (true, _) => (*declares, *before, *with),
         (false, false) => (*declares, *before, *without),
@@ -249,7 +249,7 @@ fn what_a_form_of_c_reads_is_live_and_without_it_is_dead() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Three places: one that two lines have, one that calls another, one that is only itself.
+/// Three places: one shared by two lines, one that calls another, one by itself.
 const MAIN: &str = "#include <shmem.h>\n#include <shmem_ft.h>\n#include <stdio.h>\n\
     #include <string.h>\nlong first[4096], second[4096], third[4096];\nvoid one(void);\n\
     void two(void);\nstatic int save(void) { return shmem_checkpoint_all() != 0; }\n\
@@ -281,7 +281,7 @@ fn a_place_with_two_meanings_leaves_out_what_is_dead_in_both_or_nothing() {
     assert!(built.status.success(), "{}", text(&built.stderr));
     let args = ["--program", "prog", "-o", "-", "main.c", &places[0], &places[1]];
     let output = folder.run(&args);
-    // Two calls in one line: no place, so that all is saved there.
+    // Two calls on one line have no place, so everything is saved there.
     assert!(text(&output.stderr).contains("main.c:9: several calls in one line"));
     let plan = Advice::parse(&text(&output.stdout)).expect("a plan");
     let names = |dead: &[usize]| {

@@ -1,10 +1,9 @@
-//! Runs a program of `program.rs` on two PEs, and notes what is read after each meeting that was
-//! written before it: the known answer.
+//! An interpreter that runs a program of `program.rs` on two PEs and records each read, after a
+//! meeting, of a value written before it: the known answer.
 //!
-//! Each cell of symmetric memory carries the lines of the meetings that its value has passed. Who
-//! reads it, on whatever PE, notes them. A restart brings back the cells of the last checkpoint
-//! with the lines that they carried then. A program that does what is undefined stops there: what
-//! was seen until then counts.
+//! Each cell of symmetric memory carries the lines of the meetings that its value has passed. A
+//! read, on any PE, records them. A restart restores the cells of the last checkpoint with the
+//! lines that they carried then. Undefined behaviour ends the run; reads recorded until then count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +13,7 @@ const PES: usize = 2;
 const STEPS: usize = 3_000;
 const DEEPEST: usize = 8;
 
-/// What symmetric memory is called in a report: a global, or the line of an allocation.
+/// The name of symmetric memory in a report: a global, or the line of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
     Global(usize),
@@ -36,7 +35,7 @@ struct Cell {
 
 #[derive(Clone)]
 struct Object {
-    /// None: private.
+    /// `None` if the memory is private.
     name: Option<Name>,
     cells: Vec<Cell>,
     there: bool,
@@ -49,7 +48,7 @@ struct Frame {
     at: usize,
     registers: Vec<Option<Held>>,
     own: Vec<usize>,
-    /// Where the caller wants the result.
+    /// The caller's register for the result.
     result: usize,
 }
 
@@ -57,16 +56,16 @@ struct Frame {
 struct Process {
     frames: Vec<Frame>,
     meets: Option<(Meet, u32, Held, usize)>,
-    /// Transfers under way: from, to.
+    /// Transfers in progress: from, to.
     pending: Vec<(Held, Held)>,
 }
 
-/// What was seen.
+/// The observations of a run.
 #[derive(Default)]
 pub struct Seen {
-    /// By line of a meeting: memory whose value there was read later.
+    /// For each line of a meeting: memory whose value at that point was read later.
     pub read: BTreeSet<(u32, Name)>,
-    /// Lines that were passed.
+    /// Lines of the meetings that were passed.
     pub passed: BTreeSet<u32>,
 }
 
@@ -75,12 +74,12 @@ pub struct Machine<'p> {
     objects: Vec<Vec<Object>>,
     processes: Vec<Process>,
     saved: Option<Vec<Vec<Object>>>,
-    /// All are to go back.
+    /// True if all PEs must roll back.
     lost: bool,
     pub seen: Seen,
 }
 
-/// What is undefined ends the run.
+/// Undefined behaviour, which ends the run.
 struct Undefined;
 type Done<T = ()> = Result<T, Undefined>;
 
@@ -177,7 +176,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The same memory of another PE.
+    /// Returns the same location in another PE's memory.
     fn there(&self, at: Held, pe: usize) -> Done<Held> {
         let Held::Address { pe: own, object, cell } = at else {
             return Err(Undefined);
@@ -186,7 +185,7 @@ impl Machine<'_> {
         let index = match is.name.filter(|_| is.there).ok_or(Undefined)? {
             Name::Global(_) => object,
             Name::Block(_) => {
-                // The same block is the one allocated as many allocations before.
+                // Blocks correspond by the order of their allocation.
                 let blocks = |of: usize| {
                     let all = self.objects[of].iter().enumerate();
                     all.filter(|(_, object)| matches!(object.name, Some(Name::Block(_))))
@@ -280,7 +279,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// What counts.
+    /// Executes arithmetic on numbers and cell addresses.
     fn count(&mut self, pe: usize, inst: &Inst) -> Done {
         let number = |machine: &Self, at: usize| match machine.value(pe, Value::Register(at))? {
             Held::Number(number) => Ok(number),
@@ -307,7 +306,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// What transfers and copies do.
+    /// Executes transfers and copies.
     fn act(&mut self, pe: usize, inst: &Inst) -> Done {
         match *inst {
             Inst::Pointer { to, of, pe: other } => {
@@ -352,7 +351,7 @@ impl Machine<'_> {
         }
     }
 
-    /// All have come to a meeting, or to the end.
+    /// Completes a meeting, or the end, that all PEs have reached.
     fn meet(&mut self, random: &mut Random) -> Done {
         let meets: Option<Vec<_>> = self.processes.iter_mut().map(|is| is.meets.take()).collect();
         let meets = meets.ok_or(Undefined)?;
@@ -423,5 +422,5 @@ impl Machine<'_> {
 /// The code pointer is a number to the interpreter only before main sets it.
 const _: () = assert!(CODE < GLOBALS);
 
-/// By line, what a report says of the memory there.
+/// By line, the memory that a report lists there.
 pub type Told = BTreeMap<u32, BTreeSet<Name>>;

@@ -1,4 +1,4 @@
-//! What `oshadvise` says, held against programs whose answer is known.
+//! The claims of `oshadvise`, checked against programs whose answer is known.
 
 use std::collections::BTreeSet;
 
@@ -22,10 +22,10 @@ use machine::{Name, Seen, Told, run};
 use print::{name, text};
 use program::{GLOBALS, Random, drawn};
 
-/// Programs of a short run, and of a whole one.
+/// Programs of a short run, and of a full one.
 const SAMPLE: u64 = 150;
 const WHOLE: u64 = 2_000;
-/// Runs of each, with other orders of the PEs.
+/// Runs of each program, with different orders of the PEs.
 const RUNS: u64 = 6;
 
 fn named(item: &Item) -> Name {
@@ -35,7 +35,7 @@ fn named(item: &Item) -> Name {
     }
 }
 
-/// By line, what is live and what is dead.
+/// Returns the live and the dead memory by line.
 fn told(report: &Report) -> (Told, Told) {
     let (mut live, mut dead) = (Told::new(), Told::new());
     for point in &report.points {
@@ -45,7 +45,7 @@ fn told(report: &Report) -> (Told, Told) {
     (live, dead)
 }
 
-/// Claims of a program that its runs contradict; and how many were looked at.
+/// Returns the claims about a program that its run contradicts, and the number of claims checked.
 fn contradicted(live: &Told, dead: &Told, seen: &Seen) -> (Vec<(u32, Name)>, usize) {
     let says = |told: &Told, line: u32, name: Name| {
         told.get(&line).is_some_and(|names| names.contains(&name))
@@ -58,7 +58,7 @@ fn contradicted(live: &Told, dead: &Told, seen: &Seen) -> (Vec<(u32, Name)>, usi
     (wrong.collect(), claims)
 }
 
-/// What a look at programs has found.
+/// The result of checking programs.
 #[derive(Default)]
 struct Found {
     claims: usize,
@@ -67,7 +67,7 @@ struct Found {
     wrong: Option<String>,
 }
 
-/// Holds so many programs against what is said of them by these routines, or until one is wrong.
+/// Checks the claims that follow from `routines` for this many programs, until one is wrong.
 fn look(programs: u64, routines: &Routines) -> Found {
     let mut found = Found::default();
     for seed in 0..programs {
@@ -99,7 +99,7 @@ fn what_is_called_dead_is_not_read_by_programs_that_run() {
     assert!(claims > 1_000 && reads > 1_000, "{claims} claims, {reads} reads");
 }
 
-/// With a wrong table of routines the same programs run into what they are told is dead.
+/// With a wrong table of routines the same programs read memory that was reported dead.
 #[test]
 fn a_rule_that_is_broken_is_noticed() {
     let broken = |change: fn(&mut Routine)| {

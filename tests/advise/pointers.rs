@@ -1,12 +1,12 @@
-//! Static pointers to private memory: those are told of that a substitute takes from a checkpoint
-//! and uses, and no others.
+//! Static pointers to private memory: the analysis reports those that a substitute takes from a
+//! checkpoint and uses, and no others.
 //!
 //! Needs clang 19 or newer, and is skipped without it.
 
 use super::clang::{Folder, ROOT, is_there, json, text};
 
-/// A program whose PEs restart: what it declares, does before its loop, after each restart, and in
-/// each step.
+/// A program whose PEs restart: its declarations, its code before the loop, after each restart, and
+/// in each step.
 struct Form {
     declares: &'static str,
     before: &'static str,
@@ -40,7 +40,7 @@ impl Form {
     }
 }
 
-/// What is said of pointers of a program.
+/// Returns the findings about a program's pointers.
 fn told(folder: &Folder, program: &str) -> Vec<String> {
     folder.write("form.c", program);
     let report = json(&folder.run(&["--json", "-", "form.c"]));
@@ -49,7 +49,7 @@ fn told(folder: &Folder, program: &str) -> Vec<String> {
     of_pointers.map(|finding| finding["message"].as_str().expect("text").to_owned()).collect()
 }
 
-/// A substitute uses an address of the process that died.
+/// Forms in which a substitute uses an address of the process that died.
 const WRONG: &[Form] = &[
     form("static int *p;", "p = malloc(32);", "x[0] += p[1];"),
     form("static int *p;", "if (shmem_ft_algo_init()) p = malloc(32);", "x[0] += *p;"),
@@ -78,7 +78,7 @@ const WRONG: &[Form] = &[
     renewed("p = malloc(32);", "free(p); p = malloc(32);"),
 ];
 
-/// It does not, or that is not certain.
+/// Forms in which it does not, or in which that is not certain.
 const RIGHT: &[Form] = &[
     // The memory is at the same address in every process.
     form("static int *p;", "p = shmem_malloc(32);", "x[0] += *p;"),
@@ -89,7 +89,8 @@ const RIGHT: &[Form] = &[
     form("", "int *p = malloc(32);", "x[0] += *p;"),
     form("static _Thread_local int *p;", "p = malloc(32);", "x[0] += *p;"),
     renewed("p = malloc(32); shmemx_ft_exclude(&p, sizeof p);", ""),
-    // No checkpoint holds it while it points to such memory, or nothing reads it from there.
+    // No checkpoint holds it while it points to private memory, or nothing reads the restored
+    // value.
     form("static int *p;", "", "p = malloc(32); x[0] += *p; free(p);"),
     form("static int *p;", "", "if (!p) p = malloc(32); x[0] += *p; free(p); p = 0;"),
     form("static int *p;", "p = malloc(32); x[1] = *p;", "x[0]++;"),
@@ -97,7 +98,7 @@ const RIGHT: &[Form] = &[
     renewed("p = malloc(32);", "p = malloc(32);"),
     renewed("int *own = malloc(32); p = own;", "if (done > 3) p = own;"),
     renewed("while (!saved()) x[1]++; p = malloc(32);", ""),
-    // It may point elsewhere, or is no pointer.
+    // It may point elsewhere, or may not be a pointer.
     renewed("p = done ? malloc(32) : shmem_malloc(32);", ""),
     form("static int *p; extern int *get(void);", "p = get();", "x[0] += *p;"),
     form("static long n;", "int *a = malloc(32), *b = a; b++; n = b - a;", "x[0] += n;"),
@@ -112,7 +113,7 @@ fn a_pointer_to_private_memory_that_a_substitute_uses_is_told_of_and_no_other() 
     for form in WRONG {
         let program = form.program();
         assert!(!told(&folder, &program).is_empty(), "nothing is told of:\n{program}");
-        // Without a restart no PE comes back.
+        // Without a restart no PE resumes.
         let ends = program.replace("shmem_restart_pes(pes, n);", "shmem_global_exit(1);");
         assert_eq!(told(&folder, &ends), Vec::<String>::new(), "{ends}");
     }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::program::{ARRAYS, GLOBALS, Inst, Meet, Program, SCALARS, Value};
 
-/// The name of a global.
+/// Returns the name of a global.
 pub fn name(global: usize) -> String {
     format!("g{global}")
 }
@@ -19,7 +19,7 @@ fn shown(value: Value) -> String {
     }
 }
 
-/// The program as LLVM IR.
+/// Returns the program as LLVM IR.
 pub fn text(program: &Program) -> String {
     let mut text = String::new();
     for global in 0..GLOBALS {

@@ -1,9 +1,9 @@
 //! Small programs of several functions, drawn at random, and their text as LLVM IR.
 //!
 //! A program is a list of blocks of a few instructions, which `machine.rs` runs and `print.rs`
-//! prints. Every call where PEs may meet has a line of its own. Left out: exceptions, threads.
+//! prints. Every call in which PEs may meet has its own line. Left out: exceptions, threads.
 
-/// A generator of numbers (SplitMix64).
+/// A pseudo-random number generator (SplitMix64).
 pub struct Random(pub u64);
 
 impl Random {
@@ -22,10 +22,10 @@ pub const ARRAYS: usize = 2;
 pub const POINTERS: usize = 3;
 pub const GLOBALS: usize = SCALARS + ARRAYS + POINTERS + 1;
 pub const CODE: usize = GLOBALS - 1;
-/// Cells of 8 bytes in an array, and in a block of the heap.
+/// Cells of 8 bytes in an array, and in a heap block.
 pub const LONG: usize = 4;
 pub const FUNCTIONS: usize = 4;
-/// The last pointer: to a block of the heap.
+/// The last pointer, to a heap block.
 pub const HEAP: usize = CODE - 1;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,11 +36,11 @@ pub enum Value {
     Function(usize),
 }
 
-/// Where PEs meet.
+/// A call in which PEs meet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Meet {
     Barrier,
-    /// One that completes no transfer.
+    /// A barrier that completes no transfer.
     Sync,
     Checkpoint,
     Restart,
@@ -84,7 +84,7 @@ pub struct Program {
     pub lines: u32,
 }
 
-/// One function while it is drawn. Register 0 is its parameter.
+/// One function under construction. Register 0 is its parameter.
 struct Builder<'r> {
     random: &'r mut Random,
     function: Function,
@@ -126,8 +126,8 @@ impl Builder<'_> {
         self.function.blocks.len() - 1
     }
 
-    /// Locals: two scalars, an array, a loop counter for each depth, one that counts on; what they
-    /// hold at first.
+    /// Declares the locals and sets their first values: two scalars, an array, a loop counter for
+    /// each depth, and a counter that keeps counting.
     fn begin(&mut self) {
         for cells in [1, 1, LONG, 1, 1, 1, 1] {
             let to = self.register();
@@ -155,7 +155,7 @@ impl Builder<'_> {
         to
     }
 
-    /// The address of something.
+    /// Draws an address.
     fn address(&mut self) -> Value {
         match self.random.below(6) {
             0 => Value::Register(self.locals[self.random.below(3)]),
@@ -248,7 +248,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A loop that counts and overwrites an array, or nearly does.
+    /// Adds a loop that counts and overwrites an array, or misses some of it.
     fn cover(&mut self, depth: usize) {
         let counter = Value::Register(self.locals[6]);
         let odd = |random: &mut Random| random.below(5) == 0;
@@ -293,7 +293,7 @@ impl Builder<'_> {
         self.function.blocks[body_end].push(Inst::Jump(last));
         self.function.blocks[last].push(Inst::Jump(head));
         if let Some(block) = leaves {
-            // By a condition that has no part in the counting: a way out, or one past the write.
+            // A branch on an unrelated condition: out of the loop, or past the write.
             let no = if self.random.below(2) == 0 { after } else { last };
             let on = self.function.registers;
             self.function.registers += 1;
@@ -355,7 +355,7 @@ impl Builder<'_> {
         self.function.blocks[no_end].push(Inst::Jump(after));
     }
 
-    /// A loop that goes round while its counter, which toggles, is odd: twice.
+    /// Adds a loop that runs twice: while its counter, which toggles, is odd.
     fn repeat(&mut self, depth: usize) {
         let counter = Value::Register(self.locals[3 + depth.min(2)]);
         self.push(Inst::Store { value: Value::Number(1), to: counter });
@@ -374,7 +374,7 @@ impl Builder<'_> {
         self.function.blocks[end].push(Inst::Branch { on, yes: head, no: after });
     }
 
-    /// A write or a read through the address of another PE's memory.
+    /// Adds a write or a read through the address of another PE's memory.
     fn remote(&mut self, pe: usize) {
         let (of, to) = (self.symmetric(), self.register());
         self.push(Inst::Pointer { to, of, pe });

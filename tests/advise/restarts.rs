@@ -1,13 +1,13 @@
-//! Restarts that come out elsewhere, and sizes by values that are given.
+//! Restarts that resume elsewhere, and sizes that depend on given values.
 //!
-//! The forms of `tests/c/restarts.c` are run with losses by `tests/programs/restarts.rs`: what is
-//! told of here goes wrong there, and nothing else does.
+//! `tests/programs/restarts.rs` runs the forms of `tests/c/restarts.c` with losses: the forms
+//! reported here go wrong there, and no others do.
 //!
 //! Needs clang 19 or newer, and is skipped without it.
 
 use super::clang::{Folder, ROOT, is_there, json, text};
 
-/// What is told of a form of the program.
+/// Returns the findings about a form of the program.
 fn told(folder: &Folder, form: u32) -> Vec<String> {
     let source = format!("{ROOT}/tests/c/restarts.c");
     let output = folder.run(&["--brief", &format!("-DFORM={form}"), &source]);
@@ -18,7 +18,7 @@ fn told(folder: &Folder, form: u32) -> Vec<String> {
     lines
 }
 
-/// The line of the program on which `wanted` stands after the beginning of a form.
+/// Returns the first line of the program that contains `wanted`, after a form begins.
 fn line(form: u32, wanted: &str) -> usize {
     let source = include_str!("../c/restarts.c");
     let begin = source.lines().position(|line| line.contains(&format!("FORM == {form} ")));
@@ -54,7 +54,7 @@ fn a_restart_that_comes_out_elsewhere_is_told_of_and_no_other() {
         let found = lines.iter().any(|line| line.contains(&begin) && line.contains(words));
         assert!(found, "form {form}: `{begin}..{words}` in {lines:#?}");
     }
-    // By a function that one place calls, the line is the function's.
+    // If only one place calls a function, the line is the one in the function.
     let lines = told(&folder, 23);
     assert!(lines.len() == 1 && lines[0].contains(&format!("line {}, ", line(23, "x +="))));
 }
@@ -94,7 +94,7 @@ fn bytes_follow_from_values_that_are_given() {
     assert_eq!(sizes(&n), known);
     let all = [&n[..], &["--set", "rows=6", "--set", "shmem_n_pes=16", "--set=argc=3"]].concat();
     assert_eq!(sizes(&all), [Some(8 * 64 * 8), Some(32), Some(31 * 8), Some(512), Some(24)]);
-    // Less than nothing is no size.
+    // A negative number is not a size.
     assert_eq!(sizes(&["--set", "n=1"])[2], None);
 }
 
@@ -104,7 +104,7 @@ fn a_value_that_is_given_says_nothing_of_what_is_dead() {
         return;
     }
     let folder = Folder::new("given");
-    // The loop overwrites the block only if `n` is what was given.
+    // The loop overwrites the block only if `n` has the given value.
     let program = "#include <shmem.h>\nstatic int n;\nstatic long *a;\nint main(void) {\n\
         \x20   shmem_init();\n    a = shmem_calloc(n, 8);\n    shmem_barrier_all();\n\
         \x20   for (int i = 0; i < 64; i++)\n        a[i] = i;\n    int s = (int)a[n - 1];\n\

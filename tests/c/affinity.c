@@ -1,13 +1,14 @@
 /*
- * affinity: threads have the processors that they had, though their PE was lost.
+ * affinity: threads keep their CPU binding after their PE was lost.
  *
  *     affinity once|late
  *
- * Two threads wait beside the first, each on one processor of the PE: the first thread on the last,
- * the others on the first and on the last in turn. An original PE binds them; a substitute does not
- * (once), or only begins them behind its restart (late), so that what it finds was given back.
+ * Two threads wait while the first one runs. The first thread is bound to the PE's last processor,
+ * the others to its first and its last in turn. An original PE binds them; a substitute does not
+ * (once), or starts them only after its restart (late), so that the bindings it finds were
+ * restored.
  *
- * One line a thread: affinity PE thread NUMBER cpus LIST
+ * One line per thread: affinity PE thread NUMBER cpus LIST
  */
 #define _GNU_SOURCE
 #include "test.h"
@@ -30,7 +31,7 @@ static void begin(pthread_t *threads, pthread_barrier_t *end) {
         CHECK(pthread_create(&threads[i], NULL, wait_for_the_end, end) == 0);
 }
 
-/* One processor of the PE's: the first or the last. */
+/* Binds a thread to one of the PE's processors: the first or the last. */
 static void bind(pthread_t thread, const cpu_set_t *all, int last) {
     int found = -1;
     for (int cpu = 0; cpu < CPU_SETSIZE && (last || found < 0); cpu++)
@@ -59,7 +60,7 @@ int main(int argc, char **argv) {
     CHECK(argc == 2);
     int provided;
     shmem_init_thread(SHMEM_THREAD_FUNNELED, &provided);
-    pthread_t threads[THREADS] = {0}; /* on the stack: a restart brings nothing of it back */
+    pthread_t threads[THREADS] = {0}; /* on the stack: a restart does not restore it */
     pthread_barrier_t end;
     CHECK(pthread_barrier_init(&end, NULL, THREADS + 1) == 0);
     int original = shmem_ft_algo_init(), late = strcmp(argv[1], "late") == 0;

@@ -1,12 +1,12 @@
 /*
- * alone: transfers, waits of one word, collectives and the heap, in a program of alone.h.
+ * alone: transfers, waits for one word, collectives and the heap, in a program of alone.h.
  *
- * what: plain     calls that are logged (the default)
- *       unlogged  one that is not, too, in round 5
- *       varied    a substitute puts something else than the original
+ * what: plain     logged calls (the default)
+ *       unlogged  also an unlogged one, in round 5
+ *       varied    a substitute puts a different value than the original
  *       large     more than a small log holds, in round 5
- *       needed    in round 5 PE 1 dies in a barrier, or right before it, and PE 0 needs it before
- *                 it comes there
+ *       needed    in round 5 PE 1 dies in a barrier, or right before it, and PE 0 needs data from
+ *                 it before it gets there
  */
 #include "alone.h"
 
@@ -16,13 +16,13 @@ static long flag, box[WORDS], wide[2 * WORDS], got[WORDS], sums[4], parts[64];
 static long mine[64], blocks[64], total, token, process;
 static char large[LARGE], filled[LARGE];
 
-/* PE 0 kills the original of PE 1 when that waits in the barrier, and then reads from it. */
+/* PE 0 kills the original of PE 1 while that waits in the barrier, and then reads from it. */
 static void need(struct own *own) {
     process = getpid();
     CALL(shmem_barrier_all());
     if (own->me == 0) {
         long victim = CALL(shmem_long_g(&process, 1));
-        usleep(30000); /* either way it must go on, and this is the one that is looked for */
+        usleep(30000); /* both cases must work; this delay aims at the second */
         kill((pid_t)victim, SIGKILL);
         while (!kill((pid_t)victim, 0))
             usleep(100);

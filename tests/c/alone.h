@@ -1,16 +1,16 @@
 /*
- * alone.h: a PE dies before one of its calls, and goes back alone. What the programs of that share:
- * each defines turn(), which is made in every round.
+ * alone.h: the common part of programs in which a PE dies before one of its calls and rolls back
+ * locally. Each program defines turn(), which runs in every round.
  *
  *     PROGRAM PE CALL [what]   the original of that PE kills itself before its call number CALL;
- *                              with CALL 0 nobody dies; with CALL -N a thread kills it N
- *                              microseconds after its first checkpoint, whatever it does
+ *                              with CALL 0 no PE dies; with CALL -N a thread kills it N
+ *                              microseconds after its first checkpoint, at any point
  *
- * What each PE computes depends on all that it is sent, so the sum is right only if every call gave
- * what it should. PE 0 prints it, and how many calls a PE makes.
+ * Every PE's result depends on all the data it receives, so the sum is right only if every call
+ * returned the right data. PE 0 prints it, and the victim the number of its calls.
  *
  * what: again    the first substitute kills itself too, in its next call
- *       others   as turn() has them
+ *       others   as turn() defines them
  */
 #ifndef ALONE_H
 #define ALONE_H
@@ -25,10 +25,10 @@
 
 enum { ROUNDS = 9, EVERY = 3 };
 
-/* Static variables come back with the checkpoint. */
+/* Static variables are restored by the checkpoint. */
 static long round_, value;
 
-/* What is of this process. */
+/* State of this process, which is not restored. */
 struct own {
     int victim, at, calls, me, n, dies;
     const char *what;
@@ -36,7 +36,7 @@ struct own {
 
 static void turn(struct own *own);
 
-/* Before each call that is logged. */
+/* Runs before each logged call. */
 static inline void call(struct own *own) {
     if (own->me == own->victim && ++own->calls == own->at && own->dies)
         kill(getpid(), SIGKILL);

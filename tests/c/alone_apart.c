@@ -1,20 +1,20 @@
 /*
- * alone_apart: a PE goes back alone, and something takes all PEs back then or later; in a program
- * of alone.h.
+ * alone_apart: a PE rolls back locally, and something forces all PEs back then or later; in a
+ * program of alone.h.
  *
  *     PROGRAM 1 0 PHASE-REASON-WHO
  *
- * PE 0 kills PE 1 in round 4. PHASE says when the reason comes:
+ * PE 0 kills PE 1 in round 4. PHASE says when the reason occurs:
  *
- *      away    right after that
- *      replay  when the substitute is in its replay
- *      after   a round after it has caught up
+ *      away    right after the death
+ *      replay  during the substitute's replay
+ *      after   one round after the substitute has caught up
  *      next    after the next checkpoint
  *
  * REASON: overflow  more than the log holds, by PE WHO
  *         unlogged  a call that is not logged, by PE WHO
  *         split     a collective that is not logged
- *         unlike    a barrier in which one PE makes another call
+ *         unlike    a barrier in which one PE makes a different call
  */
 #include "alone.h"
 
@@ -60,7 +60,7 @@ static void leave(const char *name) {
     fclose(file);
 }
 
-/* PE 0 kills the original of PE 1, which waits for that. */
+/* PE 0 kills the original of PE 1, which waits for its death. */
 static void lose(struct own *own) {
     int replayed = has(own, "replay");
     process = getpid();

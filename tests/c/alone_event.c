@@ -1,9 +1,9 @@
 /*
- * alone_event: what PEs draw by themselves, from a clock and as random numbers, in a program of
- * alone.h. It is in what they compute and send, so it is in the memory of two PEs.
+ * alone_event: values that PEs draw locally, from a clock and as random numbers, in a program of
+ * alone.h. They go into what the PEs compute and send, and so into the memory of two PEs.
  *
- * what: plain   it is kept for a PE that goes back alone (the default)
- *       unkept  it is not, so that one draws other numbers than before
+ * what: plain   the values are kept for a local rollback (the default)
+ *       unkept  they are not, so the substitute draws different ones
  */
 #include "alone.h"
 

@@ -1,21 +1,21 @@
 /*
- * alone_pairs: two PEs of three are lost in one interval, case after case, and go back alone.
+ * alone_pairs: two of three PEs are lost in one interval, case after case, and roll back locally.
  *
  *     PROGRAM HOW A B FROM TO [STEP]
  *
- * Each case has an interval of its own. Case N, of FROM, FROM + STEP, .. below TO, is of the calls
- * I = N / CALLS + 1 and J = N % CALLS + 1 of that interval. What each PE computes depends on all
- * that it is sent; PE 0 prints the sum.
+ * Each case has an interval of its own. Case N, out of FROM, FROM + STEP, .. below TO, concerns the
+ * calls I = N / CALLS + 1 and J = N % CALLS + 1 of that interval. Every PE's result depends on all
+ * the data it receives; PE 0 prints the sum.
  *
- * HOW: none    nobody dies
+ * HOW: none    no PE dies
  *      each    A dies before its call I, and B before its call J
  *      both    A kills B, wherever that is, and itself before its call I
  *      replay  A dies before its call I; its substitute kills B before its call J
- *      chain   the same, and is killed itself a moment later, whatever it does then
+ *      chain   like replay, and the substitute is killed a moment later, at any point
  *      node    A's node dies before the call I
- *      then    the same; the substitute of A kills B, a process, before its call J
- *      nodes   the same; the substitute of A kills the node of B before its call J, or that of the
- *              third PE if it is on that of B itself
+ *      then    like node; the substitute of A kills the process of B before its call J
+ *      nodes   like node; the substitute of A kills the node of B before its call J, or that of
+ *              the third PE if B shares its own node
  */
 #include "test.h"
 
@@ -30,13 +30,13 @@
 
 enum { CALLS = 12, CASES = 4096, WORDS = 40, PES = 3, EVERY = 7 };
 
-/* What outlives the processes of a PE: who it is now, and which deaths there were. */
+/* Notes that outlive a PE's processes: its current process, and the deaths so far. */
 struct notes {
     _Atomic int process[PES], agent[PES];
     _Atomic char died[CASES][2];
 };
 
-/* What is of this process. */
+/* State of this process. */
 struct own {
     const char *how;
     int a, b, from, to, step, me, calls;
@@ -51,15 +51,15 @@ static int is(const struct own *own, const char *how) {
     return !strcmp(own->how, how);
 }
 
-/* The case of this interval; -1: none. So many intervals lie between two cases, and not always as
-   many, that a PE makes progress from one death to the next. */
+/* The case of this interval, or -1. Cases are a varying number of intervals apart, so that a PE
+   makes progress between deaths. */
 static int case_of(const struct own *own) {
     long nth = round_ / EVERY * 2 + (round_ % EVERY == 3);
     long number = own->from + nth * own->step;
     return (round_ % EVERY == 0 || round_ % EVERY == 3) && number < own->to ? (int)number : -1;
 }
 
-/* The node of an agent ends with it. */
+/* Kills a PE, or its agent, with which its node ends. */
 static void kill_pe(const struct own *own, int pe, int with_node) {
     kill((with_node ? own->notes->agent : own->notes->process)[pe], SIGKILL);
     if (pe == own->me)
@@ -67,7 +67,7 @@ static void kill_pe(const struct own *own, int pe, int with_node) {
             pause();
 }
 
-/* Before each call. */
+/* Runs before each call. */
 static void call(struct own *own) {
     static long delay;
     int at = ++own->calls, number = case_of(own);

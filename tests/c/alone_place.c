@@ -1,12 +1,12 @@
 /*
- * alone_place: the checkpoint is called from two places, and a substitute comes by the first.
+ * alone_place: the checkpoint is called at two places, and a substitute arrives at the first.
  *
- *     alone_place apart   the places take turns, and other calls follow each
- *     alone_place alike   the first round has a place of its own, as where a compiler makes two
- *                         instructions of one call
+ *     alone_place apart   the places take turns, and different calls follow each
+ *     alone_place alike   the first round has its own place, as when a compiler duplicates the
+ *                         instruction of one call
  *
- * A place is a call of save(); -DIN_MAIN: it is in main. -DCALL()=..: how save() calls the library.
- * -DTOOL: by a wrapper, as tools have it. PE 0 prints what came out.
+ * A place is a call of save(); with -DIN_MAIN it is in main. -DCALL()=.. defines how save() calls
+ * the library; -DTOOL does so through a wrapper, as tools do. PE 0 prints the result.
  */
 #ifdef TOOL
 #include <pshmem.h>
@@ -16,7 +16,7 @@ int shmem_checkpoint_all(void) {
     called++;
     return pshmem_checkpoint_all();
 }
-/* The macro again, which pshmem.h took away. */
+/* Defines the macro again that pshmem.h removed. */
 #define shmem_checkpoint_all() shmemx_checkpoint_all_
 #endif
 #include "test.h"
@@ -31,7 +31,7 @@ static long round_, value, inbox;
 #define CALL() shmem_checkpoint_all()
 #endif
 
-/* Found at run time, as plug-ins and other languages do. */
+/* Finds the call at run time, as plug-ins and other languages do. */
 __attribute__((unused)) static int found(void) {
     int (*call)(void);
     void *all = dlopen(NULL, RTLD_NOW);
@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
         int first = alike ? round_ == 0 : round_ % 2 == 0, saved;
         if (first) {
             saved = SAVE();
-            __asm__ volatile("" : : "i"(1)); /* so that the two are not made one */
+            __asm__ volatile("" : : "i"(1)); /* keeps the compiler from merging the two calls */
         } else {
             saved = SAVE();
             __asm__ volatile("" : : "i"(2));

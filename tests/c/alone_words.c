@@ -1,15 +1,15 @@
 /*
- * alone_words: atomic operations, signals, tests, waits for several words, locks, contexts and the
- * collectives of blocks that differ, in a program of alone.h.
+ * alone_words: atomic operations, signals, tests, waits for several words, locks, contexts, and
+ * collectives with blocks of different sizes, in a program of alone.h.
  *
- * Where PEs contend for a word, what each finds depends on time. Then no sum is made of it, but it
- * is compared with what must be so in every run: each ticket is drawn once, nothing that was added
- * is lost, and what a PE found it has told others.
+ * Where PEs contend for a word, the values that each finds depend on timing. Those do not enter the
+ * sum, but must satisfy invariants: each ticket is drawn once, no addition is lost, and a PE has
+ * told its peers what it found.
  *
  * what: plain    (the default)
- *       tickets  only what is contended for, and often: for a kill at any moment
- *       held     PE 1 dies while PE 0, which changes a word of it again and again, is stopped, and
- *                goes on when the substitute has long begun
+ *       tickets  only the contended words, and often: for a kill at any moment
+ *       held     PE 1 dies while PE 0, which keeps changing a word of it, is stopped; PE 0
+ *                continues long after the substitute has started
  */
 #include "alone.h"
 
@@ -24,7 +24,7 @@ static double wide;
 static long box[MOST], back, blocks[2 * MOST], all[MOST * MOST], mine[MOST * 2];
 static int status[MOST];
 
-/* Nobody else changes the word, so PE 0 finds one number after the other. */
+/* No other PE changes the word, so PE 0 finds consecutive numbers. */
 static void hold_up(struct own *own) {
     static long process, solo;
     process = getpid();
@@ -38,7 +38,7 @@ static void hold_up(struct own *own) {
         pid_t stopped = (pid_t)CALL(shmem_long_g(&process, 0));
         pid_t victim = (pid_t)CALL(shmem_long_g(&process, 1));
         own->dies = 0;
-        usleep(2000); /* whatever PE 0 does meanwhile, it is not over */
+        usleep(2000); /* PE 0 is still in its loop by then */
         kill(stopped, SIGSTOP);
         kill(victim, SIGKILL);
         while (!kill(victim, 0))
@@ -59,7 +59,8 @@ static long sum_of(long of_mine) {
     return out;
 }
 
-/* Each ticket is drawn once, whoever dies: its owner marks it, and all marks are there then. */
+/* Draws tickets, each once, whichever PE dies: the owner marks each, and in the end all are
+ * marked. */
 static void draw(struct own *own, int times) {
     for (int i = 0; i < times; i++) {
         long ticket = CALL(shmem_long_atomic_fetch_inc(&counter, i % 2 ? 0 : 1));
@@ -81,7 +82,7 @@ static void draw(struct own *own, int times) {
     CALL(shmem_barrier_all());
 }
 
-/* A word that all swap: what they found and what is left is what they brought. */
+/* All PEs swap one word: the values found plus the last one left are the values brought. */
 static void swap(struct own *own) {
     long brings = 1000 * round_ + own->me + 1;
     found += CALL(shmem_long_atomic_swap(&chain, brings, 0));
@@ -103,7 +104,7 @@ static void swap(struct own *own) {
     CALL(shmem_barrier_all());
 }
 
-/* Operations on a neighbour, which nobody else makes: all of what they find counts. */
+/* Updates a neighbour's words, which no other PE does: all values found enter the sum. */
 static void operate(struct own *own, int right) {
     uint64_t mask = (uint64_t)value * 0x9fb21c651e98df25u;
     value += (long)CALL(shmem_uint64_atomic_fetch_or(&bits, mask, right));
@@ -153,8 +154,8 @@ static void signal_(struct own *own, int right, int left) {
     value += (long)CALL(shmem_signal_fetch(&signals[2]));
 }
 
-/* How often a test says no, and which word comes first, depend on time: what a PE has told of that
-   is what it knows itself. */
+/* Timing decides how often a test fails and which word comes first, so a PE only checks that what
+   it told its peer is what it found. */
 static void test(struct own *own, int right) {
     int me = own->me;
     size_t n = (size_t)own->n;
@@ -186,7 +187,7 @@ static void test(struct own *own, int right) {
     CALL(shmem_barrier_all());
 }
 
-/* The counter is on one PE, and each adds to it with a get and a put. */
+/* Updates a counter on one PE with a get and a put, under a lock. */
 static void hold(struct own *own) {
     for (int i = 0; i < HELD; i++) {
         if (i % 2)

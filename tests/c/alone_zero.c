@@ -1,8 +1,8 @@
 /*
- * alone_zero: every collective with nothing to move, in a program of alone.h.
+ * alone_zero: every collective with zero elements, in a program of alone.h.
  *
- * what: plain  teams, typed and by bytes (the default)
- *       sets   those of active sets too, which are not logged, in round 5
+ * what: plain  team collectives, typed and by bytes (the default)
+ *       sets   also those of active sets, which are not logged, in round 5
  */
 #include "alone.h"
 
@@ -42,7 +42,7 @@ static void teams(struct own *own) {
     NONE(shmem_long_sum_exscan(W, dest, from, 0));
 }
 
-/* The same of all PEs as an active set. */
+/* The collectives of active sets, over all PEs. */
 static void sets(struct own *own) {
     int n = own->n;
     CALL(shmem_broadcast64(dest, from, 0, 1, SET));
@@ -64,7 +64,7 @@ static void sets(struct own *own) {
     CALL(shmem_long_prod_to_all(dest, from, 0, 0, 0, n, work, sync_));
 }
 
-/* What moves nothing and meets nobody. */
+/* Calls that move nothing and involve no other PE. */
 static void local(struct own *own) {
     CHECK(!CALL(shmem_malloc(0)) && !CALL(shmem_calloc(0, 8)) && !CALL(shmem_realloc(NULL, 0)));
     CALL(shmem_free(NULL));
@@ -85,7 +85,7 @@ static void turn(struct own *own) {
         sets(own);
     for (int i = 0; i < WORDS; i++)
         CHECK(shmemx_ft_faulted() || dest[i] == KEPT);
-    /* Zero on some PEs: the second and the fourth bring nothing. */
+    /* Zero on some PEs: the second and the fourth contribute nothing. */
     NONE(shmem_long_collect(W, dest, from, own->me % 2 ? 0 : 2));
     for (int i = 0; i < (own->n + 1) / 2 * 2; i++)
         value = value * 7 + dest[i];

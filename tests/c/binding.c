@@ -1,16 +1,14 @@
 /*
- * binding: says where each PE may run and where the pages of its symmetric heap and of its store
- * are, and fails if a page is not on the NUMA node of its owner's processors although these are all
- * on one node.
+ * binding: prints each PE's CPUs and the NUMA placement of its symmetric heap and store. It fails
+ * if a page is not on the NUMA node of its owner's processors although these are all on one node.
  *
- * The pages of the heap are touched by a neighbour first, so that it is the binding that decides
- * where they are, and not who came first. Those of the store are what else this process has mapped
- * of its part of the file that the heap lies in, after a checkpoint. Run it on the machine in
- * question:
+ * A neighbour touches the pages of the heap first, so that the binding, not the first touch,
+ * decides their placement. The store's pages are whatever else this process has mapped, after a
+ * checkpoint, of its part of the heap's file. Run it on the machine in question:
  *
  *     oshcc -o binding binding.c && oshrun --report-placement -n 4 ./binding
  *
- * One line a PE: binding PE cpus LIST near NODE pages COUNT there COUNT store COUNT there COUNT
+ * One line per PE: binding PE cpus LIST near NODE pages COUNT there COUNT store COUNT there COUNT
  * (near -1: the processors are on several nodes, or the kernel knows of none).
  */
 #include "numa.h"
@@ -20,7 +18,7 @@ struct range {
     unsigned long start, end, offset, file;
 };
 
-/* The next mapping that is part of a file; 0 after the last. */
+/* Reads the next mapping that is part of a file; returns 0 after the last. */
 static int next_range(FILE *maps, struct range *range) {
     char line[1024];
     const char *shape = "%lx-%lx %*s %lx %*s %lu";
@@ -31,7 +29,7 @@ static int next_range(FILE *maps, struct range *range) {
     return 0;
 }
 
-/* The mapping that an address is in; of file 0 if that is none. */
+/* Returns the mapping that contains an address; without one, its file is 0. */
 static struct range range_of(FILE *maps, const char *address) {
     struct range seen, none = {0, 0, 0, 0};
     rewind(maps);
@@ -41,8 +39,8 @@ static struct range range_of(FILE *maps, const char *address) {
     return none;
 }
 
-/* The pages behind those that the heap is mapped with, in the same file and in the PE's own part of
- * it: PE k of a node has the k-th part, and heaps are as far from each other as these are long. */
+/* Counts the pages after the heap in the PE's own part of the same file: PE k of a node has the
+ * k-th part, and the distance between two heaps is the length of a part. */
 static void store(char *heap, int node, size_t *mapped, size_t *there) {
     FILE *maps = fopen("/proc/self/maps", "r");
     if (!maps)
@@ -82,7 +80,7 @@ int main(void) {
     int node = near(&mask);
     size_t mapped = 0, there = 0, stored = 0, stored_there = 0;
     for (int page = 0; page < PAGES; page++)
-        (void)*(volatile char *)(heap + (size_t)page * PAGE); /* mapped here by looking at it */
+        (void)*(volatile char *)(heap + (size_t)page * PAGE); /* reading it maps it here */
     count(heap, PAGES, node, &mapped, &there);
     if (mapped == 0)
         node = -1;

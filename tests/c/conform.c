@@ -1,5 +1,5 @@
 /*
- * conform: calls that are right by the specification, one group for each argument.
+ * conform: calls that the specification allows, one group per argument.
  */
 #define _DEFAULT_SOURCE
 
@@ -10,7 +10,7 @@
 
 static long word;
 
-/* Memory is at a multiple of what was asked for, on every PE, and is really there. */
+/* Memory is aligned as requested on every PE, and is usable. */
 static void align(void) {
     for (size_t alignment = sizeof(void *); alignment <= (size_t)16 << 20; alignment *= 2) {
         char *small = shmem_malloc(24);
@@ -23,7 +23,7 @@ static void align(void) {
     }
 }
 
-/* Nothing is done with a context that is none. */
+/* Calls on an invalid context have no effect. */
 static void no_context(void) {
     shmem_ctx_fence(SHMEM_CTX_INVALID);
     shmem_ctx_quiet(SHMEM_CTX_INVALID);
@@ -35,7 +35,7 @@ static void no_context(void) {
     shmem_ctx_quiet(SHMEM_CTX_DEFAULT);
 }
 
-/* Options and parameters of a session that this library does not know are hints, too. */
+/* Session options and parameters that this library does not know are only hints. */
 static void hints(void) {
     int next = (shmem_my_pe() + 1) % shmem_n_pes();
     shmem_ctx_t ctx;
@@ -61,7 +61,7 @@ static void hints(void) {
     shmem_ctx_destroy(ctx);
 }
 
-/* One int at the end of a page, behind which nothing can be read. */
+/* Returns one int at the end of a page, before unmapped memory. */
 static int *at_the_edge(void) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *two = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -69,8 +69,8 @@ static int *at_the_edge(void) {
     return (int *)(two + page) - 1;
 }
 
-/* A number of PEs that is far too large, with the list of the query and with another one; or, if it
- * is to be wrong, with a PE that does not exist. */
+/* Restarts with a far too large number of PEs, with the list of the query and with a different one;
+ * if `wrong`, with a PE that does not exist. */
 static void list(int wrong) {
     static long step;
     int *edge = at_the_edge();
@@ -86,13 +86,13 @@ static void list(int wrong) {
         *edge = wrong ? 99 : pes[0];
         shmem_restart_pes(edge, (size_t)-1);
         free(pes);
-        *edge = 99; /* nobody asked since */
+        *edge = 99; /* no query since */
         shmem_restart_pes(edge, (size_t)-1);
         shmem_barrier_all();
     }
 }
 
-/* Nothing that a collective needs is in the heap, of which not a byte is left. */
+/* Collectives need no heap memory, even when not a byte of it is left. */
 static void full(void) {
     static long one = 1, sum;
     for (size_t size = (size_t)1 << 40; size; size /= 2)
@@ -109,7 +109,7 @@ static void full(void) {
     }
 }
 
-/* Teams of two PEs, one after the other in the same place, with PE 0 in all of them. */
+/* Teams of two PEs, one after another in the same slot, with PE 0 in all of them. */
 static void pairs(void) {
     static long one = 1, sum;
     for (int other = 1; other < shmem_n_pes(); other++) {
@@ -123,8 +123,8 @@ static void pairs(void) {
     }
 }
 
-/* Every PE has something buffered, one in the library, one in a loop of its own, one asleep; then
- * the last one makes a mistake. */
+/* Every PE has buffered output: one is in the library, one in its own loop, one asleep. Then the
+ * last one makes a mistake. */
 static void buffered(int argc) {
     int me = shmem_my_pe();
     printf("PE %d has something to say\n", me); /* to a pipe: buffered */

@@ -1,13 +1,13 @@
 /*
- * constants: what a program can only read is symmetric: the source of a get, of an atomic fetch and
- * of every collective. A loss in between changes none of it.
+ * constants: read-only data is symmetric: the source of a get, of an atomic fetch and of every
+ * collective. A loss in between changes none of it.
  *
- * Constants lie in two kinds of memory: those that hold addresses are written by the loader first.
- * What every call gave is compared in each round, before and after a restart.
+ * Constants lie in two kinds of memory: those that hold addresses are first written by the loader.
+ * The result of every call is compared in each round, before and after a restart.
  */
 #include "test.h"
 
-/* Between a death and the restart calls give nothing. */
+/* Between a death and the restart calls return nothing. */
 #define SAYS(what) CHECK((what) || shmemx_ft_faulted())
 
 enum { ROUNDS = 6, MOST = 8 };

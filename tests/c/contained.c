@@ -1,8 +1,8 @@
 /*
- * contained PROFILE ANSWER COMMAND...: runs a command under the rules of system calls that a
- * container has by default, on x86-64, with the capabilities of its root. PROFILE is docker (moby
- * 25) or podman (containers-common 0.5x); ANSWER, EPERM or ENOSYS, is the one for calls that the
- * profile does not name. Their own are EPERM for docker and ENOSYS for podman.
+ * contained PROFILE ANSWER COMMAND...: runs a command under a container's default rules for system
+ * calls, on x86-64, with the capabilities of the container's root. PROFILE is docker (moby 25) or
+ * podman (containers-common 0.5x); ANSWER, EPERM or ENOSYS, is returned for calls that the profile
+ * does not name. The defaults are EPERM for docker and ENOSYS for podman.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,10 +17,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LAST SYS_set_mempolicy_home_node /* younger calls are in neither profile */
+#define LAST SYS_set_mempolicy_home_node /* newer calls are in neither profile */
 #define NAMESPACES 0x7e020000u           /* flags of clone that make namespaces */
 
-/* Refused by both with EPERM, for a capability is missing. */
+/* Refused by both with EPERM, as a capability is missing. */
 static int const privileged[] = {
     SYS_acct, SYS_bpf, SYS_clock_settime, SYS_delete_module, SYS_fanotify_init, SYS_finit_module,
     SYS_get_mempolicy, SYS_init_module, SYS_ioperm, SYS_iopl, SYS_kcmp, SYS_kexec_file_load,
@@ -33,12 +33,12 @@ static int const unnamed[] = {
     SYS__sysctl, SYS_add_key, SYS_afs_syscall, SYS_create_module, SYS_get_kernel_syms, SYS_getpmsg,
     SYS_mount_setattr, SYS_putpmsg, SYS_query_module, SYS_quotactl_fd, SYS_request_key,
     SYS_security, SYS_set_mempolicy_home_node, SYS_tuxcall, SYS_vserver};
-/* Not in docker's. */
+/* Not in docker's profile. */
 static int const docker[] = {
     SYS_fsconfig, SYS_fsmount, SYS_fsopen, SYS_fspick, SYS_keyctl, SYS_mount, SYS_move_mount,
     SYS_open_tree, SYS_pidfd_getfd, SYS_pivot_root, SYS_reboot, SYS_setns, SYS_syslog, SYS_umount2,
     SYS_unshare};
-/* Not in podman's, and what it refuses with EPERM. */
+/* Not in podman's profile, and the calls that it refuses with EPERM. */
 static int const podman[] = {
     SYS_futex_waitv, SYS_io_uring_enter, SYS_io_uring_register, SYS_io_uring_setup,
     SYS_landlock_add_rule, SYS_landlock_create_ruleset, SYS_landlock_restrict_self,
@@ -46,7 +46,7 @@ static int const podman[] = {
 static int const podman_eperm[] = {
     SYS_io_pgetevents, SYS_membarrier, SYS_process_vm_readv, SYS_process_vm_writev, SYS_ptrace,
     SYS_setns, SYS_vmsplice};
-/* What both let a program ask personality for; ADDR_NO_RANDOMIZE is not among it. */
+/* The personalities that both allow a program to request; ADDR_NO_RANDOMIZE is not one of them. */
 static unsigned const personas[] = {0, 8, 0x20000, 0x20008, 0xffffffff};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -99,8 +99,8 @@ static void rules(int is_docker, unsigned answer) {
     end(SECCOMP_RET_ERRNO | answer);
 }
 
-/* Only what root has in a container: chown, dac_override, fowner, fsetid, kill, setgid, setuid,
- * setpcap, net_bind_service, net_raw, sys_chroot, mknod, audit_write, setfcap. */
+/* Keeps only the capabilities of a container's root: chown, dac_override, fowner, fsetid, kill,
+ * setgid, setuid, setpcap, net_bind_service, net_raw, sys_chroot, mknod, audit_write, setfcap. */
 static void drop_capabilities(void) {
     unsigned const kept = 0xa80425fb;
     for (int bit = 0; bit < 64; bit++)

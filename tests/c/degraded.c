@@ -1,14 +1,14 @@
 /*
- * degraded: a lost PE's last checkpoint is read from parity, while nobody has taken its place, and
- * those that live protect each other anew.
+ * degraded: a lost PE's last checkpoint is read from parity while no substitute has taken its
+ * place, and the survivors protect each other anew.
  *
  *     degraded read LOST ..        these PEs die after the second of two checkpoints
- *     degraded rounds LOST ..      one after the other, each after a checkpoint of those that live
- *     degraded point [LOST [N]]    a PE, or N, are killed from outside at a point of the third one;
- *                                  before it LOST dies, if that is a PE
+ *     degraded rounds LOST ..      one after another, each after a checkpoint of the survivors
+ *     degraded point [LOST [N]]    one PE, or N, are killed from outside at a point of the third
+ *                                  checkpoint; LOST, if it is a PE, dies before it
  *     degraded fallen LOST ..      more than the parity covers
  *     degraded last LOST ..        too few are left to protect each other
- *     degraded rate MIB            what the read of a whole PE takes; prints the bandwidth
+ *     degraded rate MIB            reads a whole PE and prints the bandwidth
  */
 #include "test.h"
 
@@ -32,7 +32,7 @@ static void fill(int round) {
         still[i] = value(shmem_my_pe(), round, (size_t)i + 7);
 }
 
-/* All of a PE is of that round, at one go and in odd pieces. */
+/* A PE's whole checkpoint is of that round, read at once and in odd pieces. */
 static void compare(int pe, int round, uint64_t wanted) {
     uint64_t number = 0;
     long *got = malloc(count * sizeof *got), some[STATICS];
@@ -70,7 +70,7 @@ static int is_lost(int pe) {
     return found;
 }
 
-/* Those that live make a checkpoint, and can be read from it; nobody else can. */
+/* The survivors make a checkpoint and can be read from it; lost PEs cannot. */
 static void save(int round) {
     uint64_t wanted = shmemx_ft_checkpoint_number() + 1;
     fill(round);
@@ -81,20 +81,20 @@ static void save(int round) {
             compare_none(pe, wanted);
         else
             compare(pe, round, wanted);
-    shmem_barrier_all(); /* nobody dies who is still read */
+    shmem_barrier_all(); /* no PE dies while it is being read */
 }
 
-/* Too few live to protect each other: the last checkpoint stays, and the call says so once. */
+/* Too few survive to protect each other: the last checkpoint stays, and the call fails once. */
 static void refused(void) {
     uint64_t last = shmemx_ft_checkpoint_number();
     CHECK(shmem_checkpoint_all() == SHMEM_FT_FAILURE);
     CHECK(strstr(shmemx_ft_last_error(), "a group of 1 PE cannot hold 1 parity"));
     shmem_restart_pes(NULL, 0);
-    CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS); /* passed over */
+    CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS); /* skipped */
     CHECK(shmemx_ft_checkpoint_number() == last);
 }
 
-/* So many losses are known to all. */
+/* Waits until all PEs know of this many losses. */
 static void await(int losses) {
     int *pes = NULL;
     size_t n = 0;
@@ -106,7 +106,7 @@ static void await(int losses) {
     }
 }
 
-/* The loss is known to all, and acknowledged. */
+/* Waits until all PEs know of the losses, and acknowledges them. */
 static void acknowledge(int losses) {
     await(losses);
     int status = shmem_checkpoint_all();
@@ -114,7 +114,7 @@ static void acknowledge(int losses) {
     shmem_restart_pes(NULL, 0);
 }
 
-/* One after the other dies, and is read from what those that lived then had made. */
+/* PEs die one after another; each is read from the last checkpoint that it was in. */
 static void rounds(int losses, char **lost) {
     for (int i = 0; i < losses; i++) {
         if (atoi(lost[i]) == shmem_my_pe())
@@ -130,7 +130,7 @@ static void rounds(int losses, char **lost) {
     }
 }
 
-/* A checkpoint in which, or after which, PEs are killed from outside; before it `before` dies. */
+/* PEs are killed from outside during or after a checkpoint; `before` dies before it. */
 static void point(int before, int killed) {
     int me = shmem_my_pe(), losses = killed + (before >= 0);
     if (me == before)
@@ -199,7 +199,7 @@ int main(int argc, char **argv) {
         fill(round);
         CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS);
     }
-    compare((me + 1) % shmem_n_pes(), 1, 2); /* of one that lives */
+    compare((me + 1) % shmem_n_pes(), 1, 2); /* of a survivor */
     shmem_barrier_all();
     if (!strcmp(what, "point")) {
         point(argc > 2 ? atoi(argv[2]) : -1, argc > 3 ? atoi(argv[3]) : 1);

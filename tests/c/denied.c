@@ -1,10 +1,10 @@
 /*
- * denied: runs a program to which the kernel refuses a system call, as the rules of many containers
- * do: userfaultfd or membarrier.
+ * denied: runs a program under a kernel that refuses it a system call, as many containers do:
+ * userfaultfd or membarrier.
  *
  * usage: denied CALL all PROGRAM [ARGUMENT ...]
- *        denied CALL FILE PROGRAM [ARGUMENT ...]    only to the first, which makes FILE
- *        denied CALL +FILE PROGRAM [ARGUMENT ...]   only to those that begin when FILE is there
+ *        denied CALL FILE PROGRAM [ARGUMENT ...]    only the first process, which makes FILE
+ *        denied CALL +FILE PROGRAM [ARGUMENT ...]   only processes that start when FILE exists
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static int refuse(unsigned call) {
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all);
 }
 
-/* True of a process that is refused the call. */
+/* True if this process is refused the call. */
 static int is_refused(const char *who) {
     if (who[0] == '+')
         return access(who + 1, F_OK) == 0;

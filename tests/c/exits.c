@@ -1,16 +1,16 @@
 /*
  * exits: ends in the way that its argument names. `CODE` is a second argument, `PE` a third: only
- * that PE does it, the others end well (all, where it is left out).
+ * that PE does it, and the others end normally (without it, all PEs do it).
  *
  * finalize   return CODE after shmem_finalize
- * close      close every descriptor after shmem_init, and go on
- * linger     say so after shmem_finalize, and do not end
- * silent     return CODE without it, after a line that nobody flushed
+ * close      close every descriptor after shmem_init, and continue
+ * linger     print a line after shmem_finalize, and do not end
+ * silent     return CODE without it, after a line that was not flushed
  * thread     exit(CODE) without it, in another thread
  * last       main ends by pthread_exit, and another thread calls shmem_finalize and returns
- * lastly     the same, and the other thread only returns
+ * lastly     like last, but the other thread only returns
  * latest     main ends by pthread_exit after shmem_finalize, and another thread returns
- * fork       a child calls exit(0), and shmem_finalize; then end well
+ * fork       a child calls exit(0), another also shmem_finalize; then end normally
  * nothing    _exit(CODE) without it
  * twice      shmem_finalize twice
  * early      exit with CODE before shmem_init
@@ -18,10 +18,10 @@
  * abort      abort()
  * segfault   raise(SIGSEGV)
  * divide     raise(SIGFPE)
- * show       print what the environment has for UCX, and end well
- * full       ask for memory that the heap does not have
- * child      start a process that sleeps for long, and end well
- * daemon     start one in a session of its own
+ * show       print the environment's variables for UCX, and end normally
+ * full       ask for more memory than the heap has
+ * child      start a process that sleeps for long, and end normally
+ * daemon     start one in its own session
  */
 #include "test.h"
 
@@ -60,7 +60,7 @@ static void *end_last(void *how) {
     return NULL;
 }
 
-/* A child of a PE is none, whatever it calls. */
+/* A child of a PE is not a PE, whatever it calls. */
 static void end_children(void) {
     for (int i = 0; i < 2; i++) {
         fflush(stdout);

@@ -1,10 +1,10 @@
 /*
- * farm: tasks over a global array, on PEs of which some are lost and nobody takes the place.
+ * farm: tasks over a global array, on PEs of which some are lost without a substitute.
  *
  *     farm TASKS [PE@ROUND ..]      PE kills itself in that round, with some of its tasks done
  *
- * All living PEs have all results that a round brought. What a lost PE had computed since is done
- * again by those that are left.
+ * All surviving PEs have all results of a round. The survivors repeat what a lost PE had computed
+ * since.
  */
 #include "test.h"
 
@@ -29,7 +29,7 @@ static int dies(int argc, char **argv, int round) {
     return 0;
 }
 
-/* The next tasks of this member, at most ROUND; dies before the last of them if it is to. */
+/* Computes this member's next tasks, at most ROUND; dies partway if `die`. */
 static long compute(int tasks, int member, int members, int die) {
     long done = 0;
     for (int task = 0, nth = 0; task < tasks && done < ROUND; task++) {
@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
                 shmem_team_destroy(team);
             team = living;
         }
-        memcpy(own, all, sizeof own); /* whoever lives brings what the lost had done before */
+        memcpy(own, all, sizeof own); /* each survivor contributes what lost PEs had done before */
     }
     for (int task = 0; task < tasks; task++)
         CHECK(all[task] == work(task));

@@ -1,5 +1,5 @@
 /*
- * faults: every PE says what shmem_query_fault tells it, and where it goes on.
+ * faults: every PE prints what shmem_query_fault reports, and the step from which it continues.
  *
  *     PE 2 of life 0 is told: 1 by its node
  *     PE 2 of life 0 goes on from 3
@@ -26,7 +26,7 @@ static void tell(void) {
     printf("%s\n", line);
     shmem_restart_pes(pes, n);
     shmem_query_fault(NULL, NULL, &n);
-    CHECK(n == 0); /* it is over */
+    CHECK(n == 0); /* the fault is over */
     printf("PE %d of life %d goes on from %ld\n", me, life, step);
     shmem_barrier_all();
     free(pes);

@@ -1,5 +1,5 @@
 /*
- * fewer: what calls do in a job that goes on with fewer, one thing at a time; see tests/process.
+ * fewer: behaviour of calls in shrink mode, one aspect at a time; see tests/process.
  *
  *     fewer waits | checkpoints | handlers | exit STATUS | all | hold | one-copy | one-node
  *     fewer nodes | shadows | one-node-left PES_OF_A_NODE
@@ -22,7 +22,7 @@ static void die_if(int pe) {
         raise(SIGKILL);
 }
 
-/* A lock that has the PE for its home: they follow each other in memory. */
+/* Returns a lock with the PE as its home: homes follow the order of the locks in memory. */
 static long *lock_of(int pe) {
     int i = 0;
     while ((int)((uintptr_t)&locks[i] / sizeof(long) % (size_t)shmem_n_pes()) != pe)
@@ -32,7 +32,7 @@ static long *lock_of(int pe) {
 
 static void waits(void) {
     die_if(LOST);
-    shmem_long_wait_until(&word, SHMEM_CMP_EQ, 1); /* which nobody brings */
+    shmem_long_wait_until(&word, SHMEM_CMP_EQ, 1); /* which never comes */
     CHECK(word == 0 && shmemx_ft_faulted());
     CHECK(shmem_long_test(&word, SHMEM_CMP_EQ, 1));
     shmem_restart_pes(NULL, 0);
@@ -40,12 +40,12 @@ static void waits(void) {
     int next = shmem_my_pe() == 0 ? 2 : 0;
     shmem_barrier_all();
     shmem_long_p(&word, 2, next);
-    shmem_long_wait_until(&word, SHMEM_CMP_EQ, 2); /* and this it waits for */
+    shmem_long_wait_until(&word, SHMEM_CMP_EQ, 2); /* put by a live PE */
     CHECK(word == 2);
     printf("PE %d waited\n", shmem_my_pe());
 }
 
-/* A loss fails one checkpoint call, the same of all PEs. */
+/* A loss fails one checkpoint call, the same one on all PEs. */
 static void checkpoints(void) {
     int failures = 0;
     for (int i = 0; i < 6; i++) {
@@ -100,7 +100,7 @@ static void lock(const char *what) {
         CHECK(!"the lock has no home");
     }
     long *own = lock_of(0);
-    if (!strcmp(what, "cleared")) { /* who hands it on and dies harms nobody */
+    if (!strcmp(what, "cleared")) { /* a PE that passes it on and then dies holds up no other */
         for (int turn = 0; turn < 3; turn++) {
             shmem_set_lock(own);
             shmem_clear_lock(own);
@@ -115,7 +115,7 @@ static void lock(const char *what) {
         shmem_set_lock(own);
     shmem_barrier_all();
     if (shmem_my_pe() == LOST)
-        raise(SIGKILL); /* whether the others wait for it yet or not */
+        raise(SIGKILL); /* whether or not the others wait for it yet */
     if (!strcmp(what, "tested"))
         while (shmem_test_lock(own))
             ;
@@ -124,7 +124,7 @@ static void lock(const char *what) {
     CHECK(!"who died holds the lock");
 }
 
-/* Rounds in which a node is killed from outside. */
+/* Rounds in each of which a node is killed from outside. */
 static void nodes(int of_a_node) {
     shmem_team_t team = SHMEM_TEAM_WORLD;
     for (int round = 0; round < 3; round++) {
@@ -134,7 +134,7 @@ static void nodes(int of_a_node) {
         while (shmem_team_sync(team) == 0)
             ;
         shmem_team_t living = SHMEM_TEAM_INVALID;
-        do { /* the PEs of a node may be seen lost one after the other */
+        do { /* the PEs of a node may be reported lost one by one */
             CHECK(shmemx_ft_shrink(team, &living) == SHMEM_FT_SUCCESS);
             team = living;
         } while (shmem_team_n_pes(team) > members - of_a_node);
@@ -144,7 +144,7 @@ static void nodes(int of_a_node) {
         printf("%d PEs are left after 3 rounds\n", shmem_team_n_pes(team));
 }
 
-/* Shadows are on other nodes, and everybody is that of one. */
+/* A PE's shadow is on another node, and every PE is the shadow of one. */
 static void shadows(int of_a_node) {
     int n = shmem_n_pes(), me = shmem_my_pe(), times[MOST] = {0};
     for (int pe = 0; pe < n; pe++) {
@@ -161,7 +161,7 @@ static void shadows(int of_a_node) {
         printf("shadows: as it should be\n");
 }
 
-/* Where one node is left any PE is a shadow. */
+/* With one node left, any PE may be a shadow. */
 static void one_node_left(int of_a_node) {
     int n = shmem_n_pes(), me = shmem_my_pe();
     if (me >= of_a_node)

@@ -1,8 +1,8 @@
 /*
- * forks: what children of a PE do to their static variables stays with them, whichever way they
- * end, and they have what their parent had when it forked.
+ * forks: children of a PE keep changes to their static variables to themselves, however they end,
+ * and start with their parent's values at the fork.
  *
- * A second thread of the parent counts on while it forks, the parent changes a variable at once
+ * A second thread of the parent keeps counting during the fork, the parent changes a variable right
  * afterwards, and a neighbour puts into another one, so a child that shared a page would see it.
  */
 #include "test.h"
@@ -21,7 +21,7 @@ static char destroyed;
 static atomic_long counter;
 static atomic_int stops;
 
-/* Stands for the destructor of a C++ object. */
+/* Acts as the destructor of a C++ object. */
 static void destroy(void) { destroyed = 1; }
 
 static void handler_of_child(void) { destroyed = 2; }
@@ -32,7 +32,7 @@ static void *count(void *nothing) {
     return nothing;
 }
 
-/* A child; how it ends is its number. */
+/* Runs a child, which ends in the way that `how` numbers. */
 static void child(int how, int pipe, long expected) {
     char byte;
     if (read(pipe, &byte, 1) != 1) /* the parent has written to the variable */
@@ -83,7 +83,7 @@ static void fork_one(int how) {
     CHECK(sparse[7] == 0 && sparse[LARGE / 2] == before);
 }
 
-/* A child for which there is no memory ends; its parent goes on. */
+/* A child that cannot get memory ends; its parent continues. */
 static void without_memory(void) {
     struct rlimit old, none = {0};
     CHECK(!getrlimit(RLIMIT_AS, &old));

@@ -1,8 +1,8 @@
 /*
- * forms: memory that is read though no line says so, across checkpoints. Each mark is set before a
- * checkpoint, read after it in a way of its own, and overwritten whole. Whoever takes one for dead
- * under a plan comes to another sum; the scratch memory is dead. Left out: jumps and unknown code,
- * since a plan leaves nothing out if PEs may meet at different calls.
+ * forms: memory that is read, across checkpoints, without being named. Each mark is set before a
+ * checkpoint, read after it in its own way, and overwritten whole. A plan that takes one for dead
+ * leads to a different sum; the scratch memory is dead. Left out: jumps and unknown code, since a
+ * plan leaves nothing out if PEs may meet at different calls.
  */
 #include <shmem.h>
 #include <shmem_ft.h>

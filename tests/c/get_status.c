@@ -1,8 +1,8 @@
 /*
- * get_status: PE 1 dies while PE 0 reads from it again and again, and PE 0 is told by the status.
+ * get_status: PE 1 dies while PE 0 reads from it again and again, and the status reports the death.
  *
- * A get that succeeds has the bytes that are there. After the death every get fails, from whomever,
- * and gives zeroes; after the restart they succeed again.
+ * A get that succeeds returns the PE's data. After the death every get fails, on every PE, and
+ * returns zeros; after the restart gets succeed again.
  */
 #include "test.h"
 
@@ -13,7 +13,7 @@ enum { STEPS = 4, DEATH = 2, WORDS = 1000 };
 static long step;
 static long words[WORDS];
 
-/* All words of a PE, which are equal. */
+/* Reads all words of a PE, which are equal. */
 static int read_all(long *into, int pe) {
     memset(into, 0xff, sizeof words);
     return shmemx_ft_get(into, words, sizeof words, pe);
@@ -37,7 +37,7 @@ static void read_until_the_death(void) {
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     shmem_init();
-    int me = shmem_my_pe(), died = 0; /* on the stack: no checkpoint has it */
+    int me = shmem_my_pe(), died = 0; /* on the stack: in no checkpoint */
     for (;;) {
         if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
             recover();

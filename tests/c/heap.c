@@ -1,10 +1,11 @@
 /*
  * heap: allocates and frees symmetric memory between all checkpoints.
  *
- * A linked list of blocks of many sizes, its head in a static variable, its links plain pointers in
- * the blocks. In every step blocks come and go, as a generator says whose state is static too. So a
- * restart is right only if allocator, links, head and generator all go back together, and if what
- * was an address is one in a substitute. The sum at the end covers addresses and bytes.
+ * A linked list of blocks of many sizes, with its head in a static variable and plain pointers in
+ * the blocks as links. In every step a generator, whose state is static too, allocates and frees
+ * blocks. So a restart is right only if allocator, links, head and generator roll back together,
+ * and if every address is also valid in a substitute. The sum at the end covers addresses and
+ * bytes.
  */
 #include "test.h"
 

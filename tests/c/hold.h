@@ -1,10 +1,10 @@
 /*
- * A process that takes long to end, however it ends: its descriptors are closed and its program
- * does not run any more, and yet the kernel does not say that it has ended. So do processes with
- * much memory on a loaded machine.
+ * A process that takes long to end, however it ends: its descriptors are closed and its program no
+ * longer runs, but the kernel does not report its end yet. Processes with much memory do so on a
+ * loaded machine.
  *
- * How: a thread with descriptors of its own, which it closes, is held at its exit by a tracer, a
- * process outside the group, for so many milliseconds.
+ * A thread with its own descriptor table, which it closes, is held at its exit by a tracer, a
+ * process outside the group, for a number of milliseconds.
  */
 #ifndef RAIDSHMEM_HOLD_H
 #define RAIDSHMEM_HOLD_H
@@ -54,7 +54,7 @@ static void trace(long milliseconds) {
     _exit(0);
 }
 
-/* From now on this process takes so long to end. */
+/* From now on the end of this process takes this long. */
 static void hold_end(long milliseconds) {
     char byte;
     pthread_t thread;

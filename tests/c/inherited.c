@@ -1,9 +1,9 @@
 /*
- * inherited: prints what this process was started with: signals ignored and blocked, umask, limits.
+ * inherited: prints what this process inherited: ignored and blocked signals, umask, limits.
  *
  * bare       without the library
  * (nothing)  as a PE, and as a substitute
- * loud       instead it prints much while it computes, to whatever descriptors it has
+ * loud       prints much while it computes instead, to whatever descriptors it has
  */
 #include "test.h"
 

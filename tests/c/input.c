@@ -1,7 +1,7 @@
 /*
  * input: PE 0 adds a line of its standard input in each of 8 steps, with a checkpoint before each,
- * and prints the sum; `none` if there were no more lines. It reads byte by byte, so that what it
- * has not added is left to its substitute.
+ * and prints the sum; `none` if there were no more lines. It reads byte by byte, so that its
+ * substitute gets all input that it has not added.
  */
 #include "test.h"
 

@@ -1,14 +1,14 @@
 /*
- * interval: a ring of sums that calls the checkpoint after each step, most of which pass without
- * saving. A PE kills itself, and the sum at the end is that of plain loops all the same.
+ * interval: a ring of sums that calls the checkpoint after each step, most of which are skipped. A
+ * PE kills itself, and the sum at the end must still be that of plain loops.
  *
  *     interval calls STEPS [PE STEP]...    shmem_checkpoint_all in each step
  *     interval asks STEPS [PE STEP]...     only if shmemx_ft_need_checkpoint says so
- *     interval long STEPS                  the same as calls, with a millisecond of work in a step
- *     interval stops STEPS                 the same, only before the first step and once
+ *     interval long STEPS                  like calls, with a millisecond of work per step
+ *     interval stops STEPS                 like long, but only before the first step and once
  *                                          shmemx_ft_should_stop says so
  *
- * Such a PE with `n` before its number kills its agent, and is lost with its node.
+ * With `n` before its number, a PE kills its agent instead, and is lost with its node.
  *
  * PE 0 prints what was saved, on one line.
  */
@@ -22,7 +22,7 @@
 
 static long step, steps;
 static uint64_t mine, from_left;
-/* Since the start, or since the checkpoint that all went back to. */
+/* Counts since the start, or since the checkpoint that all rolled back to. */
 static long calls, saves, restarts;
 
 static uint64_t next(uint64_t own, uint64_t other, long at) {
@@ -45,7 +45,7 @@ static void work(void) {
     while ((now.tv_sec - begun.tv_sec) * 1000000000L + now.tv_nsec - begun.tv_nsec < 1000000L);
 }
 
-/* Only a PE that is there from the start: its substitute comes to the same step. */
+/* Only a PE's original process dies: its substitute reaches the same step. */
 static void die(int argc, char **argv) {
     for (int at = 3; at + 1 < argc; at += 2) {
         int with_node = argv[at][0] == 'n';
@@ -53,7 +53,7 @@ static void die(int argc, char **argv) {
             shmem_ft_algo_init()) {
             kill(with_node ? getppid() : getpid(), SIGKILL);
             for (;;)
-                pause(); /* The end of its agent reaches a PE a little later. */
+                pause(); /* a PE learns of its agent's end a little later */
         }
     }
 }

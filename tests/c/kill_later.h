@@ -1,4 +1,4 @@
-/* A process that kills itself at a moment that has nothing to do with what it does. */
+/* A process that kills itself at a moment unrelated to its program. */
 #ifndef RAIDSHMEM_KILL_LATER_H
 #define RAIDSHMEM_KILL_LATER_H
 
@@ -12,7 +12,7 @@ static inline long nanoseconds(void) {
     return now.tv_sec * 1000000000L + now.tv_nsec;
 }
 
-/* A thread's body: kills the process after so many nanoseconds. */
+/* The body of a thread: kills the process after a number of nanoseconds. */
 static inline void *kill_later(void *delay) {
     long end = nanoseconds() + *(long *)delay;
     while (nanoseconds() < end)

@@ -1,12 +1,12 @@
 /*
- * large: at its third checkpoint it has MIB more than the second, perhaps too much.
+ * large: at its third checkpoint it has MIB more memory than at the second, perhaps too much.
  *
  * usage: large HOW MIB
  *
- * ask      asks why, gives the memory back and goes on
- * die      PE 1 kills itself when it was refused, so that all go back to the second
- * ignore   knows the thesis' loop only; at its fifth checkpoint it has the memory given back
- * late     the same, and PE 1 kills itself before the fifth
+ * ask      asks for the reason, frees the memory and continues
+ * die      PE 1 kills itself after the refusal, so that all roll back to the second checkpoint
+ * ignore   has only the thesis' loop; at its fifth checkpoint it has freed the memory
+ * late     like ignore, and PE 1 kills itself before the fifth
  */
 #include "test.h"
 

@@ -1,13 +1,14 @@
 /*
- * late: takes a checkpoint, goes on a little in the way that its argument names, and ends. The
- * first process of PE 2 dies on that way by SIGKILL, when it has done its part of it.
+ * late: takes a checkpoint, continues a little in the way that its argument names, and ends. The
+ * first process of PE 2 dies on the way by SIGKILL, when it has done its part.
  *
- * silent   it needs nobody; before its end the substitute uses its own memory, and passes barriers
- * consume  a barrier brings it what PE 0 has put there since the checkpoint
- * await    it waits for what PE 0 has put there
+ * silent   it needs no other PE; before its end the substitute uses its own memory, and passes
+ *          barriers
+ * consume  a barrier brings it the data that PE 0 has put since the checkpoint
+ * await    it waits for data that PE 0 has put
  * produce  it puts to PE 0
- * cut      the others wait in a barrier that it does not come to
- * fetch    the others read what it has, after its death
+ * cut      the others wait in a barrier that it does not reach
+ * fetch    the others read its data, after its death
  */
 #include "test.h"
 
@@ -33,7 +34,7 @@ int main(int argc, char **argv) {
         if (!shmem_ft_algo_init()) {
             shmem_long_atomic_add(&own, shmem_long_g(&own, me), me);
             shmem_sync_all();
-            void *room = shmem_malloc(1000); /* has a barrier */
+            void *room = shmem_malloc(1000); /* it contains a barrier */
             CHECK(room && own == 2 * (100 + me));
             shmem_free(room);
         }
@@ -55,7 +56,7 @@ int main(int argc, char **argv) {
         shmem_barrier_all();
     } else if (!strcmp(how, "fetch")) {
         die();
-        /* Until the death is known what it has is there, or none of it. */
+        /* Until the death is known a get returns all of its data, or none. */
         while (me != 2 && !shmemx_ft_faulted())
             ;
         own = me == 2 ? box : shmem_long_g(&box, 2);

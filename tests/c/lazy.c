@@ -1,12 +1,13 @@
 /*
- * lazy: memory that is allocated and not written takes none, and no checkpoint has it ready before
- * the first that is taken; nor does a block that comes later, before the next.
+ * lazy: allocated memory that is not written takes no physical memory, and nothing is prefaulted
+ * for checkpoints before the first one is taken; a block that comes later is not prefaulted before
+ * the next.
  */
 #include "test.h"
 
 enum { BLOCK = 64 << 20, LITTLE = 4 << 20 };
 
-/* Bytes that this process has mapped and that are there. */
+/* Returns the bytes that this process has mapped and resident. */
 static long resident(void) {
     long pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");

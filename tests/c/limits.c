@@ -1,10 +1,10 @@
 /*
- * limits: fills its memory anew at each step, a checkpoint after each. When checkpoint 2 is agreed
- * every PE gives itself a limit, of what it has in use, and goes on with more memory than before.
+ * limits: rewrites its memory at each step, with a checkpoint after each. Once checkpoint 2 is
+ * agreed, every PE limits itself to what it has in use, and continues with more memory than before.
  *
  * usage: limits files|space|file-size|locked
  *
- * A checkpoint that is refused is said in a line, and the program goes on without it.
+ * A refused checkpoint prints one line, and the program continues without it.
  */
 #define _POSIX_C_SOURCE 200809L
 

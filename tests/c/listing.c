@@ -1,5 +1,5 @@
 /*
- * listing: the thesis' listing 4.1 as it is printed, the address of numpes in its line 14 too. That
+ * listing: the thesis' listing 4.1 as printed, including the address of numpes in its line 14. That
  * is a warning in C and, as a number, far more PEs than there are.
  */
 #include <shmem.h>

@@ -1,6 +1,6 @@
-/* Transfers between PEs of different nodes, and what fence, quiet, signals and atomics promise.
-   Each PE does it with its partner, the PE half the job away, and with PE 0. One PE is its own
-   partner. */
+/* Transfers between PEs of different nodes, and the guarantees of fence, quiet, signals and
+   atomics. Each PE runs them with its partner, the PE half the job away, and with PE 0. One PE is
+   its own partner. */
 #include "test.h"
 
 #include <sched.h>
@@ -48,7 +48,7 @@ static void strides(void) {
     shmem_barrier_all();
 }
 
-/* All PEs update the words of PE 0: those that map them and those that do not. */
+/* All PEs update the words of PE 0: those that map it and those that do not. */
 static void atomics(void) {
     int n = shmem_n_pes();
     for (int i = 0; i < ROUNDS; i++) {
@@ -79,7 +79,7 @@ static void atomics(void) {
     shmem_barrier_all();
 }
 
-/* Message passing: whoever sees the flag sees what was put before the fence. */
+/* Message passing: a PE that sees the flag sees what was put before the fence. */
 static void passing(void) {
     long words[32];
     for (long round = 1; round <= ROUNDS; round++) {
@@ -95,7 +95,7 @@ static void passing(void) {
     shmem_barrier_all();
 }
 
-/* Store buffering: of two PEs that write, quiet and read the other's word, one sees the other. */
+/* Store buffering: of two PEs that write, quiet and read the other's word, one sees the other's. */
 static void buffering(void) {
     int me = shmem_my_pe(), other = me ^ 1;
     if (other >= shmem_n_pes()) return;
@@ -124,7 +124,7 @@ static void signals(void) {
     shmem_barrier_all();
 }
 
-/* More than any queue holds, to a PE that makes no call meanwhile. */
+/* More operations than any queue holds, to a PE that makes no call meanwhile. */
 static void pressure(void) {
     counter = 0;
     shmem_barrier_all();

@@ -2,13 +2,13 @@
  * lock_holder: a lock under contention, and PEs that are killed while they hold it or wait for it.
  *
  * A round is a number of turns; in a turn a PE adds one to a counter on PE 0 in two steps, which
- * only the lock keeps apart. With an argument, that PE kills itself in the third round while it
- * holds the lock; all others then wait for it. After the restart the lock is free again, as it was
- * at the checkpoint, and the round is done anew.
+ * only the lock protects. With an argument, that PE kills itself in the third round while it holds
+ * the lock, and all others wait for it. After the restart the lock is free again, as it was at the
+ * checkpoint, and the round is repeated.
  *
- * Fair: a PE that has asked for the lock is overtaken by nobody, so each of the others has at most
- * one turn before it. A PE may be held up between looking at the counter and asking, so one in ten
- * turns may come later than that.
+ * Fairness: no PE overtakes one that has asked for the lock, so each of the others has at most one
+ * turn before it. A PE may be delayed between reading the counter and asking, so one turn in ten
+ * may come later than that.
  */
 #include <shmem.h>
 #include <shmem_ft.h>

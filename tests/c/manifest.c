@@ -1,7 +1,7 @@
 /*
- * manifest: PE 2 registers more private memory than the manifest has room for.
+ * manifest: PE 2 registers more private memory than the manifest can describe.
  *
- * All are refused, and nobody can take it back: so they end, without another checkpoint.
+ * All checkpoints are refused and no PE can undo it, so the PEs end without another checkpoint.
  */
 #include "test.h"
 

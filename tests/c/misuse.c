@@ -29,7 +29,7 @@ static void *use(void *rounds) {
     return NULL;
 }
 
-/* A second thread uses the context that this one made. */
+/* A second thread uses a context that this one created. */
 static void another(long options, long rounds) {
     pthread_t thread;
     shmem_ctx_create(options, &shared);
@@ -60,7 +60,7 @@ static void contexts(const char *how) {
         shmem_ctx_session_start(ctx, 0, NULL, SHMEM_CTX_SESSION_TOTAL_OPS);
     shmem_ctx_t again = ctx, next;
     shmem_ctx_destroy(ctx);
-    shmem_ctx_create(0, &next); /* in its place, but not the same */
+    shmem_ctx_create(0, &next); /* in the same slot, but a different one */
     if (!strcmp(how, "ctx-destroyed"))
         shmem_ctx_long_atomic_inc(again, &word, 0);
     if (!strcmp(how, "ctx-destroyed-fence"))
@@ -75,7 +75,7 @@ static void contexts(const char *how) {
         shmem_ctx_destroy(again);
 }
 
-/* All PEs do these together. */
+/* Mistakes that all PEs make together. */
 static void teams(const char *how) {
     shmem_team_t team, other;
     shmem_ctx_t ctx;
@@ -216,7 +216,7 @@ int main(int argc, char **argv) {
     before(how);
     int provided;
     shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided);
-    /* allocation and splitting are collective: all PEs make those mistakes together */
+    /* Allocation and splitting are collective: all PEs make those mistakes together. */
     int together = !strncmp(how, "free", 4) || !strncmp(how, "team-", 5);
     if (together || shmem_my_pe() == shmem_n_pes() - 1)
         inside(how);

@@ -1,9 +1,9 @@
 /*
- * moved: each PE says at the end which processors it may use, how often the kernel moved it from
- * one to another since its start, and where the pages of its heap are, though some PEs were lost on
- * the way.
+ * moved: each PE prints at the end the processors it may use, the number of times that the kernel
+ * migrated it since its start, and the placement of its heap's pages, although some PEs were lost
+ * on the way.
  *
- * One line a PE: moved PE cpus LIST near NODE pages COUNT there COUNT migrations COUNT
+ * One line per PE: moved PE cpus LIST near NODE pages COUNT there COUNT migrations COUNT
  */
 #include "numa.h"
 
@@ -20,7 +20,7 @@ static void same(void) {
         CHECK(heap[(size_t)page * PAGE] == (char)page);
 }
 
-/* 0 where the kernel does not say. */
+/* Returns the number of migrations, or 0 if the kernel does not report it. */
 static long migrations(void) {
     FILE *sched = fopen("/proc/self/sched", "r");
     char line[256];

@@ -1,4 +1,5 @@
-/* Where this process may run and where its pages are, as the kernel tells it. Included first. */
+/* The CPUs of this process and the placement of its pages, as the kernel reports them. Included
+ * first. */
 #ifndef RAIDSHMEM_NUMA_H
 #define RAIDSHMEM_NUMA_H
 
@@ -13,7 +14,7 @@
 
 enum { PAGE = 4096, PAGES = 256, NODES_MAX = 1024 };
 
-/* The node of every processor in the mask, or -1. */
+/* Returns the node of every processor in the mask, or -1 if they differ. */
 static inline int near(const cpu_set_t *mask) {
     int found = -1;
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
@@ -46,7 +47,7 @@ static inline void allowed(char *list, size_t room) {
         fclose(status);
 }
 
-/* Asks for the nodes of `count` pages from `base`, and adds up those mapped and those on `node`. */
+/* Counts, of `count` pages from `base`, those that are mapped and those that are on `node`. */
 static inline void count(char *base, size_t count, int node, size_t *mapped, size_t *there) {
     void *pages[PAGES];
     int where[PAGES];

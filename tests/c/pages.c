@@ -1,11 +1,11 @@
 /*
- * pages: says how much of the heap and of its checkpoint each PE has mapped by huge pages.
+ * pages: prints how much of each PE's heap and checkpoint is mapped by huge pages.
  *
  *     oshcc -o pages pages.c
  *     SHMEM_SYMMETRIC_SIZE=64M SHMEM_FT_BACKUP_MODE=raid5 oshrun -n 2 ./pages
  *
  * Makes three checkpoints, changes the data between them, and checks every byte at the end. One
- * line a PE: pages PE heap KIB store KIB
+ * line per PE: pages PE heap KIB store KIB
  */
 #include "test.h"
 
@@ -13,8 +13,8 @@ enum { LIVE = 24 << 20, CHECKPOINTS = 3 };
 
 static int step;
 
-/* KiB under huge pages in mappings of the memory that `address` lies in: in the one that holds it,
- * and in all others that can be written through. */
+/* Counts KiB in huge pages in mappings of the memory that holds `address`: in the mapping that
+ * contains it, and in all others that are writable. */
 static void huge(const void *address, long kib[2]) {
     char line[512];
     char may[5];

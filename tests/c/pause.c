@@ -1,10 +1,10 @@
 /*
- * pause: fills its memory anew at each step, a checkpoint after each, and finds it so after a
- * restart. `pause still` fills it with the same each time, `pause readonly` declares most of it so.
+ * pause: rewrites its memory at each step, with a checkpoint after each, and checks it after a
+ * restart. `pause still` writes the same data each time; `pause readonly` declares most of it so.
  *
- * PE 0 makes a fifo `go` in its folder. When checkpoint 3 is agreed and all have compared, it says
- * `ready` and waits until somebody has opened the fifo and closed it again; the other PEs wait for
- * it in a barrier. The checkpoints before and after go on at once.
+ * PE 0 makes a fifo `go` in its folder. When checkpoint 3 is agreed and all have compared their
+ * memory, it prints `ready` and waits until a test has opened and closed the fifo; the other PEs
+ * wait for it in a barrier. The other checkpoints do not pause.
  */
 #define _POSIX_C_SOURCE 200809L /* mkfifo, also with -std=c11 */
 
@@ -69,7 +69,7 @@ int main(int argc, char **argv) {
             continue;
         }
         verify();
-        shmem_barrier_all(); /* from then on nobody looks at memory that somebody may damage */
+        shmem_barrier_all(); /* from here on no PE reads memory that a test may damage */
         if (shmem_my_pe() == 0 && shmemx_ft_checkpoint_number() == 3 && access("go", F_OK) == 0)
             wait_for_go();
         shmem_barrier_all();

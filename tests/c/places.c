@@ -1,13 +1,13 @@
 /*
- * places: programs that call the checkpoint from two places. Each PE says that it `is right` when
- * its memory at the end is what plain loops come to.
+ * places: programs that call the checkpoint at two places. Each PE prints `is right` when its
+ * memory at the end equals the result of plain loops.
  *
  *     places two       while (save fails) restart, before the loop; if (save fails) continue, in it
- *     places alone     the same without a call that waits for another PE in the loop
+ *     places alone     like two, without a call in the loop that waits for another PE
  *     places wrapped   one function that tries until it has saved, called before the loop and in it
- *     places halves    two checkpoints a step, and after a loss the first of them comes next
+ *     places halves    two checkpoints per step, and after a loss the first of them comes next
  *     places unlike    PE 0 calls from a line of its own
- *     places rewrites  a substitute writes its memory anew before it calls again, the others do not
+ *     places rewrites  only a substitute rewrites its memory before it calls again
  *     places crashes   PE 1 crashes at the same step each time
  *     places barrier   PE 0 is in a barrier, all others are in a checkpoint
  */
@@ -47,7 +47,7 @@ static void compute(int meets) {
         shmem_barrier_all();
 }
 
-/* What plain loops come to. */
+/* Compares the memory with the result of plain loops. */
 static int is_right(int meets) {
     uint64_t(*all)[WORDS] = malloc(MOST * sizeof *all);
     uint64_t edges[MOST];
@@ -159,7 +159,7 @@ static void rewrites(void) {
 
 static pid_t waiter;
 
-/* Ends this PE when its main thread sleeps in the call that it was about to make. */
+/* Ends this PE once its main thread sleeps in the call that it was about to make. */
 static void *end_when_asleep(void *unused) {
     char path[64], state[16];
     snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)waiter);
@@ -182,7 +182,7 @@ static void barrier(void) {
         CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS);
         if (me == 0) {
             shmem_barrier_all();
-            CHECK(shmemx_ft_faulted()); /* nobody else came to it */
+            CHECK(shmemx_ft_faulted()); /* no other PE reached it */
         } else if (me == shmem_n_pes() - 1) {
             pthread_t thread;
             waiter = getpid();

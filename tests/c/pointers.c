@@ -1,7 +1,7 @@
 /*
- * pointers: programs with memory of malloc. FORM chooses one when it is compiled: those below 20
- * come to the same sums whoever is lost; those from 20 on have its address in memory that
- * checkpoints hold, and a substitute, whose memory lies elsewhere, goes wrong.
+ * pointers: programs with memory of malloc. FORM chooses one at compile time: those below 20 reach
+ * the same sums whichever PE is lost; those from 20 on keep its address in checkpointed memory, and
+ * a substitute, whose memory lies elsewhere, goes wrong.
  */
 #include "restart.h"
 
@@ -16,7 +16,7 @@ enum { STEPS = 6, BYTES = 1 << 20 };
 
 static long step, sum;
 
-/* Private memory; a substitute has allocated something else before. */
+/* Allocates private memory; a substitute has allocated something else before. */
 static long *private_memory(void) {
     long *own = calloc(1, BYTES);
     if (!shmem_ft_algo_init())
@@ -25,7 +25,7 @@ static long *private_memory(void) {
     return own;
 }
 
-#if FORM == 21 /* so has a static variable of a function */
+#if FORM == 21 /* so does a static variable of a function */
 static long *weight(void) {
     static long *own;
     if (!own)

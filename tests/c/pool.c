@@ -1,8 +1,8 @@
 /*
- * pool: makes checkpoints, says how many threads the library has started for their loops, and fails
- * if one of these takes signals. Between two checkpoints a child of fork allocates and ends.
+ * pool: makes checkpoints, prints how many threads the library has started for their loops, and
+ * fails if one of these takes signals. Between two checkpoints a forked child allocates and ends.
  *
- * One line a PE: pool PE threads COUNT cpus COUNT
+ * One line per PE: pool PE threads COUNT cpus COUNT
  */
 #define _GNU_SOURCE
 #include "test.h"
@@ -14,7 +14,7 @@
 
 enum { BYTES = 4 << 20 };
 
-/* A line of a file that begins with `start`, without that; "" if there is none. */
+/* Finds the rest of a line of a file that begins with `start`, or "". */
 static void find(const char *path, const char *start, char *rest, int room) {
     FILE *file = fopen(path, "r");
     char line[256];

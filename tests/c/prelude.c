@@ -1,16 +1,16 @@
 /*
- * prelude: calls before the loop of checkpoints, whose results are kept in a variable of main. In a
- * substitute they are made again, by another process. Each PE says that it `is right` when at the
- * end that variable has what the first process of its number had there, which a static one says.
+ * prelude: calls before the checkpoint loop, whose results are kept in a variable of main. A
+ * substitute, which is another process, repeats them. Each PE prints `is right` if at the end that
+ * variable equals its value in the PE's first process, which a static variable holds.
  *
- *     prelude table      the calls of the table, which a test puts here
+ *     prelude table      the calls of the table, which a test inserts here
  *     prelude less       a substitute leaves a call out
- *     prelude more       it makes one that the lost PE did not make
- *     prelude partly     it leaves out one of two calls that are alike and gave something else
- *     prelude large      calls bring more than is kept
- *     prelude unheard    the calls of the table, of whose results nothing is kept
+ *     prelude more       it makes a call that the lost PE did not make
+ *     prelude partly     it leaves out one of two equal calls with different results
+ *     prelude large      the results are larger than what is kept
+ *     prelude unheard    the calls of the table, with no results kept
  *
- * STEPS in the environment says how many checkpoints there are.
+ * STEPS in the environment is the number of checkpoints.
  */
 #include "test.h"
 
@@ -37,7 +37,7 @@ static void keep(const void *bytes, size_t len) {
     length += len;
 }
 
-/* Other bytes for each call, the same in each process of a PE. */
+/* Begins a call, with data of its own that is the same in each process of a PE. */
 static void begin(const char *name) {
     CHECK(calls < CALLS);
     made[calls].name = name;
@@ -50,7 +50,7 @@ static void begin(const char *name) {
     shmem_barrier_all();
 }
 
-/* Routines that need what another one gave. */
+/* Routines that need another one's result. */
 static void apart(void) {
     shmem_team_t team, rows, columns;
     shmem_ctx_t ctx;
@@ -97,7 +97,7 @@ static void apart(void) {
         keep(&is, 1);
     shmem_clear_lock(&lock);
 
-    begin("waits"); /* a ring, in which a PE waits for the one before it */
+    begin("waits"); /* a ring, in which a PE waits for the previous one */
     if (shmem_my_pe() > 0)
         shmem_uint64_wait_until(&signals, SHMEM_CMP_EQ, 77);
     if (next > 0) {
@@ -109,7 +109,7 @@ static void apart(void) {
     shmem_barrier_all();
 }
 
-/* Calls that are not made again as they were. */
+/* Calls that are not repeated as they were. */
 static void differ(const char *form) {
     int is_first = shmem_ft_algo_init();
     long *sum = (long *)(void *)d, *of = (long *)(void *)s;
@@ -127,7 +127,7 @@ static void differ(const char *form) {
         shmem_getmem(work, d + at % 90, 4000, next);
 }
 
-/* Those of the table. */
+/* The calls of the table. */
 static void table(void) {
     (void)sync_words;
 /* calls */

@@ -1,6 +1,6 @@
 /*
- * private: memory of the process that it registered goes back with a checkpoint, symmetric memory
- * that it excluded does not.
+ * private: registered memory of the process rolls back with a checkpoint, excluded symmetric memory
+ * does not.
  */
 #include "test.h"
 
@@ -10,22 +10,22 @@ static long step;
 static unsigned char *scratch;
 
 int main(void) {
-    long counter = 0; /* on the stack, at another address in a substitute perhaps */
+    long counter = 0; /* on the stack, perhaps at another address in a substitute */
     unsigned char *buffer = calloc(1, PRIVATE);
     shmem_init();
     CHECK(shmemx_ft_register(&counter, sizeof counter) == SHMEM_FT_SUCCESS);
     CHECK(shmemx_ft_register(buffer, PRIVATE) == SHMEM_FT_SUCCESS);
     long not_symmetric;
     CHECK(shmemx_ft_exclude(&not_symmetric, sizeof not_symmetric) == SHMEM_FT_FAILURE);
-    int written = 0; /* what this process wrote to the scratch last: it is not registered */
+    int written = 0; /* what this process last wrote to the scratch: not registered */
 
     for (;;) {
         if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
-            CHECK(shmemx_ft_last_error() == NULL); /* nothing refused: it was a death */
+            CHECK(shmemx_ft_last_error() == NULL); /* nothing was refused: it was a death */
             CHECK(shmemx_ft_faulted());
             recover();
             CHECK(!shmemx_ft_faulted());
-            if (written && scratch) /* it may be from before it was allocated */
+            if (written && scratch) /* it may predate the allocation */
                 CHECK(scratch[0] == (unsigned char)written && scratch[SCRATCH - 1] == scratch[0]);
         }
         CHECK(counter == 3 * step);

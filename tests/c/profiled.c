@@ -1,6 +1,6 @@
 /*
- * profiled: a program whose counters a profiler keeps: indirect calls and lengths of copies are
- * counted in memory of malloc. A variable named like those of gcov comes back.
+ * profiled: a program with a profiler's counters: indirect calls and lengths of copies are counted
+ * in memory of malloc. A variable named like those of gcov is restored.
  */
 #include "restart.h"
 

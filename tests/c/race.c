@@ -1,4 +1,4 @@
-/* race: two threads of a PE count in one word; with an argument, under a lock. */
+/* race: two threads of a PE increment one word; with an argument, under a lock. */
 #include <pthread.h>
 #include <shmem.h>
 

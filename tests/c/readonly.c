@@ -1,13 +1,13 @@
 /*
- * readonly: a table that is read-only for some steps, is written, and is read-only again, beside a
+ * readonly: a table that is read-only for some steps, is written, and is read-only again, next to a
  * few words that change in each step. Every PE compares all of its memory, and its neighbour's
  * table, in each step and after each restart.
  *
- * readonly [PE STEP MICROSECONDS]     that PE is killed so long after that step has begun
- * readonly HOW                        what ends the job with a line: write, put, free, part,
- *                                     static, other
- * readonly any                        the calls may change nothing
- * readonly store [not]                says what memory the PEs have, the table read-only or not
+ * readonly [PE STEP MICROSECONDS]     that PE is killed this long after that step has begun
+ * readonly HOW                        a mistake that ends the job with a line: write, put, free,
+ *                                     part, static, other
+ * readonly any                        the calls may have no effect
+ * readonly store [not]                prints the PEs' memory, with the table read-only or not
  */
 #include "test.h"
 #include "kill_later.h"
@@ -22,7 +22,7 @@ enum { STEPS = 9, WORDS = 400 * 1024, OTHERS = 512, END = 4, AGAIN = 6 };
 static long step;
 static uint64_t *table, *others;
 
-/* The table is that of generation 1 from the step on in which it is written. */
+/* The table is of generation 1 from the step on in which it is written. */
 static uint64_t word(int pe, long of_step, size_t at) {
     return mixed(mixed((uint64_t)pe << 32 | (uint64_t)(of_step > END), at), 7);
 }
@@ -47,7 +47,7 @@ static void compare(void) {
     }
 }
 
-/* Bytes of the memory file that all PEs are in. */
+/* Returns the bytes allocated in the memory file that all PEs share. */
 static long long allocated(void) {
     DIR *all = opendir("/proc/self/fd");
     long long most = 0;

@@ -1,9 +1,9 @@
 /*
- * rebuilt: adds numbers up, a checkpoint each step, and says whether the sum is right. Begun again
- * from disk by another build of it, it goes on if that has all that was saved. FORM is the build:
- * 0 as it was, 1 with more functions and variables, in another order, 2 without a variable, 3 with
- * a longer one, 4 with the address of a function in a variable, 5 the same and a variable more,
- * 6 with the address of a variable in the heap.
+ * rebuilt: adds up numbers, with a checkpoint each step, and prints whether the sum is right.
+ * Restarted from disk by another build, it continues if that build has all saved variables. FORM is
+ * the build: 0 unchanged, 1 with more functions and variables, in another order, 2 without a
+ * variable, 3 with a longer one, 4 with the address of a function in a variable, 5 like 4 with one
+ * more variable, 6 with the address of a variable in the heap.
  */
 #include "restart.h"
 
@@ -52,7 +52,7 @@ static long (*volatile function)(long) = twice;
 static long unused[500] __attribute__((used)) = {5};
 #endif
 
-/* Each function has one, and both have one name. */
+/* Two functions have a static variable of the same name. */
 static int count_even(void) {
     static int even;
     return ++even;

@@ -1,5 +1,6 @@
 /*
- * regions: what a program says of memory. The argument says what; PE 1 is lost on the way.
+ * regions: declarations that a program makes about memory, by its argument; PE 1 is lost on the
+ * way.
  *
  * Every PE compares all of its memory with what it should be after each step and each restart.
  */
@@ -29,7 +30,7 @@ static void compare(const uint64_t *words, size_t count) {
         CHECK(words[at] == value(at));
 }
 
-/* What was said of a block ends with it, or by another word; the next block there is covered. */
+/* A declaration ends with its block, or by another declaration; the next block there is covered. */
 static void forgotten(void) {
     block = shmem_malloc(WORDS * sizeof *block);
     CHECK(shmemx_ft_exclude(block, WORDS * sizeof *block) == SHMEM_FT_SUCCESS);
@@ -47,7 +48,7 @@ static void forgotten(void) {
     CHECK(block == before);
 }
 
-/* A block that moves takes along what was said of its words; the words it gains are covered. */
+/* A block that moves keeps the declarations for its words; the words it gains are covered. */
 static void moved(void) {
     block = shmem_malloc(1000 * sizeof *block);
     CHECK(shmem_malloc(64)); /* so that it has to move */
@@ -56,7 +57,7 @@ static void moved(void) {
     block = shmem_realloc(block, WORDS * sizeof *block);
     CHECK(block && block != before);
     uint64_t *again = shmem_malloc(1000 * sizeof *block);
-    CHECK(again == before); /* covered, though the second half of what was here is not */
+    CHECK(again == before); /* covered, although half of the old block was not */
     fill(again, 1000);
     fill(block, 500);
     fill(block + 1000, WORDS - 1000);
@@ -77,7 +78,7 @@ static void moved(void) {
     }
 }
 
-/* Each at its one place. */
+/* Each registers at its own call site. */
 static __attribute__((noinline)) void register_first(void *at, size_t bytes) {
     CHECK(shmemx_ft_register(at, bytes) == SHMEM_FT_SUCCESS);
 }
@@ -86,9 +87,9 @@ static __attribute__((noinline)) void register_second(void *at, size_t bytes) {
     CHECK(shmemx_ft_register(at, bytes) == SHMEM_FT_SUCCESS);
 }
 
-/* Private memory that is registered in another order, with another name, length, or not at all. */
+/* Private memory registered in another order, with another name, length, or not at all. */
 static void private_memory(void) {
-    static uint64_t *first, *second; /* the pointers are symmetric, what they point at is not */
+    static uint64_t *first, *second; /* the pointers are symmetric, their targets are not */
     uint64_t *one = malloc(WORDS), *other = malloc(WORDS);
     fill(one, WORDS / 8);
     fill(other, WORDS / 8);
@@ -124,7 +125,7 @@ static void private_memory(void) {
     free(first), free(second);
 }
 
-/* A counter that is registered in the step after a checkpoint, which is gone back to. */
+/* A counter registered in the step after a checkpoint, to which all then roll back. */
 static void late(void) {
     uint64_t *counter = malloc(sizeof *counter);
     int registered = 0;
@@ -144,7 +145,7 @@ static void late(void) {
     free(counter);
 }
 
-/* More of it on PE 2 than on the others: refused everywhere, until it is the same amount. */
+/* More memory on PE 2 than on the others: refused everywhere, until the amounts are equal. */
 static void uneven(void) {
     static char more[3 * 4096];
     size_t mine = shmem_my_pe() == 2 ? sizeof more : 64;

@@ -1,4 +1,4 @@
-/* restart.h: what every program does after a loss: it asks who was lost, and goes back. */
+/* restart.h: what every program does after a loss: it queries the lost PEs, and restarts. */
 #ifndef RAIDSHMEM_RESTART_H
 #define RAIDSHMEM_RESTART_H
 

@@ -1,7 +1,7 @@
 /*
- * restarts: programs that call the checkpoint in several ways. FORM chooses one when it is
- * compiled: those below 20 come to the same sums whoever is lost at whatever checkpoint; those from
- * 20 on have a restart that comes out elsewhere, and some loss makes them go wrong.
+ * restarts: programs that call the checkpoint in several ways. FORM chooses one at compile time:
+ * those below 20 reach the same sums whichever PE is lost at whatever checkpoint; those from 20 on
+ * have a restart that resumes elsewhere, and some loss makes them go wrong.
  */
 #include "restart.h"
 
@@ -44,7 +44,7 @@ static inline void b(void) {
 int main(void) {
     shmem_init();
     int first = shmem_ft_algo_init();
-#if FORM == 1 /* one place, and the way back is the loop's */
+#if FORM == 1 /* one place, and the loop leads back to it */
     for (;;) {
         if (!saved())
             continue;
@@ -52,7 +52,7 @@ int main(void) {
             break;
         a();
     }
-#elif FORM == 2 /* a substitute learns before the loop, the others in it */
+#elif FORM == 2 /* a substitute learns of the loss before the loop, the others in it */
     while (shmem_checkpoint_all() != SHMEM_FT_SUCCESS)
         restart();
     while (step < 6) {
@@ -62,7 +62,7 @@ int main(void) {
             continue;
         }
     }
-#elif FORM == 3 /* the same by a function that calls again */
+#elif FORM == 3 /* like 2, through a function that calls again */
     save();
     while (step < 6) {
         a();
@@ -90,7 +90,7 @@ int main(void) {
         else
             break;
     }
-#elif FORM == 6 /* what the checkpoint returns goes through a variable */
+#elif FORM == 6 /* the checkpoint's result goes through a variable */
     int ok;
     do {
         ok = saved();
@@ -99,7 +99,7 @@ int main(void) {
         a();
         ok = saved();
     }
-#elif FORM == 7 /* the counter moves between a checkpoint and the next */
+#elif FORM == 7 /* the counter changes between two checkpoints */
     for (;; step++) {
         save();
         if (step == 6)
@@ -107,13 +107,13 @@ int main(void) {
         x += y + 1;
         b();
     }
-#elif FORM == 20 /* two places, and one comes out behind the condition of the loop */
+#elif FORM == 20 /* two places, and one resumes after the loop's condition */
     while (step < 6 || !saved()) {
         if (step % 3 == 0 && !saved())
             continue;
         a();
     }
-#elif FORM == 21 /* two loops that do not look again */
+#elif FORM == 21 /* two loops that do not check again */
     while (step < 4) {
         save();
         a();
@@ -135,14 +135,14 @@ int main(void) {
         x += y + 1;
         b();
     }
-#elif FORM == 24 /* a substitute sets back what came from the checkpoint */
+#elif FORM == 24 /* a substitute resets what came from the checkpoint */
     save();
     step = 0;
     while (step < 6) {
         a();
         save();
     }
-#elif FORM == 25 /* a substitute does not come to what followed the first checkpoint */
+#elif FORM == 25 /* a substitute does not reach what followed the first checkpoint */
     if (first) {
         save();
         x = 7;
@@ -159,7 +159,7 @@ int main(void) {
         save();
         b();
     }
-#elif FORM == 27 /* a substitute calls in the loop before, too, and all others compute */
+#elif FORM == 27 /* a substitute also calls in the loop before, and all others compute */
     while (save(), step < 4)
         a();
     while (save(), half < 4)

@@ -1,9 +1,9 @@
 /*
- * reuse: in a job that goes on with fewer, teams have the words of others that have ended, also
- * while a member has not returned from the last call of such a one.
+ * reuse: in shrink mode, new teams reuse the words of teams that have ended, even while a member
+ * has not returned from the last call of such a team.
  *
  *     reuse stopped ROUNDS     a member is stopped as soon as the other one has returned
- *     reuse collect TEAMS      every team collects, whichever number it has
+ *     reuse collect TEAMS      every team collects, whatever its number
  */
 #include "test.h"
 
@@ -25,7 +25,7 @@ static void let_go(int signal) {
     kill(other, SIGCONT);
 }
 
-/* PEs 0 and 1 are a team that ends; PEs 0 and 2 make one after another in its place. */
+/* PEs 0 and 1 are a team that ends; PEs 0 and 2 form one after another in its place. */
 static void stopped(int rounds) {
     int me = shmem_my_pe();
     struct itimerval soon = {.it_value = {.tv_usec = 100000}}, never = {.it_value = {0}};
@@ -38,7 +38,7 @@ static void stopped(int rounds) {
         shmem_team_t pair = split(SHMEM_TEAM_WORLD, 1);
         if (me < 2)
             shmem_team_sync(pair);
-        if (me == 0) { /* whether it has seen this PE's last word or not */
+        if (me == 0) { /* with or without having seen this PE's last word */
             kill(other, SIGSTOP);
             setitimer(ITIMER_REAL, &soon, NULL);
         }

@@ -1,8 +1,8 @@
 /*
- * ring: passes a token to the next PE, and uses no other.
+ * ring: passes a token to the next PE, and communicates with no other.
  *
- * Each PE says its process id; PE 0 says `ready` after some rounds, and starts the last one when
- * there is a file `stop` in its folder.
+ * Each PE prints its process id; PE 0 prints `ready` after some rounds, and starts the last one
+ * when there is a file `stop` in its folder.
  */
 #define _GNU_SOURCE
 #include "test.h"
@@ -14,7 +14,7 @@ enum { ROUNDS = 20 };
 
 static long token;
 
-/* The token goes round once; PE 0 begins. */
+/* Passes the token round once; PE 0 begins. */
 static void pass(long round) {
     int me = shmem_my_pe(), next = (me + 1) % shmem_n_pes();
     if (me == 0)

@@ -1,6 +1,6 @@
 /*
- * seen: PE 1 kills itself after the first checkpoint; PE 0 waits for it in a barrier, and says
- * after how many milliseconds it knew of the death. Both read the clock of their machine.
+ * seen: PE 1 kills itself after the first checkpoint; PE 0 waits for it in a barrier, and prints
+ * after how many milliseconds it knew of the death. Both read their machine's clock.
  */
 #include "test.h"
 

@@ -1,5 +1,5 @@
-/* Puts of a word to a PE that is not mapped take no memory: whatever library asks for some, on the
-   thread that puts, is counted. Two PEs, on a node each. */
+/* Puts of a word to an unmapped PE allocate no memory: allocations by any library, on the thread
+   that puts, are counted. Two PEs, each on its own node. */
 #define _GNU_SOURCE
 #include "test.h"
 
@@ -9,7 +9,7 @@ enum { N = 64, PUTS = 4000, WINDOW = 16 };
 
 static long words[N];
 
-/* How often this thread has asked for memory. */
+/* The number of allocations on this thread. */
 static _Thread_local long asked;
 
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t);
@@ -41,7 +41,7 @@ int posix_memalign(void **place, size_t alignment, size_t bytes) {
     return *place ? 0 : ENOMEM;
 }
 
-/* One put, in one of the forms. */
+/* Makes one put, in one of the forms. */
 static void put(int form, int at, long value, int pe) {
     shmem_ctx_t ctx = SHMEM_CTX_DEFAULT;
     switch (form) {
@@ -52,7 +52,7 @@ static void put(int form, int at, long value, int pe) {
     }
 }
 
-/* Many puts, completed in windows; how often they asked for memory. Quiets are not counted. */
+/* Makes many puts, completed in windows, and returns their allocations, without those of quiets. */
 static long put_many(int form, int pe) {
     long sum = 0;
     for (int i = 0; i < PUTS; i++) {
@@ -70,12 +70,12 @@ int main(void) {
     CHECK(shmem_n_pes() == 2);
     int other = 1 - shmem_my_pe();
     CHECK(shmem_ptr(words, other) == NULL);
-    put_many(0, other); /* connections are made, and what keeps its memory has it */
+    put_many(0, other); /* makes connections and lasting allocations */
     shmem_barrier_all();
     long before = asked;
     shmem_long_p(&words[0], 1, other);
     shmem_quiet();
-    CHECK(asked > before); /* a quiet does ask: what libraries do is counted */
+    CHECK(asked > before); /* a quiet does allocate: allocations in libraries are counted */
     for (int form = 0; form < 4; form++) {
         long sum = put_many(form, other);
         printf("short: PE %d, form %d: %ld of %d puts\n", shmem_my_pe(), form, sum, PUTS);

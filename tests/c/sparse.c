@@ -1,7 +1,7 @@
 /*
- * sparse: changes a few blocks of its memory in each step, none in some, all in others, own ones
- * and the neighbour's, with a checkpoint each step. After every restart and at the end all of it is
- * compared with what it should be, worked out again from nothing.
+ * sparse: changes a few blocks of its memory in each step, none in some, all in others, its own and
+ * its neighbour's, with a checkpoint each step. After every restart and at the end all of it is
+ * compared with the expected contents, recomputed from scratch.
  */
 #include "test.h"
 
@@ -14,7 +14,7 @@ static size_t block(long at, int pe, int which) {
     return mixed(mixed(mixed(1, at), pe), which) % BLOCKS;
 }
 
-/* What PE `pe` does to its own memory in step `at`. */
+/* Applies what PE `pe` does to its own memory in step `at`. */
 static void own(uint64_t *words, long at, int pe) {
     if (at % 7 == 0)
         for (size_t i = 0; i < BLOCKS * WORDS; i += 512)
@@ -25,7 +25,7 @@ static void own(uint64_t *words, long at, int pe) {
         words[block(at, pe, which) * WORDS + 16 * which + pe]++;
 }
 
-/* The word of its neighbour that it puts. */
+/* Returns the index of the word of its neighbour that it puts. */
 static size_t put_at(long at, int pe) {
     return block(at, pe, 9) * WORDS + WORDS - 1 - pe;
 }

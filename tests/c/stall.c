@@ -1,21 +1,21 @@
 /*
- * stall: waits of some PEs that last, because one PE has not come yet, or never will: `late`, which
- * is the last one, or PE 2 of a team or set. It says its process id and `ready`, and computes until
- * somebody has opened the fifo `go` and closed it again.
+ * stall: some PEs wait for long, because one PE has not arrived yet, or never will: `late`, which
+ * is the last one, or PE 2 of a team or set. It prints its process id and `ready`, and computes
+ * until a test has opened and closed the fifo `go`.
  *
  * barrier      the others are in shmem_barrier_all
  * checkpoint   in shmem_checkpoint_all
- * places       the same in their second call, PE 1 in one of its own; `late` is PE 0
+ * places       like checkpoint, in their second call, PE 1 in one of its own; `late` is PE 0
  * team         PE 0 is in shmem_team_sync with `late`, the others in shmem_finalize
- * set          PE 0 is in shmem_barrier of PEs 0 and `late`, as above
+ * set          like team, with PE 0 in shmem_barrier of PEs 0 and `late`
  * until        PE 0 is in shmem_long_wait_until, PEs 1 and 2 in shmem_finalize; `late` adds to a
- *              word of PE 1, reads it, and lets PE 0 on
- * signal       the same with shmem_signal_wait_until
+ *              word of PE 1, reads it, and releases PE 0
+ * signal       like until, with shmem_signal_wait_until
  * lock         PE 0 waits for a lock that `late` holds
- * busy MS      they are in shmem_barrier_all, and `late` computes for so long, without any fifo
+ * busy MS      they are in shmem_barrier_all, and `late` computes for MS, without a fifo
  * some         `late` never calls the shmem_checkpoint_all that the others are in
  * early        all but PE 0 never call the shmem_barrier_all that it is in
- * loop         all call shmem_checkpoint_all ROUNDS times, by a counter that a loss takes back
+ * loop         all call shmem_checkpoint_all ROUNDS times, by a counter that a loss rolls back
  */
 #define _POSIX_C_SOURCE 200809L
 

@@ -1,9 +1,9 @@
 /*
- * statics: variables of every kind go back with a checkpoint; what belongs to libc does not.
+ * statics: variables of every kind roll back with a checkpoint; libc's own do not.
  *
- * At checkpoint n every variable holds a value made of n; then all are overwritten with other
+ * At checkpoint n every variable holds a value made from n; then all are overwritten with other
  * values, which a death must undo in survivors and in the substitute. Output, errno, environment
- * and the program's arguments go on working in both.
+ * and the program's arguments keep working in both.
  */
 #include "test.h"
 
@@ -32,7 +32,7 @@ static long *into_large;                        /* a pointer to a static variabl
 static long **into_heap;                        /* one to symmetric memory, which points back */
 long common_symbol;                             /* not static: exported */
 static const char constant[] = "constant";
-#ifdef ALIGNED /* in a segment of its own, where that is more than a page */
+#ifdef ALIGNED /* in its own segment, if larger than a page */
 static _Alignas(ALIGNED) double aligned[LARGE];
 static _Alignas(ALIGNED) long aligned_data[3] = {1, 2, 3};
 #endif
@@ -44,7 +44,7 @@ static long *local_static(void) {
 
 static const char *text_of(long n) { return n % 2 ? "odd" : "even"; }
 
-/* Everything as it is to be at checkpoint n. */
+/* Sets everything to its value at checkpoint n. */
 static void set(long n) {
     initialised = 41 + n;
     for (int i = 0; i < LARGE; i++)
@@ -80,7 +80,7 @@ static void verify(long n) {
     CHECK(!strcmp(constant, "constant"));
 }
 
-/* What a checkpoint must not touch. */
+/* State that a checkpoint must not touch. */
 static void verify_libc(int argc, char **argv) {
     errno = EDOM;
     CHECK(fopen("/no/such/file", "r") == NULL && errno == ENOENT);

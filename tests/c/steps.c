@@ -1,10 +1,10 @@
 /*
- * steps: goes on and on, a checkpoint each step, until there is a file `stop` in its folder.
+ * steps: runs on, with a checkpoint each step, until there is a file `stop` in its folder.
  *
- * PE 0 says `ready` after the third checkpoint, and `stopped` at the end; each PE says its process
- * id at the start. Every step passes a token round, so that PEs wait for each other in every way:
- * barrier, wait, get. With an argument, so many milliseconds, the first process of PE 1 takes as
- * long to end.
+ * PE 0 prints `ready` after the third checkpoint, and `stopped` at the end; each PE prints its
+ * process id at the start. Every step passes a token round, so that PEs wait for each other in
+ * every way: barrier, wait, get. With an argument, in milliseconds, the first process of PE 1 takes
+ * that long to end.
  */
 #define _GNU_SOURCE
 #include "test.h"
@@ -30,7 +30,7 @@ static void round_trip(void) {
     shmem_barrier_all();
     long there = shmem_long_g(&token, (me + 1) % n);
     if (!shmemx_ft_faulted() && there != step) {
-        shmem_barrier_all(); /* a death seen now is one that the get did not see */
+        shmem_barrier_all(); /* the gets may have missed a death seen now */
         CHECK(shmemx_ft_faulted());
     }
     shmem_barrier_all();

@@ -1,5 +1,5 @@
-/* Contexts complete their own operations, and nobody else's. Three PEs; with `apart`, each on a
-   node of its own, where what is not complete can be seen. */
+/* Contexts complete their own operations, and no others. Three PEs; with `apart`, each on its own
+   node, where incomplete operations are visible. */
 #include "test.h"
 
 #include <sched.h>
@@ -12,7 +12,7 @@ static long data[N], word, counter;
 static long pid;
 static int apart;
 
-/* What is read through one context is not there before its own quiet, whatever others do. */
+/* Data read through a context arrives with that context's quiet, whatever other contexts do. */
 static void reads(shmem_ctx_t one, shmem_ctx_t other, int pe) {
     long into[N], before = -1, more = -1;
     memset(into, 0x55, sizeof into);
@@ -31,7 +31,7 @@ static void reads(shmem_ctx_t one, shmem_ctx_t other, int pe) {
     CHECK(before >= 0 && before < MANY * shmem_n_pes());
 }
 
-/* More than is gathered at a time: they go out without a quiet, and all are right. */
+/* More operations than are gathered at a time: they go out without a quiet, and all are right. */
 static void many(shmem_ctx_t one, int pe) {
     static long found[MANY];
     for (int i = 0; i < MANY; i++)
@@ -44,7 +44,7 @@ static void many(shmem_ctx_t one, int pe) {
     }
 }
 
-/* A session for batches keeps puts back until its end. */
+/* A session for batches holds puts back until its end. */
 static void session(shmem_ctx_t one, int pe) {
     long value = 77;
     shmem_ctx_session_config_t config = {.total_ops = 1};
@@ -56,7 +56,7 @@ static void session(shmem_ctx_t one, int pe) {
     shmem_ctx_session_stop(one);
     shmem_ctx_quiet(one);
     CHECK(shmem_long_g(&word, pe) == 77);
-    shmem_ctx_session_start(one, 0, NULL, 0); /* no hint: nothing is kept back */
+    shmem_ctx_session_start(one, 0, NULL, 0); /* no hint: nothing is held back */
     value = 78;
     shmem_ctx_long_put_nbi(one, &word, &value, 1, pe);
     shmem_ctx_quiet(one);
@@ -75,7 +75,7 @@ static char state_of(long process) {
     return state;
 }
 
-/* PE 1 stands still: whoever has nothing to do with it does not wait for it. */
+/* PE 1 stands still: a context with no operations to it does not wait for it. */
 static void stopped(shmem_ctx_t one, shmem_ctx_t other) {
     shmem_ctx_t reader;
     CHECK(shmem_ctx_create(SHMEM_CTX_NOSTORE, &reader) == 0);
@@ -100,7 +100,7 @@ static void stopped(shmem_ctx_t one, shmem_ctx_t other) {
     CHECK(shmem_long_g(&word, 1) == 5);
 }
 
-/* To destroy a context is to complete it. */
+/* Destroying a context completes its operations. */
 static void destroyed(int pe) {
     shmem_ctx_t last;
     long into = -1;

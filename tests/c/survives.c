@@ -1,6 +1,6 @@
 /*
- * survives: PE 0 says before its first checkpoint, and then after each, which of the first LOSSES
- * nodes and PEs could be lost, as digits: 1 yes, 0 no, - there is none.
+ * survives: PE 0 prints before its first checkpoint, and then after each, which of the first LOSSES
+ * nodes and PEs could be lost, as digits: 1 yes, 0 no, - no such one.
  */
 #include "restart.h"
 

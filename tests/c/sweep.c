@@ -1,10 +1,10 @@
 /*
- * sweep: PEs die one after the other in the midst of a collective, a little later each time, and
- * the living all get the same.
+ * sweep: PEs die one after another in the midst of a collective, each a little later, and all
+ * survivors get the same result.
  *
  *     sweep SEED LATEST     a thread of the victim kills it up to LATEST nanoseconds from the start
  *
- * What the victim contributes is in for all or for none. Who lives is always in, who was lost
+ * All or none of the victim's contribution is included. Survivors are always included, PEs lost
  * before never.
  */
 #include "test.h"
@@ -14,7 +14,7 @@
 #include <pthread.h>
 
 enum { MOST = 64, WORDS = 700, OLD = -1 };
-enum { OUT, IN, UNKNOWN }; /* whether the victim's part is in, as far as one PE can see */
+enum { OUT, IN, UNKNOWN }; /* is the victim's part included, as far as one PE can see? */
 enum { BARRIER, BROADCAST, COLLECT, FCOLLECT, ALLTOALL, ALLTOALLS, SUM, SCAN, KINDS };
 
 static long source[MOST * WORDS], dest[MOST * WORDS], came[MOST];
@@ -24,7 +24,7 @@ static long value(int pe, int round, int word) {
     return 1 + pe + 100L * round + 100000L * word;
 }
 
-/* Whether a row of words is new, of `pe`, or all old. */
+/* Returns IN if a row of words is new, of `pe`, or OUT if it is all old. */
 static int row(const long *words, int count, int stride, int pe, int round, int first) {
     int is_new = words[0] != OLD;
     for (int i = 0; i < count; i++)
@@ -32,7 +32,7 @@ static int row(const long *words, int count, int stride, int pe, int round, int 
     return is_new ? IN : OUT;
 }
 
-/* Rows of all PEs: the living are in, the lost are not, the victim is or is not. */
+/* Rows of all PEs: survivors are in, the lost are not, the victim is or is not. */
 static int rows(int count, int stride, int step, int round, int first) {
     int in = UNKNOWN;
     for (int pe = 0; pe < n; pe++) {
@@ -62,7 +62,7 @@ static int collected(int round) {
     return in;
 }
 
-/* Sums over the PEs up to `last`. */
+/* Returns IN, OUT or UNKNOWN for sums over the PEs up to `last`. */
 static int summed(int round, int last) {
     int in = UNKNOWN;
     for (int i = 0; i < WORDS; i++) {
@@ -126,14 +126,14 @@ static int act(int kind, int round, int *in) {
     }
 }
 
-/* All living PEs have said 1 to one question at least: the same to all of them. */
+/* All survivors contributed 1 to at least one question: they get the same answer. */
 static int agreed(int questions) {
     int value = questions;
     shmemx_ft_agree(SHMEM_TEAM_WORLD, &value);
     return value;
 }
 
-/* The loss is reported to all alike, and acknowledged. */
+/* Waits until the loss is reported to all alike, and acknowledges it. */
 static void acknowledge(void) {
     int *pes = NULL, *status = NULL;
     size_t count = 0;
@@ -143,7 +143,7 @@ static void acknowledge(void) {
     lost_before[victim] = 1;
     CHECK(shmemx_ft_faulted());
     int value = me;
-    CHECK(shmemx_ft_agree(SHMEM_TEAM_WORLD, &value) == SHMEM_FT_FAILURE); /* nobody has yet */
+    CHECK(shmemx_ft_agree(SHMEM_TEAM_WORLD, &value) == SHMEM_FT_FAILURE); /* no PE has yet */
     shmem_restart_pes(pes, count);
     CHECK(!shmemx_ft_faulted());
     free(pes), free(status);
@@ -173,7 +173,7 @@ int main(int argc, char **argv) {
         if (me == victim)
             for (;;)
                 pause();
-        CHECK(status < 0 || round == 1 || status != 0); /* somebody was lost before */
+        CHECK(status < 0 || round == 1 || status != 0); /* a PE was lost before */
         CHECK(agreed((in != OUT) | (in != IN) << 1) != 0);
         CHECK(agreed((status != 0) | (status == 0) << 1) != 0);
         ins += in == IN;

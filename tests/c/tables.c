@@ -1,8 +1,7 @@
 /*
- * tables: symmetric memory with addresses in it, as C++ makes them: objects with tables of
- * functions, in variables and on the heap, functions of libc, and pointers from each to the other.
- * Whoever is lost, it comes to the same sums. With an argument it keeps no address that is its own
- * doing.
+ * tables: symmetric memory that contains addresses, as C++ makes them: objects with tables of
+ * functions, in variables and on the heap, functions of libc, and pointers between them. Whichever
+ * PE is lost, it reaches the same sums. With an argument the program itself stores no address.
  */
 #include "restart.h"
 

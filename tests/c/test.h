@@ -1,4 +1,5 @@
-/* What the test programs share: the thesis' loop, and an end with a line when memory is wrong. */
+/* Common parts of the test programs: the thesis' loop, and an end with a line if memory is
+ * wrong. */
 #ifndef RAIDSHMEM_TEST_H
 #define RAIDSHMEM_TEST_H
 
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Status of a job in which memory was not what it should have been. */
+/* The status of a job in which memory was not what it should have been. */
 enum { WRONG = 9 };
 
 #define CHECK(what) \
@@ -20,19 +21,19 @@ enum { WRONG = 9 };
         } \
     } while (0)
 
-/* Brings everybody back, and waits for all. */
+/* Restarts the lost PEs, and waits for all. */
 static inline void recover(void) {
     restart();
     shmem_barrier_all();
 }
 
-/* Saves all. 0 after a loss, when everybody is back and has compared what it has. */
+/* Saves all memory. Returns 0 after a loss, when all have restarted and compared their memory. */
 static inline int saved(void (*check)(void)) {
     if (shmem_checkpoint_all() == SHMEM_FT_SUCCESS)
         return 1;
     recover();
     check();
-    shmem_barrier_all(); /* nobody puts into what a neighbour still compares */
+    shmem_barrier_all(); /* no PE puts into what a neighbour still compares */
     return 0;
 }
 

@@ -1,16 +1,17 @@
 /*
  * threads: four threads in each PE, in different calls at once, while one of them kills its PE.
  *
- * A round: threads are started, each does its part TURNS times, all are joined; then the thread
- * that began takes a checkpoint, or brings everybody back. The parts:
+ * A round: threads are started, each does its part TURNS times, all are joined; then the main
+ * thread takes a checkpoint, or restarts the lost PEs. The parts:
  *
- *     MOVE     puts with signals round the PEs and gets back, in a context of its own
+ *     MOVE     puts with signals round the PEs and gets back, in its own context
  *     COUNT    atomic updates of words of the next PE, and a lock
- *     JOIN     collectives of a team of its own
+ *     JOIN     collectives of its own team
  *     MEET     barriers and syncs of another team, whose last PE is first
  *
- * What a thread finds wrong is counted in symmetric memory: in a round with a death that is undone
- * with everything else. Arguments: the PE that kills itself, and in which part. Without: nobody.
+ * Errors that a thread finds are counted in symmetric memory: in a round with a death they are
+ * undone with everything else. Arguments: the PE that kills itself, and in which part. Without them
+ * no PE does.
  */
 #include "test.h"
 
@@ -56,7 +57,7 @@ static void move(void) {
         shmem_ctx_quiet(ctx);
         for (int word = 0; word < WORDS; word++)
             wrong[MOVE] += back[word] != value(me, i, word);
-        shmem_ctx_signal_add(ctx, &taken, 1, before); /* it may be overwritten now */
+        shmem_ctx_signal_add(ctx, &taken, 1, before); /* it may be overwritten from now on */
         shmem_signal_wait_until(&taken, SHMEM_CMP_GE, turn);
     }
     shmem_ctx_destroy(ctx);

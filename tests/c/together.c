@@ -1,12 +1,12 @@
 /*
- * together: collectives over the world and its teams, checked against what they must come to; a
- * checkpoint each step, until there is a file `stop` in its folder, or to the step it is told.
+ * together: collectives over the world and its teams, compared with their expected results; a
+ * checkpoint each step, until there is a file `stop` in its folder, or up to a given step.
  *
- * Sums are of numbers so different in size that every order of additions has bits of its own; they
+ * Sums are of numbers so different in size that every order of additions gives different bits; they
  * are compared with the one tree that the library promises (ARCHITECTURE.md, life of a collective).
- * PE 0 says `ready` after the third checkpoint, `back` after a recovery, the bits of all sums of
- * the first step, and `stopped` at the end. A PE that is told so kills itself, or its node, so many
- * microseconds after the third checkpoint, wherever it then is.
+ * PE 0 prints `ready` after the third checkpoint, `back` after a recovery, the bits of all sums of
+ * the first step, and `stopped` at the end. The PE in the arguments kills itself, or its node, so
+ * many microseconds after the third checkpoint, at any point.
  *
  * together [LAST-STEP [PE MICROSECONDS [node]]]
  */
@@ -39,7 +39,7 @@ static double number(int pe, int at) {
     return value;
 }
 
-/* The pairs, then the balanced tree over pairs and single PEs. */
+/* Sums the pairs, then the balanced tree over pairs and single PEs. */
 #define TREE(name, type) \
     static type name(type *of, int n) { \
         int leaves = 1; \
@@ -69,7 +69,7 @@ static void note(const void *from, size_t bytes) {
         bits = mixed(bits, byte[i]);
 }
 
-/* All say whether the call told of a loss: then there is nothing to check. */
+/* All agree whether the call reported a loss: then there is nothing to check. */
 static int sums(shmem_team_t team, const int *pes, int n, int count, int in_place) {
     for (int i = 0; i < count; i++)
         (in_place ? dest : source)[i] = number(me, i);

@@ -1,13 +1,13 @@
 /*
- * twice: PEs die in the midst of updating two copies, one after the other.
+ * twice: PEs die in the midst of updating two copies, one after another.
  *
  *     twice SEED LATEST     a thread of the victim kills it up to LATEST nanoseconds from the start
- *     twice at STEP ..      a victim each dies when it comes to the page of that number of what it
- *                           puts; those of the second copy come after those of the first, and with
+ *     twice at STEP ..      one victim each dies when it reaches that page of the data that it
+ *                           puts; the pages of the second copy follow those of the first, and with
  *                           -1 it dies between the copies and the mark
  *
- * Copies are on PEs 0 and 2; every other PE in turn updates them, and behind them a mark, until it
- * dies. One of both copies is whole then, and both are as new as either mark says.
+ * Copies are on PEs 0 and 2; every other PE in turn updates them, and after them a mark, until it
+ * dies. One of the copies is then whole, and both are as new as either mark says.
  */
 #include "test.h"
 
@@ -23,7 +23,7 @@ static _Alignas(PAGE) long own[WORDS];
 static long mark, least, most, marks[2];
 static volatile sig_atomic_t step = NEVER;
 
-/* The victim comes to another page. */
+/* Counts the pages that the victim reaches. */
 static void come(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)context;
     if (step-- == 0)
@@ -61,8 +61,8 @@ static void write_all(long number, long latest, uint64_t random) {
         update(number);
 }
 
-/* What the copies are: looked at by PE 0 when all know that the writer is dead. Which one is torn:
- * 1 for the first, 2 for the second. */
+/* Examines the copies on PE 0 once all know that the writer is dead. Returns the torn one: 1 for
+ * the first, 2 for the second. */
 static int look(void) {
     least = most = copy[0];
     for (int i = 0; i < WORDS; i++) {

@@ -1,10 +1,10 @@
 /*
- * words: what the library keeps in symmetric words of the program is zero again after a call.
+ * words: the library's state in symmetric words of the program is zero again after a call.
  *
  * In each round all PEs take a lock in turns, and every set of PEs makes every collective of active
  * sets; after each all compare the words of the lock, or of pSync, with zero (SHMEM_SYNC_VALUE).
- * What a call brings is compared in other programs. With `lost` PE 2 dies in round 2, and the
- * others go on without it.
+ * Other programs check the calls' results. With `lost` PE 2 dies in round 2, and the others
+ * continue without it.
  */
 #include "test.h"
 

@@ -1,12 +1,12 @@
 /*
  * written: few blocks change between two checkpoints, in every way that memory can be written, by
- * its owner and by others; which, where and how comes from a seed. After every restart and at the
- * end all bytes are compared with what they should be, worked out again from nothing.
+ * its owner and by peers; a seed decides which, where and how. After every restart and at the end
+ * all bytes are compared with the expected contents, recomputed from scratch.
  *
  * usage: written SEED [fork|maps]      fork: children of the PEs write as well
- *                                      maps: looks at its mappings after each checkpoint
+ *                                      maps: checks its mappings after each checkpoint
  *
- * A line of 64 bytes has one PE that may write it, so that all orders end the same.
+ * Only one PE may write a line of 64 bytes, so that all orders end the same.
  */
 #include "test.h"
 
@@ -20,14 +20,14 @@ typedef struct {
     uint64_t words[WORDS];
 } line;
 
-/* How a line is written. */
+/* The ways to write a line. */
 enum {
     STORE,    /* by its owner */
     THREAD,   /* by another thread of its owner */
     READ,     /* by the kernel */
     COPY,     /* by memcpy of the C library */
     PUT,
-    LATER,    /* by a put that is completed later */
+    LATER,    /* by a put that completes later */
     STRIDED,
     POINTER,  /* through shmem_ptr */
     KEPT,     /* through what shmem_ptr gave at the start, or after a loss */
@@ -51,14 +51,14 @@ static long step;
 static uint64_t seed;
 static int pes, forks;
 
-/* What PE `pe` does in step `at`, the `nth` thing of it. */
+/* Returns the `nth` action of PE `pe` in step `at`. */
 static act chosen(long at, int pe, int nth) {
     uint64_t chance = mixed(mixed(mixed(seed, at), pe), nth);
     act it = {.how = chance % (forks ? WAYS : CHILD)};
     it.in_statics = it.how != CHILD && chance >> 20 & 1; /* those of a child are its own */
     it.to = it.how <= COPY || it.how == CHILD ? pe : (int)((chance >> 32) % pes);
     size_t mine = (it.in_statics ? STATICS : LINES) / pes;
-    /* Where a few lines are written they lie close together, in other steps anywhere. */
+    /* In steps with few lines they lie close together, in others anywhere. */
     size_t any = mixed(chance, 7) % mine, near = mixed(seed, at) % mine;
     it.at = (chance & 1 << 21 ? any : (near + nth) % mine) * pes + pe;
     for (int i = 0; i < WORDS; i++)
@@ -66,7 +66,8 @@ static act chosen(long at, int pe, int nth) {
     return it;
 }
 
-/* How many: none in some steps, in others so many that watching pages does not pay. */
+/* Returns the number of actions: none in some steps, in others too many for page tracking to
+ * pay. */
 static int acts(long at, int pe) {
     uint64_t chance = mixed(mixed(seed, at), 99);
     if (chance % 7 == 0)
@@ -184,15 +185,15 @@ static void check(void) {
     free(wanted);
 }
 
-/* Which mappings there are of some bytes of all PEs. */
+/* The mappings of some bytes of all PEs. */
 struct maps {
-    int watched, open;   /* through which can be written: under watch, and not */
-    int noted;           /* under watch without need: nothing can be written there */
-    long huge;           /* KiB of huge pages where nothing can be written */
+    int watched, open;   /* writable: with tracking, and without */
+    int noted;           /* tracked without need: not writable */
+    long huge;           /* KiB of huge pages that are not writable */
 };
 
-/* Goes through the mappings. With an `address`: finds the file that is mapped there, and where in
- * it that is. Without: adds what there is of `len` bytes of that file. */
+/* Goes through the mappings. With an `address`: finds the file that is mapped there, and the offset
+ * in it. Without: adds up the mappings of `len` bytes of that file. */
 static void go_through(const void *address, unsigned long *file, unsigned long *at,
                        unsigned long len, struct maps *found) {
     FILE *maps = fopen("/proc/self/smaps", "r");
@@ -204,7 +205,7 @@ static void go_through(const void *address, unsigned long *file, unsigned long *
     while (fgets(text, sizeof text, maps)) {
         if (sscanf(text, "%lx-%lx %4s %lx %x:%x %lu", &from, &to, may, &offset, &major, &minor,
                    &inode) == 7) {
-            inode = inode << 32 | major << 20 | minor; /* each node has a file system */
+            inode = inode << 32 | major << 20 | minor; /* each node has its own file system */
             if (address && (unsigned long)address >= from && (unsigned long)address < to)
                 *file = inode, *at = offset + (unsigned long)address - from;
             mine = !address && inode == *file && offset < *at + len && *at < offset + (to - from);
@@ -221,7 +222,7 @@ static void go_through(const void *address, unsigned long *file, unsigned long *
     fclose(maps);
 }
 
-/* All mappings through which the lines can be written are under watch, or none is. True if they
+/* All mappings through which the lines are writable are tracked, or none is. Returns true if they
  * are. */
 static int looked(long *huge) {
     const void *all[] = {heap, statics};
@@ -234,13 +235,13 @@ static int looked(long *huge) {
             CHECK(file);
             go_through(NULL, &file, &at, sizes[part], &found);
         }
-    CHECK(found.noted == 0 && found.watched + found.open > 2 * pes); /* the own statics are twice */
+    CHECK(found.noted == 0 && found.watched + found.open > 2 * pes); /* own statics appear twice */
     CHECK(found.watched == 0 || found.open == 0);
     *huge = found.huge;
     return found.watched > 0;
 }
 
-/* Now and then the heap is laid out anew. */
+/* Occasionally lays the heap out anew. */
 static void reallocate(void) {
     uint64_t chance = mixed(mixed(seed, step), 5);
     if (chance % 9)

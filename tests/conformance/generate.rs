@@ -1,17 +1,18 @@
-//! Writes what the conformance programs need for each type, from the specification's symbols.
+//! Generates the per-type files of the conformance programs from the specification's symbols.
 //!
 //! - `types.h`: for each set a list of its types, `#define TYPES_RMA(X) X(float, float) ...`;
 //! - `each_<set>.h`: includes the file `BODY` once for each type, with `NAME`, `TYPE` and `UNIT`;
-//! - `trampolines.s`: every function, which notes that it was called and goes on to its twin.
+//! - `trampolines.s`: every function, which records its call and continues in its twin.
 //!
-//! A set is found by a family that has it: whatever stands for `{T}` in `shmem_{T}_put`.
+//! A set's types are found through one family of functions: the names that match `{T}` in
+//! `shmem_{T}_put`.
 
 use std::fmt::Write;
 use std::path::Path;
 
 const SPECIFICATION: &str = include_str!("../spec/openshmem-1.6-symbols.txt");
 
-/// Bytes for notes: one for each symbol, a whole page.
+/// Bytes for records: one for each symbol, rounded up to a page.
 pub const ROOM: usize = 4096;
 
 /// A set and a family that has it: before and after the type's name.
@@ -33,7 +34,7 @@ const SETS: &[(&str, &str, &str)] = &[
     ("OLDSUM", "shmem_", "_sum_to_all"),
 ];
 
-/// How C spells a type; the sizes are whole numbers of so many bits.
+/// C spellings of types; the sizes are integers of that many bits.
 const SPELLINGS: &[(&str, &str)] = &[
     ("longdouble", "long double"),
     ("schar", "signed char"),
@@ -59,12 +60,12 @@ fn spelling(name: &str) -> String {
     }
 }
 
-/// Every function of the specification.
+/// Returns every function of the specification.
 pub fn symbols() -> Vec<&'static str> {
     SPECIFICATION.lines().filter(|line| !line.is_empty()).collect()
 }
 
-/// The types for which a family has a function.
+/// Returns the types for which a family has a function.
 fn types(symbols: &[&'static str], before: &str, after: &str) -> Vec<&'static str> {
     let name = |symbol: &&'static str| symbol.strip_prefix(before)?.strip_suffix(after);
     let plain = |name: &&str| {
@@ -87,7 +88,7 @@ fn trampolines(symbols: &[&str]) -> String {
     text
 }
 
-/// Writes all of it.
+/// Writes all files.
 pub fn write(folder: &Path, symbols: &[&'static str]) {
     assert!(symbols.len() <= ROOM, "room for {} notes", symbols.len());
     std::fs::create_dir_all(folder).expect("a folder for what is generated");

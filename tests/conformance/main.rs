@@ -1,9 +1,9 @@
 //! Conformance: every function of the interface is called, in every type, on one to five PEs, and
-//! does what the same steps come to when they are computed in turn.
+//! gives the result that the same steps have in sequence.
 //!
-//! The programs are in `c/`; [`generate`] writes what is the same for each type: lists of types
-//! taken from the specification's symbols, and trampolines that note which functions were called.
-//! At the end none may be left out.
+//! The programs are in `c/`; [`generate`] writes their per-type parts: lists of types taken from
+//! the specification's symbols, and trampolines that record the functions called. At the end no
+//! function may be left out.
 #![cfg(target_arch = "x86_64")] // the trampolines are machine code
 
 #[path = "../support/mod.rs"]
@@ -22,7 +22,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance")
 }
 
-/// A program with the trampolines before the library.
+/// Builds a program with the trampolines before the library.
 fn build(name: &str) -> PathBuf {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/c");
     let target = folder().join(name);
@@ -57,7 +57,8 @@ fn every_function_is_called_and_right() {
         }
     }
     job(2, &folder().join("rest"), &["7"]).status(7);
-    // The same by nodes: one PE on each, more on some, one node in all. And the other ways.
+    // Collectives by nodes: one PE on each, more on some, all on one node. Then the other
+    // algorithms.
     let by = |way: &str, pes: usize, args: &[&str]| {
         let job = Job::new(pes).args(args).env("SHMEM_FT_COLLECTIVES", way);
         let job = job.env("CONFORMANCE_CALLED", notes.to_str().expect("plain names"));
@@ -73,7 +74,7 @@ fn every_function_is_called_and_right() {
             by(way, pes, &[]);
         }
     }
-    // And between nodes that do not share memory.
+    // The algorithms between nodes that do not share memory.
     let ways = ["auto", "nodes", "doubling", "halving"];
     for way in ways.into_iter().filter(|_| support::has_ucx_too()) {
         for (pes, nodes) in [(4, "4"), (5, "3")] {

@@ -1,4 +1,4 @@
-//! The PEs round the driver: processes that can be killed, or threads where everything is in one.
+//! The PEs around the driver: processes that can be killed, or threads of a single process.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -12,35 +12,35 @@ use super::node::{BYSTANDER, DRIVER, Memory, Node, PARTNER};
 use super::roles::play;
 use super::sim::Hub;
 
-/// What a process of the suite is, in its environment.
+/// The role of a process of the suite, in its environment.
 pub const ROLE: &str = "ENGINE_ROLE";
 /// Its PE, incarnation and memory.
 pub const SELF: &str = "ENGINE_SELF";
 
-/// The driver and those round it.
+/// The driver and its peers.
 pub trait Bench {
-    /// The driver.
+    /// Returns the driver.
     fn node(&self) -> &Node;
-    /// The PE that plays the other side; the driver itself where there is one PE only.
+    /// The partner PE; the driver itself if there is only one PE.
     fn other(&self) -> Pe;
-    /// The memory of the other one, as it really is.
+    /// The partner's memory, mapped directly.
     fn memory(&self) -> &'static Segment;
-    /// A peer that is lost says so: not where its memory stays mapped.
+    /// True if calls report a lost peer: they do not where its memory stays mapped.
     fn loses(&self) -> bool;
-    /// Both play; returns when both are through.
+    /// The driver and the partner both play a role; returns when both have finished.
     fn play(&mut self, role: &'static str);
-    /// The other one and the bystander play, both with the driver, who does nothing; returns when
-    /// both are through.
+    /// The partner and the bystander each play a role with the driver, which does nothing; returns
+    /// when both have finished.
     fn play_at_driver(&mut self, role: &'static str);
-    /// The other one begins to play.
+    /// Makes the partner start to play.
     fn start(&mut self, role: &'static str);
-    /// What kills the other one at once, wherever it is: to be called from any thread.
+    /// Returns a function that kills the partner at once, at any point: callable from any thread.
     fn killer(&mut self) -> Box<dyn FnOnce() + Send>;
-    /// A new incarnation of the other one, connected both ways.
+    /// Replaces the partner by a new incarnation, connected both ways.
     fn replace(&mut self);
-    /// The incarnation of the other one.
+    /// Returns the partner's incarnation.
     fn incarnation(&self) -> u32;
-    /// PEs that can be lost, and so replaced.
+    /// True if PEs can be lost, and so replaced.
     fn mortal(&self) -> bool {
         true
     }
@@ -57,7 +57,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 
 // ---- processes ----------------------------------------------------------------------------------
 
-/// A PE that is a process.
+/// A PE in its own process.
 struct Process {
     child: Child,
     input: ChildStdin,
@@ -85,7 +85,7 @@ impl Process {
         peer
     }
 
-    /// The rest of the next line with this beginning.
+    /// Returns the rest of the next line that begins with `begin`.
     #[track_caller]
     fn hear(&mut self, begin: &str) -> String {
         loop {
@@ -116,7 +116,7 @@ impl Drop for Process {
     }
 }
 
-/// The life of a peer's process: does what its input says, until that ends.
+/// Runs a peer's process: executes the commands of its input until that ends.
 pub fn serve(engine: &str) {
     let with_driver = Some(rustix::process::Signal::KILL);
     rustix::process::set_parent_process_death_signal(with_driver).expect("Linux has it");
@@ -144,7 +144,7 @@ pub fn serve(engine: &str) {
     }
 }
 
-/// Peers that are processes, over a real engine.
+/// Peers in their own processes, over a real engine.
 pub struct Processes {
     engine: String,
     node: Node,
@@ -171,17 +171,17 @@ impl Processes {
         Processes { engine, node, address, partner, incarnation: 0, plays: 0, _own, bystander }
     }
 
-    /// The memory of the other one ends at `len` from now on: what is behind cannot be pinned.
+    /// Truncates the partner's memory to `len`: memory beyond it cannot be pinned.
     pub fn cut(&self, len: usize) {
         self.partner.memory.cut(len);
     }
 
-    /// Waits until the other one has ended by itself; its status.
+    /// Waits until the partner has ended by itself and returns its status.
     pub fn ended(&mut self) -> Option<i32> {
         self.partner.child.wait().expect("it is a child").code()
     }
 
-    /// The other one is stopped, or goes on.
+    /// Stops the partner, or resumes it.
     pub fn halt(&self, on: bool) {
         use raidshmem_sys::process::is_stopped;
         use rustix::process::{Pid, Signal, kill_process};
@@ -232,7 +232,7 @@ impl Bench for Processes {
     fn killer(&mut self) -> Box<dyn FnOnce() + Send> {
         let pid = rustix::process::Pid::from_child(&self.partner.child);
         Box::new(move || {
-            // Not collected before it is replaced, so the number is still its own.
+            // The child is not reaped before it is replaced, so the number is still its own.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         })
     }
@@ -332,7 +332,7 @@ impl Bench for Alone {
 
 // ---- the simulated engine -----------------------------------------------------------------------
 
-/// Peers that are threads, over a simulated network.
+/// Peers in threads, over a simulated network.
 pub struct Simulated {
     hub: Hub,
     nodes: BTreeMap<Pe, std::sync::Arc<Node>>,

@@ -1,12 +1,12 @@
-//! One suite for the trait of engines, over every engine that this machine can run.
+//! One suite for the engine trait, over every engine that this machine can run.
 //!
-//! - [`suite`]: what is asked     - [`roles`]: what two PEs do together
+//! - [`suite`]: the cases     - [`roles`]: protocols between two PEs
 //! - [`bench`]: the PEs, as processes that can be killed, or threads     - [`node`]: one of them
 //! - [`mapped`]: `self` and `shm` behind the trait     - [`sim`]: a network with seeded delays
 //!
-//! Verbs is asked the same in a guest (`tests/guests/engines.rs`). A test starts itself again, as
-//! the driver, because network libraries read their environment before `main`; and the driver
-//! starts its peers in the same way.
+//! The suite runs over verbs in a guest (`tests/guests/engines.rs`). A test starts itself again as
+//! the driver, because network libraries read their environment before `main`; the driver starts
+//! its peers in the same way.
 
 #[path = "../support/random.rs"]
 mod random;
@@ -29,7 +29,7 @@ use raidshmem_engines::environment;
 use bench::ROLE;
 use skip::has_ucx;
 
-/// Runs the suite over an engine in a process of its own.
+/// Runs the suite over an engine in its own process.
 fn over(engine: &str) {
     if run::is_part(engine) {
         return;

@@ -1,7 +1,7 @@
-//! Mapped peers behind the trait of engines: what `self` and `shm` are.
+//! Mapped peers behind the engine trait: `self` and `shm`.
 //!
-//! The library reaches mapped peers without an engine. This is the seam: the same segments, updates
-//! and fences, so that the suite can ask of them what it asks of all.
+//! The library reaches mapped peers without an engine. This adapter uses the same segments, updates
+//! and fences, so that the suite covers them like all engines.
 
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{PoisonError, RwLock};

@@ -1,4 +1,4 @@
-//! One PE of the suite: a segment, an engine, and a view that the test writes.
+//! One PE of the suite: a segment, an engine, and a view that the test controls.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -18,25 +18,25 @@ use raidshmem_sys::memory::{self, Part};
 
 use super::mapped::Mapped;
 
-/// PEs of the suite: the driver, its partner, and one that nothing happens to.
+/// PEs of the suite: the driver, its partner, and a bystander.
 pub const PES: usize = 3;
 /// The driver.
 pub const DRIVER: Pe = Pe(0);
-/// Its partner, who dies.
+/// Its partner, which dies.
 pub const PARTNER: Pe = Pe(1);
-/// The one that nothing happens to.
+/// The PE that is never disturbed.
 pub const BYSTANDER: Pe = Pe(2);
-/// What no call and no wait may take, on a busy machine or an emulated one.
+/// The limit of every call and wait, on a busy machine or an emulated one.
 pub const LONG: Duration = Duration::from_secs(30);
 /// The job's number.
 pub const JOB: u64 = 0x5eed;
 
-/// The layout of all segments.
+/// Returns the layout of all segments.
 pub fn layout() -> Layout {
     Layout::new(4 << 20, PES)
 }
 
-/// What a PE is told of the others, and tells.
+/// The peer status that a PE receives, and the events that it reports.
 #[derive(Debug, Default)]
 pub struct View {
     dead: Mutex<BTreeSet<(usize, u32)>>,
@@ -45,7 +45,7 @@ pub struct View {
 }
 
 impl View {
-    /// This incarnation is no more.
+    /// Declares this incarnation dead.
     pub fn bury(&self, pe: Pe, incarnation: Incarnation) {
         self.dead.lock().unwrap().insert((pe.at(), incarnation.0));
     }
@@ -73,17 +73,17 @@ impl Memory {
         Memory(memory::create("engines", layout().total).expect("room for a memory file"))
     }
 
-    /// A name by which other processes open it.
+    /// Returns a path under which other processes open it.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 
-    /// Takes away what is behind `len`.
+    /// Truncates it to `len`.
     pub fn cut(&self, len: usize) {
         rustix::fs::ftruncate(&self.0, len as u64).expect("it is not sealed");
     }
 
-    /// As a peer sees it.
+    /// Maps it as a peer does.
     pub fn segment(&self) -> &'static Segment {
         Segment::peer(&part(&self.path()), layout(), OpenParts::default())
             .expect("it is mapped")
@@ -91,13 +91,13 @@ impl Memory {
     }
 }
 
-/// The memory of this name.
+/// Opens the memory under this path.
 pub fn part(path: &str) -> Part {
     let file = OpenOptions::new().read(true).write(true).open(path).expect("the memory is there");
     Part::new(Arc::new(file.into()), 0, layout().total)
 }
 
-/// The memory of this name, as its owner maps it.
+/// Maps the memory under this path as its owner does.
 pub fn own(path: &str) -> &'static Segment {
     Segment::own(&part(path), layout()).expect("it is mapped").0.leak()
 }
@@ -111,7 +111,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A PE with the engine of this name, over the memory of that name.
+    /// Opens a PE with this engine over the memory under `path`.
     pub fn open(engine: &str, me: Pe, incarnation: Incarnation, path: &str) -> Node {
         let (segment, view) = (own(path), Arc::new(View::default()));
         let events: Arc<dyn EventSink> = view.clone();
@@ -132,12 +132,12 @@ impl Node {
         Node { me, segment, engine, view }
     }
 
-    /// The own word of 8 bytes at `at` of the heap.
+    /// Returns the PE's own 8-byte word at `at` of the heap.
     pub fn word(&self, at: usize) -> u64 {
         read(self.segment, at, 8)
     }
 
-    /// Waits for it.
+    /// Waits until `ready`, and makes progress meanwhile.
     #[track_caller]
     pub fn wait(&self, what: &str, mut ready: impl FnMut() -> bool) {
         let begun = Instant::now();
@@ -150,35 +150,35 @@ impl Node {
 }
 
 impl Drop for Node {
-    /// A thread of the engine that outlives the process's libraries ends it with an error.
+    /// Closes the engine: a thread that outlives the process's libraries ends it with an error.
     fn drop(&mut self) {
         self.engine.close();
     }
 }
 
-/// Where byte `at` of the heap is in a segment.
+/// Returns the offset in a segment of byte `at` of the heap.
 pub fn heap(at: usize) -> usize {
     layout().heap + at
 }
 
-/// Writes a segment's bytes beside the engine, which moves none of them meanwhile.
+/// Writes a segment's bytes directly, while the engine moves none of them.
 pub fn fill(segment: &Segment, at: usize, bytes: &[u8]) {
-    // SAFETY: the calls of a test follow one another, and this is between two of them.
+    // SAFETY: a test makes its calls one after another, and this write is between two of them.
     unsafe { segment.bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
 }
 
-/// The word of so many bytes at `at` of a segment's heap.
+/// Reads the word of `bytes` bytes at `at` of a segment's heap.
 pub fn read(segment: &Segment, at: usize, bytes: usize) -> u64 {
     let change = Change { how: Update::Load, operand: 0 };
     segment.update(WordAt { offset: heap(at), bytes }, change).expect("a word of the heap")
 }
 
-/// An update of the word of 8 bytes at `at` of a heap.
+/// Returns an update of the 8-byte word at `at` of a heap.
 pub fn ask(pe: Pe, at: usize, how: Update, operand: u64) -> Ask {
     ask_of(pe, (at, 8), how, operand)
 }
 
-/// The same of a word of any size.
+/// Like [`ask`], but for a word of any size.
 pub fn ask_of(pe: Pe, (at, bytes): (usize, usize), how: Update, operand: u64) -> Ask {
     Ask { pe, word: WordAt { offset: heap(at), bytes }, change: Change { how, operand } }
 }

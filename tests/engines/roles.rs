@@ -1,6 +1,6 @@
-//! What two PEs do together: each plays its side, and checks what it sees.
+//! Protocols between two PEs: each plays its side, and checks what it sees.
 //!
-//! Every side writes to the other's heap only, at places of its own, so that both may have one
+//! Each side writes only to the other's heap, at offsets of its own, so that both may share one
 //! memory.
 
 use raidshmem_core::quantity::Pe;
@@ -9,15 +9,15 @@ use raidshmem_segment::update::{Change, Update, WordAt};
 
 use super::node::{DRIVER, Node, PARTNER, ask, heap};
 
-/// Rounds of a litmus test.
+/// Returns the rounds of a litmus test.
 pub fn rounds() -> u64 {
     let asked = std::env::var("ENGINE_ROUNDS").ok();
     asked.map_or(2000, |rounds| rounds.parse().expect("a number of rounds"))
 }
 
-/// Words that are passed in a message.
+/// Words in a message.
 const WORDS: usize = 32;
-/// Places for each side: data, flag, answer, and those of store buffering.
+/// Offsets for each side: data, flag, answer, and the words of store buffering.
 fn data(side: usize) -> usize {
     (side + 1) << 12
 }
@@ -38,16 +38,16 @@ fn told(side: usize) -> usize {
     data(side) + 1216
 }
 
-/// The word that both count in.
+/// The word that both sides count in.
 pub const COUNTER: usize = 64;
-/// The words that are hammered, in the driver's heap.
+/// The word that the partner keeps adding to, in the driver's heap.
 pub const HAMMERED: usize = 128;
-/// Words of the driver's that both others add to, and swap.
+/// Words of the driver that both its peers add to, and swap.
 pub const ADDED: usize = 192;
 pub const SWAPPED: usize = 256;
 
-/// A side of a role by name; `other` is the PE of the other one. Nothing that was left behind by an
-/// earlier play is mistaken for something of this one, which has a number of its own.
+/// Plays one side of the role of this name; `other` is the PE on the other side. Each play has its
+/// own number, so that leftovers of an earlier one are not mistaken for its data.
 pub fn play(role: &str, number: u64, node: &Node, side: usize, other: Pe) {
     let base = number << 40;
     match role {
@@ -71,7 +71,7 @@ fn message(round: u64, side: usize) -> Vec<u8> {
     words.flat_map(u64::to_ne_bytes).collect()
 }
 
-/// Message passing: whoever sees the flag sees what was put before the fence.
+/// Message passing: a PE that sees the flag sees what was put before the fence.
 fn passing(node: &Node, base: u64, side: usize, other: Pe) {
     for round in base + 1..=base + rounds() {
         send(&*node.engine, other, data(side), &message(round, side));
@@ -84,13 +84,13 @@ fn passing(node: &Node, base: u64, side: usize, other: Pe) {
         node.wait("the flag", || node.word(flag(1 - side)) >= round);
         let came = node.segment.bytes(heap(data(1 - side)), WORDS * 8);
         assert_eq!(came, message(round, 1 - side), "round {round}: the flag before the data");
-        // The other one may write again only when this one has looked.
+        // The peer may write again only after this side has read.
         node.engine.post(ask(other, seen(side), Update::Store, round)).expect("a living peer");
         node.wait("the answer", || node.word(seen(1 - side)) >= round);
     }
 }
 
-/// Store buffering: of two that write, complete and read, one sees what the other wrote.
+/// Store buffering: of two PEs that write, complete and read, one sees the other's write.
 fn buffering(node: &Node, base: u64, side: usize, other: Pe) {
     let (mine, theirs) = (own_turn(side), own_turn(1 - side));
     for round in base + 1..=base + rounds() {
@@ -107,7 +107,7 @@ fn buffering(node: &Node, base: u64, side: usize, other: Pe) {
     }
 }
 
-/// Data and a counted signal, many under way: the signal counts the data that is there.
+/// Data and a counted signal, many in flight: the signal counts the data that has arrived.
 fn signals(node: &Node, base: u64, side: usize, other: Pe) {
     let slots = 8;
     node.engine.post(ask(other, flag(side), Update::Store, base)).expect("a living peer");
@@ -128,7 +128,7 @@ fn signals(node: &Node, base: u64, side: usize, other: Pe) {
     node.wait("the last answer", || node.word(seen(1 - side)) >= base + rounds());
 }
 
-/// Adds to the own counter without any engine, as a PE of the same node does.
+/// Adds to this PE's own counter without an engine, as a PE of the same node does.
 fn counting(node: &Node) {
     let (word, change) = (WordAt { offset: heap(COUNTER), bytes: 8 }, Update::Add);
     for _ in 0..rounds() {
@@ -136,7 +136,7 @@ fn counting(node: &Node) {
     }
 }
 
-/// Counts in two words of the other one, in which somebody else counts, too: by sums and by swaps.
+/// Counts in two words of the other PE, in which a third PE counts too: by sums and by swaps.
 fn adding(node: &Node, other: Pe) {
     let update = |at: usize, how: Update, operand: u64| {
         let mut before = [0];
@@ -160,7 +160,7 @@ fn adding(node: &Node, other: Pe) {
     }
 }
 
-/// Adds to a word of the other one until the connection is cut there, or this process is killed.
+/// Adds to a word of the other PE until it cuts the connection, or this process is killed.
 fn hammer(node: &Node, other: Pe) {
     assert_eq!((node.me, other), (PARTNER, DRIVER));
     while node.engine.post(ask(other, HAMMERED, Update::Add, 1)).is_ok() {

@@ -1,12 +1,12 @@
-//! What a process of the suite is: its driver, a peer, or neither.
+//! The part that a process of the suite plays: its driver, a peer, or neither.
 
 use super::bench::{Alone, Processes, ROLE, Simulated, serve};
 use super::suite::{conform, conform_by_device};
 
-/// Seeds of the simulated network, and of the moments of death.
+/// Seeds of the simulated network, and of the times of death.
 const SEEDS: std::ops::Range<u64> = 1..5;
 
-/// Plays the part that the environment names, if it does.
+/// Plays the part named in the environment, if any, and returns true if there was one.
 pub fn is_part(engine: &str) -> bool {
     match std::env::var(ROLE).as_deref() {
         Ok("peer") => serve(engine),

@@ -1,8 +1,8 @@
-//! A network in memory: seeded delays, and every order that the trait allows.
+//! A network in memory, with seeded delays and every order that the trait allows.
 //!
-//! What is put, posted and asked lies in one heap of parcels. A thread takes one of those that may
-//! arrive next: not before an earlier post to the same peer if it is a post, and not before
-//! anything that a fence stands behind. Parcels to or from the dead never arrive.
+//! Puts, posts and requests are parcels in one heap. A thread takes any parcel that may arrive
+//! next: a post not before an earlier post to the same peer, and nothing before the parcels that a
+//! fence orders first. Parcels to or from dead PEs never arrive.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -16,7 +16,7 @@ use raidshmem_segment::update::{Change, Update, WordAt};
 use super::node::{Node, View, fill, own};
 use super::random::Random;
 
-/// Parcels on their way; more have to wait.
+/// Parcels in flight; further ones wait.
 const DEPTH: usize = 48;
 
 /// A PE and its incarnation.
@@ -35,7 +35,7 @@ struct Parcel {
     number: u64,
     from: Who,
     to: Who,
-    /// Fences between the two before it.
+    /// The number of fences from the sender to the target before it.
     fences: u64,
     what: What,
 }
@@ -46,7 +46,7 @@ struct State {
     answers: BTreeMap<u64, Vec<u8>>,
     fences: BTreeMap<(Who, Who), u64>,
     living: BTreeMap<Who, (&'static Segment, Arc<View>)>,
-    /// What a PE refuses: everything from this one of a smaller incarnation.
+    /// The oldest incarnation of a peer from which a PE accepts parcels.
     oldest: BTreeMap<(Who, Pe), Incarnation>,
     next: u64,
 }
@@ -82,7 +82,7 @@ impl Hub {
         Hub(net)
     }
 
-    /// A PE on this network, over the memory of this name.
+    /// Opens a PE on this network, over the memory under `path`.
     pub fn node(&self, me: Pe, incarnation: Incarnation, path: &str) -> Node {
         let (segment, view) = (own(path), Arc::new(View::default()));
         let who = (me, incarnation);
@@ -91,7 +91,7 @@ impl Hub {
         Node { me, segment, engine: Box::new(engine), view }
     }
 
-    /// Nothing more comes from it or is done by it.
+    /// Kills a PE: nothing more arrives from it or is executed by it.
     pub fn kill(&self, pe: Pe, incarnation: Incarnation) {
         let (who, mut state) = ((pe, incarnation), self.0.state.lock().unwrap());
         state.living.remove(&who);
@@ -101,7 +101,7 @@ impl Hub {
     }
 }
 
-/// Some of the parcels that may arrive now do.
+/// Delivers some of the parcels that may arrive now.
 fn deliver(state: &mut State, random: &mut Random) {
     for _ in 0..1 + random.below(4) {
         let free = |parcel: &Parcel| {
@@ -149,7 +149,7 @@ fn deliver(state: &mut State, random: &mut Random) {
 struct Sim {
     net: Arc<Net>,
     who: Who,
-    /// Whom it is connected to, and whether the connection is broken.
+    /// The connected peers; true if the connection is broken.
     peers: Mutex<BTreeMap<Pe, (Incarnation, bool)>>,
     view: Arc<View>,
 }
@@ -171,12 +171,12 @@ impl Sim {
 
     fn send(&self, pe: Pe, what: What) -> Result<(u64, Who), Lost> {
         let to = self.peer(pe)?;
-        // What is sent to the dead may vanish, but not for longer than until the view says so.
+        // Parcels to a dead PE may vanish, but only until the view declares it dead.
         let gone = || self.view.gone(to.0, to.1);
         self.until(to, |state| (state.parcels.len() < DEPTH && !gone()).then_some(()))?;
         let mut state = self.net.state.lock().unwrap();
         if !state.living.contains_key(&self.who) {
-            return Err(Lost { pe: to.0, incarnation: to.1 }); // it is this one that is dead
+            return Err(Lost { pe: to.0, incarnation: to.1 }); // this PE itself is dead
         }
         state.next += 1;
         let number = state.next;
@@ -186,7 +186,7 @@ impl Sim {
         Ok((number, to))
     }
 
-    /// Waits until `over`, or the peer is no more, or the connection to it is cut.
+    /// Waits until `over`, or the peer is dead, or the connection to it is cut.
     fn until<T>(
         &self,
         (pe, incarnation): Who,
@@ -306,5 +306,5 @@ impl Engine for Sim {
         first
     }
 
-    fn wake(&self, _: Pe) {} // whoever sleeps is told of every parcel
+    fn wake(&self, _: Pe) {} // every parcel wakes all sleepers
 }

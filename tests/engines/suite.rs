@@ -1,6 +1,6 @@
-//! What the trait of engines promises, asked of one engine.
+//! The guarantees of the engine trait, tested on one engine.
 //!
-//! The order of the cases matters to nobody: each begins with a partner that lives.
+//! The order of the cases does not matter: each begins with a live partner.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ use super::node::{BYSTANDER, LONG, ask, ask_of, fill, heap, layout, read};
 use super::random::Random;
 use super::roles::{ADDED, COUNTER, HAMMERED, SWAPPED, rounds};
 
-/// From here on heaps are for bytes.
+/// The start of the area for bytes in heaps.
 const BULK: usize = 1 << 20;
-/// Peers that are used for the first time, and as many that die then.
+/// Peers that are used for the first time, and as many that die at their first use.
 const FIRST_USES: u64 = 6;
-/// Threads that use one at the same time.
+/// Threads that use a peer at the same time.
 const THREADS: u64 = 4;
-/// More than any queue holds.
+/// More operations than any queue holds.
 const PRESSURE: u64 = 5000;
 
-/// All of it.
+/// Runs all cases.
 pub fn conform(bench: &mut dyn Bench, seed: u64) {
     let case = |what: &str| println!("engines: {what}");
     case("bytes of every length");
@@ -58,10 +58,10 @@ pub fn conform(bench: &mut dyn Bench, seed: u64) {
     bench.play("passing");
 }
 
-/// What is asked of an engine whose device updates words: that no processor of the target has a
-/// part in it, nor in reads that were expected, and all that is promised of updates by peers. Those
-/// of the target's own processor are not mixed with them here, which the device of a test does not
-/// promise.
+/// Runs the cases for an engine whose device updates words: no processor of the target takes part
+/// in updates, nor in expected reads, and all guarantees for updates by peers hold. Updates by the
+/// target's own processor are not mixed in, since the device of a test does not promise atomicity
+/// with them.
 pub fn conform_by_device(bench: &mut Processes, seed: u64) {
     let case = |what: &str| println!("engines: by the device: {what}");
     case("words of every width");
@@ -84,7 +84,7 @@ fn pattern(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + len * 13 + seed) as u8).collect()
 }
 
-/// Bytes of every length arrive as they are, at any offset, and no byte more; and come back so.
+/// Bytes of every length arrive unchanged, at any offset, and no byte more; gets return them.
 fn lengths(bench: &mut dyn Bench) {
     let (engine, pe, memory) = (&bench.node().engine, bench.other(), bench.memory());
     let small = (1..140).chain([255, 256, 257, 4095, 4096, 4097, 65535, 65536, 65537]);
@@ -107,7 +107,7 @@ fn lengths(bench: &mut dyn Bench) {
     engine.put(&[]).and(engine.get(&mut [])).expect("nothing is done");
 }
 
-/// Hundreds of pieces by one call, each in its place, and nothing between them.
+/// One call moves hundreds of pieces, each to its place, and changes nothing between them.
 fn strides(bench: &mut dyn Bench) {
     let (engine, pe, memory) = (&bench.node().engine, bench.other(), bench.memory());
     for (bytes, step) in [(1, 3), (8, 24), (100, 256), (200, 300)] {
@@ -132,7 +132,7 @@ fn strides(bench: &mut dyn Bench) {
     }
 }
 
-/// What lies behind the visible part can be read.
+/// Memory beyond the visible part can be read.
 fn store(bench: &mut dyn Bench) {
     let node = bench.node();
     for offset in [layout().store, layout().snapshots[0], layout().slots[1]] {
@@ -143,12 +143,12 @@ fn store(bench: &mut dyn Bench) {
     }
 }
 
-/// Every update of every width, with and without an answer; neighbours are left alone.
+/// Every update of every width, with and without an answer; adjacent bytes do not change.
 fn words(bench: &mut dyn Bench) {
     let (engine, pe, memory) = (&bench.node().engine, bench.other(), bench.memory());
     for bytes in [2usize, 4, 8] {
         let mask = u64::MAX >> (64 - 8 * bytes);
-        let at = BULK + 64 + bytes; // not on a boundary of more
+        let at = BULK + 64 + bytes; // not aligned to more
         fill(memory, heap(BULK + 48), &[0x55; 64]);
         let mut word = read(memory, at, bytes);
         for round in 0..3u64 {
@@ -212,7 +212,7 @@ fn counting(bench: &mut dyn Bench) {
     assert_eq!(read(memory, COUNTER, 8), wanted);
 }
 
-/// Two PEs update words of a third, which looks at the end only.
+/// Two PEs update words of a third, which reads them only at the end.
 fn adding(bench: &mut dyn Bench) {
     let before = [ADDED, SWAPPED].map(|at| bench.node().word(at));
     bench.play_at_driver("adding");
@@ -220,7 +220,7 @@ fn adding(bench: &mut dyn Bench) {
     assert_eq!(after, before.map(|count| count + 2 * rounds()));
 }
 
-/// Words are updated though their PE is stopped: its processor would not do it.
+/// Words are updated although their PE is stopped: its processor could not do it.
 fn still(bench: &mut Processes) {
     let (pe, memory) = (bench.other(), bench.memory());
     let mut word = read(memory, BULK, 8);
@@ -242,13 +242,13 @@ fn still(bench: &mut Processes) {
     bench.halt(false);
 }
 
-/// What was expected is got though its PE is stopped: it was prepared before.
+/// A get of expected data completes although its PE is stopped: it was prepared before.
 fn expected(bench: &mut Processes) {
     let (pe, at, bytes) = (bench.other(), heap(2 * BULK), pattern(BULK, 5));
     fill(bench.memory(), at, &bytes);
     let engine = &bench.node().engine;
     engine.expect(pe, at..at + BULK).expect("a living peer");
-    // What is posted is carried out after what the engine asked for.
+    // A post is executed after the engine's own request.
     engine.post(ask(pe, COUNTER, Update::Add, 1)).expect("a living peer");
     engine.quiet(&[pe]).expect("a living peer");
     bench.halt(true);
@@ -258,8 +258,8 @@ fn expected(bench: &mut Processes) {
     assert!(back == bytes, "what was expected");
 }
 
-/// A peer that cannot prepare what is expected of it ends, and that is a death as any other: the
-/// caller is told, nobody else is disturbed, and a new incarnation is as good as the first.
+/// A peer that cannot prepare what is expected of it ends, which is a death like any other: the
+/// caller gets an error, other peers are not disturbed, and a new incarnation works like the first.
 fn refused(bench: &mut Processes) {
     let (pe, incarnation, end) = (bench.other(), bench.incarnation(), heap(3 * BULK));
     bench.cut(end);
@@ -279,7 +279,7 @@ fn refused(bench: &mut Processes) {
     expected(bench);
 }
 
-/// More than any queue holds, to a peer that makes no call meanwhile.
+/// More operations than any queue holds, to a peer that makes no call meanwhile.
 fn pressure(bench: &mut dyn Bench) {
     let (engine, pe, memory) = (&bench.node().engine, bench.other(), bench.memory());
     let before = read(memory, COUNTER, 8);
@@ -305,10 +305,10 @@ fn pressure(bench: &mut dyn Bench) {
     }
 }
 
-/// After a disconnect nothing of that incarnation arrives, though its process lives on.
+/// After a disconnect nothing from that incarnation arrives, although its process lives on.
 fn stale(bench: &mut dyn Bench) {
     if !bench.loses() {
-        return; // it has the memory mapped: what keeps it out is that it is killed
+        return; // it has the memory mapped: only its death keeps it out
     }
     bench.start("hammer");
     let node = bench.node();
@@ -326,8 +326,8 @@ fn stale(bench: &mut dyn Bench) {
     bench.replace();
 }
 
-/// The first use of a connection makes it, by whichever of several threads. A peer that has died
-/// unused, or dies meanwhile, is lost as any other.
+/// The first use of a connection establishes it, from any of several threads. A peer that has died
+/// unused, or dies meanwhile, is lost like any other.
 fn first_use(bench: &mut dyn Bench, seed: u64) {
     let mut random = Random::new(seed);
     for round in 0..FIRST_USES {
@@ -335,7 +335,7 @@ fn first_use(bench: &mut dyn Bench, seed: u64) {
         used_first(bench, (seed + round) * THREADS);
         if bench.loses() {
             bench.replace();
-            let wait = random.below(4000) as u64 * (round % 3); // dead already in every third
+            let wait = random.below(4000) as u64 * (round % 3); // already dead in every third
             dies_at_first(bench, Duration::from_micros(wait));
         }
     }
@@ -352,7 +352,7 @@ fn in_threads(body: impl Fn(u64) + Sync) {
     });
 }
 
-/// Threads use a new peer at once: each by a put and an update.
+/// Threads use a new peer at once: each with a put and an update.
 fn used_first(bench: &dyn Bench, first: u64) {
     let (engine, pe, memory) = (&bench.node().engine, bench.other(), bench.memory());
     let before = read(memory, COUNTER, 8);
@@ -370,7 +370,7 @@ fn used_first(bench: &dyn Bench, first: u64) {
     }
 }
 
-/// The same of one that is killed then: each thread is told, and others are not disturbed.
+/// Threads use a new peer that is killed: each thread gets an error, other peers are not disturbed.
 fn dies_at_first(bench: &mut dyn Bench, wait: Duration) {
     let dead = Lost { pe: bench.other(), incarnation: Incarnation(bench.incarnation()) };
     let (kill, view) = (bench.killer(), Arc::clone(&bench.node().view));
@@ -378,7 +378,7 @@ fn dies_at_first(bench: &mut dyn Bench, wait: Duration) {
     let deed = std::thread::spawn(move || {
         std::thread::sleep(wait);
         kill();
-        std::thread::sleep(Duration::from_millis(20)); // till the view is there
+        std::thread::sleep(Duration::from_millis(20)); // until the view is updated
         view.bury(dead.pe, dead.incarnation);
     });
     in_threads(|thread| {
@@ -400,7 +400,7 @@ fn dies_at_first(bench: &mut dyn Bench, wait: Duration) {
 
 type Call = fn(&dyn Bench) -> Result<(), Lost>;
 
-/// What is being done when the partner dies.
+/// The operations during which the partner dies.
 const CALLS: &[(&str, Call)] = &[
     ("small puts", |b| {
         let write = Write { pe: b.other(), offset: heap(BULK), from: &[1; 8] };
@@ -443,8 +443,9 @@ const CALLS: &[(&str, Call)] = &[
     }),
 ];
 
-/// The partner is killed at any moment of any call: the caller is told, soon, and for good, until
-/// it disconnects; nobody else is disturbed, and a new incarnation is as good as the first.
+/// The partner is killed at any moment of any call: the caller gets an error, soon, and from then
+/// on until it disconnects; other peers are not disturbed, and a new incarnation works like the
+/// first.
 fn deaths(bench: &mut dyn Bench, seed: u64, wanted: fn(&str) -> bool) {
     let mut random = Random::new(seed);
     let marked = Write { pe: BYSTANDER, offset: heap(BULK), from: &[9; 64] };
@@ -457,7 +458,7 @@ fn deaths(bench: &mut dyn Bench, seed: u64, wanted: fn(&str) -> bool) {
         let deed = std::thread::spawn(move || {
             std::thread::sleep(wait);
             kill();
-            std::thread::sleep(Duration::from_millis(20)); // till the view is there
+            std::thread::sleep(Duration::from_millis(20)); // until the view is updated
             view.bury(dead.0, Incarnation(dead.1));
         });
         if bench.loses() {
@@ -483,7 +484,7 @@ fn deaths(bench: &mut dyn Bench, seed: u64, wanted: fn(&str) -> bool) {
             call(&*bench).expect("memory that is mapped outlives its process");
         }
         bench.replace();
-        // The new one has memory of its own, and what is meant for it goes there.
+        // The new incarnation has its own memory, and data for it goes there.
         let kept = old.bytes(heap(BULK), 64).to_vec();
         let (engine, pe) = (&bench.node().engine, bench.other());
         engine.put(&[Write { pe, offset: heap(BULK), from: &[7; 64] }]).expect("a living peer");

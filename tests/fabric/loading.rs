@@ -1,9 +1,8 @@
-//! What engines stand on is loaded by the processes that use it, and by no other; where it cannot
-//! be loaded, one line says which file or function is missing and what would help, before anything
-//! starts.
+//! Loading of network libraries: only the processes that use a library load it; if it cannot be
+//! loaded, one line names the missing file or function and the remedy, before anything starts.
 //!
-//! The loader is shown another library by `LD_LIBRARY_PATH`: an empty file, or one in C that has
-//! the functions that it is to have.
+//! `LD_LIBRARY_PATH` leads the loader to another library: an empty file, or one in C with the
+//! functions under test.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -24,7 +23,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// A folder in which both libraries are no libraries.
+/// Makes a folder in which both libraries are invalid files.
 fn broken() -> PathBuf {
     let folder = folder("broken");
     for library in [UCX, VERBS] {
@@ -33,7 +32,7 @@ fn broken() -> PathBuf {
     folder
 }
 
-/// A folder with a library of these functions, which says that it is of `version`.
+/// Makes a folder with a library of these functions, which reports `version`.
 fn made(name: &str, library: &str, functions: &[&str], version: (u32, u32)) -> PathBuf {
     let folder = folder(name);
     let mut source = String::new();
@@ -56,7 +55,7 @@ fn made(name: &str, library: &str, functions: &[&str], version: (u32, u32)) -> P
     folder
 }
 
-/// The functions that bindings look for.
+/// Returns the functions that bindings look for.
 fn functions(bindings: &'static str) -> Vec<&'static str> {
     let found = bindings.split("__library.get(b\"").skip(1);
     let found: Vec<&str> = found.filter_map(|rest| rest.split("\\0").next()).collect();
@@ -68,7 +67,7 @@ fn shows(job: Job, libraries: &Path) -> Job {
     job.env("LD_LIBRARY_PATH", libraries.to_str().expect("a plain name"))
 }
 
-/// `oshrun` says this one line, and starts nothing.
+/// Checks that `oshrun` prints only this line, and starts nothing.
 #[track_caller]
 fn refused(outcome: &Outcome, line: &str) {
     outcome.status(2);
@@ -92,7 +91,7 @@ fn a_library_that_is_not_there_is_one_line_with_what_would_help() {
             refused(&touch(shows(between, &libraries)).run(), &line);
         }
     }
-    // Over shared memory nobody misses them.
+    // Over shared memory they are not needed.
     let job = Job::new(2).args(&["--nodes", "2"]).program(&program("litmus"), &["together"]);
     shows(job, &libraries).run().status(0);
 }
@@ -145,8 +144,8 @@ fn oshinfo_says_of_each_engine_whether_it_can_be_loaded() {
     }
 }
 
-/// Processes of a job over `fabric` that have this in memory, and those that have not: by what they
-/// are.
+/// Returns the processes of a job over `fabric` that have this library in memory, and those that do
+/// not: by their kind.
 fn holders(fabric: &str, library: &str) -> (Vec<String>, Vec<String>) {
     let job = Job::new(2).args(&["--nodes", "2", "--fabric", fabric]).mode("none");
     let mut run = job.program(&program("steps"), &[]).start();

@@ -1,8 +1,8 @@
-//! One suite over every fabric of this machine: transfers, order, atomics, and deaths; and what is
-//! loaded for each of them ([`loading`]).
+//! One suite over every fabric of this machine: transfers, order, atomics, and deaths; and the
+//! libraries loaded for each of them ([`loading`]).
 //!
-//! The same programs run by themselves (one PE), on memory that all map, and over each engine with
-//! a node for every PE or two: what they check does not depend on what is underneath.
+//! The same programs run alone (one PE), on memory that all map, and over each engine with one or
+//! two PEs per node: their checks do not depend on the fabric.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -14,13 +14,13 @@ use raidshmem_core::inject::Point;
 use support::jacobi::{self, TINY};
 use support::{Job, has_ucx, has_ucx_too, program};
 
-/// Eight PEs on four nodes, in groups of one PE of each.
+/// Returns a job of eight PEs on four nodes, with groups of one PE from each.
 fn eight(fabric: &str, mode: &str) -> Job {
     let job = Job::new(8).args(&["--nodes", "4", "--fabric", fabric]).mode(mode);
     job.env("SHMEM_FT_GROUP_SIZE", "4")
 }
 
-/// Those that this machine can have.
+/// Returns the fabrics that this machine supports.
 fn fabrics() -> impl Iterator<Item = &'static str> {
     ["shm"].into_iter().chain(has_ucx_too().then_some("ucx"))
 }
@@ -57,7 +57,7 @@ fn contexts_complete_their_own_operations_over_every_fabric() {
     }
 }
 
-/// Of the path from the call to UCX and of UCX itself: no thread of a program waits for memory.
+/// Neither the path from the call to UCX nor UCX itself allocates on a program's thread.
 #[test]
 fn puts_of_a_word_to_another_node_take_no_memory() {
     if !has_ucx() {
@@ -81,7 +81,7 @@ fn a_lost_process_and_a_lost_node_cost_no_byte() {
     }
 }
 
-/// Every named step, a process and a node in turn, each another one.
+/// Every named step, a process and a node in turn, a different one each time.
 #[test]
 fn a_death_at_every_step_over_an_engine_costs_no_byte() {
     if !has_ucx() {
@@ -117,8 +117,8 @@ fn the_memory_of_a_lost_process_is_adopted_on_its_node_and_that_of_a_node_rebuil
     outcome.right_sum(TINY).says("of checkpoint 3 rebuilt from PE");
 }
 
-/// The library of a network does nothing to a program that runs over another fabric, and nothing
-/// more than it has to over its own, unless the user wants it.
+/// A network library has no effect on a program that runs over another fabric, and only the
+/// necessary effects over its own, unless the user enables more.
 #[test]
 fn signals_and_memory_of_a_program_are_its_own_whatever_the_fabric() {
     for fabric in fabrics() {

@@ -1,4 +1,4 @@
-//! Tables of figures in documents are those of the records that they name.
+//! Tables of figures in documents, which match the records that they name.
 //!
 //! ```text
 //! <!-- figures: benches/record/KIND/DATE.json -->              all of a record
@@ -8,14 +8,14 @@
 //! <!-- end of figures -->
 //! ```
 //!
-//! `RAIDSHMEM_WRITE_DOCS=1 cargo test --test figures` writes them. Invariant: a figure that misses
-//! its goal in a table of `benches/README.md` has its reason there, in the table under
-//! `## Why some miss`, whose first column names figures in the same way. `benches/scorecard.svg`
-//! shows the first table of that document.
+//! `RAIDSHMEM_WRITE_DOCS=1 cargo test --test figures` writes them. Invariant: for a figure that
+//! misses its goal in a table of `benches/README.md`, the table under `## Why some miss` there
+//! gives the reason; its first column names figures in the same way. `benches/scorecard.svg` shows
+//! the first table of that document.
 //!
-//! The paper takes its figures from `whitepaper/figures.typ`, which [`paper`] prints.
+//! `whitepaper/figures.typ`, which [`paper`] prints, holds the paper's figures.
 //!
-//! Left out: figures in running text of other documents than the paper.
+//! Left out: figures in running text, except in the paper.
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +36,7 @@ fn page(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The figures of a record, all of them or those whose names begin with one of `names`.
+/// Returns the figures of a record: all, or those whose names begin with one of `names`.
 fn figures(record: &str, names: Option<&str>) -> Vec<Value> {
     let record: Value = serde_json::from_str(&page(record)).expect("a record is JSON");
     let all = record["figures"].as_array().expect("a list of figures").clone();
@@ -58,7 +58,7 @@ fn is_met(figure: &Value) -> bool {
     figure["met"].as_bool().expect("met or not")
 }
 
-/// Three digits, as many as medians of a few rounds are good for.
+/// Rounds to three digits, the precision of medians of a few rounds.
 fn rounded(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.0}"),
@@ -77,7 +77,7 @@ fn row(figure: &Value) -> String {
     format!("| {} | {measured} | {most} {goal}{missed} | {peer} |\n", name_of(figure))
 }
 
-/// Figures of a record, and their table.
+/// Returns figures of a record, and their table.
 fn with_goals(record: &str, names: Option<&str>) -> (Vec<Value>, String) {
     let figures = figures(record, names);
     let rows: String = figures.iter().map(row).collect();
@@ -85,7 +85,7 @@ fn with_goals(record: &str, names: Option<&str>) -> (Vec<Value>, String) {
     (figures, format!("{heading}{rows}"))
 }
 
-/// The table of a CSV.
+/// Returns the table of a CSV.
 fn csv(text: &str) -> String {
     let (heading, lines) = paper::rows(text);
     let row = |cells: &Vec<String>| format!("| {} |\n", cells.join(" | "));
@@ -93,7 +93,7 @@ fn csv(text: &str) -> String {
     row(&heading) + &rule + &lines.iter().map(row).collect::<String>()
 }
 
-/// `text` with its tables as they should be, and the figures in them.
+/// Returns `text` with up-to-date tables, and the figures in them.
 fn renewed(text: &str) -> (String, Vec<Value>) {
     let mut pieces = text.split(BEGIN);
     let mut renewed = pieces.next().expect("a piece at least").to_owned();
@@ -115,8 +115,8 @@ fn renewed(text: &str) -> (String, Vec<Value>) {
     (renewed, shown)
 }
 
-/// How far each figure is from its goal, as bars on a scale of powers of two: to the right of the
-/// line it is better than the goal, to the left it misses it.
+/// Plots each figure's distance from its goal, as bars on a scale of powers of two: to the right of
+/// the line it is better than the goal, to the left it misses it.
 fn plot(figures: &[Value]) -> String {
     const ROW: usize = 17;
     const LINE: f64 = 420.0;
@@ -156,7 +156,7 @@ fn plot(figures: &[Value]) -> String {
     svg + "</svg>\n"
 }
 
-/// The record of the first table of a document.
+/// Returns the record of the first table of a document.
 fn first_record(text: &str) -> &str {
     let (_, rest) = text.split_once(BEGIN).expect("a table");
     rest.split_once(" -->").expect("a mark that ends").0
@@ -220,7 +220,7 @@ fn a_stale_table_is_seen() {
     assert!(renewed.starts_with("before\n") && renewed.ends_with(&format!("{END}\nafter\n")));
 }
 
-/// The newest record of what the adviser finds, and its plots.
+/// The plots of the adviser's findings match its newest record.
 #[test]
 fn plots_of_the_adviser_are_those_of_its_record() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/record");

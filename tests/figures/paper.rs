@@ -1,4 +1,4 @@
-//! `whitepaper/figures.typ`: what the paper states in figures, as values of Typst.
+//! `whitepaper/figures.typ`: the paper's figures, as values of Typst.
 //!
 //! ```text
 //! scorecard  the newest record of each kind: a figure by its name
@@ -10,8 +10,8 @@
 //! evaluation the newest record of `make evaluation`, or none
 //! ```
 //!
-//! Invariant: the paper states no measured number of its own. [`own_numbers`] finds those that it
-//! does; what others published stands between two marks there.
+//! Invariant: the paper states no measured number of its own. [`own_numbers`] finds violations;
+//! numbers that others published stand between two marks there.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,12 +23,12 @@ use serde_json::Value;
 
 use super::{page, rounded};
 
-/// The records that the paper stands on; a newer one takes its place here.
+/// The records that the paper uses; a newer one replaces its predecessor here.
 const SCORECARD: &str =
     "benches/record/amd-epyc-family-26-model-2-gfni512/2026-11-27-01-33-23.json";
 const VERBS: &str = "benches/record/amd-epyc-gfni512/2026-11-22-00-32-24.json";
 
-/// Text of Typst.
+/// Quotes a string for Typst.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -37,7 +37,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The newest file `name` below a folder of `benches/record` whose name begins with `begin`.
+/// Returns the newest file `name` in a folder of `benches/record` whose name begins with `begin`.
 fn newest(begin: &str, name: &str) -> Option<String> {
     let folders = |path: PathBuf| {
         let entries = std::fs::read_dir(path).into_iter().flatten();
@@ -58,7 +58,7 @@ fn json(path: &str) -> Value {
     serde_json::from_str(&page(path)).expect("a record is JSON")
 }
 
-/// What a reader must know of where a record is from.
+/// Returns the context that a reader needs to judge a record.
 fn context(of: &Value) -> String {
     let text = |key: &str| of[key].as_str().unwrap_or("unknown").to_owned();
     let number = |key: &str| of[key].as_u64().map_or("unknown".into(), |n| n.to_string());
@@ -76,7 +76,7 @@ fn context(of: &Value) -> String {
     format!("({})", fields.join(", "))
 }
 
-/// The figures of a scorecard by their names.
+/// Returns the figures of a scorecard by their names.
 fn scorecard(path: &str) -> String {
     let record = json(path);
     let mut text = format!("(\n  machine: {},\n  figures: (\n", context(&record["context"]));
@@ -99,14 +99,14 @@ fn scorecard(path: &str) -> String {
     text
 }
 
-/// Rows of a CSV: by their first column, where `keyed`, the other columns as numbers.
+/// Returns a CSV's heading and its rows.
 pub fn rows(csv: &str) -> (Vec<String>, Vec<Vec<String>>) {
     let cells = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
     let mut lines = csv.lines().filter(|line| !line.is_empty()).map(cells);
     (lines.next().expect("a heading"), lines.collect())
 }
 
-/// A CSV as an array of dictionaries: cells that are numbers become numbers.
+/// Returns a CSV as an array of dictionaries: cells that are numbers become numbers.
 fn table(csv: &str) -> String {
     let (heading, lines) = rows(csv);
     let cell = |(name, value): (&String, &String)| {
@@ -171,7 +171,7 @@ fn start() -> String {
     )
 }
 
-/// Bytes live of all that there are at the safe points of a program, in percent.
+/// Returns the share of live bytes at a program's safe points, in percent.
 fn share(program: &Value, kind: &str) -> f64 {
     let points = program["points"].as_array().expect("points");
     let sum = |kind: &str| points.iter().map(|p| p[kind].as_f64().expect("bytes")).sum::<f64>();
@@ -207,7 +207,7 @@ fn advise() -> String {
     text + "  ),\n)"
 }
 
-/// The table of searches in docs/guarantees.md, and what is said of the simulator there.
+/// Returns the table of searches in docs/guarantees.md, and the text about the simulator there.
 fn searched() -> String {
     let text = page("docs/guarantees.md");
     let (_, rest) = text.split_once("| PEs | parity | deaths | states |").expect("the table");
@@ -242,9 +242,9 @@ fn searched() -> String {
     )
 }
 
-/// A node is lost once in so many years, on average.
+/// The mean time between losses of a node, in years.
 const YEARS: f64 = 5.0;
-/// A job on `nodes` nodes of one PE, as `oshinfo plan` would be asked.
+/// Returns a job on `nodes` nodes of one PE, as input for `oshinfo plan`.
 fn site(nodes: usize) -> SizingInput {
     SizingInput {
         live: 64e9,
@@ -259,10 +259,10 @@ fn site(nodes: usize) -> SizingInput {
     }
 }
 
-/// Seconds for which a job that ends and is started again waits, beside its recovery.
+/// Seconds that a job waits when it ends and is started again, in addition to its recovery.
 const AGAIN: f64 = 300.0;
 
-/// The chance to lose the job in 30 days: by its nodes, for each kind of protection.
+/// Returns the chance to lose the job in 30 days: by its nodes, for each kind of protection.
 fn chances(nodes: usize) -> BTreeMap<&'static str, f64> {
     let site = site(nodes);
     let choice = choose(&site);
@@ -323,7 +323,7 @@ fn risks() -> String {
     )
 }
 
-/// A chance as a reader can picture it: in percent, or as one in so many.
+/// Prints a chance in percent, or as one in so many.
 fn odds(chance: f64) -> String {
     const DIGITS: [char; 10] = [
         '\u{2070}', '\u{b9}', '\u{b2}', '\u{b3}', '\u{2074}', '\u{2075}', '\u{2076}', '\u{2077}',
@@ -344,7 +344,7 @@ fn odds(chance: f64) -> String {
     }
 }
 
-/// The record of `make evaluation`, each of its tables by its name.
+/// Returns the record of `make evaluation`, each of its tables by its name.
 fn evaluation() -> String {
     let Some(path) = newest("evaluation-", "context.json") else { return "none".to_owned() };
     let folder = path.trim_end_matches("/context.json");
@@ -373,7 +373,7 @@ fn evaluation() -> String {
     )
 }
 
-/// The whole file.
+/// Returns the whole file.
 pub fn figures() -> String {
     let parts = [
         ("scorecard", scorecard(SCORECARD)),
@@ -395,13 +395,13 @@ pub fn figures() -> String {
     text
 }
 
-/// Text without what stands between pairs of `mark`, which do not cross lines.
+/// Removes the text between pairs of `mark`, which do not cross lines.
 fn outside(line: &str, mark: char) -> String {
     line.split(mark).step_by(2).collect::<Vec<_>>().join(" ")
 }
 
-/// Lines of the paper's text with a number that looks measured: with a decimal point, or before
-/// a unit of time, of rate or of a share. Strings, formulas and comments are no text.
+/// Returns lines of the paper's text with a number that looks measured: with a decimal point, or
+/// before a unit of time, rate or share. Strings, formulas and comments do not count as text.
 pub fn own_numbers(text: &str) -> Vec<String> {
     const UNITS: [&str; 7] = ["%", "ms", "us", "s", "seconds", "GB/s", "million"];
     let mut published = false;

@@ -1,5 +1,5 @@
-//! A machine whose control groups are of the second version: a checkpoint has the room that they
-//! leave. Those of the first version are tested on the machine that the tests run on.
+//! A machine with control groups of version 2: a checkpoint has the memory that they leave. Version
+//! 1 is tested on the machine that the tests run on.
 
 use std::path::Path;
 

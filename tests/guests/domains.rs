@@ -1,5 +1,5 @@
-//! Failure domains that nobody named: guests whose firmware tells the same chassis, and agents that
-//! share the NUMA nodes of a guest.
+//! Failure domains without configuration: guests whose firmware reports the same chassis, and
+//! agents that share the NUMA nodes of a guest.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::support::{jacobi, program};
 use crate::switch::Switch;
 use crate::{image, numa};
 
-/// What `--report-placement` says of a job of the example program.
+/// Returns what `--report-placement` prints for a job of the example program.
 fn report(guest: &mut Guest, program: &Path, words: &str) -> String {
     let oshrun = env!("CARGO_BIN_EXE_oshrun");
     let mode = "SHMEM_FT_BACKUP_MODE=raid5 SHMEM_SYMMETRIC_SIZE=4M";
@@ -16,7 +16,7 @@ fn report(guest: &mut Guest, program: &Path, words: &str) -> String {
     guest.must(&format!("{mode} {oshrun} --report-placement {words} {program} {args}"))
 }
 
-/// The cells of the column `name` for each PE.
+/// Returns the cells of the column `name` for each PE.
 fn column<'a>(report: &'a str, name: &str) -> Vec<&'a str> {
     let mut rows = report.lines().skip_while(|line| !line.starts_with("PE"));
     let head = rows.next().unwrap_or_else(|| panic!("no table: {report}"));
@@ -52,7 +52,7 @@ fn agents_that_share_a_numa_node_are_a_domain() {
     let said = report(&mut guest, &program, "-n 4 --nodes 4");
     assert_eq!(column(&said, "NUMA node"), ["0", "0", "1", "1"], "{said}");
     assert!(said.contains("failure domains: node, "), "{said}");
-    // The members of a group are on both.
+    // Each group has a member on both NUMA nodes.
     let said = report(&mut guest, &program, "-x SHMEM_FT_GROUP_SIZE=2 -n 4 --nodes 4");
     let groups = column(&said, "group");
     assert!(groups[0] != groups[1] && groups[2] != groups[3], "{said}");

@@ -20,8 +20,9 @@ use crate::machine::Plan;
 use crate::support::random;
 use crate::switch::Switch;
 
-/// Which engine, in the environment inside the guest. `verbs-atomics` uses the device's atomics,
-/// though soft-RoCE promises them to be atomic with one another only: so jobs do not.
+/// The engine's name, in the environment inside the guest. `verbs-atomics` uses the device's
+/// atomics, although soft-RoCE promises that they are atomic only with one another: so jobs do not
+/// use them.
 const ENGINE: &str = "ENGINE_NAME";
 /// Rounds of a litmus test on an emulated processor.
 const ROUNDS: u32 = 200;
@@ -41,7 +42,7 @@ fn verbs() {
     guest.ready();
     let role = format!("{}=driver ENGINE_ROUNDS={ROUNDS}", bench::ROLE);
     let words = format!("{} engines::verbs --exact --nocapture", exe.display());
-    // By the device, some memory cannot be pinned, too.
+    // Over the device, too, some memory cannot be pinned.
     let refused =
         "raidshmem: PE 1: fabric verbs: locked memory: 1048576 bytes cannot be registered";
     for (engine, line) in [("verbs", None), ("verbs-atomics", Some(refused))] {

@@ -1,5 +1,5 @@
-//! Heartbeats by RDMA between machines: a counter that moves is a sign of life when no message
-//! comes through, and one that stands still is none.
+//! Heartbeats by RDMA between machines: a moving counter proves that a node is alive when no
+//! message comes through, and a counter that stands still does not.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use crate::image;
 use crate::machine::{Guest, Plan, Running, address};
 use crate::switch::Switch;
 
-/// Seconds without a sign of life after which a node is lost: long for a busy emulator.
+/// Seconds of silence after which a node is lost: long, for a busy emulator.
 const LIMIT: u64 = 6;
 
-/// Three guests, and a program in them that says `tick 1`, `tick 2` and so on, one a second.
+/// Boots three guests, with a program that prints `tick 1`, `tick 2` and so on, one per second.
 fn boot(switch: &Switch) -> ([Guest; 3], PathBuf) {
     let ticks = switch.folder().join("ticks");
     let text = "#!/bin/sh\nfor i in $(seq $1); do echo tick $i; sleep 1; done\n";
@@ -24,7 +24,7 @@ fn boot(switch: &Switch) -> ([Guest; 3], PathBuf) {
     (guests, ticks)
 }
 
-/// A job of one such program on each guest.
+/// Starts a job of one such program on each guest.
 fn job<'a>(first: &'a mut Guest, ticks: &Path, seconds: u64, more: &str) -> Running<'a> {
     let hosts = [1, 2, 3].map(address).join(",");
     let words = format!("-v -n 3 --hosts {hosts} --launch-agent 'on {{host}}' --fabric verbs");
@@ -33,7 +33,7 @@ fn job<'a>(first: &'a mut Guest, ticks: &Path, seconds: u64, more: &str) -> Runn
     first.start(&format!("SHMEM_FT_NODE_TIMEOUT={LIMIT} {more} {oshrun} {words} {program}"))
 }
 
-/// Node 1 watches node 2. When no message passes between them any more its counter still does.
+/// Node 1 watches node 2. When messages no longer pass between them, its counter still moves.
 #[test]
 fn a_counter_that_moves_is_a_sign_of_life() {
     let switch = Switch::new();
@@ -47,11 +47,11 @@ fn a_counter_that_moves_is_a_sign_of_life() {
     assert!(outcome.status == 0 && whole, "{outcome}");
     let line = "is not heard by node 1";
     assert!(!outcome.text.contains(line), "its counter was moving: {outcome}");
-    // Without a device there is no counter to be read, and the silence is seen.
+    // Without a device there is no counter to read, and the silence is noticed.
     job(&mut guests[0], &ticks, seconds, "SHMEM_FT_DEVICE=absent").wait_for(line);
 }
 
-/// The counter of a process that is stopped can be read as well as ever.
+/// The counter of a stopped process stays readable.
 #[test]
 fn a_counter_that_stands_still_is_none() {
     let switch = Switch::new();

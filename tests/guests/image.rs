@@ -1,11 +1,11 @@
-//! What guests boot from, made by `image.sh`: once, and kept in the target folder.
+//! The boot files of guests, made by `image.sh`: once, and kept in the target folder.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Folder of what was made.
+/// Returns the folder of the boot files.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -15,7 +15,7 @@ fn folder() -> &'static Path {
     })
 }
 
-/// One at a time: two tests may ask for the same archive.
+/// Runs the script, one at a time: two tests may ask for the same archive.
 fn script(words: &[&Path]) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -24,19 +24,19 @@ fn script(words: &[&Path]) {
     assert!(status.success(), "image.sh {words:?}");
 }
 
-/// The kernel.
+/// Returns the kernel.
 pub fn kernel() -> PathBuf {
     folder().join("vmlinuz")
 }
 
-/// An archive of `files` with the libraries that they need, each at the path it has here.
+/// Makes an archive of `files` with the libraries that they need, each at its path here.
 pub fn add(name: &str, files: &[&Path]) -> PathBuf {
     let out = folder().join(name).with_extension("cpio");
     script(&[&["add".as_ref(), folder(), &out], files].concat());
     out
 }
 
-/// The memory disk of one guest: what all have, and `more`.
+/// Makes the memory disk of one guest: the common part, and `more`.
 pub fn join(to: &Path, more: Option<&Path>) {
     let mut disk = File::create(to).expect("a file in the folder of the guests");
     for part in std::iter::once(folder().join("base.cpio")).chain(more.map(Path::to_owned)) {

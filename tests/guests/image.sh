@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes what a guest boots from: Debian's kernel and archives for its memory disk.
+# Makes a guest's boot files: Debian's kernel and archives for its memory disk.
 #
-# usage: image.sh base FOLDER            FOLDER/vmlinuz and FOLDER/base.cpio, if they are not there
+# usage: image.sh base FOLDER            FOLDER/vmlinuz and FOLDER/base.cpio, if they do not exist
 #        image.sh add FOLDER OUT PATH... OUT: an archive of PATHs with the libraries they need, each
-#                                        at its own path; boots behind FOLDER/base.cpio
+#                                        at its own path; boots after FOLDER/base.cpio
 #
 # Packages are downloaded and unpacked in FOLDER; nothing is installed and root is not needed.
 set -euo pipefail
@@ -15,13 +15,13 @@ libraries=usr/lib/x86_64-linux-gnu
 
 fail() { echo "image: $*" >&2; exit 1; }
 
-# What `ldd` finds of each program, in the unpacked packages first.
+# Lists the libraries that `ldd` finds for each program, in the unpacked packages first.
 needed() {
     LD_LIBRARY_PATH="$root/$libraries:$root/lib/x86_64-linux-gnu" ldd "$@" 2> /dev/null |
         sed -n 's/^[^/:]*\(\/[^ :]*\) (0x.*/\1/p' | sort -u
 }
 
-# Copies a file to where the guest looks for it.
+# Copies a file to the path at which the guest looks for it.
 place() { # tree, file...
     local tree=$1 file to
     shift
@@ -50,7 +50,7 @@ download() {
     for package in "$folder"/packages/*.deb; do dpkg-deb -x "$package" "$root"; done
 }
 
-# The kernel's modules with all they need, in the order in which they can be loaded.
+# Lists the kernel's modules with all they need, in the order in which they can be loaded.
 modules() {
     local version wanted line
     version=$(ls "$root/lib/modules")
@@ -96,7 +96,7 @@ add() {
     place "$tree" "$@"
     mapfile -t files < <(needed "$@")
     place "$tree" "${files[@]}"
-    # A guest's disk is half of its memory; what is for debuggers alone would fill it.
+    # A guest's disk is half of its memory; debug information would fill it.
     find "$tree" -type f -exec strip --strip-debug {} + 2> /dev/null || true
     archive "$tree" "$out"
     rm -rf "$tree"

@@ -1,4 +1,4 @@
-//! Jobs in guests over RDMA: the promises of a fabric hold, and the example program comes to the
+//! Jobs in guests over RDMA: the guarantees of a fabric hold, and the example program computes the
 //! same bytes as plain loops, whatever dies.
 
 use std::io::Write;
@@ -9,14 +9,14 @@ use crate::support::{jacobi, program};
 use crate::switch::Switch;
 use crate::{image, machine};
 
-/// An archive with `oshrun` and the program `name`, and that program.
+/// Makes an archive with `oshrun` and the program `name`; returns it and that program.
 fn payload(name: &str) -> (PathBuf, PathBuf) {
     let program = program(name);
     let oshrun = Path::new(env!("CARGO_BIN_EXE_oshrun"));
     (image::add(name, &[oshrun, &program]), program)
 }
 
-/// A command line in a guest.
+/// Returns a command line for a guest.
 fn oshrun(words: &str, program: &Path, args: &[&str]) -> String {
     let oshrun = env!("CARGO_BIN_EXE_oshrun");
     format!("{oshrun} {words} {} {}", program.display(), args.join(" "))
@@ -59,7 +59,7 @@ fn transfers_order_and_atomics_are_as_promised() {
     let switch = Switch::new();
     let mut guest = Plan::new(1).with(&payload).boot(&switch);
     guest.ready();
-    // Half a minute on an emulated processor; more PEs are more of the same.
+    // Half a minute on an emulated processor; more PEs would add nothing new.
     let command = oshrun("-n 2 --nodes 2 --fabric verbs", &program, &["apart"]);
     let said = guest.must(&format!("SHMEM_SYMMETRIC_SIZE=16M {command}"));
     assert!(said.contains("all as promised"), "{said}");
@@ -94,8 +94,8 @@ fn a_machine_of_three_is_lost() {
     assert!(runs.into_iter().any(|judged| judged), "a machine that nobody killed hangs each time");
 }
 
-/// False, with the reason, if the emulated machine that was to live was silent for long itself:
-/// then two were lost, and it says nothing of the library.
+/// False, with the reason, if the emulated machine that should have survived was itself silent for
+/// long: then two were lost, and the run proves nothing about the library.
 fn one_of_three_is_lost() -> bool {
     let (payload, program) = payload("jacobi");
     let switch = Switch::new();
@@ -116,7 +116,7 @@ fn one_of_three_is_lost() -> bool {
     let outcome = running.outcome();
     let silence = if outcome.status == 0 { 0 } else { living.longest_silence() };
     if silence >= 8 {
-        // Not by `eprintln`, which nobody sees of a test that passes.
+        // Not with `eprintln`, whose output is hidden for a test that passes.
         let mut stderr = std::io::stderr();
         let _ = writeln!(stderr, "guest 2 was silent for {silence} s: {outcome}");
         let _ = writeln!(stderr, "{}", second.console());

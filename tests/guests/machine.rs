@@ -1,8 +1,8 @@
-//! A machine in software: boots, does what it is told, can be killed.
+//! A machine in software: it boots, runs commands, and can be killed.
 //!
-//! A guest has no disk and no privileges on the host. Its network card is a port of a [`Switch`];
-//! a port of its own carries commands in and what they say out (see `init`). That is no serial
-//! port: emulated, on a busy host, those have lost bytes.
+//! A guest has no disk and no privileges on the host. Its network card is a port of a [`Switch`]; a
+//! separate port carries commands in and their output out (see `init`). It is not a serial port:
+//! emulated ones, on a busy host, have lost bytes.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
@@ -17,10 +17,10 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use crate::image;
 use crate::switch::Switch;
 
-/// A guest that says nothing for so long has hung.
+/// The silence after which a guest counts as hung.
 const SILENCE_MAX: Duration = Duration::from_secs(240);
 
-/// What a guest is to be.
+/// The configuration of a guest.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// 1 to 250: its port of the switch, and the end of its address.
@@ -29,19 +29,19 @@ pub struct Plan {
     pub cpus: u8,
     /// Its memory in MiB.
     pub memory: u32,
-    /// Archive of [`image::add`].
+    /// An archive made by [`image::add`].
     pub payload: Option<PathBuf>,
-    /// More words for QEMU.
+    /// More arguments for QEMU.
     pub words: Vec<String>,
 }
 
 impl Plan {
-    /// A guest of one processor.
+    /// Returns the plan of a guest with one processor.
     pub fn new(number: u8) -> Plan {
         Plan { number, cpus: 1, memory: 512, payload: None, words: Vec::new() }
     }
 
-    /// With the files of an archive.
+    /// Adds the files of an archive.
     pub fn with(mut self, payload: &Path) -> Plan {
         self.payload = Some(payload.to_owned());
         self
@@ -60,7 +60,7 @@ impl Plan {
             port.display(),
             switch.path().display()
         );
-        // A busy host may let no tick of the timer through while the kernel counts them.
+        // On a busy host no timer tick may arrive while the kernel counts them.
         let kernel = format!(
             "console=ttyS0 quiet panic=-1 no_timer_check \
              guest.address={}/24 guest.name=guest{number}",
@@ -88,7 +88,7 @@ impl Plan {
             .stdout(Stdio::piped());
         // No guest outlives the test that booted it, however that ends.
         let bound = || set_parent_process_death_signal(Some(Signal::KILL)).map_err(Into::into);
-        // SAFETY: one system call, which may be made after fork.
+        // SAFETY: one system call, which is allowed after fork.
         unsafe { qemu.pre_exec(bound) };
         let mut child = qemu.spawn().unwrap_or_else(|error| {
             panic!("qemu-system-x86_64: {error}; `.ci/setup nodes` installs it")
@@ -99,7 +99,7 @@ impl Plan {
     }
 }
 
-/// The address of guest `number`.
+/// Returns the address of guest `number`.
 pub fn address(number: u8) -> String {
     format!("10.77.0.{number}")
 }
@@ -108,7 +108,7 @@ fn mac(number: u8) -> String {
     format!("52:54:00:00:00:{number:02x}")
 }
 
-/// A line of a command, or its end.
+/// A line of a command's output, or its end.
 enum Heard {
     Line(String),
     End(String),
@@ -131,7 +131,7 @@ fn listen(output: impl BufRead + Send + 'static) -> Receiver<Heard> {
     lines
 }
 
-/// How a command in a guest ended.
+/// The end of a command in a guest.
 #[derive(Debug)]
 pub struct Outcome {
     pub status: i32,
@@ -156,7 +156,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Waits until it takes commands.
+    /// Waits until it accepts commands.
     #[track_caller]
     pub fn ready(&mut self) {
         while !matches!(self.hear(), Heard::End(word) if word == "ready") {}
@@ -170,7 +170,7 @@ impl Guest {
         running.outcome()
     }
 
-    /// The same; the test fails unless it ends with status 0.
+    /// Like [`Guest::run`], but fails the test unless the status is 0.
     #[track_caller]
     pub fn must(&mut self, command: &str) -> String {
         let outcome = self.run(command);
@@ -178,7 +178,7 @@ impl Guest {
         outcome.text
     }
 
-    /// Runs a line of shell, to be listened to.
+    /// Starts a line of shell whose output can be read as it runs.
     pub fn start(&mut self, command: &str) -> Running<'_> {
         assert!(!command.contains('\n'), "commands are lines: {command}");
         let written = writeln!(self.input, "{command}").and_then(|()| self.input.flush());
@@ -187,13 +187,13 @@ impl Guest {
         Running { guest: self, begun, text: String::new(), status: None }
     }
 
-    /// Kills the machine: what a node's loss of power is.
+    /// Kills the machine, as a loss of power would.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// What its console says.
+    /// Returns the output of its console.
     pub fn console(&self) -> String {
         let console = std::fs::read(&self.console).unwrap_or_default();
         format!("guest {}, its console:\n{}", self.number, String::from_utf8_lossy(&console))
@@ -233,7 +233,7 @@ pub struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// The next line that it says; None at its end.
+    /// Returns the next line of output; `None` at the end.
     #[track_caller]
     pub fn next_line(&mut self) -> Option<String> {
         if self.status.is_some() {
@@ -252,7 +252,7 @@ impl Running<'_> {
         }
     }
 
-    /// Of a command that says the time in seconds, again and again: the longest that it did not.
+    /// Returns the longest silence of a command that keeps printing the time in seconds.
     #[allow(dead_code, reason = "of the tests, not of the scorecard")]
     pub fn longest_silence(&mut self) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -282,7 +282,7 @@ impl Running<'_> {
         }
     }
 
-    /// Its end.
+    /// Waits for its end.
     #[track_caller]
     pub fn outcome(mut self) -> Outcome {
         while self.next_line().is_some() {}

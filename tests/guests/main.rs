@@ -2,9 +2,9 @@
 //! of a node is the loss of a machine (`make test-nodes`).
 //!
 //! A guest is Debian's kernel with a memory disk under QEMU's emulation, so neither a network card
-//! nor `/dev/kvm` is needed. Scenarios take their turns: a guest is work for a whole processor.
+//! nor `/dev/kvm` is needed. Scenarios run one at a time: a guest keeps a whole processor busy.
 //!
-//! Left out: the figures. What an emulated processor measures is not what a real one would.
+//! Left out: performance figures. An emulated processor says nothing about a real one.
 
 #[path = "../support/mod.rs"]
 mod support;

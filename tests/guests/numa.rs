@@ -1,5 +1,5 @@
-//! A machine with two NUMA nodes: PEs are bound, their memory is where they run, and groups reach
-//! over both when each is a node of the job.
+//! A machine with two NUMA nodes: PEs are bound, their memory is local to them, and groups span
+//! both when each is a node of the job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ const NODES: &[&str] = &[
     "-numa",
     "node,nodeid=1,cpus=2-3,memdev=m1",
 ];
-/// Pages of the heap that the program looks at, all of which are saved.
+/// Pages of the heap that the program examines, all of which are saved.
 const PAGES: usize = 256;
 
-/// A guest with two NUMA nodes, `oshrun` and the program `name`.
+/// Boots a guest with two NUMA nodes, `oshrun` and the program `name`.
 pub fn boot(switch: &Switch, name: &str) -> (Guest, PathBuf) {
     let program = program(name);
     let oshrun = Path::new(env!("CARGO_BIN_EXE_oshrun"));
@@ -35,7 +35,7 @@ pub fn boot(switch: &Switch, name: &str) -> (Guest, PathBuf) {
     (guest, program)
 }
 
-/// What the program says of each PE: its processor, its NUMA node, pages of its heap and store.
+/// The program's report on a PE: its processor, its NUMA node, pages of its heap and store.
 #[derive(Debug)]
 struct Binding {
     cpu: usize,
@@ -44,7 +44,7 @@ struct Binding {
     store: usize,
 }
 
-/// Runs the program on `nodes` nodes. It fails itself if a page is not where its PE runs.
+/// Runs the program on `nodes` nodes. It fails itself if a page is not local to its PE.
 fn bindings(guest: &mut Guest, binding: &Path, words: &str) -> (BTreeMap<usize, Binding>, String) {
     let settings = "SHMEM_SYMMETRIC_SIZE=8M SHMEM_FT_BACKUP_MODE=raid5 SHMEM_FT_GROUP_SIZE=2";
     let oshrun = env!("CARGO_BIN_EXE_oshrun");
@@ -71,12 +71,12 @@ fn memory_and_store_are_near_the_processors_of_their_pe() {
         assert_eq!(cpus, BTreeSet::from([0, 1, 2, 3]), "a processor each: {said}");
         for (pe, binding) in &bindings {
             assert_eq!((binding.near, binding.heap), (binding.cpu / 2, PAGES), "PE {pe}: {said}");
-            // A snapshot, and parity of half as much or more.
+            // A snapshot, and parity of at least half its size.
             assert!(binding.store >= PAGES + PAGES / 2, "PE {pe}: {said}");
         }
         report = said;
     }
-    // Where a NUMA node is a node of the job, each group has one member in each.
+    // If each NUMA node is a node of the job, each group has one member in each.
     let mut near: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for row in report.lines() {
         let cells: Vec<&str> = row.split_whitespace().collect();
@@ -89,7 +89,7 @@ fn memory_and_store_are_near_the_processors_of_their_pe() {
     assert_eq!(near, BTreeMap::from(wanted), "{report}");
 }
 
-/// A PE that was lost, with its process or its node, is where it was, and so are its pages.
+/// A PE lost with its process or its node keeps its place, and so do its pages.
 #[test]
 fn after_a_loss_a_pe_and_its_pages_are_where_they_were() {
     let switch = Switch::new();

@@ -1,4 +1,4 @@
-//! Machines whose administrators say different things of huge pages for shared memory.
+//! Machines with different administrator settings for huge pages in shared memory.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ fn large_heaps_and_their_checkpoints_have_huge_pages_unless_somebody_denies_them
     let mut guest = Plan { memory: 1024, ..Plan::new(1) }.with(&payload).boot(&switch);
     guest.ready();
     let cases = [
-        ("never", "auto", true), // by a file system of the job's own
+        ("never", "auto", true), // through a file system of the job's own
         ("advise", "auto", true),
         ("deny", "auto", false),
         ("advise", "small", false),
@@ -39,7 +39,7 @@ fn large_heaps_and_their_checkpoints_have_huge_pages_unless_somebody_denies_them
         for line in lines {
             let words: Vec<&str> = line.split_whitespace().collect();
             let kib = |at: usize| words[at].parse::<u64>().expect("KiB");
-            // The snapshot, and parity of as much, in a group of two.
+            // The snapshot, and parity of the same size, in a group of two.
             let [heap, store] = [kib(3), kib(5)];
             match huge {
                 true => assert!(heap >= LIVE / 2 && store >= LIVE, "{said}"),

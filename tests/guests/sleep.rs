@@ -1,4 +1,4 @@
-//! A machine that sleeps: what is on it sleeps with it, and nothing is lost by that.
+//! A machine that sleeps: its processes sleep with it, and nothing is lost.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use crate::machine::{Guest, Plan};
 use crate::support::program;
 use crate::switch::Switch;
 
-/// The kernel goes to sleep and wakes after five seconds, which its own test of that gives: of all
-/// time, these are the ones in which the machine does not run.
+/// The kernel goes to sleep and wakes after five seconds, which its own suspend test provides: the
+/// only time in which the machine does not run.
 #[test]
 fn a_job_on_one_machine_outlives_its_sleep() {
     let switch = Switch::new();
@@ -20,7 +20,7 @@ fn a_job_on_one_machine_outlives_its_sleep() {
     let job = format!("{job} {oshrun} -v -n 2 --nodes 2 {}", steps.display());
     guest.must(&format!("cd /tmp && ({job}; echo status $?) > out 2>&1 &"));
     guest.must("until grep -q -e ready -e status /tmp/out; do usleep 50000; done");
-    // Seconds of all time, less those in which the machine ran.
+    // Total seconds, less those in which the machine ran.
     let awake = "awk '/^now at/ { print int($3 / 1e9); exit }' /proc/timer_list";
     let slept = format!("echo $(($(cut -d. -f1 /proc/uptime) - $({awake})))");
     let slept = |guest: &mut Guest| guest.must(&slept).trim().parse::<i64>().expect("seconds");
@@ -28,7 +28,7 @@ fn a_job_on_one_machine_outlives_its_sleep() {
     guest.must("echo core > /sys/power/pm_test && echo mem > /sys/power/state");
     let times = slept(&mut guest) - before;
     assert!(times >= 3, "it slept {times} s, and more than the lease was meant");
-    // It goes on: more checkpoints than there were.
+    // The job continues: more checkpoints than before.
     let count = "grep -c checkpoint /tmp/out";
     let more = format!("[ $({count}) -gt $((n + 3)) ] || grep -q status /tmp/out");
     let more = format!("until {more}; do usleep 50000; done");

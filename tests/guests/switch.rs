@@ -1,9 +1,9 @@
-//! The network between guests: an Ethernet switch over Unix sockets, a thread a port.
+//! The network between guests: an Ethernet switch over Unix sockets, with one thread per port.
 //!
-//! A frame is a datagram. The last byte of a guest's hardware address is its port, so nothing need
-//! be learned; what is for all goes to all others. A frame for a port whose queue is full is
-//! dropped, as in any switch. No privileges are needed, and the machine's own network is not
-//! touched.
+//! A frame is a datagram. The last byte of a guest's hardware address is its port, so the switch
+//! need not learn addresses; broadcasts go to all other ports. A frame for a port whose queue is
+//! full is dropped, as in any switch. No privileges are needed, and the machine's own network is
+//! not touched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixDatagram;
@@ -17,13 +17,13 @@ const QUEUE_FRAMES: usize = 1024;
 const FRAME_MAX: usize = 68 * 1024;
 
 type Ports = Arc<Mutex<BTreeMap<u8, SyncSender<Arc<[u8]>>>>>;
-/// Pairs of ports between which RDMA is all that passes of UDP.
+/// Pairs of ports between which RDMA is the only UDP traffic that passes.
 type Silent = Arc<Mutex<BTreeSet<(u8, u8)>>>;
 
 /// The UDP port of RoCE version 2.
 const ROCE: u16 = 4791;
 
-/// A switch and the folder of its guests; both end with it.
+/// A switch and the folder of its guests; both end when it is dropped.
 #[derive(Debug)]
 pub struct Switch {
     folder: PathBuf,
@@ -32,7 +32,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// A switch without guests.
+    /// Starts a switch without guests.
     pub fn new() -> Switch {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -47,23 +47,23 @@ impl Switch {
         switch
     }
 
-    /// Where consoles and sockets are.
+    /// Returns the folder of consoles and sockets.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Where guests send to.
+    /// Returns the socket to which guests send.
     pub fn path(&self) -> PathBuf {
         self.folder.join("switch")
     }
 
-    /// From now on no datagram passes between two ports, but RDMA and connections do.
+    /// Blocks datagrams between two ports from now on, but not RDMA or connections.
     #[allow(dead_code, reason = "of the tests, not of the scorecard")]
     pub fn silence(&self, one: u8, other: u8) {
         self.silent.lock().expect("no thread panics").extend([(one, other), (other, one)]);
     }
 
-    /// The socket of port `number`, which may have had a guest before.
+    /// Returns the socket of port `number`, which may have had a guest before.
     pub fn port(&self, number: u8) -> PathBuf {
         let path = self.folder.join(format!("port{number}"));
         let _ = std::fs::remove_file(&path);
@@ -105,7 +105,7 @@ fn forward(socket: &UnixDatagram, ports: &Ports, silent: &Silent) {
     }
 }
 
-/// UDP over IPv4, but not RDMA.
+/// True for UDP over IPv4, except RDMA.
 fn is_message(frame: &[u8]) -> bool {
     let header = frame.get(14).map_or(0, |first| usize::from(first & 15) * 4);
     let port = frame.get(14 + header + 2..14 + header + 4);
@@ -116,6 +116,6 @@ fn is_message(frame: &[u8]) -> bool {
 fn deliver(frames: &Receiver<Arc<[u8]>>, to: &Path) {
     let socket = UnixDatagram::unbound().expect("a socket");
     for frame in frames {
-        let _ = socket.send_to(&frame, to); // refused: the guest is dead, or not there yet
+        let _ = socket.send_to(&frame, to); // refused: the guest is dead, or not up yet
     }
 }

@@ -1,5 +1,5 @@
-//! Daemons on the hosts of a test's network, with a folder for what they are told and what they
-//! write. They, whatever else is left on the hosts, and the folder are gone with it.
+//! Daemons on the hosts of a test's network, with a folder for their configuration and output. All
+//! processes on the hosts, and the folder, are removed with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub struct Daemons {
 }
 
 impl Daemons {
-    /// A network of these many hosts, and an empty folder whose name begins with `name`.
+    /// Makes a network of this many hosts, and an empty folder whose name begins with `name`.
     pub fn new(name: &str, hosts: usize) -> Daemons {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -30,7 +30,7 @@ impl Daemons {
         &self.folder
     }
 
-    /// Path of a file of the folder.
+    /// Returns the path of a file in the folder.
     pub fn path(&self, name: &str) -> String {
         self.folder.join(name).into_os_string().into_string().expect("a plain name")
     }
@@ -50,7 +50,7 @@ impl Daemons {
         }
     }
 
-    /// All text that is in the folder.
+    /// Returns all text in the folder.
     pub fn report(&self) -> String {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let text = files.filter_map(|file| {
@@ -60,7 +60,7 @@ impl Daemons {
         text.collect()
     }
 
-    /// Process of the `nth` daemon that was started.
+    /// Returns the process id of the `nth` daemon started.
     pub fn id(&self, nth: usize) -> u32 {
         self.running[nth].id()
     }

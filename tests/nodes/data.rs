@@ -1,7 +1,7 @@
-//! Jacobi over hosts whose PEs reach each other through an engine only: whatever is lost, the sum
-//! is that of plain loops, or the job ends with a name for it.
+//! Jacobi over hosts whose PEs reach each other only through an engine: whatever is lost, the sum
+//! is that of plain loops, or the job ends with an error that names the cause.
 //!
-//! Without an engine here there is nothing to carry data between hosts: said, not hidden.
+//! Without an engine on this machine nothing can carry data between hosts: the test reports it.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use super::net::{Net, agent};
 use super::support::jacobi;
 use super::support::{Job, Running, has_ucx, processes};
 
-/// Long enough that a fault comes before its end; a checkpoint every few of its steps.
+/// Long enough that a fault comes before the end; a checkpoint every few steps.
 const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
 
 fn start(job: Job, mode: &str) -> Running {
@@ -76,7 +76,7 @@ fn of_a_partition_two_from_two_the_launcher_s_side_gives_the_right_sum() {
         outcome.says(&format!("node {node} was lost with PE {node}"));
     }
 
-    // One parity does not bear two losses: the launcher's side says so, and nobody goes on.
+    // One parity cannot cover two losses: the launcher's side reports it, and no PE goes on.
     let net = Net::new(4);
     let run = start(strict(net.job_by(&detached(), &[1, 1, 1, 1])), "raid5");
     net.part(&[2, 3]);

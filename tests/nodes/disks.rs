@@ -1,7 +1,7 @@
-//! Checkpoints on the disks of hosts, each of which sees its own only: a job begins again on hosts
-//! in any order, with a disk that is empty, and refuses where too much is gone.
+//! Checkpoints on the disks of hosts, each of which sees only its own: a job restarts on hosts in
+//! any order, with one empty disk, and refuses if too much is gone.
 //!
-//! A folder that is mounted over the same place on each host stands for its disk.
+//! A folder mounted at the same path on each host acts as its disk.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::net::Net;
 use super::support::{Job, Outcome, has_ucx, jacobi, mounts};
 
-/// Long enough that two sets are on disk before its end.
+/// Long enough that two sets are on disk before the end.
 const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
 
-/// Hosts, and a disk for each.
+/// Hosts, with a disk for each.
 struct Disks {
     net: Net,
     folder: PathBuf,
@@ -47,7 +47,7 @@ impl Disks {
         self.folder.join("agent")
     }
 
-    /// Where a host sees its disk.
+    /// Returns the path at which a host sees its disk.
     fn seen(&self) -> PathBuf {
         self.folder.join("seen")
     }
@@ -61,7 +61,7 @@ impl Disks {
         fs::create_dir_all(self.disk(host)).expect("an empty disk");
     }
 
-    /// A job of a PE on each of these hosts.
+    /// Returns a job with a PE on each of these hosts.
     fn job(&self, hosts: &[usize]) -> Job {
         let hosts: Vec<String> =
             hosts.iter().map(|&host| format!("{}:1", self.net.host(host))).collect();
@@ -71,13 +71,13 @@ impl Disks {
         job.env("SHMEM_FT_STORE_LAYOUT", "local")
     }
 
-    /// Has a job write sets, and kills it with all hosts.
+    /// Runs a job until it has written sets, and kills it with all hosts.
     fn fill(&self, hosts: &[usize]) {
         let seen = self.seen();
         let job = self.job(hosts).args(&["--verbose"]).env("SHMEM_FT_STORE_EVERY", "1");
         let job = job.env("SHMEM_FT_STORE", seen.to_str().expect("a plain name"));
         let mut run = jacobi::job(job, LONG).start();
-        run.wait_for_another("is on disk"); // not set-2: that may be given up
+        run.wait_for_another("is on disk"); // not set-2, which may be abandoned
         self.net.kill_all();
         run.finish().status(137);
     }
@@ -112,7 +112,7 @@ fn hosts_in_another_order_are_the_nodes_whose_files_they_have() {
     let outcome = disks.resume(&[1, 4, 3, 0]);
     outcome.right_sum(LONG).says("PE 2 is rebuilt from the parity there");
     outcome.says(" rebuilt from PEs ");
-    // It has written nothing: the one that was replaced is still the only one with its files.
+    // The resumed job has written nothing: only the replaced disk lacks its files.
     disks.resume(&[3, 2, 1, 0]).right_sum(LONG);
 }
 

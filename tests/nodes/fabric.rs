@@ -1,4 +1,4 @@
-//! PEs of different hosts reach each other by the engine over UCX, and survive the loss of a host.
+//! PEs of different hosts, which reach each other by the engine over UCX and survive a host's loss.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -38,7 +38,7 @@ fn constants_are_symmetric_between_hosts() {
     outcome.status(0).check(outcome.out.contains("constants ok"), "`constants ok` expected");
 }
 
-/// TCP connections of a process, by the kernel's tables.
+/// Returns the TCP connections of a process, from the kernel's tables.
 fn connections(pid: u32) -> usize {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/net/{name}"));
     let of_namespace = read("tcp").expect("a table") + &read("tcp6").unwrap_or_default();
@@ -53,7 +53,7 @@ fn connections(pid: u32) -> usize {
     own.filter(|to| established.contains(&*to.to_string_lossy())).count()
 }
 
-/// A barrier meets a logarithm of the hosts, by one PE of each; the other knows its neighbours.
+/// In a barrier one PE of each host meets a logarithm of the hosts; the other knows its neighbours.
 #[test]
 fn a_ring_makes_no_more_connections_however_many_hosts_there_are() {
     if !has_ucx() {
@@ -91,7 +91,7 @@ fn a_lost_process_and_a_lost_host_cost_no_byte() {
     }
 }
 
-/// What is decoded comes from other hosts, and a put from one of them is refused where it begins.
+/// Read-only data is decoded from other hosts, and a put from one is refused at its source.
 #[test]
 fn read_only_memory_is_decoded_from_other_hosts() {
     if !has_ucx() {
@@ -110,8 +110,8 @@ fn read_only_memory_is_decoded_from_other_hosts() {
     job.run().status(3).says("PE 1: a write to memory of PE 2 that is read-only");
 }
 
-/// The PE beside it goes on to map that memory, and this test holds it: only its host's agent can
-/// give it back.
+/// The PE on the same host keeps the lost PE's memory mapped, and so does this test: only its
+/// host's agent can free it.
 #[test]
 fn memory_of_a_pe_that_moved_to_a_spare_on_another_host_is_given_back() {
     if !has_ucx() {
@@ -127,7 +127,7 @@ fn memory_of_a_pe_that_moved_to_a_spare_on_another_host_is_given_back() {
     let pes = |images: &[Image]| images.iter().map(|image| image.pe).collect::<Vec<_>>();
     let before = of_host(&run, 0);
     assert_eq!(pes(&before), [0, 1]);
-    // Who still maps it may look there once more, which takes a page.
+    // A process that still maps it may read there once more, which allocates a page.
     let is_given_back = |image: &Image| image.allocated() <= 4 * PAGE;
     assert!(!before.iter().any(is_given_back), "both are in use");
     processes::signal(moves, Signal::KILL);
@@ -141,7 +141,7 @@ fn memory_of_a_pe_that_moved_to_a_spare_on_another_host_is_given_back() {
     outcome.status(0).says("PE 0 was killed by SIGKILL").says("rebuilt from PE");
 }
 
-/// Hosts of one machine have its processors: the equivalent by topology is the same ones.
+/// Hosts on one machine share its processors: the topological equivalents are the same ones.
 #[test]
 fn substitutes_on_another_host_are_bound_as_they_were() {
     if !has_ucx() {
@@ -168,7 +168,7 @@ fn substitutes_on_another_host_are_bound_as_they_were() {
     }
 }
 
-/// What other hosts put arrives through the target's own process: its page tables show it.
+/// Puts from other hosts arrive through the target's own process: its page tables show them.
 #[test]
 fn pages_that_other_hosts_write_are_in_the_next_checkpoint() {
     if !has_ucx() {
@@ -210,7 +210,7 @@ fn what_the_user_set_for_the_network_library_holds_on_every_host() {
     outcome.check(counts == [2, 2], "both PEs should have both");
 }
 
-/// It is the loader of host 1 alone that finds no library.
+/// Only the loader of host 1 finds no library.
 #[test]
 fn a_host_that_lacks_the_engine_is_named_in_a_line() {
     if !has_ucx() {

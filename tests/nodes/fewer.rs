@@ -1,5 +1,5 @@
-//! Jobs that go on with fewer, between nodes that do not map each other: the same programs as on
-//! one machine (`tests/process/fewer.rs`).
+//! Jobs in shrink mode, between nodes that do not map each other: the programs that run on one
+//! machine (`tests/process/fewer.rs`).
 
 use raidshmem_core::settings::Fabric;
 use rustix::process::Signal;
@@ -29,8 +29,8 @@ fn a_task_farm_over_eight_hosts_that_loses_three_pes_ends_right() {
     outcome.check(outcome.out.contains(end), "the right end was expected");
 }
 
-/// Eight hosts lose three in turn without spares; what comes out on the five is right, and work is
-/// lost that was in the middle of being done.
+/// Eight hosts lose three in turn without spares; the five survivors get the right result, and only
+/// work in progress is lost.
 #[test]
 fn farms_over_eight_hosts_that_lose_three_pes_lose_what_was_begun() {
     if !has_ucx() {
@@ -85,8 +85,8 @@ fn of_eight_hosts_three_are_lost_in_turn() {
     outcome.check(outcome.out.contains(end), "the right end was expected");
 }
 
-/// Deaths at any moment of any collective, one after the other until one PE is left; with one, two
-/// and three PEs on a node.
+/// Deaths at any moment of any collective, one after another until one PE is left; with one, two
+/// and three PEs per node.
 #[test]
 fn the_living_get_the_same_whenever_one_dies() {
     if !has_ucx() {
@@ -105,7 +105,7 @@ fn the_living_get_the_same_whenever_one_dies() {
 #[test]
 fn what_was_not_tried_is_refused() {
     if raidshmem_engines::load(Fabric::Verbs).is_err() {
-        return; // the line that says so comes first
+        return; // the line that reports it comes first
     }
     let outcome = over(Job::new(2), "verbs").program(&program("farm"), &["1"]).run();
     outcome
@@ -113,13 +113,13 @@ fn what_was_not_tried_is_refused() {
         .says("SHMEM_FT_ROLLBACK=none over verbs: expected SHMEM_FT_FABRIC=shm or ucx");
 }
 
-/// A job that keeps checkpoints for degraded reads.
+/// Returns a job that keeps checkpoints for degraded reads.
 fn kept(job: Job, mode: &str) -> Job {
     with_fewer(job).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "8M")
 }
 
-/// A whole host is lost at every step of a checkpoint: what its PE had is decoded from what others
-/// have on theirs, and then those that are left protect each other.
+/// A whole host is lost at every step of a checkpoint: its PE's data is decoded from the other
+/// hosts, and then the survivors protect each other.
 #[test]
 fn the_last_checkpoint_of_a_pe_lost_with_its_host_is_read_from_the_others() {
     if !has_ucx() {

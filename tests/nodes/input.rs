@@ -3,7 +3,7 @@
 use super::net::Net;
 use super::support::{Job, has_ucx, program};
 
-/// The second of two hosts carries PE 0.
+/// Returns a job whose PE 0 is on the second of two hosts.
 fn far(net: &Net, script: &str) -> Job {
     net.job(&[0, 2]).args(&["--fabric", "shm", "sh", "-c", script])
 }
@@ -30,7 +30,7 @@ fn many_mebibytes_arrive_whole() {
     outcome.check(sums.iter().any(|sum| sum.starts_with(wanted)), "the sum of all bytes");
 }
 
-/// What nobody reads is not read from who writes either, beyond what is on the way.
+/// Input that the program does not read is not read from the writer either, apart from buffers.
 #[test]
 fn a_program_that_reads_nothing_holds_up_nobody_but_who_writes() {
     let net = Net::new(2);
@@ -62,7 +62,7 @@ fn a_substitute_reads_on_where_the_lost_pe_stopped() {
         let outcome = job(words);
         outcome.status(0).check(outcome.out == "sum 36\n", "the sum of all lines was expected");
     }
-    // What lay in the pipe of a lost node is lost with it.
+    // Data in the pipe of a lost node is lost with it.
     let outcome = job(&["--kill-node", "0@4:after"]);
     outcome.status(0).check(outcome.out.starts_with("sum "), "an end was expected");
 }

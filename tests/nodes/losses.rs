@@ -1,6 +1,6 @@
-//! Nodes that are lost: killed, cut off, stopped; and one that comes back.
+//! Lost nodes: killed, cut off, stopped; and one that resumes.
 //!
-//! One PE on host 0; the other hosts carry none, and are watched all the same.
+//! One PE on host 0; the other hosts carry no PE, but are watched all the same.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use rustix::process::Signal;
 use super::net::{Net, agent, supervisor};
 use super::support::{self, Job, Outcome, Running, note, processes, program};
 
-/// `SHMEM_FT_NODE_TIMEOUT` of jobs that lose a node by its silence.
+/// `SHMEM_FT_NODE_TIMEOUT` of jobs that lose a node because it is silent.
 const LIMIT: Duration = Duration::from_secs(2);
-/// How long an end is waited for: no figure, the limit of every test.
+/// The longest wait for an end: not a figure, but the limit of every test.
 pub const BUSY: Duration = support::LIMIT;
 
-/// A job whose nodes may not be silent for longer than [`LIMIT`].
+/// Returns a job whose nodes may not be silent for longer than [`LIMIT`].
 pub fn strict(job: Job) -> Job {
     job.env("SHMEM_FT_NODE_TIMEOUT", &LIMIT.as_secs().to_string())
 }
@@ -36,8 +36,8 @@ fn end(run: Running) -> Outcome {
     outcome
 }
 
-/// Waits until `node` is declared lost by its silence since `begun`, and says how long it took: a
-/// busy machine may add to that, and takes nothing away.
+/// Waits until `node` is declared lost after its silence since `begun`, and prints the time: a busy
+/// machine may only lengthen it.
 #[track_caller]
 pub fn declared(run: &mut Running, node: usize, begun: Instant, what: &str) {
     run.wait_for(&format!("node {node} was lost"));
@@ -47,20 +47,20 @@ pub fn declared(run: &mut Running, node: usize, begun: Instant, what: &str) {
     assert!(took >= LIMIT / 2, "declared lost before its lease was over: {took:?}");
 }
 
-/// Where in standard error a line with this is.
+/// Returns the number of the standard-error line that contains `text`.
 #[track_caller]
 fn line_of(outcome: &Outcome, text: &str) -> usize {
     let at = outcome.err.lines().position(|line| line.contains(text));
     at.unwrap_or_else(|| panic!("`{text}` was expected\n{outcome}"))
 }
 
-/// A command whose agent outlives it, and whose supervisor's last word is lost on the way: what a
-/// host that cannot be reached is.
+/// Returns a command whose agent outlives it, and whose supervisor's last message is lost: an
+/// unreachable host.
 pub fn detached() -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("detached");
     std::fs::create_dir_all(&folder).expect("a folder");
     let script: PathBuf = folder.join("detached");
-    // Written under another name first: tests that run at once share it.
+    // Written under another name first: concurrent tests share it.
     let draft = folder.join(format!("draft-{:?}", std::thread::current().id()));
     let text = "#!/bin/sh\nhost=$1\nshift\nread -r secret\n{ (echo \"$secret\"; exec sleep 1000) | \
         ip netns exec \"$host\" \"$@\" 2>&1 >&3 | sed -u /raidshmem-node-/d >&2; } 3>&1 &\n\
@@ -86,7 +86,7 @@ fn a_killed_agent_is_known_at_once() {
     ));
     let outcome = end(run);
     outcome.check(outcome.count("no sign of life") == 0, "its supervisor knows: no limit passes");
-    // With the one PE on it there is nobody left.
+    // Without its only PE no PE is left.
     let mut run = patient(net.job(&[0, 1])).start();
     run.wait_for("ready");
     processes::signal(agent(&run, 1).pid, Signal::KILL);
@@ -110,7 +110,8 @@ fn a_link_that_goes_down_is_a_lost_node_and_a_short_break_is_none() {
     assert!(over < line_of(&outcome, "declared lost"), "it ends itself first\n{outcome}");
 }
 
-/// Nobody helps the other side to end: what started its agents is all that the launcher can kill.
+/// Nothing makes the other side end: the launcher can only kill the command that started its
+/// agents.
 #[test]
 fn after_a_partition_exactly_the_launcher_s_side_goes_on() {
     let net = Net::new(4);
@@ -135,7 +136,7 @@ fn after_a_partition_exactly_the_launcher_s_side_goes_on() {
     outcome.check(outcome.count("node 0 was") + outcome.count("node 1 was") == 0, "they are here");
 }
 
-/// With the one PE on the other side the job is over, and the PE is too.
+/// With the only PE on the other side the job is over, and so is the PE.
 #[test]
 fn the_side_without_the_launcher_stops_though_it_has_the_pes() {
     let net = Net::new(2);
@@ -148,13 +149,13 @@ fn the_side_without_the_launcher_stops_though_it_has_the_pes() {
     assert!(begun.elapsed() >= LIMIT / 2, "it had its lease until then");
     let outcome = run.finish();
     outcome.status(137).says("declared lost").says("node 1 was lost with PE 0");
-    // On a busy machine the kernel is first.
+    // On a busy machine the kernel acts first.
     let ends = ["no contact with the launcher for 2 s", "its agent was killed by SIGKILL"];
     let said = ends.map(|how| outcome.count(&format!("node 1: {how}")));
     outcome.check(said.iter().sum::<usize>() == 1, "it says how it ends");
 }
 
-/// Agent and PEs stand still; the supervisor does not. Then the supervisor too: a whole host.
+/// Agent and PEs are stopped, but not the supervisor. Then the supervisor too: a whole host.
 #[test]
 fn a_node_that_stood_still_is_ended_and_does_not_come_back() {
     let net = Net::new(3);
@@ -179,7 +180,7 @@ fn a_node_that_stood_still_is_ended_and_does_not_come_back() {
     }
 }
 
-/// Whoever could end the PEs stands still, and they do not.
+/// Every process that could end the PEs is stopped, but not the PEs.
 #[test]
 fn pes_whose_agent_and_supervisor_stand_still_end_with_the_lease() {
     let net = Net::new(2);
@@ -198,8 +199,8 @@ fn pes_whose_agent_and_supervisor_stand_still_end_with_the_lease() {
     run.finish().status(137).says("node 1 was lost with PE 0");
 }
 
-/// A PE that a script started is no child of the agent, and here it stands still too: whoever goes
-/// on after such a pause must not be a PE that was declared dead.
+/// A PE that a script started is not a child of the agent, and here it is stopped too: a process
+/// that continues after such a pause must not be a PE that was declared dead.
 #[test]
 fn a_script_s_pe_that_stands_still_with_its_agent_and_supervisor_ends_with_the_lease() {
     let net = Net::new(2);
@@ -227,7 +228,7 @@ fn a_script_s_pe_that_stands_still_with_its_agent_and_supervisor_ends_with_the_l
     run.finish().status(137).says("node 1 was lost with PE 0");
 }
 
-/// A command with a status of its own: the supervisor's last word says what its status would.
+/// A command that hides the agent's status: the supervisor's last message carries the status.
 #[test]
 fn a_killed_agent_is_known_at_once_though_its_status_is_not_passed_on() {
     let net = Net::new(2);

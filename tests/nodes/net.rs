@@ -18,21 +18,21 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::support::processes::{Found, ends_before, signal};
 use super::support::{Job, LIMIT, Running, mounts, namespaces};
 
-/// Where the launcher listens.
+/// The address on which the launcher listens.
 pub const HUB: &str = "10.9.0.254";
 
-/// `SHMEM_FT_NODE_TIMEOUT` of jobs, in seconds, unless silence is what a test is about: on a busy
-/// machine agents that are well stand still for seconds.
+/// `SHMEM_FT_NODE_TIMEOUT` of jobs, in seconds, unless a test is about silence: on a busy machine
+/// healthy agents stall for seconds.
 pub const SILENCE: u64 = 20;
 
-/// A network that is there as long as this.
+/// A network, removed when dropped.
 pub struct Net {
     name: String,
     hosts: usize,
 }
 
 impl Net {
-    /// So many hosts. Fails the test with a clear line where namespaces cannot be made.
+    /// Makes this many hosts. Fails the test with a clear line if namespaces cannot be made.
     pub fn new(hosts: usize) -> Net {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         static CLEAR: Once = Once::new();
@@ -43,11 +43,11 @@ impl Net {
         let hub = net.hub();
         ip(&["netns", "add", &hub]);
         ip(&["-n", &hub, "link", "set", "lo", "up"]);
-        // Or it would answer through br1 for its address on br0.
+        // Otherwise it would answer through br1 for its address on br0.
         let strict = "echo 1 | tee /proc/sys/net/ipv4/conf/*/arp_ignore \
             /proc/sys/net/ipv4/conf/*/rp_filter";
-        // A bridge without an address of its own takes the lowest of its ports, and changes it when
-        // they come and go.
+        // A bridge without an address of its own takes the lowest of its ports' addresses, and
+        // changes it as ports come and go.
         for (bridge, address) in [("br0", "02:00:00:00:00:01"), ("br1", "02:00:00:00:00:02")] {
             ip(&["-n", &hub, "link", "add", bridge, "address", address, "type", "bridge"]);
             ip(&["-n", &hub, "link", "set", bridge, "up"]);
@@ -68,69 +68,70 @@ impl Net {
         net
     }
 
-    /// Name of the namespace of the launcher.
+    /// Returns the name of the launcher's namespace.
     pub fn hub(&self) -> String {
         format!("{}-hub", self.name)
     }
 
-    /// The network of the launcher.
+    /// Returns the path of the launcher's network namespace.
     pub fn hub_path(&self) -> PathBuf {
         path(&self.hub())
     }
 
-    /// Name of a host, which is that of its namespace.
+    /// Returns the name of a host, which is that of its namespace.
     pub fn host(&self, host: usize) -> String {
         format!("{}-h{host}", self.name)
     }
 
-    /// For `--hosts`: `counts[k]` PEs on host k.
+    /// Returns the value of `--hosts`: `counts[k]` PEs on host k.
     pub fn list(&self, counts: &[usize]) -> String {
         let word = |(host, count): (usize, &usize)| format!("{}:{count}", self.host(host));
         counts.iter().enumerate().map(word).collect::<Vec<_>>().join(",")
     }
 
-    /// `oshrun` in the hub, with these many PEs on the hosts.
+    /// Returns a job of `oshrun` in the hub, with this many PEs on the hosts.
     pub fn job(&self, counts: &[usize]) -> Job {
         self.job_by("ip netns exec {host}", counts)
     }
 
-    /// The same with another command to start agents.
+    /// Like [`Net::job`], with another command to start agents.
     pub fn job_by(&self, command: &str, counts: &[usize]) -> Job {
         let list = self.list(counts);
         self.oshrun(&["--hosts", &list, "--launch-agent", command])
     }
 
-    /// `oshrun` in the hub, with these words.
+    /// Returns a job of `oshrun` in the hub, with these arguments.
     pub fn oshrun(&self, words: &[&str]) -> Job {
         let job = Job::of(&["--listen", HUB]).args(words).inside(&self.hub_path());
         job.env("SHMEM_SYMMETRIC_SIZE", "16M").env("SHMEM_FT_NODE_TIMEOUT", &SILENCE.to_string())
     }
 
-    /// A command in a namespace, with mounts and a host name of its own, after `first` there.
+    /// Returns a command in a namespace, with its own mounts and host name, to run after `first`
+    /// there.
     pub fn command(&self, namespace: &str, first: &str, words: &[&str]) -> Command {
         let mut command = Command::new("ip");
         let script = format!("{first} && exec \"$@\"");
         command.args(["netns", "exec", namespace, "unshare", "--uts", "sh", "-c", &script, "sh"]);
         let path = std::env::var("PATH").expect("a PATH");
-        command.env("PATH", format!("{path}:/usr/sbin:/sbin")); // daemons, and not only for root
+        command.env("PATH", format!("{path}:/usr/sbin:/sbin")); // for daemons, not only as root
         command.args(words).env_remove("LD_LIBRARY_PATH").stdin(Stdio::null());
         command
     }
 
-    /// Every process in a namespace.
+    /// Returns every process in a namespace.
     pub fn processes(&self, namespace: &str) -> Vec<u32> {
         let output = Command::new("ip").args(["netns", "pids", namespace]).output();
         let output = output.expect("ip runs").stdout;
         String::from_utf8_lossy(&output).lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Kills a host but for that process.
+    /// Kills every process of a host but one.
     pub fn kill(&self, host: usize, but: Option<u32>) {
         let all = self.processes(&self.host(host)).into_iter();
         all.filter(|&pid| Some(pid) != but).for_each(|pid| signal(pid, Signal::KILL));
     }
 
-    /// Kills everything everywhere.
+    /// Kills every process on all hosts and in the hub.
     pub fn kill_all(&self) {
         let namespaces = (0..self.hosts).map(|host| self.host(host)).chain([self.hub()]);
         let all: Vec<u32> = namespaces.flat_map(|namespace| self.processes(&namespace)).collect();
@@ -146,7 +147,7 @@ impl Net {
         ip(&["-n", &self.hub(), "link", "set", &format!("v{host}"), state]);
     }
 
-    /// Hosts that reach each other from now on, but not the others, nor the launcher.
+    /// Cuts these hosts off from the other hosts and the launcher, but not from each other.
     pub fn part(&self, hosts: &[usize]) {
         for host in 0..self.hosts {
             let bridge = if hosts.contains(&host) { "br1" } else { "br0" };
@@ -154,7 +155,7 @@ impl Net {
         }
     }
 
-    /// Does something in the network of a host.
+    /// Runs `act` in the network of a host.
     pub fn on<T: Send + 'static>(
         &self,
         host: usize,
@@ -163,7 +164,7 @@ impl Net {
         inside(&path(&self.host(host)), act)
     }
 
-    /// Does something in the network of the launcher, in a thread that goes on.
+    /// Runs `act` in the network of the launcher, in a thread that continues.
     pub fn in_hub(&self, act: impl FnOnce() + Send + 'static) {
         let path = path(&self.hub());
         std::thread::spawn(move || inside(&path, act));
@@ -172,15 +173,15 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
-        // Links and bridges go with their namespaces.
+        // Links and bridges are removed with their namespaces.
         for name in (0..self.hosts).map(|host| self.host(host)).chain([self.hub()]) {
             let _ = Command::new("ip").args(["netns", "del", &name]).output();
         }
     }
 }
 
-/// Gives this thread a list of network namespaces of its own, which nobody else sees: they are gone
-/// with the processes of the test.
+/// Gives this thread its own list of network namespaces, which is invisible outside and ends with
+/// the test's processes.
 fn leave_the_machine() {
     thread_local!(static LEFT: Cell<bool> = const { Cell::new(false) });
     if LEFT.replace(true) {
@@ -199,7 +200,7 @@ fn path(name: &str) -> PathBuf {
     Path::new("/run/netns").join(name)
 }
 
-/// A thread of its own moves there, so that the test's other threads stay where they are.
+/// Runs `act` there in a new thread, so that the test's other threads stay where they are.
 fn inside<T: Send + 'static>(network: &Path, act: impl FnOnce() -> T + Send + 'static) -> T {
     use std::os::fd::AsFd;
     let network = std::fs::File::open(network).expect("the namespace is there");
@@ -225,7 +226,7 @@ fn ip(words: &[&str]) {
     );
 }
 
-/// The supervisor of a node.
+/// Returns the supervisor of a node.
 pub fn supervisor(run: &Running, node: usize) -> Found {
     let end = format!(" {node}");
     let is = |found: &Found| {
@@ -235,21 +236,21 @@ pub fn supervisor(run: &Running, node: usize) -> Found {
     run.processes().into_iter().find(is).expect("the node has a supervisor")
 }
 
-/// The agent of a node.
+/// Returns the agent of a node.
 pub fn agent(run: &Running, node: usize) -> Found {
     let of = supervisor(run, node).pid;
     let is = |found: &Found| found.parent == of && !found.is_zombie();
     run.processes().into_iter().find(is).expect("the supervisor has an agent")
 }
 
-/// Where the launcher listens.
+/// Returns the address on which the launcher listens.
 pub fn address(run: &Running) -> std::net::SocketAddr {
     let words = supervisor(run, 0).words;
     let mut words = words.split_whitespace().rev().skip(1);
     words.next().and_then(|word| word.parse().ok()).expect("the supervisor is told an address")
 }
 
-/// A test that is killed removes nothing.
+/// A killed test cannot remove anything itself.
 #[test]
 fn namespaces_of_a_killed_test_are_removed_and_those_of_others_stay() {
     use std::io::{BufRead, BufReader};

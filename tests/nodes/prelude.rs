@@ -1,5 +1,5 @@
-//! Calls before the first checkpoint call over UCX: a substitute on another host gets what the PEs
-//! of a lost one got.
+//! Calls before the first checkpoint call, over UCX: a substitute on another host gets the results
+//! that the PEs of a lost one got.
 
 use super::net::Net;
 use super::support::has_ucx;

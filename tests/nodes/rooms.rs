@@ -1,4 +1,4 @@
-//! Hosts with different room: each in a control group of its own, as a batch system makes them.
+//! Hosts with different memory limits: each in its own control group, as in a batch system.
 
 use std::fmt::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -8,9 +8,9 @@ use super::net::Net;
 use super::support::cgroup::Group;
 use super::support::{Outcome, has_ucx, program, skip};
 
-/// Four PEs on as many hosts, which may use so many MiB; each takes 130 MiB for a checkpoint:
-/// 49 and two thirds of that, and 48 that it has not written.
-/// None where nobody can be limited.
+/// Runs four PEs on as many hosts, with these limits in MiB; each takes 130 MiB for a checkpoint:
+/// 49 and two thirds of that, and 48 that it has not written. Returns `None` if limits cannot be
+/// set.
 fn run(rooms: [u64; 4]) -> Option<Outcome> {
     let net = Net::new(rooms.len());
     let mut groups = Vec::new();
@@ -27,7 +27,7 @@ fn run(rooms: [u64; 4]) -> Option<Outcome> {
             }
         }
     }
-    // `ip netns exec` would mount another /sys, in which no group is seen.
+    // `ip netns exec` would mount another /sys, which hides the groups.
     script.push_str("esac\nexec nsenter --net=/run/netns/\"$host\" \"$@\"\n");
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("rooms-{}", net.host(0)));
     std::fs::write(&path, script).expect("a script");
@@ -43,7 +43,7 @@ fn done(outcome: &Outcome) -> usize {
     outcome.status(0).out.lines().filter(|line| line.ends_with(" is done")).count()
 }
 
-/// All of them together want more than any one has.
+/// All of them together need more than any one has.
 #[test]
 fn hosts_with_room_for_their_own_pes_are_enough() {
     if !has_ucx() {

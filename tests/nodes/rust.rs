@@ -9,7 +9,7 @@ fn over_ucx(net: &Net) -> Job {
     net.job(&[1, 1, 1, 1]).args(&["--fabric", "ucx", "--verbose"]).mode("raid5")
 }
 
-/// What `teams` prints when all PEs found what they expected.
+/// Returns the digest that `teams` prints when all PEs found what they expected.
 #[track_caller]
 fn digest(outcome: &Outcome) -> String {
     outcome.status(0);

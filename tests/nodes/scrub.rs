@@ -1,5 +1,5 @@
-//! The scrub between hosts: what is damaged is repaired from PEs that are reached by the network
-//! only, before the loss that needs it.
+//! The scrub between hosts: damage is repaired from PEs that are reached only over the network,
+//! before the loss that needs it.
 
 use std::fs::OpenOptions;
 
@@ -11,7 +11,7 @@ use super::support::{has_ucx, program};
 
 const HOSTS: usize = 4;
 
-/// One of each kind of tile, on each of three PEs: the one that is lost later needs them all.
+/// One tile of each kind, on each of three PEs: the loss that follows needs them all.
 #[test]
 fn damage_is_repaired_over_the_network_before_the_loss_that_needs_it() {
     if !has_ucx() {

@@ -1,7 +1,7 @@
 //! A real Slurm: `munged`, `slurmctld` and a `slurmd` for each host of a test's network, with keys,
-//! configuration and state in a folder of their own; nothing of the machine's is read or changed.
+//! configuration and state in a folder of their own; no file of the machine is read or changed.
 //!
-//! Each daemon has a host name of its own. All of them, and the folder, are gone with the test.
+//! Each daemon has its own host name. All of them, and the folder, are removed with the test.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,12 +14,12 @@ use super::net::HUB;
 use super::support::processes::{self, Found};
 use super::support::{LIMIT, MARKER, has_ucx, jacobi, mounts, program, skip};
 
-/// How long the daemons may take to come.
+/// The time in which the daemons must start.
 const START: Duration = Duration::from_secs(30);
 
 struct Slurm {
     hosts: usize,
-    /// Those of the hosts, then the others.
+    /// The daemons of the hosts, then the others.
     daemons: Daemons,
 }
 
@@ -75,7 +75,7 @@ impl Slurm {
                 hosts.join(",")
             ),
         );
-        write("cgroup.conf", "CgroupPlugin=cgroup/v1\n"); // named, so that none is looked for
+        write("cgroup.conf", "CgroupPlugin=cgroup/v1\n"); // named, to prevent a search
         let lines = (0..self.hosts).map(|host| format!("{} n{host}\n", address(host)));
         write("hosts", &format!("127.0.0.1 localhost\n{}", lines.collect::<String>()));
         let mut key = [0; 64];
@@ -87,7 +87,7 @@ impl Slurm {
         hosts.iter().for_each(|host| fs::create_dir_all(self.path(host)).expect("a folder"));
     }
 
-    /// A command in a namespace, where the host has its name and knows those of the others.
+    /// Returns a command in a namespace, where the host has its name and knows those of the others.
     fn command(&self, namespace: &str, words: &[&str]) -> Command {
         let host = match namespace.rsplit_once("-h") {
             Some((_, number)) if number != "ub" => format!("n{number}"),
@@ -116,18 +116,18 @@ impl Slurm {
         self.daemons.start(command);
     }
 
-    /// What a command of Slurm prints; nothing while the controller does not answer.
+    /// Returns the output of a Slurm command; empty while the controller does not answer.
     fn ask(&self, words: &[&str]) -> String {
         let output = self.command(&self.daemons.net.hub(), words).output().expect("ip runs");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Every process of jobs.
+    /// Returns every process of jobs.
     fn of_jobs(&self) -> Vec<Found> {
         processes::of_job(u32::MAX, &self.marker()) // of no session
     }
 
-    /// Submits `script`, whose output goes to the file `job.out`, and says its number.
+    /// Submits `script`, whose output goes to the file `job.out`, and returns its job number.
     fn submit(&self, options: &[&str], script: &str) -> String {
         fs::write(self.path("job.sh"), format!("#!/bin/sh\n{script}\n")).expect("a script");
         let words = ["sbatch", "--parsable", "--output=job.out"];
@@ -140,7 +140,7 @@ impl Slurm {
         number.trim().to_owned()
     }
 
-    /// Waits for the end of a job that was submitted.
+    /// Waits for the end of a submitted job.
     #[track_caller]
     fn wait_for_end(&self, job: &str) {
         self.daemons.wait_for("end of the job", LIMIT, || {
@@ -148,7 +148,7 @@ impl Slurm {
         });
     }
 
-    /// What each of these commands of a batch script prints, and its status.
+    /// Returns the output and the status of each of these commands of a batch script.
     #[track_caller]
     fn batch(&self, options: &[&str], commands: &[String]) -> Vec<Ended> {
         let numbered = commands.iter().enumerate();
@@ -187,7 +187,8 @@ struct Ended {
 }
 
 impl Ended {
-    /// Fails the test unless its lines with `text` are these, in any order, and its status is that.
+    /// Fails the test unless its lines with `text` are these, in any order, and its status is
+    /// `status`.
     #[track_caller]
     fn has(&self, status: i32, text: &str, lines: &[&str]) {
         let mut found: Vec<&str> = self.said.lines().filter(|line| line.contains(text)).collect();
@@ -212,7 +213,7 @@ const REFUSED: &str = "started 2 tasks, and each would be a job of one PE: \
                        expected oshrun -n 2 PROGRAM, or SHMEM_FT_SINGLETON=1";
 const ALONE: &str = "hello from PE 0 of 1";
 
-/// One of several tasks is refused by a line, and whatever is one alone is a job of one PE.
+/// One of several tasks is refused with a line; a single process is a job of one PE.
 #[test]
 fn tasks_of_srun_are_refused_and_a_process_of_its_own_is_a_job_of_one_pe() {
     if !has_slurm() {
@@ -243,7 +244,7 @@ fn tasks_of_srun_are_refused_and_a_process_of_its_own_is_a_job_of_one_pe() {
     script.has(0, "hello", &[ALONE]);
     one.has(0, "hello", &[ALONE]);
     for ended in [wanted, script, one] {
-        ended.has(0, "raidshmem: ", &[]); // srun says more when it waits for hosts
+        ended.has(0, "raidshmem: ", &[]); // srun prints more when it waits for hosts
     }
     let words = ["salloc", "--quiet", "--nodes=2", "--ntasks=4", &hello];
     assert_eq!(slurm.ask(&words).trim(), ALONE, "in salloc");
@@ -267,8 +268,8 @@ fn oshrun_in_a_step_has_the_hosts_of_the_allocation() {
     }
 }
 
-/// Three hosts with a PE each and two spare ones. Two are lost: first what the job has on a host,
-/// by SIGKILL, then a host with all that is on it, which Slurm gives up as well.
+/// Three hosts with a PE each and two spare ones. Two are lost: first the job's processes on a
+/// host, by SIGKILL, then a host with all its processes, which Slurm gives up as well.
 #[test]
 fn a_job_of_sbatch_goes_on_without_its_lost_hosts_on_the_spare_ones() {
     if !has_ucx() {
@@ -310,7 +311,7 @@ fn a_job_of_sbatch_goes_on_without_its_lost_hosts_on_the_spare_ones() {
 }
 
 /// The script of `docs/running.md`, with Slurm's signal sent to the steps by hand: the job stops
-/// with its state on disk, is queued again, and goes on from there.
+/// with its state on disk, is queued again, and resumes from there.
 #[test]
 fn a_job_whose_time_is_over_is_queued_again_and_goes_on() {
     if !has_ucx() {

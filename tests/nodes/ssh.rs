@@ -1,5 +1,5 @@
-//! Agents behind a real sshd, one on each host, with keys and configuration that the test made:
-//! nothing of the machine's, or of its users, is read or changed.
+//! Agents behind a real sshd, one on each host, with keys and configuration made by the test: no
+//! file of the machine, or of its users, is read or changed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use super::daemons::Daemons;
 use super::losses::{BUSY, declared, strict};
 use super::support::{Job, LIMIT, Outcome, has_ucx, jacobi, mounts, processes, program};
 
-/// Long enough that a fault comes before its end.
+/// Long enough that a fault comes before the end.
 const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
 
 struct Ssh {
@@ -20,17 +20,17 @@ struct Ssh {
 }
 
 impl Ssh {
-    /// Hosts `h0` and so on, with `sshd` on all of them.
+    /// Starts `sshd` on hosts `h0` and so on.
     fn start(hosts: usize) -> Ssh {
         let mut ssh = Ssh { hosts, daemons: Daemons::new("ssh", hosts) };
         ssh.configure();
-        // In its own mounts: what sshd wants to find, and a root who may log in by a key.
+        // In its own mounts: the files that sshd expects, and a root that may log in with a key.
         let run = mounts::mount("-t tmpfs none", Path::new("/run"));
         let shadow = format!("--bind '{}'", ssh.path("shadow"));
         let shadow = mounts::mount(&shadow, Path::new("/etc/shadow"));
         let first = mounts::privately(&format!("{run} && mkdir -m 755 /run/sshd && {shadow}"));
         for host in 0..hosts {
-            // By its whole path, as it wants it.
+            // sshd requires its absolute path.
             let words = ["sh", "-c", "exec $(command -v sshd) -D -e -f \"$0\"", &ssh.path("sshd")];
             let log = fs::File::create(ssh.path(&format!("log-{host}"))).expect("a file");
             let net = &ssh.daemons.net;
@@ -82,24 +82,24 @@ impl Ssh {
         write("config-without-hosts", &config("nothing", "key"), 0o600);
         let key = fs::read_to_string(self.path("host-key.pub")).expect("a key");
         write("known", &format!("10.9.0.* {key}"), 0o600);
-        // Plain `ssh`, as a user has it who has written this into the configuration.
+        // Plain `ssh`, as for a user with these lines in the configuration.
         write("ssh", &format!("#!/bin/sh\nexec /usr/bin/ssh -F {folder}/config \"$@\"\n"), 0o755);
     }
 
-    /// A job by plain `ssh`, which is found first in this folder.
+    /// Returns a job with plain `ssh`, which is found first in this folder.
     fn job(&self, hosts: &str) -> Job {
         let path = std::env::var("PATH").expect("a PATH");
         let job = self.daemons.net.oshrun(&["--hosts", hosts]);
         job.env("PATH", &format!("{}:{path}", self.daemons.folder().display()))
     }
 
-    /// One by ssh with a configuration of its own.
+    /// Returns a job with ssh and its own configuration.
     fn job_with(&self, config: &str, hosts: &str) -> Job {
         let command = format!("ssh -o BatchMode=yes -F {} {{host}}", self.path(config));
         self.daemons.net.oshrun(&["--hosts", hosts, "--launch-agent", &command])
     }
 
-    /// Programs of this library that run on the hosts.
+    /// Returns this library's programs that run on the hosts.
     fn left(&self) -> Vec<String> {
         let all = (0..self.hosts)
             .flat_map(|host| self.daemons.net.processes(&self.daemons.net.host(host)));
@@ -108,7 +108,7 @@ impl Ssh {
         all.map(name).filter(ours).collect()
     }
 
-    /// Waits a moment until nothing of the job is on the hosts any more.
+    /// Waits a moment until no process of the job is left on the hosts.
     #[track_caller]
     fn is_clean(&self) {
         let end = Instant::now() + BUSY;
@@ -165,7 +165,7 @@ fn a_killed_agent_behind_ssh_is_known_at_once_and_a_lost_link_after_its_limit() 
     ssh.is_clean();
 }
 
-/// One line that names the host, and nothing is left.
+/// Checks for one line that names the host, and that no process is left.
 #[track_caller]
 fn refused(ssh: &Ssh, outcome: &Outcome, words: &str) {
     outcome.status(1);

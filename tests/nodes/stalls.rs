@@ -1,4 +1,4 @@
-//! Waits that last, where each node tells of its own PEs alone.
+//! Long waits, in which each node reports only its own PEs.
 
 use super::net::Net;
 use super::support::stall::{goes_on, never_ends, tells_of_a_stopped_pe};
@@ -6,7 +6,7 @@ use super::support::{Job, has_ucx, program};
 
 /// `SHMEM_FT_STALL` of these jobs: on a busy machine hosts wait for each other for a second.
 const LIMIT: &str = "3";
-/// PEs 0 to 2 on two hosts and 3, which comes late, on one of its own.
+/// PEs 0 to 2 on two hosts, and PE 3, which is late, on its own.
 const PLACES: [usize; 3] = [2, 1, 1];
 
 fn job(net: &Net, how: &str) -> Job {
@@ -14,7 +14,7 @@ fn job(net: &Net, how: &str) -> Job {
     job.env("SHMEM_FT_STALL", LIMIT).program(&program("stall"), &[how])
 }
 
-/// By counters of nodes, by a checkpoint, by a team whose members are on two hosts, and by a word
+/// Waits by node counters, by a checkpoint, by a team whose members are on two hosts, and by a word
 /// that a PE of another host writes.
 #[test]
 fn one_line_names_who_waits_on_which_host_and_who_does_not() {
@@ -32,7 +32,7 @@ fn one_line_names_who_waits_on_which_host_and_who_does_not() {
     goes_on(job(&net, "until"), "PE 0 waits in shmem_long_wait_until for ", rest);
 }
 
-/// Its agent is asked for no help of the PE.
+/// The stopped PE is detected without help from its agent.
 #[test]
 fn a_pe_of_another_host_that_is_stopped_is_said_to_be() {
     if !has_ucx() {
@@ -42,7 +42,7 @@ fn a_pe_of_another_host_that_is_stopped_is_said_to_be() {
     tells_of_a_stopped_pe(job(&net, "barrier"));
 }
 
-/// Those in `shmem_finalize` are on hosts of their own, or beside those that wait.
+/// PEs in `shmem_finalize` are on hosts of their own, or next to those that wait.
 #[test]
 fn a_call_that_never_ends_ends_the_job_with_its_reason() {
     if !has_ucx() {

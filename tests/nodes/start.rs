@@ -1,4 +1,4 @@
-//! How a job starts on hosts, what comes of its output and status, and bad input.
+//! Starting a job on hosts: its output and status, and invalid input.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +11,7 @@ use super::net::{Net, SILENCE, agent};
 use super::support::{Job, Outcome, another_build, processes, program};
 use rustix::process::Signal;
 
-/// The end of the command line: a shell that runs this.
+/// Completes the command line with a shell that runs `script`.
 fn sh(job: Job, script: &str) -> Job {
     job.args(&["--fabric", "shm", "sh", "-c", script])
 }
@@ -19,7 +19,7 @@ fn sh(job: Job, script: &str) -> Job {
 #[test]
 fn pes_run_on_their_hosts_and_their_lines_are_not_mixed() {
     let net = Net::new(4);
-    // Each line in two portions, with a look round between them.
+    // Each line in two portions, with other work between them.
     let script = "n=$(ip -o -4 addr show eth0 | sed 's/.*inet \\([0-9.]*\\).*/\\1/')
         for i in $(seq 50); do printf 'on %s ' $n; : $(ls /); printf 'line %s%s\n' $i $V; done
         echo error of $n >&2";
@@ -38,7 +38,7 @@ fn pes_run_on_their_hosts_and_their_lines_are_not_mixed() {
     outcome.check(outcome.out.lines().count() == 300, "300 lines were expected");
 }
 
-/// Programs have long ended when somebody reads on.
+/// Programs have long ended when the reader continues.
 #[test]
 fn who_reads_slowly_gets_every_line() {
     let net = Net::new(2);
@@ -49,7 +49,7 @@ fn who_reads_slowly_gets_every_line() {
     std::thread::sleep(Duration::from_secs(4)); // the fault itself
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        let _ = fifo.read_to_end(&mut bytes); // until the last of the job has ended
+        let _ = fifo.read_to_end(&mut bytes); // until the last process of the job has ended
         String::from_utf8_lossy(&bytes).into_owned()
     });
     run.finish().status(0);
@@ -82,7 +82,7 @@ fn status_signal_input_and_folder_are_those_of_one_machine() {
     run.finish().status(137);
 }
 
-/// One line that names the host, and nothing is left running.
+/// Checks for one line that names the host, and that nothing is left running.
 #[track_caller]
 fn refused(outcome: &Outcome, status: i32, parts: &[&str]) {
     outcome.status(status);
@@ -103,7 +103,7 @@ fn a_host_that_is_not_there_is_named() {
     refused(&sh(job, "exit 0").run(), 1, &["node 1 (nobody): no agent: ip exited with status"]);
 }
 
-/// An ssh that would have to ask says so, because it is told not to ask.
+/// An ssh that needs a password fails with an error, because it may not prompt.
 #[test]
 fn ssh_that_would_ask_for_a_password_is_one_line() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake-ssh");
@@ -171,7 +171,7 @@ fn bad_options_are_named_before_anything_starts() {
     refused(&slurm("n[1-3]"), 2, &["SLURM_TASKS_PER_NODE=2(x2)"]);
 }
 
-/// Programs that do not initialise the library may run so; those that do would wait for ever.
+/// Programs that do not initialise the library may run so; those that do would hang.
 #[test]
 fn pes_of_different_hosts_without_a_fabric_between_them_are_refused() {
     let net = Net::new(2);
@@ -179,7 +179,7 @@ fn pes_of_different_hosts_without_a_fabric_between_them_are_refused() {
     refused(&job.run(), 2, &["--fabric shm", "different hosts"]);
 }
 
-/// A stand-in for `srun` that starts its one task in the namespace of the node it is told.
+/// A stand-in for `srun` that starts its one task in the namespace of the given node.
 #[test]
 fn in_a_slurm_allocation_agents_are_started_by_srun() {
     let net = Net::new(3);

@@ -1,4 +1,4 @@
-//! Nodes on one machine that stand still; and how long a death takes to be seen.
+//! Stopped nodes on one machine; and the time until a death is seen.
 
 use std::time::{Duration, Instant};
 
@@ -87,10 +87,10 @@ fn a_pe_that_is_stopped_for_longer_than_its_limit_is_killed() {
     outcome.check(outcome.count("PE 1 was killed by SIGKILL") == 1, "one death was expected");
 }
 
-/// From the moment before a PE kills itself to the moment at which another, asleep in a barrier,
-/// acts in the view without it: death, pidfd, agent, launcher, every agent, wake-up. The time is
-/// the promise, so the bound stands. It is that of the best of many runs: whatever else the machine
-/// does, it lets one of them through undisturbed.
+/// Measures from just before a PE kills itself until another PE, asleep in a barrier, acts in the
+/// view without it: death, pidfd, agent, launcher, every agent, wake-up. The time is a guarantee,
+/// so the bound stays. It applies to the best of many runs: however busy the machine, one of them
+/// runs undisturbed.
 #[test]
 fn a_dead_process_is_seen_within_milliseconds() {
     let mut took: Vec<f64> = Vec::new();

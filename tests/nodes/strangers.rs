@@ -1,4 +1,4 @@
-//! Who is not of the job: refused with one line, while the job goes on.
+//! Connections from outside the job: rejected with one line, while the job continues.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -16,9 +16,9 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use super::net::{HUB, Net, address};
 use super::support::{Job, Running, program};
 
-/// What a control connection is given here.
+/// The limit of a control connection here.
 const LIMIT: Duration = Duration::from_secs(1);
-/// Longer than any wait here takes on a busy machine. Without a limit of its own the kernel gives a
+/// Longer than any wait here on a busy machine. Without a limit of its own, the kernel gives a
 /// connection up after a quarter of an hour.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -36,7 +36,7 @@ fn ends_well(run: Running) -> super::support::Outcome {
 /// Sends bytes and waits for the end of the connection.
 fn connect_and_send(at: SocketAddr, bytes: &[u8]) {
     let mut stream = TcpStream::connect(at).expect("the launcher listens");
-    let _ = stream.write_all(bytes); // it may be refused half way
+    let _ = stream.write_all(bytes); // it may be rejected partway
     let _ = stream.read_to_end(&mut Vec::new());
 }
 
@@ -51,7 +51,7 @@ fn strangers_and_members_of_other_jobs_are_refused_and_the_job_goes_on() {
         net.on(1, move || connect_and_send(at, &garbage));
         run.wait_for("a connection from 10.9.0.2");
     }
-    // Somebody who speaks the protocol, with a secret of another job, as any node.
+    // A peer that speaks the protocol, with another job's secret, as any node.
     for node in [0, 1, 7] {
         net.on(1, move || {
             let stream = TcpStream::connect(at).expect("the launcher listens");
@@ -64,7 +64,7 @@ fn strangers_and_members_of_other_jobs_are_refused_and_the_job_goes_on() {
             assert!(answer.is_err(), "no answer was expected");
         });
     }
-    // Datagrams, to every port at which somebody hears heartbeats, once somebody does.
+    // Datagrams to every port that receives heartbeats, once there is one.
     net.on(1, || {
         let socket = UdpSocket::bind("10.9.0.2:0").expect("a socket");
         let own = socket.local_addr().expect("an address").port();
@@ -95,7 +95,7 @@ fn strangers_and_members_of_other_jobs_are_refused_and_the_job_goes_on() {
     outcome.check(outcome.count("lost") == 0, "nobody should be lost");
 }
 
-/// Processor time of a process so far.
+/// Returns the processor time of a process so far.
 fn used(pid: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
     let (_, words) = stat.rsplit_once(") ").expect("a name in brackets");
@@ -126,7 +126,7 @@ fn a_launcher_without_descriptors_lets_who_knocks_wait_and_does_not_spin() {
     run.wait_for("no connection can be accepted for now: Too many open files");
     let (begun, so_far) = (Instant::now(), used(launcher));
     stranger.set_read_timeout(Some(LIMIT)).expect("a limit");
-    // Unlike a plain read it goes on when a signal interrupts it.
+    // Unlike a plain read it continues when a signal interrupts it.
     let waits = stranger.read_exact(&mut [0]).map_err(|error| error.kind());
     assert_eq!(waits, Err(std::io::ErrorKind::WouldBlock), "it should wait");
     let (took, spent) = (begun.elapsed(), used(launcher) - so_far);
@@ -138,7 +138,7 @@ fn a_launcher_without_descriptors_lets_who_knocks_wait_and_does_not_spin() {
     outcome.check(lines == 1, "it should be said once");
 }
 
-/// A command that sends its agent through a relay, which keeps what the agent says.
+/// A command that sends its agent through a relay, which records the agent's messages.
 #[test]
 fn what_was_recorded_and_is_played_again_is_refused() {
     let net = Net::new(1);
@@ -183,7 +183,7 @@ fn what_was_recorded_and_is_played_again_is_refused() {
     outcome.check(outcome.count("was refused") == 1, "one line was expected");
 }
 
-/// What swallows packets says nothing: only the sender's kernel notices that nothing comes back.
+/// Swallowed packets cause no error: only the sender's kernel notices that no answer arrives.
 #[test]
 fn a_control_connection_whose_packets_are_swallowed_is_over_within_its_limit() {
     let net = Net::new(2);
@@ -203,7 +203,7 @@ fn a_control_connection_whose_packets_are_swallowed_is_over_within_its_limit() {
         assert!(Instant::now() < until, "the link works");
         near.receive::<Hello>(moment).expect("a connection"); // its part of the handshake
     }
-    // An answer acknowledges what came before it: the limit is of nothing but what follows.
+    // An answer acknowledges everything before it: the limit covers only what follows.
     far.send(&hello, &[]).expect("it is sent");
     assert!(near.receive::<Hello>(LONG).expect("a connection").is_some(), "the link works");
     near.give_up_after(LIMIT);
@@ -211,12 +211,12 @@ fn a_control_connection_whose_packets_are_swallowed_is_over_within_its_limit() {
     let begun = Instant::now();
     near.send(&hello, &[]).expect("the kernel takes it");
     assert!(near.receive::<Hello>(LONG).is_err(), "nothing tells that the connection is over");
-    // How much more than the limit it takes, the kernel decides by the round trips it has seen.
+    // The kernel decides by past round trips how far the limit is exceeded.
     let took = begun.elapsed();
     assert!(took >= LIMIT / 2, "it is over after {took:?}");
 }
 
-/// A word that could be the secret: 64 hexadecimal digits.
+/// True if a word could be the secret: 64 hexadecimal digits.
 fn holds_a_secret(bytes: &[u8]) -> bool {
     bytes.split(|byte| !byte.is_ascii_hexdigit()).any(|word| word.len() >= 2 * SECRET_LEN)
 }

@@ -1,5 +1,5 @@
-//! Collectives, whichever way they go: the bits of a sum are those of one tree, and a loss in the
-//! midst of them costs nothing.
+//! Collectives by every algorithm: the bits of a sum are those of one tree, and a loss in the midst
+//! of them costs nothing.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ fn by(job: Job, way: &str) -> Job {
     job.env("SHMEM_FT_COLLECTIVES", way)
 }
 
-/// The bits of all sums of one step.
+/// Returns the bits of all sums of one step.
 fn bits(job: Job) -> String {
     let outcome = job.program(&together(), &["1"]).run();
     outcome.status(0);
@@ -49,7 +49,8 @@ fn sums_have_the_same_bits_whichever_way_and_wherever_the_pes_are() {
     }
 }
 
-/// A job of which PE 2 kills itself or its node so long after a checkpoint, amid collectives.
+/// Runs a job in which PE 2 kills itself or its node some time after a checkpoint, amid
+/// collectives.
 fn survives(way: &str, microseconds: &str, words: &[&str], lost: &str) {
     let net = Net::new(4);
     let job = by(net.job(&[1, 1, 1, 1]), way).args(&["--verbose", "--fabric", "ucx"]);

@@ -10,14 +10,14 @@ use super::losses::{BUSY, declared, detached, strict};
 use super::net::{Net, agent};
 use super::support::{Job, Outcome, Running, note, processes, program};
 
-/// A job on so many hosts, whose one PE is on this one.
+/// Returns a job on this many hosts, with its one PE on host `at`.
 fn steps(net: &Net, hosts: usize, at: usize) -> Job {
     let counts: Vec<usize> = (0..hosts).map(|host| usize::from(host == at)).collect();
     let job = strict(net.job_by(&detached(), &counts)).args(&["--fabric", "shm"]);
     job.program(&program("steps"), &[]).with_orphans()
 }
 
-/// The end of a job that lost exactly these nodes.
+/// Waits for the end of a job that lost exactly these nodes.
 #[track_caller]
 fn end(run: Running, lost: &[usize]) -> Outcome {
     run.stop();
@@ -31,7 +31,7 @@ fn end(run: Running, lost: &[usize]) -> Outcome {
     outcome
 }
 
-/// Datagrams that arrived in the network of the launcher, which has no others.
+/// Returns the datagrams that arrived in the launcher's network, which has no other traffic.
 fn datagrams(net: &Net) -> u64 {
     let words = ["netns", "exec", &net.hub(), "cat", "/proc/net/snmp"];
     let output = Command::new("ip").args(words).output().expect("ip runs");
@@ -49,9 +49,9 @@ fn the_launcher_hears_as_many_agents_as_are_below_it() {
     let net = Net::new(HOSTS);
     let mut run = steps(&net, HOSTS, HOSTS - 1).start();
     run.wait_for("ready");
-    // Twenty periods, as long as they are: an agent sends one datagram in each.
+    // Twenty periods, measured: an agent sends one datagram in each.
     let (before, begun) = (datagrams(&net), Instant::now());
-    std::thread::sleep(Duration::from_secs(4)); // what is counted, it is counted over
+    std::thread::sleep(Duration::from_secs(4)); // the time over which datagrams are counted
     let heard = (datagrams(&net) - before) as f64;
     let periods = begun.elapsed().as_secs_f64() / 0.2;
     note(&format!("{HOSTS} hosts: {:.1} heartbeats reach oshrun in a period", heard / periods));
@@ -61,7 +61,7 @@ fn the_launcher_hears_as_many_agents_as_are_below_it() {
     assert!(heard >= periods, "{heard} in {periods:.1} periods: they were not seen");
 }
 
-/// Its last child takes its place, and is lost too.
+/// Its last child replaces it, and is lost too.
 #[test]
 fn the_death_of_an_inner_node_takes_none_of_those_below_it_along() {
     let net = Net::new(12);
@@ -75,7 +75,7 @@ fn the_death_of_an_inner_node_takes_none_of_those_below_it_along() {
     outcome.says("node 0: no contact with the launcher for 2 s");
 }
 
-/// They reach each other, and the parent has nothing to give: both sides end as they must.
+/// They reach each other, but the parent has no lease to grant: both end on time.
 #[test]
 fn a_parent_that_is_cut_off_with_a_child_gives_it_no_time() {
     let net = Net::new(12);

@@ -1,5 +1,5 @@
-//! A lost PE goes back alone: nobody else sees a fault, and the bytes are those of a run without a
-//! loss. Where that cannot be, all go back, and one line says why.
+//! Local rollback of a lost PE: no other PE sees a fault, and the bytes are those of a run without
+//! a loss. If it is impossible, all roll back, and one line gives the reason.
 
 use std::sync::OnceLock;
 
@@ -7,13 +7,13 @@ use super::support::jacobi::{self, SMALL, TINY};
 use super::support::{Job, Outcome, program, sample};
 
 pub const PES: usize = 3;
-/// What is said of a PE that went back alone.
+/// The message for a PE that rolled back locally.
 pub const ALONE: &str = "went back alone to checkpoint";
-/// What is said where all go back.
+/// The message when all PEs roll back.
 pub const ALL: &str = "all PEs go back: ";
 const RESUMED: &str = "all PEs resume from checkpoint";
 
-/// The line of a program that begins with a word, without it.
+/// Returns the rest of the program's line that begins with a word.
 pub fn said(outcome: &Outcome, word: &str) -> String {
     let line = outcome.out.lines().find_map(|line| line.strip_prefix(word));
     outcome.check(line.is_some(), &format!("a line `{word}..` was expected"));
@@ -27,24 +27,24 @@ fn with_logs() -> Job {
 /// A program of `tests/c/alone.h`.
 pub struct Subject {
     name: &'static str,
-    /// The sum of a run in which nobody dies, without logs, and how many calls a PE makes.
+    /// The sum of a run without deaths and logs, and the number of calls of a PE.
     without_a_loss: OnceLock<(String, u32)>,
 }
 
 static PLAIN: Subject = Subject::new("alone");
 
 impl Subject {
-    /// The program with that name.
+    /// Returns the program of that name.
     pub const fn new(name: &'static str) -> Subject {
         Subject { name, without_a_loss: OnceLock::new() }
     }
 
-    /// A job with logs.
+    /// Returns a job with logs.
     pub fn job(&self, what: &[&str]) -> Job {
         with_logs().program(&program(self.name), what)
     }
 
-    /// The same where the kernel refuses `membarrier` to those that `who` says.
+    /// Like [`Subject::job`], with `membarrier` refused to the processes that `who` names.
     pub fn without_barrier(&self, who: &str, what: &[&str]) -> Job {
         let path = program(self.name);
         let words = ["membarrier", who, path.to_str().expect("a plain name")];
@@ -64,7 +64,7 @@ impl Subject {
         })
     }
 
-    /// How many calls a PE makes.
+    /// Returns the number of calls of a PE.
     pub fn calls(&self) -> u32 {
         self.without_a_loss().1
     }
@@ -85,8 +85,8 @@ impl Subject {
         outcome.check(logs == PES, "each PE should say how long its log was");
     }
 
-    /// One call of a PE in so many, and at most so many of those: before a call the PE has made all
-    /// others.
+    /// Kills a PE before every `each`-th of its calls, at most `most` of them: it has completed all
+    /// earlier calls by then.
     pub fn dies_before_calls(&self, victim: usize, each: usize, most: usize) {
         let calls: Vec<u32> = (1..=self.calls()).step_by(each).collect();
         for call in sample(calls, most) {
@@ -96,7 +96,7 @@ impl Subject {
         }
     }
 
-    /// A substitute dies in its replay, halfway and so many calls later.
+    /// Kills a substitute in its replay, halfway and `more` calls later.
     pub fn dies_again(&self, more: u32) {
         let half = self.calls() / 2;
         for call in [half, half + more] {
@@ -114,7 +114,7 @@ pub fn went_alone(outcome: &Outcome, losses: usize) {
     outcome.check(outcome.count(ALL) + outcome.count(RESUMED) == 0, "nobody else should have");
 }
 
-/// In the midst of an operation that may not happen twice, or of a checkpoint, all go back.
+/// All roll back only in the midst of an operation that may not repeat, or of a checkpoint.
 #[track_caller]
 pub fn for_a_reason(outcome: &Outcome) {
     let doubt = outcome.count("in the midst of an atomic operation");
@@ -160,7 +160,7 @@ fn a_substitute_that_dies_in_its_replay_is_replaced_and_goes_back_alone() {
     PLAIN.dies_again(7);
 }
 
-/// Calls of the checkpoint that save nothing are in the log, too.
+/// Checkpoint calls that save nothing are in the log, too.
 #[test]
 fn a_pe_goes_back_past_calls_that_were_too_early_to_save() {
     let per_round = PLAIN.calls() / 9;
@@ -181,13 +181,13 @@ fn others_may_need_a_pe_before_they_come_to_the_barrier_that_it_died_in() {
 
 #[test]
 fn after_a_call_that_is_not_logged_all_go_back() {
-    // Round 5 is in the second interval; its last call is the one that is not logged.
+    // Round 5 is in the second interval; its last call is the unlogged one.
     let per_round = PLAIN.calls() / 9;
     let late = (per_round * 6 + 1).to_string();
     let outcome = PLAIN.run(&["1", &late, "unlogged"]);
     outcome.status(0);
     all_went(&outcome, "shmem_ptr, which is not logged");
-    // In the interval after it the PE goes back alone again.
+    // In the interval after it the PE rolls back locally again.
     let later = (per_round * 7 + 8).to_string();
     let outcome = PLAIN.run(&["1", &later, "unlogged"]);
     outcome.status(0);

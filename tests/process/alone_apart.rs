@@ -1,14 +1,14 @@
-//! Each reason that takes all PEs back, in each phase of an earlier going back alone: all go back
-//! with one line, or nobody else does, and nobody waits for ever.
+//! Every reason to roll all PEs back, in every phase of an earlier local rollback: all roll back
+//! with one line, or no other PE does, and none hangs.
 
 use super::alone::{ALL, ALONE, Subject};
 
 static APART: Subject = Subject::new("alone_apart");
 
-/// Phases in which the PE that was lost has not met the others in a checkpoint.
+/// Phases in which the lost PE has not yet met the others in a checkpoint.
 const APART_PHASES: [&str; 3] = ["away", "replay", "after"];
 
-/// Who does what; the last two are for all to do.
+/// The reasons, and the PE that causes each; the last two involve all PEs.
 const REASONS: [&str; 4] = ["overflow-0", "unlogged-0", "split-0", "unlike-0"];
 
 fn run(what: &str) -> super::support::Outcome {
@@ -31,7 +31,7 @@ fn each_reason_takes_all_back_in_each_phase() {
     }
 }
 
-/// A PE that went back alone may be the one with the reason, once it has caught up.
+/// A PE that rolled back locally may itself be the cause, once it has caught up.
 #[test]
 fn a_substitute_that_has_caught_up_takes_all_back() {
     ["after-overflow-1", "after-unlogged-1"].iter().for_each(|what| takes_all_back(what));

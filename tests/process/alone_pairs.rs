@@ -1,5 +1,5 @@
-//! Two PEs are lost before the next checkpoint, at the same time or one in the replay of the other,
-//! or a PE with its node: each goes back alone, or one line says why all do.
+//! Loss of two PEs before the next checkpoint, at once or one in the other's replay, or of a PE
+//! with its node: each rolls back locally, or one line explains why all do.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,10 +11,10 @@ use super::support::{Job, Outcome, program, sample};
 const CALLS: usize = 12;
 /// Every pair of calls.
 const PAIRS: usize = CALLS * CALLS;
-/// Pairs of a job.
+/// Pairs per job.
 const EACH: usize = 40;
 
-/// Which cases a job takes: from, to, and each how many.
+/// The cases of a job: from, to, and the step.
 type Cases = [usize; 3];
 
 fn job(job: Job, how: &str, [a, b]: [usize; 2], cases: Cases) -> Job {
@@ -24,7 +24,7 @@ fn job(job: Job, how: &str, [a, b]: [usize; 2], cases: Cases) -> Job {
     job.mode("raid5").program(&program("alone_pairs"), &words).leaves("notes")
 }
 
-/// The sum of a run in which nobody dies, without logs.
+/// Returns the sum of a run without deaths and logs.
 fn sum_without_a_loss(cases: Cases) -> String {
     static SUMS: Mutex<BTreeMap<usize, String>> = Mutex::new(BTreeMap::new());
     let intervals = (cases[1] - cases[0]).div_ceil(cases[2]).next_multiple_of(2);
@@ -49,13 +49,13 @@ fn run(how: &str, pair: [usize; 2], cases: Cases, nodes: usize) -> Outcome {
     outcome
 }
 
-/// Parts of all pairs, each of a job.
+/// Divides all pairs into the parts for each job.
 fn parts(step: usize) -> Vec<Cases> {
     let each = EACH * step;
     (0..PAIRS).step_by(each).map(|from| [from, (from + each).min(PAIRS), step]).collect()
 }
 
-/// Between calls there is no doubt: nobody else goes back, whatever the two calls are.
+/// Between calls there is no doubt: no other PE rolls back, whatever the two calls are.
 #[test]
 fn each_of_two_pes_dies_before_each_of_its_calls() {
     let all = [[1, 2], [2, 0]].map(|pair| parts(1).into_iter().map(move |cases| (pair, cases)));
@@ -65,7 +65,7 @@ fn each_of_two_pes_dies_before_each_of_its_calls() {
     }
 }
 
-/// The same with PE 0, and on nodes of their own.
+/// Like the test above, but with PE 0, and each on its own node.
 #[test]
 fn pe_0_and_another_die_on_nodes_of_their_own() {
     for cases in parts(3) {
@@ -74,7 +74,7 @@ fn pe_0_and_another_die_on_nodes_of_their_own() {
     }
 }
 
-/// One of them is killed whatever it does.
+/// Kills one of them at any moment.
 fn at_any_moment(how: &str, pair: [usize; 2], cases: Cases) {
     let outcome = run(how, pair, cases, 1);
     for_a_reason(&outcome);
@@ -95,7 +95,7 @@ fn a_pe_dies_in_the_replay_of_another() {
     }
 }
 
-/// So both may have waited for each other when they died.
+/// So both may have been waiting for each other when they died.
 #[test]
 fn a_substitute_dies_after_another_pe_died_in_its_replay() {
     for (nth, cases) in sample(parts(1), 1).into_iter().enumerate() {
@@ -103,14 +103,14 @@ fn a_substitute_dies_after_another_pe_died_in_its_replay() {
     }
 }
 
-/// The case in which a PE dies before call `i`, and another before call `j`.
+/// Returns the case in which a PE dies before call `i`, and another before call `j`.
 fn case(i: usize, j: usize) -> Cases {
     let number = (i - 1) * CALLS + j - 1;
     [number, number + 1, 1]
 }
 
-/// Its log comes from another node, and its checkpoint from its group. The first call is a barrier
-/// behind which all have left the checkpoint.
+/// The PE's log comes from another node, and its checkpoint from its group. After the first call, a
+/// barrier, all have left the checkpoint.
 #[test]
 fn a_pe_is_lost_with_its_node_before_each_of_its_calls() {
     let all = (0..PES).flat_map(|pe| (2..=CALLS).map(move |call| (pe, call)));
@@ -133,20 +133,20 @@ fn a_pe_dies_in_the_replay_of_another_that_was_lost_with_its_node() {
     assert!(alone > 0, "{alone} went back alone");
 }
 
-/// The substitute of the first has the parity that it needs to keep, too: so all can go back.
+/// The first loss' substitute also holds the parity that it must keep, so all can roll back.
 #[test]
 fn a_second_node_takes_all_back() {
     let mut away = 0;
     for (i, j) in [(4, 1), (9, 3), (12, 5)] {
         let outcome = run("nodes", [1, 2], case(i, j), PES);
-        // A node may be slow to die: then the first has just gone back.
+        // A node may be slow to die: by then the first has already rolled back.
         away += outcome.count("its node is lost while another PE goes back");
         outcome.check(outcome.count(ALL) == 1, "all should go back");
     }
     assert!(away > 0, "nobody was away");
 }
 
-/// More than half of the PEs are on one node, which keeps no replica of its own.
+/// More than half of the PEs are on one node, which does not store its own replica.
 #[test]
 fn without_another_node_for_the_replica_all_go_back() {
     let outcome = run("node", [2, 0], case(5, 1), 2);

@@ -1,12 +1,12 @@
-//! A lost PE goes back alone whatever instructions a compiler makes of its checkpoint call; and not
-//! to a checkpoint that may have been made elsewhere.
+//! Local rollback however a compiler translates the checkpoint call; but not to a checkpoint that
+//! may have been made at another call site.
 
 use std::path::PathBuf;
 
 use super::alone::{ALL, all_went, said, went_alone};
 use super::support::{Job, Outcome, has_compiler, partly, program_by, program_with};
 
-/// The newest clang that there is.
+/// Returns the newest clang installed.
 fn clang() -> Option<&'static str> {
     has_compiler(&["clang-22", "clang-21", "clang-20", "clang-19", "clang"])
 }
@@ -16,7 +16,7 @@ fn with_logs(pes: usize, kill: &str) -> Job {
     job.args(&["--verbose"]).kill(&[kill])
 }
 
-/// Right after a checkpoint, and before the next one: without a call in the log, and with some.
+/// Right after a checkpoint, and before the next one: with an empty log, and with calls in it.
 #[test]
 fn the_program_of_the_readme_goes_back_alone_however_it_is_compiled() {
     let clang = clang();
@@ -40,11 +40,11 @@ fn the_program_of_the_readme_goes_back_alone_however_it_is_compiled() {
     }
 }
 
-/// A program of `tests/c/alone_place.c`, built for speed and not.
+/// A program of `tests/c/alone_place.c`, built with and without optimisation.
 struct Places {
     programs: [PathBuf; 2],
     form: &'static str,
-    /// What comes out without a loss.
+    /// The result without a loss.
     sum: String,
 }
 
@@ -57,7 +57,7 @@ impl Places {
         Places { programs, form, sum: said(&undisturbed, "sum") }
     }
 
-    /// Loses PE 1 in each, and looks at how that ended.
+    /// Loses PE 1 in each program, and checks how that ended.
     fn lose(&self, kill: &str, look: impl Fn(&Outcome)) {
         for program in &self.programs {
             let outcome = with_logs(3, kill).program(program, &[self.form]).run();
@@ -68,7 +68,7 @@ impl Places {
         }
     }
 
-    /// By the first place it goes back alone.
+    /// Checks that a checkpoint made at the first place is rolled back to locally.
     fn goes_alone_by_the_first(&self) {
         ["1@5", "1@6:before"].iter().for_each(|kill| self.lose(kill, |of| went_alone(of, 1)));
     }
@@ -77,8 +77,7 @@ impl Places {
 const UNPROVEN: &str = "no logged call shows that it calls the checkpoint from the same place";
 const OTHER: &str = "it calls the first checkpoint from another place";
 
-/// The second place made the checkpoint: order proves nothing, and calls in the log say the
-/// opposite.
+/// The second place made the checkpoint: order proves nothing, and logged calls prove the opposite.
 #[test]
 fn a_wrapper_that_is_called_from_two_places_is_two_places() {
     let places = Places::new("apart", &[]);
@@ -97,7 +96,7 @@ fn two_instructions_of_one_call_are_one_place_if_the_log_shows_it() {
     places.lose("1@4:before", |outcome| went_alone(outcome, 1));
 }
 
-/// In `main` the source says which of two calls it is.
+/// In `main` the source distinguishes the two calls.
 #[test]
 fn two_calls_in_main_are_two_places() {
     let places = Places::new("apart", &["-DIN_MAIN"]);
@@ -107,7 +106,7 @@ fn two_calls_in_main_are_two_places() {
     }
 }
 
-/// Calls of whose source nothing is known have the place that return addresses give.
+/// Calls without source information have the place that return addresses give.
 #[test]
 fn a_call_without_the_macro_has_the_place_of_its_addresses() {
     for call in ["-DCALL()=(shmem_checkpoint_all)()", "-DCALL()=found()"] {
@@ -119,7 +118,7 @@ fn a_call_without_the_macro_has_the_place_of_its_addresses() {
     }
 }
 
-/// The wrapper of a tool is called, and the place is that of its caller.
+/// A tool's wrapper is called, and the place is that of its caller.
 #[test]
 fn a_call_through_a_tool_has_the_place_of_the_program() {
     let places = Places::new("apart", &["-DTOOL", "-DIN_MAIN"]);

@@ -1,5 +1,5 @@
-//! A lost PE goes back alone where PEs change words atomically, signal, test, wait for several
-//! words, hold locks, use contexts, and where the program draws numbers by itself.
+//! Local rollback of PEs that change words atomically, signal, test, wait for several words, hold
+//! locks and use contexts, in a program that draws its own random numbers.
 
 use super::alone::{ALL, ALONE, Subject, for_a_reason, went_alone};
 use super::support::sample;
@@ -12,8 +12,8 @@ fn without_a_loss_logs_change_nothing() {
     WORDS.is_right_without_a_loss();
 }
 
-/// The home of the words that all change, and of none. A call is one of several rounds, so that
-/// those between are met in other rounds.
+/// The home of the contended words dies before a sample of its calls. Rounds are alike, so the
+/// calls between those are covered in other rounds.
 #[test]
 fn the_home_of_words_dies_before_each_of_its_calls() {
     WORDS.dies_before_calls(1, 5, 14);
@@ -30,8 +30,8 @@ fn a_substitute_that_dies_in_its_replay_goes_back_alone() {
     WORDS.dies_again(11);
 }
 
-/// A PE that is held up in the midst of an operation finds what the dead left, and not what the
-/// substitute begins with.
+/// A PE delayed in the midst of an operation finds the dead PE's data, not the data that the
+/// substitute starts with.
 #[test]
 fn a_substitute_begins_when_nobody_changes_its_memory() {
     for _ in 0..8 {
@@ -42,8 +42,8 @@ fn a_substitute_begins_when_nobody_changes_its_memory() {
     }
 }
 
-/// Where the kernel refuses the barrier of the rare side to all, or to one, those have full fences.
-/// Where it refuses it to a substitute alone, that cannot know what others are about to do.
+/// If the kernel refuses membarrier to all PEs, or to one, those use full fences. If it refuses it
+/// only to a substitute, that cannot know what its peers are about to do.
 #[test]
 fn without_membarrier_fences_are_full() {
     let half = (WORDS.calls() / 2).to_string();
@@ -61,14 +61,14 @@ fn without_membarrier_fences_are_full() {
     outcome.check(outcome.count(ALL) == 1 && outcome.count(ALONE) == 0, "all should go back");
 }
 
-/// At any moment: where that is in the midst of an operation or a checkpoint all go back. No ticket
-/// is lost, or drawn twice.
+/// At any moment: all roll back if it is in the midst of an operation or a checkpoint. No ticket is
+/// lost, or drawn twice.
 #[test]
 fn whatever_a_pe_does_when_it_is_killed_words_are_right() {
     let (mut alone, mut all) = (0, 0);
     for at in sample((0..40).map(|nth| 200 + 450 * nth).collect(), 8) {
         let outcome = WORDS.run(&["1", &format!("-{at}"), "tickets"]);
-        // It may have been at its end; or in the last checkpoint, and the others at theirs.
+        // PE 1 may have ended; or it was in the last checkpoint, and the others had ended.
         let over = outcome.count("PE 1 was killed by SIGKILL after shmem_finalize") == 1;
         let late = outcome.count("had already entered shmem_finalize; checkpoint before it") == 1;
         outcome.status(if over { 137 } else { 3 * i32::from(late) });
@@ -87,7 +87,7 @@ fn what_a_program_draws_by_itself_is_kept_for_the_lost_pe() {
         outcome.status(0);
         went_alone(&outcome, 1);
     }
-    // Rounds without the call have one less; this is in the midst of an interval.
+    // Rounds without the call have one call less; this is in the midst of an interval.
     let outcome = EVENTS.run(&["1", "18", "unkept"]);
     outcome.status(0).says("its replay makes another call than before");
     outcome.check(outcome.count(ALL) == 1, "all should go back");

@@ -1,10 +1,11 @@
-//! Collectives that move nothing are logged as all others: a PE that goes back alone passes them.
+//! Collectives that move no data, which are logged like all others: a PE that rolls back locally
+//! replays them.
 
 use super::alone::{Subject, all_went, went_alone};
 
 static ZERO: Subject = Subject::new("alone_zero");
 
-/// Before the last call of an interval: all others come from the log.
+/// Returns the number of the last call of an interval: all calls before it come from the log.
 fn late() -> String {
     (ZERO.calls() / 9 * 6 - 1).to_string()
 }
@@ -17,7 +18,7 @@ fn a_replay_passes_each_collective_of_zero_elements() {
     went_alone(&outcome, 1);
 }
 
-/// Those of active sets are not logged, whatever their size.
+/// Active-set collectives are not logged, whatever their size.
 #[test]
 fn after_one_of_an_active_set_all_go_back() {
     let outcome = ZERO.run(&["1", &late(), "sets"]);

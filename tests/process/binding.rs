@@ -1,4 +1,4 @@
-//! Where PEs run and where their memory is, as the kernel tells it.
+//! Placement of PEs and their memory, as the kernel reports it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::support::{Job, Outcome, program};
 
-/// Processors and NUMA node of each PE, as the program found them.
+/// The processors and NUMA node of each PE, as the program found them.
 struct Bindings(BTreeMap<usize, (Vec<usize>, String)>);
 
 impl Bindings {
@@ -53,7 +53,7 @@ fn as_many_pes_as_processors_have_one_each() {
     }
 }
 
-/// The program fails itself if a page is not near; here the lists are compared.
+/// The program fails itself if a page is not local; here the lists are compared.
 #[test]
 fn one_pe_has_all_and_too_many_are_not_bound() {
     let usable = usable();
@@ -109,7 +109,7 @@ fn the_placement_is_printed() {
         .says("--bind socket: expected auto, core, none");
 }
 
-/// What each thread of each PE may use at the end.
+/// Returns the CPU mask of each thread of each PE at the end.
 fn masks(how: &str, words: &[&str], affinity: &str) -> (Vec<String>, Outcome) {
     let job = Job::new(3).mode("raid5").args(words).env("SHMEM_FT_AFFINITY", affinity);
     let outcome = job.args(&["--bind", "none"]).program(&program("affinity"), &[how]).run();
@@ -121,7 +121,7 @@ fn masks(how: &str, words: &[&str], affinity: &str) -> (Vec<String>, Outcome) {
     (lines, outcome)
 }
 
-/// A substitute does not bind its threads itself: what they have was given back.
+/// A substitute does not bind its threads itself: their masks were restored.
 #[test]
 fn threads_of_a_substitute_get_their_processors_back() {
     let first_and_last = usable().len() > 1;

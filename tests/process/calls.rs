@@ -1,4 +1,4 @@
-//! Calls as the specification has them: what is expected not refused, what is promised is there.
+//! Calls as the specification defines them: valid ones are accepted, and promised ones exist.
 
 use super::support::{Job, Outcome, has_ucx_too, program, program_with};
 
@@ -27,7 +27,7 @@ fn what_a_session_asks_for_and_is_not_known_changes_nothing() {
     ok(&Job::new(2).program(&program("conform"), &["hints"]).run());
 }
 
-/// As printed it gives `shmem_restart_pes` an address for the number of PEs.
+/// As printed it passes an address to `shmem_restart_pes` as the number of PEs.
 #[test]
 fn the_listing_of_the_thesis_survives_a_loss() {
     for flags in [&["-DNUMPES=&numpes", "-Wno-int-conversion"][..], &["-DNUMPES=numpes"]] {
@@ -53,7 +53,7 @@ fn collectives_need_nothing_of_the_heap() {
     }
 }
 
-/// Whichever way they go: by doubling they use slots in turns.
+/// With every collective algorithm: doubling uses slots in turns.
 #[test]
 fn a_team_begins_anew_where_another_one_was() {
     for how in ["direct", "doubling", "halving"] {
@@ -62,7 +62,7 @@ fn a_team_begins_anew_where_another_one_was() {
     }
 }
 
-/// Whatever each PE is doing when another one ends the job.
+/// Output is kept whatever a PE is doing when another one ends the job.
 #[test]
 fn a_misuse_loses_no_output_of_other_pes() {
     for words in [&[][..], &["--nodes", "4"]] {
@@ -77,8 +77,8 @@ fn a_misuse_loses_no_output_of_other_pes() {
     }
 }
 
-/// A free lock, and `pSync` after a collective, are zero on every PE, however the job is protected
-/// and whichever way a collective goes.
+/// A free lock, and `pSync` after a collective, are zero on every PE, in every mode and with every
+/// collective algorithm.
 #[test]
 fn words_of_the_program_are_zero_again() {
     let ran = |job: Job, args: &[&str]| {

@@ -1,12 +1,11 @@
-//! Jobs in a container: under the rules of system calls that Docker and Podman give a container by
-//! default (`tests/c/contained.c` has them as data), which refuse what an agent asks for to have
-//! the same addresses in every PE.
+//! Jobs in a container: under the default system-call rules of Docker and Podman (listed in
+//! `tests/c/contained.c`), which refuse the agent's call that gives every PE the same addresses.
 
 use std::path::Path;
 
 use super::support::{Job, Outcome, program, program_with};
 
-/// The profile, and what it answers for what it does not know.
+/// The profile, and its answer to calls that it does not name.
 const PROFILES: [[&str; 2]; 4] =
     [["docker", "EPERM"], ["docker", "ENOSYS"], ["podman", "EPERM"], ["podman", "ENOSYS"]];
 
@@ -17,7 +16,7 @@ fn printed(outcome: &Outcome) -> Vec<&str> {
     lines
 }
 
-/// A job under a profile, after these commands of a shell.
+/// Returns a job under a profile, after these shell commands.
 fn contained(before: &str, [profile, answer]: [&str; 2], words: &[&str]) -> Job {
     let contained = program("contained");
     let words = [&["-n", "4", "--nodes", "4"], words].concat();
@@ -29,7 +28,7 @@ fn undisturbed(program: &Path, words: &[&str]) -> Outcome {
     Job::new(4).args(&["--nodes", "4"]).mode("raid5").program(program, words).run()
 }
 
-/// Addresses of functions, tables and variables are right in the substitute.
+/// Addresses of functions, tables and variables are valid in the substitute.
 #[test]
 fn a_lost_node_comes_back_with_the_addresses_that_its_memory_holds() {
     let tables = program("tables");
@@ -43,7 +42,7 @@ fn a_lost_node_comes_back_with_the_addresses_that_its_memory_holds() {
     }
 }
 
-/// With a limit on its addresses a program stays at those of the kernel.
+/// With a limit on its address space a program keeps the kernel's addresses.
 const LIMITED: &str = "ulimit -v 1000000000";
 
 #[test]

@@ -1,8 +1,8 @@
-//! Damaged memory: bits flipped in the store of a running job by somebody else, as a failing
-//! machine would, while all PEs wait between checkpoints 3 and 4; then a loss that needs it.
+//! Damaged memory: bits flipped in the store of a running job from outside, as by a failing
+//! machine, while all PEs wait between checkpoints 3 and 4; then a loss that needs it.
 //!
-//! What must come of it is worked out here from where the damage is, by the stripe layout: the
-//! right bytes, or word for word the same error on every PE.
+//! The expected result is computed here from the location of the damage, by the stripe layout: the
+//! right bytes, or the same error, word for word, on every PE.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -23,19 +23,19 @@ use super::support::random::Random;
 use super::support::{Job, Outcome, Running, processes, program};
 
 const PES: usize = 4;
-/// The checkpoint that is agreed while the job waits, and to which it goes back.
+/// The checkpoint that is agreed while the job waits, and to which it rolls back.
 const NUMBER: u64 = 3;
 
-/// Where a bit is flipped in what belongs to checkpoint 3.
+/// The location of a flipped bit in the memory of checkpoint 3.
 #[derive(Clone, Copy, Debug)]
 enum Spot {
     /// Byte of a tile of the snapshot; from [`TILE`] on, of its stamp.
     Snapshot(usize, usize),
-    /// The same of the parity.
+    /// Byte of a tile of the parity, counted likewise.
     Parity(usize, usize),
 }
 
-/// What the library says of the job, by its own rules.
+/// The library's own rules, applied to the job.
 struct Rules {
     protection: Protection,
     len: usize,
@@ -66,7 +66,7 @@ impl Rules {
         shape.layout.parities_of(place).len() * self.per_chunk()
     }
 
-    /// Where in the memory file a spot is.
+    /// Returns the offset of a spot in the memory file.
     fn at(&self, image: &Image, spot: Spot) -> usize {
         let slot = image.layout.slots[self.protection.slot_of(CheckpointNumber(NUMBER))];
         match spot {
@@ -75,8 +75,8 @@ impl Rules {
         }
     }
 
-    /// The verdict over so much damage and the loss of `lost` with their memory; None if it can be
-    /// borne.
+    /// Returns the expected error for this damage and the loss of `lost` with their memory; `None`
+    /// if it is tolerated.
     fn verdict(&self, damage: &[(usize, Spot)], lost: &[usize]) -> Option<String> {
         let shape = &self.protection.shapes[0];
         let mut findings = [StoreFinding::default(); PES];
@@ -103,8 +103,8 @@ impl Rules {
         checked.err().map(|error| error.to_string())
     }
 
-    /// Whether the lost PE has its snapshot back before anybody comes upon damage: when nothing was
-    /// checked, and none of the tiles that are decoded is made of a damaged one.
+    /// True if the lost PE's snapshot is rebuilt before damage is found: if nothing was checked,
+    /// and no decoded tile depends on a damaged one.
     fn is_rebuilt(
         &self,
         pe: usize,
@@ -141,12 +141,12 @@ impl Rules {
     }
 }
 
-/// Runs a job with a loss in checkpoint 4, and does `damage` before.
+/// Runs a job with a loss in checkpoint 4, and applies `damage` before it.
 fn run(mode: &str, words: &str, env: &[(&str, &str)], damage: impl FnOnce(&[Image])) -> Outcome {
     run_with(&[], mode, words, env, damage)
 }
 
-/// The same of a program with arguments.
+/// Like [`run`], for a program with arguments.
 fn run_with(
     args: &[&str],
     mode: &str,
@@ -163,7 +163,7 @@ fn run_with(
     let images = image::all(job.launcher());
     assert_eq!(images.len(), PES, "the launcher holds the memory of every PE");
     damage(&images);
-    // Opened by the waiting PE 0, which reads to the end: this close.
+    // Opened by the waiting PE 0, which reads until this close.
     drop(OpenOptions::new().write(true).open(job.folder().join("go")).expect("its fifo"));
     job.finish()
 }
@@ -176,7 +176,7 @@ fn goes_on(outcome: &Outcome) {
     outcome.says("all PEs resume from checkpoint 3 ");
 }
 
-/// Ends as the rules say.
+/// Checks that the job ended as the rules require.
 #[track_caller]
 fn ends(outcome: &Outcome, verdict: Option<&str>) {
     match verdict {
@@ -188,8 +188,7 @@ fn ends(outcome: &Outcome, verdict: Option<&str>) {
     }
 }
 
-/// Flips one bit at each of `spots`, loses PE 1 with its node or alone, and sees that it ends as it
-/// must.
+/// Flips one bit at each of `spots`, loses PE 1, or its node, and checks the end of the job.
 #[track_caller]
 fn flip_and_lose(mode: &str, with_node: bool, spots: &[(usize, Spot)], random: &mut Random) {
     let words = if with_node { "--kill-node 1@4:before" } else { "--kill 1@4:before" };
@@ -207,8 +206,8 @@ fn flip_and_lose(mode: &str, with_node: bool, spots: &[(usize, Spot)], random: &
     ends(&outcome, verdict.as_deref());
 }
 
-/// Every word of the header, of a PE that lives and of one whose memory is adopted or lost: one
-/// flipped bit costs nothing, not even where there is no parity to spare.
+/// Every word of the header, of a survivor and of a PE whose memory is adopted or lost: one flipped
+/// bit costs nothing, even if no parity is to spare.
 #[test]
 fn a_flipped_bit_in_any_word_of_a_header_costs_nothing() {
     if !super::support::long() {
@@ -227,7 +226,7 @@ fn a_flipped_bit_in_any_word_of_a_header_costs_nothing() {
     }
 }
 
-/// All words of the header of a survivor at once: then nothing in its store is believed.
+/// All words of a survivor's header at once: then its whole store is distrusted.
 #[test]
 fn a_header_that_is_destroyed_is_a_lost_store() {
     for (mode, verdict) in
@@ -250,7 +249,7 @@ fn one_damaged_tile_or_stamp_of_each_kind_is_found_before_it_is_used() {
     for mode in ["double", "raid4", "raid5", "rs"] {
         for with_node in [false, true] {
             for (pe, at) in [(0, 17), (1, TILE - 1), (2, TILE), (3, TILE + STAMP - 1)] {
-                let parity = mode != "raid4" || pe == PES - 1; // the one that holds parity
+                let parity = mode != "raid4" || pe == PES - 1; // the PE that holds parity
                 let spots: &[Spot] = match parity {
                     true => &[Spot::Snapshot(2, at), Spot::Parity(0, at)],
                     false => &[Spot::Snapshot(2, at)],
@@ -263,8 +262,8 @@ fn one_damaged_tile_or_stamp_of_each_kind_is_found_before_it_is_used() {
     }
 }
 
-/// Without checksums nothing finds the same damage: the program gets it back as data, as `oshrun`
-/// said at the start. Without damage all is well.
+/// Without checksums such damage goes unnoticed: the program gets it back as data, as `oshrun`
+/// warned at the start. Without damage all is well.
 #[test]
 fn without_checksums_damage_is_data() {
     let bare = [("SHMEM_FT_CHECKSUM", "0")];
@@ -278,8 +277,8 @@ fn without_checksums_damage_is_data() {
     }
 }
 
-/// What is damaged and what is lost is made up for together, up to the parity; the next tile is the
-/// error. Both parities, a snapshot and a parity, two snapshots, the same stripe and others.
+/// Damage and losses are repaired together, up to the parity; the next tile is the error. Both
+/// parities, a snapshot and a parity, two snapshots, one stripe and several.
 #[test]
 fn damage_counts_against_the_parity_like_a_loss() {
     let mut random = Random::new(3);
@@ -299,7 +298,7 @@ fn damage_counts_against_the_parity_like_a_loss() {
     }
 }
 
-/// Bits anywhere in the store that is in use, few and many, with and without the loss of memory.
+/// Bits anywhere in the store in use, few and many, with and without the loss of memory.
 #[test]
 fn random_damage_is_made_up_for_or_named() {
     if !super::support::long() {
@@ -334,8 +333,8 @@ fn random_damage_is_made_up_for_or_named() {
     }
 }
 
-/// Parity of PE 0 is damaged. A process dies, of which nothing is rebuilt, and then a node, in the
-/// recovery from that and with all whole again: the parity was made anew in between.
+/// Parity of PE 0 is damaged. A process dies, which needs no rebuild, and then a node, in the
+/// recovery from that loss and after it: the parity was recomputed in between.
 #[test]
 fn parity_that_no_rebuild_reads_is_made_anew_all_the_same() {
     let faults = [("SHMEM_FT_INJECT", "1@4:before,node:2@3:resume")];
@@ -349,7 +348,7 @@ fn parity_that_no_rebuild_reads_is_made_anew_all_the_same() {
     outcome.says("rebuilt from PEs 0,1,3");
 }
 
-/// The slot of the checkpoint before is no part of this one: it may be damaged as it likes.
+/// The slot of the previous checkpoint is not part of this one: damage in it does not matter.
 #[test]
 fn damage_in_the_free_slot_costs_nothing() {
     let outcome = run("raid5", "--kill-node 1@4:before", &[], |images| {
@@ -363,8 +362,8 @@ fn damage_in_the_free_slot_costs_nothing() {
     goes_on(&outcome);
 }
 
-/// Whole tiles with their stamps, intact, but of another checkpoint, another PE, another job: they
-/// are refused as damaged ones are.
+/// Whole tiles with their stamps, intact, but of another checkpoint, PE or job: they are rejected
+/// like damaged ones.
 #[test]
 fn tiles_of_another_checkpoint_pe_or_job_are_refused() {
     let copy = |to: &Image, to_region: usize, from: &Image, from_region: usize| {
@@ -399,7 +398,7 @@ fn tiles_of_another_checkpoint_pe_or_job_are_refused() {
     another_job();
 }
 
-/// The stores of one job are put into another, headers and all.
+/// Copies the stores of one job into another, headers included.
 fn another_job() {
     let other = Job::new(PES).mode("raid5").args(&["--nodes", "4"]);
     let mut other = other.program(&program("pause"), &[]).start();
@@ -426,7 +425,7 @@ fn another_job() {
     other.finish().status(0);
 }
 
-/// Goes on with the PE that stopped itself, after `meanwhile`.
+/// Resumes the PE that stopped itself, after `meanwhile`.
 fn at_its_stop(job: &mut Running, meanwhile: impl FnOnce()) {
     job.wait_until("no PE stops itself", |all| all.iter().any(|process| process.state == 'T'));
     meanwhile();
@@ -435,8 +434,8 @@ fn at_its_stop(job: &mut Running, meanwhile: impl FnOnce()) {
     stopped.for_each(|process| processes::signal(process.pid, Signal::CONT));
 }
 
-/// A bit of memory that is read-only, or of the parity over it, is flipped: what a PE has of it is
-/// checked when it goes back, and what is decoded from others while it is.
+/// A bit of read-only memory, or of its parity, is flipped: a PE's own memory is checked when it
+/// rolls back, and memory decoded from peers during decoding.
 #[test]
 fn read_only_memory_that_is_damaged_is_decoded_from_others() {
     let (alone, with_node) = ("--kill 1@4:before", "--kill-node 1@4:before");
@@ -463,8 +462,8 @@ fn read_only_memory_that_is_damaged_is_decoded_from_others() {
 }
 
 /// PE 1 is lost with its node. Its substitute stops in the middle of the rebuild, when all stores
-/// have been checked; then everything that PE 0 holds goes bad. All begin again, and find it: what
-/// the parity bears is made up for, the rest is the same error on every PE, and at once.
+/// have been checked; then everything that PE 0 holds is damaged. All start again, and find it:
+/// damage within the parity is repaired, the rest is the same error on every PE, at once.
 #[test]
 fn what_goes_bad_between_check_and_use_is_found_by_all() {
     for mode in ["rs", "raid5"] {
@@ -489,8 +488,8 @@ fn what_goes_bad_between_check_and_use_is_found_by_all() {
             at_its_stop(&mut job, || ());
         }
         if verdict.is_some() {
-            // Every PE comes to the verdict by itself: the launcher cuts nobody short, as it stands
-            // still.
+            // Every PE reaches the error by itself: the launcher is stopped, so it interrupts no
+            // PE.
             job.signal(Signal::STOP);
             job.wait_until("a PE waits for others", |all| {
                 !all.iter().any(|process| process.name == "pause" && !process.is_zombie())

@@ -1,6 +1,6 @@
-//! Checkpoints that save what changed only: a loss at every step of one, in every mode, and a
-//! second loss later, so that what is rebuilt comes from parity that was kept, carried and updated
-//! over several checkpoints. The program compares all of its memory after each restart.
+//! Checkpoints that save only changes: a loss at every step of one, in every mode, and a second
+//! loss later, so that the rebuild uses parity that was kept, carried and updated over several
+//! checkpoints. The program compares all of its memory after each restart.
 
 use super::support::{Job, Outcome, has_ucx, program};
 use super::{STEPS, right};
@@ -9,7 +9,7 @@ fn run(mode: &str, delta: &str, adopt: &str, words: &str) -> Outcome {
     of(4, mode, delta, adopt, words)
 }
 
-/// The same with so many PEs, in one group.
+/// Runs such a job with a given number of PEs, in one group.
 fn of(pes: usize, mode: &str, delta: &str, adopt: &str, words: &str) -> Outcome {
     let words: Vec<&str> = words.split_whitespace().collect();
     let job = Job::new(pes).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "16M");
@@ -17,7 +17,8 @@ fn of(pes: usize, mode: &str, delta: &str, adopt: &str, words: &str) -> Outcome 
     job.program(&program("sparse"), &[]).run()
 }
 
-/// With `SHMEM_FT_ADOPT=0` a dead process is rebuilt from the parity.
+/// Loses a PE at every step and one later; with `SHMEM_FT_ADOPT=0` a dead process is rebuilt from
+/// the parity.
 fn a_loss_at_every_step_and_one_later(mode: &str) {
     for (index, step) in STEPS.into_iter().enumerate() {
         let [pe, later, last] = [0, 1, 2].map(|more| (index + more) % 4);
@@ -65,7 +66,7 @@ fn each_of_the_choices_is_right() {
     }
 }
 
-/// Where few of many sources of a tile of parity changed, it is brought up to date.
+/// If few of the many sources of a parity tile changed, the tile is updated.
 fn parity_that_was_brought_up_to_date(mode: &str) {
     let pes = if mode == "rs" { 7 } else { 6 };
     for (index, step) in STEPS.into_iter().enumerate() {
@@ -77,7 +78,7 @@ fn parity_that_was_brought_up_to_date(mode: &str) {
 
 of_each_mode!(parity_that_was_brought_up_to_date: raid4 raid5 rs);
 
-/// The same where what the sources were and are comes over a network.
+/// The update when the old and new sources come over a network.
 #[test]
 fn parity_that_was_brought_up_to_date_from_far() {
     if !has_ucx() {

@@ -1,5 +1,5 @@
-//! Checkpoints on disk: a job that was killed whole begins again from them, what does not fit is
-//! refused with one line, and a disk that fails costs a warning.
+//! Checkpoints on disk: a job that was killed completely restarts from them, a set that does not
+//! fit is refused with one line, and a failing disk only produces a warning.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use super::support::jacobi::{self, SMALL, sum};
 use super::support::processes::signal;
 use super::support::{Job, Outcome, mounts, program, sample, skip};
 
-/// Some 510 checkpoints of half a MiB a PE: several sets are written, on a busy machine too.
+/// Some 510 checkpoints of half a MiB per PE: several sets are written, even on a busy machine.
 pub(super) const LONG: &[&str] = &["--bytes", "2M", "--sweeps", "8192", "--halo", "16"];
 
-/// A job comes to no checkpoint, since PE 0 is stopped before the first.
+/// Makes no checkpoint, since PE 0 is stopped before the first.
 const STANDS: &str = "stop:0@1:before";
 
-/// A folder for sets, which goes with its value.
+/// A folder for sets, removed when dropped.
 pub(super) struct Store(pub(super) PathBuf);
 
 impl Store {
@@ -44,25 +44,25 @@ impl Store {
         names
     }
 
-    /// The newest set.
+    /// Returns the newest set.
     fn newest(&self) -> (u64, PathBuf) {
         let number = |name: &String| name.strip_prefix("set-")?.parse::<u64>().ok();
         let newest = self.names().iter().filter_map(number).max().expect("a set");
         (newest, self.0.join(format!("set-{newest}")))
     }
 
-    /// A job that writes every checkpoint here.
+    /// Returns a job that writes every checkpoint here.
     pub(super) fn job(&self, mode: &str, words: &[&str]) -> Job {
         let job = Job::new(4).mode(mode).args(&["--verbose"]).args(words);
         job.env("SHMEM_FT_STORE", self.text()).env("SHMEM_FT_STORE_EVERY", "1")
     }
 
-    /// A job that begins from here, and writes nothing.
+    /// Returns a job that restarts from here, and writes nothing.
     pub(super) fn resume(&self, words: &[&str]) -> Job {
         Job::new(4).mode("raid5").args(&["--resume", self.text()]).args(words)
     }
 
-    /// Has a job write sets here, and kills all of it.
+    /// Runs a job that writes sets here, and kills all of it.
     fn fill(&self, words: &[&str]) {
         let mut run = jacobi::job(self.job("raid5", words), LONG).with_orphans().start();
         run.wait_for("set-2,");
@@ -94,7 +94,7 @@ fn a_job_that_was_killed_whole_begins_again_with_the_right_sum() {
     }
 }
 
-/// One job to a user, of two parts: what PEs printed in the first is kept.
+/// One job to a user, in two parts: the PEs' output in the first is kept.
 #[test]
 fn files_of_output_go_on_where_a_job_resumes() {
     let store = Store::new();
@@ -114,8 +114,8 @@ fn files_of_output_go_on_where_a_job_resumes() {
     fs::remove_dir_all(logs).expect("it was made");
 }
 
-/// A job that begins from the disk loses PEs like any other, also before all are back, and when
-/// the first checkpoint after it is still to be made.
+/// A job restarted from disk tolerates losses like any other, even before all PEs have restarted,
+/// and before its first checkpoint is made.
 #[test]
 fn a_resumed_job_survives_losses() {
     if !super::support::long() {
@@ -136,12 +136,12 @@ fn killed_and_resumed_until_it_is_through() {
     let store = Store::new();
     store.fill(&[]);
     for more in 1..5 {
-        // A folder for the next set stands at another step of its making each time.
+        // The folder for the next set is left at a different step of its creation each time.
         let (number, _) = store.newest();
         let job = store.job("raid5", &["--resume", store.text()]);
         let mut run = jacobi::job(job, LONG).with_orphans().start();
         if run.line_or_end(&format!("set-{},", number + more)).is_none() {
-            run.finish().right_sum(LONG); // it was through before
+            run.finish().right_sum(LONG); // it had already ended
             break;
         }
         run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
@@ -156,14 +156,15 @@ fn killed_and_resumed_until_it_is_through() {
     assert!(names.len() == 1 && names[0].starts_with("set-"), "{names:?}");
 }
 
-/// Fails unless the job was refused with that status and one line that says this.
+/// Fails unless the job was refused with status 2 and one line that contains `text`.
 #[track_caller]
 pub(super) fn refused(outcome: &Outcome, text: &str) {
     outcome.status(2).says(text);
     outcome.check(outcome.count(text) == 1 && sum(&outcome.out).is_none(), "one line was expected");
 }
 
-/// Only the newest that holds to its last byte is begun from; a set that is named is that set.
+/// Only the newest set that is intact to its last byte is used; a set given by name is used as
+/// such.
 #[test]
 fn a_damaged_byte_in_the_newest_set_takes_the_one_before() {
     let store = Store::new();
@@ -202,7 +203,7 @@ fn what_does_not_fit_is_refused_with_one_line() {
     let other = store.resume(&[]).program(&program("steps"), &[]).run();
     refused(&other, "was written by another build of the program");
     let exact = format!("{text}@{number}");
-    // A tile with another byte, a file that is cut, a link, the file of another PE.
+    // A tile with a changed byte, a truncated file, a link, the file of another PE.
     let (file, bytes) = (set.join("pe-2"), fs::read(set.join("pe-2")).expect("a file"));
     let mut damaged = bytes.clone();
     let last = damaged.len() - 1;
@@ -237,7 +238,7 @@ fn a_folder_that_cannot_be_had_and_a_mode_without_copies_are_refused() {
     }
 }
 
-/// Disks that fail: the job goes on, and says so once.
+/// Disks that fail: the job continues, with one warning.
 #[test]
 fn a_disk_that_is_full_or_cannot_be_written_to_is_a_warning() {
     if !super::support::long() {
@@ -251,7 +252,7 @@ fn a_disk_that_is_full_or_cannot_be_written_to_is_a_warning() {
         let place = store.0.canonicalize().expect("it is there");
         let mount = mounts::mount(&format!("-t tmpfs -o {options} none"), &place);
         let mount = mounts::privately(&format!("{mount} || exit {}", mounts::NOT_ALONE));
-        // Time to read a checkpoint before the next: else it may be given up before it is written.
+        // Time to read a checkpoint before the next: otherwise it may be abandoned unwritten.
         let job = store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_INTERVAL", "0.5");
         let outcome = jacobi::job(job, LONG).after(&mount).run();
         if outcome.status == mounts::NOT_ALONE {
@@ -259,7 +260,7 @@ fn a_disk_that_is_full_or_cannot_be_written_to_is_a_warning() {
         }
         outcome.right_sum(LONG).says("is not on disk: node ").says(cause);
         outcome.check(outcome.count("is not on disk: ") == 1, "one line was expected");
-        // The first checkpoint, of an empty heap, may have room.
+        // The first checkpoint, of an empty heap, may fit.
         outcome.check(outcome.count(" is on disk: ") <= 1, "no set of data was expected");
     }
 }
@@ -282,7 +283,7 @@ fn a_disk_that_vanishes_is_a_warning() {
     }
 }
 
-/// Some 32 KiB at 64 KiB a second: a busy machine can only take longer.
+/// Some 32 KiB at 64 KiB/s: a busy machine can only take longer.
 #[test]
 fn a_node_writes_no_faster_than_its_rate() {
     let store = Store::new();
@@ -296,7 +297,7 @@ fn a_node_writes_no_faster_than_its_rate() {
     assert!(took >= Duration::from_millis(300), "{took:?}");
     run.stop();
     run.finish().status(0);
-    // A set of 16 seconds at the least rate: the job ends in the midst of it, and takes it back.
+    // A set of at least 16 seconds at this rate: the job ends in the midst of it, and removes it.
     let store = Store::new();
     let job = store.job("raid5", &[]).env("SHMEM_FT_STORE_RATE", "64K");
     jacobi::job(job, SMALL).run().right_sum(SMALL);
@@ -340,7 +341,7 @@ fn sets_are_kept_listed_checked_and_deleted() {
     }
 }
 
-/// What is in the store is less, and a job begins from it. The next may write without.
+/// The store is smaller, and a job restarts from it. The next one may write uncompressed.
 #[test]
 fn compressed_sets_are_smaller_and_hold() {
     if !super::support::long() {
@@ -363,9 +364,9 @@ fn compressed_sets_are_smaller_and_hold() {
     let files = (0..4).map(|pe| folder.join(format!("pe-{pe}")));
     let files: u64 = files.map(|file| fs::metadata(file).expect("a file").len()).sum();
     assert_eq!((number("set"), number("bytes")), (set, files));
-    // How much less depends on how far the arrays have come: doubles that differ hardly shrink.
+    // The saving depends on the arrays' progress: doubles that differ hardly shrink.
     assert!(files < number("raw"), "{files} of {}", number("raw"));
-    // A tile with another bit is refused; where a file is cut, the set before is taken.
+    // A tile with a flipped bit is refused; if a file is truncated, the previous set is used.
     let file = folder.join("pe-3");
     let mut bytes = fs::read(&file).expect("a file");
     let middle = bytes.len() - bytes.len() / 4;
@@ -409,7 +410,7 @@ fn a_job_that_is_asked_to_stop_can_go_on() {
 }
 
 /// A batch system sends its signal to the processes of every node. The program asks in each step
-/// whether it is to stop, or calls a checkpoint that is not due.
+/// whether it should stop, or calls a checkpoint that is not due.
 #[test]
 fn agents_pass_on_the_signal_that_asks_for_a_stop() {
     if !super::support::long() {
@@ -446,7 +447,7 @@ fn a_second_signal_to_an_agent_ends_it_at_once() {
     signal(agent, Signal::TERM);
     run.wait_for("stops after its next checkpoint");
     while run.is_alive() {
-        signal(agent, Signal::TERM); // for a second it is the same
+        signal(agent, Signal::TERM); // for a second it has the same effect
         std::thread::yield_now();
     }
     run.finish().status(143).says("stopped by SIGTERM");

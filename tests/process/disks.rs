@@ -1,5 +1,5 @@
-//! Checkpoints on the disks of their nodes: a job begins again though some are wiped, and says what
-//! is missing where too many are. A folder for each node stands for its disk.
+//! Checkpoints on the disks of their nodes: a job restarts although some are wiped, and reports
+//! what is missing if too many are. A folder for each node acts as its disk.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,22 +10,22 @@ use super::disk::{LONG, Store, refused};
 use super::support::processes::signal;
 use super::support::{Job, Outcome, jacobi, sample};
 
-/// Four nodes with a PE each, and a disk each.
+/// Four nodes, each with a PE and a disk.
 struct Disks(Store);
 
 impl Disks {
-    /// Has a job write two sets at least, and kills all of it.
+    /// Runs a job until it has written at least two sets, and kills all of it.
     fn fill(mode: &str) -> Disks {
         Disks::fill_at(mode, "0")
     }
 
-    /// The same, compressed at that level.
+    /// Like [`Disks::fill`], compressed at that level.
     fn fill_at(mode: &str, level: &str) -> Disks {
         let disks = Disks(Store::new());
         let job = disks.local(disks.0.job(mode, &["--nodes", "4"]));
         let job = job.env("SHMEM_FT_STORE_COMPRESS", level);
         let mut run = jacobi::job(job, LONG).with_orphans().start();
-        run.wait_for_another("is on disk"); // not set-2: that may be given up
+        run.wait_for_another("is on disk"); // not set-2, which may be abandoned
         run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
         run.finish().status(137);
         disks
@@ -52,7 +52,7 @@ impl Disks {
         fs::remove_dir_all(self.node(node)).expect("its disk is wiped");
     }
 
-    /// The sets of a node, the newest first.
+    /// Returns the sets of a node, the newest first.
     fn sets(&self, node: usize) -> Vec<u64> {
         let entries = fs::read_dir(self.node(node)).expect("a disk").flatten();
         let number = |name: String| name.strip_prefix("set-")?.parse().ok();
@@ -62,14 +62,14 @@ impl Disks {
         sets
     }
 
-    /// A set that every node has, and the newest of those.
+    /// Returns the newest set that every node has.
     fn common(&self) -> u64 {
         let all: Vec<Vec<u64>> = (0..4).map(|node| self.sets(node)).collect();
         let everywhere = |set: &&u64| all.iter().all(|sets| sets.contains(set));
         *all[0].iter().find(everywhere).expect("a set that all have")
     }
 
-    /// Changes a bit in the last tile of a file of a set; the second time, back.
+    /// Flips a bit in the last tile of a file of a set; a second call restores it.
     fn damage(&self, node: usize, set: u64, name: &str) {
         let file = self.node(node).join(format!("set-{set}")).join(name);
         let mut bytes = fs::read(&file).expect("a file");
@@ -78,7 +78,7 @@ impl Disks {
     }
 }
 
-/// Fails unless the job says what that PE was rebuilt from.
+/// Fails unless the job reports the source from which that PE was rebuilt.
 #[track_caller]
 fn is_rebuilt(outcome: &Outcome, pe: usize) {
     let of_pe = format!("PE {pe}: ");
@@ -124,25 +124,25 @@ fn a_damaged_tile_counts_as_lost_and_its_file_does_not() {
     let resume = || disks.resume_at(&given, "raid5", &["--nodes", "4"]);
     disks.damage(1, set, "parity-1");
     resume().right_sum(LONG).says("parity-1: damaged: the checksum of tile");
-    disks.damage(1, set, "parity-1"); // it is as it was
+    disks.damage(1, set, "parity-1"); // it is intact again
     disks.damage(1, set, "pe-1");
     let outcome = resume();
     outcome.right_sum(LONG).says("pe-1: damaged: the checksum of tile").says("counts as lost");
     is_rebuilt(&outcome, 1);
-    // The same tile of another file is in another stripe: two damaged files, and one parity.
+    // The last tile of another file is in another stripe: two damaged files, and one parity.
     disks.damage(2, set, "pe-2");
     let outcome = resume();
     outcome.right_sum(LONG).says("pe-1: damaged").says("pe-2: damaged");
     is_rebuilt(&outcome, 1);
     is_rebuilt(&outcome, 2);
-    // All of a third is too much: all come to that once they have read.
+    // Without a whole third file it is too much: all reach that result once they have read.
     let third = disks.node(3).join(format!("set-{set}")).join("pe-3");
     fs::remove_file(third).expect("removed");
     resume().status(3).says("group 0 lost no PE, parity 1; not usable on PEs 1-3");
 }
 
-/// The last tiles of all files are in stripes of their own: one parity makes up for all of them,
-/// and for compressed ones as for others.
+/// The last tiles of all files are in different stripes: one parity repairs all of them, compressed
+/// or not.
 #[test]
 fn a_damaged_tile_of_every_pe_is_made_up_for_by_one_parity() {
     if !super::support::long() {
@@ -188,7 +188,7 @@ fn more_wiped_disks_than_parities_are_refused_with_one_line() {
     let outcome = disks.resume("raid5");
     refused(&outcome, "unrecoverable: group 0 lost PEs 1,2, parity 1");
     outcome.says("there is no whole checkpoint; set ");
-    // Another mode has no use for the parity.
+    // Another mode cannot use the parity.
     disks.wipe(3);
     refused(&disks.resume("rs"), "no disk has PEs 1-3, and its parity is of other groups");
     disks.wipe(0);
@@ -197,7 +197,7 @@ fn more_wiped_disks_than_parities_are_refused_with_one_line() {
     refused(&jacobi::job(disks.local(three), LONG).run(), "there is no checkpoint on the disk");
 }
 
-/// What is missing in the newest set is in the one before.
+/// Files missing in the newest set exist in the previous one.
 #[test]
 fn the_set_before_is_taken_where_too_much_of_the_newest_is_gone() {
     let disks = Disks::fill("raid5");
@@ -217,8 +217,8 @@ fn the_set_before_is_taken_where_too_much_of_the_newest_is_gone() {
     outcome.says("is passed over: ").says("oshrun: begins from set ");
 }
 
-/// Every byte of the newest set is read before a PE begins. One that does not hold is made up for,
-/// or the set before is taken.
+/// Every byte of the newest set is read before a PE starts. An invalid one is repaired, or the
+/// previous set is used.
 #[test]
 fn a_damaged_byte_in_the_newest_set_is_rebuilt_or_takes_the_one_before() {
     let disks = Disks(Store::new());
@@ -242,7 +242,7 @@ fn a_damaged_byte_in_the_newest_set_is_rebuilt_or_takes_the_one_before() {
         outcome.check(passed == 1 && outcome.count(&begins) == 0, "the older set, and one line");
         outcome.says("pe-1: damaged: the checksum of tile");
     };
-    // The parity is of other groups.
+    // This parity is of other groups.
     older(disks.resume_at(disks.0.text(), "raid5", &["--nodes", "2"]), "is passed over: /");
     // One parity, and another PE of the stripe has lost both of its files.
     for node in [0, 3] {
@@ -255,7 +255,8 @@ fn a_damaged_byte_in_the_newest_set_is_rebuilt_or_takes_the_one_before() {
     }
 }
 
-/// The launcher orders all to commit: one that has is enough, though the others were killed before.
+/// The launcher orders all nodes to commit: one that has done so is enough, even if the others were
+/// killed before.
 #[test]
 fn a_set_that_one_node_has_committed_is_whole() {
     let disks = Disks::fill("raid5");
@@ -272,12 +273,12 @@ fn a_set_that_one_node_has_committed_is_whole() {
     outcome.check(!outcome.err.contains("rebuilt"), "nothing was lost");
 }
 
-/// A PE whose node was lost writes on another node's disk from then on, and begins there.
+/// A PE whose node was lost writes to another node's disk from then on, and restarts there.
 #[test]
 fn a_pe_that_moved_begins_where_its_file_is() {
     let disks = Disks(Store::new());
     let words = ["--nodes", "4", "--kill-node", "3@3"];
-    // A checkpoint that comes before the agents have heard of the one before it overtakes that.
+    // A checkpoint made before the agents learn of the previous one overtakes it.
     let job = disks.local(disks.0.job("raid5", &words)).env("SHMEM_FT_INTERVAL", "0.02");
     let mut run = jacobi::job(job, LONG).with_orphans().start();
     run.wait_for("all PEs resume from");
@@ -306,7 +307,7 @@ fn killed_and_resumed_on_their_own_disks_until_it_is_through() {
         let mut run = jacobi::job(job, LONG).with_orphans().start();
         let next = format!("set-{},", newest.expect("a set") + 2);
         if run.line_or_end(&next).is_none() {
-            run.finish().right_sum(LONG); // it was through before
+            run.finish().right_sum(LONG); // it had already ended
             return;
         }
         run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
@@ -332,7 +333,7 @@ fn sets_of_nodes_are_listed_checked_and_deleted() {
     let (status, listed) = text(&["--verify"]);
     assert_eq!(status, Some(1), "{listed}");
     assert!(listed.contains(&format!("set {set} of node 3  not whole: ")), "{listed}");
-    // A node of a job before has an older checkpoint.
+    // A node of an earlier job has an older checkpoint.
     let old = disks.node(9).join("set-0");
     fs::create_dir_all(&old).expect("a disk");
     for name in ["manifest", "pe-3", "parity-3"] {
@@ -345,7 +346,7 @@ fn sets_of_nodes_are_listed_checked_and_deleted() {
     disks.resume("raid5").right_sum(LONG).says("oshrun: begins from set ");
 }
 
-/// Nothing makes up for it there: the line names the file, and no PE whose file is whole.
+/// Nothing can repair it there: the line names the file, and no PE whose file is intact.
 #[test]
 fn a_damaged_file_is_named_where_the_parity_is_of_other_groups() {
     let disks = Disks::fill("raid5");

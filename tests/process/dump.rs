@@ -1,4 +1,4 @@
-//! What a job that hangs, stalls or loses a PE leaves to read.
+//! Dumps of a job that hangs, stalls or loses a PE.
 
 use std::process::{Command, Output};
 
@@ -26,7 +26,7 @@ fn holds(text: &str, words: &[&str]) {
     }
 }
 
-/// PE 3 is stopped, and the others wait for it: both can be read.
+/// PE 3 is stopped, and the others wait for it: both states can be read.
 #[test]
 fn a_stopped_pe_and_those_that_wait_for_it_are_read() {
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_TRACE", "debug").args(&["--nodes", "2"]);
@@ -63,7 +63,7 @@ fn a_stopped_pe_and_those_that_wait_for_it_are_read() {
     run.finish().status(0);
 }
 
-/// The events of a dead process are there with those of who took its place.
+/// The events of a dead process are listed with those of its substitute.
 #[test]
 fn what_a_lost_pe_did_last_outlives_it() {
     let job = Job::new(4).mode("raid5").kill(&["1@2:encode"]).args(&["-v"]);
@@ -84,7 +84,7 @@ fn what_a_lost_pe_did_last_outlives_it() {
     outcome.status(0).says("PE 1: says that it has come to injected fault 0");
 }
 
-/// Lines for people are English: no name of a type or of a variant of Rust, and no structure.
+/// Lines for people are English: no names of Rust types or variants, and no structures.
 #[test]
 fn what_was_done_is_told_in_plain_english() {
     let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "4"]);
@@ -111,7 +111,7 @@ fn what_was_done_is_told_in_plain_english() {
     assert!(!["PEs", "KiB", "SIGKILL", "OpenSHMEM", "Another"].into_iter().any(is_camel_case));
 }
 
-/// Two words in one, each with a capital, as in `MeetRebuilt`.
+/// True for two words in one, each capitalised, as in `MeetRebuilt`.
 fn is_camel_case(word: &str) -> bool {
     let letters: Vec<char> = word.chars().collect();
     let humps = letters.windows(2).filter(|pair| pair[0].is_lowercase() && pair[1].is_uppercase());
@@ -131,7 +131,7 @@ fn a_pe_keeps_nothing_if_it_is_not_to() {
     run.finish().status(0);
 }
 
-/// Who waits for what nobody will do is told of, with what was done last.
+/// A PE that waits for something that never happens is reported, with its last events.
 #[test]
 fn a_stall_is_told_of_with_what_was_done_last() {
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_STALL", "1");

@@ -1,4 +1,4 @@
-//! How a job ends when its programs end: the status, the line, and nothing left.
+//! The end of a job when its programs end: the status, the line, and nothing left.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,8 +9,8 @@ fn run(mode: &str, args: &[&str]) -> Outcome {
     Job::new(4).mode(mode).program(&program("exits"), args).run()
 }
 
-/// Lines of the launcher and the library; those that say what is survived, and the summary of a job
-/// without losses, are none of an end.
+/// Returns lines of the launcher and the library, without those about survivable losses and the
+/// summary of a job without losses.
 fn said(outcome: &Outcome) -> Vec<&str> {
     let ours = |line: &&str| line.starts_with("oshrun: ") || line.starts_with("raidshmem: ");
     let other = [": survives", " took ", "oshrun: a PE keeps "];
@@ -42,7 +42,7 @@ fn the_status_of_a_program_is_that_of_the_job() {
 }
 
 /// Return from `main` with 0, and `exit(0)`, leave the job as `shmem_finalize` does: all together,
-/// with all that was printed. A child that a PE forked leaves nothing.
+/// with all output. A child that a PE forked does not leave the job.
 #[test]
 fn an_end_with_status_0_is_a_good_one() {
     for mode in ["none", "raid5"] {
@@ -59,7 +59,7 @@ fn an_end_with_status_0_is_a_good_one() {
     }
 }
 
-/// The C library ends a process with its last thread, which may be any.
+/// The C library ends a process with its last thread, whichever that is.
 #[test]
 fn a_process_ends_with_the_last_thread_of_its_program() {
     for mode in ["none", "raid5"] {
@@ -80,7 +80,7 @@ fn a_process_ends_with_the_last_thread_of_its_program() {
     }
 }
 
-/// Two programs one after the other, or at once, or the second where the first failed.
+/// Two programs one after another, or at once, or the second after the first failed.
 #[test]
 fn a_second_program_of_a_pe_is_refused_by_a_line() {
     let program = program("exits").display().to_string();
@@ -116,8 +116,8 @@ fn an_end_without_finalize_is_a_death() {
     ] {
         let outcome = run("none", &args);
         one_line(outcome.status(status), &line(how));
-        // With checkpoints it is one like any other, also when others are in shmem_finalize; one
-        // that happens again and again is a bug and no fault.
+        // With checkpoints it is a loss like any other, even when others are in shmem_finalize; one
+        // that happens again and again is a bug, not a fault.
         let outcome = run("raid5", &args);
         outcome.status(3).says("crashed 4 times at the same place");
         let args = [args[0], args[1]];
@@ -129,7 +129,7 @@ fn an_end_without_finalize_is_a_death() {
     }
 }
 
-/// Without its connection a PE cannot even say that it is at its end: all would wait for it.
+/// Without its connection a PE cannot even report its end: all would wait for it.
 #[test]
 fn a_pe_that_closes_its_connection_is_ended() {
     let outcome = run("none", &["close", "0", "2"]);
@@ -149,11 +149,11 @@ fn a_program_without_shmem_may_be_run() {
         outcome.status(0).check(said(&outcome).is_empty(), "no word was expected");
         run(mode, &["early", "4"]).status(4).says("exited with status 4 before shmem_init");
     }
-    // By its name alone it is looked for in PATH.
+    // A bare name is looked up in PATH.
     Job::new(2).args(&["true"]).run().status(0);
 }
 
-/// Nearly as long as the kernel lets it be.
+/// Nearly as long as the kernel allows.
 #[test]
 fn a_long_command_line_reaches_the_program() {
     let word = "x".repeat(99);
@@ -165,8 +165,8 @@ fn a_long_command_line_reaches_the_program() {
     outcome.check(right == 2, "both PEs should have all of it");
 }
 
-/// One PE ends without `shmem_init`, whether before or after others have called it: nobody waits
-/// for ever. It is the one that makes the folder `first`.
+/// One PE ends without `shmem_init`, before or after others have called it: none hangs. It is the
+/// one that makes the folder `first`.
 #[test]
 fn one_pe_without_shmem_init_ends_the_job() {
     let hello = program("hello");
@@ -182,7 +182,7 @@ fn one_pe_without_shmem_init_ends_the_job() {
     }
 }
 
-/// What a program started does not outlive the job, not even in a session of its own.
+/// Processes that a program started do not outlive the job, not even in their own session.
 #[test]
 fn children_of_programs_end_with_the_job() {
     for how in ["child", "daemon"] {
@@ -192,7 +192,7 @@ fn children_of_programs_end_with_the_job() {
     }
 }
 
-/// Between the program and oshrun may be a shell: `oshrun sh -c './program'`.
+/// A shell may run between the program and oshrun: `oshrun sh -c './program'`.
 #[test]
 fn a_script_around_the_program_changes_nothing() {
     use super::support::jacobi::SMALL;
@@ -207,7 +207,7 @@ fn a_script_around_the_program_changes_nothing() {
     Job::new(2).args(&["sh", "-c", &script]).run().status(7);
 }
 
-/// What it does after the program takes as long as it takes; after a PE that died, it does not.
+/// After the program the script may run on; after a PE that died, it may not.
 #[test]
 fn a_script_goes_on_after_a_program_that_ended_well() {
     use super::support::jacobi::SMALL;
@@ -222,8 +222,8 @@ fn a_script_goes_on_after_a_program_that_ended_well() {
     job.args(&["sh", "-c", &script]).run().right_sum(SMALL);
 }
 
-/// In a namespace of its own a PE has another process id than here, where that id is somebody
-/// else's: when the PE is to be killed, that one is left alone.
+/// In its own namespace a PE has a different process id than here, where that id belongs to another
+/// process: when the PE must be killed, that process is left alone.
 #[test]
 fn in_a_container_a_pe_is_told_from_others_of_its_process_id() {
     let unshare = ["--pid", "--fork", "--mount-proc"];
@@ -250,7 +250,7 @@ fn in_a_container_a_pe_is_told_from_others_of_its_process_id() {
     outcome.right_sum(TINY).check(matches!(runs, Ok(None)), "it was killed");
 }
 
-/// `SHMEM_DEBUG`: every PE says what it is and how far it is.
+/// `SHMEM_DEBUG`: every PE reports its configuration and progress.
 #[test]
 fn debugging_messages_are_there_when_asked_for() {
     let count = program("count");

@@ -1,4 +1,4 @@
-//! Jobs that go on with fewer: nobody takes the place of a lost PE, and nobody goes back.
+//! Jobs in shrink mode: a lost PE has no substitute, and no PE rolls back.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::support::{Job, Outcome, processes, program};
 
 mod walk;
 
-/// A job that goes on with fewer.
+/// Returns a job in shrink mode.
 fn job(pes: usize) -> Job {
     let job = Job::new(pes).env("SHMEM_FT_SUBSTITUTE", "shrink");
     job.env("SHMEM_FT_ROLLBACK", "none").env("SHMEM_SYMMETRIC_SIZE", "2M")
@@ -61,7 +61,7 @@ fn a_farm_loses_nodes_in_turn() {
     prints(&outcome, "2 PEs are left after 3 rounds");
 }
 
-/// Deaths at any moment of any collective, one after the other until one PE is left.
+/// Deaths at any moment of any collective, one after another until one PE is left.
 #[test]
 fn the_living_get_the_same_whenever_one_dies() {
     for seed in 0..16u32 {
@@ -80,7 +80,7 @@ fn a_team_has_the_words_of_another_once_nobody_reads_them() {
     prints(&outcome, "stopped: as it should be");
 }
 
-/// Numbers of teams differ in every way; their words do not get in the way of each other.
+/// Teams have all kinds of numbers; their words do not conflict.
 #[test]
 fn a_collect_is_right_in_teams_of_any_number() {
     let outcome = run(3, "reuse", &["collect", "120"]);
@@ -120,7 +120,7 @@ fn a_death_in_an_update_of_two_copies_leaves_one_whole() {
     assert_eq!(torn(&["at", "72", "85", "105", "120"]), [0, 4]);
 }
 
-/// Where PEs live on several nodes the copies are on two of them.
+/// If PEs live on several nodes the copies are on two of them.
 #[test]
 fn two_copies_are_kept_on_two_nodes() {
     let nodes = |args: &[&str]| {
@@ -145,7 +145,7 @@ fn two_copies_are_kept_on_two_pes() {
     outcome.check(outcome.err.contains("shmemx_ft_put2: shadow 1: expected another PE"), "a line");
 }
 
-/// A job that keeps checkpoints for degraded reads.
+/// Returns a job that keeps checkpoints for degraded reads.
 fn kept(pes: usize, mode: &str) -> Job {
     job(pes).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "8M")
 }
@@ -175,7 +175,7 @@ fn more_than_the_parity_covers_is_a_status() {
     prints(&outcome, "fallen: as it should be");
 }
 
-/// PEs die one after the other, and each is read from the checkpoint that those made who lived.
+/// PEs die one after another, and each is read from the last checkpoint of its survivors.
 #[test]
 fn those_that_live_protect_each_other_anew() {
     for (job, lost) in [
@@ -201,7 +201,7 @@ fn too_few_to_protect_each_other_keep_the_last_checkpoint() {
     outcome.check(outcome.err.contains(line), "the lowest that lives says why");
 }
 
-/// What a death at each step of a checkpoint leaves of 2 and 3.
+/// The readable checkpoint, 2 or 3, after a death at each step.
 const LEFT_AT: [(&str, u32); 7] = [
     ("before", 2),
     ("quiesce", 2),
@@ -212,9 +212,9 @@ const LEFT_AT: [(&str, u32); 7] = [
     ("after", 3),
 ];
 
-/// A death at every step of the first checkpoint in new groups: all have the one before, of which
-/// both lost PEs can be read, or this one, of which the first cannot. `before` it is the call that
-/// reports the first loss.
+/// A death at every step of the first checkpoint in new groups: all have the previous one, from
+/// which both lost PEs can be read, or this one, which lacks the first. At `before` it is the call
+/// that reports the first loss.
 #[test]
 fn a_death_in_the_first_checkpoint_of_new_groups_leaves_one_of_both() {
     for (point, number) in LEFT_AT.into_iter().skip(1) {
@@ -229,8 +229,8 @@ fn a_death_in_the_first_checkpoint_of_new_groups_leaves_one_of_both() {
     }
 }
 
-/// A death at every step of a checkpoint: what is read of all PEs, the lost one too, is of the one
-/// before or of this one, and the same on all.
+/// A death at every step of a checkpoint: all PEs, including the lost one, are read from the
+/// previous checkpoint or from this one, and from the same one everywhere.
 #[test]
 fn a_death_in_a_checkpoint_leaves_one_that_can_be_read_of_all() {
     for (point, number) in LEFT_AT {
@@ -252,7 +252,7 @@ fn a_wait_returns_until_the_loss_is_acknowledged() {
     ["PE 0 waited", "PE 2 waited"].iter().for_each(|text| prints(&outcome, text));
 }
 
-/// A death at every step of it. Nothing is saved in such a job, but the steps are there.
+/// A death at every step of a checkpoint. Nothing is saved in such a job, but the steps exist.
 #[test]
 fn a_checkpoint_call_fails_once_and_on_all_alike() {
     for point in ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"] {

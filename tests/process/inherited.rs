@@ -1,12 +1,12 @@
-//! Whatever a job is started with: signals ignored or blocked, an umask, limits, descriptors that
-//! are closed, a locale. The job runs as ever, and its program has what the user had.
+//! Unusual environments of a job: signals ignored or blocked, an umask, limits, closed descriptors,
+//! a locale. The job runs as usual, and its program inherits what the user had.
 
 use std::path::Path;
 use std::process::Command;
 
 use super::support::{Job, program};
 
-/// Commands of a shell, and what starts the next program.
+/// Shell commands, and a prefix that starts the next program.
 const STARTS: &[(&str, &str)] = &[
     (":", "env --ignore-signal=CHLD"),
     (":", "env --ignore-signal=PIPE"),
@@ -27,8 +27,8 @@ const STARTS: &[(&str, &str)] = &[
 /// PEs of a job.
 const PES: usize = 3;
 
-/// Runs the job after a program that has what the job is started with, and compares that with what
-/// each PE has, and with the line of a substitute if one is killed.
+/// Runs a program in the job's starting environment and then the job, and compares its line with
+/// that of each PE, and of a substitute if one is killed.
 #[track_caller]
 fn handed_down(words: &[&str], commands: &str, starter: &str) {
     let program = program("inherited");
@@ -49,7 +49,7 @@ fn a_program_has_what_the_user_had() {
     }
 }
 
-/// An agent of another host has it from whatever started it there.
+/// An agent of another host inherits from the command that started it there.
 #[test]
 fn a_program_on_another_host_has_what_its_agent_was_started_with() {
     for (commands, starter) in STARTS {
@@ -72,7 +72,7 @@ fn descriptors_that_are_closed_are_nobody_else_s() {
     }
 }
 
-/// Started alone, a program has nobody but the library who sees to this.
+/// When a program is started directly, only the library can handle it.
 #[test]
 fn a_program_without_oshrun_may_be_started_so_too() {
     let program = program("inherited");
@@ -91,7 +91,7 @@ fn a_program_without_oshrun_may_be_started_so_too() {
     }
 }
 
-/// Ours that start others wait for their end.
+/// Our own tools that start processes wait for their end.
 #[test]
 fn tools_run_where_children_are_not_collected() {
     let run = |words: &[&str]| {

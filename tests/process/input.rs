@@ -1,4 +1,5 @@
-//! Bad input: one line that names the culprit and what is allowed, a status, and nothing left.
+//! Invalid input: one line that names the culprit and the allowed values, a status, and nothing
+//! left.
 
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
@@ -7,14 +8,14 @@ use std::process::Command;
 use super::support::built::library;
 use super::support::{Job, Outcome, another_build, program};
 
-/// Lines of the launcher and the library, without that at the start on what is survived.
+/// Returns lines of the launcher and the library, without the initial one about survivable losses.
 fn said(outcome: &Outcome) -> Vec<&str> {
     let ours = |line: &&str| line.starts_with("oshrun: ") || line.starts_with("raidshmem: ");
     let start = |line: &&str| !line.starts_with("oshrun: raid5: ");
     outcome.err.lines().filter(ours).filter(start).collect()
 }
 
-/// Ends with status 2 and one line that contains all of `parts`.
+/// Checks for status 2 and one line that contains all of `parts`.
 #[track_caller]
 fn refused(job: Job, parts: &[&str]) {
     let outcome = job.run();
@@ -89,7 +90,7 @@ fn the_command_line_is_checked_before_anything_starts() {
     }
 }
 
-/// As other launchers have it. What comes after the program is the program's.
+/// As in other launchers. Options after the program belong to the program.
 #[test]
 fn the_number_of_pes_may_be_said_with_np() {
     for (words, pes, said) in [
@@ -103,7 +104,7 @@ fn the_number_of_pes_may_be_said_with_np() {
     }
 }
 
-/// The program `exits` with these variables, and without `oshrun`.
+/// Runs the program `exits` with these variables, and without `oshrun`.
 fn started_by_another(variables: &[(&str, &str)]) -> std::process::Output {
     let mut command = Command::new(program("exits"));
     for launcher in ["SLURM_", "FLUX_", "PMI_", "OMPI_", "SHMEM_"] {
@@ -116,7 +117,7 @@ fn started_by_another(variables: &[(&str, &str)]) -> std::process::Output {
     command.output().expect("it starts")
 }
 
-/// Each would be a job of one PE, and the sum of each its own.
+/// Each task would be a job of one PE, with a sum of its own.
 #[test]
 fn a_task_of_another_launcher_is_refused_by_a_line() {
     for (tasks, rank, launcher) in [
@@ -134,7 +135,7 @@ fn a_task_of_another_launcher_is_refused_by_a_line() {
         let wanted = [&task[..], &[("SHMEM_FT_SINGLETON", "1")]].concat();
         let of_pe = [&task[..], &[("RAIDSHMEM_CONTROL_FD", "")]].concat(); // as its program has it
         let alone = [(tasks, "1"), (rank, "0")];
-        // A batch script and a shell in an allocation are no task of a step.
+        // A batch script and a shell in an allocation are not tasks of a step.
         let script = [("SLURM_JOB_ID", "7"), ("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")];
         for variables in [&wanted[..], &of_pe, &alone, &script] {
             let output = started_by_another(variables);
@@ -146,7 +147,7 @@ fn a_task_of_another_launcher_is_refused_by_a_line() {
     }
 }
 
-/// Two blocks that do not fit, of each PE.
+/// Two blocks of each PE that do not fit.
 #[test]
 fn a_full_heap_is_said_once_where_that_is_asked_for() {
     let line = ": no room for 8388608 bytes in the symmetric heap, which has \
@@ -194,7 +195,7 @@ fn what_does_not_fit_is_said_with_numbers() {
     refused(strict.args(&["true"]), &["SHMEM_FT_PLACEMENT=strict", "not of a whole node"]);
 }
 
-/// What PE 1 does wrong, and what its line says.
+/// PE 1's mistake, and the parts of its line.
 const TABLE: &[(&str, &[&str])] = &[
     ("pe-high", &["PE 1", "shmem_long_p", "pe 2", "0..1"]),
     ("pe-low", &["PE 1", "shmem_long_p", "pe -1"]),
@@ -252,7 +253,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("lock-free", &["PE 1", "shmem_clear_lock", "does not hold the lock"]),
 ];
 
-/// One PE makes a mistake: it says one line that names call and argument, and the job ends.
+/// One PE makes a mistake: it prints one line that names call and argument, and the job ends.
 #[test]
 fn misuse_of_a_call_names_the_call_and_ends_the_job() {
     for (how, parts) in TABLE {
@@ -262,7 +263,7 @@ fn misuse_of_a_call_names_the_call_and_ends_the_job() {
         let outcome = Job::new(2).program(&program("misuse"), &[how]).run();
         outcome.status(2).says("shmem_free");
     }
-    // All PEs together, so each may say it.
+    // All PEs together, so each may print it.
     for (how, says) in [
         ("team-twice", "shmem_team_sync: the team is SHMEM_TEAM_INVALID or was destroyed"),
         ("team-mask", "shmem_team_split_strided: config_mask 0x9: expected SHMEM_TEAM_NUM_"),
@@ -298,8 +299,8 @@ fn a_call_before_init_or_after_finalize_is_named() {
     }
 }
 
-/// Devices without an end, a FIFO that nobody writes to, and a folder; a plan also from a pipe, of
-/// which each PE would read a part.
+/// Endless devices, a FIFO without a writer, and a folder; a plan also from a pipe, of which each
+/// PE would read a part.
 #[test]
 fn a_file_that_a_setting_names_is_read_with_a_bound() {
     let endless = [
@@ -325,7 +326,7 @@ fn a_file_that_a_setting_names_is_read_with_a_bound() {
     outcome.status(2).says("SHMEM_FT_PLAN=/dev/stdin: it is a FIFO or a pipe: expected a file");
 }
 
-/// As a shell makes it for `--hostfile <(command)`.
+/// As a shell does for `--hostfile <(command)`.
 #[test]
 fn hosts_may_come_through_a_pipe() {
     let job = Job::of(&["--hostfile", "/dev/stdin", "-n", "0", "true"]).input("localhost:2\n");
@@ -334,7 +335,7 @@ fn hosts_may_come_through_a_pipe() {
     refused(job, &["--hostfile /dev/stdin:1: `local host`"]);
 }
 
-/// Some programs close what they inherited before they start others.
+/// Some programs close inherited descriptors before they start others.
 #[test]
 fn a_program_whose_connection_was_closed_says_so() {
     let script = format!("RAIDSHMEM_CONTROL_FD=77 exec {}", program("hello").display());
@@ -348,7 +349,7 @@ fn a_program_whose_connection_was_closed_says_so() {
     outcome.status(1).says("raidshmem: control connection: Socket operation on non-socket");
 }
 
-/// A hidden option, and settings that are no text: nothing ends in a panic.
+/// A hidden option, and settings that are not valid text: nothing ends in a panic.
 #[test]
 fn what_nobody_would_write_is_refused_too() {
     refused(Job::of(&["--raidshmem-agent"]), &["an agent is started by oshrun itself"]);

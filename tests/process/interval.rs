@@ -1,9 +1,9 @@
-//! Checkpoints that pass without saving until one is due, and still report losses.
+//! Checkpoint calls that are skipped until a checkpoint is due, and still report losses.
 
 use super::support::{Job, Outcome, has_ucx_too, program};
 
-/// What PE 0 says, as of the last restart: calls, saved ones, restarts; and the number of the last
-/// checkpoint.
+/// Returns PE 0's numbers since the last restart: calls, saved ones, restarts; and the number of
+/// the last checkpoint.
 #[track_caller]
 fn numbers(outcome: &Outcome) -> [u64; 4] {
     outcome.status(0);
@@ -28,8 +28,8 @@ fn only_the_first_call_saves_where_none_is_due() {
     assert_eq!(numbers(&run("0", "asks 40")), [41, 41, 0, 41]);
 }
 
-/// Whoever dies, PE 0 too, which decides for all: the next call reports it, all go back, and the
-/// first call after that saves. The counts are static, so they go back too.
+/// Whichever PE dies, even PE 0, which decides for all: the next call reports it, all roll back,
+/// and the first call after that saves. The counts are static, so they roll back too.
 #[test]
 fn a_loss_is_reported_by_a_call_that_would_have_passed() {
     for (form, calls) in [("calls", 1 + 31), ("asks", 1 + 1)] {
@@ -41,7 +41,7 @@ fn a_loss_is_reported_by_a_call_that_would_have_passed() {
     }
 }
 
-/// After the loss of PE 1 the job has saved again, and goes back to that.
+/// After the loss of PE 1 the job has saved again, and rolls back to that checkpoint.
 #[test]
 fn losses_in_turn() {
     let [.., number] = numbers(&run(DAY, "calls 60 1 10 2 20 0 30"));
@@ -64,7 +64,7 @@ fn every_mode_and_two_nodes() {
     assert_eq!(numbers(&outcome)[2], 2);
 }
 
-/// PE 0 decides for all, also for PEs that do not map its memory; its node may be the lost one.
+/// PE 0 decides for all, even for PEs that do not map its memory; its node may be the lost one.
 #[test]
 fn lost_nodes_and_far_pes() {
     let fabrics: &[&str] = if has_ucx_too() { &["shm", "ucx"] } else { &["shm"] };
@@ -82,7 +82,7 @@ fn lost_nodes_and_far_pes() {
     }
 }
 
-/// In mode none nothing is kept, and each call counts.
+/// In mode none nothing is kept, and no call is skipped.
 #[test]
 fn mode_none_passes_nothing() {
     let job = Job::new(3).env("SHMEM_FT_INTERVAL", DAY);
@@ -90,8 +90,8 @@ fn mode_none_passes_nothing() {
     assert_eq!(numbers(&outcome), [6, 6, 0, 6]);
 }
 
-/// A checkpoint costs some hundred microseconds and a step one millisecond: with a loss every
-/// second it pays about every ten steps, and with one a year never again.
+/// A checkpoint costs some hundred microseconds and a step one millisecond: with one loss per
+/// second it pays off about every ten steps, and with one per year never again.
 #[test]
 fn auto_follows_cost_and_losses() {
     let saved = |mtbf: &str| {
@@ -107,7 +107,7 @@ fn auto_follows_cost_and_losses() {
     assert_eq!(never, 1, "a checkpoint pays every few minutes");
 }
 
-/// Who takes the place of PE 0, and so decides, knows of the losses before it.
+/// The substitute of PE 0, which then decides, knows of earlier losses.
 #[test]
 fn a_substitute_of_pe_0_counts_earlier_losses() {
     for (lost, extra) in [("0", &[][..]), ("n0", &["--nodes", "3"])] {

@@ -1,7 +1,7 @@
-//! Whole jobs on every kernel that this machine can run: as they are where its better instructions
-//! are missing.
+//! Whole jobs with every codec kernel that this machine can run, as on machines without its better
+//! instructions.
 //!
-//! Left out: the kernels' bytes one by one, which the tests of the codec compare.
+//! Left out: the bytes of each kernel, which the codec's tests compare.
 
 use raidshmem_codec::kernel::Kernel;
 
@@ -10,7 +10,7 @@ use super::support::{Job, program};
 
 const KNOB: &str = "RAIDSHMEM_KERNEL";
 
-/// Six PEs on six nodes; two of them are lost where the parity covers two.
+/// Returns a job of six PEs on six nodes; two of them are lost if the parity covers two.
 fn job(mode: &str) -> Job {
     let job = Job::new(6).mode(mode).args(&["--nodes", "6"]).kill_node(&["1@3:encoded"]);
     if mode == "rs" { job.kill_node(&["4@3:encoded"]) } else { job }
@@ -29,7 +29,7 @@ fn lost_nodes_cost_no_byte_on_any_of_them() {
     }
 }
 
-/// By their process ids, so that substitutes seldom have the kernel of whom they replace.
+/// Process ids choose the kernels, so substitutes seldom use their predecessor's.
 #[test]
 fn pes_with_different_ones_rebuild_each_other() {
     let names: Vec<&str> = Kernel::available().iter().map(|kernel| kernel.name()).collect();

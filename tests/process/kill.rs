@@ -1,5 +1,5 @@
-//! Several losses: in turn, at once, during a recovery, more than can be borne, without a
-//! substitute. The table of single losses is in `modes.rs`.
+//! Several losses: in turn, at once, during a recovery, more than the parity covers, without a
+//! substitute. `modes.rs` has the table of single losses.
 
 use std::time::{Duration, Instant};
 
@@ -14,16 +14,16 @@ fn run(mode: &str, words: &str) -> Outcome {
     run_with(mode, words, &[])
 }
 
-/// Four PEs; `words` go to oshrun.
+/// Runs four PEs; `words` go to oshrun.
 fn run_with(mode: &str, words: &str, env: &[(&str, &str)]) -> Outcome {
     let words: Vec<&str> = words.split_whitespace().collect();
     let job = Job::new(4).mode(mode).args(&["--verbose"]).args(&words);
     jacobi::job(env.iter().fold(job, |job, (name, value)| job.env(name, value)), SMALL).run()
 }
 
-/// The right sum after so many losses. Two that follow each other may be seen together, and a rule
-/// that one PE has not come to when another is lost comes true when the step is done again: so
-/// there may be fewer recoveries than losses.
+/// Checks for the right sum after this many losses. Two in quick succession may be seen together,
+/// and a rule that one PE has not reached when another is lost triggers when the step is repeated:
+/// so there may be fewer recoveries than losses.
 #[track_caller]
 fn goes_on(outcome: &Outcome, losses: usize) {
     outcome.right_sum(SMALL);
@@ -34,8 +34,9 @@ fn goes_on(outcome: &Outcome, losses: usize) {
     outcome.check(right, &format!("1 to {losses} recoveries were expected"));
 }
 
-/// Losses in turn. Nodes: a PE of a lost one starts anew on the node that has fewest of its group,
-/// the first of equals, so PE 1 of node 1 comes to node 0, and PE 2 of node 2 then to node 3.
+/// Losses in turn. With nodes: a PE of a lost node restarts on the node that has fewest of its
+/// group, the first of equals, so PE 1 of node 1 moves to node 0, and then PE 2 of node 2 to node
+/// 3.
 const IN_TURN: &[(&str, usize)] = &[
     ("--kill 1@3 --kill 2@5", 2),
     ("--kill 1@3 --kill 1@5", 2),
@@ -49,7 +50,8 @@ const IN_TURN: &[(&str, usize)] = &[
     ("--nodes 2 --kill 0@4:before --kill 3@4:quiesce", 2),
 ];
 
-/// More PEs than meet at one counter: who leads the second one, who waits there, and a whole node.
+/// More PEs than one counter serves: the leader of the second counter, a PE that waits there, and a
+/// whole node.
 #[test]
 fn losses_among_forty_pes() {
     for words in
@@ -68,7 +70,7 @@ fn two_and_three_losses_in_turn() {
     for mode in sample(vec!["double", "raid4", "rs", "raid5"], 1) {
         for &(words, losses) in IN_TURN {
             if mode != "double" || !words.contains(":encode") {
-                goes_on(&run(mode, words), losses); // double: modes.rs says why not in encode
+                goes_on(&run(mode, words), losses); // double: modes.rs explains why not in encode
             }
         }
     }
@@ -90,8 +92,8 @@ fn losses_in_turn_with_spares_that_are_used_up_or_not() {
     }
 }
 
-/// The memory of a dead process is taken over as it was, and what was being written is completed,
-/// unless that is switched off; the memory of a dead node is always rebuilt.
+/// The memory of a dead process is adopted as it was, and a write in progress is completed, unless
+/// adoption is off; the memory of a dead node is always rebuilt.
 #[test]
 fn memory_is_adopted_from_a_process_and_rebuilt_from_parity_otherwise() {
     let adopted = "PE 1: memory of the dead process adopted";
@@ -114,7 +116,8 @@ fn memory_is_adopted_from_a_process_and_rebuilt_from_parity_otherwise() {
     }
 }
 
-/// Survivors and substitutes, early and late, are told the same: who, and whether with its node.
+/// Survivors and substitutes, early and late, get the same report: the lost PEs, and whether with
+/// their nodes.
 #[test]
 fn every_pe_is_told_the_same_of_a_loss() {
     for (words, adopt, told) in [
@@ -144,7 +147,7 @@ fn every_pe_is_told_the_same_of_a_loss() {
     }
 }
 
-/// The status of a get says whether its bytes may be used, on one machine.
+/// The status of a get says whether its data is valid, on one machine.
 #[test]
 fn a_get_with_a_status_tells_of_a_death() {
     for nodes in ["1", "2", "4"] {
@@ -157,7 +160,7 @@ fn a_get_with_a_status_tells_of_a_death() {
     }
 }
 
-/// A spare on another node cannot adopt: the memory is on the node of the dead.
+/// A spare on another node cannot adopt: the memory is on the dead PE's node.
 #[test]
 fn a_spare_of_another_node_rebuilds() {
     let env = [("SHMEM_FT_SUBSTITUTE", "spare")];
@@ -177,12 +180,13 @@ fn as_many_at_once_as_there_are_parities() {
             goes_on(&run("rs", &words), losses);
         }
     }
-    // Dead processes leave whole snapshots behind, so one parity is enough.
+    // Dead processes leave whole snapshots, so one parity is enough.
     goes_on(&run("raid5", "--kill 1@3 --kill 2@3"), 2);
     goes_on(&run("raid5", "--kill 1@3:before --kill 2@3:before --kill 3@3:before"), 3);
 }
 
-/// Two groups of four on four nodes: a node takes one PE of each, a second one too many.
+/// Two groups of four on four nodes: one node takes one PE of each group, a second node one too
+/// many.
 #[test]
 fn groups_bear_their_losses_apart() {
     let job = |words: &[&str]| {
@@ -196,7 +200,7 @@ fn groups_bear_their_losses_apart() {
     assert_eq!(outcome.same_verdict(), "unrecoverable: group 0 lost PEs 2,4, parity 1");
 }
 
-/// Other numbers of PEs than four, and group sizes that do not divide them.
+/// Numbers of PEs other than four, and group sizes that do not divide them.
 #[test]
 fn odd_numbers_of_pes() {
     for (pes, mode, words) in [
@@ -212,9 +216,9 @@ fn odd_numbers_of_pes() {
     }
 }
 
-/// Barriers are counted in the memory of PE 0: with its node lost, the others may not hear that
-/// they were through, and go back instead of to the next step. So where node 0 is lost with others,
-/// it is before a barrier.
+/// Barriers are counted in the memory of PE 0: if its node is lost, the others may not learn that
+/// they had passed, and roll back instead of taking the next step. So where node 0 is lost with
+/// others, it is before a barrier.
 #[test]
 fn one_loss_more_than_the_parity_is_an_agreed_error() {
     for (mode, words, verdict) in [
@@ -229,7 +233,7 @@ fn one_loss_more_than_the_parity_is_an_agreed_error() {
             "--kill-node 0@3:before --kill-node 1@3:before --kill-node 3@3:before",
             "lost PEs 0,1,3, parity 2",
         ),
-        // PE 1 starts anew on node 0, which then has two of the group.
+        // PE 1 restarts on node 0, which then has two of the group.
         ("raid5", "--kill-node 1@3 --kill-node 0@5", "lost PEs 0,1, parity 1"),
     ] {
         let outcome = run(mode, &format!("--nodes 4 {words}"));
@@ -243,8 +247,8 @@ fn nobody_left_is_said_by_the_launcher() {
     for words in ["--kill-node 0@3", "--nodes 2 --kill-node 0@3:copy --kill-node 1@2:settle"] {
         run("rs", words).status(3).says("oshrun: unrecoverable: every PE was lost");
     }
-    // One by one: each may have a substitute before the next is dead, which knows of nothing, and
-    // the last may live to see that three are more than two parities bear.
+    // One by one: each may have a substitute, without any state, before the next is dead, and the
+    // last may live to see that three losses exceed two parities.
     let env = [("SHMEM_FT_ADOPT", "0")];
     let outcome = run_with("rs", "--kill 0@3 --kill 1@3 --kill 2@3 --kill 3@3", &env);
     let named = ["every PE was lost", "no PE that saw a checkpoint is left", "group 0 lost "];
@@ -252,18 +256,18 @@ fn nobody_left_is_said_by_the_launcher() {
     outcome.status(3).check(count.iter().sum::<usize>() == 1, "the reason should be named");
 }
 
-/// How long PEs stand at a step for others before they are sent on.
+/// The time that PEs wait at a step for others before they are resumed.
 const SENT_ON: Duration = Duration::from_secs(5);
 
-/// These PEs stop at `step` of checkpoint 3, and when they do all processes are killed. Those that
-/// come by again are sent on.
+/// Stops these PEs at `step` of checkpoint 3, and then kills all processes. PEs that reach the step
+/// again are resumed.
 fn all_at_once(job: Job, pes: &[usize], step: &str) -> Outcome {
     let stops: Vec<String> = pes.iter().map(|pe| format!("stop:{pe}@3:{step}")).collect();
     let job = job.args(&["--verbose"]).env("SHMEM_FT_INJECT", &stops.join(","));
     let mut run = jacobi::job(job.env("SHMEM_FT_SCRUB", "off"), SMALL).start();
     let stopped = |found: &Found| found.state == 'T';
-    // One may take a step in a view that is over for another, which then waits for it in the next:
-    // it is sent on, and comes to the step again with the others.
+    // One PE may take a step in a view that is over for another, which then waits for it in the
+    // next view: it is resumed, and reaches the step again with the others.
     let mut since: Option<Instant> = None;
     run.wait_until("the PEs stand at the step", |found| {
         let standing: Vec<&Found> = found.iter().filter(|found| stopped(found)).collect();
@@ -288,7 +292,7 @@ fn all_at_once(job: Job, pes: &[usize], step: &str) -> Outcome {
     run.finish()
 }
 
-/// The agents are there, and hold the memory of all.
+/// The agents are alive, and hold the memory of all.
 #[test]
 fn all_processes_at_once_at_every_step() {
     for (mode, snapshots) in [("raid5", "1"), ("raid5", "2"), ("double", "1")] {
@@ -300,7 +304,7 @@ fn all_processes_at_once_at_every_step() {
     }
 }
 
-/// The substitute of the first to be lost may be anywhere.
+/// The substitute of the first lost PE may be at any point.
 #[test]
 fn all_processes_at_once_in_a_recovery() {
     for step in RECOVERY {
@@ -328,7 +332,7 @@ fn before_the_first_checkpoint_there_is_nothing_to_go_back_to() {
     }
 }
 
-/// The second checkpoint covers what was allocated since the first, so stripes and slots grow.
+/// The second checkpoint covers memory allocated since the first, so stripes and slots grow.
 #[test]
 fn a_checkpoint_that_grows_is_survived_at_every_step() {
     if !super::support::long() {
@@ -361,7 +365,7 @@ fn without_a_substitute_left_the_job_ends() {
     }
 }
 
-/// A program that dies again and again without progress is at fault itself.
+/// A program that dies again and again without progress is itself at fault.
 #[test]
 fn a_pe_that_dies_too_often_ends_the_job() {
     let rules = "--kill 1@3".to_owned() + &" --kill 1@3:resume".repeat(4);
@@ -371,12 +375,12 @@ fn a_pe_that_dies_too_often_ends_the_job() {
          SHMEM_FT_MAX_RESTARTS=3",
     );
     goes_on(&run_with("raid5", &rules, &[("SHMEM_FT_MAX_RESTARTS", "5")]), 5);
-    // Progress in between starts the count anew.
+    // Progress in between restarts the count.
     goes_on(&run("raid5", "--kill 1@3 --kill 1@3:resume --kill 1@8 --kill 1@8:resume"), 4);
     run_with("raid5", "--kill 1@3", &[("SHMEM_FT_MAX_RESTARTS", "0")]).status(3);
 }
 
-/// Every restart takes a checkpoint of the same state, so its number grows.
+/// Every restart makes a checkpoint of the same state, so its number grows.
 #[test]
 fn a_program_that_crashes_at_one_place_ends_the_job() {
     let outcome = Job::new(3).mode("raid5").program(&program("places"), &["crashes"]).run();
@@ -386,7 +390,7 @@ fn a_program_that_crashes_at_one_place_ends_the_job() {
     );
 }
 
-/// After the last checkpoint a program leaves its loop, and cannot go back into it from
+/// After the last checkpoint a program leaves its loop, and cannot return to it from
 /// `shmem_finalize`: a loss there is an error, even though the result may have been written.
 #[test]
 fn a_loss_between_the_last_checkpoint_and_the_end_is_borne_or_named() {

@@ -1,18 +1,18 @@
-//! Losses after the last checkpoint, and while others are in `shmem_finalize`: the job goes on if
-//! nobody needs the lost PE and its substitute needs nobody; else it ends by name. Never with a
-//! wrong result and status 0.
+//! Losses after the last checkpoint, and while others are in `shmem_finalize`: the job completes if
+//! no PE needs the lost one and its substitute needs no other PE; otherwise it ends with an error
+//! that names the cause. Never with a wrong result and status 0.
 
 use rustix::process::Signal;
 
 use super::support::{Job, Outcome, processes, program};
 
-/// The example of the README, whose last checkpoint is its 21st.
+/// Runs the example of the README, whose last checkpoint is its 21st.
 fn count(mode: &str, words: &str) -> Outcome {
     let words: Vec<&str> = words.split_whitespace().collect();
     Job::new(4).mode(mode).args(&["--verbose"]).args(&words).program(&program("count"), &[]).run()
 }
 
-/// The sum, once, from whoever is PE 0 at the end.
+/// Checks for the sum, once, from PE 0's last process.
 #[track_caller]
 fn counted(outcome: &Outcome) {
     let sums = outcome.status(0).out.lines().filter(|line| *line == "sum 760").count();
@@ -35,7 +35,7 @@ fn a_loss_after_the_last_checkpoint_costs_nothing() {
     counted(&count("rs", "--nodes 4 --kill-node 1@21 --kill-node 3@21"));
 }
 
-/// Some have passed the last barrier of it perhaps, and some have not.
+/// Some may have passed its last barrier, and some not.
 #[test]
 fn a_loss_in_the_last_checkpoint_costs_nothing() {
     for point in ["before", "encode", "encoded", "copy", "copied"] {
@@ -44,7 +44,7 @@ fn a_loss_in_the_last_checkpoint_costs_nothing() {
     }
 }
 
-/// Of a PE that serves the recovery from within `shmem_finalize`, and of one that goes back.
+/// Loss of a PE that serves the recovery from within `shmem_finalize`, and of one that rolls back.
 #[test]
 fn a_second_loss_in_that_recovery_is_borne_too() {
     for point in ["settle", "decided", "verify"] {
@@ -56,7 +56,7 @@ fn a_second_loss_in_that_recovery_is_borne_too() {
     }
 }
 
-/// It stands still when the others are in `shmem_finalize` already, and is lost much later.
+/// It stops when the others are already in `shmem_finalize`, and is lost much later.
 #[test]
 fn a_pe_that_stands_still_at_the_end_is_replaced() {
     let program = program("count");
@@ -66,7 +66,7 @@ fn a_pe_that_stands_still_at_the_end_is_replaced() {
     outcome.says("PE 2 was killed by SIGKILL");
 }
 
-/// The same of a node: until its lease is over nobody knows whether it is lost.
+/// A node stops at the end: until its lease is over no PE knows whether it is lost.
 #[test]
 fn a_node_that_stands_still_at_the_end_is_replaced() {
     let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "4"]);

@@ -1,53 +1,53 @@
-//! Real processes and real SIGKILLs: what must go on goes on with the right sum, what cannot ends
-//! with one agreed sentence, and nothing is left of either.
+//! Real processes and real SIGKILLs: a job that can continue does so with the right sum, one that
+//! cannot ends with one agreed error, and neither leaves anything behind.
 //!
-//! - [`alone`]: a lost PE that goes back alone; [`alone_pairs`]: two of them; [`alone_zero`]: over
-//!   calls that move nothing; [`alone_apart`]: and then all do; [`alone_place`]: however its
+//! - [`alone`]: a lost PE that rolls back locally; [`alone_pairs`]: two of them; [`alone_zero`]:
+//!   over calls that move nothing; [`alone_apart`]: and then all do; [`alone_place`]: however its
 //!   checkpoint call was compiled
 //! - [`binding`]: processors and NUMA nodes of PEs
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
-//! - [`kill`]: several losses, in turn, at once, more than can be borne, without a substitute
-//! - [`calls`]: calls as the specification has them
-//! - [`corrupt`]: memory of the store that changes by itself
+//! - [`kill`]: several losses, in turn, at once, more than the parity covers, without a substitute
+//! - [`calls`]: calls as the specification defines them
+//! - [`corrupt`]: damage in the memory of the store
 //! - [`pool`]: several threads of a PE in checkpoints and recoveries
-//! - [`contained`]: the rules of system calls of a container
-//! - [`delta`]: checkpoints that save what changed only
-//! - [`disk`]: checkpoints on disk, and jobs that begin from them
-//! - [`disks`]: the same where each node has its own disk
-//! - [`exits`]: how a job ends when its programs end
-//! - [`fewer`]: jobs that go on without the lost
-//! - [`inherited`]: whatever a job is started with
-//! - [`input`]: bad input
-//! - [`interval`]: checkpoints that pass until one is due
-//! - [`options`]: options as hands expect them, standard input, output, signals
-//! - [`telling`]: what is said of losses and at the end
+//! - [`contained`]: the system-call rules of a container
+//! - [`delta`]: checkpoints that save only changes
+//! - [`disk`]: checkpoints on disk, and jobs that restart from them
+//! - [`disks`]: checkpoints on disk, with a disk for each node
+//! - [`exits`]: the end of a job when its programs end
+//! - [`fewer`]: jobs in shrink mode
+//! - [`inherited`]: unusual environments of a job
+//! - [`input`]: invalid input
+//! - [`interval`]: checkpoint calls that are skipped until a checkpoint is due
+//! - [`options`]: options of other launchers, standard input, output, signals
+//! - [`telling`]: messages about losses and at the end
 //! - [`report`]: events, the report and its page, metrics
-//! - [`kernels`]: every kernel of this machine
+//! - [`kernels`]: every codec kernel of this machine
 //! - [`late`]: losses after the last checkpoint, and while others are in `shmem_finalize`
-//! - [`memory`]: what a restart brings back, and what it leaves alone
+//! - [`memory`]: memory that a restart restores, and memory that it does not touch
 //! - [`pages`]: huge pages for large heaps, with and without rights
 //! - [`placement`]: failure domains above the node
-//! - [`places`]: programs that call the checkpoint from several places
+//! - [`places`]: programs that call the checkpoint at several places
 //! - [`prelude`]: calls before the first checkpoint call
-//! - [`profiled`]: programs that are built for a profiler
+//! - [`profiled`]: programs built for a profiler
 //! - [`readonly`]: memory that the program declares read-only
-//! - [`rebuilt`]: a job that begins from disk with another build of its program
+//! - [`rebuilt`]: a job that restarts from disk with another build of its program
 //! - [`recovery`]: a second loss at every step of a recovery
-//! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
+//! - [`residue`]: nothing left after a kill from outside; stopped is not dead
 //! - [`scrub`]: damage found and repaired in idle time
 //! - [`slow_disk`]: disks that are slower than checkpoints, and a disk that hangs
 //! - [`snapshots`]: two of them in turns
-//! - [`stall`]: waits that last, and those that never end
+//! - [`stall`]: long waits, and waits that never end
 //! - [`starve`]: checkpoints for which there is no memory
-//! - [`status`]: what is shown of a job that runs
-//! - [`survives`]: which losses a job survives as it is now
+//! - [`status`]: the status of a running job
+//! - [`survives`]: losses that a job survives in its current state
 //! - [`tools`]: programs under debuggers, profilers and sanitizers
-//! - [`written`]: checkpoints that take from the kernel what was written
+//! - [`written`]: checkpoints that get the written pages from the kernel
 
 #[path = "../support/mod.rs"]
 mod support;
 
-/// A test for each mode in the matrix of that name, so that processors share it. They are long.
+/// Makes a test for each mode in the matrix of that name, so that processors share the long work.
 macro_rules! of_each_mode {
     ($matrix:ident: $($mode:ident)+) => {
         mod $matrix {
@@ -108,9 +108,9 @@ mod telling;
 mod tools;
 mod written;
 
-/// Steps of a checkpoint at which somebody may be killed.
+/// Steps of a checkpoint at which a PE may be killed.
 const STEPS: [&str; 7] = ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"];
-/// Those of the calls about read-only memory, and of the checkpoint after one.
+/// Steps of the calls about read-only memory, and of the checkpoint after one.
 const READONLY: [&str; 7] = [
     "readonly",
     "readonly-encode",
@@ -120,7 +120,7 @@ const READONLY: [&str; 7] = [
     "writable-copy",
     "writable-copied",
 ];
-/// Those of a recovery.
+/// Steps of a recovery.
 const RECOVERY: [&str; 7] =
     ["settle", "decided", "verify", "rebuild", "restore", "reencode", "resume"];
 
@@ -130,7 +130,7 @@ fn the_steps_are_the_library_s() {
     assert!(Point::ALL.map(Point::name).iter().eq(STEPS.iter().chain(&READONLY).chain(&RECOVERY)));
 }
 
-/// What programs say that compare all of their memory after each restart.
+/// Checks the output of programs that compare all of their memory after each restart.
 #[track_caller]
 fn right(pes: usize, outcome: &support::Outcome) {
     outcome.status(0);

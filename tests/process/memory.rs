@@ -1,5 +1,5 @@
-//! What a restart brings back, and what it leaves alone: allocator, pointers, statics, registered
-//! private memory; output, environment and excluded memory. The programs check themselves.
+//! State that a restart restores: allocator, pointers, statics, registered private memory; and
+//! state that it leaves alone: output, environment, excluded memory. The programs check themselves.
 
 use super::support::{Job, Outcome, has_tool, program, program_with};
 
@@ -34,7 +34,7 @@ fn line<'a>(outcome: &'a Outcome, begins: &str) -> &'a str {
     line.unwrap_or_default()
 }
 
-/// The sum covers addresses and bytes of all blocks, so it is the same only if the allocator went
+/// The sum covers addresses and bytes of all blocks, so it is right only if the allocator rolled
 /// back with them.
 #[test]
 fn allocations_between_checkpoints_are_undone() {
@@ -75,7 +75,7 @@ fn statics_go_back_and_what_is_libc_s_does_not() {
     }
 }
 
-/// Without the options of `oshcc` the loader goes on writing between the statics.
+/// Without the options of `oshcc` the loader keeps writing between the statics.
 #[test]
 fn statics_of_a_program_that_is_bound_lazily_go_back() {
     for flags in [&[][..], &["-no-pie", "-fno-pie"], &["-Wl,-z,norelro"]] {
@@ -92,8 +92,8 @@ fn statics_of_a_program_that_is_bound_lazily_go_back() {
     }
 }
 
-/// Linkers begin another writable segment before variables of such an alignment, and some of them
-/// behind what the loader makes read-only.
+/// Linkers start another writable segment for variables of such an alignment, and some place it
+/// after the memory that the loader makes read-only.
 #[test]
 fn statics_of_whatever_alignment_and_linker_go_back() {
     for linker in ["bfd", "gold", "lld", "mold"] {
@@ -115,7 +115,7 @@ fn statics_of_whatever_alignment_and_linker_go_back() {
     }
 }
 
-/// Whichever way calls go, and whoever goes back.
+/// With every transport and every PE that rolls back.
 #[test]
 fn constants_are_symmetric() {
     let program = program("constants");
@@ -131,7 +131,7 @@ fn constants_are_symmetric() {
     run(shrinks.env("SHMEM_FT_SUBSTITUTE", "shrink"));
 }
 
-/// What a child of `fork` does to its variables stays there.
+/// Changes that a child of `fork` makes to its variables stay there.
 #[test]
 fn a_child_has_variables_of_its_own() {
     let program = program_with("forks", &["-pthread"]);
@@ -147,7 +147,7 @@ fn a_child_has_variables_of_its_own() {
     assert_eq!(String::from_utf8_lossy(&alone.stdout), "forks ok\n");
 }
 
-/// Output works in survivors and substitutes to the end.
+/// Checks that output works in survivors and substitutes to the end.
 #[track_caller]
 fn line_of_the_last_step(outcome: &Outcome, pe: usize) {
     let line = format!("PE {pe} at step 5");
@@ -186,7 +186,7 @@ fn private_memory_is_found_by_its_name_in_whatever_order() {
     }
 }
 
-/// By the launcher, and by nobody else.
+/// By the launcher, and by no PE.
 #[test]
 fn private_memory_that_does_not_fit_is_one_named_error() {
     for (what, says) in [
@@ -218,7 +218,7 @@ fn private_memory_of_different_amounts_is_called_that() {
     outcome.says(" KiB in whole pages, with what describes the heap)");
 }
 
-/// The second loss goes back to a checkpoint that the substitute has to have registered it for.
+/// The second loss rolls back to a checkpoint for which the substitute must have registered it.
 #[test]
 fn what_is_registered_late_goes_back_to_its_registration() {
     for words in ["--kill 1@2:before", "--kill 1@2:quiesce", "--nodes 4 --kill-node 1@2:before"] {

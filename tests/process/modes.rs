@@ -1,10 +1,9 @@
-//! One loss at every step of a checkpoint, in every mode: [`TABLE`] says what must come of it.
+//! One loss at every step of a checkpoint, in every mode: [`TABLE`] has the expected results.
 //!
 //! Four PEs on four nodes, so that a node loss takes one PE and its memory. Every PE is lost in
-//! turn, at checkpoint 3. A step of a rule is before the barrier that ends it, so all others are
-//! known to be in the same part of the checkpoint: which part of it they have done is not known
-//! before barrier A. Where that matters, both ends are allowed ([`Then::Either`]), and nothing
-//! else.
+//! turn, at checkpoint 3. A rule's step is before the barrier that ends it, so all others are known
+//! to be in the same part of the checkpoint, but before barrier A not how far they are in it. Where
+//! that matters, both ends are allowed ([`Then::Either`]), and nothing else.
 
 use super::STEPS;
 use super::support::jacobi::{self, SMALL};
@@ -12,14 +11,14 @@ use super::support::{Job, Outcome};
 
 const PES: usize = 4;
 
-/// What must come of a loss.
+/// The expected result of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
-    /// The right sum, after going back to checkpoint 2.
+    /// The right sum, after rolling back to checkpoint 2.
     Back,
-    /// The right sum, after going back to checkpoint 3, the one being made.
+    /// The right sum, after rolling forward to checkpoint 3, the one being made.
     Forward,
-    /// The right sum from either.
+    /// The right sum, from either checkpoint.
     Some,
     /// The agreed error, with status 3.
     Error,
@@ -48,13 +47,13 @@ struct Row {
 /// The modes with two parity slots survive one loss at every moment: slot and snapshot of 2 are
 /// untouched until all have the parity of 3 (barrier A), and that suffices from there on.
 ///
-/// `double` has one slot. It is overwritten in `encode`: a lost node then has its data there only,
-/// half old and half new, unless the one that holds it was done and all others too. A lost process
-/// leaves its snapshot, so the slot is not needed.
+/// `double` has one slot. It is overwritten in `encode`: a lost node's data then exists only there,
+/// half old and half new, unless the PE that holds it had finished, and all others too. A lost
+/// process leaves its snapshot, so the slot is not needed.
 ///
 /// `single` has one slot and no snapshot: every PE needs the copy that its neighbour keeps, and a
-/// lost node takes one with it. A lost process leaves it, but not in `encode`: the lost one's slot
-/// is half old, half new. At `encoded` it is whole, and so are the others' if they were done.
+/// lost node takes one with it. A lost process leaves it, but not in `encode`: its slot is then
+/// half old, half new. At `encoded` it is whole, and so are the others' if they had finished.
 ///
 /// `none` keeps nothing.
 const TABLE: [Row; 12] = [
@@ -77,7 +76,7 @@ const fn row(mode: &'static str, loss: Loss, then: [Then; STEPS.len()]) -> Row {
     Row { mode, loss, then }
 }
 
-/// The steps are the library's, none is left out.
+/// The table has exactly the library's steps.
 #[test]
 fn the_table_has_every_step_of_a_checkpoint() {
     use raidshmem_core::inject::Point;
@@ -178,7 +177,7 @@ fn goes_on(outcome: &Outcome, then: Then, pe: usize) {
 
 fn error(outcome: &Outcome, pe: usize) {
     let words = outcome.same_verdict();
-    // Lost, or its store not usable; in `single` the copy of another PE's data may be missed.
+    // Lost, or with an unusable store; in `single` the copy of another PE's data may be missing.
     let lists = words.split("PE").skip(1).map(|list| list.trim_start_matches('s').trim_start());
     let number = |part: &str| part.split([' ', ';']).next()?.parse::<usize>().ok();
     let mut named = lists.flat_map(|list| list.split(',').map_while(number));

@@ -1,5 +1,5 @@
-//! Options as hands expect them: numbers of PEs and hosts, variables, folders, standard input and
-//! output, time, signals.
+//! Options as users of other launchers expect them: numbers of PEs and hosts, variables, folders,
+//! standard input and output, time, signals.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,19 +10,20 @@ use rustix::process::Signal;
 use super::support::jacobi::{self, TINY};
 use super::support::{Job, Outcome, Running, program};
 
-/// A job of a shell's command; with `steps` words of options before it.
+/// Returns a job with these options that runs a shell script.
 fn sh(options: &[&str], script: &str) -> Job {
     Job::of(options).env("SHMEM_SYMMETRIC_SIZE", "1M").args(&["sh", "-c", script])
 }
 
-/// The lines on standard output, in order of the alphabet.
+/// Returns the lines of standard output in alphabetical order.
 fn lines(outcome: &Outcome) -> Vec<&str> {
     let mut lines: Vec<&str> = outcome.out.lines().collect();
     lines.sort_unstable();
     lines
 }
 
-/// A host that is this machine, whose agent is started as on another one, with no variables.
+/// Options for a host that is this machine, with an agent started as on a remote one, without
+/// variables.
 const ELSEWHERE: [&str; 4] =
     ["--listen", "127.0.0.1", "--launch-agent", "env -i PATH=/bin:/usr/bin HOST={host} {agent}"];
 
@@ -52,7 +53,7 @@ fn a_file_names_the_hosts() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// What means nothing here is said and left out, with its value.
+/// Options without a meaning here are ignored, with a notice that contains their value.
 #[test]
 fn options_of_other_launchers_that_change_nothing_are_left_out() {
     let words = ["--oversubscribe", "--allow-run-as-root", "--mpi=pmix", "-n2"];
@@ -72,7 +73,7 @@ fn variables_reach_programs_here_and_on_other_hosts() {
         outcome.status(0).check(outcome.out == "1=2,b c,mine,\n", "three variables");
         outcome.says("oshrun: -x NONE: not set here, so PEs do not get it");
     }
-    // A setting that is given so is one, and an option wins over it.
+    // A setting given with -x takes effect, and an option overrides it.
     let mode = |words: &[&str]| sh(&[&["-n2"], words].concat(), "echo $SHMEM_FT_BACKUP_MODE").run();
     assert_eq!(lines(&mode(&["-xSHMEM_FT_BACKUP_MODE=raid5"])), ["raid5"; 2]);
     assert_eq!(lines(&mode(&["-xSHMEM_FT_BACKUP_MODE=raid5", "--mode", "double"])), ["double"; 2]);
@@ -106,7 +107,7 @@ fn lines_say_whose_they_are_and_when_they_came() {
     let outcome = sh(&["-n1", "--timestamp-output", "--tag-output"], "echo one").run();
     let stamped = |line: &str| line.starts_with("20") && line.ends_with("Z PE 0: one");
     outcome.check(outcome.out.lines().all(stamped), "a time was expected");
-    // A spare that takes a number has it from then on.
+    // A spare that takes a PE's number has it from then on.
     let job = Job::new(2).mode("raid5").args(&["--spares", "1", "--tag-output", "--kill", "1@3"]);
     let outcome = job.program(&program("count"), &[]).run();
     outcome
@@ -137,7 +138,7 @@ fn pe_0_reads_the_standard_input_and_nobody_else() {
     outcome.status(0).check(outcome.out.is_empty(), "no input was expected");
 }
 
-/// What was not read is there for the next process.
+/// Unread input is left for the next process.
 #[test]
 fn a_substitute_of_pe_0_reads_on() {
     let script = format!("read line; echo got $line; exec {}", program("count").display());
@@ -150,7 +151,7 @@ fn a_substitute_of_pe_0_reads_on() {
     }
 }
 
-/// A job of two shells that say so when a signal comes, and end then.
+/// Returns a job of two shells that print a line on a signal, and then end.
 fn listening(options: &[&str]) -> Running {
     let script = "trap 'echo heard; exit 0' USR1 USR2 QUIT; echo ready; \
                   while :; do sleep 0.01; done";
@@ -179,7 +180,7 @@ fn signals_for_the_program_are_passed_on_to_every_pe() {
     run.finish().status(138).says("oshrun: stopped by SIGUSR1; every PE is killed");
 }
 
-/// A PE that has no handler dies of it, as it would alone; a spare does not get it.
+/// A PE without a handler dies from it, as it would alone; a spare does not get it.
 #[test]
 fn a_signal_that_kills_is_survived_like_any_death() {
     let mut run = Job::new(2)
@@ -231,7 +232,7 @@ fn what_is_nearly_a_setting_is_said() {
     outcome.check(outcome.count("SHMEM_HOME") == 0, "other tools have variables too");
 }
 
-/// The specification's old names count where the new ones are not set, in PEs too.
+/// The specification's old names take effect if the new ones are not set, in PEs too.
 #[test]
 fn old_names_of_settings_count_where_new_ones_are_not_set() {
     let script = "echo $SHMEM_SYMMETRIC_SIZE $SHMEM_VERSION$SHMEM_INFO$SHMEM_DEBUG";
@@ -260,7 +261,7 @@ fn help_has_modes_examples_and_where_to_read_on() {
     assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/running.md").exists());
 }
 
-/// Only the foreground of a terminal may read it, which the launcher is, and PEs are not.
+/// Only the foreground of a terminal may read it, which the launcher is, but PEs are not.
 #[test]
 fn pe_0_reads_a_terminal_through_the_launcher() {
     let script = format!("{} -n2 sh -c 'read line; echo got $line.'", env!("CARGO_BIN_EXE_oshrun"));

@@ -1,5 +1,5 @@
 //! Huge pages for large heaps and their checkpoints: with the right to mount, with a namespace's
-//! instead, and without either; also in PEs that came back.
+//! instead, and without either; also in substitutes.
 
 use raidshmem_sys::huge::HugeFiles;
 use raidshmem_sys::memory;
@@ -8,7 +8,7 @@ use super::support::{Job, Outcome, program};
 
 /// KiB of live data of a PE.
 const LIVE: u64 = 24 << 10;
-/// Nobody, somebody whose memory is adopted, somebody who is rebuilt, one after the other.
+/// No loss, one PE with adopted memory, one that is rebuilt, and several in turn.
 const LOSSES: [&str; 4] =
     ["", "--kill 1@2", "--nodes 4 --kill-node 1@2", "--nodes 4 --kill 2@2 --kill-node 0@3:copy"];
 
@@ -18,7 +18,7 @@ fn job(losses: &str) -> Job {
     job.program(&program("pages"), &[])
 }
 
-/// KiB of heap and of store under huge pages, of each PE.
+/// Returns KiB of heap and of store in huge pages, for each PE.
 #[track_caller]
 fn pages(outcome: &Outcome) -> Vec<[u64; 2]> {
     let lines = outcome.status(0).out.lines().filter(|line| line.starts_with("pages "));
@@ -32,7 +32,7 @@ fn pages(outcome: &Outcome) -> Vec<[u64; 2]> {
     pages
 }
 
-/// The snapshot and both slots of a third of it, but for the ends of the parts.
+/// Checks for a snapshot and two slots of a third of it, apart from the ends of the parts.
 #[track_caller]
 fn all_large(outcome: &Outcome) {
     let large = |&[heap, store]: &[u64; 2]| heap >= LIVE - 4096 && store >= LIVE * 5 / 3 - 6144;
@@ -44,8 +44,8 @@ fn all_small(outcome: &Outcome) {
     outcome.check(pages(outcome).iter().all(|kib| *kib == [0, 0]), "no huge pages");
 }
 
-/// Commands after which there is no right to mount, and where `namespaces` is false none to make a
-/// namespace in which there is one.
+/// Returns commands that drop the right to mount and, if `namespaces` is false, also the right to
+/// make a namespace that has it.
 fn without_rights(namespaces: bool) -> String {
     let bare = "exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin";
     match namespaces {
@@ -58,7 +58,7 @@ fn without_rights(namespaces: bool) -> String {
     }
 }
 
-/// What the administrator says of memory files that have no file system of their own.
+/// True if the administrator allows huge pages in memory files without a file system of their own.
 fn others_have_them() -> bool {
     let word = memory::huge_pages().unwrap_or_default();
     ["always", "within_size", "advise", "force"].contains(&word.as_str())
@@ -126,7 +126,7 @@ fn small_heaps_and_who_asks_for_it_have_small_pages() {
         .says("SHMEM_FT_PAGES=large: expected auto, small");
 }
 
-/// What a program allocates costs the same in every mode, until its first checkpoint.
+/// Memory that a program allocates costs the same in every mode, until its first checkpoint.
 #[test]
 fn memory_that_is_allocated_takes_none_before_a_checkpoint_does() {
     if !super::support::long() {

@@ -1,4 +1,5 @@
-//! Failure domains that the user names: a rack of two nodes is lost at once, and the sum is right.
+//! Failure domains that the user defines: a rack of two nodes is lost at once, and the sum is
+//! right.
 
 use std::path::PathBuf;
 
@@ -7,7 +8,7 @@ use super::support::{Job, Outcome};
 
 const RACKS: &str = "[rack]\nleft = ['node[0-1]']\nright = ['node[2-3]']\n";
 
-/// A file with this text, for as long as the test.
+/// A file with this text, removed when dropped.
 struct Text(PathBuf);
 
 impl Text {
@@ -40,7 +41,7 @@ fn a_whole_rack_is_lost_at_once() {
     let racks = Text::new("racks", RACKS);
     for (pes, mode) in [(4, "raid5"), (4, "rs"), (8, "raid5"), (8, "rs")] {
         for (rack, step, resumed) in [
-            ("01", "before", 2), // with PE 0 the count of a barrier is lost: before one, not after
+            ("01", "before", 2), // the count of a barrier is lost with PE 0: before one, not after
             ("23", "before", 2),
             ("23", "copy", 3),
         ] {
@@ -53,7 +54,7 @@ fn a_whole_rack_is_lost_at_once() {
     }
 }
 
-/// The substitutes of a lost rack keep away from their groups, so that a node is borne again.
+/// The substitutes of a lost rack keep away from their groups, so that another node can be lost.
 #[test]
 fn after_a_rack_a_node_is_lost() {
     let racks = Text::new("again", RACKS);
@@ -63,7 +64,7 @@ fn after_a_rack_a_node_is_lost() {
     }
 }
 
-/// Without the file the same loss is one too many.
+/// Without the file such a loss is one too many.
 #[test]
 fn racks_that_nobody_named_are_not_survived() {
     let job = Job::new(4).mode("raid5").args(&["--nodes", "4"]).kill_node(&["0@3", "1@3:verify"]);

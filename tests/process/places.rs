@@ -1,5 +1,5 @@
-//! Programs that call the checkpoint from several places: whoever is lost when, the memory at the
-//! end is right; and a barrier of the program is not taken for a checkpoint.
+//! Programs that call the checkpoint at several places: whichever PE is lost at any point, the
+//! memory at the end is right; and a barrier of the program is not mistaken for a checkpoint.
 
 use std::mem::offset_of;
 
@@ -28,7 +28,7 @@ fn every_step_of(form: &str, option: &str, pes: usize, mode: &str) {
     }
 }
 
-/// A substitute calls again before the loop, when the others compute.
+/// A substitute calls again before the loop, while the others compute.
 #[test]
 fn a_loss_at_every_step_of_a_program_with_two_places() {
     every_step_of("two", "--kill", 3, "raid5");
@@ -40,7 +40,7 @@ fn a_node_lost_at_every_step_of_a_program_with_two_places() {
     every_step_of("two", "--nodes 3 --kill-node", 3, "raid5");
 }
 
-/// At the first of the two places, and at the first call of the second one.
+/// Losses at the first of the two places, and at the first call of the second one.
 #[test]
 fn a_loss_at_the_place_before_the_loop() {
     for words in ["1@1:after", "0@2:before", "2@2:copied", "0@2:after", "1@7:before", "2@7:copy"] {
@@ -58,7 +58,7 @@ fn every_mode_knows_the_two_places() {
     }
 }
 
-/// In turn, at once, and in the recovery from the first.
+/// Two losses in turn, at once, and in the recovery from the first.
 #[test]
 fn two_losses_in_a_program_with_two_places() {
     if !super::support::long() {
@@ -81,7 +81,7 @@ fn two_losses_in_a_program_with_two_places() {
     }
 }
 
-/// Over an engine, or the barrier of nodes, words of the others are read in another way.
+/// Over an engine, or with the barrier of nodes, the other PEs' words are read in another way.
 #[test]
 fn two_places_on_several_nodes() {
     for words in ["--nodes 2 --kill 1@3", "--nodes 4 --kill-node 0@3:copied --kill 2@5"] {
@@ -89,8 +89,8 @@ fn two_places_on_several_nodes() {
     }
 }
 
-/// Forms that never were a problem: all PEs call from the place where one tried again, two
-/// checkpoints a step, and a line that only one PE comes to.
+/// Forms that always worked: all PEs call at the place where one tried again, two checkpoints per
+/// step, and a line that only one PE reaches.
 #[test]
 fn other_forms_with_several_places_go_on() {
     for form in ["wrapped", "halves", "unlike"] {
@@ -104,7 +104,7 @@ fn other_forms_with_several_places_go_on() {
     }
 }
 
-/// What it wrote is in no checkpoint, and the others do not wait for it.
+/// Its writes are in no checkpoint, and the others do not wait for it.
 #[test]
 fn a_substitute_that_writes_before_it_calls_elsewhere_is_an_error_that_names_both_places() {
     if !super::support::long() {
@@ -130,8 +130,8 @@ fn a_substitute_that_writes_before_it_calls_elsewhere_is_an_error_that_names_bot
     outcome.check(outcome.count(&format!("oshrun: {words}")) == 1, &format!("`{words}` expected"));
 }
 
-/// Somebody else changes what a PE that waits in a checkpoint has posted: no program brings about
-/// two numbers in one meeting.
+/// The test itself changes the number that a PE waiting in a checkpoint has posted: no program can
+/// cause two numbers in one meeting.
 #[test]
 fn two_numbers_in_one_checkpoint_are_one_error_that_names_both_places() {
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_STALL", "1");
@@ -174,7 +174,7 @@ fn two_numbers_in_one_checkpoint_are_one_error_that_names_both_places() {
     outcome.check(outcome.count(&format!("oshrun: {words}")) == 1, &format!("`{words}` expected"));
 }
 
-/// They count arrivals apart: neither lets the other on.
+/// Arrivals are counted separately: neither releases the other.
 #[test]
 fn a_barrier_of_the_program_and_a_checkpoint_do_not_release_each_other() {
     for nodes in ["", "--nodes 3"] {

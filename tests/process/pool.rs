@@ -1,6 +1,6 @@
-//! Several threads of a PE in checkpoints and recoveries: how many there are, and that whatever is
-//! lost at whichever step the bytes are those of one thread. The program compares all of its
-//! memory after each restart.
+//! Several threads of a PE in checkpoints and recoveries: their number, and the same bytes as with
+//! one thread, whatever is lost at any step. The program compares all of its memory after each
+//! restart.
 
 use super::support::{Job, Outcome, has_ucx, program};
 use super::{RECOVERY, STEPS, right};
@@ -43,7 +43,7 @@ fn a_second_loss_at_every_step_of_a_recovery() {
     }
 }
 
-/// What far PEs have is fetched by one more thread, and a batch of it shared out.
+/// One more thread fetches the data of remote PEs, and batches of it are divided among the threads.
 #[test]
 fn tiles_of_far_pes() {
     if !has_ucx() {
@@ -56,7 +56,7 @@ fn tiles_of_far_pes() {
     }
 }
 
-/// How many threads help each PE, and how many processors a PE may use.
+/// Returns the number of helper threads, and of usable processors, of each PE.
 fn helpers(pes: usize, threads: &str, words: &[&str]) -> Vec<(usize, usize)> {
     let job = Job::new(pes).mode("raid5").env("SHMEM_FT_THREADS", threads).args(words);
     let outcome = job.program(&program("pool"), &[]).run();
@@ -71,7 +71,7 @@ fn helpers(pes: usize, threads: &str, words: &[&str]) -> Vec<(usize, usize)> {
     lines.into_iter().map(|[threads, cpus]| (threads, cpus)).collect()
 }
 
-/// The program itself fails if one of them takes signals, or if a fork in between does harm.
+/// The program itself fails if a helper takes signals, or if a fork in between does harm.
 #[test]
 fn there_are_as_many_threads_as_were_asked_for() {
     for (asked, others) in [("1", 0), ("2", 1), ("5", 4)] {
@@ -79,7 +79,7 @@ fn there_are_as_many_threads_as_were_asked_for() {
     }
 }
 
-/// PEs that are bound have their processors for themselves, others share those of the machine.
+/// Bound PEs have their processors to themselves, others share those of the machine.
 #[test]
 fn of_themselves_pes_use_what_they_need_not_share() {
     for pes in [2, 3, 64] {

@@ -1,5 +1,5 @@
-//! Calls before the first checkpoint call, which a substitute makes again: each routine of the
-//! tables gives back what it did before, in variables that no checkpoint holds.
+//! Calls before the first checkpoint call, which a substitute repeats: each routine of the tables
+//! returns what it returned before, into variables that no checkpoint holds.
 
 use rustix::process::Signal;
 
@@ -9,8 +9,8 @@ use super::support::prelude::table;
 use super::support::processes::signal;
 use super::support::{Job, program};
 
-/// The memory of a process is there, that of a node is not; PEs of other nodes are not mapped when
-/// the program of a substitute begins.
+/// The memory of a process still exists, that of a node does not; PEs of other nodes are not mapped
+/// when the program of a substitute starts.
 #[test]
 fn every_routine_gives_a_substitute_what_it_gave_before() {
     for words in ["--kill 1@2", "--nodes 4 --kill 2@3", "--nodes 4 --kill-node 0@2 --kill 0@4"] {
@@ -22,7 +22,7 @@ fn every_routine_gives_a_substitute_what_it_gave_before() {
     }
 }
 
-/// Nobody is mapped there, and nobody has a record: calls return, and give zeroes.
+/// No PE is mapped there, and none has a record: calls return, and give zeros.
 #[test]
 fn every_routine_returns_in_a_job_that_begins_from_disk() {
     let store = Store::new();
@@ -37,7 +37,7 @@ fn every_routine_returns_in_a_job_that_begins_from_disk() {
     right(4, &outcome);
 }
 
-/// A call that is left out is nobody's concern. One whose result nobody knows ends the job.
+/// A call that is left out does not matter. A call whose result is unknown ends the job.
 #[test]
 fn a_call_that_is_not_made_again_as_it_was_is_left_out_or_named() {
     let run = |form: &str| {

@@ -1,12 +1,12 @@
-//! Programs that are built for a profiler: its run-time library keeps what it has in each process,
-//! and what the program has comes back.
+//! Programs built for a profiler: its run-time library keeps its own data in each process, and the
+//! program's data is restored.
 
 use std::path::Path;
 
 use super::support::{Job, has_compiler, linked_by, partly, program_with};
 
-/// The lines that the program prints, in order; `named` is what a line names as left to each
-/// process.
+/// Returns the program's output lines, sorted, after checking that one line names `named` as left
+/// to each process.
 fn printed(job: Job, named: &[&str]) -> Vec<String> {
     let outcome = job.run();
     outcome.status(0);
@@ -20,7 +20,7 @@ fn printed(job: Job, named: &[&str]) -> Vec<String> {
     lines
 }
 
-/// With a kill, and with one in the recovery from it.
+/// Compares a run without losses to one with a kill, and to one with another kill in the recovery.
 fn comes_back(program: &Path, named: &[&str]) {
     let folder = program.with_extension("profile");
     let _ = std::fs::remove_dir_all(&folder);

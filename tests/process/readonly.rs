@@ -1,11 +1,11 @@
-//! Memory that the program declares read-only: what is kept of it, who is lost when, and what a
-//! program may not do. The program compares all of its memory.
+//! Read-only memory declared by the program: its protection, losses at every point, and mistakes.
+//! The program compares all of its memory.
 
 use super::support::random::Random;
 use super::support::{Job, Outcome, program, sweep};
 use super::{READONLY, RECOVERY};
 
-/// What `tests/c/readonly.c` takes: 3 MiB that are read-only but for some steps.
+/// The table of `tests/c/readonly.c`: 3 MiB that are read-only except in some steps.
 const TABLE: u64 = 400 * 1024 * 8;
 
 fn run(words: &str, args: &[&str]) -> Outcome {
@@ -27,7 +27,7 @@ fn a_loss_in_any_step_of_a_checkpoint_is_survived() {
     let points = ["encode", "encoded", "copy", "copied", "after"];
     let mut all = Vec::new();
     for at in [1, 4, 5, 6, 7, 8] {
-        // Before the first one there is nothing to go back to.
+        // Before the first one there is nothing to roll back to.
         let points = if at == 1 { &points[2..] } else { &points };
         for (nth, point) in points.iter().enumerate() {
             let pe = (nth + at) % 4;
@@ -40,7 +40,7 @@ fn a_loss_in_any_step_of_a_checkpoint_is_survived() {
     }
 }
 
-/// The steps of both calls, and of the checkpoint after each, with the number of that.
+/// Returns the steps of the two calls, and of the checkpoint after each, with its number.
 fn steps_of_calls() -> Vec<String> {
     let of = |step| match step {
         "readonly-agreed" => &[1, 5, 6, 8][..],
@@ -51,7 +51,7 @@ fn steps_of_calls() -> Vec<String> {
     READONLY.into_iter().flat_map(numbered).collect()
 }
 
-/// Deaths of each PE, and of its node, in every step of both calls.
+/// Deaths of each PE, and of its node, in every step of the two calls.
 #[test]
 fn a_loss_in_any_step_of_a_call_is_survived() {
     let mut all = Vec::new();
@@ -71,7 +71,7 @@ fn a_loss_in_any_step_of_a_call_is_survived() {
     }
 }
 
-/// The same, and a second loss in every step of the recovery.
+/// Deaths in every step of the two calls, and a second loss in every step of the recovery.
 #[test]
 fn a_loss_in_any_step_of_a_recovery_from_a_loss_in_a_call_is_survived() {
     let mut all = Vec::new();
@@ -111,7 +111,7 @@ fn a_loss_in_any_step_of_a_recovery_is_survived() {
     }
 }
 
-/// A PE is killed at a moment of its own: in the calls that declare, too.
+/// A PE is killed at an arbitrary moment, even in the calls that declare.
 #[test]
 fn a_loss_at_any_time_is_survived() {
     let mut random = Random::new(4);
@@ -122,7 +122,7 @@ fn a_loss_at_any_time_is_survived() {
     }
 }
 
-/// What is read-only is in memory once, with its parity.
+/// Read-only data is in memory once, with its parity.
 #[test]
 fn no_copy_is_kept_of_what_is_read_only() {
     let with = |args: &[&str]| {
@@ -132,7 +132,7 @@ fn no_copy_is_kept_of_what_is_read_only() {
         bytes.and_then(|bytes| bytes.parse::<u64>().ok()).expect("a number")
     };
     let (declared, not) = (with(&["store"]), with(&["store", "not"]));
-    // A snapshot and two slots of parity over three others; and one slot.
+    // A snapshot and two slots of parity over three peers; and one slot.
     let (all, apart) = (TABLE + 2 * TABLE / 3, TABLE / 3);
     let saved = (not as f64 - declared as f64) / (4 * (all - apart)) as f64;
     assert!((0.98..1.02).contains(&saved), "{declared} and {not} bytes: {saved}");
@@ -151,7 +151,7 @@ fn what_may_not_be_done_has_a_line() {
     end("other", 2, "names another range");
 }
 
-/// Where nothing is gained the call says so, and the range is saved as all memory.
+/// If nothing is gained, the call reports it, and the range is saved like all memory.
 #[test]
 fn where_it_cannot_be_kept_apart_it_is_saved_as_all_memory() {
     for (words, why) in [

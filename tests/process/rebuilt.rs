@@ -1,5 +1,5 @@
-//! Checkpoints on disk that another build of the program wrote: it begins from them if it has all
-//! variables that were saved, and none of the memory may hold an address in it.
+//! Checkpoints on disk written by another build of the program: the new build restarts from them if
+//! it has all saved variables, and if no saved memory can hold an address within the program.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::disk::{Store, refused};
 use super::support::processes::signal;
 use super::support::{Job, Outcome, program_with, sample};
 
-/// A build of `rebuilt`, by that name.
+/// Returns the build of `rebuilt` with this form.
 fn build(store: &Store, form: u32) -> PathBuf {
     let built = program_with("rebuilt", &[&format!("-DFORM={form}")]);
     let folder = store.0.join(format!("form-{form}"));
@@ -21,7 +21,7 @@ fn build(store: &Store, form: u32) -> PathBuf {
     own
 }
 
-/// Sets of that build, in that layout.
+/// Writes sets with that build, in that layout.
 fn written(form: u32, layout: &str) -> Store {
     let store = Store::new();
     let job = store.job("raid5", &["--nodes", "4"]).env("SHMEM_FT_STORE_LAYOUT", layout);
@@ -80,14 +80,14 @@ fn what_may_be_an_address_is_refused_unless_that_is_asked_for() {
     let store = written(4, "shared");
     let by = |words: &[&str]| resume(&store, &build(&store, 5), "shared", words);
     refused(&by(&[]), "variable function may hold an address in it, at byte 0; --resume-rebuilt");
-    is_right(&by(&["--resume-rebuilt"])); // the function lies where it did
+    is_right(&by(&["--resume-rebuilt"])); // the function is at its old address
     let store = written(6, "shared");
     let outcome = resume(&store, &build(&store, 0), "shared", &[]);
     refused(&outcome, " may hold an address in it, at byte ");
     outcome.says(": the heap from byte ");
 }
 
-/// Parity is of no use to it: it is over memory that lies elsewhere.
+/// Parity is of no use to it: it covers memory at other addresses.
 #[test]
 fn another_build_does_not_make_up_for_lost_files() {
     if !super::support::long() {

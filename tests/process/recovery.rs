@@ -1,8 +1,8 @@
 //! A second loss at every step of the recovery from a first one.
 //!
 //! The first takes PE 1 at the end of checkpoint 3. The second takes a survivor, or the substitute,
-//! when it stands at a step. With one parity the second is borne where nothing is missing of the
-//! first any more, or where either leaves its memory behind; with two parities always.
+//! at a step. With one parity the second is survived if the first is already repaired, or if either
+//! leaves its memory behind; with two parities always.
 
 use super::RECOVERY;
 use super::support::jacobi::{self, SMALL};
@@ -30,14 +30,14 @@ fn ends(outcome: &Outcome) {
     outcome.check(words.contains("group 0 lost "), "the group should be named");
 }
 
-/// The checkpoint by which a rule speaks of a step of the substitute: when it settles it has agreed
-/// on none.
+/// Returns the checkpoint that a rule for the substitute must name: while it agrees (`settle`) it
+/// has no agreed checkpoint.
 fn of_substitute(step: &str) -> u32 {
     if step == "settle" { 0 } else { 3 }
 }
 
-/// Snapshots of dead processes are whole, except in `single`, which has none: there the copies on
-/// the dead are.
+/// Snapshots of dead processes are whole, except in `single`, which has none: there the dead
+/// process' copies are.
 fn a_process_dies_and_memory_is_adopted(mode: &str) {
     for step in RECOVERY {
         for pe in [0, 1, 2] {
@@ -49,7 +49,7 @@ fn a_process_dies_and_memory_is_adopted(mode: &str) {
 
 of_each_mode!(a_process_dies_and_memory_is_adopted: single double raid4 raid5 rs);
 
-/// With its memory thrown away a dead process is as lost as with its node.
+/// With its memory discarded, losing a process is like losing it with its node.
 #[test]
 fn a_process_dies_and_memory_is_rebuilt() {
     for step in RECOVERY {
@@ -77,8 +77,8 @@ fn a_node_is_lost() {
     }
 }
 
-/// One parity, a survivor lost with its memory: at `reencode` the parity of PE 1 may be whole or
-/// not, before it is not, after it is.
+/// Checks one parity, and a survivor lost with its memory: at `reencode` the parity of PE 1 may be
+/// whole or not; before it is not, after it is.
 #[track_caller]
 fn survivor(step: &str, outcome: &Outcome) {
     match step {
@@ -88,8 +88,8 @@ fn survivor(step: &str, outcome: &Outcome) {
     }
 }
 
-/// What was decided stands: the second loss changes who votes, not what was voted. At `settle` a
-/// rule speaks of the checkpoint agreed so far.
+/// A decision stands: the second loss changes the voters, not the result. At `settle` a rule names
+/// the checkpoint agreed so far.
 #[test]
 fn a_decision_stands_against_a_second_loss() {
     if !super::support::long() {
@@ -109,7 +109,7 @@ fn a_decision_stands_against_a_second_loss() {
     }
 }
 
-/// A third, and each in another step.
+/// A third loss, and each in another step.
 #[test]
 fn a_third_loss_in_the_recovery_from_the_second() {
     for words in [

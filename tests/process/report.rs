@@ -1,4 +1,4 @@
-//! What happened in a job, for those who read it: events, the report with its page, and metrics.
+//! Records of a job for its readers: events, the report with its page, and metrics.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,10 +17,10 @@ use super::support::jacobi::{self, TINY};
 use super::support::stall::let_on;
 use super::support::{Job, LIMIT, Outcome, program};
 
-/// A folder for one test.
+/// Returns a folder for one test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report").join(name);
-    let _ = std::fs::remove_dir_all(&folder); // there may be none
+    let _ = std::fs::remove_dir_all(&folder); // it may not exist
     std::fs::create_dir_all(&folder).expect("a folder below the target folder");
     folder
 }
@@ -34,7 +34,7 @@ fn oshreport(words: &[&str]) -> Output {
     command.args(words).env_remove("LD_LIBRARY_PATH").output().expect("oshreport runs")
 }
 
-/// A job of four PEs on four nodes, which loses a process and then a node.
+/// Runs a job of four PEs on four nodes that loses a process and then a node.
 fn two_losses(options: &[&str]) -> Outcome {
     let job = Job::new(4).mode("raid5").args(&["--nodes", "4"]).args(options);
     let outcome = jacobi::job(job.kill(&["1@2"]).kill_node(&["2@4"]), TINY).run();
@@ -42,14 +42,14 @@ fn two_losses(options: &[&str]) -> Outcome {
     outcome
 }
 
-/// Where the first event of that kind is.
+/// Returns the index of the first event of that kind.
 #[track_caller]
 fn find(events: &[Event], what: &str, is: impl Fn(&What) -> bool) -> usize {
     let found = events.iter().position(|event| is(&event.what));
     found.unwrap_or_else(|| panic!("{what} was expected in {events:#?}"))
 }
 
-/// Whoever opens a FIFO to write waits for its reader: the user is told.
+/// Opening a FIFO for writing waits for its reader: a line informs the user.
 #[test]
 fn a_fifo_that_nobody_reads_is_waited_for_with_a_line() {
     let folder = folder("fifo");
@@ -63,7 +63,7 @@ fn a_fifo_that_nobody_reads_is_waited_for_with_a_line() {
         run.wait_for(&line);
         let text = text(&fifo);
         run.finish().status(0).check(text.starts_with('{'), "what is to be read there");
-        // A reader that is there before is not spoken of.
+        // A reader that is already there causes no line.
         let path = fifo.clone();
         let reader = std::thread::spawn(move || std::fs::read_to_string(path));
         let job = Job::new(2).args(&[option, fifo.to_str().expect("a plain name")]);
@@ -73,8 +73,8 @@ fn a_fifo_that_nobody_reads_is_waited_for_with_a_line() {
     }
 }
 
-/// Each loss comes before its recovery. A PE is killed when it tells of a checkpoint, and that is
-/// told when all PEs have said so: before the recovery, in which all take part.
+/// Each loss comes before its recovery. A PE is killed when it reports a checkpoint, whose event
+/// follows the reports of all PEs: before the recovery, in which all take part.
 #[test]
 fn events_are_told_in_order() {
     let outcome = two_losses(&["-q", "--events", "-"]);
@@ -156,7 +156,7 @@ fn the_report_holds_losses_and_recoveries_and_becomes_a_page() {
     assert_eq!(text(&page), html, "its name is not printed into it");
 }
 
-/// Also when the job is ended from outside, or cannot go on.
+/// Also when the job is ended from outside, or cannot continue.
 #[test]
 fn a_job_that_ends_badly_has_a_report() {
     let folder = folder("bad");
@@ -186,7 +186,7 @@ fn get(mut stream: impl Read + Write, path: &str) -> String {
     answer
 }
 
-/// While others hold their connections and say nothing.
+/// Scraping works while other clients hold connections and send nothing.
 #[test]
 fn metrics_can_be_scraped_while_the_job_runs() {
     let job = Job::new(4).mode("raid5").args(&["--nodes", "2", "--metrics", "0"]).kill(&["1@2"]);
@@ -221,7 +221,7 @@ fn metrics_can_be_scraped_while_the_job_runs() {
     run.finish().status(0);
 }
 
-/// A socket takes the place of one that somebody left who was killed, and goes with the job.
+/// The socket replaces a stale one left by a killed job, and is removed with the job.
 #[test]
 fn metrics_at_a_socket_leave_no_name() {
     let path = folder("socket").join("metrics");
@@ -273,7 +273,7 @@ fn what_is_no_report_is_refused_in_one_line() {
         let path = folder.join("run.json");
         match content {
             Some(content) => std::fs::write(&path, content).expect("a file"),
-            None => drop(std::fs::remove_file(&path)), // there may be none
+            None => drop(std::fs::remove_file(&path)), // it may not exist
         }
         let name = path.display().to_string();
         let output = oshreport(&[&name]);

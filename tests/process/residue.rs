@@ -1,7 +1,7 @@
-//! Whatever is killed from outside, at whatever moment: no orphan, no hang, nothing left; and a PE
+//! Kills from outside, of any process at any moment: no orphan, no hang, nothing left; and a PE
 //! that is merely stopped is not dead.
 //!
-//! The program says `ready` in its third step and goes on until there is a file `stop`.
+//! The program prints `ready` in its third step and runs on until there is a file `stop`.
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ fn a_launcher_that_is_killed_takes_everything_with_it() {
             run.finish().status(137);
         }
     }
-    // At once: most of it is being started.
+    // At once: most processes are still starting.
     for _ in 0..5 {
         let run = steps("raid5", "--nodes 4").with_orphans().start();
         run.signal(Signal::KILL);
@@ -40,7 +40,7 @@ fn a_launcher_that_is_killed_takes_everything_with_it() {
     run.finish().status(137);
 }
 
-/// Between launcher and program may be a shell, whose child is no child of an agent.
+/// A shell may run between launcher and program, whose child is not a child of an agent.
 #[test]
 fn a_launcher_that_is_killed_takes_a_script_s_program_with_it() {
     let script = format!("{}; exit $?", program("steps").display());
@@ -68,14 +68,14 @@ fn a_signal_to_the_launcher_ends_the_job_with_a_line() {
     }
 }
 
-/// True if these tests were started by `nohup` themselves, and the job by them.
+/// True if these tests were themselves started by `nohup`, and so is the job.
 fn ignores_hangups() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").expect("the own status");
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
     u64::from_str_radix(mask.trim(), 16).expect("a hexadecimal number") & 1 == 1
 }
 
-/// As `nohup` starts it: nobody takes the hangup that it has every process ignore.
+/// As `nohup` starts it: no process resets the ignored hangup.
 #[test]
 fn a_job_that_ignores_hangups_outlives_them() {
     let mut run = steps("raid5", "--nodes 2 --spares 1").after("trap '' HUP").start();
@@ -88,7 +88,7 @@ fn a_job_that_ignores_hangups_outlives_them() {
     outcome.status(0).check(outcome.count("signal") == 0, "no death was expected");
 }
 
-/// Libraries that come with it have nothing to say when the launcher or an agent crashes.
+/// Bundled libraries print nothing when the launcher or an agent crashes.
 #[test]
 fn who_crashes_says_nothing_of_libraries() {
     let mut run = steps("raid5", "--nodes 2").with_orphans().start();
@@ -101,8 +101,8 @@ fn who_crashes_says_nothing_of_libraries() {
     outcome.status(128 + 8).check(outcome.err.lines().all(ours), "no other word was expected");
 }
 
-/// Those of a program are its own: no library that comes with this one handles any, so that all do
-/// what the kernel says.
+/// A program's signals are its own: no bundled library handles any, so that all have the kernel's
+/// effect.
 #[test]
 fn no_signal_of_a_program_is_handled_for_it() {
     let mut run = steps("raid5", "--nodes 2").start();
@@ -117,7 +117,7 @@ fn no_signal_of_a_program_is_handled_for_it() {
     assert_eq!(caught.map(|mask| mask & 0x7fff_ffff), Some(0));
 }
 
-/// An agent is its node: the job goes on without it.
+/// An agent is its node: the job continues without it.
 #[test]
 fn an_agent_that_is_killed_is_a_lost_node() {
     for node in [0, 1, 3] {
@@ -142,7 +142,7 @@ fn an_agent_that_is_killed_is_a_lost_node() {
     run.finish().status(137).says("SHMEM_FT_BACKUP_MODE=none keeps no checkpoint");
 }
 
-/// The other nodes go on while one that was lost takes longer to end than their leases last.
+/// The other nodes continue although a lost node takes longer to end than their leases last.
 #[test]
 fn a_node_that_takes_long_to_end_takes_no_other_with_it() {
     let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "4"]);
@@ -158,7 +158,7 @@ fn a_node_that_takes_long_to_end_takes_no_other_with_it() {
     outcome.check(outcome.took.as_secs_f64() > 2.0, "its end should have taken so long");
 }
 
-/// A process that is killed may close its connection long before the kernel says that it has ended.
+/// A killed process may close its connection long before the kernel reports its end.
 #[test]
 fn a_pe_that_takes_long_to_end_is_not_blamed_for_closing_its_connection() {
     let job = Job::new(4).mode("raid5").args(&["--verbose"]);
@@ -174,8 +174,8 @@ fn a_pe_that_takes_long_to_end_is_not_blamed_for_closing_its_connection() {
     outcome.check(outcome.took.as_secs_f64() > 1.5, "its end should have taken so long");
 }
 
-/// Its PE has left `shmem_finalize`, and does something else: the job is done, which a mode that
-/// protects it keeps.
+/// Its PE has left `shmem_finalize`, and does something else: the job is done, and a mode with
+/// protection keeps the result.
 #[test]
 fn a_node_that_is_lost_after_finalize_ends_the_job() {
     let done = "all PEs have left shmem_finalize: the loss costs nothing";
@@ -190,15 +190,15 @@ fn node_lost_after_finalize(mode: &str) -> Outcome {
     let mut run = job.program(&program("exits"), &["linger", "0", "1"]).start();
     run.wait_for("lingers");
     let agent = run.agents()[1].pid;
-    // What the PE said last has woken it: when it sleeps again, it has passed that on. A node that
-    // is lost before loses a PE in `shmem_finalize`, which costs nothing.
+    // The PE's last message has woken it: when it sleeps again, it has forwarded that. A node lost
+    // before that loses a PE in `shmem_finalize`, which costs nothing.
     let sleeps = |found: &Found| found.pid == agent && found.state == 'S';
     run.wait_until("the agent should sleep", |found| found.iter().any(sleeps));
     processes::signal(agent, Signal::KILL);
     run.finish()
 }
 
-/// The node of the spares can be lost too: then there are none, and the job goes on.
+/// The node of the spares can be lost too: then no spares are left, and the job continues.
 #[test]
 fn spares_that_are_killed_are_missed_only_when_they_are_needed() {
     let mut run = steps("raid5", "--nodes 2 --spares 2").start();
@@ -219,8 +219,8 @@ fn spares_that_are_killed_are_missed_only_when_they_are_needed() {
     run.finish().status(3).says("no substitute left for PE 1");
 }
 
-/// A spare is a process like any other, and may come to `shmem_init` late, even after the death
-/// for which it is the only substitute.
+/// A spare is a process like any other, and may reach `shmem_init` late, even after the death for
+/// which it is the only substitute.
 #[test]
 fn a_spare_that_is_late_is_waited_for() {
     let script = format!("sleep 0.5; exec {}", program("steps").display());
@@ -243,7 +243,7 @@ fn a_spare_that_is_late_is_waited_for() {
     run.finish().status(0);
 }
 
-/// Death at no particular moment, by somebody else's hand, and by the program's own.
+/// Deaths at arbitrary moments, by a signal from outside.
 #[test]
 fn a_pe_that_is_killed_from_outside_is_replaced() {
     for (mode, signal) in [
@@ -258,7 +258,7 @@ fn a_pe_that_is_killed_from_outside_is_replaced() {
         let pe = run.pid_of(2);
         processes::signal(pe, signal);
         if mode == "single" || mode == "double" {
-            // In their write windows these may not recover.
+            // In their write windows these modes may fail to recover.
             run.wait_for("oshrun: PE 2 was killed by SIG");
             run.stop();
             let outcome = run.finish();
@@ -272,8 +272,8 @@ fn a_pe_that_is_killed_from_outside_is_replaced() {
     }
 }
 
-/// A script's program that ends while its agent stands still, between Hello and its number: the
-/// agent hears of it when the script has gone on, and there is no such process any more.
+/// A script's program that ends while its agent is stopped, between Hello and its number: the agent
+/// learns of it when the script has continued, and the process no longer exists.
 #[test]
 fn a_script_s_program_that_ended_before_it_was_met_is_not_waited_for() {
     let script = format!("read line < go; {}; exec sleep 1000", program("steps").display());
@@ -291,7 +291,7 @@ fn a_script_s_program_that_ended_before_it_was_met_is_not_waited_for() {
         found.iter().any(|found| found.pid == agent && found.state == 'T')
     });
     std::fs::write(run.folder().join("go"), "go\n").expect("its fifo");
-    // Before it has said Hello and waits for its number it does not sleep.
+    // It sleeps only after it has sent Hello and waits for its number.
     let sleeps = |found: &Found| found.name == "steps" && found.state == 'S';
     run.wait_until("the program should wait", |found| found.iter().any(sleeps));
     let pe = named(&run.processes(), "steps").expect("it waits").pid;
@@ -301,8 +301,8 @@ fn a_script_s_program_that_ended_before_it_was_met_is_not_waited_for() {
     run.finish().status(137).says("oshrun: PE 0 was killed by SIGKILL; ");
 }
 
-/// Until every process of the job is as it should be. Nobody tells when a process stops that is no
-/// child, so this looks again and again.
+/// Waits until every process of the job is as it should be. No event reports that a process other
+/// than a child has stopped, so this polls.
 fn wait_until(run: &Running, is: impl Fn(&Found) -> bool) {
     let begun = Instant::now();
     while !run.processes().iter().all(&is) {
@@ -310,7 +310,7 @@ fn wait_until(run: &Running, is: impl Fn(&Found) -> bool) {
     }
 }
 
-/// Slow is not dead: a stopped PE is waited for, however long, and nobody is told that it died.
+/// Slow is not dead: a stopped PE is waited for, however long, and no loss is reported.
 #[test]
 fn a_pe_that_is_stopped_is_waited_for() {
     let mut run = steps("raid5", "--nodes 2").start();
@@ -318,7 +318,7 @@ fn a_pe_that_is_stopped_is_waited_for() {
     let pe = run.pid_of(1);
     processes::signal(pe, Signal::STOP);
     wait_until(&run, |found| found.pid != pe || found.state == 'T');
-    // The others come to the next barrier, and sleep there.
+    // The others reach the next barrier, and sleep there.
     wait_until(&run, |found| found.name != "steps" || found.state != 'R');
     run.stop();
     processes::signal(pe, Signal::CONT);
@@ -327,7 +327,7 @@ fn a_pe_that_is_stopped_is_waited_for() {
     outcome.check(outcome.count("lost") == 0, "no loss was expected");
 }
 
-/// What is left after one run may be too little to see; after a hundred it is not.
+/// A leak after one run may be too small to see; after a hundred it is not.
 #[test]
 fn a_hundred_runs_leave_nothing() {
     if !super::support::long() {

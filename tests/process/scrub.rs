@@ -1,8 +1,8 @@
-//! The scrub: damage in an idle job is told and repaired before it is needed.
+//! The scrub: damage in an idle job is reported and repaired before it matters.
 //!
 //! The job waits between checkpoints 3 and 4 (see `pause.c`) while bits are flipped in the store of
-//! its PEs. The test hears of the repair from `oshrun`, looks at the bytes, and then takes away a
-//! PE whose loss needs them: without the repair the job could not go on.
+//! its PEs. The test waits until `oshrun` reports the repair, compares the bytes, and then kills a
+//! PE whose rebuild needs them: without the repair the job could not continue.
 
 use std::fs::OpenOptions;
 use std::mem::offset_of;
@@ -39,7 +39,7 @@ fn go(job: Running) -> Outcome {
     outcome
 }
 
-/// Where a byte of the agreed snapshot and of its parity lies.
+/// Returns the offset of a byte of the agreed snapshot, and of its parity.
 fn snapshot(image: &Image, at: usize) -> usize {
     image.place(image.layout.snapshots[0], 5, at)
 }
@@ -86,7 +86,7 @@ fn damage_is_repaired_before_the_loss_that_needs_it() {
     }
 }
 
-/// Memory that is read-only, and the parity over it.
+/// Read-only memory, and its parity.
 #[test]
 fn read_only_memory_is_looked_at_and_repaired() {
     let words = "--kill-node 1@5:before";
@@ -105,8 +105,8 @@ fn read_only_memory_is_looked_at_and_repaired() {
     go(job).says("all PEs resume from checkpoint 4 ");
 }
 
-/// Two damaged tiles of a stripe and one parity: nothing to repair either from. The next checkpoint
-/// writes both anew, and a loss after it is borne.
+/// Two damaged tiles of a stripe and one parity: neither can be repaired. The next checkpoint
+/// rewrites both, and a loss after it is survived.
 #[test]
 fn what_cannot_be_repaired_is_said_and_made_good_by_the_next_checkpoint() {
     let mut job = start("raid5", "--kill-node 1@5:before");
@@ -122,9 +122,9 @@ fn what_cannot_be_repaired_is_said_and_made_good_by_the_next_checkpoint() {
     go(job).says("node 1 was lost with PE 1");
 }
 
-/// The same where nothing changes, and checkpoints write what changed only: what is damaged is
-/// written anew all the same, and so is the parity over it. Of both PEs every tile is damaged but
-/// the first few, where the manifest is and what does change.
+/// Damage where nothing changes, and checkpoints write only changes: damaged tiles are rewritten
+/// anyway, and so is their parity. On both PEs every tile is damaged except the first few, which
+/// hold the manifest and the data that changes.
 #[test]
 fn what_did_not_change_is_written_anew_where_it_is_damaged() {
     let mut job = start_with("raid5", "--kill-node 1@5:before", "on", &["still"]);
@@ -139,7 +139,7 @@ fn what_did_not_change_is_written_anew_where_it_is_damaged() {
     go(job).says("node 1 was lost with PE 1");
 }
 
-/// The tile as it was, and its stamp, both gone: nothing proves what is decoded, so it is left.
+/// A tile and its stamp are both damaged: nothing proves the decoded tile, so it is not used.
 #[test]
 fn nothing_is_put_back_that_no_old_checksum_proves() {
     let mut job = start("rs", "");
@@ -152,8 +152,8 @@ fn nothing_is_put_back_that_no_old_checksum_proves() {
     go(job);
 }
 
-/// As fast as it can, among checkpoints, deaths and recoveries: it finds nothing where there is
-/// nothing, and is in nobody's way.
+/// As fast as it can, among checkpoints, deaths and recoveries: it reports no false damage, and
+/// disturbs no PE.
 #[test]
 fn an_undamaged_store_is_never_called_damaged() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {

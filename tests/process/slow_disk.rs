@@ -1,5 +1,5 @@
-//! Disks that are slower than checkpoints come, and a disk that hangs: sets are whole all the same,
-//! or a line says why there is none, and nobody waits.
+//! Disks that are slower than checkpoints, and a disk that hangs: sets are whole anyway, or a line
+//! says why there is none, and no PE waits.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,10 +14,10 @@ use super::support::jacobi;
 use super::support::processes::signal;
 use super::support::{Job, Running, mounts, program, sample, skip};
 
-/// Seconds, on any machine.
+/// A run of seconds, on any machine.
 const LONGER: &[&str] = &["--bytes", "2M", "--sweeps", "32768", "--halo", "16"];
 
-/// A job that makes a checkpoint every few milliseconds, and takes many times as long to write one.
+/// Returns a job with a checkpoint every few milliseconds, which takes many times as long to write.
 fn slow(store: &Store, words: &[&str]) -> Job {
     let job = store.job("raid5", words).env("SHMEM_FT_INTERVAL", "0.02");
     job.env("SHMEM_FT_STORE_RATE", "3M")
@@ -32,7 +32,7 @@ fn kill(run: Running) -> super::support::Outcome {
 
 #[test]
 fn sets_are_whole_though_checkpoints_come_faster_than_the_disk() {
-    // A set takes several times as long to write as from one checkpoint to the next.
+    // Writing a set takes several checkpoint intervals.
     let cases = vec![
         ("", "shared", "1", "8M"),
         ("--nodes 2", "local", "1", "4M"),
@@ -55,7 +55,7 @@ fn sets_are_whole_though_checkpoints_come_faster_than_the_disk() {
     }
 }
 
-/// Checkpoints that come as fast as they can, each overwritten before anybody could order it.
+/// Checkpoints in a tight loop, each overwritten before the launcher could order it.
 #[test]
 fn a_job_that_only_makes_checkpoints_writes_sets() {
     let store = Store::new();
@@ -69,7 +69,7 @@ fn a_job_that_only_makes_checkpoints_writes_sets() {
     assert!(store.oshinfo(&["--verify"]).status.success());
 }
 
-/// What is written when a PE is lost is dropped, and the next checkpoint is written instead.
+/// If a PE is lost during a write, that set is dropped, and the next checkpoint is written instead.
 #[test]
 fn losses_while_tiles_are_aside_leave_only_whole_sets() {
     for rule in sample(vec!["1@40:encode", "2@41:copy", "3@42:quiesce"], 1) {
@@ -99,8 +99,8 @@ fn what_has_no_room_in_memory_is_one_line_that_names_the_setting() {
     outcome.check(outcome.count("is not on disk: ") == 1, "one line was expected");
 }
 
-/// The line of a set, its event and the last lines of the job tell of the same tiles. Each node,
-/// with one PE, copies no more than it has room for: half of its memory is for what is read ahead.
+/// The line of a set, its event and the job's last lines report the same tiles. Each node, with one
+/// PE, spills no more than its limit: half of its memory is for reading ahead.
 #[test]
 fn what_is_copied_aside_is_told_in_all_places_and_has_its_bound() {
     let store = Store::new();
@@ -130,8 +130,8 @@ fn what_is_copied_aside_is_told_in_all_places_and_has_its_bound() {
     outcome.says(&format!("; up to {} more in all for what went to disk", bytes(most)));
 }
 
-/// A file system whose writes do not return while it is frozen: not even a kill ends who waits. It
-/// is mounted for this thread, and what it starts, alone.
+/// A file system whose writes do not return while it is frozen: not even a kill ends a waiting
+/// process. It is mounted only for this thread and its children.
 struct Hanging {
     store: Store,
     image: PathBuf,
@@ -140,7 +140,7 @@ struct Hanging {
 }
 
 impl Hanging {
-    /// None where it cannot be had.
+    /// Returns `None` if it cannot be mounted.
     fn new() -> Option<Hanging> {
         mounts::leave_the_machine().ok()?;
         let store = Store::new();
@@ -166,7 +166,7 @@ impl Hanging {
         output.is_ok_and(|output| output.status.success())
     }
 
-    /// Does something with it, if it is mounted there: or the machine's would be frozen.
+    /// Runs `command` on it, if it is mounted: otherwise the machine's file system would be frozen.
     fn with(&self, command: &str) -> bool {
         let is_there = self.mount.is_some() && mounts::id(&self.place()) == self.mount;
         is_there && self.sh(&format!("{command} {}", self.store.text()))
@@ -191,8 +191,8 @@ impl Drop for Hanging {
     }
 }
 
-/// Waits for the end of a job whose disk hangs: its output is closed, though an agent is still
-/// there.
+/// Waits for the end of a job whose disk hangs: its output is closed, although an agent still
+/// exists.
 fn ends(mut run: Running, disk: &Hanging) -> super::support::Outcome {
     assert!(run.line_or_end("no line has these words").is_none());
     while run.is_alive() {
@@ -222,7 +222,7 @@ fn a_disk_that_hangs_is_a_warning_and_nobody_waits_for_it() {
     outcome.check(outcome.count("is not on disk: ") == 1, "one line was expected");
 }
 
-/// It is over before anybody has noticed.
+/// The job is over before the hang is noticed.
 #[test]
 fn a_job_whose_disk_hangs_ends_as_it_would() {
     if !super::support::long() {
@@ -236,7 +236,7 @@ fn a_job_whose_disk_hangs_ends_as_it_would() {
     run.wait_for("set-1,");
     disk.freeze();
     ends(run, &disk).right_sum(LONG);
-    // What was not finished goes with the next set.
+    // The next set removes the unfinished one.
     jacobi::job(disk.store.job("raid5", &[]), LONG).run().right_sum(LONG);
     let names = disk.store.names();
     assert!(!names.iter().any(|name| name.ends_with(".part")), "{names:?}");

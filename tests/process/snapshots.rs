@@ -1,8 +1,8 @@
 //! Two snapshots in turns (`SHMEM_FT_SNAPSHOTS=2`): a loss at every step of a checkpoint and of the
-//! recovery from one, damage, far PEs, several threads, huge pages, and what it takes of memory.
+//! recovery from one, damage, remote PEs, several threads, huge pages, and memory use.
 //!
 //! The program compares all of its memory after each restart. A second loss some checkpoints later
-//! has what is rebuilt come from snapshots that were kept and carried over.
+//! makes the rebuild use snapshots that were kept and carried over.
 
 use std::fs::OpenOptions;
 use std::mem::{offset_of, size_of};
@@ -26,8 +26,8 @@ fn sparse(job: Job, delta: &str) -> Outcome {
     job.program(&program("sparse"), &[]).run()
 }
 
-/// Back to the last checkpoint, or forward to the one being made where every survivor has its
-/// parity: then the dead may not have written what it was to write of the others' snapshots.
+/// Rolls back to the last checkpoint, or forward to the one being made if every survivor has its
+/// parity: then the dead PE may not have written its part of the others' snapshots.
 fn a_loss_at_every_step_and_one_later(mode: &str) {
     for (index, step) in STEPS.into_iter().enumerate() {
         let [pe, later] = [0, 1].map(|more| (index + more) % 4);
@@ -77,8 +77,8 @@ fn a_second_loss_at_every_step_of_a_recovery() {
     }
 }
 
-/// Who can be reached over a network only copies for itself; of two PEs of a node one may copy for
-/// the other.
+/// A PE reachable only over a network copies for itself; of two PEs on a node one may copy for the
+/// other.
 #[test]
 fn far_pes() {
     if !has_ucx() {
@@ -105,7 +105,8 @@ fn several_threads() {
     }
 }
 
-/// Four PEs with 1 MiB and a little: as `starve.rs` counts, 7 MiB with one snapshot, 11 with two.
+/// Four PEs with slightly more than 1 MiB: by the count of `starve.rs`, 7 MiB with one snapshot, 11
+/// with two.
 #[test]
 fn the_second_one_counts() {
     let with = |snapshots: &str| {
@@ -120,7 +121,7 @@ fn the_second_one_counts() {
     assert_eq!(with("2"), (4, 1), "and with 9 MiB more of each 96");
 }
 
-/// They come in huge pages like the rest, and no more of them than is kept.
+/// They are in huge pages like the rest, and no more of them than are kept.
 #[test]
 fn huge_pages() {
     if !super::support::long() {
@@ -141,13 +142,13 @@ fn huge_pages() {
             super::support::partly("mounts", "no huge pages by a mount: only bytes are compared");
             continue;
         }
-        // Two snapshots and two slots of a third, but for the ends of the parts.
+        // Two snapshots and two slots of a third, apart from the ends of the parts.
         let enough = |&kib: &u64| kib >= LIVE * 8 / 3 - 8192;
         outcome.check(stores.iter().all(enough), "huge pages everywhere");
     }
 }
 
-/// Runs a job with the loss of a node in checkpoint 4, and does `damage` before.
+/// Runs a job with the loss of a node in checkpoint 4, and applies `damage` before it.
 fn damaged(mode: &str, damage: impl FnOnce(&[Image])) -> Outcome {
     let job = job(4, mode, "--verbose --nodes 4 --kill-node 1@4:before");
     let mut job = job.env("SHMEM_FT_SCRUB", "off").program(&program("pause"), &[]).start();
@@ -164,7 +165,7 @@ fn goes_on(outcome: &Outcome) {
     outcome.check(done == 4, "every PE should come to the end");
 }
 
-/// Checkpoint 3 is in snapshot 1: what is in the other is of no consequence, damage in this one is
+/// Checkpoint 3 is in snapshot 1: the contents of the other do not matter, damage in this one is
 /// found, and so is the other in its place, with its stamps and its record.
 #[test]
 fn only_the_agreed_one_is_believed() {
@@ -190,7 +191,7 @@ fn only_the_agreed_one_is_believed() {
             image.write(image.layout.store + at(1), &record);
         });
         if mode == "raid5" {
-            // What is wrong is named: a tile is damaged, or a record is of another checkpoint.
+            // The error names the problem: a damaged tile, or a record of another checkpoint.
             let (tile, part) = ("a tile of PE 0 does not match", "PE 0 has only a part of the ");
             bad.says(tile).check(bad.count(part) == 0, part);
             claimed.says(part).check(claimed.count(tile) == 0, tile);

@@ -1,4 +1,4 @@
-//! Waits that last: who waits for whom is said, and a wait that can never end ends the job.
+//! Long waits: a line reports which PEs wait for which, and a wait that can never end ends the job.
 
 use super::support::stall::{goes_on, let_on, lines, never_ends, tells_of_a_stopped_pe};
 use super::support::{Job, program};
@@ -25,7 +25,7 @@ fn a_collective_that_one_pe_does_not_reach_is_told() {
     }
 }
 
-/// PEs that are not in the team are in `shmem_finalize`, which is nobody's stall.
+/// PEs outside the team are in `shmem_finalize`, which is not a stall.
 #[test]
 fn a_team_and_an_active_set_concern_their_members_only() {
     let computes = " s; PE 2 does not (it computes)";
@@ -33,7 +33,7 @@ fn a_team_and_an_active_set_concern_their_members_only() {
     goes_on(job("", &["set"]), "PE 0 waits in shmem_barrier of PEs 0,2 for ", computes);
 }
 
-/// Somebody may still put there. PEs in `shmem_finalize` are served meanwhile.
+/// A put may still arrive. PEs in `shmem_finalize` are served meanwhile.
 #[test]
 fn a_wait_for_a_word_gets_a_line_and_goes_on() {
     let rest = " s; PE 3 does not (it computes), PEs 1,2 do not (they are in shmem_finalize)";
@@ -90,8 +90,8 @@ fn a_checkpoint_that_some_pes_never_call_ends_the_job() {
     job("", &["early"]).env("SHMEM_FT_REPORT", "1").run().status(3).says(", are in shmem_finalize");
 }
 
-/// The survivors go on with their counters, and the substitute begins anew: they come to the end
-/// while it is in the middle.
+/// The survivors continue with their counters, and the substitute starts from zero: they reach the
+/// end while it is in the middle.
 #[test]
 fn a_loop_by_a_counter_that_no_checkpoint_holds_ends_with_its_reason() {
     let outcome = job("--kill 3@3", &["loop"]).run();

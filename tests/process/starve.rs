@@ -1,8 +1,8 @@
-//! Too little of something: memory, descriptors, address space, room in `/dev/shm`, on a disk.
+//! Shortages: memory, descriptors, address space, space in `/dev/shm` and on a disk.
 //!
 //! A checkpoint for which there is no memory is refused on every PE, with the same words, and the
-//! last one is as good as before. A job that cannot be started ends with a line that says what was
-//! too little. What the library does not use may be missing altogether.
+//! last one stays valid. A job that cannot start ends with a line that names the shortage.
+//! Resources that the library does not use may be missing altogether.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -24,7 +24,7 @@ fn run(mode: &str, how: &str, mib: u64, heap: &str, limit: Option<&str>) -> Outc
     job.program(&program("large"), &[how, &mib.to_string()]).run()
 }
 
-/// Every PE is told the same, `times` times; the words.
+/// Checks that every PE got the same refusal, `times` times; returns its words.
 #[track_caller]
 fn refused(outcome: &Outcome, times: usize) -> &str {
     let told = |pe: usize| {
@@ -47,9 +47,9 @@ fn goes_on(outcome: &Outcome) {
     outcome.check(done == 4, "every PE should come to the end");
 }
 
-/// Four PEs with 1 MiB and a little: 1 in the snapshot and a third of it in each of two slots, that
-/// is 7 in all with `raid5`, 9 with `rs`, 8 with `double`, 4 with `single`. With 8 MiB more all of
-/// them are over the limit.
+/// Four PEs with slightly more than 1 MiB: 1 in the snapshot and a third of it in each of two
+/// slots, that is 7 in all with `raid5`, 9 with `rs`, 8 with `double`, 4 with `single`. With 8 MiB
+/// more all of them exceed the limit.
 #[test]
 fn a_checkpoint_over_the_limit_is_refused_and_the_program_goes_on() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
@@ -71,7 +71,7 @@ fn a_checkpoint_within_the_limit_is_made() {
     }
 }
 
-/// The last checkpoint is intact: a death after the refusal goes back to it.
+/// The last checkpoint is intact: a death after the refusal rolls back to it.
 #[test]
 fn after_a_refusal_a_death_goes_back_to_the_last_checkpoint() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
@@ -83,8 +83,8 @@ fn after_a_refusal_a_death_goes_back_to_the_last_checkpoint() {
     }
 }
 
-/// A program that only knows the thesis' loop would try the same for ever: its checkpoints succeed
-/// without being made, until there is room for one.
+/// A program with only the thesis' loop would retry for ever: its checkpoint calls succeed without
+/// a checkpoint, until memory suffices for one.
 #[test]
 fn a_program_that_does_not_ask_goes_on_without_new_checkpoints() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
@@ -98,7 +98,7 @@ fn a_program_that_does_not_ask_goes_on_without_new_checkpoints() {
     }
 }
 
-/// The same with a loss meanwhile: all are told anew.
+/// Refused checkpoints with a loss meanwhile: all PEs get the error again.
 #[test]
 fn a_loss_without_new_checkpoints_goes_back_to_the_last() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
@@ -110,7 +110,7 @@ fn a_loss_without_new_checkpoints_goes_back_to_the_last() {
     }
 }
 
-/// Refused from the first on: there is nothing to go back to, and nothing else is wrong.
+/// Refused from the first on: there is nothing to roll back to, and nothing else is wrong.
 #[test]
 fn a_job_without_room_for_any_checkpoint_comes_to_its_end() {
     let job = || Job::new(4).mode("raid5").env("SHMEM_FT_MEMORY_LIMIT", "64K");
@@ -120,8 +120,8 @@ fn a_job_without_room_for_any_checkpoint_comes_to_its_end() {
     outcome.status(3).says("unrecoverable: PE 1 was lost before the first checkpoint");
 }
 
-/// A control group with less room than the machine: refused, instead of killed by the kernel. What
-/// the group keeps of files does not count.
+/// A control group with less memory than the machine: refused, instead of killed by the kernel. The
+/// group's file cache does not count.
 #[test]
 fn a_control_group_is_a_small_machine() {
     let run = |limit: u64, first: &str| {
@@ -147,8 +147,7 @@ fn a_control_group_is_a_small_machine() {
     }
 }
 
-/// The same with the memory of the machine as the limit. The heap is not touched, so the test takes
-/// none of it.
+/// The machine's memory as the limit. The heap is not touched, so the test uses none of it.
 #[test]
 fn a_checkpoint_larger_than_the_machine_is_refused() {
     let total = raidshmem_sys::memory::total().expect("the machine has memory") >> 20;
@@ -161,8 +160,7 @@ fn a_checkpoint_larger_than_the_machine_is_refused() {
     goes_on(&run("raid5", "die", mib, &heap, None));
 }
 
-/// One PE alone cannot say what it has to save: all refuse, or nobody would come to the next
-/// barrier.
+/// A single PE cannot describe its memory: all refuse, or the next barrier would never complete.
 #[test]
 fn a_manifest_that_is_full_on_one_pe_is_refused_on_all() {
     let outcome = Job::new(4).mode("raid5").program(&program("manifest"), &[]).run();
@@ -171,8 +169,8 @@ fn a_manifest_that_is_full_on_one_pe_is_refused_on_all() {
     outcome.check(words.contains("PE 2 has more allocations or registered"), "PE 2 is the one");
 }
 
-/// The right sum, or an end with a status of `oshrun` and a line of it that says what is missing.
-/// True if it was the sum.
+/// Checks for the right sum, or an end with a status of `oshrun` and a line that names the
+/// shortage. Returns true if it was the sum.
 #[track_caller]
 fn right_or_named(outcome: &Outcome, missing: &[&str]) -> bool {
     if outcome.status == 0 {
@@ -185,7 +183,7 @@ fn right_or_named(outcome: &Outcome, missing: &[&str]) -> bool {
     false
 }
 
-/// From too few to begin with, over too few for a recovery, to enough: in the launcher and in the
+/// From too few at the start, through too few for a recovery, to enough: in the launcher and in the
 /// agent, which get the same limit.
 #[test]
 fn without_descriptors_the_job_ends_with_a_line() {
@@ -201,7 +199,7 @@ fn without_descriptors_the_job_ends_with_a_line() {
     }
 }
 
-/// `jacobi` in a shell that runs `limit` first.
+/// Runs `jacobi` in a shell that runs `limit` first.
 fn limited(limit: &str, kill: &str) -> Outcome {
     let jacobi = program("jacobi");
     let script = format!("{limit}; exec \"$0\" \"$@\"");
@@ -227,8 +225,8 @@ fn a_pe_without_descriptors_says_so() {
     assert!((4..40).contains(&right), "{right} limits of 42 were enough");
 }
 
-/// The kernel bounds how many descriptors a user's processes have under way to each other, unless
-/// the user is root: far fewer than there are here, where every PE is sent those of all.
+/// The kernel limits the descriptors in flight between a user's processes, unless the user is root:
+/// far fewer than here, where every PE is sent those of all.
 #[test]
 fn descriptors_under_way_may_be_more_than_the_kernel_lets_be() {
     let user = "ulimit -n 220; exec setpriv --bounding-set=-all --inh-caps=-all -- \"$@\"";
@@ -237,7 +235,7 @@ fn descriptors_under_way_may_be_more_than_the_kernel_lets_be() {
         let outcome = job.program(&program("hello"), &[]).after(user).run();
         outcome.status(0).check(outcome.out.lines().count() == 40, "a line of each PE");
     }
-    // Jobs of one user side by side have so many together.
+    // Concurrent jobs of one user share that limit.
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
@@ -250,8 +248,8 @@ fn descriptors_under_way_may_be_more_than_the_kernel_lets_be() {
     });
 }
 
-/// The usual limit is far below the one up to which a process may raise its own. Launcher and agent
-/// do, and programs have the usual one.
+/// The usual limit is far below the hard one. Launcher and agent raise theirs, and programs get the
+/// usual one.
 #[test]
 fn the_usual_limit_of_descriptors_is_that_of_programs_only() {
     let job = || Job::new(16).env("SHMEM_SYMMETRIC_SIZE", "1M").after("ulimit -S -n 40");
@@ -270,7 +268,7 @@ fn more_pes_than_an_agent_has_descriptors_for_are_refused_before_one_starts() {
     outcome.status(1).check(outcome.err == line && outcome.out.is_empty(), "one line");
 }
 
-/// Starting them takes longer than the lease of the node.
+/// Starting its processes takes longer than the node's lease.
 #[test]
 fn a_node_that_has_much_to_start_is_not_lost() {
     let job = Job::new(1500).env("SHMEM_SYMMETRIC_SIZE", "64K");
@@ -278,8 +276,8 @@ fn a_node_that_has_much_to_start_is_not_lost() {
     outcome.status(0).check(outcome.err.is_empty(), "nothing is to be said");
 }
 
-/// The kernel bounds the processes of everybody but root: as root the test goes on as somebody
-/// else, who may read and write what root may.
+/// The kernel limits the processes of every user but root: as root the test continues as another
+/// user with root's access to files.
 #[test]
 fn more_pes_than_a_user_may_have_processes_are_refused_with_the_limits() {
     if !rustix::process::getuid().is_root() {
@@ -296,7 +294,7 @@ fn more_pes_than_a_user_may_have_processes_are_refused_with_the_limits() {
     outcome.says("; ulimit -u is 20").check(outcome.err.lines().count() == 1, "one line");
 }
 
-/// The segments of all PEs are mapped at their largest: what matters is address space.
+/// The segments of all PEs are mapped at their largest size, so address space is what runs out.
 #[test]
 fn a_pe_without_address_space_says_so() {
     let gib = |gib: u64| format!("ulimit -v {}", gib << 20);
@@ -308,7 +306,7 @@ fn a_pe_without_address_space_says_so() {
         let again = outcome.count("at the same place");
         outcome.check(again == 0, "a substitute has the same limit, and none was to be tried");
     }
-    // As a user gives it: launcher and agents have it, too.
+    // As a user sets it: launcher and agents have it, too.
     let job = Job::new(3).mode("raid5").env("SHMEM_SYMMETRIC_SIZE", "1G");
     let outcome = jacobi::job(job.after("ulimit -S -v 8000000"), TINY).run();
     outcome.status(1).says(" cannot start: symmetric memory: ").says("ulimit -v is 8000000 (KiB)");
@@ -317,13 +315,13 @@ fn a_pe_without_address_space_says_so() {
     limited(&gib(200), "1@3").right_sum(TINY);
 }
 
-/// Nothing is locked in memory.
+/// The library locks nothing in memory.
 #[test]
 fn no_memory_need_be_lockable() {
     limited("ulimit -l 0", "1@3").right_sum(TINY);
 }
 
-/// A limit on the size of files holds for memory files too, and the kernel enforces it by a signal.
+/// A limit on file sizes applies to memory files too, and the kernel enforces it by a signal.
 #[test]
 fn a_limit_on_the_size_of_files_is_named() {
     let job = Job::new(4).mode("raid5").after("ulimit -f 1024");
@@ -345,8 +343,8 @@ fn a_full_dev_shm_is_of_no_consequence() {
     outcome.right_sum(TINY);
 }
 
-/// Of three shells only that one mounts whose mounts nobody else sees. One in which nothing was
-/// mounted stops before it writes.
+/// Of three shells only the one in a private mount namespace mounts. One without the mount stops
+/// before it writes.
 #[test]
 fn a_test_mounts_only_where_nobody_else_sees_it() {
     let folder = std::env::temp_dir().join(format!("raidshmem-mounts-{}", std::process::id()));
@@ -375,7 +373,7 @@ fn a_test_mounts_only_where_nobody_else_sees_it() {
     std::fs::remove_dir(folder).expect("nothing is mounted there");
 }
 
-/// Standard output and error are all that is ever written to: when that fails the job goes on.
+/// The job only ever writes to standard output and error: if that fails it continues.
 #[test]
 fn a_full_disk_under_the_output_is_of_no_consequence() {
     let job = || Job::new(4).mode("raid5").args(&["--verbose"]).kill(&["1@3"]);
@@ -384,8 +382,8 @@ fn a_full_disk_under_the_output_is_of_no_consequence() {
     outcome.says("all PEs resume from checkpoint 3 ");
 }
 
-/// Nor when somebody holds it and does not read: lines wait until there is room, and the launcher
-/// answers heartbeats all the same.
+/// Nor when its reader stops reading: lines wait until there is space, and the launcher still
+/// answers heartbeats.
 #[test]
 fn who_stops_reading_holds_up_nobody_but_the_lines() {
     let fifo = "mkfifo full && exec 3<> full 2> full";
@@ -403,7 +401,7 @@ fn who_stops_reading_holds_up_nobody_but_the_lines() {
     drop(full);
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        let _ = fifo.read_to_end(&mut bytes); // until the last of the job has ended
+        let _ = fifo.read_to_end(&mut bytes); // until the last process of the job has ended
         String::from_utf8_lossy(&bytes).into_owned()
     });
     run.stop();
@@ -413,10 +411,10 @@ fn who_stops_reading_holds_up_nobody_but_the_lines() {
     assert!(said.contains("oshrun: checkpoint 2: ") && !said.contains("lost"), "{said}");
 }
 
-/// Limits that the program gives itself when checkpoint 2 is agreed, at what is in use then; a PE
-/// or a node is killed later. No checkpoint needs anything of the kind: all are made. A recovery
-/// needs descriptors and addresses, for the memory of a substitute that is mapped: the right
-/// bytes, or an end that names what is missing.
+/// Limits that the program sets for itself when checkpoint 2 is agreed, at its current use; a PE or
+/// a node is killed later. No checkpoint needs more: all are made. A recovery needs descriptors and
+/// addresses, to map a substitute's memory: it gives the right bytes, or an end that names the
+/// shortage.
 #[test]
 fn after_a_limit_a_death_is_borne_or_what_is_missing_is_named() {
     if !super::support::long() {

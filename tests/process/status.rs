@@ -1,4 +1,4 @@
-//! How a job stands that runs, asked from outside.
+//! The status of a running job, queried from outside.
 
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -24,7 +24,7 @@ fn status_of(run: &Running) -> String {
     String::from_utf8(status.stdout).expect("text")
 }
 
-/// Asks until every one of `words` is in the answer.
+/// Queries until the answer contains every one of `words`.
 #[track_caller]
 fn wait_for(run: &Running, words: &[&str]) -> String {
     let end = Instant::now() + LIMIT;
@@ -36,7 +36,7 @@ fn wait_for(run: &Running, words: &[&str]) -> String {
     }
 }
 
-/// Nodes, PEs with their processes, spares, groups, checkpoints, losses.
+/// The status shows nodes, PEs with their processes, spares, groups, checkpoints, losses.
 #[test]
 fn a_job_that_lost_a_pe_is_shown() {
     let job = Job::new(4).mode("raid5").args(&["--nodes", "2", "--spares", "1"]).kill(&["1@2"]);
@@ -64,7 +64,7 @@ fn a_job_that_lost_a_pe_is_shown() {
     run.finish().status(0);
 }
 
-/// The substitute of a PE that was lost with its node is stopped when four of nine tiles are there.
+/// The substitute of a PE lost with its node is stopped when four of nine tiles are rebuilt.
 #[test]
 fn a_recovery_shows_its_step_and_how_far_that_is() {
     let job = Job::new(4).mode("raid5").args(&["--nodes", "4"]);
@@ -84,7 +84,7 @@ fn a_recovery_shows_its_step_and_how_far_that_is() {
     outcome.right_sum(SMALL).check(outcome.count(" never came due") == 0, "both rules came due");
 }
 
-/// Those who connect and say nothing, or nonsense, hold up neither the job nor who asks.
+/// Clients that connect and send nothing, or nonsense, delay neither the job nor other clients.
 #[test]
 fn who_says_nothing_at_the_door_holds_up_nobody() {
     let mut run = Job::new(2).program(&program("pause"), &[]).leaves("go").start();
@@ -102,7 +102,7 @@ fn who_says_nothing_at_the_door_holds_up_nobody() {
     run.finish().status(0);
 }
 
-/// Of several jobs one is to be named; they are listed.
+/// With several jobs the user must name one; they are listed.
 #[test]
 fn several_jobs_are_listed() {
     let start = || {
@@ -125,8 +125,8 @@ fn several_jobs_are_listed() {
     assert_eq!(err, "oshrun: --status and --dump: expected one of the two\n");
 }
 
-/// A job on a terminal of 80 columns, and what is on its screen. PE 1 is lost with its node, and
-/// its substitute stops in the middle of the rebuild.
+/// A job on a terminal of 80 columns, and the contents of its screen. PE 1 is lost with its node,
+/// and its substitute stops in the middle of the rebuild.
 struct Terminal {
     child: Child,
     marker: String,
@@ -159,7 +159,7 @@ impl Terminal {
         self.screen.screen().contents()
     }
 
-    /// Follows what is drawn until all of `words` are on the screen together.
+    /// Follows the output until all of `words` are on the screen together.
     #[track_caller]
     fn wait_for(&mut self, words: &[&str]) {
         let end = Instant::now() + LIMIT;
@@ -169,7 +169,7 @@ impl Terminal {
         }
     }
 
-    /// Draws what comes next; false at the end.
+    /// Draws the next output; returns false at the end.
     fn follow(&mut self) -> bool {
         let mut bytes = [0; 64];
         let got = self.output.read(&mut bytes).expect("a pipe is read");
@@ -177,7 +177,7 @@ impl Terminal {
         got > 0
     }
 
-    /// The screen at the end of the job.
+    /// Returns the screen at the end of the job.
     fn finish(mut self) -> String {
         while self.follow() {}
         let status = self.child.wait().expect("its own child can be waited for");
@@ -193,7 +193,8 @@ impl Drop for Terminal {
     }
 }
 
-/// PEs by their nodes, checkpoints, a bar for the rebuild; and nothing of it is left at the end.
+/// The view shows PEs by their nodes, checkpoints, and a bar for the rebuild; nothing of it is left
+/// at the end.
 #[test]
 fn a_view_on_a_terminal_stays_below_the_lines_and_goes() {
     let mut terminal = Terminal::start();
@@ -225,7 +226,7 @@ fn a_view_on_a_terminal_stays_below_the_lines_and_goes() {
     });
 }
 
-/// A job that is stopped by a key leaves its last lines, and nothing of the view.
+/// A job stopped by a key leaves its last lines, and nothing of the view.
 #[test]
 fn a_view_goes_when_a_key_stops_the_job() {
     let mut terminal = Terminal::start();
@@ -237,7 +238,7 @@ fn a_view_goes_when_a_key_stops_the_job() {
     assert!(!last.contains("4 PEs on") && !last.contains("44 %"), "{last}");
 }
 
-/// Where there is no terminal that is said, and nothing else is different.
+/// Without a terminal a line reports it, and nothing else changes.
 #[test]
 fn a_view_needs_a_terminal_and_somebody_who_wants_to_see() {
     let outcome = Job::new(2).args(&["--live", "sh", "-c", "echo line"]).run();

@@ -1,4 +1,5 @@
-//! Losses that a job survives as it is now: told once when they change, and to programs that ask.
+//! Losses that a job survives in its current state: reported once when they change, and to programs
+//! on request.
 
 use super::support::{Job, Outcome, program};
 
@@ -7,7 +8,7 @@ fn run(words: &[&str]) -> Outcome {
     job.program(&program("survives"), &[]).run()
 }
 
-/// The beginning of the line of `oshrun` on the losses that it survives from now on.
+/// The beginning of `oshrun`'s line about the losses that it survives from now on.
 const NOW: &str = "the job now ";
 
 #[test]

@@ -1,9 +1,9 @@
-//! What `oshrun` says of a job: by default, with `-v`, with `-q`, and at the end.
+//! Messages of `oshrun` about a job: by default, with `-v`, with `-q`, and at the end.
 
 use super::support::jacobi::{self, TINY};
 use super::support::{Job, Outcome};
 
-/// A job of four PEs on four nodes, which loses a process and then a node.
+/// Runs a job of four PEs on four nodes that loses a process and then a node.
 fn two_losses(options: &[&str]) -> Outcome {
     let job = Job::new(4).mode("raid5").args(&["--nodes", "4"]).args(options);
     let outcome = jacobi::job(job.kill(&["1@2"]).kill_node(&["2@4"]), TINY).run();
@@ -36,7 +36,7 @@ fn losses_and_recoveries_are_told_by_default_and_summed_up() {
     parts.iter().for_each(|part| _ = outcome.says(part));
 }
 
-/// The line of the restart, the summary, and `recovery` of the report are one time.
+/// The line of the restart, the summary, and `recovery` in the report give the same time.
 #[test]
 fn a_recovery_has_one_time_wherever_it_is_told() {
     let folder = std::env::temp_dir().join(format!("raidshmem-one-time-{}", std::process::id()));
@@ -88,7 +88,7 @@ fn nothing_but_errors_is_printed_if_asked() {
     outcome.check(outcome.count("oshrun: ") == 1, "one line was expected");
 }
 
-/// A job without checkpoints and losses says nothing of its own.
+/// A job without checkpoints and losses prints nothing of its own.
 #[test]
 fn a_job_without_news_has_no_summary() {
     let job = Job::new(2).args(&["sh", "-c", "true"]);

@@ -1,10 +1,10 @@
-//! Programs under tools that watch them, with a PE that is killed and comes back under the tool.
+//! Programs under tools that watch them, with a PE that is killed and restarts under the tool.
 
 use std::path::Path;
 
 use super::support::{Job, Outcome, has_tool, program, program_with};
 
-/// PE 1 is killed, and the program says what it has counted.
+/// Kills PE 1, and checks that the program prints its count.
 #[track_caller]
 fn survives(tool: &[&str]) -> Outcome {
     let count = program("count");
@@ -41,7 +41,7 @@ fn under_perf() {
     }
 }
 
-/// Memcheck reports nothing of the library, and goes through memory for leaks at the end.
+/// Memcheck reports nothing in the library, and scans memory for leaks at the end.
 #[test]
 fn under_valgrind() {
     if has_tool("valgrind") {

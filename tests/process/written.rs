@@ -1,9 +1,9 @@
-//! Checkpoints that take from the kernel which pages were written: in every way that a program can
-//! write them, with losses of processes and nodes. The program compares all of its memory after
-//! each restart; which blocks change, how, and what is lost when comes from a seed, `SEED=n` for
-//! one alone.
+//! Checkpoints that get the written pages from the kernel: in every way that a program can write
+//! them, with losses of processes and nodes. The program compares all of its memory after each
+//! restart; a seed decides which blocks change, how, and what is lost when, `SEED=n` for a single
+//! one.
 //!
-//! Where the kernel watches no pages the same runs are made, by digests, and a line says so.
+//! If the kernel cannot track pages, digests replace them in the same runs, with a notice.
 
 use raidshmem_sys::huge::HugeFiles;
 use raidshmem_sys::written::Watch;
@@ -12,9 +12,9 @@ use super::support::random::Random;
 use super::support::{Job, Outcome, note, partly, program, program_with};
 use super::{STEPS, right};
 
-/// A heap with small pages, and one with huge ones where they can be had.
+/// A heap with small pages, and one with huge pages if available.
 const SIZES: [&str; 2] = ["16M", "64M"];
-/// Checkpoints that the program makes when nothing is lost.
+/// Checkpoints of the program without losses.
 const LAST: usize = 17;
 
 fn job(mode: &str, track: &str) -> Job {
@@ -30,7 +30,7 @@ fn run(job: Job, words: &str, seed: u64) -> Outcome {
     outcome
 }
 
-/// At least so many checkpoints went by pages, where the kernel lets them.
+/// Checks that at least `least` checkpoints used page tracking, if the kernel has it.
 #[track_caller]
 fn by_pages(outcome: &Outcome, least: usize) {
     match Watch::new(true) {
@@ -62,7 +62,8 @@ fn every_way_of_writing_is_seen_whatever_is_lost() {
         let heap = random.one(&SIZES);
         let (mut words, mut at) = (String::new(), 4);
         let nodes = *mode != "double" && random.below(2) == 1;
-        // `double` has one slot: while that is written, nothing else holds what is not adopted.
+        // `double` has one slot: while that is written, it is the only copy of memory that is not
+        // adopted.
         let one_slot = *mode == "double" && *adopt == "0";
         let steps: &[&str] =
             if one_slot { &["before", "quiesce", "copy", "copied", "after"] } else { &STEPS };
@@ -78,7 +79,7 @@ fn every_way_of_writing_is_seen_whatever_is_lost() {
     }
 }
 
-/// The watch is on, goes on from one checkpoint to the next, and begins again after a recovery.
+/// Tracking is on, continues from one checkpoint to the next, and restarts after a recovery.
 #[test]
 fn checkpoints_go_by_pages() {
     for seed in [21, 22] {
@@ -92,8 +93,8 @@ fn checkpoints_go_by_pages() {
     }
 }
 
-/// Whatever can be written through is under watch, or nothing is; and the library reads huge pages
-/// where they were not cut, through mappings that nothing can be written through.
+/// All writable mappings are tracked, or none is; and the library reads huge pages that were not
+/// split, through mappings that are not writable.
 #[test]
 fn no_mapping_is_left_out() {
     if !super::support::long() {
@@ -137,14 +138,14 @@ fn a_kernel_that_refuses_is_as_good() {
         let words = ["userfaultfd", who, path, &seed.to_string()];
         let outcome = job.program(&program("denied"), &words).run();
         right(4, &outcome);
-        // Who is refused learns so in the first checkpoint, and the others in the next.
+        // The PE that is refused learns so in the first checkpoint, and the others in the next.
         outcome.check(outcome.count(", by pages") == 0, "none by pages");
         outcome.check(outcome.count(", by digests") >= 10, "by digests");
     }
 }
 
-/// What a child writes is seen by no page table of the library's: from the first fork on nothing is
-/// taken from them.
+/// Page tables of the library do not show a child's writes: after the first fork they are no longer
+/// used.
 #[test]
 fn what_children_write_is_found_by_digests() {
     let path = program_with("written", &["-pthread"]);

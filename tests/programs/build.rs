@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// A language: where its programs are and who builds them.
+/// A language: the folder of its programs, and their compiler.
 #[derive(Clone, Copy)]
 pub struct Language {
     pub folder: &'static str,
@@ -31,9 +31,9 @@ pub const CXX: Language = Language {
 
 static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
 
-/// The program `name`.
+/// Builds the program `name` and returns its path.
 pub fn build(language: Language, name: &str) -> PathBuf {
-    // Held while one is built, so that nobody runs half a program.
+    // Held during a build, so that no test runs a partial program.
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     built.entry(name.to_owned()).or_insert_with(|| compile(language, name)).clone()
 }

@@ -1,4 +1,5 @@
-//! Locks among real processes: one holder at a time, everybody's turn, and holders that are killed.
+//! Locks among real processes: one holder at a time, a turn for every PE, and holders that are
+//! killed.
 
 use crate::support::{Job, program};
 
@@ -11,7 +12,7 @@ fn a_lock_keeps_steps_apart_and_is_fair() {
     }
 }
 
-/// The lock lies on one of the PEs: killed are that one and others.
+/// One PE is the home of the lock: that PE and others are killed.
 #[test]
 fn a_lock_is_free_again_when_its_holder_was_killed() {
     for holder in ["0", "1", "2", "3"] {

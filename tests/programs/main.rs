@@ -1,6 +1,6 @@
-//! The programs in `examples/c` and `examples/cxx`: each is right alone and with others, and the
-//! applications come to the same checksum when PEs or a node are killed on the way. Those of the
-//! chapter about porting print what it says ([`porting`]).
+//! The programs in `examples/c` and `examples/cxx`: each is right alone and with several PEs, and
+//! the applications reach the same checksum when PEs or a node are killed on the way. Those of the
+//! chapter about porting print its output ([`porting`]).
 //!
 //! A program checks its own result and ends with `name: ok`, an application with
 //! `name: ok checksum=...`, which is compared between runs.
@@ -18,7 +18,7 @@ mod restarts;
 use build::{C, CXX, build};
 use support::{Job, Outcome};
 
-/// One for each family of calls.
+/// A program for each family of calls.
 const FAMILIES: &[&str] = &[
     "rma",
     "blocks",
@@ -34,7 +34,7 @@ const FAMILIES: &[&str] = &[
     "threads",
 ];
 
-/// Applications, each with a checkpoint by which it is well under way on four PEs.
+/// Applications, each with a checkpoint at which it is well under way on four PEs.
 const APPLICATIONS: &[(&str, u32)] = &[
     ("isort", 4),
     ("matmul", 4),
@@ -46,7 +46,7 @@ const APPLICATIONS: &[(&str, u32)] = &[
     ("hash", 4),
 ];
 
-/// The rest of the program's last line after `name: ok`.
+/// Returns the rest of the program's last line after `name: ok`.
 #[track_caller]
 fn ok<'a>(outcome: &'a Outcome, name: &str) -> &'a str {
     outcome.status(0);
@@ -93,7 +93,7 @@ fn a_program_in_cxx_goes_on_with_fewer() {
     outcome.says("PE 1 was lost, and the others went on to the end");
 }
 
-/// Started without `oshrun` a program is one PE.
+/// A program started without `oshrun` is a single PE.
 #[test]
 fn without_the_launcher_a_program_is_one_pe() {
     for name in ["collectives", "isort"] {
@@ -121,14 +121,14 @@ fn applications_on_one_to_five_pes() {
         let sums: Vec<String> = (1..=5)
             .map(|pes| ok(&Job::new(pes).program(&program, &[]).run(), name).to_owned())
             .collect();
-        // These compute the same, however many compute it.
+        // These compute the same sum with any number of PEs.
         if ["matmul", "mandelbrot", "bfs", "himeno"].contains(&name) {
             assert!(sums.iter().all(|sum| *sum == sums[0]), "{name}: {sums:?}");
         }
     }
 }
 
-/// All of what they call is logged.
+/// All their calls are logged.
 #[test]
 fn applications_come_to_the_same_sum_where_the_lost_pe_goes_back_alone() {
     for &(name, checkpoint) in APPLICATIONS {

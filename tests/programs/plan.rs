@@ -1,5 +1,5 @@
-//! Programs under the plan that `oshadvise` makes of them: whatever is killed at whatever
-//! checkpoint, they come to the same result, though what the plan left out was overwritten
+//! Programs under the plan that `oshadvise` makes for them: whatever is killed at whatever
+//! checkpoint, they reach the same result, although memory that the plan leaves out was overwritten
 //! (`SHMEM_FT_AUDIT=1`).
 //!
 //! Needs clang 19 or newer, and is skipped without it.
@@ -14,14 +14,14 @@ use raidshmem::advise;
 use super::support::{Job, Outcome, all_asked_for, partly, skip};
 
 const PES: usize = 4;
-/// Steps of a checkpoint at which somebody dies, in turn.
+/// Steps of a checkpoint at which a PE dies, in turn.
 const STEPS: [&str; 4] = ["after", "encode", "copied", "before"];
 
-/// A program: its source, and options of the compiler.
+/// A program: its source, and compiler options.
 struct Planned {
     source: &'static str,
     options: &'static [&'static str],
-    /// Its plan leaves out something large.
+    /// True if its plan leaves out something large.
     saves: bool,
 }
 
@@ -31,15 +31,15 @@ const fn planned(source: &'static str) -> Planned {
 
 const SMALL: &[&str] = &["-DSAVE", "-DPES=4", "-DEDGE=64"];
 
-/// Every example that has a checkpoint, the programs that the adviser is measured by, and forms of
-/// C that are easily missed.
+/// Every example with a checkpoint, the programs on which the adviser is measured, and forms of C
+/// that are easily missed.
 const PROGRAMS: &[Planned] = &[
     Planned { source: "benches/advise/mandelbrot.c", options: SMALL, saves: true },
     Planned { source: "benches/advise/cannon.c", options: SMALL, saves: true },
     Planned { source: "benches/advise/transpose.c", options: SMALL, saves: false },
     // A program of 1,100 lines.
     Planned { source: "benches/advise/plasma.c", options: &["-DSTEPS=6"], saves: true },
-    // Ways to read memory that no line names.
+    // Ways to read memory without naming it.
     Planned { source: "tests/c/forms.c", options: &[], saves: true },
     planned("examples/count.c"),
     planned("examples/porting/heat_ft.c"),
@@ -52,10 +52,10 @@ const PROGRAMS: &[Planned] = &[
     planned("examples/c/bfs.c"),
 ];
 
-/// A program and its plan, made once.
+/// Returns a program and its plan, made once.
 fn prepare(of: &Planned) -> (PathBuf, PathBuf) {
     static MADE: Mutex<BTreeMap<&str, (PathBuf, PathBuf)>> = Mutex::new(BTreeMap::new());
-    // Held while one is built, so that nobody runs half a program.
+    // Held during a build, so that no test runs a partial program.
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     made.entry(of.source).or_insert_with(|| make(of)).clone()
 }
@@ -99,7 +99,7 @@ fn under(plan: &Path, job: Job) -> Job {
     job.env_os("SHMEM_FT_PLAN", plan.as_os_str()).env("SHMEM_FT_AUDIT", "1")
 }
 
-/// What it prints, in any order.
+/// Returns the program's output lines, sorted.
 fn printed(outcome: &Outcome) -> Vec<String> {
     let lines = outcome.out.lines().filter(|line| !line.starts_with("a substitute for "));
     let mut lines: Vec<String> = lines.map(str::to_owned).collect();
@@ -107,7 +107,7 @@ fn printed(outcome: &Outcome) -> Vec<String> {
     lines
 }
 
-/// Checkpoints that it made.
+/// Returns the number of checkpoints that it made.
 fn checkpoints(outcome: &Outcome) -> usize {
     let line = outcome.err.lines().find(|line| line.contains(" checkpoints took "));
     let count =
@@ -115,7 +115,7 @@ fn checkpoints(outcome: &Outcome) -> usize {
     count.unwrap_or_else(|| panic!("no line says how many checkpoints: {}", outcome.err))
 }
 
-/// KiB of data that a PE saves.
+/// Returns KiB of data that a PE saves.
 fn saved(outcome: &Outcome) -> String {
     let line = outcome.err.lines().find(|line| line.contains("a PE keeps "));
     let (_, rest) = line.expect("a line says so").split_once(" for ").expect("it does");
@@ -169,7 +169,7 @@ fn whatever_is_killed_at_whatever_checkpoint_under_its_plan_the_result_is_the_sa
     }
 }
 
-/// What is left out though it is live comes back as other bytes.
+/// Live memory that a plan leaves out is restored with different bytes.
 #[test]
 fn a_wrong_plan_is_noticed_by_an_audit() {
     if !is_there() {

@@ -1,6 +1,6 @@
 //! The forms of `tests/c/pointers.c`, run with the loss of a PE: those whose pointers to private
-//! memory no checkpoint holds end with the same sums, and the others do not. What `oshadvise` tells
-//! of them, `tests/advise/pointers.rs` says.
+//! memory are in no checkpoint end with the same sums, and the others do not.
+//! `tests/advise/pointers.rs` tests the reports of `oshadvise` about them.
 
 use super::restarts::{built, printed};
 use super::support::Job;

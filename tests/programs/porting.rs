@@ -1,11 +1,11 @@
 //! The chapter about porting a program (`docs/porting.md`): its programs are compiled and run, and
-//! print what the chapter says they print.
+//! must print what the chapter shows.
 //!
 //! A block after `<!-- patch: NAME -->` is a change of `heat_ft.c`; `-` lines are replaced by the
 //! `+` lines that follow them. A block after `<!-- run: NAME -->` is a command and lines of its
-//! output, in any order; times, bytes and shares may differ. Where another wrong figure will do, a
-//! last word that is a number may be any but the one that is right. Where no other may be printed,
-//! lines with that word are those of the block alone.
+//! output, in any order; times, bytes and shares may differ. With `or another wrong figure` after
+//! the name, a last word that is a number may be any but the right one. With `and no other WORD`,
+//! all lines of output that contain WORD are in the block.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const CHAPTER: &str = include_str!("../../docs/porting.md");
 const BEFORE: &str = include_str!("../../examples/porting/heat.c");
 const AFTER: &str = include_str!("../../examples/porting/heat_ft.c");
 
-/// The blocks that have a comment of this kind before them: what it names, and their lines.
+/// Returns the blocks that follow a comment of this kind: its name, and their lines.
 fn blocks(kind: &str) -> Vec<(&'static str, Vec<&'static str>)> {
     let mut lines = CHAPTER.lines();
     let mut found = Vec::new();
@@ -31,7 +31,7 @@ fn blocks(kind: &str) -> Vec<(&'static str, Vec<&'static str>)> {
     found
 }
 
-/// `heat_ft.c` with a change.
+/// Returns `heat_ft.c` with a change.
 fn patched(patch: &[&str]) -> String {
     let (mut text, mut from, mut to) = (AFTER.to_owned(), String::new(), String::new());
     let mut apply = |from: &mut String, to: &mut String| {
@@ -58,7 +58,7 @@ fn patched(patch: &[&str]) -> String {
     text
 }
 
-/// A line without what differs from run to run: figures with a unit.
+/// Replaces the parts of a line that vary between runs: figures with a unit.
 fn constant(line: &str) -> String {
     let mut words = line.split(' ').peekable();
     let mut kept = Vec::new();
@@ -88,7 +88,7 @@ fn job(command: &str, program: &Path) -> Job {
     job.program(program, &[])
 }
 
-/// Each line was printed, as often as the chapter has it.
+/// Checks that each line was printed, as often as in the chapter.
 fn printed(outcome: &Outcome, lines: &[&str]) {
     let mut there: BTreeMap<String, usize> = BTreeMap::new();
     for line in outcome.out.lines().chain(outcome.err.lines()) {
@@ -101,7 +101,7 @@ fn printed(outcome: &Outcome, lines: &[&str]) {
     }
 }
 
-/// Each line was printed, but for a figure at its end, and no such line as the right program's.
+/// Checks that each line was printed, apart from a figure at its end, which must be wrong.
 fn wrong(outcome: &Outcome, lines: &[&str]) {
     let heat = blocks("run").into_iter().find(|(name, _)| *name == "heat").expect("its run").1;
     for line in lines {

@@ -1,6 +1,6 @@
 //! The forms of `tests/c/restarts.c`, run with a loss at every checkpoint: those whose restarts
-//! come out alike end with the same sums, and each of the others goes wrong at some loss. What
-//! `oshadvise` tells of them, `tests/advise/restarts.rs` says.
+//! resume alike end with the same sums, and each of the others goes wrong at some loss.
+//! `tests/advise/restarts.rs` tests the reports of `oshadvise` about them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ const STEPS: [&str; 4] = ["after", "encode", "copied", "before"];
 const RIGHT: std::ops::RangeInclusive<u32> = 1..=7;
 const WRONG: std::ops::RangeInclusive<u32> = 20..=27;
 
-/// A form of the program of that name in `tests/c`.
+/// Builds a form of the program of that name in `tests/c`.
 pub(super) fn built(name: &str, form: u32) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{form}"));
@@ -37,7 +37,7 @@ fn killed(program: &Path, rule: &str) -> Job {
     job.kill(&[rule]).program(program, &[])
 }
 
-/// It prints something else, or its PEs wait for each other for ever.
+/// True if the job prints something else, or its PEs hang.
 fn goes_wrong(job: Job, undisturbed: &Outcome) -> bool {
     let mut run = job.start();
     let waits = run.line_or_end("; no PE computes").is_some();
@@ -54,7 +54,7 @@ pub(super) fn printed(outcome: &Outcome) -> Vec<&str> {
     lines
 }
 
-/// A PE and a step for each checkpoint; a loss before the first is agreed ends any job.
+/// Returns a PE and a step for each checkpoint; a loss before the first is agreed ends any job.
 fn rules(undisturbed: &Outcome) -> Vec<String> {
     let line = undisturbed.err.lines().find(|line| line.contains(" checkpoints took "));
     let count = line.and_then(|line| line.strip_prefix("oshrun: ")?.split(' ').next());

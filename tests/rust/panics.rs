@@ -1,7 +1,7 @@
-//! What becomes of a panic in PE 1: `panics library` in the code of the library, `panics own` in
-//! that of the program, `panics api` in a call that tells the program what it did wrong.
+//! The effect of a panic in PE 1: `panics library` in the code of the library, `panics own` in that
+//! of the program, `panics api` in a call that reports a mistake of the program.
 //!
-//! The first is made by an index that no caller of the library has.
+//! The first comes from an index that no caller of the library has.
 
 use std::ops::ControlFlow::{Break, Continue};
 

@@ -3,8 +3,8 @@
 usage: python run.py TESTS_FOLDER RESULTS_FOLDER
 
 The file RESULTS_FOLDER/<process id> gets lines `outcome test`, where the outcome is ok, skip,
-fail, error or missing (it was found, but nothing was heard of it). The exit status is that of
-unittest. Each PE writes its own file, because what PEs print may mix.
+fail, error or missing (it was found, but has no result). The exit status is that of unittest.
+Each PE writes its own file, because the output of PEs may interleave.
 """
 
 import os
@@ -13,7 +13,7 @@ import unittest
 
 
 def names(suite):
-    """The names of all tests of a suite."""
+    """Yields the names of all tests of a suite."""
     for test in suite:
         if isinstance(test, unittest.TestSuite):
             yield from names(test)
@@ -22,7 +22,7 @@ def names(suite):
 
 
 class Result(unittest.TextTestResult):
-    """Remembers what became of each test; a failure outweighs what comes before and after it."""
+    """The outcome of each test; a failure outweighs earlier and later outcomes."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)

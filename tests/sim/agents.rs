@@ -1,9 +1,9 @@
-//! Agents in a tree: the launcher's heartbeats in a period do not grow with their number, and what
-//! the detector promises holds for thousands of them.
+//! Agents in a tree: the launcher's heartbeats per period do not grow with their number, and the
+//! detector's guarantees hold for thousands of them.
 //!
 //! The library's own machines ([`Monitor`], [`FailureDetector`]) over a network that delays and
-//! loses datagrams. Orders and reports go in order and arrive, as over TCP. Left out: the jobs that
-//! the agents are of, which `heartbeats.rs` has.
+//! loses datagrams. Orders and reports arrive in order and without loss, as over TCP. Left out: the
+//! jobs of the agents, which `heartbeats.rs` covers.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -20,21 +20,21 @@ use super::skip;
 const PERIOD: Duration = Duration::from_millis(100);
 const LIMIT: Duration = Duration::from_millis(1000);
 const START: Duration = Duration::from_secs(100);
-/// Longest way of a message.
+/// The longest delay of a message.
 const DELAY: Duration = Duration::from_millis(5);
 const DEGREE_OF: u64 = DEGREE as u64;
 
 #[derive(Debug)]
 enum What {
-    /// Somebody looks at the clock, if it is still that look which was planned.
+    /// A party checks the clock, if this check is still the planned one.
     Look(Party),
     Down(u32, News),
     Up(u32, Observation),
-    /// An agent dies, and nobody sees it.
+    /// An agent dies unobserved.
     Dies(u32),
     /// From now on these cannot reach the others, nor be reached.
     Part(BTreeSet<u32>),
-    /// An agent does nothing for so long.
+    /// An agent is stopped for a time.
     Stops(u32, Duration),
 }
 
@@ -42,12 +42,12 @@ struct Agent {
     monitor: Monitor,
     ended: bool,
     stopped: Duration,
-    /// What waits for it while it is stopped.
+    /// Messages that wait for it while it is stopped.
     inbox: Vec<News>,
     look: Duration,
 }
 
-/// What is sent, and who declared whom.
+/// The network, its parties, and the declarations so far.
 struct World {
     chance: Chance,
     now: Duration,
@@ -59,13 +59,13 @@ struct World {
     look: Duration,
     streams: BTreeMap<(Party, Party), Duration>,
     parted: BTreeSet<u32>,
-    /// Links over which no datagram comes, from the first to the second.
+    /// Links that drop all datagrams, from the first to the second.
     broken: BTreeSet<(Party, Party)>,
-    /// One datagram in so many is lost; none if 0.
+    /// One datagram in this many is lost; none if 0.
     losses: usize,
-    /// Heartbeats that the launcher heard and sent.
+    /// Heartbeats that the launcher received and sent.
     heartbeats: u64,
-    /// Its orders to nodes, but for questions.
+    /// Its orders to nodes, except questions.
     orders: u64,
     questions: u64,
     declared: BTreeMap<u32, Duration>,
@@ -99,7 +99,7 @@ impl World {
             declared: BTreeMap::new(),
         };
         for node in 0..nodes {
-            // Agents begin when they are told to, not all at once.
+            // Agents start when they are ordered to, not all at once.
             let look = START + world.time(PERIOD);
             world.agents[node as usize].look = look;
             world.at(look, What::Look(Party::Node(node)));
@@ -196,7 +196,7 @@ impl World {
         }
     }
 
-    /// An agent looks at what came and at the clock, as the real one does.
+    /// Lets an agent process its messages and the clock, as the real one does.
     fn serve(&mut self, node: u32) {
         let now = self.now;
         let agent = &mut self.agents[node as usize];
@@ -249,7 +249,7 @@ impl World {
         }
     }
 
-    /// Goes on for so long, and gives the heartbeats of the launcher in a period on average.
+    /// Runs for `time`, and returns the launcher's heartbeats per period, on average.
     fn run(&mut self, time: Duration) -> f64 {
         let (until, before) = (self.now + time, self.heartbeats);
         while let Some(&Reverse((next, number))) = self.queue.peek() {
@@ -265,14 +265,14 @@ impl World {
         (self.heartbeats - before) as f64 / (time.as_secs_f64() / PERIOD.as_secs_f64())
     }
 
-    /// The age of the oldest lease.
+    /// Returns the age of the oldest lease.
     fn oldest(&self) -> Duration {
         let living = self.agents.iter().filter(|agent| !agent.ended);
         let left = living.map(|agent| agent.monitor.lease().end().saturating_sub(self.now));
         LIMIT - left.min().unwrap_or(LIMIT)
     }
 
-    /// Exactly these have ended and were declared lost, within so long since then.
+    /// Checks that exactly these nodes ended and were declared lost, within that time since then.
     #[track_caller]
     fn lost(&self, nodes: &BTreeSet<u32>, since: Duration, within: Duration) {
         let ended = self.agents.iter().zip(0..).filter(|(agent, _)| agent.ended);
@@ -284,7 +284,7 @@ impl World {
     }
 }
 
-/// Two heartbeats a child and period: its ping, and the answer.
+/// Two heartbeats per child and period: its ping, and the answer.
 const STEADY: f64 = 2.0 * DEGREE as f64;
 
 #[test]
@@ -310,7 +310,7 @@ fn the_heartbeats_of_the_launcher_do_not_grow_with_the_number_of_nodes() {
     }
 }
 
-/// One datagram in a hundred is lost: few turn to the launcher, and nobody is lost.
+/// One datagram in a hundred is lost: few agents turn to the launcher, and no node is lost.
 #[test]
 fn heartbeats_that_are_lost_now_and_then_cost_the_launcher_little() {
     for nodes in [8, 512, 2000] {
@@ -323,7 +323,7 @@ fn heartbeats_that_are_lost_now_and_then_cost_the_launcher_little() {
     }
 }
 
-/// Below each of the first are an eighth of all.
+/// Below each of the first eight nodes is an eighth of all.
 #[test]
 fn a_dead_inner_node_is_found_as_fast_as_a_leaf_and_takes_nobody_along() {
     for seed in 0..4 {
@@ -347,7 +347,7 @@ fn a_dead_inner_node_is_found_as_fast_as_a_leaf_and_takes_nobody_along() {
     }
 }
 
-/// A child dies, and its parent before it has given it up: nobody knows how long that renewed.
+/// A child dies, and then its parent before it reports the loss: the last renewal is unknown.
 #[test]
 fn a_parent_that_dies_after_its_child_delays_that_by_half_a_limit_at_most() {
     for seed in 0..8 {
@@ -362,7 +362,7 @@ fn a_parent_that_dies_after_its_child_delays_that_by_half_a_limit_at_most() {
     }
 }
 
-/// A parent that does something in a fifth of the time only, and its child dies.
+/// A parent runs only a fifth of the time, and its child dies.
 #[test]
 fn a_slow_parent_does_not_hold_up_the_loss_of_its_child() {
     for seed in 0..4 {
@@ -379,7 +379,8 @@ fn a_slow_parent_does_not_hold_up_the_loss_of_its_child() {
     }
 }
 
-/// It lives by the launcher while the link is broken, those below it by itself, and nobody is lost.
+/// It renews its lease at the launcher while the link is broken, its own children renew at it, and
+/// no node is lost.
 #[test]
 fn a_node_that_does_not_hear_its_parent_costs_the_launcher_what_a_child_does() {
     let children = (8..16).map(|child| (0, child)).collect();
@@ -396,7 +397,7 @@ fn a_node_that_does_not_hear_its_parent_costs_the_launcher_what_a_child_does() {
         let orders = world.orders - orders;
         println!("{links:?} broken: {heartbeats:.1} heartbeats a period, {orders} orders");
         assert!(heartbeats <= STEADY + 2.0 * links.len() as f64 + 2.0, "{heartbeats}");
-        // Whom its parent does not hear, that gives up, and tries again half a limit later.
+        // A node that its parent does not hear gives up, and tries again half a limit later.
         let heard = !links.contains(&(8, 0));
         assert!(orders <= if heard { 0 } else { 40 }, "{orders} orders");
         world.broken.clear();
@@ -429,7 +430,7 @@ fn of_the_sides_of_a_partition_the_launcher_s_goes_on_in_a_tree_too() {
     }
 }
 
-/// Partitions and stops that last less than nodes have when they turn to the launcher.
+/// Partitions and stops shorter than the time left when nodes turn to the launcher.
 #[test]
 fn short_partitions_and_slow_nodes_harm_nobody_in_a_tree() {
     for seed in 0..4 {
@@ -452,7 +453,7 @@ fn short_partitions_and_slow_nodes_harm_nobody_in_a_tree() {
     }
 }
 
-/// Two of three nodes are lost, one after the other.
+/// Two of three nodes are lost, one after another.
 #[test]
 fn the_tree_keeps_its_degree_whoever_is_lost() {
     let mut world = World::new(5, 300, 0);

@@ -1,5 +1,5 @@
-//! The steps that move bytes: encode, copy, verify, rebuild, restore, re-encode; and what is
-//! checked of them. Real stripes, real codes, real stamps, a few tiles at a time.
+//! The steps that move bytes: encode, copy, verify, rebuild, restore, re-encode; and the checks of
+//! them. Real stripes, real codes, real stamps, a few tiles at a time.
 
 use raidshmem_core::message::{Flaw, PeMessage};
 use raidshmem_core::plan::{self, Lost, StoreFinding, bits, lost_shards};
@@ -36,19 +36,19 @@ impl Job {
         shape.layout.chunk_len(p.len, TILE) / TILE
     }
 
-    /// All parity chunks a PE holds, as a mask.
+    /// Returns all parity chunks of a PE, as a mask.
     pub fn parities(&self, p: &Proc) -> u64 {
         let (shape, place) = self.plan.protection.place(Pe::of(p.me()));
         bits(shape.layout.parities_of(place).len())
     }
 
-    /// How many tiles one step moves.
+    /// Draws how many tiles one step moves.
     fn portion(&mut self, all: usize) -> usize {
         1 + self.plan.chance.below(all.max(1))
     }
 
-    /// Writes a portion of the parity chunks in `wanted`, and in a checkpoint of what is to be
-    /// written of second snapshots. True when all is written.
+    /// Writes a portion of the parity chunks in `wanted`, and in a checkpoint of its tiles of
+    /// second snapshots. Returns true when all are written.
     pub fn encode(&mut self, p: &mut Proc, wanted: u64) -> bool {
         let slot = self.plan.slot_of(p.number.0);
         let per_chunk = self.per_chunk(p);
@@ -91,7 +91,7 @@ impl Job {
         out
     }
 
-    /// Counts what is new in a second snapshot, which was written with the parity.
+    /// Counts the new tiles in a second snapshot, which was written with the parity.
     pub fn look(&mut self, p: &mut Proc) {
         let [new, last] =
             [p.number, p.number.previous()].map(|number| self.plan.snapshot_of(number.0));
@@ -102,7 +102,7 @@ impl Job {
         p.changes.iter_mut().for_each(|changes| changes.seen = seen);
     }
 
-    /// Copies a portion of live memory into the snapshot. True when all is copied.
+    /// Copies a portion of live memory into the snapshot. Returns true when all is copied.
     pub fn copy(&mut self, p: &mut Proc) -> bool {
         let all = tiles(self.own(p).live.len());
         let portion = self.portion(all);
@@ -153,7 +153,7 @@ impl Job {
         (memory.posted.findings, memory.posted.found_len) = (found, len);
     }
 
-    /// What the members of the own group found, and the plan's verdict over them.
+    /// Combines the findings of the own group's members into the plan's verdict.
     pub fn judge(&mut self, p: &mut Proc) {
         let len = p.found.snapshot_len() as usize;
         let group = self.plan.protection.plan.of[p.me()].group;
@@ -172,13 +172,13 @@ impl Job {
         (p.len, p.findings) = (len, findings);
     }
 
-    /// What was found of the own memory.
+    /// Returns the findings about the PE's own memory.
     pub fn finding<'a>(&self, p: &'a mut Proc) -> &'a mut StoreFinding {
         let (_, place) = self.plan.protection.place(Pe::of(p.me()));
         &mut p.findings[place]
     }
 
-    /// The tiles of the own snapshot that must be decoded.
+    /// Returns the tiles of the own snapshot that must be decoded.
     fn missing(&self, p: &Proc) -> Vec<usize> {
         let (shape, place) = self.plan.protection.place(Pe::of(p.me()));
         let (each, all) = (self.per_chunk(p), tiles(p.len));
@@ -186,7 +186,7 @@ impl Job {
         bad.flat_map(|chunk| (chunk * each).min(all)..((chunk + 1) * each).min(all)).collect()
     }
 
-    /// Decodes a portion of what the own snapshot misses.
+    /// Decodes a portion of the own snapshot's missing tiles.
     pub fn rebuild(&mut self, p: &mut Proc) -> OpProgress {
         let (missing, snapshot) = (self.missing(p), self.plan.snapshot_of(p.number.0));
         let end = missing.len().min(p.progress + self.portion(missing.len()));
@@ -210,7 +210,7 @@ impl Job {
         if p.progress < missing.len() { OpProgress::Part } else { OpProgress::Done }
     }
 
-    /// Says that a tile of a PE does not hold: in the next view all are checked.
+    /// Reports an invalid tile of a PE: in the next view all are checked.
     pub fn complain(&mut self, p: &mut Proc, pe: usize) {
         let (view, pe) = (p.view.number, Pe::of(pe));
         if std::mem::replace(&mut p.complained, view) != view {
@@ -218,7 +218,7 @@ impl Job {
         }
     }
 
-    /// Decodes a tile of the own snapshot. The error is the PE whose tile does not hold.
+    /// Decodes a tile of the own snapshot. The error is the PE whose tile is invalid.
     pub fn decode(&self, p: &Proc, tile: usize) -> Result<[u8; TILE], usize> {
         let (shape, place) = self.plan.protection.place(Pe::of(p.me()));
         let (each, all) = (self.per_chunk(p), tiles(p.len));
@@ -254,7 +254,7 @@ impl Job {
         Ok(out)
     }
 
-    /// Snapshot into live memory.
+    /// Copies the snapshot into live memory.
     pub fn restore(&mut self, p: &mut Proc) -> OpProgress {
         let (me, len, snapshot) = (p.me(), p.len, self.plan.snapshot_of(p.number.0));
         let whole = (0..tiles(len)).all(|tile| self.holds(p, me, false, tile));
@@ -272,7 +272,7 @@ impl Job {
         OpProgress::Done
     }
 
-    /// The own parity chunks that a rebuild did not read whole, and that do not hold.
+    /// Returns the invalid ones of the own parity chunks that a rebuild did not read whole.
     fn damaged_unread(&self, p: &Proc) -> u64 {
         let (shape, place) = self.plan.protection.place(Pe::of(p.me()));
         let (each, all) = (self.per_chunk(p), tiles(p.len));
@@ -288,7 +288,7 @@ impl Job {
         indices.filter(bad).fold(0, |all, index| all | 1 << index)
     }
 
-    /// True if the own parity misses something, or is found to be damaged only now.
+    /// True if the own parity has missing tiles, or is only now found to be damaged.
     pub fn misses_parity(&mut self, p: &mut Proc) -> bool {
         if p.checks == 1 && self.plan.broken != Broken::UnreadBelieved {
             let unread = self.damaged_unread(p);
@@ -297,10 +297,10 @@ impl Job {
         self.finding(p).parity != 0
     }
 
-    // ---- what is promised -----------------------------------------------------------------------
+    // ---- guarantees -----------------------------------------------------------------------------
 
-    /// A PE goes on: with the right bytes, from the same checkpoint as all others of its view, and
-    /// from none before one that a PE was posted is saved.
+    /// Checks a PE that resumes: with the right bytes, from the same checkpoint as all others of
+    /// its view, and from none older than one reported saved to any PE.
     pub fn check_resumed(&mut self, p: &Proc) {
         let (me, number, view) = (p.me(), p.number, p.view.number);
         let at_its_end = p.call == Call::Finalize;
@@ -321,7 +321,7 @@ impl Job {
         }
         if at_its_end || p.ends {
             self.ending.alone += u32::from(!at_its_end);
-            return; // parity is not made anew
+            return; // parity is not recomputed
         }
         let newest = self.views.len() as u64 - 1;
         let ordered = &mut self.views[view.0 as usize];
@@ -332,11 +332,12 @@ impl Job {
         }
     }
 
-    /// All have encoded what was missing, says the first who knows: only what is lost later counts.
+    /// Records that all have encoded the missing parity, when the first PE knows: only later losses
+    /// count.
     pub fn note_whole(&mut self, p: &Proc) {
         let newest = self.views.len() - 1;
         if p.view.number != ViewNumber(newest as u64) || self.views[newest].whole {
-            return; // who died since has not been made whole
+            return; // a PE lost since has not been repaired
         }
         self.views[newest].whole = true;
         let lives = |pe: usize| {

@@ -1,8 +1,8 @@
-//! The delta path: what changed since the last checkpoint, and which tiles need no second trip.
+//! The delta path: changes since the last checkpoint, and tiles that need no second pass.
 //!
-//! What is known, what pays and what to do with a tile of parity is the library's own
-//! ([`Changes`]); written here is what `checkpoint` does with the answer. Damage that nobody looks
-//! for meanwhile travels along with a tile that did not change: it must stay damage.
+//! The tracking, its cost and the choice for each parity tile are the library's own ([`Changes`]);
+//! only the actions of `checkpoint` are modelled here. Damage that is not noticed meanwhile is
+//! carried along with an unchanged tile: it must stay recognisable as damage.
 
 use raidshmem_codec::kernel::Made;
 use raidshmem_codec::stripe::Data;
@@ -17,7 +17,7 @@ use super::pe::Proc;
 use super::plan::Broken;
 
 impl Job {
-    /// Finds the own tiles that changed and shows them to the peers.
+    /// Finds the own tiles that changed and publishes them to the peers.
     pub fn compare(&mut self, p: &mut Proc) {
         let count = tiles(p.len);
         let held = self.parities(p).count_ones() as usize * self.per_chunk(p);
@@ -46,8 +46,8 @@ impl Job {
         p.changes = Some(changes);
     }
 
-    /// Makes tile `step` of the own parity chunk `index` that of the checkpoint without its
-    /// sources, if it can be had so.
+    /// Brings tile `step` of the own parity chunk `index` to the checkpoint without encoding all of
+    /// its sources, if possible, and returns true if it did.
     pub fn spared(&mut self, p: &mut Proc, index: usize, step: usize) -> bool {
         let (each, me) = (self.per_chunk(p), p.me());
         let at = index * each + step;
@@ -96,8 +96,8 @@ impl Job {
         spared
     }
 
-    /// Makes a tile of parity that of the checkpoint from what it was and what those of its sources
-    /// that changed were and are, if all that holds.
+    /// Updates a parity tile from its old contents and the old and new contents of its changed
+    /// sources, if all those are valid.
     fn update(&mut self, p: &Proc, (index, step): (usize, usize), changed: &[usize]) -> bool {
         let (each, me, last) = (self.per_chunk(p), p.me(), p.number.previous());
         let unchecked = self.plan.broken == Broken::UpdatedUnchecked;
@@ -133,8 +133,8 @@ impl Job {
         true
     }
 
-    /// Makes an own tile of the snapshot that of the checkpoint; one that did not change gets a new
-    /// stamp, or comes from the other snapshot.
+    /// Brings an own tile of the snapshot to the checkpoint; an unchanged one gets a new stamp, or
+    /// comes from the other snapshot.
     pub fn copy_tile(&mut self, p: &mut Proc, tile: usize) {
         let snapshots = self.plan.settings.snapshots as u64;
         let next = p
@@ -168,12 +168,12 @@ impl Job {
         }
     }
 
-    /// True if PE `pe` is mapped by this one.
+    /// True if this PE maps PE `pe`.
     fn is_near(&self, p: &Proc, pe: usize) -> bool {
         !self.plan.far || p.view.pes[pe].node == p.view.pes[p.me()].node
     }
 
-    /// The own tiles of the second snapshot that no other PE writes in this checkpoint.
+    /// Returns the own tiles of the second snapshot that no other PE writes in this checkpoint.
     pub fn left(&self, p: &Proc) -> Vec<usize> {
         let Some(changes) = p.changes.as_ref().filter(|_| self.plan.settings.snapshots == 2) else {
             return Vec::new();
@@ -187,8 +187,8 @@ impl Job {
             .collect()
     }
 
-    /// Writes the sources of a tile of the own parity that changed into their owners' second
-    /// snapshots, as far as this PE is to.
+    /// Writes the changed sources of an own parity tile into their owners' second snapshots, if
+    /// this PE is their copier.
     pub fn copy_along(&mut self, p: &Proc, index: usize, step: usize) {
         if p.changes.is_none() || self.plan.settings.snapshots == 1 {
             return;
@@ -213,7 +213,7 @@ impl Job {
         }
     }
 
-    /// The checkpoint is agreed: what was found is what the next one builds on.
+    /// Keeps the changes found as the base of the next checkpoint, once this one is agreed.
     pub fn keep_changes(&mut self, p: &mut Proc) {
         if self.plan.broken == Broken::WatchedTooLate {
             self.begin_watch(p);

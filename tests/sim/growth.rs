@@ -1,8 +1,8 @@
-//! Large jobs: what a checkpoint and a recovery cost a PE must not grow with their number.
+//! Large jobs: the cost per PE of a checkpoint and a recovery must not grow with the number of PEs.
 //!
-//! Counted are the messages of the protocol that a PE sends: posts in the tree, to near PEs and far
-//! ones, and what it found, to its group. Left out: the barriers that carry nothing, whose counters
-//! and rounds are tested where they are (`raidshmem_core::rounds`), and the transfer of bytes.
+//! Counts the protocol messages that a PE sends: posts in the tree, to local and remote PEs, and
+//! its findings, to its group. Left out: barriers without data, whose counters and rounds are
+//! tested in their module (`raidshmem_core::rounds`), and the transfer of bytes.
 
 use std::time::Instant;
 
@@ -12,10 +12,10 @@ use super::job::Job;
 use super::plan::{LARGE_GROUP, Plan};
 use super::skip;
 
-/// Meetings of a PE in a recovery, at most: those that settle twice, if the view changes.
+/// Meetings of a PE in a recovery, at most: the settling ones occur twice if the view changes.
 const MEETINGS: u64 = 9 + 3;
 
-/// The most messages that a PE sent, and how many on average, in a job that came to its end.
+/// Returns the most messages that a PE sent, and their average, in a job that completed.
 fn sent(pes: usize, lost: Option<usize>) -> (u64, f64, u64) {
     let begun = Instant::now();
     let plan = Plan::large(pes, lost);
@@ -44,7 +44,7 @@ fn a_checkpoint_costs_a_pe_a_few_messages_however_many_pes_there_are() {
     }
     for pes in [16, 100, 1000, most] {
         let (most, mean, checkpoints) = sent(pes, None);
-        // One up, and one down to each below; all PEs but one are below one.
+        // One up, and one down to each child; all PEs but one are children.
         assert!(most <= checkpoints * (1 + 3 * DEGREE as u64), "{pes} PEs: {most}");
         assert!(mean <= 2.0 * checkpoints as f64, "{pes} PEs: {mean}");
     }

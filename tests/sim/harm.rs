@@ -1,4 +1,4 @@
-//! Deaths of processes and nodes, and flipped bits, as the plan says and as many as it may.
+//! Deaths of processes and nodes, and flipped bits, as planned and within the allowed number.
 
 use raidshmem_core::ended::Ended;
 use raidshmem_core::membership::MembershipEvent;
@@ -11,7 +11,7 @@ use super::pe::Proc;
 use super::plan::{Fault, Harm, Mode, When};
 
 impl Job {
-    /// A fault's time has come. It waits for its next occasion when it would cost more than the
+    /// Triggers a fault that is due. It waits for its next occasion if it would cost more than the
     /// mode allows.
     pub fn strike(&mut self, index: usize) {
         let Fault { harm, pe, fired, when, .. } = self.plan.faults[index];
@@ -75,8 +75,8 @@ impl Job {
         }
     }
 
-    /// A PE of another node says that its connection to a living one broke: one of them is killed
-    /// then, so that both may be lost.
+    /// Lets a PE of another node report that its connection to a live one broke: then one of them
+    /// is killed, so that both may be lost.
     fn suspect(&mut self, pe: usize, proc: u32) -> bool {
         let (node, incarnation) = {
             let suspected = &self.procs[proc as usize];
@@ -96,7 +96,7 @@ impl Job {
         self.suspects.insert(pe, accuser);
         self.ending.suspected += 1;
         self.note(|| format!("-- the connection to PE {pe} breaks"));
-        // In shmem_finalize it waits for nobody's answer.
+        // In shmem_finalize it waits for no answer.
         if !self.is_finishing(&self.procs[by.0 as usize]) {
             self.procs[by.0 as usize].blocked = Some((pe, incarnation.0));
         }
@@ -105,7 +105,7 @@ impl Job {
         true
     }
 
-    /// The launcher has a process killed that was suspected.
+    /// Kills a suspected process on the launcher's order.
     pub fn end_suspect(&mut self, proc: u32) {
         let pe = self.procs[proc as usize].me();
         if self.suspects.remove(&pe).is_none() {
@@ -116,14 +116,14 @@ impl Job {
         self.process_dies(proc, Ended::Killed(9));
     }
 
-    /// Node `by` says whether it hears another, and now and then that it does not though it might.
+    /// Reports whether node `by` hears another one, and sometimes wrongly that it does not.
     pub fn give_opinion(&mut self, by: u32, about: u32) {
         let hears = self.nodes[about as usize].alive && !self.is_parted(about);
         let alive = hears && !self.plan.chance.one_in(3);
         self.up(by, MembershipEvent::Opinion { by, about, alive });
     }
 
-    /// PEs whose memory is on a node.
+    /// Returns the PEs whose memory is on a node.
     pub fn carried_on(&self, node: u32) -> Vec<usize> {
         let here = |&pe: &usize| {
             self.carrier[pe].is_some_and(|proc| self.procs[proc as usize].node == node)
@@ -131,7 +131,7 @@ impl Job {
         (0..self.pes()).filter(here).collect()
     }
 
-    /// Whether no group loses more than its parity, with what was lost since it was whole.
+    /// True if no group loses more than its parity, counting losses since it was whole.
     pub fn may_lose(&self, pes: &[usize]) -> bool {
         let of = &self.plan.protection.plan.of;
         let mut lost = self.lost.clone();
@@ -149,8 +149,8 @@ impl Job {
         self.ending.late |= self.procs.iter().any(|proc| proc.alive && proc.number >= last);
     }
 
-    /// Flips bits of the store of a PE, at once with a death that makes somebody look: what is
-    /// damaged while a recovery reads it is an error by name, not a repair.
+    /// Flips bits of a PE's store together with a death that causes a check: damage while a
+    /// recovery reads it is a named error, not a repair.
     fn flip(&mut self, pe: usize) -> bool {
         let recovering = !self.lost.is_empty();
         let others: Vec<usize> = (0..self.pes()).filter(|&other| other != pe).collect();
@@ -180,8 +180,8 @@ impl Job {
         }
     }
 
-    /// Flips bits of the store of a PE that nobody looks at before the next recovery, whenever that
-    /// is. The scrub may have seen it before the next comparison, and not have repaired it.
+    /// Flips bits of a PE's store that go unnoticed until the next recovery, whenever that is. The
+    /// scrub may have found them before the next comparison, without repairing them.
     fn rot(&mut self, pe: usize, proc: u32) -> bool {
         if !self.lost.is_empty() {
             return false;
@@ -206,9 +206,10 @@ impl Job {
         true
     }
 
-    /// All that another PE of the group holds goes bad just before the next tile is decoded, though
-    /// it held when it was checked; unless nothing of it is used for that tile, for then nobody
-    /// would look at it before the next loss. Less often in a row than the launcher bears.
+    /// Damages everything that another PE of the group holds just before the next tile is decoded,
+    /// although it was valid when checked; unless that tile does not depend on it, because then the
+    /// damage would go unnoticed until the next loss. Occurs less often in a row than the launcher
+    /// tolerates.
     pub fn spoil(&mut self, p: &Proc, tile: usize) {
         let (shape, _) = self.plan.protection.place(Pe::of(p.me()));
         let members = shape.members.clone();
@@ -235,7 +236,7 @@ impl Job {
         }
     }
 
-    /// One node more than the parity of PE `pe`'s group covers, all at one moment.
+    /// Kills one node more than the parity of PE `pe`'s group covers, all at one moment.
     fn strike_beyond(&mut self, pe: usize) -> bool {
         let (shape, _) = self.plan.protection.place(Pe::of(pe));
         let members = shape.members.clone();

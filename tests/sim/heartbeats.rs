@@ -1,12 +1,12 @@
-//! Heartbeats: the library's own machines of the failure detector decide which node is lost.
+//! Heartbeats: the library's own failure-detector machines decide which node is lost.
 //!
-//! Every agent has a [`Monitor`], the launcher the [`FailureDetector`]. Heartbeats take their time
-//! and get lost, a few in a row; a node dies with or without somebody who sees it, or is cut off
-//! from launcher and agents while its PEs still reach the memory of others: they go on in the last
-//! view that they were shown until the lease of their agent is over.
+//! Every agent has a [`Monitor`], the launcher the [`FailureDetector`]. Heartbeats are delayed and
+//! lost, a few in a row; a node dies with or without an observer, or is cut off from launcher and
+//! agents while its PEs still reach the memory of others: they continue in the last view published
+//! to them until the lease of their agent is over.
 //!
-//! Checked at every declaration: something had happened to the node, not longer ago than 1.5
-//! limits, or 2 in a tree, and none of its processes lives.
+//! Checked at every declaration: an event at the node preceded it by at most 1.5 limits, or 2 in a
+//! tree, and none of its processes is alive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,33 +22,33 @@ use raidshmem_core::mutant::Mutant;
 use super::job::{Job, What};
 use super::plan::{Broken, Plan};
 
-/// Heartbeats in a row that may be lost each way: an answer comes within nine periods, of twelve.
-/// In a tree one may: it comes within four of the six that are left when a node turns to the
+/// Heartbeats in a row that may be lost each way: an answer arrives within nine periods, of twelve.
+/// In a tree one may: it arrives within four of the six periods left when a node turns to the
 /// launcher.
 const LOSSES: u32 = 2;
 
-/// Of the detector.
+/// An event of the detector.
 #[derive(Debug)]
 pub enum Heartbeat {
-    /// Somebody looks at the clock.
+    /// A party checks the clock.
     Look(Party),
     News(u32, News),
     Observation(u32, Observation),
 }
 
-/// The machines, and what is wrong with the network.
+/// The machines, and the network's faults.
 pub struct Detector {
     timing: Timing,
     watches: BTreeMap<u32, Monitor>,
     failures: FailureDetector,
-    /// Cut off from all other agents and from the launcher.
+    /// Nodes cut off from all other agents and from the launcher.
     parted: BTreeSet<u32>,
     lost: BTreeMap<(Party, Party), u32>,
-    /// How many in a row.
+    /// The most losses in a row.
     losses: u32,
-    /// When the last order or report between the two arrives: none is lost or overtakes another.
+    /// The arrival of the last order or report between the two: none is lost or overtakes another.
     streams: BTreeMap<(Party, Party), u64>,
-    /// When something happened to a node.
+    /// The time of the first event at a node.
     since: BTreeMap<u32, u64>,
 }
 
@@ -61,8 +61,8 @@ fn ticks(time: Duration) -> u64 {
 }
 
 impl Detector {
-    /// With heartbeats so rare that they are a small part of all messages, and a limit after which
-    /// nothing is under way any more from who was silent for so long.
+    /// Chooses a period so long that heartbeats are a small part of all messages, and a limit so
+    /// long that nothing from a node silent for it is still in flight.
     pub fn new(plan: &Plan) -> Detector {
         let period = time((40 * plan.message).max(plan.stall) as u64);
         let timing = Timing { period, limit: 12 * period };
@@ -84,7 +84,7 @@ impl Detector {
 }
 
 impl Job {
-    /// The first looks.
+    /// Schedules the first clock checks.
     pub fn begin_heartbeats(&mut self) {
         let Some(detector) = &mut self.detector else { return };
         let nodes: Vec<u32> = detector.watches.keys().copied().collect();
@@ -100,14 +100,14 @@ impl Job {
         self.detector.as_ref().is_some_and(|detector| detector.parted.contains(&node))
     }
 
-    /// Something happens to a node that the detector has to find out: it is cut off, or dead.
+    /// Records an event that the detector must find: the node is cut off, or dead.
     pub fn befalls(&mut self, node: u32, parted: bool) {
         let (now, here) = (self.now, self.carried_on(node));
         let Some(detector) = &mut self.detector else { return };
         detector.since.entry(node).or_insert(now);
         if parted {
             detector.parted.insert(node);
-            self.suspects.extend(here.into_iter().map(|pe| (pe, pe))); // they go on, for a while
+            self.suspects.extend(here.into_iter().map(|pe| (pe, pe))); // they run on for a while
         } else if self.plan.chance.one_in(2) {
             // Its supervisor sees that all its processes have ended.
             let seen = now + self.plan.step as u64 + self.delay(self.plan.message);
@@ -136,7 +136,7 @@ impl Job {
             }
             Heartbeat::News(node, news) if self.nodes[node as usize].alive => {
                 let Some(watch) = detector.watches.get_mut(&node) else { return };
-                // As the agent does: who comes too late to his own lease hears nothing any more.
+                // As in the agent: one that checks its own lease too late receives nothing more.
                 let mut acts = watch.tick(now);
                 if !acts.contains(&MonitorAction::Die) {
                     acts.extend(watch.handle(now, news));
@@ -198,13 +198,13 @@ impl Job {
             }
         }
         let gone = Heartbeat::Observation(node, Observation::Beat { beat: Beat::Gone });
-        let later = now + 1; // when the processes have ended
+        let later = now + 1; // after the processes have ended
         if !self.is_parted(node) {
             self.at(later, What::Heartbeat(gone));
         }
     }
 
-    /// Sends a heartbeat, or what goes the same way.
+    /// Sends a heartbeat, or a message on its path.
     fn beat(&mut self, from: Party, to: Party, heartbeat: Heartbeat) {
         let cut = |job: &Job, party| matches!(party, Party::Node(node) if job.is_parted(node));
         if cut(self, from) || cut(self, to) {
@@ -246,7 +246,7 @@ impl Job {
 
     fn declared(&mut self, node: u32) {
         let detector = self.detector.as_ref().expect("it declares");
-        // In a tree its parent may have died after it, and before it gave it up.
+        // In a tree its parent may have died later, before it reported the loss.
         let halves = if detector.losses < LOSSES { 4 } else { 3 };
         let late = ticks(detector.timing.limit * halves / 2);
         let promise = match detector.since.get(&node) {

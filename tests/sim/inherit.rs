@@ -1,5 +1,5 @@
-//! A substitute takes over the memory of the dead: what `pgas/inherit.rs` does, over small memory.
-//! What to do is the library's own rule.
+//! Adoption of a dead process' memory: the model of `pgas/inherit.rs`, over small memory. The
+//! decision is the library's own rule.
 
 use raidshmem_core::mutant::Mutant;
 use raidshmem_core::quantity::CheckpointNumber;
@@ -15,7 +15,7 @@ use super::plan::Broken;
 const BESIDE: usize = 1;
 
 impl Job {
-    /// What the dead has to say, after what is needed for that was saved.
+    /// Publishes the dead process' vote, after saving the memory that it needs.
     pub fn inherit(&mut self, p: &Proc) {
         let mut vote = self.vote_of_the_dead(p);
         let saved = match rescue(&vote) {

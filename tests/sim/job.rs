@@ -1,6 +1,6 @@
-//! A simulated job: its time, what will happen in it, and what came of it.
+//! A simulated job: its time, its future events, and its results.
 //!
-//! Left out: what launcher and agents do when it happens (`runtime`), and what PEs do (`pe`).
+//! Left out: the reactions of launcher and agents (`runtime`) and of PEs (`pe`).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -19,19 +19,19 @@ use super::pe::Proc;
 use super::plan::{Plan, When};
 use super::runtime::{Node, Ordered};
 
-/// Events after which a job that goes on is taken to go on for ever.
+/// Events after which a running job counts as endless.
 const EVENTS_MAX: u64 = 20_000_000;
-/// Heartbeats in a row after which nothing else is taken to happen any more.
+/// Heartbeats in a row after which no other event is expected.
 const BEATS_MAX: u64 = 100_000;
 
-/// Something that will happen.
+/// A future event.
 #[derive(Debug)]
 pub enum What {
     /// A message reaches an agent.
     Down(u32, Down),
     /// A message reaches the launcher.
     Up(MembershipEvent),
-    /// Words arrive in a mailbox.
+    /// A transfer arrives in a mailbox.
     Mailbox(Box<Transfer>),
     /// A view appears on a node's page.
     Show(u32, ViewNumber),
@@ -44,7 +44,7 @@ pub enum What {
     CutShort,
 }
 
-/// What came of a job.
+/// The results of a job.
 #[derive(Debug, Default)]
 pub struct Ending {
     pub status: i32,
@@ -52,37 +52,37 @@ pub struct Ending {
     pub recoveries: u32,
     pub losses: u32,
     pub flips: u32,
-    /// PEs that were killed since a connection to them broke.
+    /// PEs killed after a connection to them broke.
     pub suspected: u32,
-    /// Of them those that had suspected another.
+    /// Killed PEs that had themselves suspected another.
     pub accusers: u32,
     /// Nodes that the detector declared lost.
     pub declared: u32,
-    /// Times that all processes died at once.
+    /// The number of times that all processes died at once.
     pub at_once: u32,
-    /// Tiles that went bad between check and use.
+    /// Tiles damaged between check and use.
     pub corrupt: u32,
-    /// Looks at a snapshot that was not checked before and does not hold.
+    /// Invalid tiles found in a snapshot that was not checked before.
     pub found: u32,
-    /// Times that bits flipped and nobody looked.
+    /// The number of times that bits flipped unnoticed.
     pub rotten: u32,
-    /// Tiles of parity that were kept, carried over or brought up to date.
+    /// Parity tiles that were kept, carried over or updated.
     pub spared: u32,
-    /// Of them the last.
+    /// Updated ones among them.
     pub updated: u32,
-    /// Tiles of second snapshots written by who made the parity over them.
+    /// Tiles of second snapshots written by the PE that encoded the parity over them.
     pub along: u64,
-    /// Looks of a PE that went by what was written.
+    /// Comparisons of a PE that used the written pages.
     pub by_pages: u32,
-    /// Faults that struck when some PE was on its last checkpoint.
+    /// True if a fault struck when some PE was on its last checkpoint.
     pub late: bool,
-    /// PEs that came to their end alone.
+    /// PEs that completed alone.
     pub alone: u32,
     pub events: u64,
     pub compared: u64,
-    /// Calls of PEs that were behind.
+    /// Calls of late PEs that were skipped.
     pub passed: u32,
-    /// Messages of the protocol that each PE sent: its findings, and posts in the tree.
+    /// Protocol messages that each PE sent: its findings, and posts in the tree.
     pub sent: Vec<u64>,
 }
 
@@ -98,31 +98,31 @@ pub struct Job {
     pub detector: Option<Detector>,
     pub nodes: Vec<Node>,
     pub procs: Vec<Proc>,
-    /// By PE, by number of the memory.
+    /// Memories by PE, and by the memory's number.
     pub memories: Vec<Vec<Memory>>,
-    /// By view number.
+    /// Views by number.
     pub views: Vec<Ordered>,
     /// The process that carries each PE.
     pub carrier: Vec<Option<ProcId>>,
     /// PEs lost since redundancy was whole.
     pub lost: BTreeSet<usize>,
-    /// How often a tile was made to go bad since then.
+    /// The number of times that a tile was damaged since then.
     pub spoils: u32,
-    /// PEs that will be lost when the launcher has heard what is said of them, or who says it: the
-    /// accuser of each.
+    /// PEs that will be lost once the launcher gets a report about them, or from them: the accuser
+    /// of each.
     pub suspects: BTreeMap<usize, usize>,
     pub verdicts: BTreeSet<String>,
-    /// Highest checkpoint that any PE was posted is saved.
+    /// The highest checkpoint that was reported saved to any PE.
     pub saved: CheckpointNumber,
-    /// Checkpoint resumed from, by view.
+    /// The checkpoint resumed from, by view.
     pub resumed: BTreeMap<ViewNumber, CheckpointNumber>,
     pub ending: Ending,
     pub over: bool,
-    /// It was told to end although not all have said their verdict.
+    /// True if the job was ordered to end before all had reported their verdict.
     pub cut: bool,
     trace: Option<Vec<String>>,
     pub broken_promise: Option<String>,
-    /// The refusal that the plan names has been made.
+    /// True if the planned refusal has occurred.
     pub refused: bool,
 }
 
@@ -183,7 +183,7 @@ impl Job {
         job
     }
 
-    /// Runs to the end. The error is the promise that was broken.
+    /// Runs to the end. The error is the guarantee that was broken.
     pub fn run(&mut self) -> Result<(), String> {
         let (mut looked_again, mut beats) = (false, 0);
         while !self.over {
@@ -193,7 +193,7 @@ impl Job {
                 if looked_again {
                     return Err(format!("no wait for ever: nothing moves\n{}", self.stand()));
                 }
-                looked_again = true; // as a sleeper does after its limit
+                looked_again = true; // like a sleeper after its limit
                 (0..self.procs.len()).for_each(|proc| self.wake(proc as ProcId));
                 continue;
             };
@@ -234,7 +234,7 @@ impl Job {
         self.queue.push(Reverse((time, self.sequence, slot)));
     }
 
-    /// A delay of at most `most`; now and then a stall.
+    /// Draws a delay of at most `most`; occasionally a stall.
     pub fn delay(&mut self, most: usize) -> u64 {
         let (chance, stall) = (&mut self.plan.chance, self.plan.stall);
         let most = if chance.one_in(300) { stall } else { most };
@@ -247,7 +247,7 @@ impl Job {
         }
     }
 
-    /// The last lines of what happened, 250 or `TRACE` of them.
+    /// Returns the last lines of the trace, 250 or `TRACE` of them.
     pub fn trace(&self) -> String {
         let lines = self.trace.as_deref().unwrap_or_default();
         let shown = std::env::var("TRACE").ok().and_then(|count| count.parse().ok());

@@ -1,11 +1,11 @@
-//! What PEs tell each other: read where it is by PEs of one node, written into the reader's mailbox
-//! by PEs of others, where nobody can look into the other's memory.
+//! Posts of PEs: PEs of one node read them in place; PEs of other nodes write them into the
+//! reader's mailbox, since they cannot read each other's memory.
 //!
-//! What a PE found goes to the members of its group, and has arrived before it posts that it is
-//! there. A post goes to the PE above in the tree or to those below, in two parts, each in its own
-//! time, so that a reader may see half of it; no post overtakes the one before it. What is under
-//! way when its writer dies may be lost, or arrive, or be held back for long; what arrives when the
-//! reader has entered a view with another incarnation is refused. An incarnation and its successor
+//! A PE's findings go to the members of its group, and arrive before its post that announces them.
+//! A post goes to the parent in the tree or to the children, in two parts, each with its own delay,
+//! so that a reader may see half of it; no post overtakes the previous one. A transfer in flight
+//! when its writer dies may be lost, or arrive, or be delayed for long; one that arrives after the
+//! reader has entered a view with another incarnation is rejected. An incarnation and its successor
 //! write in different halves, and findings bear a tag.
 
 use raidshmem_core::protocol::At;
@@ -29,20 +29,20 @@ pub struct Transfer {
     to: usize,
     memory: u32,
     part: Part,
-    /// Held back once, since its writer died.
+    /// True if it was delayed once after its writer died.
     held: bool,
 }
 
-/// What of an entry.
+/// A part of an entry.
 #[derive(Debug, Clone, Copy)]
 enum Part {
-    /// The tag, and what was found.
+    /// The tag, and the findings.
     Findings(Posted),
     /// The first or second half of a post.
     Post([u64; WORDS], bool),
 }
 
-/// What one incarnation of a PE posted, with its tag: 0 is nobody's.
+/// The posts of one incarnation of a PE, with its tag; 0 means no incarnation.
 #[derive(Debug, Clone, Copy)]
 pub struct Half {
     tag: u32,
@@ -63,18 +63,18 @@ pub struct Meetings {
     pub checkpoints: u64,
     /// The last meeting of a recovery that is over.
     last: Option<MeetingId>,
-    /// What all brought to the meeting that settles, in that view.
+    /// The contributions of all to the settling meeting, in that view.
     settled: Option<Brought>,
     now: Option<(MeetingId, Meeting<Brought>)>,
 }
 
 impl Job {
-    /// True if the PE is out of a process's reach.
+    /// True if the PE is remote for a process.
     pub fn is_far(&self, p: &Proc, pe: usize) -> bool {
         self.plan.far && p.view.pes.get(pe).is_some_and(|member| member.node != p.node)
     }
 
-    /// What a member of the own group found.
+    /// Returns the findings of a member of the own group.
     pub fn found_by(&self, p: &Proc, pe: usize) -> Posted {
         if !self.is_far(p, pe) || pe == p.me() {
             return self.memory(p, pe).posted;
@@ -85,7 +85,7 @@ impl Job {
         if own { posted } else { Posted::default() }
     }
 
-    /// What the incarnation of PE `pe` in the view of a process wrote in its mailbox.
+    /// Returns the mailbox entry of PE `pe`'s incarnation in the view of a process.
     fn heard(&self, p: &Proc, pe: usize) -> Half {
         let half = self.half(p.view.pes[pe].incarnation);
         self.memory(p, p.me()).mailbox.get(&(pe, half)).copied().unwrap_or_default()
@@ -107,8 +107,8 @@ impl Job {
         time
     }
 
-    /// Tells the members of its group what a PE found, where they cannot read it. Returns when it
-    /// is there.
+    /// Sends a PE's findings to the members of its group that cannot read them. Returns the time of
+    /// their arrival.
     pub fn publish(&mut self, p: &mut Proc) -> u64 {
         let group = self.plan.protection.plan.of[p.me()].group;
         let members = self.plan.protection.shapes[group].members.clone();
@@ -134,7 +134,7 @@ impl Job {
         let entered = self.carrier[to].map(|proc| &self.procs[proc as usize].view);
         let newest =
             entered.and_then(|view| view.pes.get(from)).map_or(Incarnation(0), |pe| pe.incarnation);
-        // Who enters a view disconnects from the incarnations that are dead in it.
+        // A PE that enters a view disconnects from the incarnations that are dead in it.
         let incarnation = self.procs[writer as usize].incarnation;
         let fenced = incarnation < newest && !self.untagged();
         let lost = dead && !held && self.plan.chance.one_in(2);
@@ -158,7 +158,7 @@ impl Job {
 
     // ---- meetings -----------------------------------------------------------------------------
 
-    /// A process comes to the meeting of a state, and brings something.
+    /// Brings a process' contribution to the meeting of a state.
     pub fn come(&mut self, p: &mut Proc, at: At, own: Brought) {
         let number = meeting(at).unwrap_or_else(|| {
             p.meetings.checkpoints += 1;
@@ -174,7 +174,8 @@ impl Job {
         &self.views[view.0 as usize].trees
     }
 
-    /// What all brought to the meeting that a process has come to; None until all have come.
+    /// Returns the contributions of all to the meeting that a process has reached; `None` until all
+    /// have arrived.
     pub fn met(&mut self, p: &mut Proc, at: At) -> Option<Brought> {
         let Some((stage, mut now)) = p.meetings.now.take() else {
             return p.meetings.settled.or(Some(Brought::Nothing));
@@ -227,7 +228,7 @@ impl Job {
         p.told_at = last;
     }
 
-    /// A process sends so many messages of the protocol.
+    /// Counts protocol messages that a process sends.
     fn count(&mut self, p: &Proc, messages: u64) {
         let sent = &mut self.ending.sent;
         sent.resize(self.carrier.len(), 0);

@@ -2,16 +2,15 @@
 //!
 //! The seed drives time, the delay of every message and step, stalls, deaths of PEs and nodes at
 //! any time or at any step, and flipped bits, over the library's own pure machines: membership, the
-//! table of the protocol, the decision, the plan, groups and stripes, the codec, the stamps and
-//! what needs no second trip, on snapshots of a few tiles. A job within the parity must come to its
-//! end, with every restored byte compared; one beyond it must end with the same words on every PE
-//! that speaks.
+//! protocol table, the decision, the plan, groups and stripes, the codec, the stamps and the delta
+//! path, on snapshots of a few tiles. A job within the parity must complete, with every restored
+//! byte compared; one beyond it must end with the same words on every PE that reports.
 //!
-//! A failing seed prints what happened; `SEED=n` runs that seed alone. `RAIDSHMEM_ALL=1` runs all
-//! seeds instead of a tenth, `RAIDSHMEM_SOAK=1` new ones for `SECONDS_OF_SIM`.
+//! A failing seed prints its trace; `SEED=n` runs that seed alone. `RAIDSHMEM_ALL=1` runs all seeds
+//! instead of a tenth, `RAIDSHMEM_SOAK=1` new ones for `SECONDS_OF_SIM`.
 //!
-//! Left out: the program's own communication, and what two PEs do to one word at one moment: a step
-//! of a PE is one moment here, as it is in the model checker, which tries all orders of small jobs.
+//! Left out: the program's own communication, and races of two PEs on one word: a step of a PE is
+//! atomic here, as it is in the model checker, which tries all orders of small jobs.
 
 mod agents;
 mod bytes;
@@ -40,7 +39,7 @@ use rayon::prelude::*;
 use job::{Ending, Job};
 use plan::{Broken, Mode, Plan};
 
-/// Runs a seed. The error is the promise that was broken, and how it came to that.
+/// Runs a seed. The error is the broken guarantee, and the trace that led to it.
 fn run(seed: u64, mode: Mode, broken: Broken) -> Result<Ending, String> {
     let attempt = |traced: bool| {
         let mut job = Job::new(Plan::new(seed, mode, broken), traced);
@@ -58,7 +57,7 @@ fn run(seed: u64, mode: Mode, broken: Broken) -> Result<Ending, String> {
     }
 }
 
-/// How a job that has ended had to end.
+/// Checks that a job ended as it had to.
 fn promised(job: &Job) -> Result<(), String> {
     let Ending { status, words, losses, .. } = &job.ending;
     let said = words.as_deref().unwrap_or("");
@@ -74,7 +73,7 @@ fn promised(job: &Job) -> Result<(), String> {
     }
 }
 
-/// What many seeds came to.
+/// The totals of many seeds.
 #[derive(Debug, Default)]
 struct Sum {
     jobs: u32,
@@ -126,7 +125,7 @@ impl Sum {
     }
 }
 
-/// Runs `seeds` on all processors, until the limit is over; the lowest that fails is posted.
+/// Runs `seeds` on all processors, until the limit is over; reports the lowest that fails.
 fn many(seeds: std::ops::Range<u64>, mode: Mode, limit: Duration) -> Sum {
     const AT_ONCE: u64 = 256;
     let begun = Instant::now();
@@ -157,7 +156,7 @@ fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The seed asked for, or `count` seeds; a tenth of them if not everything was asked for.
+/// Returns the requested seed, or `count` seeds; a tenth of them unless all were requested.
 fn seeds(count: u64) -> std::ops::Range<u64> {
     match from_environment("SEED") {
         Some(seed) => seed..seed + 1,
@@ -175,7 +174,7 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
 #[test]
 fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
     let sum = many(seeds(4000), Mode::Within, Duration::MAX);
-    let few = sum.jobs < 4000; // whether seeds came to everything is asked of all of them
+    let few = sum.jobs < 4000; // coverage is only required of a full run
     assert!(few || sum.recoveries > 3000 && sum.flips > 1000, "{sum:?}");
     let Sum { corrupt, declared, suspected, accusers, rotten, spared, by_pages, .. } = sum;
     assert!(few || corrupt > 100 && declared > 100 && suspected > 100, "{sum:?}");
@@ -240,7 +239,7 @@ fn broken_rules_are_caught() {
     });
 }
 
-/// Until the time is over, from `SEED` on: another job every time.
+/// Runs from `SEED` on until the time is over: a different job every time.
 #[test]
 fn endless_when_soaking() {
     if std::env::var_os("RAIDSHMEM_SOAK").is_none() {

@@ -1,4 +1,4 @@
-//! The memory of a PE, made small: control words, live data, snapshots, two parity slots.
+//! The memory of a PE, in miniature: control words, live data, snapshots, two parity slots.
 //!
 //! A tile is 16 bytes and carries the library's real stamp; everything else that the protocol reads
 //! or writes in a PE's memory is a plain word here.
@@ -20,15 +20,15 @@ use super::watch::Written;
 /// Bytes under one stamp.
 pub const TILE: usize = 16;
 
-/// Tiles that `len` bytes occupy.
+/// Returns the tiles that `len` bytes occupy.
 pub fn tiles(len: usize) -> usize {
     len.div_ceil(TILE)
 }
 
-/// Snapshot or parity slot: sealed tiles and the record of what they are.
+/// A snapshot or parity slot: sealed tiles and the record that describes them.
 #[derive(Debug, Clone, Default)]
 pub struct Region {
-    /// Checkpoint held, 0 while it is being written; length of the snapshots it speaks of.
+    /// Checkpoint held, 0 while it is being written; length of its snapshots.
     pub record: (CheckpointNumber, usize),
     bytes: Vec<u8>,
     stamps: Vec<[u8; STAMP]>,
@@ -53,8 +53,8 @@ impl Region {
         self.stamps.get(tile).is_some_and(|seal| stamp.holds(seal, self.tile(tile)))
     }
 
-    /// Gives a tile that is as it was the new stamp in place of the old one. False if it has not
-    /// that.
+    /// Replaces the old stamp of an unchanged tile with the new one. Returns false if it does not
+    /// have the old one.
     pub fn renew(&mut self, tile: usize, old: &Stamp, new: &Stamp) -> bool {
         let Some(stamp) = self.stamps.get_mut(tile) else { return false };
         let renewed = Renewal::new(*old, *new, TILE).of(stamp);
@@ -67,7 +67,7 @@ impl Region {
         self.bytes.chunks_mut(TILE).for_each(|tile| tile[bit / 8] ^= 1 << (bit % 8));
     }
 
-    /// Flips a bit of the tiles or of their stamps. False if there are none.
+    /// Flips a bit of the tiles or of their stamps. Returns false if there are none.
     pub fn flip(&mut self, random: u64) -> bool {
         let bits = self.bytes.len() * 8;
         if bits == 0 {
@@ -84,18 +84,18 @@ impl Region {
     }
 }
 
-/// What a PE tells all others in the course of the protocol.
+/// The state that a PE publishes to all others in the course of the protocol.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Posted {
-    /// [`Phase`], packed; 0 is none.
+    /// The packed [`Phase`], or 0.
     pub phase: u64,
-    /// Checkpoint decided on, plus one.
+    /// The checkpoint decided on, plus one.
     pub decision: u64,
     pub findings: StoreFinding,
     pub found_len: usize,
-    /// It is in `shmem_finalize`.
+    /// True if it is in `shmem_finalize`.
     pub ending: bool,
-    /// The call it is in.
+    /// Its current call.
     pub call: Called,
 }
 
@@ -103,18 +103,18 @@ pub struct Posted {
 #[derive(Debug, Clone)]
 pub struct Memory {
     pub posted: Posted,
-    /// What PEs that are out of reach posted, by PE and half.
+    /// Posts of remote PEs, by PE and half.
     pub mailbox: BTreeMap<(usize, usize), Half>,
-    /// What it posted last up and down the tree.
+    /// Its last posts up and down the tree.
     pub posts: [[u64; WORDS]; 2],
-    /// Arrived, released.
+    /// The gate: arrivals, releases.
     pub gate: (u64, u64),
-    /// What its process did since the restart, and in which view.
+    /// Its process' progress since the restart, and the view of that.
     pub progress: Option<(ViewNumber, Progress)>,
     pub live: Vec<u8>,
-    /// The tiles that changed since the last checkpoint, as this PE says.
+    /// The tiles that changed since the last checkpoint, as this PE reports.
     pub changes: TileSet,
-    /// What its process wrote to others, as it says.
+    /// Its process' writes to others, as it reports.
     pub written: Written,
     pub snapshots: [Region; 2],
     pub slots: [Region; 2],
@@ -142,7 +142,7 @@ impl Memory {
         self.posted.phase = phase.pack();
     }
 
-    /// A tile of live data; zeroes beyond its end.
+    /// Returns a tile of live data; zeros beyond its end.
     pub fn live_tile(&self, tile: usize) -> [u8; TILE] {
         let mut bytes = [0; TILE];
         let from = (tile * TILE).min(self.live.len());
@@ -169,7 +169,7 @@ impl Chance {
         word ^ word >> 31
     }
 
-    /// A number below `end`, which is not 0.
+    /// Draws a number below `end`, which is not 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }

@@ -1,5 +1,5 @@
 //! A process of the simulated job: its program, and the library's driver in steps that others may
-//! come between. What the driver's operations do to small memory is in [`super::port`].
+//! interleave with. [`super::port`] models the driver's operations on small memory.
 
 use std::rc::Rc;
 
@@ -24,7 +24,7 @@ use super::plan::{Broken, When};
 use super::port::Hands;
 use super::watch::Watch;
 
-/// What a process does after a step.
+/// A process' state after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
     /// It has more to do.
@@ -33,11 +33,11 @@ pub enum Then {
     Until(u64),
     /// It sleeps until something changes.
     Sleep,
-    /// It ended, saying so.
+    /// It ended and reported its end.
     End,
 }
 
-/// A process and what it keeps to itself.
+/// A process and its private state.
 pub struct Proc {
     pub id: ProcId,
     pub node: u32,
@@ -50,50 +50,50 @@ pub struct Proc {
     pub view: Rc<View>,
     pub joined: ViewNumber,
     pub call: Call,
-    /// The call it is in.
+    /// Its current call.
     pub driver: Option<Driver>,
-    /// Its program has begun.
+    /// True if its program has started.
     booted: bool,
-    /// How far it is with tiles.
+    /// Its progress through tiles.
     pub progress: usize,
-    /// The view in which it said that a tile went bad.
+    /// The view in which it reported a damaged tile.
     pub complained: ViewNumber,
     pub number: CheckpointNumber,
     pub agreed: CheckpointNumber,
-    /// What it remembers of the last checkpoint, and knows of the one being made.
+    /// Its history of the last checkpoint, and its changes for the one being made.
     pub history: Option<History>,
     pub changes: Option<Changes>,
     pub watch: Watch,
     pub epoch: u64,
     pub len: usize,
-    /// How often the own store was checked in this recovery: all tiles of it, but the first time.
+    /// Checks of the own store in this recovery: of all its tiles, except the first one.
     pub checks: u32,
-    /// Nothing of the own store was there when it first looked.
+    /// True if the own store was empty at the first check.
     pub empty: bool,
-    /// It has not come to its loop yet.
+    /// True if it has not reached its loop yet.
     pub before: bool,
-    /// Who is behind since the restart.
+    /// The late PEs since the restart.
     pub apart: Option<Apart>,
-    /// It has computed since then.
+    /// True if it has computed since then.
     pub written: bool,
-    /// What the members of its group found, by place.
+    /// The findings of the members of its group, by place.
     pub findings: Vec<StoreFinding>,
     /// The own group, if it is lost.
     pub lost: Option<Lost>,
     pub meetings: Meetings,
-    /// What all brought to barrier Q, or to the meeting that settles.
+    /// The contributions of all to barrier Q, or to the settling meeting.
     pub met: Brought,
-    /// What the checks of all found.
+    /// The findings of all checks.
     pub found: Found,
     pub verdict: Result<(), Unrecoverable>,
-    /// The view in which it said that it is in `shmem_finalize`.
+    /// The view in which it reported that it is in `shmem_finalize`.
     finishing: Option<ViewNumber>,
-    /// Others are there, in the recovery that it is in.
+    /// True if others are there, in its recovery.
     pub ends: bool,
-    /// Its connection to that incarnation of a PE broke: it waits for the view that says what
-    /// becomes of it.
+    /// Its connection to that incarnation of a PE broke: it waits for the view that decides
+    /// which of the two is lost.
     pub blocked: Option<(usize, u32)>,
-    /// When all that it posted so far is there.
+    /// The time at which all its posts so far have arrived.
     pub told_at: u64,
 }
 
@@ -154,7 +154,7 @@ impl Proc {
         (self.node, self.alive) = (node, true);
     }
 
-    /// It is given a number.
+    /// Gives it its PE number.
     pub fn take(&mut self, welcome: &Welcome, mapped: Rc<Vec<u32>>) {
         self.me = Some(welcome.pe.at());
         (self.memory, self.incarnation, self.mapped) =
@@ -165,14 +165,14 @@ impl Proc {
         self.me.expect("a process with a number")
     }
 
-    /// The state of the protocol that it is in.
+    /// Returns its protocol state.
     pub fn at(&self) -> Option<At> {
         self.driver.map(|driver| driver.at())
     }
 }
 
 impl Job {
-    /// One step of a process.
+    /// Makes one step of a process.
     pub fn step(&mut self, id: ProcId) {
         let index = id as usize;
         if !self.procs[index].alive || self.procs[index].me.is_none() {
@@ -222,7 +222,7 @@ impl Job {
         }
     }
 
-    /// The call that the program makes now.
+    /// Makes the program's next call.
     fn call(&mut self, p: &mut Proc) -> Then {
         let driver = Driver::new(p.call, p.agreed);
         (p.number, p.checks, p.progress) = (driver.number(), 0, 0);
@@ -264,7 +264,7 @@ impl Job {
         Then::Again
     }
 
-    // ---- what every state needs -----------------------------------------------------------------
+    // ---- common to all states -------------------------------------------------------------------
 
     pub fn memory(&self, p: &Proc, pe: usize) -> &Memory {
         let number = if pe == p.me() { p.memory } else { p.mapped[pe] };
@@ -283,7 +283,7 @@ impl Job {
         self.shown(p).number != p.joined
     }
 
-    /// Whether the view in which the recovery began is still the one shown.
+    /// True if the view in which the recovery began is no longer the published one.
     pub fn changed(&self, p: &Proc) -> bool {
         self.shown(p).number != p.view.number
     }
@@ -298,7 +298,7 @@ impl Job {
         }
     }
 
-    /// The job cannot go on; ends the process.
+    /// Aborts the job and ends the process.
     fn abort(&mut self, p: &Proc, from: At) -> Then {
         let words = match &p.verdict {
             Err(verdict) if from == At::Verdict => verdict.to_string(),
@@ -340,7 +340,7 @@ impl Job {
             self.broken_promise = Some(format!("PE {} needs PEs that are at their end", p.me()));
             return Then::End;
         }
-        // What is computed while a PE is known to be lost is worth nothing.
+        // Results computed while a PE is known to be lost are worthless.
         let computed = match self.faulted(p) {
             true => vec![0xee; self.plan.len],
             false => self.plan.content(p.me(), p.agreed.next().0),
@@ -366,7 +366,7 @@ impl Job {
         Then::Again
     }
 
-    /// True in a process that has said that it is there.
+    /// True for a process that has reported that it is there.
     pub fn is_finishing(&self, p: &Proc) -> bool {
         p.finishing.is_some()
     }
@@ -394,7 +394,7 @@ impl Job {
         Then::End
     }
 
-    /// True if a checkpoint that comes to such an end should have come to the other.
+    /// True if a checkpoint that ends this way should have ended the other way.
     fn is_wrong_end(&self, number: CheckpointNumber, to: At) -> bool {
         let planned = self.plan.refusal.is_some_and(|(_, refused, _)| refused == number);
         match to {

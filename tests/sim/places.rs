@@ -1,6 +1,6 @@
-//! Programs that call the checkpoint from two places: before their loop until it succeeds, and at
-//! the loop's end. Who is behind after a restart, and what becomes of its call, is the library's
-//! rule; what a PE shows for it is a word of its memory here.
+//! Programs that call the checkpoint at two places: before their loop until it succeeds, and at the
+//! loop's end. The library's rules decide which PEs are late after a restart, and the result of
+//! their calls; a PE's published state for it is a word of its memory here.
 
 use raidshmem_core::protocol::Outcome;
 use raidshmem_core::protocol::brought::Brought;
@@ -15,8 +15,8 @@ const BEFORE: u64 = 1;
 const INSIDE: u64 = 2;
 
 impl Job {
-    /// Shows the call that a process is about to make. True if it is behind, and has computed
-    /// nothing.
+    /// Publishes the call that a process is about to make. Returns true if the process is late, and
+    /// has computed nothing.
     pub fn is_behind(&mut self, p: &mut Proc) -> bool {
         if !self.plan.two {
             return false;
@@ -35,7 +35,7 @@ impl Job {
         Progress { deed, barriers: 0, reached: false, site, written }
     }
 
-    /// Shows what a process does, while somebody is behind.
+    /// Publishes a process' activity, while any PE is late.
     pub fn show_deed(&mut self, p: &mut Proc, deed: Deed) {
         let Some(behind) = p.apart.as_ref().map(|apart| apart.others.clone()) else { return };
         let progress = self.progress(p, deed);
@@ -65,7 +65,7 @@ impl Job {
         }
     }
 
-    /// Who is behind, by the calls of all who live in the view of a restart.
+    /// Finds the late PEs, by the calls of all PEs alive in the view of a restart.
     pub fn find_apart(&mut self, p: &mut Proc) {
         let Brought::Settling(_, calls, ending) = &p.met else { return };
         if self.plan.two {
@@ -74,7 +74,7 @@ impl Job {
         }
     }
 
-    /// A process comes out of the checkpoint it called, saved or passed.
+    /// Records that a process leaves its checkpoint call, saved or skipped.
     pub fn leaves_call(&mut self, p: &mut Proc, saved: bool) {
         p.before = false;
         let me = p.me();

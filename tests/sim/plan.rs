@@ -1,4 +1,4 @@
-//! What one seed means: the job's size, how slow everything is, what is lost when.
+//! The meaning of a seed: the job's size, all delays, and the losses with their times.
 
 use raidshmem_core::mutant::Mutant;
 use raidshmem_core::placement::Domains;
@@ -9,12 +9,12 @@ use raidshmem_core::store::protection::Protection;
 
 use super::memory::{Chance, TILE, tiles};
 
-/// How much is lost.
+/// The extent of the losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// At most as many PEs of a group at once as it has parities: the job must come to its end.
+    /// At most as many PEs of a group at once as it has parities: the job must complete.
     Within,
-    /// One more, at one moment: every PE must say so.
+    /// One more, at one moment: every PE must report it.
     Beyond,
 }
 
@@ -22,71 +22,72 @@ pub enum Mode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
     Nothing,
-    /// A rule that can be broken in the library, too.
+    /// A rule that can also be broken in the library.
     Rule(Mutant),
-    /// Who goes forward takes what others wrote of its second snapshot for all of it, though one of
-    /// them did not come to the end.
+    /// A PE that rolls forward takes its peers' writes to its second snapshot for complete,
+    /// although one of them did not finish.
     SnapshotBelieved,
-    /// An agent says that it shows a view before it does.
+    /// An agent reports a view as published too early.
     ShownTooEarly,
-    /// Whatever is in the store is taken for what it says it is.
+    /// The store's contents are believed without their checksums.
     ChecksumsIgnored,
-    /// Parity that no rebuild has read is taken to hold.
+    /// Parity that no rebuild has read is assumed valid.
     UnreadBelieved,
-    /// Far PEs see that a PE has come to a meeting before they see what it says there.
+    /// Remote PEs see that a PE has reached a meeting before they see its contribution.
     StepBeforeWords,
-    /// Words do not say whose they are, and nobody disconnects from the dead: what those had under
-    /// way arrives in the place of what the substitute said.
+    /// Posts carry no tag, and PEs do not disconnect from the dead: their transfers in flight
+    /// overwrite the substitute's posts.
     WordsNotTagged,
-    /// Live memory is put back from tiles that nobody has checked.
+    /// Live memory is restored from unchecked tiles.
     RestoredUnchecked,
-    /// A tile of parity is carried into the other slot without a look at its old checksum.
+    /// A parity tile is carried into the other slot without checking its old checksum.
     CarriedUnchecked,
-    /// Parity is brought up to date from what a source was without a look at its checksum.
+    /// Parity is updated from a source's old contents without checking their checksum.
     UpdatedUnchecked,
-    /// A tile of a snapshot that did not change is sealed as it is, damaged or not.
+    /// An unchanged snapshot tile is sealed as it is, damaged or not.
     StampedAnew,
-    /// Who has nothing to compare with says that nothing changed.
+    /// A PE without a base for comparison reports no changes.
     SilenceIsNoChange,
-    /// What others wrote to a PE is not asked for.
+    /// Peers' writes to a PE are not collected.
     PeersForgotten,
-    /// A substitute speaks for memory that it has not saved before its program ran.
+    /// A substitute votes for memory that it has not saved before its program ran.
     LiveNotRescued,
-    /// A process watches only when it has left the checkpoint: others have before.
+    /// A process starts tracking only after it has left the checkpoint: peers left earlier.
     WatchedTooLate,
-    /// Who is in `shmem_finalize` waits for the others there, whatever they need.
+    /// A PE in `shmem_finalize` waits there for the others, whatever they need.
     EndIgnoresLosses,
 }
 
-/// What happens to the chosen.
+/// The harm done to the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Harm {
     Process,
-    /// Every process, at one moment; their memory is left.
+    /// Every process, at one moment; their memory survives.
     AtOnce,
     Node,
-    /// A far PE's connection to it breaks, though it lives.
+    /// A remote PE's connection to it breaks, although it is alive.
     Suspect,
-    /// Bits of the store flip, in the memory of a PE that lives on.
+    /// Bits of the store flip, in the memory of a surviving PE.
     Flip,
-    /// The same, and nobody looks: damage waits for the next recovery. The scrub may have come upon
-    /// it in vain, and then its PE has nothing to compare the next checkpoint with.
+    /// Like [`Harm::Flip`], but unnoticed: the damage waits for the next recovery. The scrub may
+    /// have found it without repairing it, and then its PE has no base for comparison in the next
+    /// checkpoint.
     Rot,
 }
 
-/// What a checkpoint may be refused for.
+/// The reason to refuse a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Short {
     Manifest,
-    /// One byte is missing on the machine of the PE; every other has just as much as it needs.
+    /// One byte is missing on the PE's machine; every other machine has exactly what it needs.
     Machine,
 }
 
-/// When.
+/// The time of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     Time(u64),
-    /// When the PE comes to that step, after the checkpoint.
+    /// The moment when the PE reaches that step, after the checkpoint.
     Step(usize, At, CheckpointNumber),
 }
 
@@ -99,7 +100,7 @@ pub struct Fault {
     pub tries: u32,
 }
 
-/// All that a seed decides before the job begins.
+/// The decisions that a seed makes before the job starts.
 pub struct Plan {
     pub seed: u64,
     pub mode: Mode,
@@ -109,27 +110,27 @@ pub struct Plan {
     pub nodes: u32,
     pub spares: Vec<u32>,
     pub protection: Protection,
-    /// PEs of different nodes cannot look into each other's memory.
+    /// True if PEs of different nodes cannot read each other's memory.
     pub far: bool,
-    /// A third node is asked which of two PEs is to be ended.
+    /// True if a third node is asked which of two PEs must end.
     pub asked: bool,
-    /// Nodes are declared lost by the detector.
+    /// True if the detector declares nodes lost.
     pub heartbeat: bool,
     /// The program ends after this checkpoint.
     pub last: CheckpointNumber,
-    /// Most time a message takes, a step takes, and a stall.
+    /// The longest delay of a message and of a step, and the longest stall.
     pub message: usize,
     pub step: usize,
     pub stall: usize,
     /// Bytes of the smallest snapshot.
     pub len: usize,
-    /// How many tiles are as they were, one checkpoint after another: one of so many changes.
+    /// The share of tiles that change between checkpoints: one in this many.
     pub still: Option<usize>,
-    /// The program calls the checkpoint from two places.
+    /// True if the program calls the checkpoint at two places.
     pub two: bool,
-    /// A PE that cannot take part in a checkpoint, once: its manifest is full, or its machine.
+    /// A PE that cannot take part in a checkpoint, once: its manifest or its machine is full.
     pub refusal: Option<(usize, CheckpointNumber, Short)>,
-    /// A PE whose kernel watches no pages.
+    /// A PE whose kernel cannot track pages.
     pub denied: Option<usize>,
     pub faults: Vec<Fault>,
     pub chance: Chance,
@@ -163,11 +164,11 @@ const STEPS: [At; 22] = {
     ]
 };
 
-/// PEs of a group in a large job, and on a node.
+/// PEs of a group, and of a node, in a large job.
 pub const LARGE_GROUP: usize = 8;
 const LARGE_NODE: usize = 16;
 
-/// Parity and PEs.
+/// Draws the parity and the number of PEs.
 fn choose_size(chance: &mut Chance) -> (usize, usize) {
     let parity = chance.pick(&[1, 1, 2, 2, 3]);
     let pes = match chance.below(16) {
@@ -259,7 +260,8 @@ impl Plan {
         plan
     }
 
-    /// A large job of far nodes, in which the process of a PE is lost while it encodes, or none is.
+    /// Returns a large job of remote nodes; the process of PE `lost`, if any, is lost while it
+    /// encodes.
     pub fn large(pes: usize, lost: Option<usize>) -> Plan {
         let node_of: Vec<u32> = (0..pes).map(|pe| (pe / LARGE_NODE) as u32).collect();
         let settings = Settings {
@@ -314,7 +316,7 @@ impl Plan {
                 0 => When::Time(chance.below(30 * (self.message + 10 * self.step)) as u64),
                 _ => {
                     let checkpoint = 1 + chance.below(self.last.0 as usize - 1) as u64;
-                    // Nothing is recovered before something was lost.
+                    // A recovery needs an earlier loss.
                     let steps = if index == 0 { &STEPS[..7] } else { &STEPS[..] };
                     When::Step(chance.below(pes), chance.pick(steps), CheckpointNumber(checkpoint))
                 }
@@ -322,7 +324,7 @@ impl Plan {
             let often = if self.far { Harm::Suspect } else { Harm::Process };
             let hidden = if self.still.is_some() { Harm::Rot } else { Harm::Flip };
             let harm = chance.pick(&[Harm::Process, often, Harm::Node, Harm::Flip, hidden]);
-            // Damage that lies hidden comes first, and the loss that meets it in the same group.
+            // Hidden damage comes first, and then a loss in the same group that hits it.
             let hides = index == 0 && self.still.is_some() && chance.one_in(2);
             let harm = if hides { Harm::Rot } else { harm };
             let pe = match self.faults.first() {
@@ -335,7 +337,7 @@ impl Plan {
             };
             self.faults.push(Fault { when, harm, pe, fired: false, tries: 0 });
         }
-        // Spares are elsewhere, and take over no memory.
+        // Spares are on other nodes, and adopt no memory.
         let adopts = self.settings.adopt && self.spares.is_empty();
         let mut other = Chance::new(!self.seed ^ 0xa11);
         if let Some(last) = self.faults.last_mut().filter(|_| adopts && other.one_in(4)) {
@@ -343,10 +345,10 @@ impl Plan {
         }
     }
 
-    /// Both PEs are lost with their nodes: the second as soon as the substitute of the first has
-    /// all bytes, of which it knows only by the decision that it wrote.
+    /// Plans the loss of both PEs with their nodes: the second as soon as the first one's
+    /// substitute has all bytes, which it knows only by the decision that it wrote.
     fn lose_one_after_the_other(&mut self) {
-        (self.message, self.step) = (300, 2); // who comes to that step first, is alone there
+        (self.message, self.step) = (300, 2); // the first PE at that step is alone there
         let (first, number) = (self.chance.below(2), CheckpointNumber(1));
         self.faults = [(first, &STEPS[..7]), (1 - first, &[At::Reset])]
             .map(|(pe, steps)| {
@@ -356,7 +358,7 @@ impl Plan {
             .into();
     }
 
-    /// Bytes of PE `pe` at checkpoint `number`; their count is the same on every PE.
+    /// Returns the bytes of PE `pe` at checkpoint `number`; their count is the same on every PE.
     pub fn content(&self, pe: usize, number: u64) -> Vec<u8> {
         if let Some(still) = self.still {
             return self.still_content(pe, number, still);
@@ -367,7 +369,7 @@ impl Plan {
         words.take(len).collect()
     }
 
-    /// Of a length that stays; of `still` tiles one changes with each checkpoint.
+    /// Returns contents of constant length; one in `still` tiles changes with each checkpoint.
     fn still_content(&self, pe: usize, number: u64, still: usize) -> Vec<u8> {
         let tile = |tile: usize| {
             let chance = |number: u64| {

@@ -1,5 +1,5 @@
-//! The port of a simulated process: what the driver's operations do to small memory. An operation
-//! that others can see is a step of its own; long ones take several.
+//! The port of a simulated process: the driver's operations on small memory. An operation that
+//! others can see is a step of its own; long ones take several.
 
 use raidshmem_core::message::{PeMessage, ProgressReport};
 use raidshmem_core::mutant::{self, Mutant};
@@ -22,13 +22,13 @@ use super::plan::{Broken, Short};
 /// The second snapshot of a store that keeps one.
 const BESIDE: usize = 1;
 
-/// A process that carries out operations.
+/// A process that executes operations.
 pub struct Hands<'a> {
     pub job: &'a mut Job,
     pub p: &'a mut Proc,
-    /// It has done something that others can see.
+    /// True if it has done something that others can see.
     pub moved: bool,
-    /// It cannot go on at once.
+    /// Its next state, if it cannot continue at once.
     pub busy: Option<Then>,
 }
 
@@ -43,12 +43,12 @@ impl Hands<'_> {
         }
     }
 
-    /// Takes a part of a long operation.
+    /// Makes a part of a long operation.
     fn part_of(&mut self, whole: bool) -> OpProgress {
         if whole { OpProgress::Done } else { OpProgress::Part }
     }
 
-    /// What this PE brings to a meeting.
+    /// Returns this PE's contribution to a meeting.
     fn brings(&self, at: At) -> Brought {
         let (job, p) = (&*self.job, &*self.p);
         let (me, posted) = (p.me(), job.memory(p, p.me()).posted);
@@ -102,7 +102,7 @@ impl Hands<'_> {
         if gone { OpProgress::Out(Outcome::Changed) } else { OpProgress::Wait }
     }
 
-    /// Takes what all brought.
+    /// Takes the contributions of all.
     fn take(&mut self, at: At, all: Brought) {
         let (job, p) = (&*self.job, &mut *self.p);
         match (at, all) {
@@ -292,8 +292,8 @@ impl Port for Hands<'_> {
 }
 
 impl Job {
-    /// Bytes that a PE wants to save, and what is free on its machine, which is its node: as much
-    /// as all who are there want.
+    /// Returns the bytes that a PE wants to save, and the free memory of its machine, which is its
+    /// node: exactly as much as all its PEs want.
     fn intent(&self, p: &Proc) -> Intents {
         let (wanted, pes, me) = (p.len as u64, &p.view.pes, p.me());
         let free = wanted * pes.iter().filter(|pe| pe.node == p.node).count() as u64;
@@ -313,7 +313,7 @@ impl Job {
         )
     }
 
-    /// True if this PE refuses the checkpoint, by what all brought.
+    /// True if this PE refuses the checkpoint, by the contributions of all.
     fn refuses(&self, p: &Proc) -> bool {
         let Brought::Intents(all, _) = &p.met else { unreachable!("at barrier Q") };
         let machines: Vec<u32> = p.view.pes.iter().map(|pe| pe.node).collect();
@@ -353,7 +353,7 @@ impl Job {
         }
     }
 
-    /// Takes the view that is shown, with the memories that are new in it.
+    /// Adopts the published view, with the memories that are new in it.
     fn refresh(&mut self, p: &mut Proc) {
         p.view = self.shown(p).clone();
         p.mapped = self.views[p.view.number.0 as usize].mapped.clone();

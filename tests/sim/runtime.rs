@@ -1,8 +1,9 @@
 //! Launcher and agents of a simulated job.
 //!
-//! The launcher is the library's own machine ([`Membership`]); agents do as the real ones: make
-//! memory, start processes, show views, report ends. Their connections are streams: a message may
-//! take any time but overtakes none on the same connection; connections overtake each other.
+//! The launcher is the library's own machine ([`Membership`]); agents act as the real ones do: they
+//! make memory, start processes, publish views, report ends. Their connections are streams: a
+//! message may be delayed but overtakes none on the same connection; connections overtake each
+//! other.
 //!
 //! [`Membership`]: raidshmem_core::membership::Membership
 
@@ -21,7 +22,7 @@ use super::memory::Memory;
 use super::pe::Proc;
 use super::plan::{Broken, Mode};
 
-/// How long the launcher waits for the verdicts of all, in units of the slowest message.
+/// The time that the launcher waits for all verdicts, in units of the slowest message.
 const LAST_WORDS: u64 = 10_000;
 
 /// An agent and its two connections.
@@ -39,16 +40,16 @@ impl Node {
     }
 }
 
-/// A view that was ordered.
+/// An ordered view.
 pub struct Ordered {
     pub view: Rc<View>,
-    /// Which memory of each PE is mapped by who enters it.
+    /// The memory of each PE that a process maps when it enters the view.
     pub mapped: Rc<Vec<u32>>,
     pub living: usize,
-    /// The tree in which they meet, as each PE sees it.
+    /// The meeting tree, as each PE sees it.
     pub trees: Vec<Tree>,
     pub resumed: usize,
-    /// All have encoded what was missing.
+    /// True if all have encoded the missing parity.
     pub whole: bool,
 }
 
@@ -121,7 +122,7 @@ impl Job {
         }
     }
 
-    /// Notes a new view, and which memories a PE maps that enters it.
+    /// Records a new view, and the memories that a PE maps when it enters it.
     fn order(&mut self, view: &View) {
         if view.number < ViewNumber(self.views.len() as u64) {
             return;
@@ -176,7 +177,7 @@ impl Job {
         }
     }
 
-    /// A process that waits is given a number, unless it died meanwhile.
+    /// Gives a waiting process its PE number, unless it died meanwhile.
     fn assign(&mut self, proc: ProcId, welcome: &Welcome) {
         let mapped = self.views[self.views.len() - 1].mapped.clone();
         if self.procs[proc as usize].alive {
@@ -206,7 +207,7 @@ impl Job {
         }
     }
 
-    /// An agent tells the launcher something.
+    /// Sends a message from an agent to the launcher.
     pub fn up(&mut self, node: u32, event: MembershipEvent) {
         if self.is_parted(node) {
             return;
@@ -244,8 +245,8 @@ impl Job {
         }
     }
 
-    /// The agent is killed, or cut off from the launcher: its processes follow within a moment, or
-    /// go on in the last view they saw until its lease is over; then the launcher declares it.
+    /// Kills the agent, or cuts it off from the launcher: its processes follow within a moment, or
+    /// continue in the last view they saw until its lease is over; then the launcher declares it.
     pub fn node_dies(&mut self, node: u32) {
         if self.detector.is_some() {
             let parted = self.plan.mode == Mode::Within && self.plan.chance.one_in(3);

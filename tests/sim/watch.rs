@@ -1,9 +1,10 @@
-//! What is written under watch: whose process wrote which tile of whose memory, and what becomes of
-//! that knowledge. When it is good for something is the library's own to say ([`Tracked`]); written
-//! here is what `checkpoint/pages.rs` does.
+//! Write tracking: the process that wrote each tile of each memory, and the use of that knowledge.
+//! The library decides when it is valid ([`Tracked`]); modelled here are the actions of
+//! `checkpoint/pages.rs`.
 //!
-//! Half of the tiles that change are written by another PE: where it is near by its own process,
-//! else by that of the owner, to which it comes as soon as its PE has left the last checkpoint.
+//! Another PE writes half of the changing tiles: a local PE with its own process, a remote one
+//! through the owner's process, where they arrive as soon as the writer has left the last
+//! checkpoint.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -21,7 +22,7 @@ use super::memory::{TILE, tiles};
 use super::pe::Proc;
 use super::plan::{Broken, Plan};
 
-/// What a process wrote since it watches.
+/// The writes of a process since its tracking began.
 #[derive(Default)]
 pub struct Watch {
     pub tracked: Tracked,
@@ -29,7 +30,7 @@ pub struct Watch {
     wrote: BTreeMap<usize, TileSet>,
 }
 
-/// What it shows of that, in its memory.
+/// The part of them that it publishes in its memory.
 #[derive(Debug, Clone, Default)]
 pub struct Written {
     said: u64,
@@ -45,7 +46,7 @@ fn covering(len: usize) -> Coverage {
 }
 
 impl Plan {
-    /// Who writes tile `tile` of PE `pe` before checkpoint `number`.
+    /// Returns the PE that writes tile `tile` of PE `pe` before checkpoint `number`.
     fn writer(&self, pe: usize, tile: usize, number: u64) -> usize {
         let chance = (pe as u64) << 33 ^ (tile as u64) << 7 ^ number;
         let other = (chance ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 1;
@@ -58,10 +59,10 @@ impl Job {
         (0..self.pes()).filter(|&pe| pe != p.me() && !self.is_far(p, pe)).collect()
     }
 
-    /// The program of a process has written what is to be saved as checkpoint `p.number`.
+    /// Records the program's writes for checkpoint `p.number`.
     pub fn wrote(&mut self, p: &mut Proc) {
         if self.plan.still.is_none() {
-            return; // too much changes for anybody to watch
+            return; // too much changes for tracking
         }
         let (me, pes) = (p.me(), self.pes());
         for pe in [me, (me + pes - 1) % pes] {
@@ -86,7 +87,7 @@ impl Job {
         }
     }
 
-    /// Before barrier Q: shows what this process wrote to others.
+    /// Publishes this process' writes to others, before barrier Q.
     pub fn show_written(&mut self, p: &mut Proc) {
         let mut to = BTreeMap::new();
         if p.watch.tracked.show(p.number, &covering(p.len)) {
@@ -97,7 +98,7 @@ impl Job {
         self.own(p).written = Written { said: p.watch.tracked.said().pack(), to };
     }
 
-    /// After it: what was written to this PE, by all, if that is known.
+    /// Returns all writes to this PE, if they are known, after barrier Q.
     pub fn gather_written(&mut self, p: &mut Proc, count: usize) -> Option<TileSet> {
         let near = self.near(p);
         let said = |&pe: &usize| WriteReport::unpack(self.memory(p, pe).written.said);
@@ -119,7 +120,7 @@ impl Job {
         Some(all)
     }
 
-    /// Before barrier B: watches what is written from here on, if that pays.
+    /// Starts tracking writes before barrier B, if that pays.
     pub fn watch(&mut self, p: &mut Proc) {
         if self.plan.broken != Broken::WatchedTooLate {
             self.begin_watch(p);

@@ -1,10 +1,10 @@
 //! Losses by schedule: every pair of a loss and a second one in the recovery from it, and random
-//! ones for as long as one likes. Each job must end with the right bytes or with the one error that
-//! its schedule allows; one that hangs is written down with how far each PE has come.
+//! ones for as long as requested. Each job must end with the right bytes or with the one error that
+//! its schedule allows; one that hangs is recorded with the progress of each PE.
 //!
 //! `cargo test --test soak` runs a seeded sample of pairs, some random schedules, and every file of
 //! `tests/seeds`. `make soak` sets `SOAK_MINUTES`: all pairs, then random schedules until the time
-//! is over. A schedule that fails is written to `tests/seeds`, to stay there.
+//! is over. A failing schedule is written to `tests/seeds`, to stay there.
 
 mod schedule;
 #[path = "../support/mod.rs"]
@@ -28,12 +28,12 @@ fn seeds() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seeds")
 }
 
-/// What came of all runs.
+/// The totals of all runs.
 #[derive(Debug, Default)]
 struct Sums {
     runs: usize,
     right: usize,
-    /// With two losses and more.
+    /// Runs with two losses or more.
     several: usize,
     failed: Vec<String>,
 }
@@ -65,7 +65,7 @@ fn judge(schedule: &Schedule, outcome: &Outcome) {
     }
 }
 
-/// Runs one; what went wrong, if it did.
+/// Runs one schedule and records its failure, if any.
 fn one(schedule: &Schedule, sums: &Mutex<Sums>) {
     let ran = catch_unwind(AssertUnwindSafe(|| {
         let outcome = run(schedule);
@@ -93,7 +93,7 @@ fn one(schedule: &Schedule, sums: &Mutex<Sums>) {
     }
 }
 
-/// Runs what `next` gives, on every processor, until it gives no more.
+/// Runs the schedules from `next`, on every processor, until there are no more.
 fn drive(next: impl FnMut() -> Option<Schedule> + Send) -> Sums {
     let (sums, next) = (Mutex::new(Sums::default()), Mutex::new(next));
     let take = || next.lock().unwrap_or_else(std::sync::PoisonError::into_inner)();
@@ -115,7 +115,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
 }
 
-/// Mixes in place (Fisher and Yates).
+/// Shuffles in place (Fisher and Yates).
 fn shuffle<T>(all: &mut [T], random: &mut Random) {
     for at in (1..all.len()).rev() {
         all.swap(at, random.below(at + 1));
@@ -157,7 +157,7 @@ fn pairs_and_random_schedules() {
     assert!(several * 3 > runs && right * 3 > runs, "the losses do not come about");
 }
 
-/// What failed once.
+/// Schedules that failed once.
 #[test]
 fn seeds_of_the_past() {
     let files = fs::read_dir(seeds()).into_iter().flatten().flatten();
@@ -182,8 +182,8 @@ fn a_schedule_is_what_its_line_says() {
     }
 }
 
-/// Every PE at every step of a checkpoint, and a second, of every PE, at every step of a recovery:
-/// in two modes, with memory adopted, rebuilt, and lost with its node.
+/// Every PE at every step of a checkpoint, and a second loss, of every PE, at every step of a
+/// recovery: in two modes, with memory adopted, rebuilt, and lost with its node.
 #[test]
 fn all_pairs_are_all() {
     use raidshmem_core::inject::Point;
@@ -194,7 +194,7 @@ fn all_pairs_are_all() {
     assert_eq!(Schedule::all().len(), 2 * 3 * first * (1 + recovery * PES));
 }
 
-/// The rules about what is allowed, by example.
+/// The rules about allowed results, by example.
 #[test]
 fn what_must_be_borne_is_not_excused() {
     for (line, allowed) in [

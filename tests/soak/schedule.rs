@@ -1,4 +1,4 @@
-//! Which PE or node dies when: one line of text, where it comes from, and what must come of it.
+//! Schedules of PE and node deaths: one line of text, its source, and the required result.
 //!
 //! ```text
 //! rs adopt=0 nodes=4 spares=0 1@3:copy node:2@3:rebuild
@@ -15,28 +15,28 @@ use super::support::random::Random;
 
 /// PEs of every job here.
 pub const PES: usize = 4;
-/// The checkpoint in which the first loss of a pair is.
+/// The checkpoint that contains the first loss of a pair.
 const FIRST: u64 = 3;
 
 /// A job and its losses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
     pub mode: String,
-    /// A dead process's memory may be adopted.
+    /// True if a dead process' memory may be adopted.
     pub adopt: bool,
     pub nodes: usize,
     pub spares: usize,
     pub rules: Vec<InjectedFault>,
 }
 
-/// What may come of a schedule beside the right bytes.
+/// The results that a schedule allows in addition to the right bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
-    /// Nothing: the losses must be borne.
+    /// Nothing: the losses must be survived.
     Nothing,
-    /// The error that every PE gives alike.
+    /// The same error on every PE.
     Verdict,
-    /// That, or another line of the launcher that names why.
+    /// Like [`Allowed::Verdict`], or another line of the launcher that names the reason.
     AnyReason,
 }
 
@@ -72,7 +72,7 @@ impl Schedule {
         if self.mode == "rs" { 2 } else { 1 }
     }
 
-    /// PEs that a rule takes away, as they are placed at the start.
+    /// Returns the PEs that a rule kills, by their initial placement.
     fn taken(&self, rule: &InjectedFault) -> BTreeSet<usize> {
         match rule.target {
             FaultTarget::Pe(pe) => BTreeSet::from([pe.at()]),
@@ -83,11 +83,11 @@ impl Schedule {
         }
     }
 
-    /// By how the losses of a pair fall together. With as many PEs concerned as there are parities
-    /// the losses must be borne (a PE that has moved to a node that is lost is concerned already).
-    /// A process lost at `resume` finds everything whole. A process that leaves its memory behind
-    /// costs nothing, if what it leaves is whole: it is not when the other PEs had still to copy
-    /// what was decided, that is, after a loss in `encode` or `encoded`.
+    /// Decides by the overlap of a pair's losses. If as many PEs are affected as there are parities
+    /// the losses must be survived (a PE that moved to a node that is then lost is affected
+    /// already). A process lost at `resume` finds everything whole. A process that leaves its
+    /// memory costs nothing, if that is whole: it is not if the other PEs still had to copy the
+    /// decided data, that is, after a loss in `encode` or `encoded`.
     pub fn allowed(&self) -> Allowed {
         let with_node = |rule: &InjectedFault| matches!(rule.target, FaultTarget::Node(_));
         let concerned: BTreeSet<usize> = self.rules.iter().flat_map(|r| self.taken(r)).collect();
@@ -102,7 +102,7 @@ impl Schedule {
             && !matches!(first.point, Point::Encode | Point::Encoded);
         match pair {
             _ if concerned.len() <= self.parity() => Allowed::Nothing,
-            // Nobody may be left to say the verdict.
+            // No PE may be left to report the error.
             _ if every_node => Allowed::AnyReason,
             true if first_is_borne && (later || leaves) => Allowed::Nothing,
             true => Allowed::Verdict,
@@ -110,8 +110,8 @@ impl Schedule {
         }
     }
 
-    /// One loss at each step, then each pair: a second loss at each step of the recovery from the
-    /// first, of each PE or node.
+    /// Returns one loss at each step, then each pair: a second loss at each step of the recovery
+    /// from the first, of each PE or node.
     pub fn all() -> Vec<Schedule> {
         let kinds = [(true, false), (false, false), (true, true)];
         let mut all = Vec::new();
@@ -130,7 +130,8 @@ impl Schedule {
                     let mode = mode.to_owned();
                     let one = Schedule { mode, adopt, nodes, spares: 0, rules: vec![first] };
                     let second = |(point, at)| {
-                        // The recovery may go back to the checkpoint before: one of the two fires.
+                        // The recovery may roll back to the previous checkpoint: one of the two
+                        // rules triggers.
                         let rule =
                             |checkpoint| InjectedFault { target: target(at), checkpoint, point };
                         let rules = vec![
@@ -149,7 +150,7 @@ impl Schedule {
         all
     }
 
-    /// Anything: one to five losses anywhere.
+    /// Draws a schedule: one to five losses anywhere.
     pub fn random(random: &mut Random) -> Schedule {
         let nodes = *random.one(&[1, 2, PES]);
         let spares = random.below(3);
@@ -175,7 +176,7 @@ impl Schedule {
     }
 }
 
-/// Each PE at each of the steps.
+/// Returns each PE at each of the steps.
 fn steps(wanted: impl Fn(Point) -> bool) -> impl Iterator<Item = (Point, usize)> {
     let points: Vec<Point> = Point::ALL.into_iter().filter(|&point| wanted(point)).collect();
     points.into_iter().flat_map(|point| (0..PES).map(move |at| (point, at)))

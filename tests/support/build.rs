@@ -7,21 +7,22 @@ use std::sync::{Mutex, Once};
 
 static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
 
-/// The program `name`, from `tests/c` or else from `examples`.
+/// Builds the program `name`, from `tests/c` or else from `examples`.
 pub fn program(name: &str) -> PathBuf {
     program_with(name, &[])
 }
 
-/// The same, built with more options for the compiler.
+/// Like [`program`], with more compiler options.
 pub fn program_with(name: &str, options: &[&str]) -> PathBuf {
-    // Held while one is built: a second test that wants it waits for it. A build that failed
-    // leaves nothing in the map.
+    // Held during a build: a second test that wants the program waits for it. A failed build leaves
+    // nothing in the map.
     let mut built = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let key = name.to_owned() + &options.concat();
     built.entry(key.clone()).or_insert_with(|| build(name, options, &key)).clone()
 }
 
-/// The program `name`, built by another compiler: of C, or of C++ by its name.
+/// Builds the program `name` with another compiler: as C, or as C++ if the compiler's name implies
+/// it.
 pub fn program_by(compiler: &str, name: &str, options: &[&str]) -> PathBuf {
     let mut built = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let key = name.to_owned() + compiler + &options.concat();
@@ -37,9 +38,9 @@ pub fn program_by(compiler: &str, name: &str, options: &[&str]) -> PathBuf {
     built.entry(key.clone()).or_insert_with(make).clone()
 }
 
-/// An example in Rust, beside the binaries. `cargo test` builds them only when asked for all
-/// targets. What it says to a test in the environment is for the test alone: a crate whose build
-/// depends on it (ring) would be built anew, and all that needs it, by each of the two in turn.
+/// Builds an example in Rust, next to the binaries. `cargo test` builds them only for all targets.
+/// Cargo's variables for tests are removed: a crate whose build depends on them (ring) would be
+/// rebuilt, with everything that needs it, by each of the two in turn.
 pub fn example(name: &str) -> PathBuf {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
@@ -57,7 +58,7 @@ pub fn example(name: &str) -> PathBuf {
     oshrun.parent().expect("a folder").join("examples").join(name)
 }
 
-/// The first of these compilers that this machine has.
+/// Returns the first of these compilers that this machine has.
 pub fn has_compiler<'a>(names: &[&'a str]) -> Option<&'a str> {
     let runs = |name: &&&str| {
         let output = Command::new(name).arg("--version").output();
@@ -66,7 +67,7 @@ pub fn has_compiler<'a>(names: &[&'a str]) -> Option<&'a str> {
     names.iter().find(runs).copied()
 }
 
-/// The program `name` of `tests/c`, by that compiler; None where it cannot be linked.
+/// Links the program `name` of `tests/c` with that compiler; returns `None` if that fails.
 pub fn linked_by(compiler: &str, name: &str, options: &[&str]) -> Option<PathBuf> {
     let target = folder().join(format!("{name}-{compiler}{}", options.concat()));
     let options = [&["-O1", "-g"], options].concat();
@@ -86,7 +87,7 @@ fn source(name: &str) -> PathBuf {
 }
 
 fn folder() -> PathBuf {
-    // Of this test binary alone, so that two of them do not write one file.
+    // In the name of this test binary, so that two of them do not write one file.
     let own = std::env::current_exe().expect("the test has a path");
     let own = own.file_name().expect("it is a file").to_owned();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs").join(own);
@@ -94,7 +95,7 @@ fn folder() -> PathBuf {
     folder
 }
 
-/// The program `name` of `tests/c`, linked without the options of `oshcc`: bound lazily.
+/// Links the program `name` of `tests/c` without the options of `oshcc`: bound lazily.
 pub fn lazily_bound(name: &str, options: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
@@ -117,7 +118,7 @@ pub fn lazily_bound(name: &str, options: &[&str]) -> PathBuf {
     target
 }
 
-/// The program of a source of a test's own.
+/// Compiles a test's own source file.
 pub fn compiled(source: &Path, target: &Path) -> PathBuf {
     compile(source, target, &[])
 }
@@ -134,7 +135,7 @@ fn compile_by(compiler: Option<&str>, source: &Path, target: &Path, options: &[&
     target.to_owned()
 }
 
-/// Has `oshcc`, by that compiler or the one that it takes by itself, make a program of a source.
+/// Compiles a source with `oshcc`, with that compiler or its default.
 fn oshcc(
     compiler: Option<&str>,
     (source, target): (&Path, &Path),
@@ -149,7 +150,7 @@ fn oshcc(
         .expect("oshcc runs")
 }
 
-/// A copy of an executable or a library that says to be of another build.
+/// Copies an executable or a library, and makes the copy claim another build.
 pub fn another_build(of: &Path, copy: &Path) {
     let own = raidshmem::version::BUILD;
     let mut bytes = std::fs::read(of).expect("it was built");

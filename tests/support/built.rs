@@ -1,11 +1,11 @@
-//! What was built with a test, under the names that `make install` expects.
+//! The files built with a test, under the names that `make install` expects.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The library that was built with this test: beside it, or one folder up; the newer.
+/// Returns the library built with this test: in the same folder, or one up; the newer.
 pub fn library() -> PathBuf {
     let test = std::env::current_exe().expect("the test has a path");
     let candidates = test.ancestors().skip(1).take(2).map(|folder| folder.join("libraidshmem.so"));
@@ -14,7 +14,7 @@ pub fn library() -> PathBuf {
     found.max_by_key(|path| age(path).unwrap_or(SystemTime::UNIX_EPOCH)).expect("it was built")
 }
 
-/// A folder in `into` with links to the programs and the library.
+/// Makes a folder in `into` with links to the programs and the library.
 pub fn gather(into: &Path) -> PathBuf {
     let built = into.join("built");
     fs::create_dir_all(&built).expect("a folder below the target folder");

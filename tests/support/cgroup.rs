@@ -1,4 +1,4 @@
-//! Control groups with a limit of memory, of either version; removed with the test's last look.
+//! Control groups with a memory limit, of either version; removed when dropped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use raidshmem_sys::cgroup;
 
-/// A group that nobody is in yet.
+/// A group without processes.
 pub struct Group(PathBuf);
 
 impl Group {
-    /// One of at most `limit` bytes, below a group of this process.
+    /// Makes a group of at most `limit` bytes, below a group of this process.
     ///
     /// # Errors
-    /// Why this machine allows none.
+    /// The reason why this machine allows none.
     pub fn new(limit: u64) -> Result<Group, String> {
         let mut why = "no memory controller is mounted".to_owned();
         for above in cgroup::own("memory") {
@@ -40,13 +40,13 @@ impl Group {
         Ok(group)
     }
 
-    /// A command by which a shell moves into the group, with all that it starts, or ends.
+    /// Returns a command with which a shell moves into the group, with all its children, or ends.
     pub fn enter(&self) -> String {
         format!("echo $$ > {}/cgroup.procs || exit 9", self.0.display())
     }
 }
 
-/// Removes the groups of tests that were killed, unless somebody is in them.
+/// Removes the groups of killed tests, unless a process is in them.
 fn clear(above: &Path) {
     for group in fs::read_dir(above).into_iter().flatten().flatten() {
         let name = group.file_name();

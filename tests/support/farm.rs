@@ -1,8 +1,8 @@
-//! The farms of tasks of `examples/` as tests: a loss costs the tasks that were begun.
+//! The task farms of `examples/` as tests: a loss costs only tasks in progress.
 
 use super::Outcome;
 
-/// Tasks that were completed, by PEs that lived to the end and by those that were lost.
+/// Returns the tasks completed by the survivors and by the lost PEs.
 fn tasks(outcome: &Outcome) -> u64 {
     let number = |line: &str| match line.split(' ').collect::<Vec<_>>()[..] {
         ["PE", _, "did", tasks, "tasks"] | ["PE", _, "dies", "after", tasks, "tasks"] => {
@@ -14,8 +14,8 @@ fn tasks(outcome: &Outcome) -> u64 {
 }
 
 impl Outcome {
-    /// Fails the test unless the job came to that end and no task was done twice, but for those
-    /// that a PE died in.
+    /// Fails the test unless the job reached that end and no task was done twice, except those
+    /// during which a PE died.
     #[track_caller]
     pub fn loses_what_was_begun(&self, all: u64, end: &str) {
         self.status(0).check(self.out.contains(end), &format!("`{end}` was expected"));

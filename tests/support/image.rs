@@ -1,7 +1,7 @@
-//! The memory of a job's PEs as it lies in the launcher's hands: to look at, and to damage.
+//! The memory of a job's PEs, as held by the launcher: for tests to read, and to damage.
 //!
-//! The launcher holds the memory files of all nodes, so `/proc` gives them to whoever may trace the
-//! launcher, as the test may. What is read here is what the processes see.
+//! The launcher holds the memory files of all nodes, so `/proc` gives them to any process that may
+//! trace the launcher, as the test may. The test reads exactly what the processes see.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -25,12 +25,12 @@ pub struct Image {
     pub pe: usize,
     pub layout: Layout,
     file: Arc<File>,
-    /// Where its memory begins in the file of its node.
+    /// The start of its memory in the file of its node.
     from: usize,
 }
 
-/// The memory of every PE that has begun, by PE, as far as a process holds it: the launcher where
-/// nodes map each other, else the agent of a node.
+/// Returns the memory of every started PE, by PE, that a process holds: the launcher if nodes map
+/// each other, otherwise the agent of a node.
 pub fn all(holder: u32) -> Vec<Image> {
     let mut found = BTreeMap::new();
     let links = fs::read_dir(format!("/proc/{holder}/fd")).into_iter().flatten().flatten();
@@ -45,7 +45,7 @@ pub fn all(holder: u32) -> Vec<Image> {
     found.into_values().collect()
 }
 
-/// The memories of the PEs in the file of a node. It has a place for every PE of the job.
+/// Returns the memories of the PEs in a node's file. It has a place for every PE of the job.
 fn images(file: File) -> Vec<Image> {
     let Ok(len) = file.metadata().map(|data| data.size() as usize) else { return Vec::new() };
     let file = Arc::new(file);
@@ -68,10 +68,10 @@ fn images(file: File) -> Vec<Image> {
     Vec::new()
 }
 
-/// PEs of a job that is looked at, at most.
+/// The most PEs of an examined job.
 const MOST: usize = 64;
 
-/// The layout whose segments have `total` bytes: the longer the heap, the longer the segment.
+/// Finds the layout with segments of `total` bytes: the longer the heap, the longer the segment.
 fn layout_of(total: usize, pes: usize) -> Layout {
     let (mut low, mut high) = (0, total / PAGE);
     while low < high {
@@ -85,19 +85,19 @@ fn layout_of(total: usize, pes: usize) -> Layout {
 }
 
 impl Image {
-    /// `len` bytes at `at`.
+    /// Returns `len` bytes at `at`.
     pub fn read(&self, at: usize, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.file.read_exact_at(&mut bytes, (self.from + at) as u64).expect("inside the file");
         bytes
     }
 
-    /// Puts `bytes` at `at`.
+    /// Writes `bytes` at `at`.
     pub fn write(&self, at: usize, bytes: &[u8]) {
         self.file.write_all_at(bytes, (self.from + at) as u64).expect("inside the file");
     }
 
-    /// The word at `at`.
+    /// Returns the word at `at`.
     pub fn word(&self, at: usize) -> u64 {
         u64::from_le_bytes(self.read(at, 8).try_into().expect("eight bytes"))
     }
@@ -108,12 +108,12 @@ impl Image {
         self.write(at, &[byte ^ 1 << (bit % 8)]);
     }
 
-    /// Bytes of the snapshot, as its record says.
+    /// Returns the length of the snapshot, from its record.
     pub fn snapshot_len(&self) -> usize {
         self.word(self.layout.store + offset_of!(Header, snapshots) + 8) as usize
     }
 
-    /// Where byte `at` of tile `tile` of a region is; from `TILE` on, of its stamp.
+    /// Returns the offset of byte `at` of tile `tile` of a region; from `TILE` on, of its stamp.
     pub fn place(&self, region: usize, tile: usize, at: usize) -> usize {
         assert!(at < TILE + STAMP);
         match at.checked_sub(TILE) {
@@ -122,7 +122,7 @@ impl Image {
         }
     }
 
-    /// Bytes of it that are allocated.
+    /// Returns the number of its allocated bytes.
     pub fn allocated(&self) -> usize {
         let end = self.from + self.layout.total;
         let (mut at, mut sum) = (self.from, 0);
@@ -136,7 +136,7 @@ impl Image {
         sum
     }
 
-    /// How far the PE has come, a line: for a run that hangs.
+    /// Describes the PE's progress in one line: for a run that hangs.
     pub fn describe(&self) -> String {
         let header = |at| self.word(self.layout.store + at);
         let post = |way: Way| {

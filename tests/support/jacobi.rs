@@ -6,13 +6,13 @@ use std::sync::Mutex;
 
 use super::{Job, Outcome, program};
 
-/// Nine tiles a PE on four PEs: more than one tile a chunk. 11 checkpoints: the first before there
-/// is data, the second with it, the last with the result.
+/// Nine tiles per PE on four PEs: more than one tile per chunk. 11 checkpoints: the first before
+/// there is data, the second with it, the last with the result.
 pub const SMALL: &[&str] = &["--bytes", "1M", "--sweeps", "256", "--halo", "32"];
-/// One tile a PE, 7 checkpoints: for many runs.
+/// One tile per PE, 7 checkpoints: for many runs.
 pub const TINY: &[&str] = &["--bytes", "32K", "--sweeps", "32", "--halo", "8"];
 
-/// The sum that plain loops come to.
+/// Returns the sum of plain loops.
 pub fn serial(args: &[&str]) -> String {
     static SUMS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
     let mut sums = SUMS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -26,19 +26,19 @@ pub fn serial(args: &[&str]) -> String {
     sums.entry(args.join(" ")).or_insert_with(compute).clone()
 }
 
-/// The sum in what a run printed, if it came that far.
+/// Returns the sum in a run's output, if it got that far.
 pub fn sum(out: &str) -> Option<&str> {
     let (_, rest) = out.split_once("jacobi checksum=")?;
     rest.split_whitespace().next()
 }
 
-/// `job` with the program at its end.
+/// Returns `job` with the program at its end.
 pub fn job(job: Job, args: &[&str]) -> Job {
     job.program(&program("jacobi"), args)
 }
 
 impl Outcome {
-    /// Fails the test unless the job ended well, with the right sum, said once.
+    /// Fails the test unless the job succeeded with the right sum, printed once.
     #[track_caller]
     pub fn right_sum(&self, args: &[&str]) -> &Self {
         self.status(0);
@@ -49,8 +49,8 @@ impl Outcome {
         self
     }
 
-    /// Fails the test unless the job ended with status 3 and one verdict, which is given back:
-    /// every PE comes to the same, and the launcher says what differs.
+    /// Fails the test unless the job ended with status 3 and one verdict, which it returns: every
+    /// PE reaches the same one, and the launcher reports differences.
     #[track_caller]
     pub fn same_verdict(&self) -> &str {
         self.status(3);

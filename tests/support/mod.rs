@@ -1,20 +1,20 @@
-//! Jobs of real processes: built with `oshcc`, run under `oshrun`, watched, and looked after.
+//! Jobs of real processes: built with `oshcc`, run under `oshrun`, watched, and cleaned up.
 //!
 //! A [`Job`] is a command line; [`Job::run`] gives its [`Outcome`]. Three things hold for every
-//! run, whatever the test is about:
+//! run, whatever the test checks:
 //!
-//! - it ends: after [`LIMIT`] every PE (how far it has come in the protocol) and every process of
-//!   the job (state, where it waits in the kernel) is written down and killed, and the test fails
-//!   with that and with the job's output;
-//! - nothing is left: no process, running or dead and not collected, no open end of its output, no
+//! - it ends: after [`LIMIT`] every PE (its progress in the protocol) and every process of the job
+//!   (state, where it waits in the kernel) is recorded, all are killed, and the test fails with
+//!   that and with the job's output;
+//! - nothing is left: no process, running or dead and not reaped, no open end of its output, no
 //!   entry in `/dev/shm`, no file in its folder (see [`residue`]);
 //! - its environment is the test's own without `SHMEM_*`, and without the `LD_LIBRARY_PATH` that
-//!   cargo sets: that comes before the path in a program, and names the folder of `cargo build`
-//!   first, in which an old library may lie.
+//!   cargo sets: that takes precedence over the path in a program, and names the folder of `cargo
+//!   build` first, which may contain an old library.
 //!
 //! A process belongs to a job if it is in the job's session or has the job's marker in its
-//! environment. The test is the reaper of orphans, so that a launcher that leaves a child behind is
-//! found out even on a machine whose first process collects nothing.
+//! environment. The test reaps orphans, so that a launcher that leaves a child behind is detected
+//! even on a machine whose first process reaps nothing.
 
 #![allow(dead_code)] // every test binary uses its own part of this
 
@@ -46,12 +46,12 @@ use std::time::{Duration, Instant};
 pub use build::*;
 pub use skip::*;
 
-/// After this a run has hung. Runs take well below a second on an idle machine.
+/// The limit after which a run counts as hung. Runs take well below a second on an idle machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
-/// Name of the variable that marks the processes of a job.
+/// The variable that marks the processes of a job.
 pub const MARKER: &str = "PROCESS_TEST_JOB";
 
-/// A command line to be.
+/// A command line under construction.
 pub struct Job {
     words: Vec<String>,
     env: Vec<(String, OsString)>,
@@ -64,12 +64,12 @@ pub struct Job {
 }
 
 impl Job {
-    /// `oshrun -n pes`
+    /// Runs `oshrun -n pes`.
     pub fn new(pes: usize) -> Job {
         Job::of(&["-n", &pes.to_string()]).env("SHMEM_SYMMETRIC_SIZE", "16M")
     }
 
-    /// `oshrun` with these words.
+    /// Runs `oshrun` with these arguments.
     pub fn of(words: &[&str]) -> Job {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
         let (env, leaves) = (Vec::new(), Vec::new());
@@ -77,88 +77,88 @@ impl Job {
         Job { words, env, leaves, orphans: false, after, network, input, limit: LIMIT }
     }
 
-    /// More words.
+    /// Adds arguments.
     pub fn args(mut self, words: &[&str]) -> Job {
         self.words.extend(words.iter().map(|word| (*word).to_owned()));
         self
     }
 
-    /// `oshrun` starts after these commands of a shell, and with what they leave it: limits, say.
+    /// Runs `oshrun` after these shell commands, with their effects: limits, for example.
     pub fn after(mut self, commands: &str) -> Job {
         self.after = Some(format!("{commands}; exec \"$@\""));
         self
     }
 
-    /// What its standard input says, through a pipe.
+    /// Sets its standard input, through a pipe.
     pub fn input(mut self, text: &str) -> Job {
         self.input = Some(text.to_owned());
         self
     }
 
-    /// `SHMEM_FT_BACKUP_MODE`
+    /// Sets `SHMEM_FT_BACKUP_MODE`.
     pub fn mode(self, mode: &str) -> Job {
         self.env("SHMEM_FT_BACKUP_MODE", mode)
     }
 
-    /// A variable of the environment; the last of a name counts.
+    /// Sets an environment variable; the last of a name counts.
     pub fn env(self, name: &str, value: &str) -> Job {
         self.env_os(name, OsStr::new(value))
     }
 
-    /// One that may be no text.
+    /// Sets a variable that may not be valid text.
     pub fn env_os(mut self, name: &str, value: &OsStr) -> Job {
         self.env.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// `--kill rule` for each.
+    /// Adds `--kill rule` for each.
     pub fn kill(self, rules: &[&str]) -> Job {
         rules.iter().fold(self, |job, rule| job.args(&["--kill", rule]))
     }
 
-    /// `--kill-node rule` for each.
+    /// Adds `--kill-node rule` for each.
     pub fn kill_node(self, rules: &[&str]) -> Job {
         rules.iter().fold(self, |job, rule| job.args(&["--kill-node", rule]))
     }
 
-    /// The program and its arguments: the end of the command line.
+    /// Sets the program and its arguments: the end of the command line.
     pub fn program(self, path: &Path, args: &[&str]) -> Job {
         let path = path.to_str().expect("test programs have plain names");
         self.args(&[path]).args(args)
     }
 
-    /// Orphans are to be expected, because somebody kills their parents: they may take a moment to
-    /// end, and are collected by this process.
+    /// Expects orphans, because their parents are killed: they may take a moment to end, and this
+    /// process reaps them.
     pub fn with_orphans(mut self) -> Job {
         self.orphans = true;
         self
     }
 
-    /// It runs under a tool that makes it slow, and may take as many times as long.
+    /// Multiplies its limit, for a run under a slow tool.
     pub fn slower(mut self, times: u32) -> Job {
         self.limit = LIMIT * times;
         self
     }
 
-    /// It runs in that network namespace.
+    /// Runs it in that network namespace.
     pub fn inside(mut self, network: &Path) -> Job {
         self.network = Some(network.to_owned());
         self
     }
 
-    /// The program makes a file or folder of this name in the folder of the run, and leaves it.
+    /// Expects the program to leave a file or folder of this name in the folder of the run.
     pub fn leaves(mut self, name: &str) -> Job {
         self.leaves.push(name.to_owned());
         self
     }
 
-    /// Starts it, to the end, and sees that nothing is left.
+    /// Runs it to its end, and checks that nothing is left.
     #[track_caller]
     pub fn run(self) -> Outcome {
         self.start().finish()
     }
 
-    /// Starts it.
+    /// Starts the job.
     pub fn start(self) -> Running {
         become_reaper();
         static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -192,14 +192,14 @@ impl Job {
                 move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
             }
             enter()?;
-            // A shell has whom it starts in the background ignore these.
+            // A shell's background processes ignore these.
             for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
-                // SAFETY: before exec, where no handler is.
+                // SAFETY: before exec, where no handler is set.
                 unsafe { libc::signal(signal, libc::SIG_DFL) };
             }
             rustix::process::setsid().map(drop).map_err(Into::into)
         };
-        // SAFETY: all are system calls and nothing else: they may be made after fork.
+        // SAFETY: only system calls, which are allowed after fork.
         unsafe { command.pre_exec(prepare) };
         let shown = self.shown();
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
@@ -223,14 +223,14 @@ impl Job {
     }
 }
 
-/// A pipe that holds `text`.
+/// Returns a pipe that holds `text`.
 fn piped(text: &str) -> Stdio {
     let (from, mut to) = std::io::pipe().expect("a pipe");
     to.write_all(text.as_bytes()).expect("it fits into the pipe");
     from.into()
 }
 
-/// What a job has said so far.
+/// The output of a job so far.
 #[derive(Default)]
 struct Heard {
     said: Mutex<Said>,
@@ -271,7 +271,7 @@ impl Heard {
         self.said.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Waits until `there` is true of what was said; false if it is not so at `end`.
+    /// Waits until `there` holds for the output; returns false if it does not at `end`.
     fn wait(&self, end: Instant, there: impl Fn(&Said) -> bool) -> bool {
         let left = end.saturating_duration_since(Instant::now());
         let (said, _) = self
@@ -282,7 +282,7 @@ impl Heard {
     }
 }
 
-/// A job that was started.
+/// A started job.
 pub struct Running {
     child: Child,
     marker: String,
@@ -298,12 +298,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// The launcher's process id, which is also its session.
+    /// Returns the launcher's process id, which is also its session.
     pub fn launcher(&self) -> u32 {
         self.child.id()
     }
 
-    /// The folder it runs in.
+    /// Returns the folder it runs in.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -313,13 +313,13 @@ impl Running {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Every process of the job now.
+    /// Returns every current process of the job.
     pub fn processes(&self) -> Vec<processes::Found> {
         processes::of_job(self.launcher(), &self.marker)
     }
 
-    /// The agents of nodes on this machine, in the order of the nodes: so they are started. Their
-    /// numbers grow from the launcher's, and begin again once at the kernel's largest.
+    /// Returns the agents on this machine in the order of their nodes, in which they are started.
+    /// Their process ids follow the launcher's, and wrap round once at the kernel's largest.
     pub fn agents(&self) -> Vec<processes::Found> {
         let launcher = self.launcher();
         let mut agents = self.processes();
@@ -328,25 +328,26 @@ impl Running {
         agents
     }
 
-    /// The process that carries PE `pe` first; of the program `steps`, which says so.
+    /// Returns the first process of PE `pe`; for the program `steps`, which prints it.
     pub fn pid_of(&mut self, pe: usize) -> u32 {
         let line = self.wait_for(&format!("PE {pe} is process "));
         line.rsplit(' ').next().and_then(|pid| pid.parse().ok()).expect("a process id")
     }
 
-    /// Tells the program `steps` to end.
+    /// Makes the program `steps` end.
     pub fn stop(&self) {
         std::fs::write(self.folder.join("stop"), "").expect("the file is written");
     }
 
-    /// Waits for `text` on either output, and gives the whole line.
+    /// Waits for `text` on either output, and returns the whole line.
     #[track_caller]
     pub fn wait_for(&mut self, text: &str) -> String {
         let found = self.line_or_end(text);
         found.unwrap_or_else(|| panic!("it never said `{text}`: {}", self.report("ended")))
     }
 
-    /// Waits for `text` on either output, and gives the whole line; None if the job ended before.
+    /// Waits for `text` on either output, and returns the whole line; `None` if the job ended
+    /// before.
     #[track_caller]
     pub fn line_or_end(&mut self, text: &str) -> Option<String> {
         self.nth_line_or_end(text, 0)
@@ -372,7 +373,7 @@ impl Running {
         line(&self.heard.said())
     }
 
-    /// Waits until what was found among the processes of the job is so.
+    /// Waits until `so` holds for the processes of the job.
     #[track_caller]
     pub fn wait_until(&mut self, what: &str, mut so: impl FnMut(&[processes::Found]) -> bool) {
         while !so(&self.processes()) {
@@ -388,7 +389,7 @@ impl Running {
         processes::signal(self.launcher(), signal);
     }
 
-    /// Waits for its end, and sees that nothing is left.
+    /// Waits for its end, and checks that nothing is left.
     #[track_caller]
     pub fn finish(mut self) -> Outcome {
         if !processes::ends_before(self.launcher(), self.begun + self.limit) {
@@ -438,15 +439,15 @@ impl Drop for Running {
     }
 }
 
-/// How a job ended.
+/// The end of a job.
 pub struct Outcome {
-    /// Exit status of the launcher, or 128 and the signal that killed it.
+    /// The exit status of the launcher, or 128 and the signal that killed it.
     pub status: i32,
-    /// All that it wrote to standard output.
+    /// Its whole standard output.
     pub out: String,
-    /// All that it wrote to standard error.
+    /// Its whole standard error.
     pub err: String,
-    /// How long it ran.
+    /// Its run time.
     pub took: Duration,
     shown: String,
 }
@@ -458,7 +459,7 @@ impl Outcome {
         assert!(holds, "{what}\n{self}");
     }
 
-    /// Fails the test unless the job ended so.
+    /// Fails the test unless the job ended with `status`.
     #[track_caller]
     pub fn status(&self, status: i32) -> &Self {
         self.check(self.status == status, &format!("status {status} was expected"));
@@ -472,12 +473,12 @@ impl Outcome {
         self
     }
 
-    /// How many lines on standard error contain `text`.
+    /// Returns how many lines on standard error contain `text`.
     pub fn count(&self, text: &str) -> usize {
         self.err.lines().filter(|line| line.contains(text)).count()
     }
 
-    /// Lines of standard error that begin with `start`, without it.
+    /// Returns lines of standard error that begin with `start`, without it.
     pub fn lines<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
         self.err.lines().filter_map(move |line| line.strip_prefix(start))
     }
@@ -501,7 +502,7 @@ fn become_reaper() {
     });
 }
 
-/// One line on the terminal even though the harness captures output: what was not run, and why.
+/// Prints one line on the terminal even if the harness captures output: what was not run, and why.
 pub fn note(line: &str) {
     let _ = std::io::stderr().write_all(format!("note: {line}\n").as_bytes());
 }

@@ -1,24 +1,24 @@
-//! Mounts that tests make: only where nobody else sees them.
+//! Mounts that tests make, invisible to other processes.
 //!
-//! A job has mounts of its own where the kernel allows that. Where it does not (in a chroot, say),
-//! a command of a test that mounts would change the machine. So would a thread of a test, unless it
-//! has left the mounts of the machine.
+//! A job has its own mounts if the kernel allows that. Otherwise (in a chroot, for example), a
+//! test's command that mounts would change the machine. So would a thread of a test, unless it has
+//! left the machine's mounts.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Status of a shell that may not mount.
+/// The status of a shell that may not mount.
 pub const NOT_ALONE: i32 = 9;
 
-/// Mounts as a process sees them.
+/// The mounts as a process sees them.
 const LIST: &str = "/proc/thread-self/mountinfo";
 
-/// Gives this thread, and all that it starts from now on, mounts that nobody else sees. They are
-/// gone with the last of these processes, even if they are killed.
+/// Gives this thread, and all its later children, mounts that no other process sees. They end
+/// with the last of these processes, even if they are killed.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn leave_the_machine() -> io::Result<()> {
     unshare(libc::CLONE_FS | libc::CLONE_NEWNS)?;
     let list = fs::read_to_string(LIST)?;
@@ -28,23 +28,24 @@ pub fn leave_the_machine() -> io::Result<()> {
     Ok(())
 }
 
-/// Leaves what `flags` name, mounts among them, and shares no mount any more. System calls only.
+/// Leaves the namespaces in `flags`, the mounts' among them, and shares no mount any more. System
+/// calls only.
 pub(super) fn unshare(flags: libc::c_int) -> io::Result<()> {
     let none = std::ptr::null();
-    // SAFETY: concerns the calling thread, and what it starts, alone.
+    // SAFETY: affects only the calling thread, and its children.
     call(unsafe { libc::unshare(flags) })?;
     let private = libc::MS_REC | libc::MS_PRIVATE;
-    // SAFETY: no pointer but to C text; concerns the mounts of this thread only.
+    // SAFETY: no pointers except to C text; affects only the mounts of this thread.
     call(unsafe { libc::mount(none, c"/".as_ptr(), none, private, none.cast()) })
 }
 
-/// The result of a system call.
+/// Returns the result of a system call.
 pub(super) fn call(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Commands of a shell that it does only in a mount namespace other than that of this process, in
-/// which no mount is shared with another. Else it ends with [`NOT_ALONE`].
+/// Returns shell commands that run only in a mount namespace other than that of this process, in
+/// which no mount is shared with another. Otherwise the shell ends with [`NOT_ALONE`].
 pub fn privately(commands: &str) -> String {
     let own = fs::read_link("/proc/self/ns/mnt").expect("mount namespaces");
     format!(
@@ -54,8 +55,8 @@ pub fn privately(commands: &str) -> String {
     )
 }
 
-/// A command of a shell that mounts `what` at `place`, which is no link, and that fails unless a
-/// mount is there that was not there before.
+/// Returns a shell command that mounts `what` at `place`, which is not a link, and that fails
+/// unless a new mount is there afterwards.
 pub fn mount(what: &str, place: &Path) -> String {
     let place = place.display();
     let id = format!(
@@ -64,7 +65,7 @@ pub fn mount(what: &str, place: &Path) -> String {
     format!("{{ before={id}; mount {what} {place} && [ \"{id}\" != \"$before\" ]; }}")
 }
 
-/// The number of what is mounted at `place`, which is no link, as this thread sees it.
+/// Returns the number of the mount at `place`, which is not a link, as this thread sees it.
 pub fn id(place: &Path) -> Option<u64> {
     id_in(&fs::read_to_string(LIST).ok()?, place.to_str()?)
 }

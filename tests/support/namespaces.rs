@@ -1,5 +1,5 @@
-//! Network namespaces that tests and benches make, by names that say who made them; and those that
-//! were left by a process that was killed.
+//! Network namespaces of tests and benches, with their makers in their names; and those left by a
+//! killed process.
 //!
 //! ```text
 //! rshm PID - ...           of a test           rshm-bench- PID - ...      of the scorecard
@@ -8,15 +8,15 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The process that made a namespace of this name, if it is one of ours.
+/// Returns the process that made a namespace of this name, if it is one of ours.
 fn maker(name: &str) -> Option<u32> {
     let rest = name.strip_prefix("rshm")?;
     let (pid, _) = rest.strip_prefix("-bench-").unwrap_or(rest).split_once('-')?;
     pid.parse().ok()
 }
 
-/// Removes the namespaces whose makers are no more, with what still runs in them. One whose number
-/// was given to another process stays.
+/// Removes the namespaces whose makers have ended, with the processes still in them. One whose
+/// maker's process id was reused stays.
 pub fn clear() {
     let names = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());
@@ -24,7 +24,7 @@ pub fn clear() {
         maker(name).is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
     };
     for name in names.filter(left) {
-        // What fails was done by another test meanwhile.
+        // A command that fails was run by another test meanwhile.
         for pid in ip(&["netns", "pids", &name]).lines() {
             let _ = Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status();
         }

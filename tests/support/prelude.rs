@@ -1,5 +1,5 @@
 //! A program that calls each routine of the tables before its first checkpoint call, and compares
-//! what it keeps of them with what the first process of each PE kept (`tests/c/prelude.c`).
+//! the results with those in the first process of each PE (`tests/c/prelude.c`).
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use raidshmem::capi::emit;
 
 use super::compiled;
 
-/// Not called by the loop over the table: they begin or end the job, or have a form of their own.
+/// Routines outside the loop over the table: they begin or end the job, or have special forms.
 const APART: &[&str] = &[
     "init",
     "finalize",
@@ -45,10 +45,10 @@ const APART: &[&str] = &[
     "translate",
 ];
 
-/// What a call fills in the own symmetric memory.
+/// Routines that fill the caller's own symmetric memory.
 const FILLS: &[&str] = &["get", "broadcast", "collect", "alltoall", "reduce", "scan", "to_all"];
 
-/// An argument of that type and name.
+/// Returns an argument of that type and name.
 fn argument(kind: &str, name: &str) -> String {
     let value = match name {
         "dest" => "d",
@@ -79,7 +79,7 @@ fn argument(kind: &str, name: &str) -> String {
     if kind.ends_with('*') { format!("({kind})(void *){value}") } else { value.to_owned() }
 }
 
-/// A call of the routine with that prototype, and what is kept of it.
+/// Returns a call of the routine with that prototype, and code that keeps its results.
 fn call(prototype: &str) -> Option<String> {
     let (head, arguments) = prototype.strip_suffix(");")?.split_once('(')?;
     let at = head.rfind([' ', '*'])? + 1;
@@ -109,7 +109,8 @@ fn call(prototype: &str) -> Option<String> {
     ))
 }
 
-/// A program that calls all routines of the tables before its loop, and says that each PE is right.
+/// Builds a program that calls all routines of the tables before its loop, and prints that each PE
+/// is right.
 pub fn table() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let build = || {

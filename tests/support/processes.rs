@@ -18,18 +18,18 @@ pub struct Found {
 }
 
 impl Found {
-    /// True for one that has ended and was not collected.
+    /// True if it has ended but was not reaped.
     pub fn is_zombie(&self) -> bool {
         self.state == 'Z'
     }
 
-    /// One line.
+    /// Describes it in one line.
     pub fn line(&self) -> String {
         let Found { pid, parent, state, name, words } = self;
         format!("{pid} (parent {parent}, {name}, state {state}): {words}")
     }
 
-    /// Everything that says why it does not go on.
+    /// Returns everything that explains why it does not continue.
     pub fn trace(&self) -> String {
         let mut text = format!("=== {}\n", self.line());
         let tasks = fs::read_dir(format!("/proc/{}/task", self.pid));
@@ -44,7 +44,7 @@ impl Found {
     }
 }
 
-/// Every process in session `session` or with the job's marker in its environment.
+/// Returns every process in session `session` or with the job's marker in its environment.
 pub fn of_job(session: u32, marker: &str) -> Vec<Found> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -74,7 +74,7 @@ fn look(pid: u32, session: u32, marker: &str) -> Option<Found> {
     })
 }
 
-/// Waits until process `pid` has ended; false if it runs on at `end`.
+/// Waits until process `pid` has ended; returns false if it is still running at `end`.
 pub fn ends_before(pid: u32, end: Instant) -> bool {
     let Some(id) = Pid::from_raw(pid as i32) else { return true };
     let Ok(pidfd) = pidfd_open(id, PidfdFlags::empty()) else { return true };
@@ -89,7 +89,7 @@ pub fn ends_before(pid: u32, end: Instant) -> bool {
     }
 }
 
-/// Sends a signal; one that is gone is left alone.
+/// Sends a signal; ignores a process that no longer exists.
 pub fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid as i32) {
         let _ = kill_process(pid, signal);

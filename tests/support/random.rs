@@ -4,12 +4,12 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of `seed`.
+    /// Returns the generator for `seed`.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -18,12 +18,12 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// A number below `bound`, which is small: the bias does not matter.
+    /// Draws a number below `bound`, which is small: the bias does not matter.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound.max(1) as u64) as usize
     }
 
-    /// One of `all`.
+    /// Draws one of `all`.
     pub fn one<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }

@@ -1,4 +1,4 @@
-//! What a job may not leave behind, and clearing it away.
+//! Leftovers that a job may not have, and their removal.
 
 use std::ffi::CString;
 use std::io;
@@ -14,26 +14,26 @@ use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use super::processes::{self, Found};
 use super::{Running, mounts};
 
-/// Folder of a run that is its `/dev/shm`.
+/// The folder of a run that serves as its `/dev/shm`.
 const SHM: &str = "dev-shm";
-/// How long orphans may take to end, and output to close.
+/// The time in which orphans must end, and output must close.
 const MOMENT: Duration = Duration::from_secs(20);
 
-/// The `/dev/shm` of a job: a folder of its own, seen by no other program, where the kernel allows
-/// that; else the machine's, of which only entries that name this library are looked at.
+/// The `/dev/shm` of a job: a folder of its own, hidden from other programs, if the kernel allows
+/// that; otherwise the machine's, in which only entries that name this library count.
 pub struct Shm {
     folder: PathBuf,
 }
 
 impl Shm {
-    /// That of the run in `folder`.
+    /// Makes the one for the run in `folder`.
     pub fn new(folder: &Path) -> Shm {
         let folder = folder.join(SHM);
         std::fs::create_dir_all(&folder).expect("a folder for /dev/shm");
         Shm { folder }
     }
 
-    /// What a process does after fork to see it. System calls only.
+    /// Returns the function by which a process enters it after fork. System calls only.
     pub fn entrance(&self) -> impl Fn() -> io::Result<()> + Send + Sync + 'static {
         let own = CString::new(self.folder.as_os_str().as_bytes()).expect("no zero in a path");
         let allowed = may_mount();
@@ -52,7 +52,7 @@ impl Shm {
     }
 }
 
-/// Whether a child may have its own mounts; tried once.
+/// True if a child may have its own mounts; tried once.
 fn may_mount() -> bool {
     static MAY: OnceLock<bool> = OnceLock::new();
     *MAY.get_or_init(|| {
@@ -60,7 +60,7 @@ fn may_mount() -> bool {
         let folder = CString::new(env!("CARGO_TARGET_TMPDIR")).expect("no zero in a path");
         // SAFETY: system calls only, after fork.
         unsafe { command.pre_exec(move || mount_over_shm(&folder)) };
-        // This test binary, asked for the list of no tests.
+        // This test binary, which lists no tests.
         let tried = command.args(["--list", "no such test"]).stdout(Stdio::null()).status();
         let may = tried.is_ok_and(|status| status.success());
         if !may {
@@ -74,11 +74,12 @@ fn mount_over_shm(folder: &CString) -> io::Result<()> {
     let none = std::ptr::null();
     mounts::unshare(libc::CLONE_NEWNS)?;
     let (from, to) = (folder.as_ptr(), c"/dev/shm".as_ptr());
-    // SAFETY: no pointer but to C text; the process was just forked, and its mounts are its own.
+    // SAFETY: no pointers except to C text; the process was just forked, and its mounts are its
+    // own.
     mounts::call(unsafe { libc::mount(from, to, none, libc::MS_BIND, none.cast()) })
 }
 
-/// Everything the job left, a line each. Its launcher has ended.
+/// Returns everything the job left, one line each. Its launcher has ended.
 pub fn look(run: &Running) -> Vec<String> {
     let mut left = Vec::new();
     if run.orphans {
@@ -100,17 +101,18 @@ pub fn look(run: &Running) -> Vec<String> {
     left
 }
 
-/// Collects those that have ended and are children of this process now.
+/// Reaps those that have ended and are now children of this process.
 fn collect(found: &[Found]) {
     for dead in found.iter().filter(|found| found.parent == std::process::id()) {
         let _ = waitpid(Pid::from_raw(dead.pid as i32), WaitOptions::NOHANG);
     }
 }
 
-/// Ends a job that is not wanted any more.
+/// Ends a job that is no longer needed.
 pub fn kill_all(run: &Running) {
     let end = Instant::now() + MOMENT;
-    // The launcher last but one: those it would start meanwhile are found in the second round.
+    // The launcher is killed in the first round: processes that it starts meanwhile are found in
+    // the second.
     for _ in 0..2 {
         for found in run.processes() {
             processes::signal(found.pid, Signal::KILL);

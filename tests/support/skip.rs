@@ -1,14 +1,14 @@
-//! Saying that a test does not run here, or in part only, so that `.ci/sums` counts it.
+//! Notices that a test does not run here, or only in part, for `.ci/sums` to count.
 #![allow(dead_code)]
 
 use std::io::Write;
 
-/// Says that this test does not run, since the machine lacks `need`, one of those of `.ci/sums`.
+/// Notes that this test does not run, since the machine lacks `need`, one of those of `.ci/sums`.
 pub fn skip(need: &str, why: &str) {
     without("SKIPPED", need, why);
 }
 
-/// Says that this test runs in part only, since the machine lacks `need`.
+/// Notes that this test runs only in part, since the machine lacks `need`.
 pub fn partly(need: &str, why: &str) {
     without("PARTLY", need, why);
 }
@@ -19,12 +19,12 @@ fn without(what: &str, need: &str, why: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// True if UCX can be loaded here. Else this test does not run.
+/// True if UCX can be loaded here. Otherwise this test does not run.
 pub fn has_ucx() -> bool {
     ucx(skip)
 }
 
-/// True if UCX can be loaded here. Else this test runs without what is over it.
+/// True if UCX can be loaded here. Otherwise this test runs without the parts that need UCX.
 pub fn has_ucx_too() -> bool {
     ucx(partly)
 }
@@ -34,7 +34,7 @@ fn ucx(without: fn(&str, &str)) -> bool {
     loaded.map_err(|why| without("ucx", &why.to_string())).is_ok()
 }
 
-/// True if this machine has that program. Else this test runs without it.
+/// True if this machine has that program. Otherwise this test runs without it.
 pub fn has_tool(tool: &str) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&folders).any(|folder| folder.join(tool).is_file());
@@ -44,8 +44,8 @@ pub fn has_tool(tool: &str) -> bool {
     there
 }
 
-/// MiB of free memory in pieces of a huge page, once the kernel has given up what it keeps of files
-/// and moved together the rest, which it does for root.
+/// Returns MiB of free memory in pieces of a huge page, once the kernel has dropped its file cache
+/// and compacted the rest, which it does for root.
 fn unbroken() -> usize {
     let _ = std::fs::write("/proc/sys/vm/drop_caches", "1");
     let _ = std::fs::write("/proc/sys/vm/compact_memory", "1");
@@ -57,8 +57,8 @@ fn unbroken() -> usize {
     info.lines().map(pieces).sum::<usize>() * 4 / 1024
 }
 
-/// True if a test finds huge pages enough. Memory that is free in small pieces has none, whoever
-/// asks: else this test does not run.
+/// True if enough huge pages are free. Memory fragmented into small pieces has none for any
+/// process: then this test does not run.
 pub fn huge_pages_are_free() -> bool {
     const ENOUGH: usize = 1024;
     let there = unbroken();
@@ -68,13 +68,13 @@ pub fn huge_pages_are_free() -> bool {
     there >= ENOUGH
 }
 
-/// True if everything was asked for (`make test-all`).
+/// True if all tests were requested (`make test-all`).
 pub fn all_asked_for() -> bool {
     std::env::var_os("RAIDSHMEM_ALL").is_some()
 }
 
-/// The cases of a matrix: all of them if everything was asked for, else about `most`, evenly, and
-/// it says so.
+/// Returns the cases of a matrix: all of them if all tests were requested, otherwise about `most`,
+/// evenly, with a notice.
 pub fn sample<T>(cases: Vec<T>, most: usize) -> Vec<T> {
     let count = cases.len();
     if all_asked_for() || count <= most {
@@ -84,8 +84,8 @@ pub fn sample<T>(cases: Vec<T>, most: usize) -> Vec<T> {
     evenly(cases, most)
 }
 
-/// The cases of a sweep that takes long: all of them in `make soak`, else about `many` of them,
-/// evenly, if everything was asked for, and `few` if not; it says so.
+/// Returns the cases of a long sweep: all of them in `make soak`, otherwise about `many` of them,
+/// evenly, if all tests were requested, and `few` if not, with a notice.
 pub fn sweep<T>(cases: Vec<T>, (few, many): (usize, usize)) -> Vec<T> {
     let count = cases.len();
     if std::env::var_os("RAIDSHMEM_SOAK").is_some() || !all_asked_for() || count <= many {
@@ -101,8 +101,8 @@ fn evenly<T>(cases: Vec<T>, most: usize) -> Vec<T> {
     cases.into_iter().enumerate().filter(chosen).map(|(_, case)| case).collect()
 }
 
-/// True if this test, which is long, is to run: everything was asked for. Else it says that it is
-/// left out.
+/// True if this long test should run: all tests were requested. Otherwise notes that it is left
+/// out.
 pub fn long() -> bool {
     if !all_asked_for() {
         skip("all", "it is long; make test-all runs it");

@@ -1,15 +1,16 @@
-//! Jobs of the program `stall`, in which some PEs wait for long: what is said of it.
+//! Jobs of the program `stall`, in which some PEs wait for long, and the messages about it.
 
 use rustix::process::Signal;
 
 use super::{Job, Outcome, Running, processes};
 
-/// Lines about waits.
+/// Returns lines about waits.
 pub fn lines(outcome: &Outcome) -> Vec<&str> {
     outcome.lines("oshrun: ").filter(|line| line.contains(" in shmem_")).collect()
 }
 
-/// The job goes on when `late` is let on, after a line that begins and ends so and is the only one.
+/// Checks that the job continues once `late` is released, after a single line with this beginning
+/// and end.
 #[track_caller]
 pub fn goes_on(job: Job, begin: &str, end: &str) {
     let mut run = job.after("mkfifo go").leaves("go").start();
@@ -24,7 +25,7 @@ pub fn goes_on(job: Job, begin: &str, end: &str) {
     outcome.check(ends == 4, "every PE should come to the end");
 }
 
-/// PE 3 comes late to the barrier of all, and is stopped meanwhile.
+/// Checks a job whose PE 3 is late for the barrier of all, and is stopped meanwhile.
 #[track_caller]
 pub fn tells_of_a_stopped_pe(job: Job) {
     let mut run = job.after("mkfifo go").leaves("go").start();
@@ -40,12 +41,12 @@ pub fn tells_of_a_stopped_pe(job: Job) {
     outcome.status(0).check(lines(&outcome).len() == 2, "two lines were expected");
 }
 
-/// Lets the PE on that computes until then.
+/// Releases the PE that computes until then.
 pub fn let_on(run: &Running) {
     std::fs::write(run.folder().join("go"), "go\n").expect("its fifo");
 }
 
-/// The job ends with that line, said once.
+/// Checks that the job ends with that line, printed once.
 #[track_caller]
 pub fn never_ends(outcome: &Outcome, line: &str) {
     outcome.status(3);

@@ -1,18 +1,18 @@
 //! Programs of one call of every synopsis: by its symbol, and by its type-generic name.
 //!
-//! Each call is the body of a function that has the very parameters and result of the prototype, so
-//! a generic name that chooses another function is a warning of the compiler.
+//! Each call is the body of a function with exactly the parameters and result of the prototype, so
+//! a generic name that selects another function causes a compiler warning.
 
 use raidshmem::capi::emit::{self, Signature};
 
-/// The prototype of a routine in the headers: what it returns, and its parameters.
+/// The prototype of a routine in the headers: its result type, and its parameters.
 pub struct Prototype<'h> {
     returns: &'h str,
     parameters: &'h str,
 }
 
 impl Prototype<'_> {
-    /// The parameters, one by one; that it takes more is none.
+    /// Returns the parameters, one by one; `...` does not count.
     pub fn each(&self) -> impl Iterator<Item = &str> {
         self.parameters.split(", ").filter(|one| !["void", "..."].contains(one))
     }
@@ -22,7 +22,7 @@ impl Prototype<'_> {
         self.each().map(name).collect::<Vec<_>>().join(", ")
     }
 
-    /// A function `own` that does nothing but call `name`.
+    /// Returns a function `own` that only calls `name`.
     fn calling(&self, own: &str, name: &str) -> String {
         let (returns, parameters) = (self.returns, self.parameters);
         let back = if returns.ends_with("void ") { "" } else { "return " };
@@ -41,12 +41,13 @@ pub fn prototype<'h>(symbol: &str, headers: &'h str) -> Prototype<'h> {
     found.unwrap_or_else(|| panic!("no prototype of {symbol}"))
 }
 
-/// The text of all headers.
+/// Returns the text of all headers.
 pub fn headers() -> String {
     emit::headers().into_iter().map(|(_, text)| text).collect()
 }
 
-/// A program that calls every symbol, and every generic name with every type, on a context too.
+/// Returns a program that calls every symbol, and every generic name with every type, also on a
+/// context.
 pub fn program() -> String {
     let headers = headers();
     let mut text = "#include <shmemx.h>\n".to_owned();
@@ -60,14 +61,15 @@ pub fn program() -> String {
     text + "int sync_on(shmem_team_t team) { return shmem_sync(team); }\n"
 }
 
-/// The type-generic names: those that stand for a routine, and `shmem_sync`.
+/// Counts the type-generic names: those of a routine, and `shmem_sync`.
 pub fn generic_names() -> usize {
     let names: std::collections::BTreeSet<&str> =
         emit::signatures().iter().filter_map(|signature| signature.generic).collect();
     names.len() + 1
 }
 
-/// The prototypes of the synopsis of a man page. Their words are in two fonts, apart by quotes.
+/// Returns the prototypes in a man page's synopsis. Their words are in two fonts, separated by
+/// quotes.
 pub fn of_page(page: &str) -> Vec<String> {
     let synopsis = page.split(".SH SYNOPSIS").nth(1).and_then(|text| text.split(".SH ").next());
     let lines = synopsis.unwrap_or_default().lines().filter(|line| !line.contains('#'));
@@ -76,7 +78,7 @@ pub fn of_page(page: &str) -> Vec<String> {
     text.split_inclusive(';').map(|one| one.trim().to_owned()).collect()
 }
 
-/// The prototypes with types in the first column of the tables of a document.
+/// Returns the prototypes with types in the first column of a document's tables.
 pub fn of_tables(document: &str) -> Vec<String> {
     let cells = document.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let typed = |cell: &&str| cell.split_once('(').is_some_and(|(head, _)| head.contains(' '));

@@ -1,28 +1,28 @@
-//! Circles of files: files that need each other, directly or through others.
+//! Circles of files: files that need each other, directly or through further files.
 //!
 //! An edge goes from a file that names an item to the file that defines it. Paths are followed
-//! through every `use`, so an item that a parent only passes on counts for the file it comes from.
-//! A parent that declares its children and re-exports them is therefore in no circle, however much
-//! the children share through it. A parent that also defines what a child names is in one as soon
-//! as it names something of that child: then the shared item belongs into a file below both.
+//! through every `use`, so an item that a parent only re-exports counts for its source file. A
+//! parent that declares its children and re-exports them is therefore in no circle, however much
+//! the children share through it. A parent that also defines an item that a child names is in one
+//! as soon as it names an item of that child: then the shared item belongs in a file below both.
 //!
 //! Not an edge: the declaration of a module; a module that is imported and not used in a path;
-//! what `#[cfg(test)] mod tests { ... }` inside a file names.
+//! names in `#[cfg(test)] mod tests { ... }` inside a file.
 //!
-//! Left out: methods, macros found by their place in the text, and what macros expand to.
+//! Left out: methods, macros found by their place in the text, and macro expansions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often a path may lead on to another one.
+/// The most `use` steps that a path may take.
 const HOPS_MAX: usize = 16;
 
 type Names = Vec<String>;
 
-/// What a file says, as far as paths are concerned.
+/// The contents of a file that matter for paths.
 #[derive(Default)]
 struct Module {
     file: String,
-    /// What `use` brings in, by the name that it has here.
+    /// The imports of `use`, by their local names.
     aliases: BTreeMap<String, Names>,
     globs: Vec<Names>,
     defined: BTreeSet<String>,
@@ -33,7 +33,7 @@ struct Module {
 /// The modules of a crate by their paths.
 struct Crate(BTreeMap<Names, Module>);
 
-/// The circles among the files of one crate, each with the edges inside it.
+/// Returns the circles among the files of one crate, each with the edges inside it.
 ///
 /// `files` are paths from the folder of the crate's `lib.rs`, with their code, comments blanked.
 pub fn circles(files: &[(String, String)]) -> Vec<Circle> {
@@ -61,7 +61,7 @@ pub fn circles(files: &[(String, String)]) -> Vec<Circle> {
     found.into_iter().map(circle).collect()
 }
 
-/// Files that need each other.
+/// A circle: files that need each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Circle {
     pub files: Vec<String>,
@@ -100,7 +100,8 @@ impl Crate {
         edges
     }
 
-    /// `path`, as it stands in the module `own`, from the root of the crate; None if it leaves it.
+    /// Resolves `path`, as written in the module `own`, from the root of the crate; `None` if it
+    /// leaves it.
     fn absolute(&self, own: &[String], path: &[String], hops: usize) -> Option<Names> {
         let is_up = |name: &&String| ["self", "super"].contains(&name.as_str());
         let (up, rest) = path.split_at(path.iter().take_while(is_up).count());
@@ -123,7 +124,7 @@ impl Crate {
         Some([&self.absolute(own, alias, hops + 1)?, rest].concat())
     }
 
-    /// The files in which the items that `path` names are defined, each with its name.
+    /// Returns the files that define the items named by `path`, each with the item's name.
     fn homes(&self, path: &[String], hops: usize) -> Vec<(String, String)> {
         let depth = (0..=path.len()).rev().find(|&end| self.0.contains_key(&path[..end]));
         let Some((own, rest)) = depth.map(|end| path.split_at(end)) else { return Vec::new() };
@@ -140,7 +141,7 @@ impl Crate {
         if let Some(alias) = module.aliases.get(name) {
             return match self.absolute(own, alias, 0) {
                 Some(passed_on) if passed_on != path => self.homes(&passed_on, hops + 1),
-                Some(_) => here(name), // a module inside the file names what is in the file
+                Some(_) => here(name), // a module inside the file names items of the file
                 None => Vec::new(),
             };
         }
@@ -155,7 +156,7 @@ impl Crate {
 
 // ---- reading ------------------------------------------------------------------------------------
 
-/// The words and signs of some code; `::` is one sign.
+/// Splits code into words and signs; `::` is one sign.
 fn tokens(code: &str) -> Vec<&str> {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     let mut found = Vec::new();
@@ -213,7 +214,7 @@ fn module(file: &str, code: &str) -> Module {
     module
 }
 
-/// The `}` of the `{` at `open`.
+/// Returns the position of the `}` for the `{` at `open`.
 fn block_end(tokens: &[&str], open: usize) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate().skip(open) {
@@ -229,7 +230,7 @@ fn block_end(tokens: &[&str], open: usize) -> usize {
     tokens.len()
 }
 
-/// A path in a module inside a file, as it would stand in the file.
+/// Rewrites a path in a module inside a file as it would be written in the file.
 fn outside(mut path: Names, inner: usize) -> Names {
     for _ in 0..inner {
         if path.first().is_some_and(|name| name == "super") {
@@ -242,7 +243,7 @@ fn outside(mut path: Names, inner: usize) -> Names {
     path
 }
 
-/// Reads one branch of a `use`; returns where it ends.
+/// Reads one branch of a `use`; returns its end.
 fn use_tree(
     tokens: &[&str],
     mut at: usize,

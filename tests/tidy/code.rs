@@ -1,6 +1,6 @@
-//! Reading Rust: what of a text is code, and where a word stands in it.
+//! Reading Rust: the code in a text, and the positions of words in it.
 
-/// The text with comments, and the contents of strings and characters, turned into spaces.
+/// Returns the text with comments, and the contents of strings and characters, turned into spaces.
 pub fn code_only(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = bytes.to_vec();
@@ -29,7 +29,7 @@ pub fn find(bytes: &[u8], from: usize, what: &[u8]) -> usize {
     hit.map_or(bytes.len(), |hit| from + hit)
 }
 
-/// The number of `#` of a raw string that begins here.
+/// Returns the number of `#` of a raw string that begins here.
 pub fn raw_hashes(bytes: &[u8], at: usize) -> Option<usize> {
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if at > 0 && word(bytes[at - 1]) && bytes[at - 1] != b'b' {
@@ -53,12 +53,12 @@ pub fn quoted_end(bytes: &[u8], at: usize, quote: u8) -> usize {
     end + 1
 }
 
-/// A character, not a lifetime.
+/// True for a character, false for a lifetime.
 pub fn is_char(bytes: &[u8], at: usize) -> bool {
     bytes.get(at + 1) == Some(&b'\\') || bytes.get(at + 2) == Some(&b'\'')
 }
 
-/// Where `word` stands alone in `code`.
+/// Returns the positions of `word` as a whole word in `code`.
 pub fn words(code: &str, word: &str) -> Vec<usize> {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let alone = |at: &usize| {

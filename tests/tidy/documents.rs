@@ -1,4 +1,4 @@
-//! Documents: links, the book, the examples, and that pages show what there is.
+//! Documents: links, the book, the examples, and the completeness of pages.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +25,7 @@ fn the_settings_page_shows_the_settings_there_are() {
     );
 }
 
-/// A setting that nobody has a reason to change is a constant.
+/// A setting without a reason to change it should be a constant.
 #[test]
 fn every_setting_says_why_it_would_be_changed() {
     const REASON_MAX: usize = 80;
@@ -37,7 +37,7 @@ fn every_setting_says_why_it_would_be_changed() {
     expect_none(raidshmem_core::settings::table().iter().filter_map(wrong).collect());
 }
 
-/// Long options that a text names.
+/// Returns the long options that a text names.
 fn options_in(text: &str) -> BTreeSet<String> {
     let part = |c: char| c.is_ascii_lowercase() || c == '-';
     let words = text.split(|c| !part(c)).filter_map(|word| word.strip_prefix("--"));
@@ -65,7 +65,7 @@ fn the_manual_and_the_page_have_the_options_there_are() {
     expect_none(wrong);
 }
 
-/// The first page is read whole or not at all.
+/// Readers read the first page whole or not at all.
 #[test]
 fn the_readme_is_short() {
     let words = page("README.md").split_whitespace().count();
@@ -138,7 +138,7 @@ fn the_book_has_every_page_and_what_they_include() {
     expect_none(wrong);
 }
 
-/// The documents of the repository.
+/// Returns the documents of the repository.
 fn documents() -> Vec<String> {
     let mut all = Vec::new();
     for folder in [".", "docs", "benches", "python", "whitepaper"] {
@@ -153,7 +153,7 @@ fn documents() -> Vec<String> {
     all
 }
 
-/// The headings of a document, as links name them.
+/// Returns the headings of a document, as links name them.
 fn headings(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| line.starts_with('#'));
     let anchor = |line: &str| -> String {

@@ -1,11 +1,11 @@
-//! The files that the rules are about.
+//! The files that the rules cover.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 pub const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The folders of the `lib.rs` of each crate that is shipped.
+/// The folders of the `lib.rs` of each shipped crate.
 pub const CRATES: &[&str] = &[
     "src",
     "codec/src",
@@ -24,7 +24,7 @@ pub const CRATES: &[&str] = &[
     "crates/fabric-verbs/src",
 ];
 
-/// What decides, and has no unsafe code at all.
+/// The deciding core, which has no unsafe code at all.
 pub const CORE: &str = "crates/core/src";
 
 pub struct File {
@@ -32,7 +32,7 @@ pub struct File {
     pub text: String,
 }
 
-/// Every file below `folder` whose name `wanted` accepts, in order.
+/// Returns every file below `folder` whose name `wanted` accepts, in order.
 pub fn files(folder: &str, wanted: fn(&str) -> bool) -> Vec<File> {
     let mut found = Vec::new();
     let mut folders = vec![Path::new(ROOT).join(folder)];
@@ -60,7 +60,7 @@ pub fn rust(folders: &[&str]) -> Vec<File> {
     folders.iter().flat_map(|folder| files(folder, |name| name.ends_with(".rs"))).collect()
 }
 
-/// All Rust sources, ours to read and to write.
+/// Returns all our Rust sources.
 pub fn sources() -> Vec<File> {
     rust(CRATES)
         .into_iter()
@@ -76,7 +76,7 @@ pub fn sources() -> Vec<File> {
         .collect()
 }
 
-/// Sources that are not Rust: C, scripts, the makefile and manifests.
+/// Returns sources other than Rust: C, scripts, the makefile and manifests.
 pub fn others() -> Vec<File> {
     let c = ["examples", "tests", "python"].into_iter().flat_map(|folder| {
         files(folder, |n| [".c", ".cc", ".sh", ".py"].iter().any(|e| n.ends_with(e)))
@@ -86,7 +86,7 @@ pub fn others() -> Vec<File> {
     c.chain(scripts).chain(manifests()).chain(single).collect()
 }
 
-/// The manifest of each crate.
+/// Returns the manifest of each crate.
 pub fn manifests() -> impl Iterator<Item = File> {
     let name = |root: &&str| format!("{}Cargo.toml", root.trim_end_matches("src"));
     CRATES.iter().map(name).map(|name| read(Path::new(ROOT).join(name)))
@@ -96,7 +96,7 @@ pub fn page(name: &str) -> String {
     read(Path::new(ROOT).join(name)).text
 }
 
-/// Fails with every complaint at once.
+/// Fails with all complaints at once.
 pub fn expect_none(complaints: Vec<String>) {
     assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
 }

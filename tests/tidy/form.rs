@@ -1,4 +1,4 @@
-//! Lines, letters and words; lengths of files and functions; how a file opens.
+//! Lines, letters and words; lengths of files and functions; the openings of files.
 
 use super::code::{code_only, line_of, words};
 use super::files::{CRATES, File, expect_none, others, rust, snippet, sources};
@@ -7,7 +7,7 @@ const COLUMNS_MAX: usize = 100;
 const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Files longer than the limit that are still there.
+/// Files longer than the limit that still exist.
 const LENGTH_DEBTS: &[&str] = &[];
 
 /// Words that must not be committed, cut in two so that this file does not contain them.
@@ -21,7 +21,7 @@ const BANNED: &[(&str, &str)] = &[
     (concat!("/wo", "rk/"), "a path of one machine"),
 ];
 
-/// Files that write text of `Debug` for somebody else than a person.
+/// Files that write `Debug` text for a reader other than a person.
 const DEBUG_TEXT: &[(&str, &str)] = &[
     ("crates/control/src/trace.rs", "tracing hands over words so"),
     ("src/pgas/world/fewer.rs", "an implementation of Debug"),
@@ -90,7 +90,8 @@ fn banned(file: &File) -> Vec<String> {
     BANNED.iter().flat_map(hits).collect()
 }
 
-/// Lines that print a value as Rust writes it, outside of tests, and of asserts for our bugs.
+/// Returns lines that print a value as Rust writes it, outside of tests, and of asserts for our
+/// bugs.
 fn debug_text(file: &File) -> Vec<String> {
     let text = file.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let prints = |(_, line): &(usize, &str)| {
@@ -143,7 +144,7 @@ fn functions_are_short() {
     expect_none(sources().iter().flat_map(long_functions).collect());
 }
 
-/// The field has a word for it: `docs/glossary.md` has the few that are ours.
+/// The field's own words exist for these: `docs/glossary.md` has the few that are ours.
 #[test]
 fn words_are_the_fields() {
     // Cut in two, so that this file does not contain them.

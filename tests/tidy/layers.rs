@@ -1,5 +1,5 @@
-//! Which way data flows: layers import downwards, the core is pure, crates need what the table
-//! says, no files go in circles.
+//! The direction of data flow: layers import downwards, the core is pure, crates have only the
+//! dependencies in the table, and no files form circles.
 
 use std::collections::BTreeSet;
 
@@ -8,16 +8,17 @@ use super::code::{code_only, words};
 use super::files::{CORE, CRATES, File, expect_none, manifests, page, rust};
 use super::pure;
 
-/// Modules that stand side by side in the diagram: neither imports the other.
+/// Modules side by side in the diagram: neither imports the other.
 const BESIDE: &[[&str; 2]] = &[["capi", "shmem"]];
 
-/// Imports against the direction of the layers that are still there: file, module, what is to move.
+/// Imports against the direction of the layers that still exist: file, module, the item that must
+/// move.
 const LAYER_DEBTS: &[(&str, &str, &str)] = &[];
 
-/// Circles of files that are still there: every file of each, and why.
+/// Circles of files that still exist: every file of each, and the reason.
 const CIRCLE_DEBTS: &[(&str, &str)] = &[];
 
-/// The modules in the diagram of the crate's documentation, lowest first.
+/// Returns the modules in the diagram of the crate's documentation, lowest first.
 fn layers(documentation: &str) -> Vec<String> {
     let diagram = documentation.split("```text").nth(1).and_then(|rest| rest.split("```").next());
     let modules = |line: &str| -> Vec<String> {
@@ -28,7 +29,7 @@ fn layers(documentation: &str) -> Vec<String> {
     diagram.unwrap_or_default().lines().flat_map(modules).collect()
 }
 
-/// Modules of the crate that a source names, in `use` or anywhere else in its code.
+/// Returns modules of the crate that a source names, in `use` or anywhere else in its code.
 fn imports(text: &str) -> BTreeSet<String> {
     let code = code_only(text);
     let name = |text: &str| -> String {
@@ -49,14 +50,15 @@ fn imports(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// The top module of its crate that a file belongs to.
+/// Returns the top module of the crate that contains a file.
 fn module_of(path: &str) -> Option<String> {
     let (_, inside) = path.split_once("src/")?;
     let first = inside.split('/').next()?.trim_end_matches(".rs");
     (!["lib", "bin"].contains(&first)).then(|| first.to_owned())
 }
 
-/// The modules that a file imports although they are not above its own, or stand beside it.
+/// Returns the modules that a file imports although they are above its own, or side by side with
+/// it.
 fn upward(file: &File, layers: &[String]) -> Vec<(String, String)> {
     let Some(own) = module_of(&file.path) else { return Vec::new() };
     let height = |module: &str| layers.iter().position(|layer| layer == module);
@@ -66,13 +68,13 @@ fn upward(file: &File, layers: &[String]) -> Vec<(String, String)> {
     let wrong = |module: &String| match (height(&own), height(module)) {
         (Some(own), Some(other)) => other > own || beside(module),
         (None, _) => true,
-        (_, None) => false, // an item of the crate, no module
+        (_, None) => false, // an item of the crate, not a module
     };
     let imports = imports(&file.text).into_iter().filter(|module| *module != own);
     imports.filter(wrong).map(|module| (file.path.clone(), module)).collect()
 }
 
-/// Users see what `src/lib.rs` names, and no module.
+/// Users see the names in `src/lib.rs`, and no module.
 #[test]
 fn modules_are_hidden_from_users() {
     let text = page("src/lib.rs");
@@ -99,7 +101,7 @@ fn layers_import_downwards_only() {
     expect_none(complaints.concat());
 }
 
-/// Of one crate: what its diagram lacks, and the imports against it.
+/// Returns, for one crate, the modules missing in its diagram, and the imports against it.
 fn layers_of(root: &str) -> (Vec<String>, Vec<(String, String)>) {
     let documentation = page(&format!("{root}/lib.rs"));
     let layers = layers(&documentation);
@@ -112,7 +114,7 @@ fn layers_of(root: &str) -> (Vec<String>, Vec<(String, String)>) {
     (hidden.collect(), against)
 }
 
-/// The compiler refuses unsafe code there; this is about what safe code can do.
+/// The compiler refuses unsafe code there; this test covers the effects of safe code.
 #[test]
 fn the_core_is_pure() {
     let files = rust(&[CORE]);
@@ -128,8 +130,8 @@ fn the_core_is_pure() {
     assert_eq!(pure::needs(&page("crates/core/Cargo.toml")), pure::CRATES);
 }
 
-/// A patch would hold here, and not for a program that depends on this crate; a path without a
-/// version would hold for no program that has it from elsewhere.
+/// A patch would apply here, but not to a program that depends on this crate; a path without a
+/// version would not work for a program that gets the crate from a registry.
 #[test]
 fn dependencies_are_what_they_are_for_users_too() {
     assert!(!page("Cargo.toml").contains("[patch"), "Cargo.toml: expected a path, no patch");
@@ -146,7 +148,7 @@ fn dependencies_are_what_they_are_for_users_too() {
     expect_none(manifests().flat_map(of).collect());
 }
 
-/// The compiler refuses what a manifest does not name; this is about what the manifests name.
+/// The compiler refuses crates that a manifest does not name; this test covers the manifests.
 #[test]
 fn crates_need_what_the_table_of_crates_says() {
     let ours = |name: &&str| name.starts_with("raidshmem") || name.ends_with("-sys");
@@ -175,7 +177,7 @@ fn crates_need_what_the_table_of_crates_says() {
     assert_eq!(shown, wanted, "the table of crates in ARCHITECTURE.md");
 }
 
-/// Files and the folder of a crate's `lib.rs` that they lie in.
+/// Returns the files of a crate, by their paths from the folder of its `lib.rs`.
 fn files_of(root: &str) -> Vec<(String, String)> {
     let below = |file: File| {
         let path = file.path.strip_prefix(root)?.strip_prefix('/')?.to_owned();

@@ -1,10 +1,10 @@
-//! The style as a test: what CONTRIBUTING.md asks for is held here, or by a lint, or not at all.
+//! The style as a test: each rule of CONTRIBUTING.md is checked here, by a lint, or not at all.
 //!
 //! Each rule is a pure function from text to complaints. Each file ends with tests that feed its
-//! rules with snippets that must fail, so that a rule that has gone blind is noticed.
+//! rules with snippets that must fail, so that a rule that stops working is noticed.
 //!
-//! Exceptions are lists beside their rules, each entry with its reason. An entry that is no longer
-//! needed is a failure too, so the lists only shrink by themselves and grow only on purpose.
+//! Exceptions are lists next to their rules, each entry with its reason. An entry that is no longer
+//! needed is a failure too, so the lists shrink by themselves and grow only on purpose.
 //!
 //! `RAIDSHMEM_WRITE_DOCS=1 cargo test --test tidy` writes the table of `docs/settings.md`.
 //!
@@ -19,7 +19,7 @@
 //! sums             the summary of a run
 //! ```
 //!
-//! Left out: what rustfmt and clippy see.
+//! Left out: rules that rustfmt and clippy check.
 
 mod circles;
 mod code;

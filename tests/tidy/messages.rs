@@ -1,4 +1,4 @@
-//! Messages: each that reaches a user is explained in `docs/errors.md`.
+//! Messages: each one that reaches a user is explained in `docs/errors.md`.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::files::{CRATES, File, expect_none, page, rust};
 const SPEAKING: &[&str] =
     &["#[error(", "misuse(", "abort(", "complain(", "fail(", " say(", "words = format!("];
 
-/// The longest piece without a placeholder of each message in a source.
+/// Returns the longest piece without a placeholder of each message in a source.
 fn messages(text: &str) -> Vec<String> {
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let mut found = Vec::new();

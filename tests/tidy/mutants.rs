@@ -1,18 +1,18 @@
-//! The rules that are broken on purpose, against the tests and the promises that they name.
+//! The rules broken on purpose, checked against the tests and the guarantees that they name.
 //!
-//! Pure: what is read is given as text. A rule is one line of [`TABLE`], as `.ci/mutants`
-//! reads it; a promise is a row of the first table of `docs/guarantees.md`, whose last column names
-//! the rules that stand for it, or says after [`NONE`] why none can.
+//! Pure: the input is text. A rule is one line of [`TABLE`], as `.ci/mutants` reads it; a guarantee
+//! is a row of the first table of `docs/guarantees.md`, whose last column names the rules that test
+//! it, or gives after [`NONE`] the reason why none can.
 
 use std::collections::BTreeSet;
 
 /// The file of the rules.
 pub const TABLE: &str = "crates/core/src/mutant.rs";
 
-/// How a row begins to say why no rule stands for it.
+/// The beginning of a row's reason for having no rule.
 const NONE: &str = "none: ";
 
-/// A rule: its name, and the tier and the beginning of the test that notices.
+/// A rule: its name, and the tier and the beginning of the test that notices it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule<'a> {
     pub name: &'a str,
@@ -20,7 +20,7 @@ pub struct Rule<'a> {
     pub test: &'a str,
 }
 
-/// The rules in the text of [`TABLE`]; the error is a line that is none.
+/// Returns the rules in the text of [`TABLE`]; the error is an invalid line.
 pub fn rules(text: &str) -> Result<Vec<Rule<'_>>, String> {
     let lines = text.lines().skip_while(|line| *line != "rules! {").skip(1);
     let lines = lines.take_while(|line| *line != "}").map(str::trim);
@@ -40,7 +40,7 @@ fn rule(line: &str) -> Option<Rule<'_>> {
     whole.then_some(Rule { name, tier, test })
 }
 
-/// The folders of the tests of a tier; none if there is no such tier.
+/// Returns the folders of a tier's tests; empty if there is no such tier.
 pub fn folders(tier: &str) -> &'static [&'static str] {
     match tier {
         "unit" => &["src/", "crates/"],
@@ -55,7 +55,7 @@ pub fn folders(tier: &str) -> &'static [&'static str] {
     }
 }
 
-/// True if a test in the text has a name that begins so.
+/// True if the text has a test whose name begins like `test`.
 pub fn has_test(text: &str, test: &str) -> bool {
     let begins = format!("fn {}", test.rsplit("::").next().unwrap_or(test));
     let mut marked = false;
@@ -66,8 +66,8 @@ pub fn has_test(text: &str, test: &str) -> bool {
     })
 }
 
-/// What is wrong between the rules and the rows: a name that is no rule, a row that names none and
-/// does not say why, a rule that no row names.
+/// Compares the rules and the rows: returns names of unknown rules, rows without a rule and without
+/// a reason, and rules that no row names.
 pub fn apart(rules: &[Rule], rows: &[&str]) -> Vec<String> {
     let mut left: BTreeSet<&str> = rules.iter().map(|rule| rule.name).collect();
     let known = left.clone();

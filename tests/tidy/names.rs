@@ -1,5 +1,5 @@
-//! One word names one type in a crate, and some words name one type in all of them. And a PE and a
-//! tile have types of their own, which no bare number takes the place of.
+//! Type names: a word names one type in a crate, and some words one type in all of them. And a PE
+//! and a tile have their own types, which no bare number replaces.
 //!
 //! Left out: types of tests, of benchmarks and of examples.
 
@@ -9,7 +9,7 @@ use super::code::{code_only, line_of, words};
 use super::files::{CRATES, File, expect_none, rust, snippet};
 use super::pure::test_modules;
 
-/// Folders whose types may bear the names of those that they stand for, and why.
+/// Folders whose types may have the names of the types that they model, and why.
 const MIRRORS: &[(&str, &str)] = &[
     ("crates/core/src/protocol/explore/", "a model for the explorer, in the words of its machine"),
     ("crates/core/src/replay/explore/", "the same"),
@@ -23,15 +23,15 @@ const ONCE: &[&str] = &[
     "Said", "Shape", "Site", "State", "Step", "Target", "Watch", "Way",
 ];
 
-/// Where a PE or a tile may be a bare number: a file or a folder, and why.
+/// Files and folders in which a PE or a tile may be a bare number, and why.
 const BARE: &[(&str, &str)] = &[
     ("crates/archive/src/tiles.rs", "a tile of a file, not of memory"),
     ("crates/disk/src/", "the same"),
     ("src/shmem/", "the interface for programs, which count in `usize`"),
 ];
 
-/// The names of the types that are defined at the start of a line, and whether other files see
-/// them: those of modules, not those that a trait or a function has for itself.
+/// Returns the names of the types defined at the start of a line, and whether other files see them:
+/// those of modules, not those local to a trait or a function.
 fn defined(file: &File) -> Vec<(String, bool)> {
     let code = code_only(&file.text);
     let kinds = ["struct", "enum", "trait", "type", "union"];
@@ -47,7 +47,7 @@ fn defined(file: &File) -> Vec<(String, bool)> {
     code.lines().filter(|line| !line.starts_with(' ')).filter_map(name).collect()
 }
 
-/// What is wrong with the names in `files`, those that other files see or that are in [`ONCE`].
+/// Returns complaints about names in `files` that other files see or that are in [`ONCE`].
 fn doubled(files: &[File]) -> Vec<String> {
     let once = |name: &String| ONCE.contains(&name.as_str());
     let mirror = |file: &&File| MIRRORS.iter().any(|(folder, _)| file.path.starts_with(folder));
@@ -67,7 +67,7 @@ fn doubled(files: &[File]) -> Vec<String> {
         .collect()
 }
 
-/// Parameters and fields of a source that are a PE or a tile, and a bare number.
+/// Returns a source's parameters and fields that hold a PE or a tile as a bare number.
 fn bare(file: &File) -> Vec<String> {
     let code = code_only(&file.text);
     let code = code.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();

@@ -1,17 +1,18 @@
-//! Promises of `docs/guarantees.md`: what holds each, and the rules that are broken on purpose.
+//! Guarantees of `docs/guarantees.md`: the code or test behind each, and the rules broken on
+//! purpose.
 
 use std::path::Path;
 
 use super::files::{File, ROOT, expect_none, page, sources};
 use super::mutants;
 
-/// The rows of the first table of the guarantees.
+/// Returns the rows of the first table of the guarantees.
 fn promises(guarantees: &str) -> Vec<&str> {
     let rows = guarantees.lines().skip_while(|line| !line.starts_with("| ---")).skip(1);
     rows.take_while(|line| line.starts_with('|')).collect()
 }
 
-/// In the first table of the guarantees: what stands in the second column is a path, or a test.
+/// In the first table of the guarantees, the second column is a path, or a test.
 #[test]
 fn every_promise_names_what_holds_it() {
     let text = page("docs/guarantees.md");

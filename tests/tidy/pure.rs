@@ -1,13 +1,13 @@
-//! What the core may name: nothing that reads a clock, a file or the environment, that starts a
-//! thread or a process, that prints, or that is in another order in each process.
+//! The names that the core may use: nothing that reads a clock, a file or the environment, that
+//! starts a thread or a process, that prints, or whose order differs between processes.
 //!
-//! Pure: what is read is given as text. Of the standard library there is a list of what may be
-//! named, so that what is new there is refused. A name that a `use` of a test brings in does not
-//! count: modules of tests are left out, in a file and in files of their own.
+//! Pure: the input is text. The permitted names of the standard library are a list, so that new
+//! ones are refused. A name imported by a test does not count: test modules are left out, in a file
+//! and in files of their own.
 //!
-//! Left out: what the crates do that the core depends on; their names are a list.
+//! Left out: the effects of the crates that the core depends on; their names are a list.
 
-/// Of the standard library, what may be named: a module, or one item of a module.
+/// Permitted names of the standard library: a module, or one item of a module.
 const STD: &[&str] = &[
     "array",
     "borrow",
@@ -26,7 +26,7 @@ const STD: &[&str] = &[
     "time::Duration",
 ];
 
-/// What may not be named though the list lets it pass, or though it needs no path.
+/// Forbidden names that the list would permit, or that need no path.
 const NEVER: &[&str] =
     &["HashMap", "HashSet", "print", "println", "eprint", "eprintln", "thread_local"];
 
@@ -34,10 +34,10 @@ const NEVER: &[&str] =
 pub const CRATES: &[&str] =
     &["raidshmem-codec", "serde", "strsim", "thiserror", "toml", "twox-hash"];
 
-/// Files that may name something else: that is compiled for tests alone.
+/// Files that may use another name, in code compiled only for tests.
 const EXCEPT: &[(&str, &str)] = &[("crates/core/src/mutant.rs", "env::var")];
 
-/// What some code of the file `path` names and must not; comments and strings are blanked.
+/// Returns the forbidden names in code of the file `path`; comments and strings are blanked.
 pub fn impure(path: &str, code: &str) -> Vec<String> {
     let names = |text: &str| -> Vec<String> {
         let parts = text.split(|c: char| !c.is_alphanumeric() && !"_:".contains(c));
@@ -54,7 +54,7 @@ pub fn impure(path: &str, code: &str) -> Vec<String> {
     names(code).into_iter().filter(is_refused).collect()
 }
 
-/// The files, as paths without `.rs`, of the modules that a file declares for tests alone.
+/// Returns the files, as paths without `.rs`, of the modules that a file declares only for tests.
 pub fn test_modules(path: &str, text: &str) -> Vec<String> {
     let folder = path.trim_end_matches(".rs").trim_end_matches("/mod");
     let text = text.replace("\npub(crate) mod ", "\nmod "); // for other tests
@@ -63,7 +63,7 @@ pub fn test_modules(path: &str, text: &str) -> Vec<String> {
     names.map(|name| format!("{folder}/{name}")).collect()
 }
 
-/// The crates that a manifest depends on.
+/// Returns the crates that a manifest depends on.
 pub fn needs(manifest: &str) -> Vec<&str> {
     let (_, needs) = manifest.split_once("[dependencies]\n").expect("dependencies");
     let needs = needs.lines().take_while(|line| !line.is_empty());

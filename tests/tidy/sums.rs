@@ -1,10 +1,10 @@
-//! What `.ci/sums` makes of the log of a run: a test that was skipped did not pass.
+//! The summary that `.ci/sums` makes from a run's log: a skipped test did not pass.
 
 use std::fs;
 
 use super::files::ROOT;
 
-/// What `.ci/sums` makes of a log: its status and its lines.
+/// Runs `.ci/sums` on a log and returns its status and its lines.
 fn sums(log: &str) -> (bool, Vec<String>) {
     let name = format!("{}/sums-{}.log", env!("CARGO_TARGET_TMPDIR"), log.len());
     fs::write(&name, log).expect("a folder for logs");
@@ -20,13 +20,12 @@ fn sums(log: &str) -> (bool, Vec<String>) {
     (output.status.success(), text.lines().map(str::to_owned).collect())
 }
 
-/// A row of a table with one blank between its columns.
+/// Returns a row of a table with one blank between its columns.
 fn words(row: &str) -> String {
     row.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Of a hundred tests that were left out there is a row for each need, and the one failure comes
-/// after it.
+/// A hundred skipped tests give one row per need, and the single failure comes after them.
 #[test]
 fn failures_come_last_and_skips_are_a_table() {
     let left_out =
@@ -66,13 +65,13 @@ fn a_test_that_was_skipped_did_not_pass() {
     let rows = ["left out for skipped in part why", "soak 1 0 RAIDSHMEM_SOAK is not set"];
     assert!(well && lines.len() == 3 && lines[2] == "4 passed, 0 failed, 1 skipped", "{lines:?}");
     assert_eq!(lines[..2].iter().map(|row| words(row)).collect::<Vec<_>>(), rows);
-    // A need that is not in the list is none.
+    // A need that is not in the list is invalid.
     let (well, lines) = sums(&format!("SKIPPED: a: money: there is none\n{result}"));
     assert!(
         !well && lines.last().is_some_and(|l| l == "4 passed, 1 failed, 1 skipped"),
         "{lines:?}"
     );
-    // A test that was skipped for want of something that is here.
+    // A test that was skipped for lack of something that is present.
     let root = rustix::process::getuid().is_root();
     let (well, lines) = sums(&format!("PARTLY: a: root: not root\n{result}"));
     let wanted = format!("5 passed, {} failed, 0 skipped", u8::from(root));

@@ -1,11 +1,11 @@
-//! Bindings to UCP, the protocol layer of UCX, of version 1.13; newer ones serve them as well.
+//! Bindings to UCP, the protocol layer of UCX, version 1.13; newer versions work, too.
 //!
-//! Nothing is linked: [`load`] opens the library of the machine and finds every function once. A
-//! build needs neither it nor its headers. `bindings/` writes the bindings where there is libclang,
-//! and `tests/bindings.rs` compares them with the headers by a C compiler.
+//! Nothing is linked: [`load`] opens the machine's library and looks up every function once. A
+//! build needs neither the library nor its headers. `bindings/` generates the bindings if libclang
+//! is available, and `tests/bindings.rs` compares them with the headers by means of a C compiler.
 //!
-//! Left out: everything the engine in `raidshmem` does not call, and every safe wrapper: those are
-//! its business.
+//! Left out: functions that the engine in `raidshmem` does not call, and all safe wrappers, which
+//! are part of the engine.
 #![allow(non_camel_case_types, non_upper_case_globals, non_snake_case, clippy::all, missing_docs)]
 #![allow(unsafe_op_in_unsafe_fn, dead_code, clippy::undocumented_unsafe_blocks)]
 
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 include!("bindings.rs");
 
-/// What the loader looks for. It brings libucs along, whose functions are found through it.
+/// The name of the library's file. It loads libucs, whose functions are looked up through it.
 const LIBRARY: &str = "libucp.so.0";
 
 impl std::fmt::Debug for Ucp {
@@ -22,22 +22,22 @@ impl std::fmt::Debug for Ucp {
     }
 }
 
-/// The functions of the library, which the first call opens and nobody closes.
+/// Returns the functions of the library, which the first call opens and which stays open.
 ///
 /// # Errors
-/// What the loader says, which names the file or the function that is missing; or that the library
-/// is too old.
+/// The loader's message, which names the missing file or function; or a message that the library is
+/// too old.
 pub fn load() -> Result<&'static Ucp, &'static str> {
     static UCP: OnceLock<Result<Ucp, String>> = OnceLock::new();
     UCP.get_or_init(open).as_ref().map_err(String::as_str)
 }
 
 fn open() -> Result<Ucp, String> {
-    // SAFETY: a library of this name has the interface of the bindings, by its version; what it does
-    // when it is loaded is made to be done in any process.
+    // SAFETY: a library with this versioned name has the interface of the bindings; its
+    // initialisers may run in any process.
     let ucp = unsafe { Ucp::new(LIBRARY) }.map_err(|error| error.to_string())?;
     let (mut major, mut minor, mut release) = (0, 0, 0);
-    // SAFETY: places for three numbers.
+    // SAFETY: valid pointers to three numbers.
     unsafe { ucp.ucp_get_version(&mut major, &mut minor, &mut release) };
     if (major, minor) < (UCP_API_MAJOR, UCP_API_MINOR) {
         return Err(format!("{LIBRARY} is of version {major}.{minor}"));

@@ -1,10 +1,10 @@
-//! What benches that time two ways in turns have in common: processor time, and medians.
+//! Helpers for benches that time variants in alternation: processor time and medians.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Processor time this thread has used: that of other programs does not count.
+/// Returns the processor time of this thread, which excludes other programs.
 pub fn busy() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).expect("the clock does not run backwards")

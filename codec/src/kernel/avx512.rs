@@ -1,8 +1,8 @@
-//! x86-64 with AVX-512: registers of 64 bytes, products by table lookup, and an
-//! instruction for the XOR of three.
+//! x86-64 with AVX-512: registers of 64 bytes, products by table lookup, and a three-way XOR
+//! instruction.
 //!
-//! Unsafe because the instructions are: each call rests on the proof a value of [`Avx512`] is, the
-//! loads and stores besides on the length of an array. Left out: everything but the instructions.
+//! Unsafe because the instructions are: each call relies on [`Avx512`] being a proof, and loads and
+//! stores also on the length of an array. Left out: everything but the instructions.
 #![allow(unsafe_code)]
 
 use std::arch::is_x86_feature_detected;

@@ -1,7 +1,7 @@
 //! x86-64 with VPCLMULQDQ: the loop of [`super::fold`] on the registers of AVX2 or AVX-512.
 //!
-//! Unsafe because the instructions are: each call rests on the proof a value of [`Clmul256`] or
-//! [`Clmul512`] is. Left out: loads, stores and XOR, which are those of the registers.
+//! Unsafe because the instructions are: each call relies on [`Clmul256`] or [`Clmul512`] being a
+//! proof. Left out: loads, stores and XOR, which come from the register types.
 #![allow(unsafe_code)]
 #![allow(clippy::needless_range_loop)] // as in `generic`
 
@@ -13,17 +13,17 @@ use super::avx512::Avx512;
 use super::fold::{Block, Streamed};
 use super::vector::Vector;
 
-/// Bits of a block: how far a word is moved.
+/// Bits of a block: the distance by which a word is moved.
 const MOVED: u32 = 8 * size_of::<Block>() as u32;
 
-/// What the first and the second word of each pair are multiplied by. Both products end where the
-/// pair does, so the first word is moved by a half of a word more than a block, and the second,
-/// which ends a word later, by that much less.
+/// The factors for the first and the second word of each pair. Both products end at the end of the
+/// pair, so the first word is moved by half a word more than a block, and the second, which ends a
+/// word later, by half a word less.
 const FACTORS: [u8; 16] =
     (power(MOVED + 32) as u128 | (power(MOVED - 32) as u128) << 64).to_le_bytes();
 
-/// `x^n` modulo the polynomial of CRC-32, the bit of the highest power first. It is shifted since
-/// the product of two words in this order has one bit too few.
+/// Returns `x^n` modulo the polynomial of CRC-32, the bit of the highest power first. It is shifted
+/// because the product of two words in this order is one bit short.
 const fn power(n: u32) -> u64 {
     let (mut power, mut at) = (1u32 << 31, 0);
     while at < n {
@@ -33,8 +33,8 @@ const fn power(n: u32) -> u64 {
     (power as u64) << 1
 }
 
-/// Makes a version of the loop: a proof type over that of the registers, which are of `$width`
-/// bytes, `$lanes` to a block.
+/// Defines a version of the loop: a proof type over that of the registers, which are `$width` bytes
+/// wide, `$lanes` to a block.
 macro_rules! fold {
     ($kernel:ident, $vector:ident, $features:literal, $width:literal, $lanes:literal,
      $product:ident) => {
@@ -47,7 +47,7 @@ macro_rules! fold {
                 $vector::new().filter(|_| is_x86_feature_detected!("vpclmulqdq")).map($kernel)
             }
 
-            /// As [`super::version::Fold::run`] says.
+            /// Folds `from` into `sum`: see [`super::version::Fold::run`].
             pub(super) fn run(
                 self,
                 sum: &mut Block,

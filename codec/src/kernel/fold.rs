@@ -1,24 +1,24 @@
-//! Folding for CRC-32: bytes in blocks become one [`Block`] that leaves the same remainder modulo
-//! the polynomial as all of them.
+//! Folding for CRC-32: reduces a run of blocks to one [`Block`] with the same remainder modulo the
+//! polynomial.
 //!
-//! A block that another one follows is worth itself times x^2048, and that is worth the products of
-//! its words with two constants of 33 bits (V. Gopal et al., *Fast CRC Computation for Generic
+//! A block that is followed by another contributes itself times x^2048, which equals the products
+//! of its words with two constants of 33 bits (V. Gopal et al., *Fast CRC Computation for Generic
 //! Polynomials Using PCLMULQDQ Instruction*, Intel, 2009). So a block costs as many products as it
-//! has words, whatever came before, and what is folded may wait in memory for more. With the bytes
-//! in registers, they can be copied on the way. The loop is in `clmul.rs`.
+//! has words, whatever preceded it, and the folded block can be kept in memory until more bytes
+//! arrive. While the bytes are in registers, they can also be copied. The loop is in `clmul.rs`.
 //!
-//! Left out: the remainder itself, and bytes that make no block ([`crate::crc`] has them from
-//! `crc32fast`).
+//! Left out: the remainder itself, and bytes that do not fill a block ([`crate::crc`] leaves both
+//! to `crc32fast`).
 #![forbid(unsafe_code)]
 
-/// What is folded at a time: sixteen pairs of words, so that no product waits for another one.
+/// The unit of folding: sixteen pairs of words, so that no product waits for another.
 pub(crate) type Block = [u8; 256];
 
-/// Where blocks are copied.
+/// The destination of blocks that are also copied.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 pub(crate) struct Streamed<'a> {
-    /// As many blocks at least.
+    /// At least as many blocks as are folded.
     pub(crate) to: &'a mut [Block],
-    /// Whether streaming goes on: the fence comes with the last of it.
+    /// True if more streamed stores follow; the fence comes after the last of them.
     pub(crate) more: bool,
 }

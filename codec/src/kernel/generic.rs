@@ -9,18 +9,18 @@
 //! row M-1   ...|  sum  sum ...  |
 //! ```
 //!
-//! A *step* goes through all sources at one place: `U` registers of each source are loaded once
-//! and added to the sums of all `M` rows, which stay in registers until the sources are through
-//! and are then written once. So memory sees every source byte read once and every parity byte
-//! written once, in one direction. What is left after the last whole step is done a register at a
-//! time, and what is left after the last whole register in a padded copy.
+//! A *step* goes through all sources at one offset: `U` registers of each source are loaded once
+//! and added to the sums of all `M` rows. The sums stay in registers until all sources are added
+//! and are then written once. So every source byte is read from memory once and every parity byte
+//! written once, in one direction. The remainder after the last whole step is done one register at
+//! a time, and that after the last whole register in a padded copy.
 //!
 //! Invariants: nothing outside `sum.range` of any slice is read or written (not even read and
 //! written back); a row is read only if `sum.add`. Streamed stores are fenced before returning,
-//! unless there is more to come.
+//! unless `sum.more`.
 //!
-//! Left out: closures and iterator adaptors in the inner parts, which the compiler may leave
-//! outside the function that has the instruction set; hence the loops over indices.
+//! Left out: closures and iterator adaptors in the inner parts. The compiler may leave them outside
+//! the function that enables the instruction set; hence the loops over indices.
 #![forbid(unsafe_code)]
 #![allow(clippy::needless_range_loop)]
 
@@ -30,27 +30,28 @@ use super::sum::Sum;
 use super::vector::{Product, Vector, Word};
 use crate::gf::mul;
 
-/// How the sums at one place are made.
+/// The rule by which the sums at one offset are computed.
 pub(super) trait Rule<const N: usize, const M: usize>: Copy {
-    /// The products.
+    /// The kind of product used.
     type Product: Product<N>;
 
     fn product(self) -> Self::Product;
 
-    /// The sums of the `U` registers from byte `at` on.
+    /// Returns the sums of the `U` registers from byte `at` on.
     fn sums<const U: usize>(self, sum: &Sum<'_>, at: usize) -> Sums<N, M, U, Self::Product>;
 
-    /// All whole registers from byte `at` on, if it is better to do them at once. Returns the bytes
-    /// done.
+    /// Processes all whole registers from byte `at` on, if doing them in one go is faster. Returns
+    /// the bytes done.
     fn at_once(self, _sum: &Sum<'_>, _outs: &mut [&mut [u8]; M], _at: usize) -> usize {
         0
     }
 }
 
-/// Registers of `M` rows.
+/// The registers of `M` rows.
 type Sums<const N: usize, const M: usize, const U: usize, P> = [[Word<N, P>; U]; M];
 
-/// `outs = sums of the sources by the rule` over `sum.range`, plus what `outs` held if `sum.add`.
+/// Computes `outs = sums of the sources by the rule` over `sum.range`, added to `outs` if
+/// `sum.add`.
 #[inline(always)]
 pub(super) fn combine<const N: usize, const M: usize, const U: usize, R: Rule<N, M>>(
     rule: R,
@@ -81,7 +82,7 @@ pub(super) fn combine<const N: usize, const M: usize, const U: usize, R: Rule<N,
     }
 }
 
-/// Bytes to do before `out` is aligned to `align`, so that it can be streamed.
+/// Returns the number of bytes before `out` is aligned to `align`, and so can be streamed.
 fn head(sum: &Sum<'_>, out: &[u8], align: usize) -> usize {
     match sum.stream {
         true => out[sum.range.start..].as_ptr().align_offset(align).min(sum.range.len()),
@@ -89,7 +90,7 @@ fn head(sum: &Sum<'_>, out: &[u8], align: usize) -> usize {
     }
 }
 
-/// The `U` registers from byte `at` on.
+/// Processes the `U` registers from byte `at` on.
 #[inline(always)]
 fn step<const N: usize, const M: usize, const U: usize, R: Rule<N, M>>(
     rule: R,
@@ -112,11 +113,11 @@ fn step<const N: usize, const M: usize, const U: usize, R: Rule<N, M>>(
     }
 }
 
-/// Powers from `FIRST` on, by Horner's rule: the last source comes first.
+/// Rows of powers from `FIRST` on, by Horner's rule, last source first.
 #[derive(Clone, Copy)]
 pub(super) struct Powers<const N: usize, const M: usize, const FIRST: usize, P: Product<N>> {
     product: P,
-    /// What the sums of each row are off by, since the first source is not taken about the origin.
+    /// The error of each row's sum, due to the first source not being taken about the origin.
     off: [Word<N, P>; M],
 }
 
@@ -193,7 +194,7 @@ impl<const N: usize, const M: usize, const FIRST: usize, P: Product<N>> Rule<N, 
     }
 }
 
-/// Any coefficients, by products.
+/// Rows of arbitrary coefficients, by products.
 #[derive(Clone, Copy)]
 pub(super) struct Any<P>(pub(super) P);
 
@@ -229,8 +230,8 @@ impl<const N: usize, const M: usize, P: Product<N>> Rule<N, M> for Any<P> {
     }
 }
 
-/// All whole registers from byte `at` on if there is one source only, as in an update: its factors
-/// stay in registers from beginning to end. Returns the bytes done.
+/// Processes all whole registers from byte `at` on if there is only one source, as in an update:
+/// its factors stay in registers throughout. Returns the bytes done.
 #[inline(always)]
 fn single<const N: usize, const M: usize, P: Product<N>>(
     product: P,
@@ -248,8 +249,8 @@ fn single<const N: usize, const M: usize, P: Product<N>>(
     let rows = outs.each_mut().map(|out| &mut out[at..].as_chunks_mut::<N>().0[..lanes.len()]);
     for i in 0..lanes.len() {
         let operand = product.operand(vector.load(&lanes[i]));
-        // All are loaded before one is stored: rows often start on pages, and a load behind a
-        // store to the same place of another page waits for it.
+        // All rows are loaded before one is stored: rows often start on pages, and a load that
+        // follows a store to the same offset of another page waits for it.
         let mut sums = [[vector.zero(); 1]; M];
         for row in 0..M {
             let share = product.product(factors[row], operand);
@@ -263,7 +264,7 @@ fn single<const N: usize, const M: usize, P: Product<N>>(
     lanes.len() * N
 }
 
-/// Adds the shares of the `S` sources from number `first` on, `S` being 1 or 2.
+/// Adds the contributions of sources `first..first + S`, `S` being 1 or 2.
 #[inline(always)]
 fn add<const N: usize, const M: usize, const U: usize, const S: usize, P: Product<N>>(
     product: P,
@@ -301,7 +302,7 @@ fn add<const N: usize, const M: usize, const U: usize, const S: usize, P: Produc
     }
 }
 
-/// `len < N` bytes from byte `at` on, through a padded copy.
+/// Processes `len < N` bytes from byte `at` on, through a padded copy.
 #[inline(always)]
 fn edge<const N: usize, const M: usize, P: Product<N>>(
     product: P,
@@ -353,14 +354,14 @@ fn finish(sum: &Sum<'_>, from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// `U` lanes of `N` bytes from byte `at` on.
+/// Returns `U` lanes of `N` bytes from byte `at` on.
 #[inline(always)]
 fn window<const N: usize, const U: usize>(bytes: &[u8], at: usize) -> &[[u8; N]; U] {
     let (lanes, _) = bytes[at..at + U * N].as_chunks::<N>();
     lanes.first_chunk().expect("U lanes")
 }
 
-/// `U` lanes of `N` bytes from byte `at` on.
+/// Returns `U` lanes of `N` bytes from byte `at` on.
 #[inline(always)]
 fn window_mut<const N: usize, const U: usize>(bytes: &mut [u8], at: usize) -> &mut [[u8; N]; U] {
     let (lanes, _) = bytes[at..at + U * N].as_chunks_mut::<N>();

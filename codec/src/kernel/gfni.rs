@@ -1,8 +1,8 @@
 //! x86-64 with GFNI: products as 8x8 bit matrices, on the registers of AVX2 or AVX-512.
 //!
-//! Unsafe because the instructions are: each call rests on the proof a value of [`Gfni256`] or
-//! [`Gfni512`] is. Left out: the instruction for products, which is of another field (see
-//! [`super::tables`]); loads, stores and XOR, which are those of the registers.
+//! Unsafe because the instructions are: each call relies on [`Gfni256`] or [`Gfni512`] being a
+//! proof. Left out: the product instruction, which works in another field (see [`super::tables`]);
+//! loads, stores and XOR, which come from the register types.
 #![allow(unsafe_code)]
 
 use std::arch::is_x86_feature_detected;

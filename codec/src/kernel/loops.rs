@@ -1,11 +1,10 @@
-//! The loops of [`super::generic`] as a version: compiled for one instruction set, whose proof it
-//! holds.
+//! The loops of [`super::generic`], compiled for one instruction set.
 
-/// Makes [`super::sum::Loops`] for a proof type: the generic loops compiled for `$features`, with
-/// registers of `$width` bytes, products of `$product`, and as many registers per source and step
-/// as listed: of any coefficients for one to four rows; of powers for rows `1`, `x` and `x^2` each
-/// alone, and for the first two and three together. The lists are measured ones; factors that find
-/// no register come from the L1 cache.
+/// Implements [`super::sum::Loops`] for a proof type: the generic loops compiled for `$features`,
+/// with registers of `$width` bytes and products of `$product`. The lists give the registers per
+/// source and step: for arbitrary coefficients, with one to four rows; for rows of powers, with
+/// `1`, `x` and `x^2` each alone, the first two together, and all three. The values were measured;
+/// factors that do not fit in registers come from the L1 cache.
 macro_rules! loops {
     ($kernel:ident, $features:literal, $width:literal, |$self:ident| $product:expr,
      [$a:literal, $ab:literal, $abc:literal, $abcd:literal],

@@ -1,25 +1,26 @@
 //! The inner loops: sums of byte slices times constants in GF(2^8), in interchangeable versions.
 //!
 //! Everything the codec does to bytes is one operation: rows of coefficients times sources, each
-//! source read once and each row written once ([`Kernel::combine`]). The rest are special cases.
-//! `naive` is the definition, `wide` the portable version; the others are the loops of `generic`
-//! compiled for one instruction set each, over the few operations that `vector` asks for.
+//! source read once and each row written once ([`Kernel::combine`]). The other operations are
+//! special cases. `naive` is the definition, `wide` the portable version; the others are the loops
+//! of `generic` compiled for one instruction set each, over the few operations that `vector`
+//! requires.
 //!
-//! Rows of powers of two, as of XOR and of RAID-6, are recognised by their coefficients. They need
-//! no products: by Horner's rule `a + 2 b + 4 c` is `a + 2 (b + 2 c)`, XOR and doubling.
+//! Rows of powers of two, as in XOR and RAID-6, are recognised by their coefficients. They need no
+//! products: by Horner's rule `a + 2 b + 4 c` is `a + 2 (b + 2 c)`, XOR and doubling.
 //!
-//! Checksums need another loop, of products without carry (`fold.rs`).
+//! Checksums need a different loop, of carry-less products (`fold.rs`).
 //!
 //! Invariants: all kernels give the same bytes for the same input, accept every length
 //! (including 0) and every alignment, touch no byte outside the slices, and never read a
-//! destination they are said to overwrite. A [`Kernel`] exists only if this CPU can run it.
-//! Slices of one call have one length; a kernel panics otherwise (callers in this crate check
-//! first and return [`crate::Error::Length`]).
+//! destination that they overwrite. A [`Kernel`] exists only if this CPU can run it. All slices
+//! of a call have the same length; a kernel panics otherwise (callers in this crate check first
+//! and return [`crate::Error::Length`]).
 //!
-//! Large results are written past the caches (where the instruction set can): they would push the
-//! sources out of the cache, and a store that goes through it first reads what it overwrites.
+//! Large results are written past the caches (if the instruction set can). Otherwise they would
+//! evict the sources, and a store that goes through the cache first reads the line it overwrites.
 //!
-//! Left out: threads, and prefetching by hand, which was measured to bring nothing.
+//! Left out: threads, and manual prefetching, which measurements showed to gain nothing.
 
 pub(crate) mod fold;
 mod naive;
@@ -54,24 +55,24 @@ use crate::gf::POWERS;
 use sum::{ROWS, Sum};
 use version::{Fold, Version};
 
-/// A version of the inner loops. Copying it is free; it holds no state. Which ones there are and
-/// which one is used: [`Kernel::available`], [`Kernel::chosen`].
+/// A version of the inner loops. Copying it is free; it holds no state. [`Kernel::available`] lists
+/// the versions, [`Kernel::chosen`] returns the one in use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Kernel(Version);
 
-/// Bytes that were made, and are in the nearest cache, and where they belong.
+/// Computed bytes, which are in the L1 cache, and their destination.
 #[derive(Debug)]
 pub struct Made<'a> {
-    /// Where they belong.
+    /// The destination.
     pub to: &'a mut [u8],
-    /// As many bytes.
+    /// The bytes, as many as the destination has.
     pub bytes: &'a [u8],
-    /// More of the same result follow, so what was streamed may still be on its way.
+    /// True if more of the same result follows, so streamed stores need no fence yet.
     pub more: bool,
 }
 
 impl Kernel {
-    /// `dst ^= src`, byte by byte.
+    /// Computes `dst ^= src`, byte by byte.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -79,8 +80,8 @@ impl Kernel {
         self.run(&[1], &[src], &mut [dst], true);
     }
 
-    /// `dst = XOR of all sources`; zeros if there is none, a copy if there is one. Writes `dst`
-    /// once however many sources there are. What the XOR kernel is measured by.
+    /// Computes `dst = XOR of all sources`: zeros without sources, a copy of a single one. Writes
+    /// `dst` once for any number of sources. Used to benchmark the XOR kernel.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -88,7 +89,7 @@ impl Kernel {
         self.run(&vec![1; sources.len()], sources, &mut [dst], false);
     }
 
-    /// `dst ^= factor * src` in GF(2^8), byte by byte.
+    /// Computes `dst ^= factor * src` in GF(2^8), byte by byte.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -96,16 +97,16 @@ impl Kernel {
         self.run(&[factor], &[src], &mut [dst], true);
     }
 
-    /// `outs[r] = sum of coefficients[r * k + i] * sources[i]` over the `k` sources, for every row
-    /// `r`. Reads the sources from memory once, whatever the number of rows.
+    /// Computes `outs[r] = sum of coefficients[r * k + i] * sources[i]` over the `k` sources, for
+    /// every row `r`. Reads the sources from memory once for any number of rows.
     ///
     /// # Panics
-    /// If the lengths differ, or there are not `k` coefficients to each row.
+    /// If the lengths differ, or there are not `k` coefficients per row.
     pub fn combine(self, coefficients: &[u8], sources: &[&[u8]], outs: &mut [&mut [u8]]) {
         self.run(coefficients, sources, outs, false);
     }
 
-    /// As [`Kernel::combine`], added to what `outs` hold.
+    /// Like [`Kernel::combine`], but adds to the contents of `outs`.
     ///
     /// # Panics
     /// As [`Kernel::combine`].
@@ -113,8 +114,9 @@ impl Kernel {
         self.run(coefficients, sources, outs, true);
     }
 
-    /// `dst = src`, written past the caches (where the instruction set can). Goes piece by piece,
-    /// and shows each piece to `look` first: a checksum taken there costs no second trip to memory.
+    /// Copies `src` to `dst`, past the caches (if the instruction set can). Works piece by piece
+    /// and passes each piece to `look` first: a checksum computed there costs no second memory
+    /// pass.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -122,7 +124,7 @@ impl Kernel {
         self.put(Made { to: dst, bytes: src, more: false }, look);
     }
 
-    /// As [`Kernel::copy`], of bytes that were made to where they belong.
+    /// Like [`Kernel::copy`], from computed bytes to their destination.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -138,8 +140,9 @@ impl Kernel {
         }
     }
 
-    /// As [`Kernel::combine`] of one row, piece by piece, each made in the nearest cache and given
-    /// to `put`, which writes it where it belongs. A sum that is a mere copy is not made.
+    /// Like [`Kernel::combine`] with one row, piece by piece: each piece is computed in the L1
+    /// cache and passed to `put`, which writes it to its destination. A sum that is a plain copy is
+    /// not computed.
     pub(crate) fn combine_by_pieces(
         self,
         coefficients: &[u8],
@@ -150,9 +153,10 @@ impl Kernel {
         self.by_pieces::<PIECE>(coefficients, sources, out, |_, _| (), put);
     }
 
-    /// The same, written past the caches after it was shown to `look`; before a piece of the row is
-    /// made `see` is shown the pieces of the sources that it is made of, each with the number of
-    /// its source. Bytes are read from memory once for both.
+    /// Like [`Kernel::combine_by_pieces`], but passes each piece to `look` and then writes it past
+    /// the caches. Before a piece of the row is computed, `see` receives the pieces of the sources
+    /// that it depends on, each with the index of its source. Bytes are read from memory once for
+    /// both.
     pub(crate) fn combine_seen(
         self,
         coefficients: &[u8],
@@ -165,7 +169,8 @@ impl Kernel {
         self.by_pieces::<SEEN>(coefficients, sources, out, see, put);
     }
 
-    /// Both, by pieces of `N` bytes; a mere copy by those of a copy.
+    /// Implements both of the above, with pieces of `N` bytes; a plain copy uses the pieces of a
+    /// copy.
     fn by_pieces<const N: usize>(
         self,
         coefficients: &[u8],
@@ -191,7 +196,7 @@ impl Kernel {
         }
     }
 
-    /// How checksums are folded with the registers of this kernel, if they can be.
+    /// Returns the loop that folds checksums in the registers of this kernel, if there is one.
     pub(crate) fn fold(self) -> Option<Fold> {
         self.0.fold()
     }
@@ -219,8 +224,8 @@ impl Kernel {
     }
 }
 
-/// If the coefficients are those of consecutive powers, row `r` those of `POWERS[first + r]`, and
-/// kernels have a loop for them, `first`.
+/// Returns `first` if the coefficients are those of consecutive powers (row `r` being
+/// `POWERS[first + r]`) and kernels have a loop for them.
 fn first_power(coefficients: &[u8], k: usize, rows: usize) -> Option<usize> {
     let is_power = |row: &[u8], power: usize| match power {
         0 => row.iter().all(|&c| c == 1),
@@ -234,32 +239,32 @@ fn first_power(coefficients: &[u8], k: usize, rows: usize) -> Option<usize> {
     (0..POWERS.len()).find(fits)
 }
 
-/// Bytes of all sources together that are gone through once for every [`ROWS`] rows: they and the
+/// Bytes of all sources together that are processed before the next [`ROWS`] rows: they and the
 /// rows stay in the L1 cache meanwhile.
 const BLOCK: usize = 16 * 1024;
 
-/// A block is not shorter than this: no vector kernel does more bytes of a source in one step.
+/// Minimum length of a block: no vector kernel processes more bytes of a source in one step.
 const STEP: usize = 512;
 
-/// Bytes done at a time where a checksum is taken on the way: they stay in the L1 cache meanwhile,
-/// and fewer were measured to be slower.
+/// Bytes per piece if a checksum is computed at the same time: they stay in the L1 cache meanwhile,
+/// and smaller pieces measured slower.
 const PIECE: usize = 4096;
 
-/// The same where checksums of all sources are taken on the way, too: a half, so that pieces of all
-/// sources and of the row stay there together. Measured with three sources: 7 % faster than 4 KiB,
-/// 12 % than 1 KiB, a fifth than checksums of 64 KiB before.
+/// Bytes per piece if checksums of all sources are computed too: half of [`PIECE`], so that the
+/// pieces of all sources and of the row stay in the L1 cache together. Measured with three sources:
+/// 7 % faster than 4 KiB, 12 % than 1 KiB, 20 % than checksums of 64 KiB beforehand.
 const SEEN: usize = 2048;
 
-/// Bytes of sources and results together from which on results are streamed.
+/// Total bytes of sources and results from which results are streamed.
 const STREAM: usize = 16 << 20;
 
-/// Whether results are streamed in a call with this many slices, sources and results, of `len`
-/// bytes.
+/// Returns true if results are streamed in a call with this many slices, sources and results, of
+/// `len` bytes.
 fn streams(slices: usize, len: usize) -> bool {
     slices.saturating_mul(len) >= STREAM
 }
 
-/// The one shape rule of all kernels.
+/// Checks the only shape rule of all kernels.
 fn check(dst: &[u8], src: &[u8]) {
     assert_eq!(dst.len(), src.len(), "kernel called with slices of different lengths");
 }

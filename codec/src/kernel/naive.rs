@@ -1,7 +1,7 @@
 //! The reference kernel: one byte at a time, nothing clever.
 //!
-//! Invariant: every loop is the definition of its operation written down. Slices reach to the end
-//! of the range (checked by the caller).
+//! Invariant: every loop is a transcription of the definition of its operation. Slices extend at
+//! least to the end of the range (checked by the caller).
 //!
 //! Left out: speed.
 

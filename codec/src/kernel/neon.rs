@@ -1,8 +1,8 @@
 //! AArch64 with NEON: registers of 16 bytes, products by table lookup.
 //!
-//! Unsafe because the instructions are: each call rests on the proof a value of [`Neon`] is, the
-//! loads and stores besides on the length of an array. Left out: everything but the instructions,
-//! and streaming, which NEON has no instruction of its own for.
+//! Unsafe because the instructions are: each call relies on [`Neon`] being a proof, and loads and
+//! stores also on the length of an array. Left out: everything but the instructions, and streaming,
+//! for which NEON has no instruction.
 #![allow(unsafe_code)]
 
 use std::arch::aarch64::*;

@@ -1,4 +1,4 @@
-//! Which kernels there are, which of them this machine can run, and which one is used.
+//! The choice of a kernel: the names of all kernels, those this machine can run, the one in use.
 //!
 //! Invariant: [`Kernel::NAMES`] lists every version of every architecture, slowest first;
 //! [`Kernel::available`] is a subsequence of it. The choice is made once and does not change.
@@ -19,7 +19,7 @@ use crate::error::Error;
 pub const KNOB: &str = "RAIDSHMEM_KERNEL";
 
 impl Kernel {
-    /// The reference the others are tested by: one byte at a time, field products bit by bit.
+    /// The reference for testing the others: one byte at a time, field products bit by bit.
     pub const NAIVE: Kernel = Kernel(Version::Naive(Naive));
 
     /// The portable version: XOR in blocks the compiler turns into vector code, field products by
@@ -30,33 +30,34 @@ impl Kernel {
     pub const NAMES: [&str; 8] =
         ["naive", "wide", "neon", "ssse3", "avx2", "avx512", "gfni256", "gfni512"];
 
-    /// The kernel of this name, or `None` if there is none or this machine cannot run it.
+    /// Returns the kernel of this name, or `None` if it does not exist or this machine cannot run
+    /// it.
     pub fn named(name: &str) -> Option<Kernel> {
         Version::named(name).map(Kernel)
     }
 
-    /// The name of this kernel, one of [`Kernel::NAMES`].
+    /// Returns the name of this kernel, one of [`Kernel::NAMES`].
     pub fn name(self) -> &'static str {
         self.0.name()
     }
 
-    /// The kernels that can run on this machine, slowest first; never empty. Looks at the CPU
-    /// once.
+    /// Returns the kernels that can run on this machine, slowest first; never empty. Examines the
+    /// CPU once.
     pub fn available() -> &'static [Kernel] {
         static AVAILABLE: OnceLock<Vec<Kernel>> = OnceLock::new();
         AVAILABLE.get_or_init(|| Kernel::NAMES.into_iter().filter_map(Kernel::named).collect())
     }
 
-    /// The fastest kernel that can run on this machine.
+    /// Returns the fastest kernel that can run on this machine.
     pub fn best() -> Kernel {
         *Kernel::available().last().expect("two kernels run anywhere")
     }
 
-    /// The kernel codes use unless told otherwise: the one the environment variable
-    /// `RAIDSHMEM_KERNEL` names, or else [`Kernel::best`]. Looks at the variable once.
+    /// Returns the default kernel of codes: the one that the environment variable
+    /// `RAIDSHMEM_KERNEL` names, or else [`Kernel::best`]. Reads the variable once.
     ///
     /// # Errors
-    /// [`Error::Kernel`] if it names none of [`Kernel::available`].
+    /// [`Error::Kernel`] if it names a kernel that is not in [`Kernel::available`].
     pub fn chosen() -> Result<Kernel, Error> {
         static CHOSEN: OnceLock<Result<Kernel, Error>> = OnceLock::new();
         *CHOSEN.get_or_init(|| {
@@ -69,7 +70,7 @@ impl Kernel {
     }
 }
 
-/// Made once per process at most, which is why the strings may stay for good.
+/// Builds the error. It is built at most once per process, so leaking its strings is harmless.
 fn refusal(asked: &str) -> Error {
     let names: Vec<&str> = Kernel::available().iter().map(|kernel| kernel.name()).collect();
     Error::Kernel { expected: names.join(", ").leak(), got: asked.to_owned().leak() }

@@ -1,7 +1,7 @@
 //! x86-64 with SSSE3: registers of 16 bytes, products by table lookup.
 //!
-//! Unsafe because the instructions are: each call rests on the proof a value of [`Ssse3`] is, the
-//! loads and stores besides on the length of an array. Left out: everything but the instructions.
+//! Unsafe because the instructions are: each call relies on [`Ssse3`] being a proof, and loads and
+//! stores also on the length of an array. Left out: everything but the instructions.
 #![allow(unsafe_code)]
 
 use std::arch::is_x86_feature_detected;

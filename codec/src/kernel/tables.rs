@@ -2,12 +2,12 @@
 //!
 //! Multiplying by a constant is linear over the bits of the other operand, hence over its two
 //! halves: `c * x = c * (x & 15) ^ c * (x & 0xf0)`, two lookups of 16 entries ([`NIBBLES`]).
-//! Being linear it is also an 8x8 matrix of bits ([`MATRICES`]): column `j` is `c * 2^j`. The
-//! second form does not care which polynomial the field is built on, which is why the GFNI
-//! kernels use the instruction for matrices and not the one for products: that one is fixed to
-//! 0x11b, the field here is that of [`crate::gf`].
+//! Being linear, it is also an 8x8 matrix of bits ([`MATRICES`]): column `j` is `c * 2^j`. The
+//! matrix form is independent of the field polynomial. Therefore the GFNI kernels use the matrix
+//! instruction and not the product instruction, which is fixed to 0x11b, whereas [`crate::gf`] uses
+//! another polynomial.
 //!
-//! Invariant: computed by the compiler from [`mul`]; 10 KiB in all. Left out: products of two
+//! Invariant: computed at compile time from [`mul`]; 10 KiB in all. Left out: products of two
 //! variables.
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,7 @@ pub(super) struct Halves {
     pub(super) high: [u8; 16],
 }
 
-/// By factor.
+/// Indexed by factor.
 pub(super) static NIBBLES: [Halves; 256] = {
     let mut all = [const { Halves { low: [0; 16], high: [0; 16] } }; 256];
     let mut at = 0;
@@ -35,7 +35,7 @@ pub(super) static NIBBLES: [Halves; 256] = {
     all
 };
 
-/// By factor. Bit `i` of a product is the parity of `x` under byte `7 - i` of the matrix.
+/// Indexed by factor. Bit `i` of a product is the parity of `x` under byte `7 - i` of the matrix.
 #[cfg(any(test, target_arch = "x86_64"))]
 pub(super) static MATRICES: [u64; 256] = {
     let mut all = [0; 256];
@@ -54,7 +54,7 @@ mod tests {
     use super::{MATRICES, NIBBLES};
     use crate::gf::mul;
 
-    /// The matrix applied by hand, as the processor manuals define it.
+    /// Applies the matrix bit by bit, as the processor manuals define it.
     fn apply(matrix: u64, x: u8) -> u8 {
         let row = |i: u32| (matrix >> (8 * (7 - i))) as u8 & x;
         (0..8).fold(0, |sum, i| sum | (row(i).count_ones() as u8 & 1) << i)

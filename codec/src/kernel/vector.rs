@@ -1,7 +1,7 @@
-//! What an instruction set must offer for the loops of [`super::generic`] to be compiled for it.
+//! The operations that an instruction set must offer for the loops of [`super::generic`].
 //!
-//! A type implementing [`Vector`] or [`Product`] is a *proof*: its only constructor looks at the
-//! CPU and answers `None` where the instructions are missing. Holding a value of it is therefore
+//! A type implementing [`Vector`] or [`Product`] is a *proof*: its only constructor examines the
+//! CPU and returns `None` if the instructions are missing. Holding a value of the type is therefore
 //! the permission to execute them, which makes all methods safe to call and the loops safe code.
 //!
 //! The methods are `inline(always)` and become instructions only inside a function compiled for
@@ -17,15 +17,15 @@ pub(super) trait Vector<const N: usize>: Copy {
     /// A register.
     type Word: Copy;
 
-    /// Whether [`Vector::xor3`] is one instruction.
+    /// True if [`Vector::xor3`] is one instruction.
     const TERNARY: bool = false;
 
     fn zero(self) -> Self::Word;
     fn load(self, from: &[u8; N]) -> Self::Word;
     fn store(self, word: Self::Word, to: &mut [u8; N]);
 
-    /// As [`Vector::store`], past the caches if `to` is aligned to `N`. Whoever calls it calls
-    /// [`Vector::fence`] before anything else may look at `to`.
+    /// Like [`Vector::store`], past the caches if `to` is aligned to `N`. The caller must call
+    /// [`Vector::fence`] before anything else may read `to`.
     fn stream(self, word: Self::Word, to: &mut [u8; N]) {
         self.store(word, to);
     }
@@ -39,17 +39,17 @@ pub(super) trait Vector<const N: usize>: Copy {
         self.xor(self.xor(a, b), c)
     }
 
-    /// Two registers whose XOR is, for each byte `x`, `2 x + REDUCTION`. The constant saves an
-    /// instruction: a shuffle of x86 gives 0 where the top bit of an index is set.
+    /// Returns two registers whose XOR is, for each byte `x`, `2 x + REDUCTION`. The constant saves
+    /// an instruction: a shuffle of x86 gives 0 if the top bit of an index is set.
     fn twice(self, word: Self::Word) -> (Self::Word, Self::Word);
 
-    /// The table in each 16 bytes of a register.
+    /// Returns a register that repeats the table every 16 bytes.
     fn spread(self, table: &[u8; 16]) -> Self::Word;
 
-    /// Each byte of `indices`, all below 16, replaced by that byte of the table.
+    /// Replaces each byte of `indices`, all below 16, with the table entry at that index.
     fn shuffle(self, table: Self::Word, indices: Self::Word) -> Self::Word;
 
-    /// The low and the high half of each byte, as numbers below 16.
+    /// Returns the low and the high half of each byte, as numbers below 16.
     fn halves(self, word: Self::Word) -> (Self::Word, Self::Word);
 }
 
@@ -62,7 +62,7 @@ pub(super) trait Product<const N: usize>: Copy {
     /// A register prepared for any number of products.
     type Operand: Copy;
 
-    /// What [`Product::raise`] takes for zero.
+    /// The origin of [`Product::raise`].
     const ORIGIN: u8 = 0;
 
     fn vector(self) -> Self::Vector;
@@ -70,7 +70,7 @@ pub(super) trait Product<const N: usize>: Copy {
     fn operand(self, word: Word<N, Self>) -> Self::Operand;
     fn product(self, factor: Self::Factor, operand: Self::Operand) -> Word<N, Self>;
 
-    /// `ORIGIN + 2^times * (word - ORIGIN) + plus`, for `times` above 0.
+    /// Computes `ORIGIN + 2^times * (word - ORIGIN) + plus`, for `times` above 0.
     #[inline(always)]
     fn raise(self, word: Word<N, Self>, times: usize, plus: Word<N, Self>) -> Word<N, Self> {
         self.vector().xor(self.product(self.factor(1 << times), self.operand(word)), plus)
@@ -89,7 +89,7 @@ impl<const N: usize, V: Vector<N>> Product<N> for Nibbles<V> {
     type Factor = (V::Word, V::Word);
     type Operand = (V::Word, V::Word);
 
-    /// What [`Vector::twice`] leaves as it is: `2 x + REDUCTION == x`.
+    /// The fixed point of [`Vector::twice`]: `2 x + REDUCTION == x`.
     const ORIGIN: u8 = mul(REDUCTION, inv(3));
 
     #[inline(always)]

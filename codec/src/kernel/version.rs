@@ -1,7 +1,7 @@
 //! The versions of the loops, as one type.
 //!
-//! A version with instructions of its own carries the proof that the CPU has them, given by the
-//! version's constructor only; so a [`Version`] by its existence may be run.
+//! A version with instructions of its own contains the proof that the CPU has them, which only its
+//! constructor creates; so any existing [`Version`] can be run.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ use super::{
     ssse3::Ssse3,
 };
 
-/// Makes [`Version`] and what goes through all versions.
+/// Defines [`Version`] and the methods that enumerate all versions.
 macro_rules! versions {
     ($($(#[$cfg:meta])? $version:ident = $name:literal, $new:expr;)*) => {
         #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,7 +29,7 @@ macro_rules! versions {
         }
 
         impl Version {
-            /// The version of this name, if this machine can run it.
+            /// Returns the version of this name, if this machine can run it.
             pub(super) fn named(name: &str) -> Option<Version> {
                 match name {
                     $($(#[$cfg])? $name => $new.map(Version::$version),)*
@@ -79,11 +79,11 @@ pub(crate) enum Fold {
 }
 
 impl Fold {
-    /// Makes `sum` the block that is worth as much as it and `from` after it, and copies them, if
-    /// it is said where, past the caches if that is aligned to 64 bytes.
+    /// Replaces `sum` by the block equivalent to it followed by `from`. Also copies `from` to `to`,
+    /// if given, past the caches if the destination is aligned to 64 bytes.
     ///
     /// # Panics
-    /// If there is not room for the copy.
+    /// If `to` is too short for the copy.
     #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
     pub(crate) fn run(self, sum: &mut Block, from: &[Block], to: Option<Streamed<'_>>) {
         match self {
@@ -96,7 +96,7 @@ impl Fold {
 }
 
 impl Version {
-    /// The loop for checksums on the registers of this version, if there is one.
+    /// Returns the checksum loop for the registers of this version, if there is one.
     pub(super) fn fold(self) -> Option<Fold> {
         match self {
             #[cfg(target_arch = "x86_64")]

@@ -1,17 +1,17 @@
 //! The portable fast kernel.
 //!
-//! XOR and doubling work on lanes of 128 bytes held in a fixed-size array, a shape the compiler
-//! turns into vector code of whatever width the target has; the bytes after the last whole lane are
-//! done singly. Field products are added up a block at a time, which stays in the L1 cache
-//! meanwhile.
+//! XOR and doubling work on lanes of 128 bytes held in a fixed-size array, a shape that the
+//! compiler turns into vector code of the target's width; the bytes after the last whole lane are
+//! processed one by one. Field products are accumulated one block at a time, which stays in the L1
+//! cache meanwhile.
 //!
-//! Field products go through `reed-solomon-erasure`, whose vector path wants at least one byte:
-//! the empty slice is answered here. So are the factors 0 and 1, which need no products. On
-//! x86-64 that path is built for AVX2 machines and does not look before it leaps: this file does,
-//! and falls back to the naive products.
+//! Field products go through `reed-solomon-erasure`, whose vector path requires at least one byte:
+//! empty slices are handled here, and so are the factors 0 and 1, which need no products. On x86-64
+//! that path is built for AVX2 machines and does not check the CPU: this file does, and falls back
+//! to the naive products.
 //!
-//! Invariant: slices reach to the end of the range (checked by the caller). Left out: explicit
-//! vector instructions, and thereby a choice of vector width at run time for XOR.
+//! Invariant: slices extend at least to the end of the range (checked by the caller). Left out:
+//! explicit vector instructions, and thus a choice of vector width at run time for XOR.
 
 #![forbid(unsafe_code)]
 
@@ -56,7 +56,7 @@ impl Loops for Wide {
     }
 }
 
-/// Bytes of a row summed up before the next row is.
+/// Bytes of a row accumulated before the next row.
 const BLOCK: usize = 8 * 1024;
 
 /// Bytes combined per step: half of the registers of an x86-64 without extensions.
@@ -85,8 +85,8 @@ fn mul_add(dst: &mut [u8], src: &[u8], factor: u8) {
     }
 }
 
-/// Whether this CPU has what the products of `reed-solomon-erasure` are compiled to use. The
-/// answer is remembered by the standard library: asking costs a load.
+/// Returns true if this CPU has the features that the products of `reed-solomon-erasure` are
+/// compiled to use. The standard library caches the answer: a call costs one load.
 fn products_run_here() -> bool {
     #[cfg(target_arch = "x86_64")]
     let yes = std::arch::is_x86_feature_detected!("avx2")
@@ -97,7 +97,8 @@ fn products_run_here() -> bool {
     yes
 }
 
-/// `range` of `out`, a whole number of lanes, as the sum of `2^(power * i)` times source `i`.
+/// Computes `range` of `out`, a whole number of lanes, as the sum of `2^(power * i)` times source
+/// `i`.
 fn horner<const L: usize>(sum: &Sum<'_>, power: usize, out: &mut [u8], range: Range<usize>) {
     let (outs, _) = out[range.clone()].as_chunks_mut::<L>();
     for (nth, out) in outs.iter_mut().enumerate() {
@@ -113,7 +114,7 @@ fn horner<const L: usize>(sum: &Sum<'_>, power: usize, out: &mut [u8], range: Ra
     }
 }
 
-/// `lane = 2 lane`.
+/// Computes `lane = 2 lane`.
 #[inline(always)]
 fn double<const L: usize>(lane: &mut [u8; L]) {
     for d in lane {
@@ -121,7 +122,7 @@ fn double<const L: usize>(lane: &mut [u8; L]) {
     }
 }
 
-/// `lane ^= src`.
+/// Computes `lane ^= src`.
 #[inline(always)]
 fn add<const L: usize>(lane: &mut [u8; L], src: &[u8; L]) {
     for (d, s) in lane.iter_mut().zip(src) {

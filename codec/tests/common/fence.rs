@@ -1,5 +1,5 @@
-//! Memory that ends where nothing may be touched: one byte too far is a fault of the processor,
-//! not a wrong value that a test would have to notice.
+//! Memory that ends at a page that must not be touched: an access one byte too far faults, instead
+//! of yielding a wrong value that a test would have to notice.
 //!
 //! Unsafe because mapping memory is. Left out: a fence in front.
 
@@ -15,12 +15,12 @@ pub struct Fenced {
 }
 
 impl Fenced {
-    /// Room for `len` bytes at least, all 0.
+    /// Maps at least `len` bytes, all 0.
     pub fn new(len: usize) -> Fenced {
         let page = rustix::param::page_size();
         let len = len.next_multiple_of(page);
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel chooses a place where nothing is.
+        // SAFETY: the kernel chooses an unused address.
         let base = unsafe {
             mmap_anonymous(ptr::null_mut(), len + page, access, MapFlags::PRIVATE).unwrap()
         };
@@ -29,18 +29,18 @@ impl Fenced {
         Fenced { base: NonNull::new(base.cast()).unwrap(), len, page }
     }
 
-    /// All bytes, up to the fence.
+    /// Returns all bytes, up to the fence.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `len` bytes from `base` are mapped and stay so as long as `self` does.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
 
-    /// The last `len` bytes before the fence.
+    /// Returns the last `len` bytes before the fence.
     pub fn last(&self, len: usize) -> &[u8] {
         &self.bytes()[self.len - len..]
     }
 
-    /// The last `len` bytes before the fence.
+    /// Returns the last `len` bytes before the fence.
     pub fn last_mut(&mut self, len: usize) -> &mut [u8] {
         // SAFETY: as in `bytes`, and `self` is borrowed exclusively.
         let all = unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len) };

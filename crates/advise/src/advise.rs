@@ -28,16 +28,16 @@ use crate::steps::Steps;
 use crate::text;
 use crate::uses::Uses;
 
-/// Why a program cannot be analysed.
+/// The reason why a program cannot be analysed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdviseError {
-    /// Not all of it was given.
+    /// Part of the program is missing.
     #[error("no function main in these files: expected all files of one program")]
     NoMain,
     /// Files of several programs were given.
     #[error("function main in each of {}: expected the files of one program", .0.join(", "))]
     Mains(Vec<String>),
-    /// A value is given for what is not there.
+    /// A value is given for a variable that does not exist.
     #[error("--set {0}: expected the name of a variable of these files, or shmem_n_pes")]
     NoVariable(String),
 }
@@ -45,7 +45,7 @@ pub enum AdviseError {
 /// `SHMEM_TEAM_WORLD`.
 const WORLD: i64 = 1;
 
-/// Everything that was found out.
+/// The results of all analyses.
 struct Facts<'m, 'p> {
     memory: &'m Memory<'p>,
     steps: &'m Steps,
@@ -56,37 +56,36 @@ struct Facts<'m, 'p> {
     before: BTreeMap<Site, Before>,
     kept: BTreeSet<Object>,
     saved: Bits,
-    /// Static pointers to private memory, which are best left out of checkpoints.
+    /// Static pointers to private memory, which are best excluded from checkpoints.
     pointers: Bits,
     scratch: &'m Scratch,
 }
 
-/// Analyses a program: all of its modules, and what the routines of OpenSHMEM do.
+/// Analyses a program: all of its modules, using the effects of OpenSHMEM's routines.
 ///
 /// # Errors
 ///
-/// If there is not one `main`.
+/// If there is not exactly one `main`.
 pub fn advise(modules: Vec<Module>, routines: &Routines) -> Result<Report, AdviseError> {
     let (given, scratch) = (Given::new(), Scratch::default());
     study(modules, routines, Scope::Program, &given, &scratch).map(|found| found.0)
 }
 
-/// How far an analysis looks.
+/// The extent of an analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Over all of the program.
+    /// The whole program.
     Program,
-    /// To the end of each function: what is read after that is not known, so it is all.
+    /// Each function by itself: everything is assumed to be read after it returns.
     Function,
 }
 
-/// As [`advise`], with what checkpoints may leave out. Values that are `given` of variables have a
-/// part in the bytes that are told, and in nothing else. Of `scratch` memory it is not told that it
-/// is private.
+/// Like [`advise`], and also returns what checkpoints may leave out. The values `given` for
+/// variables only affect the reported sizes. `scratch` memory is not reported as private state.
 ///
 /// # Errors
 ///
-/// If there is not one `main`, or no variable for which a value is given.
+/// If there is not exactly one `main`, or a value is given for a variable that does not exist.
 pub fn study(
     modules: Vec<Module>,
     routines: &Routines,
@@ -140,7 +139,7 @@ pub fn study(
     Ok((facts.report(), leave))
 }
 
-/// Memory that a library of the system has from the program, and uses in any later call.
+/// Adds memory that a system library received from the program and may use in any later call.
 fn keep_buffers(memory: &Memory<'_>, always: &mut Bits) {
     const KEEP: &[&str] = &["setvbuf", "setbuf", "setbuffer", "putenv", "sigaltstack"];
     for (site, inst) in memory.objects.program.sites() {
@@ -152,8 +151,9 @@ fn keep_buffers(memory: &Memory<'_>, always: &mut Bits) {
     }
 }
 
-/// What may be read by a PE that has come to another call than the one that it meets: memory of
-/// which any PE reads; and any block of the symmetric heap, since calls that allocate may differ.
+/// Returns the memory that a PE may read if it has reached a different call than the PEs it meets:
+/// memory that any PE may read; and any block of the symmetric heap, since calls that allocate may
+/// differ.
 fn anywhere(memory: &Memory<'_>, steps: &Steps) -> Bits {
     let mut found = steps.shared.clone();
     let heap = |object: &Object| memory.objects.all[*object].kind == ObjectKind::Symmetric;
@@ -183,7 +183,7 @@ impl Facts<'_, '_> {
         report
     }
 
-    /// True for calls at which all PEs may meet.
+    /// Returns true for calls at which all PEs may meet.
     fn told(&self, site: Site) -> bool {
         let sync = self.memory.objects.routine(site).map(|routine| routine.sync);
         !matches!(sync, Some(Sync::Quiet | Sync::Restart))
@@ -235,7 +235,7 @@ impl Facts<'_, '_> {
         names.into_iter().collect()
     }
 
-    /// The team of all PEs is meant.
+    /// Returns true if the call is about the team of all PEs.
     fn is_world(&self, site: Site) -> bool {
         matches!(&self.memory.objects.program.inst(site).op,
             Op::Call { args, .. } if args.first() == Some(&Operand::Number(WORLD)))
@@ -247,7 +247,8 @@ impl Facts<'_, '_> {
         name == Some("__cxa_allocate_exception")
     }
 
-    /// True if memory of a function that is active there, or that was allocated before.
+    /// Returns true unless the object belongs to a function that is not active, or was not
+    /// allocated before.
     fn exists(&self, site: Site, chain: &BTreeSet<usize>, object: Object) -> bool {
         match self.memory.objects.all[object].kind {
             ObjectKind::Frame(function) => chain.contains(&function),
@@ -260,7 +261,8 @@ impl Facts<'_, '_> {
         if object == OUTSIDE { "unnamed".to_owned() } else { self.names.item(object).name }
     }
 
-    /// Private memory that changes from one run of the call to the next, and is read after it.
+    /// Returns private memory that changes from one run of the call to the next and is read after
+    /// it.
     fn private(&self, site: Site) -> impl Iterator<Item = Object> {
         let written = self.cycles.written(self.steps, site);
         let chain: BTreeSet<usize> =
@@ -300,7 +302,7 @@ impl Facts<'_, '_> {
         }
     }
 
-    /// Checkpoints that some PEs may not come to, because of their number.
+    /// Reports checkpoints that some PEs may not reach, depending on their number.
     fn skipped(&self, findings: &mut Vec<Finding>) {
         let differ = Differ::new(self.memory, self.steps, false);
         let program = self.memory.objects.program;
@@ -321,14 +323,14 @@ impl Facts<'_, '_> {
         }
     }
 
-    /// The place of a branch, and its line for a message.
+    /// Returns the location of a branch, and its line for a message.
     fn line(&self, branch: Option<Site>) -> (Option<SourceLine>, String) {
         let place = branch.map(|branch| self.memory.objects.program.inst(branch).place.clone());
         let text = place.as_ref().map_or(String::new(), |at| format!(" (line {})", at.line));
         (place, text)
     }
 
-    /// Private memory that only some processes of a PE protect.
+    /// Reports private memory that only some processes of a PE protect.
     fn unprotected(&self, findings: &mut Vec<Finding>) {
         let program = self.memory.objects.program;
         for found in unprotected(self.memory, self.steps) {
@@ -349,7 +351,7 @@ impl Facts<'_, '_> {
         }
     }
 
-    /// Restarts that come out elsewhere than the checkpoint: one line for each call.
+    /// Reports restarts that do not resume where the checkpoint continued: one finding per call.
     fn elsewhere(&self, findings: &mut Vec<Finding>) {
         let program = self.memory.objects.program;
         let mut told = BTreeSet::new();
@@ -387,7 +389,7 @@ impl Facts<'_, '_> {
         }
     }
 
-    /// Static pointers in which a substitute finds an address of the dead process.
+    /// Reports static pointers in which a substitute finds an address of the dead process.
     fn stale(&self, findings: &mut Vec<Finding>) {
         for found in stale(self.memory, self.steps, &self.pointers) {
             let (pointer, target) = (self.names.item(found.pointer), self.names.item(found.target));
@@ -412,7 +414,7 @@ impl Facts<'_, '_> {
         }
     }
 
-    /// Calls that leave memory out of checkpoints though it is read after this one.
+    /// Reports calls that exclude memory from checkpoints although it is read after this call.
     fn excluded_live(&self, site: Site) -> Vec<Finding> {
         let program = self.memory.objects.program;
         let leaves_out =
@@ -468,7 +470,7 @@ impl Facts<'_, '_> {
         Finding { place: item.place, level, rule, message, related: next }
     }
 
-    /// Functions without code that are in no table.
+    /// Returns the functions without code that are in no table.
     fn unknown(&self) -> Vec<String> {
         let program = self.memory.objects.program;
         let sites = program.sites().map(|found| found.0);
@@ -480,8 +482,8 @@ impl Facts<'_, '_> {
     }
 }
 
-/// The allocators of a C++ library are shared by all that use them, so what is told of them is no
-/// more than a note.
+/// Returns the level of findings at a place. The allocators of a C++ library are shared by all
+/// their users, so findings there are only notes.
 fn level_of(place: &SourceLine) -> Level {
     if place.file.starts_with("/usr/") { Level::Note } else { Level::Warning }
 }

@@ -1,14 +1,14 @@
-//! Which blocks of a function a branch decides about.
+//! Control dependence: the blocks of a function that a branch decides about.
 //!
-//! A block depends on a branch if one side of it always leads there and another need not. Ways that
-//! end the program do not count: nobody goes on there. Left out: exceptions.
+//! A block depends on a branch if one side of it always leads there and another need not. Paths
+//! that end the program do not count: control does not continue there. Left out: exceptions.
 
 use petgraph::algo::dominators::simple_fast;
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::ir::{Function, Op};
 
-/// By block: the blocks that its branch decides about.
+/// Returns, by block, the blocks that its branch decides about.
 #[must_use]
 pub fn decided(function: &Function) -> Vec<Vec<usize>> {
     let count = function.blocks.len();
@@ -46,7 +46,7 @@ pub fn decided(function: &Function) -> Vec<Vec<usize>> {
     found
 }
 
-/// Where control may go from a block.
+/// Returns the blocks that control may reach from a block.
 fn reachable(function: &Function, from: usize) -> Vec<usize> {
     let (mut found, mut waiting) = (Vec::new(), function.blocks[from].successors.clone());
     let mut seen = vec![false; function.blocks.len()];

@@ -1,10 +1,11 @@
-//! Which private memory changes from one checkpoint to the next.
+//! Private memory that changes from one checkpoint to the next.
 //!
-//! A substitute begins at the top of `main` and computes again what was computed once. What is
-//! written on a way from a checkpoint back to the same call is different: its value belongs to the
-//! checkpoint, and no checkpoint holds it.
+//! A substitute starts at the top of `main` and repeats all one-time computations. Memory written
+//! on a path from a checkpoint back to the same call is different: its value belongs to the
+//! checkpoint, but no checkpoint holds it.
 //!
-//! Invariant: what a function writes counts where it is called. Left out: values; how often.
+//! Invariant: the writes of a function count where it is called. Left out: values, and the number
+//! of writes.
 
 use fixedbitset::FixedBitSet as Bits;
 use petgraph::algo::tarjan_scc;
@@ -16,16 +17,16 @@ use crate::steps::Steps;
 
 /// The loops of each function, by block.
 pub struct Cycles {
-    /// By function and block: the number of the cycle of blocks that it is in, if it is in one.
+    /// By function and block: the number of the cycle of blocks that contains it, if any.
     cycles: Vec<Vec<Option<usize>>>,
-    /// By function and cycle: what is written in it.
+    /// By function and cycle: the memory written in it.
     writes: Vec<Vec<Bits>>,
     /// Calls that lead to each function.
     callers: Vec<Vec<Site>>,
 }
 
 impl Cycles {
-    /// Finds them.
+    /// Finds all loops.
     #[must_use]
     pub fn new(memory: &Memory<'_>, steps: &Steps) -> Self {
         let functions = &memory.objects.program.functions;
@@ -39,7 +40,7 @@ impl Cycles {
         Self { cycles, writes, callers }
     }
 
-    /// The calls that may lead to an instruction, and itself.
+    /// Returns the calls that may lead to an instruction, and the instruction itself.
     #[must_use]
     pub fn chain(&self, site: Site) -> Vec<Site> {
         let (mut found, mut waiting) = (vec![site], vec![site.function]);
@@ -56,19 +57,19 @@ impl Cycles {
         found
     }
 
-    /// True if the instruction may be run again before its function returns.
+    /// Returns true if the instruction may run again before its function returns.
     #[must_use]
     pub fn repeats(&self, site: Site) -> bool {
         self.cycles[site.function][site.block].is_some()
     }
 
-    /// True if some call that leads to the instruction is in a loop.
+    /// Returns true if some call that leads to the instruction is in a loop.
     #[must_use]
     pub fn repeated(&self, site: Site) -> bool {
         self.chain(site).into_iter().any(|site| self.repeats(site))
     }
 
-    /// What may be written between one run of an instruction and its next.
+    /// Returns the memory that may be written between two runs of an instruction.
     #[must_use]
     pub fn written(&self, steps: &Steps, site: Site) -> Bits {
         let mut found = Bits::with_capacity(steps.escaped.len());
@@ -84,7 +85,8 @@ impl Cycles {
     }
 }
 
-/// What is written in each cycle of a function; `all` is what functions write.
+/// Returns the memory written in each cycle of a function; `all` is the memory that functions
+/// write.
 fn writes(steps: &Steps, function: usize, cycles: &[Option<usize>], all: &[Bits]) -> Vec<Bits> {
     let count = cycles.iter().flatten().max().map_or(0, |last| last + 1);
     let mut found = vec![Bits::with_capacity(steps.escaped.len()); count];

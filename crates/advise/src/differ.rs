@@ -1,11 +1,11 @@
-//! Which values may differ from PE to PE, and so which calls some PEs may not come to.
+//! Values that may differ from PE to PE, and hence calls that some PEs may not reach.
 //!
-//! Asked strictly, a value is the same on all PEs only if it is made of constants, arguments of
-//! the program, the number of PEs and what collectives give to all. Asked loosely, a value differs
-//! if it is made from the number of the PE: that is what a warning is worth. The same is asked of
-//! the processes of one PE, which `shmem_ft_algo_init` tells apart.
+//! In strict mode, a value is the same on all PEs only if it is computed from constants, arguments
+//! of the program, the number of PEs and results that collectives give to all. In loose mode, a
+//! value differs only if it is computed from the PE number: such values are worth a warning. The
+//! analysis also covers the processes of one PE, which `shmem_ft_algo_init` distinguishes.
 //!
-//! Invariant: strictly, what is not known differs. Left out: what a program prints and reads.
+//! Invariant: in strict mode, unknown values differ. Left out: the program's output and input.
 
 use fixedbitset::FixedBitSet as Bits;
 
@@ -19,10 +19,10 @@ use crate::program::Site;
 use crate::routines::{Routine, Sync, plain};
 use crate::steps::{Step, Steps};
 
-/// Results that all PEs share, whatever they are given.
+/// Routines whose results are the same on all PEs, whatever their arguments.
 const SHARED: &[&str] =
     &["shmem_n_pes", "shmem_checkpoint_all", "shmemx_ft_need_checkpoint", "shmemx_ft_should_stop"];
-/// Results that are only there to be the same, such as addresses in symmetric memory.
+/// Routines whose results are equivalent on all PEs, such as addresses in symmetric memory.
 const ALIKE: &[&str] = &[
     "shmem_malloc",
     "shmem_calloc",
@@ -34,7 +34,7 @@ const ALIKE: &[&str] = &[
     "shmemx_ft_protect",
 ];
 const OWN_NUMBER: &[&str] = &["shmem_my_pe", "_my_pe", "shmem_team_my_pe"];
-/// What differs between the processes of a PE: the first one and its substitutes.
+/// Routines whose results differ between the processes of a PE: the first one and its substitutes.
 const SUBSTITUTE: &[&str] = &["shmem_ft_algo_init"];
 const TEAM_WORLD: Operand = Operand::Number(1);
 
@@ -47,7 +47,7 @@ pub struct Differ<'m, 'p> {
     own: &'static [&'static str],
     values: Vec<Bits>,
     objects: Bits,
-    /// Blocks that some PEs may not come to when others do, in a run of their function.
+    /// Blocks that some PEs may skip when others do not, in a run of their function.
     blocks: Vec<Bits>,
     /// Functions that some PEs may not call.
     functions: Vec<bool>,
@@ -58,13 +58,14 @@ pub struct Differ<'m, 'p> {
 }
 
 impl<'m, 'p> Differ<'m, 'p> {
-    /// Finds what differs.
+    /// Finds the values that differ.
     #[must_use]
     pub fn new(memory: &'m Memory<'p>, steps: &'m Steps, strict: bool) -> Self {
         Self::of(memory, steps, strict, OWN_NUMBER)
     }
 
-    /// Finds what differs, loosely, between the first process of a PE and its substitutes.
+    /// Finds, in loose mode, the values that differ between the first process of a PE and its
+    /// substitutes.
     #[must_use]
     pub fn of_substitutes(memory: &'m Memory<'p>, steps: &'m Steps) -> Self {
         Self::of(memory, steps, false, SUBSTITUTE)
@@ -106,8 +107,8 @@ impl<'m, 'p> Differ<'m, 'p> {
         differ
     }
 
-    /// Calls that some PEs may not come to, of those that `wanted` accepts by themselves or in what
-    /// they call; only the outermost ones.
+    /// Returns calls that some PEs may not reach, of those that `wanted` accepts directly or in a
+    /// function that they call; only the outermost ones.
     #[must_use]
     pub fn skipped(&self, wanted: impl Fn(&Step) -> bool) -> Vec<Site> {
         let leads = self.steps.leading(&wanted);
@@ -126,14 +127,14 @@ impl<'m, 'p> Differ<'m, 'p> {
         self.memory.points(function, operand).iter().any(|object| self.objects.contains(*object))
     }
 
-    /// Notes a value that differs.
+    /// Records a value that differs.
     fn value(&mut self, function: usize, inst: &Inst, differs: bool) {
         if let (Some(local), true) = (inst.result, differs) {
             self.grown |= !self.values[function].put(local);
         }
     }
 
-    /// Notes what lies where an operand points.
+    /// Marks the memory that an operand points to as differing.
     fn write(&mut self, function: usize, to: &Operand) {
         for object in self.memory.points(function, to) {
             self.object(object);
@@ -141,7 +142,7 @@ impl<'m, 'p> Differ<'m, 'p> {
     }
 
     fn object(&mut self, object: Object) {
-        // Loosely, arrays are data.
+        // In loose mode, arrays are data.
         let small = self.memory.objects.all[object].bytes.is_some_and(|bytes| bytes <= 8);
         if self.strict || small {
             self.grown |= !self.objects.put(object);
@@ -153,13 +154,13 @@ impl<'m, 'p> Differ<'m, 'p> {
         }
     }
 
-    /// True if some come to the function of a site when others do not.
+    /// Returns true if some PEs reach the function of a site when others do not.
     #[must_use]
     pub fn is_within(&self, site: Site) -> bool {
         self.functions[site.function]
     }
 
-    /// True if some come to a site when others do not, in a run of its function.
+    /// Returns true if some PEs reach a site when others do not, in a run of its function.
     #[must_use]
     pub fn is_apart(&self, site: Site) -> bool {
         self.blocks[site.function].contains(site.block)
@@ -169,7 +170,7 @@ impl<'m, 'p> Differ<'m, 'p> {
         self.is_within(site) || self.is_apart(site)
     }
 
-    /// True for what chooses by the way that led to the block.
+    /// Returns true for an instruction whose result depends on the path that led to the block.
     fn chooses(&self, site: Site) -> bool {
         let function = site.function;
         let block = &self.memory.objects.program.functions[function].blocks[site.block];
@@ -311,7 +312,8 @@ impl<'m, 'p> Differ<'m, 'p> {
         }
     }
 
-    /// Strictly: true if all PEs come to the same calls that synchronise, in the same order.
+    /// Returns true, in strict mode, if all PEs reach the same synchronising calls in the same
+    /// order.
     #[must_use]
     pub fn meet_alike(&self) -> bool {
         let program = self.memory.objects.program;
@@ -329,7 +331,7 @@ impl<'m, 'p> Differ<'m, 'p> {
         !catches && !through && self.skipped(meets).is_empty()
     }
 
-    /// The branch that decides whether PEs come to a call.
+    /// Returns the branch that decides whether PEs reach a call.
     #[must_use]
     pub fn branch(&self, site: Site) -> Option<Site> {
         let blocks = &self.memory.objects.program.functions[site.function].blocks;

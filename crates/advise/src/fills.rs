@@ -10,14 +10,15 @@
 //!   body: a[i] = x   last: i = i + 1
 //! ```
 //!
-//! Loops may be nested: `a[i * 16 + j]`, or `a[i][j]`. What was in the object when the way from
-//! `before` to `head` is taken is seen by nobody, so it is dead there.
+//! Loops may be nested: `a[i * 16 + j]`, or `a[i][j]`. The contents of the object on the edge from
+//! `before` to `head` are never read, so the object is dead there.
 //!
-//! Invariants: the way leads only through `head`, and out of it only when every element was
-//! written; nothing in the loop may read the object, meet other PEs, or jump; nothing but `last`
-//! writes the counter. Of blocks of the heap one alone is there, and the pointer to it stays.
+//! Invariants: control enters the loop only through `head`, and leaves it only there, when every
+//! element has been written; nothing in the loop may read the object, meet other PEs, or jump;
+//! nothing but `last` writes the counter. Of a block of the heap there is only one instance, and
+//! the pointer to it does not change.
 //!
-//! Left out: bounds that are no constants, steps other than 1, counters that are static.
+//! Left out: non-constant bounds, steps other than 1, static counters.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -32,22 +33,22 @@ use crate::program::Site;
 use crate::routines::{Gives, Sync};
 use crate::steps::{Step, Steps};
 
-/// What is overwritten beyond an edge between two blocks.
+/// The memory overwritten beyond an edge between two blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filled {
     /// The objects.
     pub objects: BTreeSet<Object>,
-    /// There are calls in the loop, which may end in an exception.
+    /// True if there are calls in the loop, which may end in an exception.
     pub calls: bool,
 }
 
-/// By function and edge.
+/// Filled objects, by function and edge.
 pub type Fills = Vec<HashMap<(usize, usize), Filled>>;
 
-/// Largest object: no sum of indices overflows.
+/// Maximum size of an object: no sum of indices overflows.
 const LARGEST: u64 = 1 << 31;
 
-/// Finds all.
+/// Finds all filled objects.
 #[must_use]
 pub fn fills(memory: &Memory<'_>, steps: &Steps) -> Fills {
     let writes = steps.transitive(|step| step.effect.writes.iter().copied().collect());
@@ -59,7 +60,7 @@ pub fn fills(memory: &Memory<'_>, steps: &Steps) -> Fills {
     (0..steps.blocks.len()).map(|function| whole.function(function)).collect()
 }
 
-/// Functions in which something else than computing may happen.
+/// Returns the functions that may do something other than compute.
 fn meeting(steps: &Steps) -> Vec<bool> {
     let mut meets = vec![false; steps.blocks.len()];
     for group in &steps.groups {
@@ -75,7 +76,7 @@ fn is_meeting(step: &Step) -> bool {
     step.sync != Sync::None || step.effect.unknown || step.twice
 }
 
-/// Objects whose addresses lie somewhere.
+/// Returns the objects whose addresses are stored in memory.
 fn pointed(memory: &Memory<'_>) -> Bits {
     let mut found = Bits::with_capacity(memory.objects.all.len());
     for object in 0..memory.objects.all.len() {
@@ -94,7 +95,7 @@ struct Whole<'m, 'p> {
     cycles: Cycles,
 }
 
-/// A loop that counts.
+/// A counting loop.
 struct Loop {
     head: usize,
     before: usize,
@@ -106,17 +107,17 @@ struct Loop {
     blocks: BTreeSet<usize>,
 }
 
-/// An address: what it is in, and how far each counter moves it.
+/// An address: its object, and the distance by which each counter moves it.
 struct Address {
     object: Object,
     moves: BTreeMap<Object, u64>,
 }
 
-/// A number, or an address, as a sum.
+/// A number or an address, as a sum.
 #[derive(Clone, Default)]
 struct Sum {
     base: Option<Object>,
-    /// Variables that the sum was made from.
+    /// Variables that the sum was computed from.
     from: Vec<Object>,
     constant: u64,
     moves: BTreeMap<Object, u64>,
@@ -145,7 +146,7 @@ impl Whole<'_, '_> {
         found
     }
 
-    /// True if the object is there once, whatever the program does.
+    /// Returns true if there is only ever one instance of the object.
     fn alone(&self, object: Object) -> bool {
         let known = &self.memory.objects.all[object];
         match (known.kind, known.site) {
@@ -163,7 +164,7 @@ impl Whole<'_, '_> {
         }
     }
 
-    /// True if a routine of OpenSHMEM may write the object, in whatever process.
+    /// Returns true if a routine of OpenSHMEM may write the object, in any process.
     fn written_by_peers(&self, object: Object) -> bool {
         let mut all = self.steps.all();
         all.any(|(site, step)| {
@@ -171,7 +172,7 @@ impl Whole<'_, '_> {
         })
     }
 
-    /// True if a step may write or, with those that it calls, leads to a write of the object.
+    /// Returns true if a step, or a function that it calls, may write the object.
     fn step_writes(&self, step: &Step, object: Object) -> bool {
         step.effect.writes.contains(&object)
             || step.effect.writes.contains(&crate::points::OUTSIDE)
@@ -185,7 +186,7 @@ impl Whole<'_, '_> {
     }
 }
 
-/// One function, while its loops are looked for.
+/// One function while it is searched for loops.
 struct View<'a, 'm, 'p> {
     whole: &'a Whole<'m, 'p>,
     number: usize,
@@ -220,7 +221,7 @@ impl<'a, 'm, 'p> View<'a, 'm, 'p> {
         self.whole.memory.objects.direct(self.number, operand)
     }
 
-    /// The loop whose head is this block.
+    /// Returns the loop whose head is this block.
     fn counted(&self, head: usize) -> Option<Loop> {
         let block = &self.of.blocks[head];
         let [yes, no] = block.successors[..] else { return None };
@@ -246,7 +247,7 @@ impl<'a, 'm, 'p> View<'a, 'm, 'p> {
         (self.begins(&of) && self.steps_on(&of) && !of.blocks.contains(&no)).then_some(of)
     }
 
-    /// The variable that a value was just read from, in this block.
+    /// Returns the variable that a value was just read from, in this block.
     fn loaded(&self, value: &Operand, block: usize) -> Option<Object> {
         let Operand::Local(local) = value else { return None };
         let inst = self.inst(*local)?;
@@ -259,8 +260,8 @@ impl<'a, 'm, 'p> View<'a, 'm, 'p> {
         }
     }
 
-    /// The blocks from which `last` is reached without `head`, and these two; None if that leads
-    /// to the beginning of the function.
+    /// Returns the blocks from which `last` is reached without `head`, and these two; `None` if the
+    /// entry of the function is among them.
     fn natural(&self, head: usize, last: usize) -> Option<BTreeSet<usize>> {
         let (mut found, mut waiting) = (BTreeSet::from([head]), vec![last]);
         while let Some(block) = waiting.pop() {
@@ -271,7 +272,7 @@ impl<'a, 'm, 'p> View<'a, 'm, 'p> {
         (!found.contains(&0)).then_some(found)
     }
 
-    /// The counter is 0 when the loop is entered.
+    /// Returns true if the counter is 0 when the loop is entered.
     fn begins(&self, of: &Loop) -> bool {
         let steps = self.whole.steps.blocks[self.number][of.before].iter().rev();
         let mut writes = steps.filter(|step| self.whole.step_writes(step, of.counter));
@@ -281,7 +282,7 @@ impl<'a, 'm, 'p> View<'a, 'm, 'p> {
         zero && self.of.blocks[of.before].successors.len() == 1
     }
 
-    /// The counter is written once in the loop, at its end, and grows by 1.
+    /// Returns true if the counter is written once in the loop, at its end, and grows by 1.
     fn steps_on(&self, of: &Loop) -> bool {
         let steps = of.blocks.iter().flat_map(|block| {
             let own = self.whole.steps.blocks[self.number][*block].iter();
@@ -300,7 +301,7 @@ impl<'a, 'm, 'p> View<'a, 'm, 'p> {
         block == of.last && self.loaded(&sum, block) == Some(of.counter)
     }
 
-    /// The outermost loop in which the step fills an object, and the object.
+    /// Returns the outermost loop in which the step fills an object, and the object.
     fn fills<'l>(&self, site: Site, around: &[&'l Loop]) -> Option<(&'l Loop, Object)>
     where
         'l: 'a,
@@ -336,7 +337,8 @@ impl<'a, 'm, 'p> View<'a, 'm, 'p> {
         (all && quiet && seen && self.passes(site.block, &nest)).then_some((outermost, object))
     }
 
-    /// Every round of every loop comes past the block, and every loop runs to its end.
+    /// Returns true if every iteration of every loop passes the block, and every loop runs to its
+    /// end.
     fn passes(&self, block: usize, nest: &[&Loop]) -> bool {
         let mut inner: Option<&Loop> = None;
         for of in nest {
@@ -354,7 +356,7 @@ impl<'a, 'm, 'p> View<'a, 'm, 'p> {
         true
     }
 
-    /// True if a round may do without the block, or without the inner loop to its end.
+    /// Returns true if an iteration may skip the block, or part of the inner loop.
     fn goes_round(&self, of: &Loop, block: usize, inner: Option<&Loop>) -> bool {
         let (mut seen, mut waiting) = (BTreeSet::new(), vec![of.yes]);
         while let Some(at) = waiting.pop() {
@@ -373,11 +375,11 @@ impl<'a, 'm, 'p> View<'a, 'm, 'p> {
         false
     }
 
-    /// The address that an operand is, if counters of these loops alone move it.
+    /// Returns the address that an operand denotes, if only counters of these loops move it.
     fn address(&self, operand: &Operand, around: &[&Loop]) -> Option<Address> {
         let sum = self.sum(operand, around, 0)?;
         let object = sum.base.filter(|_| sum.constant == 0)?;
-        // The pointer must be the same in all rounds.
+        // The pointer must be the same in all iterations.
         let changes = |variable: &Object| {
             let known = &self.whole.memory.objects.all[*variable];
             let private = matches!(known.kind, ObjectKind::Frame(_)) && known.single;
@@ -427,11 +429,11 @@ impl<'a, 'm, 'p> View<'a, 'm, 'p> {
         }
     }
 
-    /// What is read from a variable: a counter, or a pointer to one object.
+    /// Returns the value read from a variable: a counter, or a pointer to one object.
     fn read(&self, local: Local, from: &Operand, around: &[&Loop]) -> Option<Sum> {
         let variable = self.direct(from)?;
         if let Some(of) = around.iter().find(|of| of.counter == variable) {
-            // Before it is counted on, in the same round.
+            // Before it is incremented, in the same iteration.
             let block = self.defined[&local].0;
             let inside = of.blocks.contains(&block) && block != of.last && block != of.head;
             return inside.then(|| Sum { moves: [(variable, 1)].into(), ..Sum::default() });
@@ -449,7 +451,7 @@ impl Sum {
         self.base.is_none() && self.moves.is_empty()
     }
 
-    /// With another one so many times.
+    /// Adds `other`, multiplied by `times`.
     fn add(mut self, other: Sum, times: u64) -> Option<Sum> {
         if other.base.is_some() && (self.base.is_some() || times != 1) {
             return None;

@@ -1,9 +1,9 @@
-//! Forwards over the whole program: what may hold before each step, in bits.
+//! Forward analysis over the whole program: facts that may hold before each step, as bits.
 //!
-//! A function is entered with what held at any call of it, and every call of it leads on with what
-//! may hold where it returns; so the answer is too wide, never too narrow.
+//! A function is entered with the facts that held at any call of it, and every call of it continues
+//! with the facts that may hold where it returns; so the answer is too wide, never too narrow.
 //!
-//! Left out: jumps, and the callers of what only unknown code calls.
+//! Left out: jumps, and the callers of functions that only unknown code calls.
 
 use fixedbitset::FixedBitSet as Bits;
 
@@ -12,12 +12,12 @@ use crate::memory::Memory;
 use crate::program::Site;
 use crate::steps::{Step, Steps};
 
-/// What steps do to the bits.
+/// The effect of steps on the bits.
 pub trait Transfer {
-    /// Adds what the step may set.
+    /// Adds the bits that the step may set.
     fn gain(&self, site: Site, step: &Step, bits: &mut Bits);
-    /// Goes past the step, but for the functions that it calls. May come to a step several times,
-    /// the last time with all that may hold there.
+    /// Applies the step, without the functions that it calls. May visit a step several times, the
+    /// last time with all facts that may hold there.
     fn pass(&mut self, site: Site, step: &Step, bits: &mut Bits);
 }
 
@@ -27,11 +27,11 @@ struct Walk<'m, 'p> {
     none: Bits,
     entries: Vec<Bits>,
     exits: Vec<Bits>,
-    /// What may begin to hold in each function, and those that it calls.
+    /// Bits that may be set in each function, and in those that it calls.
     gains: Vec<Bits>,
 }
 
-/// Walks a program with so many bits, none of which holds at its start.
+/// Walks a program with `bits` bits, all unset at its start.
 pub fn walk(memory: &Memory<'_>, steps: &Steps, bits: usize, transfer: &mut impl Transfer) {
     let none = Bits::with_capacity(bits);
     let all = vec![none.clone(); steps.blocks.len()];
@@ -60,7 +60,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What may hold after calls: what held before or began there, and holds where they return.
+    /// Returns the facts that may hold after calls: they held before or began there, and hold where
+    /// the calls return.
     fn after(&self, callees: &[usize], bits: &Bits) -> Bits {
         let (mut held, mut exits) = (bits.clone(), self.none.clone());
         for callee in callees {
@@ -71,7 +72,7 @@ impl Walk<'_, '_> {
         held
     }
 
-    /// One pass over all functions; true if something was new.
+    /// Makes one pass over all functions. Returns true if something was new.
     fn round(&mut self, transfer: &mut impl Transfer) -> bool {
         let mut grown = false;
         for function in self.steps.groups.iter().rev().flatten() {
@@ -109,7 +110,7 @@ impl Walk<'_, '_> {
         grown
     }
 
-    /// Past the functions that a step calls; true if one is entered with something new.
+    /// Applies the functions that a step calls. Returns true if one is entered with something new.
     fn call(&mut self, step: &Step, bits: &mut Bits) -> bool {
         let callees = &step.effect.callees;
         if callees.is_empty() {

@@ -1,7 +1,8 @@
-//! Where the pointers of a program point, and what its calls through pointers reach.
+//! The targets of a program's pointers, and of its calls through pointers.
 //!
-//! Invariants: a call through a pointer reaches every function that the pointer may point to; what
-//! unknown code may call, it calls with anything that escaped. Left out: what is done with it.
+//! Invariants: a call through a pointer reaches every function that the pointer may point to;
+//! unknown code calls whatever it may call with anything that escaped. Left out: the use of the
+//! results.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,20 +13,20 @@ use crate::points::{Constraints, Node, OUTSIDE, Object, Solution};
 use crate::program::{Site, Symbol};
 use crate::routines::{Gives, Routine, plain};
 
-/// Where values point, and what calls reach.
+/// The targets of values and of calls.
 pub struct Flow {
     /// The first value of each function.
     base: Vec<Node>,
-    /// What each function returns.
+    /// The value that each function returns.
     returns: Vec<Node>,
     /// Targets of calls through pointers.
     pub callees: HashMap<Site, BTreeSet<usize>>,
-    /// Where all point.
+    /// The targets of all pointers.
     pub solution: Solution,
 }
 
 impl Flow {
-    /// Solves for a program.
+    /// Solves the constraints of a program.
     #[must_use]
     pub fn new(objects: &Objects<'_>) -> Self {
         let mut gather = Gather::new(objects);
@@ -33,7 +34,7 @@ impl Flow {
         gather.solve()
     }
 
-    /// Objects that an operand may point to, `OUTSIDE` among them as itself.
+    /// Returns the objects that an operand may point to, `OUTSIDE` standing for itself.
     #[must_use]
     pub fn points(
         &self,
@@ -47,7 +48,7 @@ impl Flow {
         }
     }
 
-    /// Functions that unknown code may call.
+    /// Returns the functions that unknown code may call.
     #[must_use]
     pub fn called_from_outside(&self, objects: &Objects<'_>) -> Vec<usize> {
         let escaped = self.solution.escaped().iter();
@@ -59,16 +60,16 @@ impl Flow {
     }
 }
 
-/// The constraints while they are gathered.
+/// The constraints, while they are being gathered.
 struct Gather<'o, 'p> {
     objects: &'o Objects<'p>,
     flow: Flow,
     constraints: Constraints,
     outside: Node,
     constants: HashMap<(usize, Vec<String>), Node>,
-    /// Calls whose arguments unknown code was given.
+    /// Calls whose arguments were passed to unknown code.
     given: BTreeSet<Site>,
-    /// Code of the program that was not given has a part in it.
+    /// True if the program includes code that was not given.
     strangers: bool,
 }
 
@@ -93,7 +94,7 @@ impl<'o, 'p> Gather<'o, 'p> {
         Self { objects, flow, constraints, outside: nodes, constants, given, strangers }
     }
 
-    /// Notes the name of a function that has no body.
+    /// Records the name of a function that has no body.
     fn strange(&mut self, name: &str) {
         self.strangers |= !self.objects.is_known(name) && !library::is_system(name);
     }
@@ -103,7 +104,7 @@ impl<'o, 'p> Gather<'o, 'p> {
         self.constraints.nodes - 1
     }
 
-    /// The node of an operand; None if it points nowhere.
+    /// Returns the node of an operand; `None` if it points nowhere.
     fn node(&mut self, function: usize, operand: &Operand) -> Option<Node> {
         let names = match operand {
             Operand::Local(local) => return Some(self.flow.base[function] + local),
@@ -141,7 +142,7 @@ impl<'o, 'p> Gather<'o, 'p> {
         }
     }
 
-    /// What the initial value of a global holds.
+    /// Adds the pointers in the initial value of a global.
     fn initial(&mut self, at: usize) {
         let program = self.objects.program;
         let global = &program.globals[at];
@@ -232,7 +233,7 @@ impl<'o, 'p> Gather<'o, 'p> {
         }
     }
 
-    /// A call of a function with a body.
+    /// Adds a call of a function with a body.
     fn enter(&mut self, to: usize, args: &[Option<Node>], result: Option<Node>) {
         let parameters = self.objects.program.functions[to].parameters;
         for (at, node) in args.iter().enumerate() {
@@ -240,7 +241,7 @@ impl<'o, 'p> Gather<'o, 'p> {
                 Some(node) if at < parameters => {
                     self.constraints.copies.push((*node, self.flow.base[to] + at));
                 }
-                // Variable arguments come back from `va_arg` as pointers to the outside.
+                // `va_arg` returns variable arguments as pointers to the outside.
                 Some(node) => self.constraints.escapes.push(*node),
                 None => {}
             }
@@ -261,7 +262,7 @@ impl<'o, 'p> Gather<'o, 'p> {
         self.constraints.copies.extend(result.map(|result| (self.outside, result)));
     }
 
-    /// Pointers in what lies at `from` may lie at `to`.
+    /// Records that pointers stored at `from` may be stored at `to`.
     fn contents(&mut self, from: Node, to: Node) {
         let between = self.fresh();
         self.constraints.loads.push((from, between));
@@ -346,7 +347,7 @@ impl<'o, 'p> Gather<'o, 'p> {
                     self.constraints.copies.push((old, result));
                 }
             }
-            // Code that a library is given may be called.
+            // Code passed to a library may be called.
             _ => {}
         }
         if let Op::Call { args, .. } = &self.objects.program.inst(site).op {
@@ -392,7 +393,7 @@ impl<'o, 'p> Gather<'o, 'p> {
         sites.map(|found| found.0).collect()
     }
 
-    /// Adds the targets of a call through a pointer; true if one is new.
+    /// Adds the targets of a call through a pointer. Returns true if one is new.
     fn reach(&mut self, site: Site) -> bool {
         let inst = self.objects.program.inst(site);
         let Op::Call { callee: Callee::Through(to), args, .. } = &inst.op else {
@@ -422,10 +423,10 @@ impl<'o, 'p> Gather<'o, 'p> {
         grown
     }
 
-    /// Code of the program that was not given may use every name that other modules see.
+    /// Lets code that was not given use every name visible to other modules.
     fn strangers(&mut self) {
         let program = self.objects.program;
-        // Inline assembly has no name, and may use any.
+        // Inline assembly has no name, and may use any symbol.
         let unknown = program.sites().any(|(site, _)| {
             matches!(self.objects.beyond(site), Some(Beyond::Unknown))
                 && program.called(site).is_none_or(|name| !library::is_system(name))

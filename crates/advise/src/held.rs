@@ -1,8 +1,8 @@
-//! Which memory of the private heap a program can still come to: live memory points to it, or a
-//! value of a function that is active does. What a later read finds besides was allocated later.
+//! Memory of the private heap that a program can still reach: live memory points to it, or a value
+//! of an active function does. Anything else that a later read finds was allocated later.
 //!
-//! Invariant: memory that other code, another thread or a transfer may reach is never let go. Left
-//! out: which of several instances of an allocation is meant.
+//! Invariant: memory that other code, another thread or a transfer may reach is always kept. Left
+//! out: the distinction between several instances of an allocation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,20 +15,20 @@ use crate::points::Object;
 use crate::routines::Sync;
 use crate::steps::{Step, Steps};
 
-/// Which values lead where.
+/// The memory that values lead to.
 pub struct Held<'m, 'p> {
     memory: &'m Memory<'p>,
     steps: &'m Steps,
     /// Memory of private heaps that only the program itself can reach.
     own: Bits,
-    /// By function: where its values may point that outlive a call.
+    /// By function: possible targets of its values that outlive a call.
     values: Vec<BTreeSet<Object>>,
     /// Functions that unknown code may call.
     outside: Vec<usize>,
 }
 
 impl<'m, 'p> Held<'m, 'p> {
-    /// Looks at all functions. What is in `kept` is reached by others.
+    /// Examines all functions. The objects in `kept` can be reached from elsewhere.
     #[must_use]
     pub fn new(memory: &'m Memory<'p>, steps: &'m Steps, kept: &[&Bits]) -> Self {
         let mut own = Bits::with_capacity(memory.objects.all.len());
@@ -42,7 +42,7 @@ impl<'m, 'p> Held<'m, 'p> {
         Self { memory, steps, own, values, outside }
     }
 
-    /// Takes what cannot be come to out of what is live at a call in `function`.
+    /// Removes unreachable objects from those that are live at a call in `function`.
     pub fn keep(&self, function: usize, live: &mut Bits) {
         let mut lost = live.clone();
         lost.intersect_with(&self.own);
@@ -61,7 +61,7 @@ impl<'m, 'p> Held<'m, 'p> {
         live.difference_with(&lost);
     }
 
-    /// Functions that may not have returned while `function` runs.
+    /// Returns the functions that may not have returned while `function` runs.
     fn active(&self, function: usize) -> Vec<usize> {
         let mut leads = self.steps.leading(&|step| step.effect.callees.contains(&function));
         leads[function] = true;
@@ -70,7 +70,8 @@ impl<'m, 'p> Held<'m, 'p> {
     }
 }
 
-/// Where those values of a function may point that are used after a call that follows them.
+/// Returns the possible targets of a function's values that are used after a call that follows
+/// them.
 fn values(memory: &Memory<'_>, steps: &Steps, function: usize) -> BTreeSet<Object> {
     let of = &memory.objects.program.functions[function];
     let mut begins: BTreeMap<Local, (usize, usize)> = (0..of.parameters).map(first).collect();
@@ -97,12 +98,12 @@ fn values(memory: &Memory<'_>, steps: &Steps, function: usize) -> BTreeSet<Objec
     found
 }
 
-/// A parameter is there from the first instruction on.
+/// Returns the definition of a parameter: the first instruction.
 fn first(parameter: Local) -> (Local, (usize, usize)) {
     (parameter, (0, 0))
 }
 
-/// The calls of a block in which a checkpoint may lie.
+/// Returns the calls of a block that may contain a checkpoint.
 fn calls(steps: &[Step]) -> Vec<usize> {
     let within = |step: &&Step| {
         step.sync != Sync::None || step.effect.unknown || !step.effect.callees.is_empty()
@@ -110,7 +111,7 @@ fn calls(steps: &[Step]) -> Vec<usize> {
     steps.iter().filter(within).map(|step| step.index).collect()
 }
 
-/// Every use of a value in a block.
+/// Returns every use of a value in a block.
 fn uses(block: &Block) -> impl Iterator<Item = (usize, Local)> {
     block.insts.iter().enumerate().flat_map(|(index, inst)| {
         operands(&inst.op).into_iter().filter_map(move |operand| match operand {

@@ -6,7 +6,8 @@ use std::fmt::Write;
 use crate::report::{Finding, Item, Level, Point, Report};
 use crate::text::{place, size};
 
-/// Long lines wrap and wide tables scroll, so that the page does not; no colour speaks alone.
+/// Long lines wrap and wide tables scroll, so that the page does not; no information depends on
+/// colour alone.
 const STYLE: &str = "body{font:15px sans-serif;margin:2em;max-width:70em}\
     pre{margin:0;font:13px monospace;white-space:pre-wrap;overflow-wrap:anywhere}\
     .line{display:flex}\
@@ -18,7 +19,7 @@ const STYLE: &str = "body{font:15px sans-serif;margin:2em;max-width:70em}\
     .point{border-color:#38a;background:#eef5fa}.note{border-color:#999;background:#f4f4f4}\
     .warning{border-color:#c40;background:#fdf0e8}td,th{text-align:left;padding:0 1em .2em 0}";
 
-/// The page; `sources` are the texts of files by name.
+/// Renders the page; `sources` are the texts of files by name.
 #[must_use]
 pub fn html(report: &Report, sources: &BTreeMap<String, String>) -> String {
     let mut page = String::new();
@@ -43,7 +44,7 @@ pub fn html(report: &Report, sources: &BTreeMap<String, String>) -> String {
     page
 }
 
-/// The files that anything is told of.
+/// Returns the files that the report mentions.
 #[must_use]
 pub fn files(report: &Report) -> BTreeSet<&str> {
     let points = report.points.iter().map(|point| point.place.file.as_str());

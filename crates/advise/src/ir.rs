@@ -1,27 +1,27 @@
 //! A program as the analysis needs it: memory that has a name, accesses, calls, control flow.
 //!
 //! Arithmetic is kept as far as pointers may flow through it. Invariants: block 0 is the entry;
-//! successors are indices of blocks of the same function; a local is defined at most once.
-//! Left out: values of numbers, but for constants and simple arithmetic.
+//! successors are indices of blocks of the same function; a local is defined at most once. Left
+//! out: values of numbers, except constants and simple arithmetic.
 
 /// A value inside a function, by number: parameters first.
 pub type Local = usize;
 
-/// A place in the source; line 0 is unknown.
+/// A place in the source; line 0 means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourceLine {
-    /// The file, as the compiler was given it.
+    /// The file, as it was passed to the compiler.
     pub file: String,
     /// The line, from 1.
     pub line: u32,
 }
 
-/// What an instruction takes.
+/// An operand of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operand {
     /// A local value.
     Local(Local),
-    /// The address of a global or function itself.
+    /// The address of a global or function.
     Global(String),
     /// A constant that may point into any of these globals.
     Into(Vec<String>),
@@ -31,7 +31,7 @@ pub enum Operand {
     Nothing,
 }
 
-/// What is called.
+/// The target of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Callee {
     /// A function by name.
@@ -42,70 +42,70 @@ pub enum Callee {
     Assembly,
 }
 
-/// What an instruction does.
+/// The operation of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Memory of this frame; of one size and made once if it stands in block 0.
+    /// Memory of this frame; if it stands in block 0, it has one size and is allocated once.
     Alloca {
-        /// Bytes, where they are constant.
+        /// Bytes, if constant.
         bytes: Option<u64>,
     },
-    /// Reads memory: bytes, where known.
+    /// Reads memory.
     Load {
-        /// Where.
+        /// The address.
         from: Operand,
-        /// Bytes, where known.
+        /// Bytes, if known.
         bytes: Option<u64>,
-        /// Others may see or do it: never optimised.
+        /// True if the access is observable or may be asynchronous: never optimised.
         volatile: bool,
     },
     /// Writes memory.
     Store {
-        /// What.
+        /// The value.
         value: Operand,
-        /// Where.
+        /// The address.
         to: Operand,
-        /// It is a pointer by its type.
+        /// True if its type is a pointer.
         pointer: bool,
-        /// Bytes, where known.
+        /// Bytes, if known.
         bytes: Option<u64>,
-        /// Others may see or do it: never optimised.
+        /// True if the access is observable or may be asynchronous: never optimised.
         volatile: bool,
     },
-    /// Reads and writes memory in one step.
+    /// Reads and writes memory atomically.
     Update {
-        /// Where.
+        /// The address.
         at: Operand,
-        /// What goes in.
+        /// The values written.
         values: Vec<Operand>,
     },
     /// A result that may point to whatever the operands point to.
     Copy(Vec<Operand>),
     /// A result that depends on the operands, and points nowhere.
     Compare(Vec<Operand>),
-    /// A call, or an invoke: then `unwinds` is true and control may go on at a landing pad.
+    /// A call, or an invoke: then `unwinds` is true and control may continue at a landing pad.
     Call {
-        /// What is called.
+        /// The target.
         callee: Callee,
         /// The arguments, without those for debuggers.
         args: Vec<Operand>,
-        /// An exception is caught in this function.
+        /// True if an exception is caught in this function.
         unwinds: bool,
     },
-    /// The end of a block that chooses by the operand.
+    /// The end of a block that branches on the operand.
     Branch(Operand),
     /// The end of the function.
     Return(Option<Operand>),
     /// A result from outside: an exception.
     Caught,
-    /// No memory, no pointer.
+    /// An operation without memory or pointers.
     Other,
 }
 
-/// The value of a result, where it is simple arithmetic on whole numbers or an address.
+/// The value of a result, if it is an address or simple arithmetic on integers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Exact {
-    /// Not known.
+    /// Unknown.
     #[default]
     Unknown,
     /// The operand, in another width.
@@ -120,17 +120,17 @@ pub enum Exact {
     Over(Operand, Operand),
     /// The operand in a smaller width, if it fits.
     Cut(Operand),
-    /// True if the first is less.
+    /// True if the first is less than the second.
     Less(Operand, Operand),
     /// True if both are equal.
     Equal(Operand, Operand),
-    /// True if they are not.
+    /// True if both differ.
     Unlike(Operand, Operand),
     /// The lowest bit.
     Bit(Operand),
-    /// One bit: that of the block that control came from.
+    /// A bit that depends on the block from which control came.
     Joined(Vec<(usize, Operand)>),
-    /// An address, and so many bytes times each index behind it.
+    /// An address, plus a number of bytes times each index.
     Element(Operand, Vec<(u64, Operand)>),
 }
 
@@ -139,20 +139,20 @@ pub enum Exact {
 pub struct Inst {
     /// The value it defines.
     pub result: Option<Local>,
-    /// What it does.
+    /// Its operation.
     pub op: Op,
-    /// What the result is.
+    /// The value of the result.
     pub exact: Exact,
-    /// Where it stands in the source.
+    /// Its place in the source.
     pub place: SourceLine,
 }
 
 /// A block of instructions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    /// In order; the last one ends the block.
+    /// The instructions, in order; the last one ends the block.
     pub insts: Vec<Inst>,
-    /// Where control may go.
+    /// The blocks to which control may go.
     pub successors: Vec<usize>,
 }
 
@@ -170,19 +170,19 @@ pub struct Variable {
 pub struct Function {
     /// Its symbol.
     pub name: String,
-    /// No other module sees it.
+    /// True if no other module sees it.
     pub internal: bool,
-    /// No exception leaves it.
+    /// True if no exception leaves it.
     pub nounwind: bool,
-    /// Its parameters are the locals below this.
+    /// The number of parameters, which are the first locals.
     pub parameters: usize,
-    /// How many locals there are.
+    /// The number of locals.
     pub locals: usize,
     /// Its blocks, the entry first.
     pub blocks: Vec<Block>,
-    /// Which alloca is which variable.
+    /// The variables that allocas hold.
     pub variables: Vec<(Local, Variable)>,
-    /// Where it begins in the source.
+    /// Its first line in the source.
     pub place: SourceLine,
 }
 
@@ -191,28 +191,28 @@ pub struct Function {
 pub struct Global {
     /// Its symbol.
     pub name: String,
-    /// The name in the source and the declaration, where there is one.
+    /// The name in the source and the declaration, if any.
     pub variable: Option<Variable>,
-    /// Bytes, where known.
+    /// Bytes, if known.
     pub bytes: Option<u64>,
-    /// No other module sees it.
+    /// True if no other module sees it.
     pub internal: bool,
-    /// It is defined in another module.
+    /// True if it is defined in another module.
     pub external: bool,
-    /// It is never written.
+    /// True if it is never written.
     pub constant: bool,
-    /// Each thread has its own.
+    /// True if each thread has its own.
     pub thread_local: bool,
-    /// It lies in a section that has a name, whose begin and end the linker may give.
+    /// True if it lies in a named section, whose start and end the linker may provide.
     pub in_section: bool,
-    /// Symbols whose addresses its initial value holds; of an alias, what it stands for.
+    /// Symbols whose addresses its initial value holds; of an alias, its target.
     pub holds: Vec<String>,
 }
 
 /// One translation unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Module {
-    /// Its globals, in the order of the text; aliases too.
+    /// Its globals, in the order of the text, including aliases.
     pub globals: Vec<Global>,
     /// Functions with a body.
     pub functions: Vec<Function>,

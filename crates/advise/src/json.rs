@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use crate::ir::SourceLine;
 use crate::report::{Finding, Item, Level, Point, RULES, Report};
 
-/// The version of our JSON.
+/// The version of our JSON format.
 const VERSION: u32 = 1;
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
-/// The report as JSON of our own.
+/// Returns the report in our own JSON format.
 #[must_use]
 pub fn json(report: &Report) -> String {
     let value = json!({
@@ -21,7 +21,7 @@ pub fn json(report: &Report) -> String {
     format!("{value:#}\n")
 }
 
-/// The findings as SARIF; `version` is that of the tool.
+/// Returns the findings as SARIF; `version` is that of the tool.
 #[must_use]
 pub fn sarif(report: &Report, version: &str) -> String {
     let rule = |(id, text): &(&str, &str)| json!({"id": id, "shortDescription": {"text": text}});

@@ -1,11 +1,12 @@
-//! What checkpoints may leave out, line by line: the part of a plan that the source alone gives.
+//! Memory that checkpoints may leave out, line by line: the part of a plan that follows from the
+//! source alone.
 //!
-//! A running program knows the line that called, and no more. So what is left out at a line is dead
-//! at every call there; and a line is left alone if some other call on it may come to what it is
-//! about, since a call at the end of a function may return to the line that called that.
+//! A running program only knows the line of the call. So memory left out at a line is dead at every
+//! call there; and a line is ignored if some other call on it may reach such a call, because a call
+//! at the end of a function may return to the line of its caller.
 //!
 //! Invariants: only objects that every checkpoint would hold; nothing if two PEs may meet at
-//! different calls. Left out: where lines and variables lie in the program that was built.
+//! different calls. Left out: the positions of lines and variables in the compiled program.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,56 +21,56 @@ use crate::program::Site;
 use crate::routines::{Gives, Sync};
 use crate::steps::{Step, Steps};
 
-/// A variable, as the symbols of a program have it.
+/// A variable in the symbol table of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableSymbol {
     /// Its symbol.
     pub symbol: String,
     /// The name in the source.
     pub name: String,
-    /// No other module sees it.
+    /// True if no other module sees it.
     pub internal: bool,
     /// Its declaration.
     pub place: SourceLine,
-    /// Bytes, where known.
+    /// Bytes, if known.
     pub bytes: Option<u64>,
-    /// The objects that a plan counts; at its own number this one.
+    /// The number of its object, as plans use it.
     pub number: usize,
 }
 
 /// Blocks of the heap that one line allocates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocks {
-    /// What they are called.
+    /// Their name in reports.
     pub name: String,
     /// The line.
     pub place: SourceLine,
-    /// Its number among objects.
+    /// The number of their object.
     pub number: usize,
 }
 
-/// What checkpoints may leave out.
+/// The memory that checkpoints may leave out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leave {
     /// All variables that checkpoints hold.
     pub variables: Vec<VariableSymbol>,
-    /// All lines that allocate.
+    /// All lines that allocate memory.
     pub blocks: Vec<Blocks>,
-    /// By line of a checkpoint the numbers of what is dead there.
+    /// By line of a checkpoint, the numbers of the objects that are dead there.
     pub dead: Vec<(SourceLine, BTreeSet<usize>)>,
-    /// Why there is nothing at some lines, or at all.
+    /// Reasons why nothing can be left out, at some lines or at all.
     pub notes: Vec<String>,
 }
 
-/// A line as a program that was built knows it: the folder may differ.
+/// A line in a compiled program: the folder may differ.
 type Line = (String, u32);
 
 fn line(place: &SourceLine) -> Line {
     (place.file.rsplit('/').next().unwrap_or_default().to_owned(), place.line)
 }
 
-/// Works it out. `live` has what is live after each call that synchronises, `alike` says that all
-/// PEs meet at the same calls.
+/// Computes it. `live` holds the objects that are live after each call that synchronises; `alike`
+/// is true if all PEs meet at the same calls.
 #[must_use]
 pub fn leave(
     memory: &Memory<'_>,
@@ -130,7 +131,7 @@ struct Lines<'m, 'p> {
 }
 
 impl Lines<'_, '_> {
-    /// Lines with calls that are `wanted`, with these calls.
+    /// Returns lines with calls that are `wanted`, with these calls.
     fn of(
         &self,
         wanted: &impl Fn(Site, &Step) -> bool,
@@ -157,7 +158,7 @@ impl Lines<'_, '_> {
         found.into_values().filter(|found| found.0.line > 0).collect()
     }
 
-    /// Functions that may come to such a call.
+    /// Returns functions that may reach such a call.
     fn leading(&self, wanted: &impl Fn(Site, &Step) -> bool) -> Vec<bool> {
         let mut leads = vec![false; self.steps.blocks.len()];
         let direct = self.steps.all().filter(|(at, step)| wanted(*at, step) || step.effect.unknown);

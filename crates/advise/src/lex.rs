@@ -1,6 +1,7 @@
-//! Tokens of textual IR, and its logical lines: an instruction is one, however often it is broken.
+//! Tokens of textual IR, and its logical lines: an instruction is one, even if it is broken over
+//! several.
 //!
-//! Left out: the meaning of anything; escapes in names and texts stay as they are.
+//! Left out: all semantics; escapes in names and strings are kept as they are.
 
 /// One token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,13 +16,13 @@ pub enum Token<'a> {
     Hash(&'a str),
     /// A keyword, a number, a name without a sigil.
     Word(&'a str),
-    /// What stands between quotation marks.
+    /// The contents of quotation marks.
     Text(&'a str),
     /// Any other character.
     Mark(char),
 }
 
-/// The text up to the closing quotation mark, and what follows it.
+/// Returns the text up to the closing quotation mark, and the rest after it.
 fn quoted(text: &str) -> (&str, &str) {
     match text.find('"') {
         Some(end) => (&text[..end], &text[end + 1..]),
@@ -29,7 +30,7 @@ fn quoted(text: &str) -> (&str, &str) {
     }
 }
 
-/// A name, quoted or not, and what follows it.
+/// Returns a name, quoted or not, and the rest after it.
 fn name(text: &str) -> (&str, &str) {
     if let Some(rest) = text.strip_prefix('"') {
         return quoted(rest);
@@ -38,7 +39,7 @@ fn name(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c| !part(c)).unwrap_or(text.len()))
 }
 
-/// The tokens of one line; a comment ends it.
+/// Returns the tokens of one line; a comment ends it.
 pub fn tokens(line: &str) -> Vec<Token<'_>> {
     let mut found = Vec::new();
     let mut rest = line.trim_start();
@@ -67,12 +68,12 @@ pub fn tokens(line: &str) -> Vec<Token<'_>> {
 }
 
 fn named<'a>(make: fn(&'a str) -> Token<'a>, after: &'a str) -> (Token<'a>, &'a str) {
-    // `!"text"` is a text and no name, but who reads tokens of metadata skips both alike.
+    // `!"text"` is a string and no name, but readers of metadata tokens skip both alike.
     let (name, left) = name(after);
     (make(name), left)
 }
 
-/// A word; a number may hold the sign of its exponent.
+/// Returns a word, and the rest after it; a number may contain the sign of its exponent.
 fn number_or_name(text: &str) -> (&str, &str) {
     let part = |c: char| c.is_ascii_alphanumeric() || "-$._+".contains(c);
     text.split_at(text.find(|c| !part(c)).unwrap_or(text.len()))
@@ -80,13 +81,13 @@ fn number_or_name(text: &str) -> (&str, &str) {
 
 /// A logical line: its number in the text, and its tokens.
 pub struct Line<'a> {
-    /// From 1.
+    /// The line number, from 1.
     pub number: usize,
-    /// At least one.
+    /// The tokens, at least one.
     pub tokens: Vec<Token<'a>>,
 }
 
-/// How many brackets are open after the tokens.
+/// Returns the number of brackets still open after the tokens.
 fn open(tokens: &[Token<'_>]) -> usize {
     let count = |marks: &str| {
         tokens.iter().filter(|t| matches!(t, Token::Mark(c) if marks.contains(*c))).count()
@@ -94,14 +95,14 @@ fn open(tokens: &[Token<'_>]) -> usize {
     count("([{").saturating_sub(count(")]}"))
 }
 
-/// True if the tokens go on with the instruction of the line before.
+/// Returns true if the tokens continue the instruction of the previous line.
 fn goes_on(tokens: &[Token<'_>]) -> bool {
     let follows = ["to", "catch", "filter", "cleanup", "unwind"];
     matches!(tokens.first(), Some(Token::Word(word)) if follows.contains(word))
         && tokens.get(1) != Some(&Token::Mark(':'))
 }
 
-/// The logical lines of the body of a function.
+/// Returns the logical lines of the body of a function.
 pub fn logical<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<Line<'a>> {
     let mut found: Vec<Line<'a>> = Vec::new();
     let mut broken = false;
@@ -119,7 +120,7 @@ pub fn logical<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<Line<'a
     found
 }
 
-/// The parts between commas that stand in no bracket.
+/// Returns the parts between commas that are not inside brackets.
 pub fn parts<'t, 'a>(tokens: &'t [Token<'a>]) -> Vec<&'t [Token<'a>]> {
     let mut found = Vec::new();
     let (mut depth, mut from) = (0_usize, 0);
@@ -140,7 +141,7 @@ pub fn parts<'t, 'a>(tokens: &'t [Token<'a>]) -> Vec<&'t [Token<'a>]> {
     found
 }
 
-/// Where the bracket closes that opens at `at`.
+/// Returns the index of the bracket that closes the one at `at`.
 pub fn closing(tokens: &[Token<'_>], at: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (index, token) in tokens.iter().enumerate().skip(at) {

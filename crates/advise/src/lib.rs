@@ -1,6 +1,6 @@
 //! Reads the LLVM IR of OpenSHMEM programs, as clang prints it at `-O0` with debug information.
 //!
-//! Pure: text in, data out. Nothing here needs LLVM; only who makes the text needs clang.
+//! Pure: text in, data out. Nothing here needs LLVM; producing the text requires clang.
 //!
 //! ```text
 //! lex       tokens and logical lines of textual IR

@@ -1,12 +1,12 @@
-//! What functions of the C library, of the C++ runtime and of the compiler do to memory.
+//! The effects on memory of functions of the C library, the C++ runtime and the compiler.
 //!
-//! Each argument has a letter: `r` is read, `w` written, `b` both, `-` neither; a last `*` says
-//! that the letter before it holds for all that follow. Such a function keeps no address, and
-//! writes nothing else that the program can name. What is not here is unknown code.
+//! Each argument has a letter: `r` is read, `w` written, `b` both, `-` neither; a final `*` repeats
+//! the letter before it for all remaining arguments. Such a function keeps no address, and writes
+//! nothing else that the program can name. Functions not listed here are unknown code.
 //!
-//! Left out: how many bytes; locales, streams and whatever else the library keeps for itself.
+//! Left out: sizes; locales, streams and other internal state of the library.
 
-/// What a function returns.
+/// The result of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Result {
     /// Nothing that points into the program.
@@ -19,13 +19,13 @@ pub enum Result {
     Outside,
 }
 
-/// What a function does.
+/// The effects of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
     letters: &'static str,
-    /// What it returns.
+    /// Its result.
     pub result: Result,
-    /// What lies where it reads may lie afterwards where it writes.
+    /// True if pointers in the memory that it reads may be stored in the memory that it writes.
     pub copies: bool,
 }
 
@@ -40,13 +40,13 @@ impl Model {
         }
     }
 
-    /// True if the memory of the argument is read.
+    /// Returns true if the memory of the argument is read.
     #[must_use]
     pub fn reads(&self, argument: usize) -> bool {
         matches!(self.letter(argument), b'r' | b'b')
     }
 
-    /// True if the memory of the argument is written.
+    /// Returns true if the memory of the argument is written.
     #[must_use]
     pub fn writes(&self, argument: usize) -> bool {
         matches!(self.letter(argument), b'w' | b'b')
@@ -119,7 +119,7 @@ const TABLE: &[Row] = &[
 ];
 const NONE: Result = Result::Nothing;
 
-/// Functions of numbers.
+/// Numeric functions.
 const MATH: &[&str] = &[
     "sqrt",
     "fabs",
@@ -171,7 +171,7 @@ const MATH: &[&str] = &[
     "carg",
 ];
 
-/// What a function does, if it is known.
+/// Returns the effects of a function, if it is known.
 #[must_use]
 pub fn model(name: &str) -> Option<Model> {
     if let Some(intrinsic) = name.strip_prefix("llvm.") {
@@ -185,7 +185,7 @@ pub fn model(name: &str) -> Option<Model> {
     })
 }
 
-/// True for a function of numbers alone.
+/// Returns true for a function of numbers only.
 #[must_use]
 pub fn is_math(name: &str) -> bool {
     let plain = name.strip_suffix(['f', 'l']);
@@ -210,7 +210,7 @@ fn intrinsic_model(name: &str) -> Model {
     Model { letters, result, copies }
 }
 
-/// How names of such libraries begin.
+/// Prefixes of names in such libraries.
 const BEGINNINGS: &[&str] = &[
     "_ZSt",
     "_ZNSt",
@@ -230,7 +230,7 @@ const BEGINNINGS: &[&str] = &[
     "__isoc",
 ];
 
-/// Functions of the C library that are not modelled.
+/// Functions of the C library without a model.
 const SYSTEM: &[&str] = &[
     "qsort",
     "bsearch",
@@ -292,13 +292,13 @@ const SYSTEM: &[&str] = &[
     "munmap",
 ];
 
-/// True for a library of the system, which knows no symbol of the program.
+/// Returns true for a function of a system library, which knows no symbol of the program.
 #[must_use]
 pub fn is_system(name: &str) -> bool {
     SYSTEM.contains(&name) || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
-/// True if the function may return more than once.
+/// Returns true if the function may return more than once.
 #[must_use]
 pub fn returns_twice(name: &str) -> bool {
     const NAMES: &[&str] = &[
@@ -314,19 +314,20 @@ pub fn returns_twice(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// True if control may leave the function by this call: intrinsics do not, but for one.
+/// Returns true if control may leave the function by this call: intrinsics do not, with one
+/// exception.
 #[must_use]
 pub fn may_jump(name: &str) -> bool {
     !name.starts_with("llvm.") || name == "llvm.eh.sjlj.longjmp"
 }
 
-/// True if it writes what comes from a file or a text, in which pointers may have been kept.
+/// Returns true if it writes data from a file or string, in which pointers may have been stored.
 #[must_use]
 pub fn is_input(name: &str) -> bool {
     ["fread", "read", "fgets", "scanf", "fscanf", "sscanf"].contains(&name)
 }
 
-/// True if what it reads may come back by a function of input.
+/// Returns true if an input function may read back the data that it reads.
 #[must_use]
 pub fn is_output(name: &str) -> bool {
     ["fwrite", "write"].contains(&name)

@@ -1,15 +1,16 @@
-//! Which objects may still be read, before each instruction: backwards over the whole program.
+//! Liveness: the objects that may still be read, before each instruction, by a backward analysis of
+//! the whole program.
 //!
-//! A function has two summaries: what it may read before it writes it (`needs`), and what it may
-//! leave as it was (`passes`). With them each function is solved by itself, callees first; then
-//! what is live where it returns comes from its callers.
+//! A function has two summaries: the memory it may read before writing it (`needs`), and the memory
+//! it may leave unchanged (`passes`). With them each function is solved by itself, callees first;
+//! the memory that is live where a function returns then comes from its callers.
 //!
 //! Control also jumps: from a checkpoint to the return of any restart, from any call to the return
-//! of any `setjmp`, and from any call that may throw to any landing pad. What is live there is
-//! found in rounds, each of which takes what the one before found.
+//! of any `setjmp`, and from any call that may throw to any landing pad. The memory that is live
+//! there is found in rounds, each of which uses the results of the previous one.
 //!
-//! Invariants: sets only grow from round to round; an object of which several may exist, or that
-//! other PEs or unknown code may read, is never taken for overwritten. Left out: values.
+//! Invariants: sets only grow from round to round; an object is never considered overwritten if
+//! several instances may exist, or if other PEs or unknown code may read it. Left out: values.
 
 use std::collections::BTreeMap;
 
@@ -25,37 +26,37 @@ use crate::program::Site;
 use crate::routines::Sync;
 use crate::steps::{Step, Steps};
 
-/// What is live where control may jump to.
+/// The memory that is live at the targets of jumps.
 #[derive(Clone, PartialEq)]
 struct Jumps {
     restart: Bits,
     twice: Bits,
     landing: Bits,
-    /// Sources of transfers that go on until a quiet.
+    /// Sources of transfers that continue until a quiet.
     pending: Bits,
 }
 
-/// The result.
+/// The result of the analysis.
 pub struct Liveness {
-    /// What is live where each function returns.
+    /// The memory that is live where each function returns.
     exits: Vec<Bits>,
     needs: Vec<Bits>,
     passes: Vec<Bits>,
     /// Variables of each function.
     frames: Vec<Bits>,
     jumps: Jumps,
-    /// What checkpoints hold.
+    /// The memory that checkpoints hold.
     saved: Bits,
-    /// Read by code that may run at any time.
+    /// Memory read by code that may run at any time.
     pub always: Bits,
-    /// What loops overwrite, by edge.
+    /// Objects that loops overwrite, by edge.
     fills: Fills,
     objects: usize,
 }
 
 impl Liveness {
-    /// Solves. `always` is live everywhere, whoever runs; `beyond` where any function but `main`
-    /// returns.
+    /// Solves. `always` is live everywhere, in every function; `beyond` where any function but
+    /// `main` returns.
     #[must_use]
     pub fn new(
         memory: &Memory<'_>,
@@ -140,7 +141,7 @@ impl Liveness {
         blocks.into_iter().next().unwrap_or_else(|| exit.clone())
     }
 
-    /// What is live at the beginning of each block.
+    /// Returns the memory that is live at the beginning of each block.
     fn blocks(
         &self,
         memory: &Memory<'_>,
@@ -173,7 +174,8 @@ impl Liveness {
         begins
     }
 
-    /// What is live at the beginning of a block; `see` is shown what is live after each step.
+    /// Returns the memory that is live at the beginning of a block; `see` receives the memory that
+    /// is live after each step.
     fn walk(
         &self,
         memory: &Memory<'_>,
@@ -194,7 +196,7 @@ impl Liveness {
                     let mut begin = begins[*to].clone();
                     filled.objects.iter().for_each(|object| begin.remove(*object));
                     live.union_with(&begin);
-                    // A call in the loop may leave it, with what is not overwritten.
+                    // A call in the loop may leave it before everything is overwritten.
                     if filled.calls {
                         live.union_with(&self.jumps.twice);
                         live.union_with(&self.jumps.landing);
@@ -211,7 +213,7 @@ impl Liveness {
         for step in own.iter().rev() {
             see(step, &live);
             self.before(steps, function, step, &mut live, function_of.nounwind);
-            // The way of an exception begins before anything was done.
+            // The exception path starts before the call had any effect.
             if step.call && step.index + 1 == block.insts.len() {
                 block.successors.iter().for_each(|to| live.union_with(&begins[*to]));
             }
@@ -219,7 +221,7 @@ impl Liveness {
         live
     }
 
-    /// From what is live after a step to what is live before it.
+    /// Turns the memory that is live after a step into that before it.
     fn before(&self, steps: &Steps, function: usize, step: &Step, live: &mut Bits, nounwind: bool) {
         if let Some((first, rest)) = step.effect.callees.split_first() {
             let mut passes = self.passes[*first].clone();
@@ -256,7 +258,7 @@ impl Liveness {
         }
     }
 
-    /// Carries what is live after each call to where its function returns.
+    /// Carries the memory that is live after each call to where its function returns.
     fn carry_exits(&mut self, memory: &Memory<'_>, steps: &Steps) {
         let outside = memory.flow.called_from_outside(&memory.objects);
         loop {
@@ -283,7 +285,7 @@ impl Liveness {
         }
     }
 
-    /// Notes what is live where a function returns; true if that is new.
+    /// Adds memory that is live where a function returns. Returns true if any is new.
     fn leave(&mut self, steps: &Steps, function: usize, mut live: Bits) -> bool {
         if !steps.recursive[function] {
             live.difference_with(&self.frames[function]);
@@ -293,7 +295,7 @@ impl Liveness {
         grown
     }
 
-    /// What is live where control may jump to, by what is known now.
+    /// Returns the memory that is live at the targets of jumps, by the current results.
     fn jumps(&self, memory: &Memory<'_>, steps: &Steps) -> Jumps {
         let mut jumps = self.jumps.clone();
         for (function, of) in memory.objects.program.functions.iter().enumerate() {
@@ -320,17 +322,18 @@ impl Liveness {
                 });
             }
         }
-        // A restart brings back what checkpoints hold; the rest is as the process had it.
+        // A restart restores the memory that checkpoints hold; the process keeps the rest.
         jumps.restart.intersect_with(&self.saved);
         jumps
     }
 
-    /// What is live after each call that synchronises: what a checkpoint there must hold.
+    /// Returns the memory that is live after each call that synchronises: a checkpoint there must
+    /// hold it.
     #[must_use]
     pub fn after(&self, memory: &Memory<'_>, steps: &Steps) -> BTreeMap<Site, Bits> {
         let mut found = BTreeMap::new();
         let held = Held::new(memory, steps, &[&self.saved, &self.always, &self.jumps.pending]);
-        // A handler of signals may jump, whatever the program is about.
+        // A signal handler may jump, whatever the program is doing.
         let mut always = self.always.clone();
         if !memory.flow.called_from_outside(&memory.objects).is_empty() {
             always.union_with(&self.jumps.twice);
@@ -349,7 +352,7 @@ impl Liveness {
                     }
                     let mut live = live.clone();
                     live.union_with(&always);
-                    // Whatever a checkpoint saves, a restart goes on with.
+                    // A restart continues with everything that a checkpoint saves.
                     if step.sync == Sync::Checkpoint {
                         live.union_with(&self.jumps.restart);
                     }
@@ -362,7 +365,7 @@ impl Liveness {
     }
 }
 
-/// True if transfers that go on are over after it.
+/// Returns true if pending transfers are complete after it.
 fn completes(sync: Sync) -> bool {
     matches!(
         sync,
@@ -370,7 +373,7 @@ fn completes(sync: Sync) -> bool {
     )
 }
 
-/// Sources of transfers that go on after their call.
+/// Returns the sources of transfers that continue after their call.
 fn pending(memory: &Memory<'_>, steps: &Steps) -> Bits {
     let mut found = Bits::with_capacity(memory.objects.all.len());
     for (site, step) in steps.all() {

@@ -1,7 +1,8 @@
-//! What each instruction does to the memory of a program.
+//! The effect of each instruction on the memory of a program.
 //!
-//! Invariants: what may be read is in `reads`; what is in `kill` is overwritten whole, on every way
-//! past the instruction, by the thread that runs it. Left out: in which order.
+//! Invariants: all memory that may be read is in `reads`; memory in `kill` is completely
+//! overwritten, on every path past the instruction, by the thread that runs it. Left out: the order
+//! of accesses.
 
 use std::collections::BTreeSet;
 
@@ -12,22 +13,22 @@ use crate::points::{OUTSIDE, Object};
 use crate::program::Site;
 use crate::routines::{Routine, Sync, plain};
 
-/// What an instruction does by itself, without what the functions do that it calls.
+/// The effects of an instruction itself, without those of the functions that it calls.
 #[derive(Clone, Debug, Default)]
 pub struct Effect {
     /// Objects that may be read, `OUTSIDE` for all that escaped.
     pub reads: BTreeSet<Object>,
-    /// Those of them that may be read on any PE.
+    /// Objects among them that may be read on any PE.
     pub remote: BTreeSet<Object>,
     /// Objects that may be written.
     pub writes: BTreeSet<Object>,
-    /// Objects that are overwritten whole.
+    /// Objects that are completely overwritten.
     pub kill: Vec<Object>,
     /// Functions with a body that may be called.
     pub callees: Vec<usize>,
-    /// What a call reaches besides.
+    /// True if the call also reaches unknown code.
     pub unknown: bool,
-    /// The arguments stay with the library, which has them in checkpoints.
+    /// Arguments that stay with the library, which saves them in checkpoints.
     pub kept: BTreeSet<Object>,
 }
 
@@ -40,20 +41,20 @@ pub struct Memory<'a> {
 }
 
 impl<'a> Memory<'a> {
-    /// Solves for the objects.
+    /// Computes the targets of pointers to the objects.
     #[must_use]
     pub fn new(objects: Objects<'a>) -> Self {
         let flow = Flow::new(&objects);
         Self { objects, flow }
     }
 
-    /// Objects that an operand may point to, `OUTSIDE` among them as itself.
+    /// Returns the objects that an operand may point to, `OUTSIDE` standing for itself.
     #[must_use]
     pub fn points(&self, function: usize, operand: &Operand) -> BTreeSet<Object> {
         self.flow.points(&self.objects, function, operand)
     }
 
-    /// The functions with a body that a call may reach.
+    /// Returns the functions with a body that a call may reach.
     #[must_use]
     pub fn callees(&self, site: Site) -> Vec<usize> {
         let Op::Call { callee, .. } = &self.objects.program.inst(site).op else {
@@ -64,7 +65,7 @@ impl<'a> Memory<'a> {
         by_name.chain(through).collect()
     }
 
-    /// What an instruction does.
+    /// Returns the effects of an instruction.
     #[must_use]
     pub fn effect(&self, site: Site) -> Effect {
         let mut effect = Effect::default();
@@ -87,7 +88,7 @@ impl<'a> Memory<'a> {
         effect
     }
 
-    /// True if so many bytes are all of an object that exists once.
+    /// Returns true if `bytes` covers all of an object that exists once.
     fn whole(&self, object: Object, bytes: Option<u64>) -> bool {
         let known = &self.objects.all[object];
         known.single && bytes.is_some() && known.bytes == bytes
@@ -136,7 +137,7 @@ impl<'a> Memory<'a> {
         effect.writes.insert(OUTSIDE);
     }
 
-    /// A copy or a fill of constant size kills what it fills.
+    /// Records that a copy or fill of constant size kills its destination.
     fn fill(&self, site: Site, args: &[Operand], effect: &mut Effect) {
         let name = self.objects.program.called(site).unwrap_or_default();
         let fills = ["llvm.memcpy.", "llvm.memmove.", "llvm.memset."];
@@ -150,7 +151,7 @@ impl<'a> Memory<'a> {
         let direct = self.objects.direct(site.function, to);
         let bytes = u64::try_from(*bytes).ok();
         effect.kill.extend(direct.filter(|at| !volatile && self.whole(*at, bytes)));
-        // What is moved onto itself is read first.
+        // Memory that is moved onto itself is read first.
         effect.kill.retain(|object| !effect.reads.contains(object));
     }
 
@@ -179,7 +180,7 @@ impl<'a> Memory<'a> {
             effect.writes.extend(self.saved());
         }
         if name == "shmem_ptr" {
-            // Whoever has the address reads when he likes.
+            // Any code that has the address may read at any time.
             let points = args.first().map(|arg| self.points(site.function, arg));
             effect.remote.extend(points.into_iter().flatten());
         }
@@ -193,7 +194,7 @@ impl<'a> Memory<'a> {
         self.objects.all[object].bytes == Some(8)
     }
 
-    /// What checkpoints hold without being told.
+    /// Returns the memory that checkpoints hold by default.
     pub fn saved(&self) -> impl Iterator<Item = Object> + '_ {
         let all = self.objects.all.iter().enumerate();
         let held = all.filter(|(_, known)| {

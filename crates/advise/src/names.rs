@@ -1,4 +1,4 @@
-//! What memory is called when people are told of it.
+//! The names of memory in messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::points::Object;
 use crate::report::Item;
 use crate::routines::plain;
 
-/// Names of variables that point to memory of a heap, no more than this.
+/// Maximum number of variables listed as pointers to memory of a heap.
 const MOST: usize = 6;
 
 /// Names objects.
@@ -16,12 +16,12 @@ pub struct Names<'m, 'p> {
     memory: &'m Memory<'p>,
     /// By object: variables that may point to it, static ones first.
     pointers: Vec<Vec<Object>>,
-    /// Bytes beyond those that are constant.
+    /// Sizes in addition to constant ones.
     sizes: BTreeMap<Object, u64>,
 }
 
 impl<'m, 'p> Names<'m, 'p> {
-    /// Looks at all variables.
+    /// Examines all variables.
     #[must_use]
     pub fn new(memory: &'m Memory<'p>, sizes: BTreeMap<Object, u64>) -> Self {
         let mut pointers = vec![Vec::new(); memory.objects.all.len()];
@@ -43,7 +43,7 @@ impl<'m, 'p> Names<'m, 'p> {
         Self { memory, pointers, sizes }
     }
 
-    /// How an object is told of.
+    /// Returns an object as it is reported.
     #[must_use]
     pub fn item(&self, object: Object) -> Item {
         let known = &self.memory.objects.all[object];

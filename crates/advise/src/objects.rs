@@ -1,7 +1,8 @@
-//! The memory of a program: its objects, and what a call by name does that has no body.
+//! The memory of a program: its objects, and the effects of calls by name to functions without a
+//! body.
 //!
-//! One object stands for all memory that one declaration or one place of allocation gives.
-//! Invariant: object 0 is `OUTSIDE`. Left out: where pointers point; which bytes of an object.
+//! An object represents all memory that one declaration or one allocation site creates. Invariant:
+//! object 0 is `OUTSIDE`. Left out: targets of pointers; the bytes within an object.
 
 use std::collections::HashMap;
 
@@ -14,16 +15,16 @@ use crate::routines::{Gives, Routine, plain};
 /// Routines of OpenSHMEM by symbol, without the `p` twins.
 pub type Routines = HashMap<String, Routine>;
 
-/// Where an object lies.
+/// The storage of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
-    /// Memory that no name of the program stands for.
+    /// Memory that no name of the program denotes.
     Outside,
     /// Code.
     Function(usize),
     /// Static memory, which is symmetric.
     Static(usize),
-    /// Memory of its own for each thread.
+    /// Thread-local memory.
     Thread(usize),
     /// A variable of a function.
     Frame(usize),
@@ -33,33 +34,33 @@ pub enum ObjectKind {
     Symmetric,
 }
 
-/// Memory that has a name, or a place where it is allocated.
+/// Memory with a name or an allocation site.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// Where it lies.
+    /// Its storage.
     pub kind: ObjectKind,
-    /// Its name in the source; empty if there is none.
+    /// Its name in the source, or empty.
     pub name: String,
     /// Its declaration or allocation.
     pub place: SourceLine,
-    /// Bytes, where known.
+    /// Bytes, if known.
     pub bytes: Option<u64>,
-    /// Where it is allocated, if it is on a heap.
+    /// The allocation site, if it is on a heap.
     pub site: Option<Site>,
-    /// It is never written.
+    /// True if it is never written.
     pub constant: bool,
-    /// It is a single thing in a frame that begins with the function.
+    /// True if there is a single instance, which exists from the beginning of its function.
     pub single: bool,
 }
 
-/// What a call reaches that has no body.
+/// The target of a call to a function without a body.
 #[derive(Clone, Debug)]
 pub enum Beyond<'a> {
     /// OpenSHMEM.
     Routine(&'a Routine),
     /// A known function of a library.
     Model(Model),
-    /// Anything.
+    /// Unknown code.
     Unknown,
 }
 
@@ -168,7 +169,8 @@ impl<'a> Objects<'a> {
         self.heap.insert(site, object);
     }
 
-    /// What a call without a body reaches; None if it has one, or is no call, or through a pointer.
+    /// Returns the target of a call without a body; `None` if it has a body, is no call, or is a
+    /// call through a pointer.
     #[must_use]
     pub fn beyond(&self, site: Site) -> Option<Beyond<'a>> {
         let Op::Call { callee, .. } = &self.program.inst(site).op else {
@@ -187,13 +189,13 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// True for the name of a routine, or of a function of a library that is known.
+    /// Returns true for the name of a routine, or of a known library function.
     #[must_use]
     pub fn is_known(&self, name: &str) -> bool {
         self.routines.contains_key(plain(name)) || library::model(name).is_some()
     }
 
-    /// The routine of OpenSHMEM that a call reaches.
+    /// Returns the routine of OpenSHMEM that a call reaches.
     #[must_use]
     pub fn routine(&self, site: Site) -> Option<&'a Routine> {
         match self.beyond(site) {
@@ -202,7 +204,7 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// Objects that a constant points to.
+    /// Returns the objects that a constant points to.
     #[must_use]
     pub fn constant(&self, function: usize, operand: &Operand) -> Vec<Object> {
         match operand {
@@ -212,13 +214,13 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// The object of a variable of a function.
+    /// Returns the object of a function's variable.
     #[must_use]
     pub fn frame(&self, function: usize, local: Local) -> Option<Object> {
         self.frames.get(&(function, local)).copied()
     }
 
-    /// The one object whose first byte the operand names, if it names one directly.
+    /// Returns the object whose first byte the operand names directly, if it does.
     #[must_use]
     pub fn direct(&self, function: usize, operand: &Operand) -> Option<Object> {
         let found = match operand {
@@ -237,14 +239,14 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// The object that a call allocates.
+    /// Returns the object that a call allocates.
     #[must_use]
     pub fn allocated(&self, site: Site) -> Option<Object> {
         self.heap.get(&site).copied()
     }
 }
 
-/// The numbers whose product is the bytes that a call asks for.
+/// Returns the numbers whose product is the number of bytes that a call requests.
 #[must_use]
 pub fn asked<'o>(name: &str, args: &'o [Operand]) -> Option<Vec<&'o Operand>> {
     let at: &[usize] = match plain(name) {
@@ -257,7 +259,7 @@ pub fn asked<'o>(name: &str, args: &'o [Operand]) -> Option<Vec<&'o Operand>> {
     at.iter().map(|at| args.get(*at)).collect()
 }
 
-/// The bytes that a call asks for, if they are constant.
+/// Returns the number of bytes that a call requests, if it is constant.
 fn size(name: &str, args: &[Operand]) -> Option<u64> {
     asked(name, args)?.into_iter().try_fold(1, |all: u64, factor| match factor {
         Operand::Number(number) => all.checked_mul(u64::try_from(*number).ok()?),

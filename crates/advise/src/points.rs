@@ -1,11 +1,11 @@
-//! Where pointers may point: Andersen's analysis, by inclusion, insensitive to flow and fields.
+//! The targets of pointers: Andersen's analysis, inclusion-based, flow- and field-insensitive.
 //!
-//! One object, `OUTSIDE`, is all memory that code without a body can reach: its contents are what
-//! escaped to it, and whatever escaped may point outside. A node that points to `OUTSIDE` may point
-//! to everything that escaped, so sets stay small however much escapes.
+//! One object, `OUTSIDE`, is all memory that code without a body can reach: its contents are the
+//! objects that escaped to it, and pointers in them may point outside. A node that points to
+//! `OUTSIDE` may point to everything that escaped, so sets stay small however much escapes.
 //!
-//! Invariant: every set only grows, so the order of work does not matter. Left out: indirect
-//! calls; who finds a new callee adds its constraints and solves again.
+//! Invariant: every set only grows, so the order of work does not matter. Left out: indirect calls;
+//! the caller adds the constraints of a new callee and solves again.
 
 use std::collections::BTreeSet;
 
@@ -17,26 +17,26 @@ pub type Object = usize;
 /// All memory that other code can reach.
 pub const OUTSIDE: Object = 0;
 
-/// What a program does with pointers.
+/// The program's operations on pointers.
 #[derive(Clone, Debug, Default)]
 pub struct Constraints {
-    /// How many values there are.
+    /// The number of values.
     pub nodes: usize,
-    /// How many objects, `OUTSIDE` included.
+    /// The number of objects, including `OUTSIDE`.
     pub objects: usize,
-    /// The node is the address of the object; that of `OUTSIDE` is anything from outside.
+    /// Nodes that hold the address of an object; that of `OUTSIDE` is any address from outside.
     pub addresses: Vec<(Node, Object)>,
-    /// From the first node to the second.
+    /// Copies from the first node to the second.
     pub copies: Vec<(Node, Node)>,
-    /// What lies where the first node points goes to the second.
+    /// Loads through the first node into the second.
     pub loads: Vec<(Node, Node)>,
-    /// The first node goes to where the second points.
+    /// Stores of the first node through the second.
     pub stores: Vec<(Node, Node)>,
-    /// Objects whose addresses other code has from the start, or is given.
+    /// Nodes whose targets other code knows from the start, or receives.
     pub escapes: Vec<Node>,
 }
 
-/// Where everything may point.
+/// The targets of all pointers.
 #[derive(Clone, Debug)]
 pub struct Solution {
     /// The values first, then the contents of the objects.
@@ -44,15 +44,15 @@ pub struct Solution {
     nodes: usize,
 }
 
-/// The work that is left.
+/// The remaining work.
 struct Solver {
     sets: Vec<BTreeSet<Object>>,
     /// Nodes that each node flows to.
     flows: Vec<BTreeSet<Node>>,
-    /// By pointer: where loads through it go, and what stores through it put there.
+    /// By pointer: the destinations of loads through it, and the sources of stores through it.
     loads: Vec<Vec<Node>>,
     stores: Vec<Vec<Node>>,
-    /// What came to a node and was not passed on.
+    /// Objects that reached a node and were not passed on yet.
     fresh: Vec<BTreeSet<Object>>,
     waiting: Vec<Node>,
     nodes: usize,
@@ -104,7 +104,7 @@ impl Solver {
         }
     }
 
-    /// What follows from an object that a node may point to.
+    /// Applies the consequences of a new object that a node may point to.
     fn follow(&mut self, node: Node, object: Object) {
         for to in self.flows[node].clone() {
             self.add(to, object);
@@ -126,11 +126,11 @@ impl Solver {
 }
 
 impl Constraints {
-    /// The smallest sets that hold every constraint.
+    /// Returns the smallest sets that satisfy all constraints.
     ///
     /// # Panics
     ///
-    /// If a constraint names a node or an object that is not there.
+    /// If a constraint names a node or an object that does not exist.
     #[must_use]
     pub fn solve(&self) -> Solution {
         let mut solver = Solver::new(self);
@@ -144,19 +144,19 @@ impl Constraints {
 }
 
 impl Solution {
-    /// Where a value may point; `OUTSIDE` stands for itself and all that escaped.
+    /// Returns the targets of a value; `OUTSIDE` stands for itself and all that escaped.
     #[must_use]
     pub fn of(&self, node: Node) -> &BTreeSet<Object> {
         &self.sets[node]
     }
 
-    /// Where the contents of an object may point.
+    /// Returns the targets of the pointers in an object.
     #[must_use]
     pub fn contents(&self, object: Object) -> &BTreeSet<Object> {
         &self.sets[self.nodes + object]
     }
 
-    /// Every object that other code can reach, `OUTSIDE` included.
+    /// Returns every object that other code can reach, including `OUTSIDE`.
     #[must_use]
     pub fn escaped(&self) -> &BTreeSet<Object> {
         self.contents(OUTSIDE)

@@ -1,13 +1,13 @@
 //! A whole program: its modules, with every symbol resolved.
 //!
-//! Invariants: a name that other modules see means the same everywhere, and a definition comes
-//! before a declaration. Left out: which symbols the libraries of the system define.
+//! Invariants: a name visible to other modules resolves identically everywhere, and a definition
+//! takes precedence over a declaration. Left out: the symbols that system libraries define.
 
 use std::collections::HashMap;
 
 use crate::ir::{Callee, Function, Global, Inst, Module, Op};
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symbol {
     /// A function with a body, by number.
@@ -30,9 +30,9 @@ pub struct Site {
 /// All modules.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// Every function with a body; of equal ones one.
+    /// Every function with a body; one of several equal ones.
     pub functions: Vec<Function>,
-    /// Every global that is defined, or known by its declaration only.
+    /// Every global that is defined, or known only by its declaration.
     pub globals: Vec<Global>,
     /// The module of each function.
     homes: Vec<usize>,
@@ -42,11 +42,11 @@ pub struct Program {
     shared: HashMap<String, Symbol>,
 }
 
-/// Aliases of aliases are no deeper than this.
+/// Maximum length of a chain of aliases.
 const DEEPEST: usize = 16;
 
 impl Program {
-    /// Puts modules together.
+    /// Links modules together.
     #[must_use]
     pub fn link(modules: Vec<Module>) -> Self {
         let mut program = Self::default();
@@ -65,7 +65,7 @@ impl Program {
         program
     }
 
-    /// False if another module has the same already.
+    /// Defines a symbol. Returns false if another module has already defined it.
     fn define(&mut self, home: usize, name: &str, internal: bool, symbol: Symbol) -> bool {
         if internal {
             return self.own.insert((home, name.to_owned()), symbol).is_none();
@@ -92,13 +92,13 @@ impl Program {
         }
     }
 
-    /// What a name means in a function.
+    /// Returns the meaning of a name in a function.
     #[must_use]
     pub fn symbol(&self, function: usize, name: &str) -> Option<Symbol> {
         self.resolve(self.homes[function], name, 0)
     }
 
-    /// What a name means in the initial value of a global.
+    /// Returns the meaning of a name in the initial value of a global.
     #[must_use]
     pub fn held(&self, global: usize, name: &str) -> Option<Symbol> {
         self.resolve(self.global_homes[global], name, 0)
@@ -115,7 +115,7 @@ impl Program {
         }
     }
 
-    /// The function that a call by name reaches, if it has a body.
+    /// Returns the function that a call by name reaches, if it has a body.
     #[must_use]
     pub fn named(&self, function: usize, callee: &Callee) -> Option<usize> {
         let Callee::Named(name) = callee else {
@@ -127,7 +127,7 @@ impl Program {
         }
     }
 
-    /// Every instruction.
+    /// Returns every instruction.
     pub fn sites(&self) -> impl Iterator<Item = (Site, &Inst)> {
         let blocks = self.functions.iter().enumerate().flat_map(|(function, of)| {
             of.blocks.iter().enumerate().map(move |(block, insts)| (function, block, insts))
@@ -138,13 +138,13 @@ impl Program {
         })
     }
 
-    /// The instruction at a site.
+    /// Returns the instruction at a site.
     #[must_use]
     pub fn inst(&self, site: Site) -> &Inst {
         &self.functions[site.function].blocks[site.block].insts[site.index]
     }
 
-    /// The name that is called there, if it is a call by name.
+    /// Returns the name of the called function, if it is a call by name.
     #[must_use]
     pub fn called(&self, site: Site) -> Option<&str> {
         match &self.inst(site).op {
@@ -154,7 +154,7 @@ impl Program {
     }
 }
 
-/// An alias has no memory of its own.
+/// Returns true for an alias, which has no memory of its own.
 fn is_alias(global: &Global) -> bool {
     global.bytes.is_none() && !global.external && global.holds.len() == 1
 }

@@ -1,10 +1,10 @@
-//! Calls that name private memory for checkpoints, to which only some processes of a PE come: the
-//! first one, or its substitutes, because the program asks `shmem_ft_algo_init`.
+//! Calls that name private memory for checkpoints, and that only some processes of a PE reach: the
+//! first one, or its substitutes, because the program queries `shmem_ft_algo_init`.
 //!
-//! A substitute has to protect the names that the process before it protected. A name that both
-//! sides of the branch protect, or that is protected outside of it too, is no mistake.
+//! A substitute must protect the names that its predecessor protected. A name is correct if both
+//! sides of the branch protect it, or if it is also protected outside of the branch.
 //!
-//! Left out: names that are made at run time; calls in loops whose number of runs differs.
+//! Left out: names built at run time; calls in loops whose iteration counts differ.
 
 use std::collections::BTreeSet;
 
@@ -15,22 +15,22 @@ use crate::program::{Site, Symbol};
 use crate::routines::plain;
 use crate::steps::{Step, Steps};
 
-/// A call to which only some processes come.
+/// A call that only some processes reach.
 pub struct Unprotected {
-    /// The outermost call on the one side of the branch.
+    /// The outermost call on one side of the branch.
     pub call: Site,
     /// The branch.
     pub branch: Option<Site>,
 }
 
-/// By which a protected name is known: a constant text, or the call itself.
+/// The identity of a protected name: a constant string, or the call itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Text(usize),
     Call(Site),
 }
 
-/// Finds all.
+/// Finds all such calls.
 #[must_use]
 pub fn unprotected(memory: &Memory<'_>, steps: &Steps) -> Vec<Unprotected> {
     let differ = Differ::of_substitutes(memory, steps);
@@ -51,7 +51,7 @@ pub fn unprotected(memory: &Memory<'_>, steps: &Steps) -> Vec<Unprotected> {
     alone.map(|(site, _)| Unprotected { call: *site, branch: differ.branch(*site) }).collect()
 }
 
-/// By function: the names that it protects, by itself or in what it calls.
+/// Returns, by function, the names that it protects, directly or in a function that it calls.
 fn below(memory: &Memory<'_>, steps: &Steps) -> Vec<BTreeSet<Key>> {
     let mut found = vec![BTreeSet::new(); steps.blocks.len()];
     for (site, _) in steps.all() {
@@ -66,7 +66,7 @@ fn below(memory: &Memory<'_>, steps: &Steps) -> Vec<BTreeSet<Key>> {
     found
 }
 
-/// The name that is protected there, if the call is one that protects.
+/// Returns the name that a call protects, if any.
 fn key(memory: &Memory<'_>, site: Site) -> Option<Key> {
     let program = memory.objects.program;
     let Op::Call { args, .. } = &program.inst(site).op else { return None };

@@ -1,7 +1,7 @@
-//! What may have happened before each call that synchronises: which allocations were made and not
-//! freed, and which contexts have transfers that no quiet has completed.
+//! The possible past of each call that synchronises: allocations made and not freed, and contexts
+//! with transfers that no quiet has completed.
 //!
-//! Left out: which of several instances of an allocation is meant.
+//! Left out: the distinction between several instances of an allocation.
 
 use std::collections::BTreeMap;
 
@@ -19,36 +19,36 @@ use crate::steps::{Step, Steps};
 /// A context as the program names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
-    /// The default one.
+    /// The default context.
     Default,
-    /// The one whose handle lies in this variable.
+    /// The context whose handle is in this variable.
     In(Object),
-    /// Some other.
+    /// Any other context.
     Unknown,
 }
 
-/// What may hold before a call that synchronises.
+/// The state that may hold before a call that synchronises.
 #[derive(Clone, Debug, Default)]
 pub struct Before {
-    /// Allocations that may be there.
+    /// Allocations that may exist.
     pub allocated: Bits,
     /// Allocations that were made, freed or not.
     pub made: Bits,
     /// Variables of contexts that may have transfers under way; `OUTSIDE` for unknown ones.
     pub pending: Vec<Object>,
-    /// The default context may have transfers under way.
+    /// True if the default context may have transfers under way.
     pub default_pending: bool,
 }
 
-/// The state: allocated objects, then made ones, then contexts by the object of their variable,
-/// `OUTSIDE` for unknown ones, then one bit for the default context.
+/// The state: allocated objects, then all objects allocated so far, then contexts by the object of
+/// their variable, `OUTSIDE` for unknown ones, then one bit for the default context.
 struct Reach<'m, 'p> {
     memory: &'m Memory<'p>,
     objects: usize,
     found: BTreeMap<Site, Before>,
 }
 
-/// What may hold before each call that synchronises.
+/// Returns the state that may hold before each call that synchronises.
 #[must_use]
 pub fn before(memory: &Memory<'_>, steps: &Steps) -> BTreeMap<Site, Before> {
     let objects = memory.objects.all.len();
@@ -132,7 +132,7 @@ impl Reach<'_, '_> {
     }
 }
 
-/// The context that an argument says.
+/// Returns the context that an argument denotes.
 #[must_use]
 pub fn context(memory: &Memory<'_>, function: usize, argument: &Operand) -> Context {
     let Operand::Local(local) = argument else {

@@ -1,34 +1,34 @@
-//! What is told of a program: its points of synchronisation, and what is wrong.
+//! The report about a program: its points of synchronisation, and its mistakes.
 //!
-//! Left out: how it looks (`text`, `json`, `sarif`, `html`).
+//! Left out: the presentation (`text`, `json`, `sarif`, `html`).
 
 use crate::ir::SourceLine;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// The program goes wrong after a loss.
+    /// The program misbehaves after a loss.
     Warning,
     /// Worth knowing.
     Note,
 }
 
-/// Something about one line.
+/// A finding about one line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// Where.
+    /// The line.
     pub place: SourceLine,
-    /// How bad.
+    /// The severity.
     pub level: Level,
-    /// What kind: one of `RULES`.
+    /// The kind: one of `RULES`.
     pub rule: &'static str,
-    /// What, in a sentence.
+    /// The message.
     pub message: String,
-    /// Another line that it speaks of.
+    /// Another line that the message refers to.
     pub related: Option<SourceLine>,
 }
 
-/// Kinds of findings, and what each means.
+/// The kinds of findings, and their meanings.
 pub const RULES: &[(&str, &str)] = &[
     ("private-state", "Private memory changes from checkpoint to checkpoint and is in none."),
     ("excluded-live", "Memory that is left out of checkpoints is read after a restart."),
@@ -40,73 +40,73 @@ pub const RULES: &[(&str, &str)] = &[
     ("not-safe", "A call synchronises, but is no safe point."),
 ];
 
-/// Memory, as people know it.
+/// Memory as it is shown to users.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Item {
-    /// Its name; of memory from a heap, those of the variables that point to it.
+    /// Its name; for memory from a heap, the names of the variables that point to it.
     pub name: String,
     /// `static`, or the routine that allocates it.
     pub storage: String,
     /// Its declaration or allocation.
     pub place: SourceLine,
-    /// Bytes on each PE, where they are known.
+    /// Bytes on each PE, if known.
     pub bytes: Option<u64>,
 }
 
 /// A call that synchronises.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// Where.
+    /// Its place in the source.
     pub place: SourceLine,
-    /// The function that it stands in.
+    /// The function that contains it.
     pub function: String,
-    /// What is called.
+    /// The called routine.
     pub routine: String,
-    /// It saves a checkpoint.
+    /// True if it saves a checkpoint.
     pub checkpoint: bool,
-    /// All PEs are there, and no transfer is under way.
+    /// True if all PEs are there, and no transfer is under way.
     pub safe: bool,
-    /// It may be run more than once.
+    /// True if it may run more than once.
     pub repeats: bool,
     /// Symmetric memory that may be read later before it is written.
     pub live: Vec<Item>,
-    /// Symmetric memory that is there, and is written before it is read, or never read.
+    /// Symmetric memory that exists here, and is overwritten before it is read, or never read.
     pub dead: Vec<Item>,
-    /// Private memory that would have to be in a checkpoint here, and is not.
+    /// Private memory that a checkpoint here would need to hold, but does not.
     pub private: Vec<Item>,
     /// Variables of contexts not known to be quiet.
     pub pending: Vec<String>,
-    /// Its place among those for a checkpoint, from 1; None: it is none.
+    /// Its rank among the places for a checkpoint, from 1; `None` if it is unsuitable.
     pub rank: Option<usize>,
 }
 
-/// All of it.
+/// The whole report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// In the order of files and lines.
     pub points: Vec<Point>,
     /// In the order of files and lines.
     pub findings: Vec<Finding>,
-    /// Functions whose code was not given, taken to read and write all that they can reach.
+    /// Functions whose code was not given, assumed to read and write all that they can reach.
     pub unknown: Vec<String>,
 }
 
 impl Report {
-    /// How many findings are warnings.
+    /// Returns the number of warnings.
     #[must_use]
     pub fn warnings(&self) -> usize {
         self.findings.iter().filter(|finding| finding.level == Level::Warning).count()
     }
 }
 
-/// Bytes of items, and how many of them have no known size.
+/// Returns the bytes of items, and the number of items whose size is unknown.
 #[must_use]
 pub fn bytes(items: &[Item]) -> (u64, usize) {
     let known = items.iter().filter_map(|item| item.bytes).sum();
     (known, items.iter().filter(|item| item.bytes.is_none()).count())
 }
 
-/// Orders places for a checkpoint: in a loop first, then little private memory to protect, then few
+/// Ranks places for a checkpoint: in a loop first, then little private memory to protect, then few
 /// live bytes.
 pub(crate) fn rank(points: &mut [Point]) {
     let fits = |point: &Point| {

@@ -1,22 +1,24 @@
-//! Where a program goes on after a restart, and whether it does again what a checkpoint was before.
+//! Restart points: the places where a program resumes after a restart, and whether it repeats the
+//! work that followed the checkpoint.
 //!
-//! After a loss memory is that of the last checkpoint. Each PE comes out of the call in which it
-//! learned of the loss: survivors of the one that made this checkpoint, or of the next; a
-//! substitute of the first that it comes to from the top of `main`. So what a program may do first
-//! after a checkpoint must be among what it may do first after a restart in any of these calls:
+//! After a loss, memory is that of the last checkpoint. Each PE returns from the call in which it
+//! learned of the loss: survivors from the call that made this checkpoint, or from the next one; a
+//! substitute from the first one that it reaches from the top of `main`. So the work that a program
+//! may do first after a checkpoint must be among the work that it may do first after a restart in
+//! any of these calls:
 //!
 //! ```text
 //! checkpoint X -> work -> checkpoint Y    a restart in X, and one in Y, must come to the work
 //! start -> checkpoint F                   a restart in F must come to it, for every X
 //! ```
 //!
-//! A checkpoint that is called on the way saves the same memory again, or is passed over: a
-//! substitute may call it once where the others do not. What is done only after a
-//! restart, such as a barrier or a message, does not count.
+//! A checkpoint on the way saves the same memory again, or is skipped: a substitute may call it
+//! once where the other PEs do not. Work done only after a restart, such as a barrier or a message,
+//! does not count.
 //!
-//! Invariant: only what no way leads to is told; which way is taken is left to the program's
-//! memory. Left out: second returns of `setjmp`, and restarts without a checkpoint that fails but
-//! those of a substitute.
+//! Invariant: only work that no path leads to is reported; the program's memory decides which path
+//! is taken. Left out: second returns of `setjmp`, and restarts without a failing checkpoint,
+//! except those of a substitute.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,26 +31,26 @@ use crate::ways::{Event, Go, Position, Spot, TooMany, Ways};
 const SUCCESS: i64 = 0;
 const FAILURE: i64 = 1;
 
-/// A restart that does not come to where a checkpoint went on.
+/// A restart that does not reach the work that follows a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Elsewhere {
-    /// The call in which the loss is learned of: of a function, if that calls the checkpoint for
-    /// several.
+    /// The call that reports the loss; the call of a function if several calls share its
+    /// checkpoint.
     pub call: Site,
-    /// What it does not come to.
+    /// The work that it does not reach.
     pub work: Site,
     /// The call that made the checkpoint.
     pub from: Site,
-    /// What is wrong.
+    /// The kind of mistake.
     pub kind: RestartMistake,
 }
 
-/// What is wrong with a restart.
+/// A mistake in a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RestartMistake {
-    /// It does not come to the work.
+    /// The restart does not reach the work.
     Program,
-    /// The restart of a substitute does not come to the work.
+    /// The restart of a substitute does not reach the work.
     Substitute,
     /// A substitute that learns of the loss in `from` calls the checkpoint more or less often on
     /// its way to the work.
@@ -59,13 +61,13 @@ type Works = BTreeMap<Spot, Vec<Position>>;
 
 struct Restarts<'m, 'p> {
     ways: Ways<'m, 'p>,
-    /// What is done without a loss.
+    /// The work done without a loss.
     normal: BTreeSet<Spot>,
     calls: BTreeSet<Spot>,
     found: BTreeSet<(Spot, Spot, Spot, RestartMistake)>,
 }
 
-/// Restarts that come out elsewhere; none where there are too many ways to say.
+/// Returns the restarts that resume elsewhere; nothing if there are too many paths to analyse.
 #[must_use]
 pub fn elsewhere(memory: &Memory<'_>, steps: &Steps) -> Vec<Elsewhere> {
     let Some(ways) = Ways::new(memory, steps) else { return Vec::new() };
@@ -114,7 +116,7 @@ impl Restarts<'_, '_> {
         Ok(())
     }
 
-    /// The innermost call that tells this checkpoint from others.
+    /// Returns the innermost call that distinguishes this checkpoint from others.
     fn named(&self, spot: Spot) -> Site {
         let chain = self.ways.chain(spot);
         let alone = |to: &usize| {
@@ -124,7 +126,7 @@ impl Restarts<'_, '_> {
         chain[(0..chain.len()).find(alone).unwrap_or_default()]
     }
 
-    /// Checkpoints that a program makes without a loss; and what it does.
+    /// Finds the checkpoints and the work of a program that suffers no loss.
     fn calls(&mut self) -> Result<Vec<Position>, TooMany> {
         let (mut calls, mut normal) = (Vec::new(), BTreeSet::new());
         let start = vec![self.ways.start()];
@@ -145,7 +147,8 @@ impl Restarts<'_, '_> {
         Ok(calls)
     }
 
-    /// Where a substitute may learn of the loss: a checkpoint, or (true) a restart without one.
+    /// Returns the points where a substitute may learn of the loss: a checkpoint, or (true) a
+    /// restart without one.
     fn first(&mut self) -> Result<Vec<(Position, bool)>, TooMany> {
         let mut found = Vec::new();
         let start = vec![self.ways.start()];
@@ -160,7 +163,7 @@ impl Restarts<'_, '_> {
         Ok(found)
     }
 
-    /// Checkpoints that may be made after this.
+    /// Returns the checkpoints that may be made after this position.
     fn passed(&mut self, from: Position) -> Result<BTreeSet<Spot>, TooMany> {
         let mut found = BTreeSet::new();
         self.ways.follow(vec![from], &mut |event, spot, _| match event {
@@ -174,7 +177,8 @@ impl Restarts<'_, '_> {
         Ok(found)
     }
 
-    /// What may be done first from here, checkpoints passed over; the end of the program too.
+    /// Returns the work that may be done first from here, skipping checkpoints; the end of the
+    /// program counts, too.
     fn works(&mut self, from: Vec<Position>) -> Result<Works, TooMany> {
         let mut works = Works::new();
         let normal = &self.normal;
@@ -192,7 +196,7 @@ impl Restarts<'_, '_> {
         Ok(works)
     }
 
-    /// Checkpoints that come next after work.
+    /// Returns the checkpoints that come next after work.
     fn next(&mut self, works: &[Position]) -> Result<Vec<Position>, TooMany> {
         let mut found = Vec::new();
         let from = works.iter().map(Position::uncounted).collect();
@@ -207,7 +211,8 @@ impl Restarts<'_, '_> {
         Ok(found)
     }
 
-    /// What may be done first after a restart in this call; None if it does not lead to one.
+    /// Returns the work that may be done first after a restart in this call; `None` if no restart
+    /// follows.
     fn restarted(&mut self, call: &Position) -> Result<Option<Works>, TooMany> {
         let mut restarts = Vec::new();
         let from = vec![self.ways.after(call, Some(FAILURE))];
@@ -218,7 +223,7 @@ impl Restarts<'_, '_> {
                 Go::Stop
             }
             Event::Checkpoint => Go::Stop,
-            // The program does not look at what the call has returned.
+            // The program ignores the result of the call.
             Event::Work | Event::End if normal.contains(&spot) => Go::Stop,
             Event::Asks | Event::Work | Event::End => Go::On,
         })?;
@@ -241,9 +246,9 @@ impl Restarts<'_, '_> {
         Ok(())
     }
 
-    /// Calls on the way to the same work: of a substitute that learned of the loss in `first`, and
-    /// of others that did in `call`. They meet one by one; but if the others come to none, a first
-    /// call of the substitute is passed over.
+    /// Compares the numbers of checkpoint calls on the way to the same work: of a substitute that
+    /// learned of the loss in `first`, and of other PEs that learned of it in `call`. The calls
+    /// meet one by one; but if the other PEs make none, a first call of the substitute is skipped.
     fn count(&mut self, first: &Position, call: &Position, own: &Works) -> Result<(), TooMany> {
         let Some(others) = self.restarted(call)? else { return Ok(()) };
         let fits = |own: u8, other: u8| own == other || (own, other) == (1, 0);

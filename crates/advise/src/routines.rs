@@ -1,28 +1,29 @@
-//! What each routine of OpenSHMEM does to memory, from its signature as the headers have it.
+//! The effects of each OpenSHMEM routine on memory, derived from its signature in the headers.
 //!
-//! A signature says of each argument how its memory is used: `In` is read and `Out` written on the
-//! PE that calls, `SymIn` read and `Sym` written wherever the PEs are. What a signature cannot say
-//! is added here by name: who synchronises (Bari et al., Table I), what only waits, what allocates.
+//! A signature specifies how the memory of each argument is used: `In` is read and `Out` written on
+//! the calling PE, `SymIn` read and `Sym` written on any PE. Properties that signatures do not
+//! express are added here by name: routines that synchronise (Bari et al., Table I), only wait, or
+//! allocate.
 //!
-//! Invariant: in doubt an argument is read and written, by any PE.
-//! Left out: how many bytes; values of arguments.
+//! Invariant: in doubt an argument is read and written, by any PE. Left out: sizes; values of
+//! arguments.
 
-/// How a routine uses the memory that an argument points to.
+/// The use of the memory that an argument points to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// The PE that calls reads its own.
+    /// True if the calling PE reads its own memory.
     pub reads: bool,
-    /// The PE that calls writes its own.
+    /// True if the calling PE writes its own memory.
     pub writes: bool,
-    /// Any PE may be read.
+    /// True if the memory of any PE may be read.
     pub reads_remote: bool,
-    /// Any PE may be written.
+    /// True if the memory of any PE may be written.
     pub writes_remote: bool,
-    /// The library keeps the address: checkpoints hold this memory from now on.
+    /// True if the library keeps the address: checkpoints hold this memory from then on.
     pub kept: bool,
 }
 
-/// What a routine synchronises.
+/// The synchronisation that a routine performs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sync {
     /// Nothing that makes a safe point.
@@ -30,13 +31,13 @@ pub enum Sync {
     None,
     /// All PEs, and the transfers of the default context: a safe point (Table I).
     Global,
-    /// The same, if it succeeds: the symmetric allocations of Table I.
+    /// Like [`Sync::Global`], if it succeeds: the symmetric allocations of Table I.
     GlobalIfDone,
-    /// All PEs, and no transfer: a safe point if every PE was quiet before (Table I).
+    /// All PEs, but no transfers: a safe point if every PE was quiet before (Table I).
     Processes,
-    /// Some PEs: those of a team, which may be the world.
+    /// The PEs of a team, which may be the world.
     Team,
-    /// The transfers of this PE: those of one context, if it has that argument.
+    /// The transfers of this PE, or of one context if it has that argument.
     Quiet,
     /// A checkpoint, which completes the transfers of every context.
     Checkpoint,
@@ -44,13 +45,13 @@ pub enum Sync {
     Restart,
 }
 
-/// What a routine returns.
+/// The result of a routine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gives {
     /// Nothing that points anywhere.
     #[default]
     Nothing,
-    /// What lay in the memory that it read.
+    /// Contents of the memory that it read.
     Contents,
     /// New symmetric memory.
     Symmetric,
@@ -60,18 +61,18 @@ pub enum Gives {
     Alias,
 }
 
-/// What a routine does.
+/// The effects of a routine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routine {
     /// By argument.
     pub args: Vec<Access>,
-    /// What it synchronises.
+    /// Its synchronisation.
     pub sync: Sync,
-    /// What it returns.
+    /// Its result.
     pub gives: Gives,
-    /// Its first argument is a context, on which its transfers are.
+    /// True if its first argument is a context, which carries its transfers.
     pub on_context: bool,
-    /// What it does may go on after it returned, until a quiet.
+    /// True if its transfers may continue after it returns, until a quiet.
     pub nonblocking: bool,
 }
 
@@ -94,7 +95,7 @@ const GLOBAL: &[&str] = &[
     "shmem_free",
     "shfree",
 ];
-/// Routines that take an address and touch nothing there.
+/// Routines that take an address and do not access it.
 const TOUCH_NOTHING: &[&str] = &[
     "shmem_addr_accessible",
     "shmem_ptr",
@@ -105,8 +106,8 @@ const TOUCH_NOTHING: &[&str] = &[
 ];
 const KEEP: &[&str] = &["shmemx_ft_protect", "shmemx_ft_register"];
 
-/// The routine of a symbol, its profiling twin included, from its arguments: a name and a type such
-/// as `Sym<T>` each. `on_context`: a context stands before these.
+/// Returns the routine of a symbol or its profiling twin, from its arguments: a name and a type
+/// such as `Sym<T>` each. `on_context`: a context precedes these.
 pub fn routine(symbol: &str, args: &[(&str, &str)], on_context: bool) -> Routine {
     let symbol = plain(symbol);
     let context = on_context.then(Access::default);
@@ -122,7 +123,7 @@ pub fn routine(symbol: &str, args: &[(&str, &str)], on_context: bool) -> Routine
     }
 }
 
-/// The symbol without the `p` of its twin for profilers.
+/// Returns the symbol without the `p` of its profiling twin.
 pub fn plain(symbol: &str) -> &str {
     let twin = symbol.strip_prefix('p').filter(|rest| rest.starts_with("sh"));
     twin.or(symbol.strip_prefix('p').filter(|rest| *rest == "start_pes")).unwrap_or(symbol)
@@ -139,9 +140,9 @@ fn access(symbol: &str, name: &str, of: &str, args: &[(&str, &str)]) -> Access {
     }
     match claim {
         "In" => own(true, false),
-        // The list of a restart is what a query gave.
+        // The list of a restart comes from a query.
         "Out" if symbol == "shmem_restart_pes" => own(true, false),
-        // What was drawn is kept, or replaced by what was drawn before.
+        // A drawn event is kept, or replaced by an earlier one.
         "Out" if symbol == "shmemx_ft_event" => own(true, true),
         "Out" => own(false, true),
         "SymIn" => Access { reads: true, reads_remote: true, ..Access::default() },
@@ -154,7 +155,7 @@ fn access(symbol: &str, name: &str, of: &str, args: &[(&str, &str)]) -> Access {
     }
 }
 
-/// True if the routine looks at its own words until others have written them.
+/// Returns true if the routine reads its own words until peers have written them.
 fn waits(symbol: &str) -> bool {
     symbol.contains("_wait_until")
         || symbol.ends_with("_wait")
@@ -164,7 +165,7 @@ fn waits(symbol: &str) -> bool {
         || symbol.ends_with("_test")
 }
 
-/// True if what was at the destination before has no part in what is there after.
+/// Returns true if the destination's previous contents do not affect the new ones.
 fn only_writes(symbol: &str, args: &[(&str, &str)]) -> bool {
     let copies = args.iter().any(|(name, _)| *name == "source");
     let sets = symbol.ends_with("_p") || symbol.ends_with("_set");
@@ -228,7 +229,7 @@ mod tests {
         }
         assert_eq!(routine("shmem_malloc", &[], false).sync, Sync::GlobalIfDone);
         assert_eq!(routine("shmem_sync_all", &[], false).sync, Sync::Processes);
-        // An active set may leave PEs out.
+        // An active set may exclude PEs.
         assert_eq!(routine("shmem_barrier", &[], false).sync, Sync::None);
     }
 

@@ -1,10 +1,9 @@
-//! Memory that a program declares as scratch, of which nothing is told as private state.
+//! Memory that a program declares as scratch, which is not reported as private state.
 //!
 //! A comment declares it, in the file of its declaration or allocation, by the name of the variable
 //! or of a pointer to it: `/* oshadvise: scratch row, column */`.
 //!
-//! Left out: proof that the program writes it before it reads it again; that is what the comment
-//! says.
+//! Left out: proof that the program writes it before reading it again; the comment asserts that.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +17,7 @@ const MARK: &str = "oshadvise: scratch ";
 pub struct Scratch(BTreeSet<(String, String)>);
 
 impl Scratch {
-    /// Takes the names that the comments of a file declare.
+    /// Adds the names that the comments of a file declare.
     pub fn add(&mut self, file: &str, text: &str) {
         let lists = text.lines().flat_map(|line| line.split(MARK).skip(1));
         let lists = lists.map(|rest| rest.split("*/").next().unwrap_or_default());
@@ -26,7 +25,7 @@ impl Scratch {
         self.0.extend(names.map(|name| (file.to_owned(), name.to_owned())));
     }
 
-    /// True if memory is declared as scratch, by any of its names.
+    /// Returns true if memory is declared as scratch, under any of its names.
     #[must_use]
     pub fn has(&self, item: &Item) -> bool {
         let file = &item.place.file;

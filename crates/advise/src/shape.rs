@@ -1,6 +1,6 @@
-//! Types of textual IR, and the bytes they take on 64-bit Linux (LP64, x86-64 and aarch64).
+//! Types of textual IR, and their sizes in bytes on 64-bit Linux (LP64, x86-64 and aarch64).
 //!
-//! Left out: what a type means; scalable vectors have no size.
+//! Left out: the meaning of types; scalable vectors have no size.
 
 use std::collections::HashMap;
 
@@ -9,30 +9,31 @@ use crate::lex::{Token, closing, parts};
 /// Bytes and alignment.
 pub type SizeAlign = (u64, u64);
 
-/// The types of a module that have names; those without a size are absent.
+/// The named types of a module; types without a size are absent.
 #[derive(Default)]
 pub struct Shapes<'a> {
     named: HashMap<&'a str, Vec<Token<'a>>>,
 }
 
-/// Types are no deeper than this, or the text is no IR.
+/// Maximum nesting depth of types; deeper nesting means that the text is not IR.
 const DEEPEST: usize = 64;
 
 impl<'a> Shapes<'a> {
-    /// Notes `%name = type BODY`.
+    /// Records `%name = type BODY`.
     pub fn define(&mut self, name: &'a str, body: Vec<Token<'a>>) {
         self.named.insert(name, body);
     }
 
-    /// The shape of the type that the tokens begin with, and how many of them it takes.
+    /// Returns the shape of the type at the beginning of the tokens, and the number of tokens it
+    /// takes.
     ///
-    /// The outer option is empty if no type stands there, the inner if it has no known size.
+    /// The outer option is empty if there is no type, the inner one if its size is unknown.
     pub fn begins(&self, tokens: &[Token<'a>]) -> Option<(Option<SizeAlign>, usize)> {
         self.shape(tokens, 0)
     }
 
-    /// The bytes that a store of the type writes for certain: less than it takes, if that is more
-    /// than its bits; none of known number if it may have gaps.
+    /// Returns the bytes that a store of the type certainly writes: fewer than its size if padding
+    /// follows its bits; `None` if it may have gaps.
     pub fn stored(&self, tokens: &[Token<'a>]) -> Option<u64> {
         match tokens.first()? {
             Token::Word("x86_fp80") => Some(10),
@@ -102,7 +103,7 @@ impl<'a> Shapes<'a> {
     }
 }
 
-/// The type of a word; none if the word is no type.
+/// Returns the type of a word; the outer `None` if the word is not a type.
 fn scalar(word: &str) -> Option<Option<SizeAlign>> {
     let same = |bytes| Some(Some((bytes, bytes)));
     match word {

@@ -1,9 +1,10 @@
-//! Bytes of allocations that follow from values of variables: for people only.
+//! Sizes of allocations that follow from values of variables: for display only.
 //!
-//! A variable has the value that the user gives for its name, or the one value that the program
-//! stores in it. Invariant: nothing here says what is dead; a size that a user gives may be wrong.
+//! The value of a variable is the one that the user gives for its name, or the only one that the
+//! program stores in it. Invariant: nothing here decides that memory is dead; a size given by a
+//! user may be wrong.
 //!
-//! Left out: values that change, fields of structures, what is read at run time.
+//! Left out: values that change, fields of structures, data read at run time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +17,11 @@ use crate::program::Site;
 /// Values of variables, by name; `shmem_n_pes` is the number of PEs.
 pub type Given = BTreeMap<String, u64>;
 
-/// Expressions are followed no deeper than this.
+/// Maximum depth of expressions.
 const DEEPEST: usize = 64;
 const PES: &str = "shmem_n_pes";
 
-/// The first name that no variable of the program has.
+/// Returns the first name that no variable of the program has.
 #[must_use]
 pub fn stranger<'g>(memory: &Memory<'_>, given: &'g Given) -> Option<&'g str> {
     let names: BTreeSet<&str> =
@@ -28,7 +29,7 @@ pub fn stranger<'g>(memory: &Memory<'_>, given: &'g Given) -> Option<&'g str> {
     given.keys().map(String::as_str).find(|name| *name != PES && !names.contains(name))
 }
 
-/// Bytes of allocations, where they follow.
+/// Returns the bytes of allocations that follow from values.
 #[must_use]
 pub fn sizes(memory: &Memory<'_>, given: &Given) -> BTreeMap<Object, u64> {
     let sizes = Sizes::new(memory, given);
@@ -47,11 +48,11 @@ pub fn sizes(memory: &Memory<'_>, given: &Given) -> BTreeMap<Object, u64> {
 struct Sizes<'m, 'p> {
     memory: &'m Memory<'p>,
     given: &'m Given,
-    /// What defines each local.
+    /// The definition of each local.
     defined: BTreeMap<(usize, Local), Site>,
-    /// Values that are stored in a variable, with their functions; None: also in another way.
+    /// Values stored in a variable, with their functions; `None` if it is also written otherwise.
     stored: BTreeMap<Object, Option<Vec<(usize, &'m Operand)>>>,
-    /// Calls by name of each function.
+    /// The calls by name of each function.
     calls: BTreeMap<usize, Vec<Site>>,
 }
 
@@ -95,7 +96,7 @@ impl<'m, 'p> Sizes<'m, 'p> {
         }
     }
 
-    /// A parameter, if all calls give it the same.
+    /// Returns the value of a parameter, if all calls pass the same.
     fn argument(&self, function: usize, at: usize, deep: usize) -> Option<i128> {
         let outside = self.memory.flow.called_from_outside(&self.memory.objects);
         let calls = self.calls.get(&function).filter(|_| !outside.contains(&function))?;
@@ -131,7 +132,7 @@ impl<'m, 'p> Sizes<'m, 'p> {
         if let Some(value) = self.given.get(&known.name) {
             return Some(i128::from(*value));
         }
-        // A static variable is 0 before it is stored to.
+        // A static variable is 0 before the first store.
         let local = matches!(known.kind, ObjectKind::Frame(_));
         match self.stored.get(&object)?.as_deref()? {
             [(function, value)] if local => self.value(*function, value, deep),

@@ -1,19 +1,20 @@
-//! Static pointers that come back with an address of the process that died.
+//! Static pointers that a restart sets to an address of the dead process.
 //!
-//! Checkpoints hold static variables, and no private memory. A substitute allocates its own, which
-//! may lie elsewhere; then the restart overwrites its pointer with that of the dead process:
+//! Checkpoints hold static variables, but no private memory. A substitute allocates its own,
+//! perhaps at other addresses; then the restart overwrites its pointer with that of the dead
+//! process:
 //!
 //! ```text
 //! p = malloc(..)   checkpoint   restart   *p          told
 //! p = malloc(..)   checkpoint   restart   p = .., *p  not told: it is set anew
 //! ```
 //!
-//! Invariant: in doubt nothing is told. A pointer is told of only if nothing but whole stores
-//! writes it, if it may come to a checkpoint with an address that is one of private memory for
-//! certain, and if it may be read after a restart, but is on no way written before that.
+//! Invariant: in doubt nothing is reported. A pointer is reported only if nothing but whole stores
+//! writes it, if at a checkpoint it may hold an address that is certainly one of private memory,
+//! and if it may be read after a restart, but is not written before that on any path.
 //!
-//! Left out: pointers in arrays, in structures and on the symmetric heap, pointers that a library
-//! gave, and programs with `setjmp`.
+//! Left out: pointers in arrays, in structures and on the symmetric heap, pointers returned by a
+//! library, and programs with `setjmp`.
 
 use std::collections::BTreeSet;
 
@@ -31,31 +32,31 @@ use crate::steps::{Step, Steps};
 /// Bytes of a pointer.
 const POINTER: u64 = 8;
 
-/// A pointer that comes back wrong.
+/// A pointer that is wrong after a restart.
 pub struct Stale {
     /// The variable.
     pub pointer: Object,
     /// Private memory that it may point to.
     pub target: Object,
-    /// What reads it after a restart.
+    /// The instruction that reads it after a restart.
     pub read: Site,
 }
 
-/// The bits: pointers that hold the address of private memory, then those that are as a restart
-/// has left them.
+/// The bits: pointers that hold the address of private memory, then pointers still as a restart has
+/// left them.
 struct Search<'m, 'p> {
     memory: &'m Memory<'p>,
     objects: usize,
     pointers: Bits,
-    /// Those that come to a checkpoint with such an address.
+    /// Pointers with such an address at a checkpoint.
     held: Bits,
     read: BTreeSet<(Object, Site)>,
-    /// Those that may be written after a restart before they are read.
+    /// Pointers that may be written after a restart before they are read.
     renewed: Bits,
 }
 
-/// Static pointers that may get the address of private memory, if nothing but whole stores writes
-/// them.
+/// Returns static pointers that may hold the address of private memory, if nothing but whole stores
+/// writes them.
 #[must_use]
 pub fn pointers(memory: &Memory<'_>, steps: &Steps) -> Bits {
     let mut found = Bits::with_capacity(memory.objects.all.len());
@@ -79,7 +80,7 @@ pub fn pointers(memory: &Memory<'_>, steps: &Steps) -> Bits {
     found
 }
 
-/// Those of the `pointers` that are, by their number.
+/// Returns the stale ones of the `pointers`, ordered by their number.
 #[must_use]
 pub fn stale(memory: &Memory<'_>, steps: &Steps, pointers: &Bits) -> Vec<Stale> {
     let objects = memory.objects.all.len();
@@ -109,7 +110,7 @@ fn is_private(memory: &Memory<'_>, object: Object) -> bool {
     matches!(kind, ObjectKind::Frame(_) | ObjectKind::Thread(_) | ObjectKind::Heap)
 }
 
-/// A store of a pointer to private memory, and to none else.
+/// Returns true for a store of a pointer to private memory and nothing else.
 fn stores_private(memory: &Memory<'_>, site: Site) -> bool {
     let Op::Store { value, pointer: true, .. } = &memory.objects.program.inst(site).op else {
         return false;
@@ -118,7 +119,7 @@ fn stores_private(memory: &Memory<'_>, site: Site) -> bool {
     !points.is_empty() && points.iter().all(|at| is_private(memory, *at))
 }
 
-/// What a call leaves out of checkpoints.
+/// Returns the memory that a call excludes from checkpoints.
 fn left_out(memory: &Memory<'_>, site: Site) -> BTreeSet<Object> {
     let name = memory.objects.program.called(site).map(plain);
     match &memory.objects.program.inst(site).op {
@@ -129,7 +130,8 @@ fn left_out(memory: &Memory<'_>, site: Site) -> BTreeSet<Object> {
     }
 }
 
-/// Functions that may run at any time: those that unknown code may call, and what they call.
+/// Returns the functions that may run at any time: those that unknown code may call, and their
+/// callees.
 fn strangers(memory: &Memory<'_>, steps: &Steps) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
     let mut waiting = memory.flow.called_from_outside(&memory.objects);
@@ -142,7 +144,7 @@ fn strangers(memory: &Memory<'_>, steps: &Steps) -> BTreeSet<usize> {
 }
 
 impl Search<'_, '_> {
-    /// The pointer that an instruction reads by its name.
+    /// Returns the pointer that an instruction reads by its name.
     fn reads(&self, site: Site) -> Option<Object> {
         let Op::Load { from, .. } = &self.memory.objects.program.inst(site).op else {
             return None;

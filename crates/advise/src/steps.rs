@@ -1,7 +1,7 @@
-//! A program as the analyses of flow walk it: per block the instructions that do something.
+//! A program as flow analyses walk it: per block, the instructions that have an effect.
 //!
-//! Invariant: a step that is left out neither reads, writes nor calls. Left out: order between
-//! functions, but for the strongly connected parts of the graph of calls.
+//! Invariant: an omitted step neither reads, writes nor calls. Left out: order between functions,
+//! except the strongly connected components of the call graph.
 
 use fixedbitset::FixedBitSet as Bits;
 use petgraph::algo::tarjan_scc;
@@ -14,17 +14,17 @@ use crate::points::OUTSIDE;
 use crate::program::Site;
 use crate::routines::Sync;
 
-/// One instruction that does something.
+/// One instruction that has an effect.
 pub struct Step {
     /// Its place in the block.
     pub index: usize,
-    /// What it does.
+    /// Its effects.
     pub effect: Effect,
-    /// What it synchronises.
+    /// Its synchronisation.
     pub sync: Sync,
-    /// It is a call by which control may leave the function.
+    /// True if it is a call by which control may leave the function.
     pub call: bool,
-    /// Control may come here again without a jump.
+    /// True if control may come here again without a jump.
     pub twice: bool,
 }
 
@@ -38,12 +38,12 @@ pub struct Steps {
     pub recursive: Vec<bool>,
     /// Objects that other code can reach.
     pub escaped: Bits,
-    /// Objects that may be read on any PE, or by another thread: no write of one PE ends their use.
+    /// Objects that any PE or another thread may read: no write of one PE ends their use.
     pub shared: Bits,
 }
 
 impl Steps {
-    /// Walks a program.
+    /// Builds the steps of a program.
     #[must_use]
     pub fn new(memory: &Memory<'_>) -> Self {
         let functions = memory.objects.program.functions.len();
@@ -62,7 +62,7 @@ impl Steps {
         steps
     }
 
-    /// Every step with its site.
+    /// Returns every step with its site.
     pub fn all(&self) -> impl Iterator<Item = (Site, &Step)> {
         self.blocks.iter().enumerate().flat_map(|(function, blocks)| {
             blocks.iter().enumerate().flat_map(move |(block, steps)| {
@@ -72,7 +72,7 @@ impl Steps {
         })
     }
 
-    /// The steps of a function.
+    /// Returns the steps of a function.
     pub fn of(&self, function: usize) -> impl Iterator<Item = &Step> {
         self.blocks[function].iter().flatten()
     }
@@ -112,7 +112,7 @@ impl Steps {
         self.shared = shared;
     }
 
-    /// Functions that may come to a step that is `wanted`.
+    /// Returns the functions that may reach a step that is `wanted`.
     #[must_use]
     pub fn leading(&self, wanted: &impl Fn(&Step) -> bool) -> Vec<bool> {
         let mut leads = vec![false; self.blocks.len()];
@@ -126,7 +126,7 @@ impl Steps {
         leads
     }
 
-    /// What a function and those that it calls may do, gathered by `what`.
+    /// Returns the objects that `what` gathers from a function and those that it calls.
     pub fn transitive(&self, what: impl Fn(&Step) -> Vec<usize>) -> Vec<Bits> {
         let objects = self.escaped.len();
         let mut found = vec![Bits::with_capacity(objects); self.blocks.len()];

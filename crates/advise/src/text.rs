@@ -5,10 +5,10 @@ use std::fmt::Write;
 use crate::ir::SourceLine;
 use crate::report::{Item, Level, Point, Report, bytes};
 
-/// Places for a checkpoint that are listed.
+/// Maximum number of places for a checkpoint that are listed.
 const PLACES: usize = 5;
 
-/// The report; `brief` leaves out points that are no checkpoints.
+/// Renders the report; `brief` omits points that are no checkpoints.
 #[must_use]
 pub fn text(report: &Report, brief: bool) -> String {
     let mut text = String::new();
@@ -57,7 +57,7 @@ pub fn text(report: &Report, brief: bool) -> String {
     text
 }
 
-/// `FILE:LINE`, as far as it is known.
+/// Returns `FILE:LINE`, as far as it is known.
 #[must_use]
 pub fn place(place: &SourceLine) -> String {
     match (place.file.is_empty(), place.line) {
@@ -94,7 +94,7 @@ fn describe(text: &mut String, point: &Point) {
     }
 }
 
-/// Bytes of items, said so that what is not known is not forgotten.
+/// Returns the bytes of items, including a count of unknown sizes.
 #[must_use]
 pub fn size(items: &[Item]) -> String {
     match bytes(items) {

@@ -1,4 +1,4 @@
-//! Which line reads an object next.
+//! The next line that reads an object.
 
 use std::collections::VecDeque;
 
@@ -10,19 +10,19 @@ use crate::points::{OUTSIDE, Object};
 use crate::program::Site;
 use crate::steps::{Step, Steps};
 
-/// What every function reads.
+/// The objects that every function reads.
 pub struct Uses {
     reads: Vec<Bits>,
 }
 
 impl Uses {
-    /// Gathers what functions read.
+    /// Gathers the objects that functions read.
     #[must_use]
     pub fn new(steps: &Steps) -> Self {
         Self { reads: steps.transitive(|step| step.effect.reads.iter().copied().collect()) }
     }
 
-    /// What a function reads, with those that it calls.
+    /// Returns the objects that a function reads, including those that its callees read.
     #[must_use]
     pub fn of(&self, function: usize) -> &Bits {
         &self.reads[function]
@@ -35,7 +35,7 @@ impl Uses {
             || step.effect.callees.iter().any(|callee| self.reads[*callee].contains(object))
     }
 
-    /// The nearest line after one of the calls that reads the object.
+    /// Returns the nearest line after one of the calls that reads the object.
     #[must_use]
     pub fn next(
         &self,

@@ -1,11 +1,11 @@
-//! The ways of control through a program between its checkpoints, call by call.
+//! The paths of control through a program between its checkpoints, call by call.
 //!
-//! Functions that may come to a checkpoint or a restart are walked where they are called, each call
-//! by itself; others are one step. Constants in local variables are followed, so that what a
-//! wrapper of the checkpoint returns decides where its caller goes on.
+//! Functions that may reach a checkpoint or a restart are walked where they are called, each call
+//! by itself; other functions are one step. Constants in local variables are tracked, so that the
+//! result of a wrapper of the checkpoint decides where its caller continues.
 //!
-//! Invariant: a branch whose condition is not known goes both ways. Left out: recursion through a
-//! checkpoint, and programs with more ways than `MOST`.
+//! Invariant: a branch whose condition is unknown goes both ways. Left out: recursion through a
+//! checkpoint, and programs with more paths than `MOST`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -17,16 +17,16 @@ use crate::program::Site;
 use crate::routines::{Sync, plain};
 use crate::steps::{Step, Steps};
 
-/// Instructions that are looked at for one program.
+/// Maximum number of instructions examined per program.
 const MOST: usize = 4_000_000;
-/// More calls than this are as many.
+/// Maximum count of calls; higher counts are not distinguished.
 const COUNTED: u8 = 3;
 
-/// There are too many ways, or a function on them calls itself.
+/// An error: there are too many paths, or a function on them calls itself.
 #[derive(Debug)]
 pub struct TooMany;
 
-/// A call of a function: its number among those that were met.
+/// A call of a function: its index among the calls encountered.
 pub type CallNumber = usize;
 
 /// An instruction, in one call of its function.
@@ -38,48 +38,48 @@ enum Cell {
     Variable(Object),
 }
 
-/// Where control is, and which constants are known.
+/// A position of control, with the known constants.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Position {
     context: CallNumber,
     block: usize,
     index: usize,
     known: BTreeMap<(CallNumber, Cell), i64>,
-    /// Calls that were counted, up to `COUNTED`.
+    /// The number of counted calls, up to `COUNTED`.
     pub calls: u8,
 }
 
 impl Position {
-    /// As if no call had been counted.
+    /// Returns the position with no calls counted.
     pub fn uncounted(&self) -> Position {
         Position { calls: 0, ..self.clone() }
     }
 }
 
-/// What control comes to.
+/// An event on a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// It writes what checkpoints hold, or meets other PEs.
+    /// The program writes memory that checkpoints hold, or meets other PEs.
     Work,
     /// A checkpoint.
     Checkpoint,
     /// A restart.
     Restart,
-    /// The program asks whether it is no substitute.
+    /// The program asks whether it is not a substitute.
     Asks,
     /// The end of `main`.
     End,
 }
 
-/// Whether control goes on, and what a call has returned.
+/// The reaction to an event: whether control continues, and the result of a call.
 pub enum Go {
-    /// It stops here.
+    /// Stops here.
     Stop,
-    /// It goes on.
+    /// Continues.
     On,
-    /// It goes on after a call that has returned this.
+    /// Continues after a call that returned this.
     With(i64),
-    /// The same, and the call is counted.
+    /// Continues like [`Go::With`], and counts the call.
     Counted(i64),
 }
 
@@ -87,19 +87,19 @@ pub enum Go {
 pub struct Ways<'m, 'p> {
     memory: &'m Memory<'p>,
     steps: &'m Steps,
-    /// Functions that may come to a checkpoint or a restart.
+    /// Functions that may reach a checkpoint or a restart.
     leads: Vec<bool>,
-    /// Functions that may work.
+    /// Functions that may do work.
     works: Vec<bool>,
     saved: HashSet<Object>,
-    /// By call: its function, and where it was called.
+    /// By call: its function, and its call site.
     contexts: Vec<(usize, Option<Spot>)>,
     numbers: HashMap<(Spot, usize), CallNumber>,
     left: usize,
 }
 
 impl<'m, 'p> Ways<'m, 'p> {
-    /// None if there is no `main`.
+    /// Returns `None` if there is no `main`.
     pub fn new(memory: &'m Memory<'p>, steps: &'m Steps) -> Option<Self> {
         let main = memory.objects.program.functions.iter().position(|of| of.name == "main")?;
         let ends = |step: &Step| matches!(step.sync, Sync::Checkpoint | Sync::Restart);
@@ -118,18 +118,18 @@ impl<'m, 'p> Ways<'m, 'p> {
         Some(ways)
     }
 
-    /// The beginning of the program.
+    /// Returns the beginning of the program.
     pub fn start(&self) -> Position {
         Position { context: 0, block: 0, index: 0, known: BTreeMap::new(), calls: 0 }
     }
 
-    /// Where control is.
+    /// Returns the spot of a position.
     pub fn spot(&self, state: &Position) -> Spot {
         let function = self.contexts[state.context].0;
         (state.context, Site { function, block: state.block, index: state.index })
     }
 
-    /// The calls from a spot up to `main`, the spot first.
+    /// Returns the calls from a spot up to `main`, the spot first.
     pub fn chain(&self, spot: Spot) -> Vec<Site> {
         let mut chain = vec![spot.1];
         let mut context = spot.0;
@@ -140,7 +140,7 @@ impl<'m, 'p> Ways<'m, 'p> {
         chain
     }
 
-    /// After a call that has returned this.
+    /// Returns the position after a call that has returned `result`.
     pub fn after(&self, state: &Position, result: Option<i64>) -> Position {
         let mut next = Position { index: state.index + 1, ..state.clone() };
         let inst = self.memory.objects.program.inst(self.spot(state).1);
@@ -148,7 +148,7 @@ impl<'m, 'p> Ways<'m, 'p> {
         next
     }
 
-    /// Follows control from these states; `react` is told what it comes to, with the state there.
+    /// Follows control from these states; `react` receives each event, with its state.
     pub fn follow(
         &mut self,
         from: Vec<Position>,
@@ -211,7 +211,7 @@ impl<'m, 'p> Ways<'m, 'p> {
         own.binary_search_by_key(&site.index, |step| step.index).ok().map(|at| &own[at])
     }
 
-    /// A call: what it goes on in, and whether it goes on after it.
+    /// Handles a call. Returns the positions inside it, and true if control continues after it.
     fn call(
         &mut self,
         state: &mut Position,
@@ -248,7 +248,7 @@ impl<'m, 'p> Ways<'m, 'p> {
         Ok((Vec::new(), true))
     }
 
-    /// The beginning of a function that is called.
+    /// Returns the beginning of a called function.
     fn inside(
         &mut self,
         state: &Position,
@@ -275,7 +275,7 @@ impl<'m, 'p> Ways<'m, 'p> {
         Ok(inside)
     }
 
-    /// Anything but a call or the end of a block.
+    /// Handles any instruction but a call or the end of a block.
     fn plain(
         &self,
         state: &mut Position,
@@ -305,7 +305,7 @@ impl<'m, 'p> Ways<'m, 'p> {
         Go::On
     }
 
-    /// A local variable that an access of so many bytes is all of.
+    /// Returns the local variable that an access of `bytes` covers completely.
     fn variable(&self, function: usize, at: &Operand, bytes: Option<u64>) -> Option<Cell> {
         let object = self.memory.objects.direct(function, at)?;
         let known = &self.memory.objects.all[object];
@@ -347,7 +347,7 @@ impl<'m, 'p> Ways<'m, 'p> {
         };
     }
 
-    /// What a step may write is not known any more.
+    /// Forgets the values of memory that a step may write.
     fn forget(&self, state: &mut Position, step: &Step) {
         let all = step.effect.writes.contains(&OUTSIDE) || !step.effect.callees.is_empty();
         state.known.retain(|(_, cell), _| match cell {
@@ -380,7 +380,7 @@ impl<'m, 'p> Ways<'m, 'p> {
         }
     }
 
-    /// The beginning of a block that control comes to from the one of `state`.
+    /// Returns the beginning of a block that control enters from the one of `state`.
     fn enter(&self, state: &Position, to: usize) -> Position {
         let function = self.contexts[state.context].0;
         let blocks = &self.memory.objects.program.functions[function].blocks;
@@ -405,7 +405,7 @@ impl<'m, 'p> Ways<'m, 'p> {
         next
     }
 
-    /// It writes what checkpoints hold, or other PEs take part.
+    /// Returns true if it writes memory that checkpoints hold, or involves other PEs.
     fn is_work(&self, step: &Step) -> bool {
         let meets =
             !matches!(step.sync, Sync::None | Sync::Quiet | Sync::Checkpoint | Sync::Restart);

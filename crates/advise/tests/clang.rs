@@ -1,7 +1,7 @@
-//! What clang prints of our examples today is read whole: every access and every call.
+//! The output of a current clang for our examples is read completely: every access and every call.
 //!
-//! The counts are taken from the text by its words alone, which is another way than the reader's.
-//! Needs clang 19 or newer, and is skipped without it.
+//! The expected counts come from a plain search of the text, independent of the reader. Needs clang
+//! 19 or newer, and is skipped without it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::Command;
 use raidshmem_advise::ir::{Callee, Module, Op};
 use raidshmem_advise::read::module;
 
-/// The newest clang that there is, 19 or newer.
+/// Returns the newest installed clang, 19 or newer.
 fn clang() -> Option<&'static str> {
     let names = ["clang-22", "clang-21", "clang-20", "clang-19"];
     let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok();
@@ -28,7 +28,7 @@ fn root() -> &'static Path {
     own.parent().and_then(Path::parent).expect("the repository")
 }
 
-/// Every program in C and C++ of `examples/`.
+/// Returns every C and C++ program in `examples/`.
 fn examples() -> Vec<PathBuf> {
     let folders = ["", "c", "cxx"].map(|folder| root().join("examples").join(folder));
     let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder"));
@@ -51,16 +51,16 @@ fn printed(clang: &str, source: &Path) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Words of instructions, and how the reader shows these.
+/// Words of instructions, and their form in the reader's output.
 type Kind = (&'static [&'static str], fn(&Op) -> bool);
 
-/// How many instructions of the module `wanted` accepts.
+/// Returns the number of instructions of the module that `wanted` accepts.
 fn count(module: &Module, wanted: fn(&Op) -> bool) -> usize {
     let blocks = module.functions.iter().flat_map(|function| &function.blocks);
     blocks.flat_map(|block| &block.insts).filter(|inst| wanted(&inst.op)).count()
 }
 
-/// Lines of bodies that hold one of the words, and none of debug information.
+/// Returns the number of body lines that contain one of the words, without debug information.
 fn lines(text: &str, words: &[&str]) -> usize {
     let body = |line: &&str| line.starts_with("  ") && !line.contains("@llvm.dbg.");
     let bodies = text.lines().filter(body);
@@ -87,7 +87,8 @@ fn every_access_and_call_of_the_examples_is_read() {
             (&["alloca"], |op| matches!(op, Op::Alloca { .. })),
             (&["atomicrmw", "cmpxchg"], |op| matches!(op, Op::Update { .. })),
         ];
-        // A checkpoint is two calls there: of the routine that notes its place, and its own.
+        // A checkpoint consists of two calls there: one of the routine that notes its place, and
+        // its own.
         let places = |line: &&str| line.starts_with("  ") && line.contains("@shmemx_ft_place(");
         let calls = text.lines().filter(places).count();
         for (words, wanted) in counts {

@@ -1,8 +1,8 @@
-//! Where pointers may point, held against programs that run.
+//! The targets of pointers, checked against running programs.
 //!
-//! Statements over pointers are drawn at random, and an interpreter executes them in a random order
-//! with code outside that reads and writes whatever it can reach. Whatever a pointer is seen to
-//! point to must be in the solution.
+//! Statements over pointers are drawn at random, and an interpreter executes them in random order,
+//! together with outside code that reads and writes whatever it can reach. Every target observed
+//! must be in the solution.
 
 use raidshmem_advise::points::{Constraints, OUTSIDE, Solution};
 
@@ -11,7 +11,7 @@ const STEPS: usize = 200;
 const NODES: usize = 6;
 const OBJECTS: usize = 6;
 
-/// A generator of numbers (SplitMix64).
+/// A random number generator (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -40,8 +40,8 @@ fn drawn(random: &mut Random) -> Constraints {
     all
 }
 
-/// The memory of a program that runs: where each value and each object's contents point, and what
-/// code outside knows.
+/// The memory of a running program: the targets of values and of objects' contents, and the objects
+/// that outside code knows.
 #[derive(Default)]
 struct Memory {
     values: [Option<usize>; NODES],
@@ -54,7 +54,7 @@ impl Memory {
         (!self.known.is_empty()).then(|| self.known[random.below(self.known.len())])
     }
 
-    /// One statement, chosen at random, or a deed of code outside.
+    /// Executes one statement, chosen at random, or an action of outside code.
     fn step(&mut self, all: &Constraints, random: &mut Random) {
         let pick = |count: usize, random: &mut Random| (count > 0).then(|| random.below(count));
         match random.below(6) {

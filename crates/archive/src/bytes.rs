@@ -1,11 +1,11 @@
-//! Numbers as bytes, and the frame round what a file begins with.
+//! Numbers as bytes, and the frame around a file's head.
 //!
 //! ```text
 //! frame      magic 8 | version u32 | bytes of the frame u32 | body ... | crc u32
 //! ```
 //!
-//! All numbers are little-endian. The CRC-32 (IEEE 802.3) is that of all bytes before it. A frame
-//! is read only if its checksum holds, so damage is never taken for a strange file.
+//! All numbers are little-endian. The CRC-32 (IEEE 802.3) covers all bytes before it. A frame is
+//! read only if its checksum matches, so damage is never taken for a foreign file.
 
 use raidshmem_codec::crc::crc32;
 
@@ -18,24 +18,24 @@ const END: usize = 4;
 /// Largest frame in bytes: a head of a file of some terabytes.
 const LARGEST: usize = 1 << 30;
 
-/// The version of files whose tiles are as they were in memory.
+/// The version of files with uncompressed tiles.
 pub const PLAIN: u32 = 3;
-/// The version of files whose tiles may be compressed, and of the manifest of such.
+/// The version of files whose tiles may be compressed, and of their manifest.
 pub const COMPRESSED: u32 = 4;
 
-/// Which file a frame begins.
+/// The kind of file that a frame begins.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
     pub magic: [u8; 8],
     pub name: &'static str,
 }
 
-/// The version of a file.
+/// Returns the version of a file.
 pub fn version(is_compressed: bool) -> u32 {
     if is_compressed { COMPRESSED } else { PLAIN }
 }
 
-/// Bytes of a frame, by what it begins with.
+/// Returns the length of a frame, from its first bytes.
 pub fn frame_len(kind: Kind, bytes: &[u8]) -> Result<usize, FormatError> {
     let short = |expected: usize| FormatError::Short {
         expected: expected as u64,
@@ -56,7 +56,7 @@ pub fn frame_len(kind: Kind, bytes: &[u8]) -> Result<usize, FormatError> {
     }
 }
 
-/// The body of the frame that `bytes` begin with.
+/// Returns the body of the frame that `bytes` begin with.
 pub fn body(kind: Kind, bytes: &[u8]) -> Result<Reader<'_>, FormatError> {
     let len = frame_len(kind, bytes)?;
     let short = FormatError::Short { expected: len as u64, found: bytes.len() as u64 };
@@ -93,7 +93,7 @@ impl Writer {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// How many, as u64, before as many items.
+    /// Writes the number of the items that follow, as u64.
     pub fn count(&mut self, count: usize) {
         self.u64(count as u64);
     }
@@ -103,7 +103,7 @@ impl Writer {
         self.0.extend_from_slice(bytes);
     }
 
-    /// What each tile takes in the file, which only files of compressed ones say.
+    /// Writes the stored length of each tile, in files with compressed tiles only.
     pub fn stored(&mut self, stored: &[u32]) {
         if !stored.is_empty() {
             self.count(stored.len());
@@ -111,7 +111,7 @@ impl Writer {
         }
     }
 
-    /// The frame, with its length and its checksum.
+    /// Returns the frame, with its length and its checksum.
     pub fn finish(mut self) -> Vec<u8> {
         let len = (self.0.len() + END) as u32;
         self.0[BEGIN - 4..BEGIN].copy_from_slice(&len.to_le_bytes());
@@ -124,7 +124,7 @@ impl Writer {
 /// Reads a body to its end.
 pub struct Reader<'a> {
     bytes: &'a [u8],
-    /// The frame is one of tiles that may be compressed.
+    /// True if the frame is of a file whose tiles may be compressed.
     pub is_compressed: bool,
 }
 
@@ -148,7 +148,8 @@ impl<'a> Reader<'a> {
         self.chunk().map(u64::from_le_bytes)
     }
 
-    /// How many items of at least `size` bytes each follow: no more than there is room for.
+    /// Reads the number of items that follow, each at least `size` bytes long; fails if they cannot
+    /// fit.
     pub fn count(&mut self, size: usize) -> Result<usize, FormatError> {
         let count = self.u64()?;
         let fits = count <= (self.bytes.len() / size.max(1)) as u64;
@@ -167,7 +168,7 @@ impl<'a> Reader<'a> {
         text.map(str::to_owned).map_err(|_| FormatError::Impossible("a name that is no UTF-8"))
     }
 
-    /// As many items as are said to follow, each of `size` bytes at least.
+    /// Reads a counted list of items, each at least `size` bytes long.
     pub fn list<T>(
         &mut self,
         size: usize,
@@ -176,7 +177,7 @@ impl<'a> Reader<'a> {
         (0..self.count(size)?).map(|_| item(self)).collect()
     }
 
-    /// What each tile takes in the file; empty if they are not compressed.
+    /// Reads the stored length of each tile; empty if they are not compressed.
     pub fn stored(&mut self) -> Result<Vec<u32>, FormatError> {
         let stored = if self.is_compressed { self.list(4, Reader::u32)? } else { Vec::new() };
         match self.is_compressed && stored.is_empty() {
@@ -195,7 +196,7 @@ impl<'a> Reader<'a> {
 pub mod tests {
     use super::*;
 
-    /// Fails if a frame is taken that is cut at any byte, or has any bit flipped.
+    /// Fails if a frame is accepted that is cut at any byte, or has any bit flipped.
     #[track_caller]
     pub fn nothing_else_is_taken<T>(
         mut bytes: Vec<u8>,

@@ -1,5 +1,5 @@
-//! From which disks a job can begin: given what the disk of each host lists, which set is taken,
-//! which host serves which node, and what is lost.
+//! Selection of the disks that a job resumes from: given the files listed by each host, chooses the
+//! set, the host of each node, and the lost PEs.
 //!
 //! ```text
 //! host A: PE 2, parity of 2      node 0 = host B      PE 0 there
@@ -7,11 +7,11 @@
 //! host C: nothing                node 2 = host A      PE 2 there
 //! ```
 //!
-//! A set is there if any host has its manifest, because that comes into place after all files are
-//! on all disks. It is taken if the recovery can make up for the files that are not listed, and for
-//! the tiles that were read and do not hold ([`raidshmem_core::plan`]).
+//! A set exists if any host has its manifest, because that is committed after all files are on all
+//! disks. It is chosen if the recovery can reconstruct the files that are not listed, and the tiles
+//! that were read and are damaged ([`raidshmem_core::plan`]).
 //!
-//! Invariants: every host is one node; as many PEs as can be begin on their home node; a PE whose
+//! Invariants: every host is one node; as many PEs as possible begin on their home node; a PE whose
 //! file is on any disk is not lost.
 
 use std::cmp::Reverse;
@@ -25,59 +25,59 @@ use raidshmem_core::store::protection::Protection;
 use crate::code::Code;
 use crate::manifest::Manifest;
 
-/// The job that is to begin.
+/// The job that will begin.
 pub struct Wanted<'a> {
-    /// The set; None for the newest.
+    /// The requested set; None for the newest.
     pub set: Option<u64>,
-    /// The node of each PE, if all nodes are there.
+    /// The node of each PE, if all nodes exist.
     pub home: &'a [u32],
-    /// How the job is protected if these hosts are its nodes.
+    /// Returns the job's protection if these hosts are its nodes.
     pub protect: &'a dyn Fn(&[usize]) -> Option<Protection>,
-    /// Files that do not hold, each with its host.
+    /// Damaged files, each with its host.
     pub damages: &'a [(usize, Damage)],
 }
 
-/// What it begins from.
+/// The starting point of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
     /// The number of the set.
     pub set: u64,
     /// Its manifest.
     pub manifest: Manifest,
-    /// The host that is each node.
+    /// The host of each node.
     pub host_of: Vec<usize>,
     /// The node on which each PE begins.
     pub node_of: Vec<u32>,
     /// The folders that are read on each node.
     pub folders: Vec<Vec<String>>,
-    /// The parity of the set is that of the job.
+    /// True if the set's parity is that of the job.
     pub parity: bool,
     /// The PEs whose data is on no disk.
     pub lost: Vec<Pe>,
-    /// Why newer sets were passed over.
+    /// The reasons why newer sets were skipped.
     pub passed: Vec<String>,
 }
 
 impl Chosen {
-    /// The folders that the job reads on each host.
+    /// Iterates over the hosts with the folders that the job reads there.
     pub fn folders_of(&self) -> impl Iterator<Item = (usize, &[String])> {
         self.host_of.iter().zip(&self.folders).map(|(&host, folders)| (host, folders.as_slice()))
     }
 }
 
-/// A set of which there is a manifest.
+/// A set with a manifest.
 struct Candidate {
     set: u64,
     manifest: Manifest,
 }
 
-/// Which folder of a host has a file, by what it holds and whose it is.
+/// The folder of each file of a host, by content and PE.
 type Files<'a> = BTreeMap<(Content, Pe), &'a str>;
 
-/// Chooses the newest set that is whole enough, or the one that is wanted.
+/// Chooses the requested set, or the newest that is sufficiently complete.
 ///
 /// # Errors
-/// In words, what does not fit.
+/// The mismatch, as text.
 pub fn choose(hosts: &[Vec<Held>], wanted: &Wanted) -> Result<Chosen, String> {
     let all = candidates(hosts);
     let named = |it: &&Candidate| wanted.set.is_none_or(|set| it.set == set);
@@ -101,14 +101,14 @@ pub fn choose(hosts: &[Vec<Held>], wanted: &Wanted) -> Result<Chosen, String> {
     }
 }
 
-/// The PEs of a set whose data is on the disks of none of these hosts.
+/// Returns the PEs of a set whose data is on no disk of these hosts.
 pub fn missing(hosts: &[Vec<Held>], manifest: &Manifest) -> Vec<Pe> {
     let files: Vec<Files> = hosts.iter().map(|host| files(host, manifest)).collect();
     let has = |pe: &Pe| files.iter().any(|files| files.contains_key(&(Content::Data, *pe)));
     Pe::all(manifest.entries.len()).filter(|pe| !has(pe)).collect()
 }
 
-/// The sets of which there is a manifest, the newest first.
+/// Returns the sets that have a manifest, newest first.
 fn candidates(hosts: &[Vec<Held>]) -> Vec<Candidate> {
     let mut found: BTreeMap<(u64, CheckpointNumber), (u64, Option<Manifest>)> = BTreeMap::new();
     for held in hosts.iter().flatten() {
@@ -128,7 +128,7 @@ fn candidates(hosts: &[Vec<Held>]) -> Vec<Candidate> {
     all
 }
 
-/// What the job begins from if it is this set.
+/// Returns the starting point of the job with this set.
 fn fit(hosts: &[Vec<Held>], wanted: &Wanted, candidate: &Candidate) -> Result<Chosen, String> {
     let Candidate { set, manifest } = candidate;
     let (saved, pes) = (manifest.entries.len(), wanted.home.len());
@@ -189,7 +189,7 @@ fn fit(hosts: &[Vec<Held>], wanted: &Wanted, candidate: &Candidate) -> Result<Ch
     Ok(Chosen { set, manifest, host_of, node_of, folders, parity, lost, passed: Vec::new() })
 }
 
-/// The files of a host that are those of the set.
+/// Returns the files of a host that belong to the set.
 fn files<'a>(host: &'a [Held], manifest: &Manifest) -> Files<'a> {
     let of_set = |held: &&Held| (held.job, held.number) == (manifest.job, manifest.number);
     let all = host.iter().filter(of_set).flat_map(|held| {
@@ -200,8 +200,8 @@ fn files<'a>(host: &'a [Held], manifest: &Manifest) -> Files<'a> {
     all.collect()
 }
 
-/// The host that is each of `nodes` nodes, so that as many as can be have something of their own
-/// there (`has` says how much a host has for a node); a node keeps its number where it can.
+/// Assigns a host to each of `nodes` nodes, so that as many nodes as possible have files there
+/// (`has` returns how many a host has for a node); a node keeps its number if possible.
 fn assign(nodes: usize, has: impl Fn(usize, usize) -> usize) -> Vec<usize> {
     let wants: Vec<Vec<usize>> = (0..nodes)
         .map(|node| {
@@ -220,7 +220,7 @@ fn assign(nodes: usize, has: impl Fn(usize, usize) -> usize) -> Vec<usize> {
     }
     let is_free = |host: &usize| node_at[*host].is_none();
     let mut free: BTreeSet<usize> = (0..nodes).filter(is_free).collect();
-    // First those that stay what they are.
+    // First the nodes that keep their number.
     for (node, host) in host_of.iter_mut().enumerate().filter(|(_, host)| host.is_none()) {
         *host = free.take(&node);
     }
@@ -228,8 +228,8 @@ fn assign(nodes: usize, has: impl Fn(usize, usize) -> usize) -> Vec<usize> {
     host_of.into_iter().map(host).collect()
 }
 
-/// Gives the node one of the hosts that it wants, if nodes that have one can be moved on so that
-/// all keep one.
+/// Assigns one of its candidate hosts to the node, moving other nodes to another of their
+/// candidates if necessary; returns false if that is impossible.
 fn settle(
     node: usize,
     wants: &[Vec<usize>],
@@ -248,8 +248,8 @@ fn settle(
     false
 }
 
-/// Whether the recovery can make up for the data of `lost`, the parity that the `bare` keep, and
-/// what else is damaged.
+/// Checks that the recovery can reconstruct the data of `lost`, the parity of the `bare` PEs, and
+/// other damage.
 fn made_up_for<'a>(
     protection: &Protection,
     lost: &[Pe],
@@ -275,7 +275,7 @@ fn made_up_for<'a>(
     Ok(())
 }
 
-/// A bit for each of `parts` chunks of one length that a damaged file cannot fill.
+/// Returns a bit mask of the chunks, of `parts` equal ones, that a damaged file cannot fill.
 fn unusable(damage: Option<&Damage>, parts: usize) -> u64 {
     let Some(damage) = damage else { return 0 };
     let Some(tiles) = &damage.tiles else { return bits(parts) };

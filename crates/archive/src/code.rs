@@ -1,7 +1,7 @@
-//! How the parity of a set is computed, as its manifest says it.
+//! The code that computes the parity of a set, as recorded in its manifest.
 //!
-//! Invariant of one that was read: every PE is in exactly one group, and each group has more
-//! members than parities.
+//! Invariant of a decoded one: every PE is in exactly one group, and each group has more members
+//! than parities.
 
 use raidshmem_core::disk::ParityShare;
 use raidshmem_core::quantity::Pe;
@@ -11,7 +11,7 @@ use raidshmem_core::store::protection::Protection;
 use crate::bytes::{Reader, Writer};
 use crate::error::FormatError;
 
-/// Which parity lies in which file: `docs/format.md` has the schemes and the arithmetic.
+/// The placement of parity in files; `docs/format.md` has the schemes and the arithmetic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Code {
     /// `mirror`, `raid4`, `raid5` or `rs`.
@@ -23,7 +23,7 @@ pub struct Code {
 }
 
 impl Code {
-    /// That of a job.
+    /// Returns the code of a job.
     pub fn of(protection: &Protection) -> Code {
         let scheme = match protection.mode {
             BackupMode::Double => "mirror",
@@ -33,7 +33,7 @@ impl Code {
         Code { scheme: scheme.to_owned(), parity: protection.plan.parity as u32, groups }
     }
 
-    /// How much of it each PE keeps, in their order.
+    /// Returns the amount of parity that each PE keeps, in their order.
     pub fn shares(protection: &Protection) -> Vec<ParityShare> {
         let share = |pe: Pe| {
             let (shape, place) = protection.place(pe);
@@ -59,7 +59,7 @@ impl Code {
         Ok(Code { scheme, parity, groups })
     }
 
-    /// True if it can be that of so many PEs.
+    /// Returns true if the code is valid for `pes` PEs.
     pub(crate) fn is_of(&self, pes: usize) -> bool {
         let mut all: Vec<Pe> = self.groups.iter().flatten().copied().collect();
         all.sort_unstable();

@@ -1,11 +1,11 @@
-//! Tiles in less room: each is a frame of Zstandard (RFC 8878) by itself, where that is shorter.
+//! Compression of tiles: each is an independent frame of Zstandard (RFC 8878), if that is shorter.
 //!
-//! So a tile is read, checked and made up for without any other.
+//! So each tile can be read, checked and reconstructed without the others.
 //!
-//! Invariants: what is stored of a tile is no longer than the tile, and where it is as long it is
-//! the tile; however hostile, stored bytes become no more bytes than are asked for.
+//! Invariants: the stored form of a tile is no longer than the tile, and if it is as long, it is
+//! the tile itself; even hostile input expands to no more bytes than requested.
 //!
-//! Left out: whether those are the bytes of the tile. Its checksum says that.
+//! Left out: the verification of the bytes, which the tile's checksum does.
 
 use std::io;
 
@@ -18,7 +18,7 @@ pub struct TileCompressor {
 }
 
 impl TileCompressor {
-    /// At a level of Zstandard, from 1.
+    /// Makes a compressor for a level of Zstandard, from 1.
     ///
     /// # Errors
     /// There is no such level.
@@ -26,23 +26,23 @@ impl TileCompressor {
         Ok(TileCompressor { zstd: Compressor::new(level as i32)?, room: Vec::new() })
     }
 
-    /// What is to be stored of a tile.
+    /// Returns the stored form of a tile.
     pub fn compress<'a>(&'a mut self, tile: &'a [u8]) -> &'a [u8] {
         self.room.resize(tile.len().saturating_sub(1), 0);
         match self.zstd.compress_to_buffer(tile, self.room.as_mut_slice()) {
             Ok(len) => &self.room[..len],
-            Err(_) => tile, // there is no room for what is not shorter
+            Err(_) => tile, // the buffer only fits a shorter form
         }
     }
 }
 
-/// Brings tiles back, one after another.
+/// Decompresses tiles, one after another.
 #[derive(Default)]
 pub struct TileDecompressor(Option<Decompressor<'static>>);
 
 impl TileDecompressor {
-    /// Makes `tile` the bytes of which `stored` was stored, in a place that is as long as they are.
-    /// False if there are none.
+    /// Restores `tile`, whose length is known, from its stored form; returns false if that is
+    /// invalid.
     pub fn decompress(&mut self, stored: &[u8], tile: &mut [u8]) -> bool {
         if stored.len() == tile.len() {
             tile.copy_from_slice(stored);
@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes that look like any, or like a few.
+    /// Returns pseudo-random bytes, from all values or from a few.
     fn noise(len: usize, few: bool) -> Vec<u8> {
         let mut word = 0x9e37_79b9_7f4a_7c15u64;
         let mut next = || {
@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    /// A frame that would become a mebibyte, and the same in two frames of half of it.
+    /// Tests a frame that expands to a mebibyte, and two frames that expand to half of it each.
     #[test]
     fn no_more_bytes_come_than_are_asked_for() {
         let much = stored(&vec![0; 1 << 20], 19);
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    /// Whatever bit is flipped, the bytes are others or none, or the very same.
+    /// With any bit flipped, decompression fails, or returns other bytes or the very same.
     #[test]
     fn flipped_bits_are_seen_by_the_frame_or_by_the_checksum() {
         use raidshmem_codec::crc::crc32;

@@ -1,17 +1,17 @@
-//! Why bytes are not what they should be: one type for all files of a set.
+//! Format errors: one type for all files of a set.
 
-/// Why bytes are refused.
+/// The reasons why bytes are rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// The file is shorter than it says, or than any such file.
+    /// The file is shorter than its head requires, or than any such file.
     #[error("cut short: {found} bytes, expected {expected}")]
     Short {
         /// Bytes needed.
         expected: u64,
-        /// Bytes there.
+        /// Bytes found.
         found: u64,
     },
-    /// It does not begin as such a file.
+    /// It does not begin like such a file.
     #[error("no {0} of a set: it does not begin as one")]
     Magic(&'static str),
     /// A version that this build does not know.
@@ -19,18 +19,18 @@ pub enum FormatError {
     Version {
         /// The version in the file.
         found: u32,
-        /// The oldest that is read here.
+        /// The oldest supported version.
         oldest: u32,
-        /// The newest.
+        /// The newest supported version.
         newest: u32,
     },
-    /// The checksum of the head does not hold.
+    /// The checksum of the head does not match.
     #[error("damaged: the checksum of its head does not hold")]
     Damaged,
-    /// The checksum of a tile does not hold.
+    /// The checksum of a tile does not match.
     #[error("damaged: the checksum of tile {0} does not hold")]
     Tile(usize),
-    /// Its checksum holds, and it says what cannot be.
+    /// Its checksum matches, but its contents are impossible.
     #[error("{0} cannot be")]
     Impossible(&'static str),
 }

@@ -1,17 +1,17 @@
-//! Checkpoints in files: bytes in, values out.
+//! Checkpoints in files: the formats and decisions, without I/O.
 //!
 //! A *set* has the file of each PE ([`part`]) and a manifest ([`manifest`]) that names them. It is
 //! one folder, or one on the disk of each node: then it also has the parity that each PE keeps
-//! ([`parity`]), and [`choose`] says from which disks a job can begin. `docs/format.md` has the
-//! files byte by byte. [`program`] says which build of a program a process runs, and where its
-//! variables are, [`runtime`] which of them a profiler's library has; [`schedule`] which checkpoint
-//! becomes a set, and when it is whole.
+//! ([`parity`]), and [`choose`] selects the disks that a job resumes from. `docs/format.md` has the
+//! files byte by byte. [`program`] identifies the build of a program and its variables, [`runtime`]
+//! those that belong to a profiler's library; [`schedule`] decides which checkpoint becomes a set,
+//! and when it is whole.
 //!
 //! Invariants: nothing here reads a file or a clock; no bytes make it panic, or allocate more than
-//! a few times their own length; what is read is written as the same bytes again.
+//! a few times their own length; decoded data is encoded to the original bytes.
 //!
-//! Left out: files and folders (the crate `raidshmem`), and protection against somebody who
-//! computes matching checksums on purpose.
+//! Left out: files and folders (the crate `raidshmem-disk`), and protection against deliberately
+//! forged checksums.
 //!
 //! Layers, each importing only from those above it or to the left of it:
 //!
@@ -27,7 +27,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
-// Modules explain themselves by what is private to them.
+// Modules link to their private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
 mod bytes;

@@ -1,8 +1,8 @@
-//! The manifest of a set: which files belong to it, and what must fit to resume from it.
+//! The manifest of a set: its files, and the parameters that must match to resume from it.
 //!
-//! A folder with a manifest is a set: the manifest comes into place after every file is on disk.
-//! It names the file of each PE by its length and by the checksum of its head, so that a file of
-//! another set is not taken for one of this.
+//! A folder with a manifest is a set: the manifest is committed after every file is on disk. It
+//! identifies the file of each PE by its length and the checksum of its head, so that a file of
+//! another set is not mistaken for one of this.
 
 use raidshmem_core::disk::{Content, Entry};
 use raidshmem_core::message::HEAP_MAX;
@@ -14,10 +14,10 @@ use crate::code::Code;
 use crate::error::FormatError;
 use crate::owner::Owner;
 
-/// What a manifest begins with.
+/// The frame of a manifest.
 const KIND: Kind = Kind { magic: *b"RAIDSETM", name: "manifest" };
 
-/// What a set is.
+/// The description of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
     /// The job that wrote it.
@@ -26,31 +26,32 @@ pub struct Manifest {
     pub number: CheckpointNumber,
     /// Bytes of the symmetric heap of each PE.
     pub heap_len: u64,
-    /// When it was written, in seconds since 1970.
+    /// Time of writing, in seconds since 1970.
     pub seconds: u64,
     /// `SHMEM_FT_BACKUP_MODE` of the job.
     pub mode: String,
-    /// The program and its arguments, for people.
+    /// The program and its arguments, for display.
     pub program: String,
     /// The file of each PE.
     pub entries: Vec<Entry>,
-    /// Bytes that all files would have if their tiles were not compressed; None if they are not.
+    /// The size of all files without compression, in bytes; None if they are not compressed.
     pub raw: Option<u64>,
-    /// The parity of a set whose files lie on the disks of their nodes; None of one in one folder.
+    /// The parity of a set whose files lie on the disks of their nodes; None for a set in one
+    /// folder.
     pub parity: Option<Parity>,
 }
 
 /// The parity of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parity {
-    /// How it is computed, and over what.
+    /// The code, and the groups it protects.
     pub code: Code,
     /// The parity file of each PE.
     pub entries: Vec<Entry>,
 }
 
 impl Manifest {
-    /// The manifest as bytes.
+    /// Encodes the manifest.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new(KIND, version(self.raw.is_some()));
         out.u64(self.job);
@@ -69,10 +70,10 @@ impl Manifest {
         out.finish()
     }
 
-    /// The manifest that these bytes, all of them, are.
+    /// Decodes a manifest from exactly these bytes.
     ///
     /// # Errors
-    /// They are none, they are damaged, or they say what cannot be.
+    /// They are not a manifest, are damaged, or have impossible contents.
     pub fn decode(bytes: &[u8]) -> Result<Manifest, FormatError> {
         let mut body = bytes::body(KIND, bytes)?;
         let manifest = Manifest {
@@ -111,19 +112,19 @@ impl Manifest {
         }
     }
 
-    /// Bytes of all files that it names.
+    /// Returns the size of all files in bytes.
     pub fn bytes(&self) -> u64 {
         let parity = self.parity.iter().flat_map(|parity| &parity.entries);
         self.entries.iter().chain(parity).fold(0, |sum, entry| sum.saturating_add(entry.len))
     }
 
-    /// A PE of the job that wrote it.
+    /// Returns the owner of a PE's files.
     pub fn owner(&self, pe: Pe) -> Owner {
         let Manifest { job, number, heap_len, .. } = *self;
         Owner { job, number, pe, n_pes: self.entries.len() as u32, heap_len }
     }
 
-    /// The file of a PE.
+    /// Returns the entry of a PE's file.
     pub fn entry(&self, content: Content, pe: Pe) -> Option<Entry> {
         let entries = match content {
             Content::Data => &self.entries,

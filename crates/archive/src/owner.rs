@@ -1,6 +1,6 @@
-//! Whose file it is: what the head of every file of a PE begins with.
+//! The owner of a file, with which the head of every file of a PE begins.
 //!
-//! Invariant of one that was read: there is such a PE, and such a heap.
+//! Invariant of a decoded one: the PE number and the heap length are valid.
 
 use raidshmem_core::message::HEAP_MAX;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
@@ -8,16 +8,16 @@ use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use crate::bytes::{Reader, Writer};
 use crate::error::FormatError;
 
-/// The PE, and the checkpoint of the job.
+/// A PE, and the checkpoint of its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
-    /// The job that wrote it.
+    /// The job that wrote the file.
     pub job: u64,
     /// The checkpoint.
     pub number: CheckpointNumber,
-    /// The PE whose file it is.
+    /// The PE that owns the file.
     pub pe: Pe,
-    /// How many there are.
+    /// The number of PEs.
     pub n_pes: u32,
     /// Bytes of the symmetric heap.
     pub heap_len: u64,

@@ -1,9 +1,9 @@
-//! How fast files are written, where a job bounds that.
+//! The pace of writing files, if a job limits it.
 
 use std::time::Duration;
 
-/// How long after the beginning so many bytes may be written, at `rate` of them a second; at once
-/// if that is 0.
+/// Returns the time since the beginning at which `bytes` bytes are due, at `rate` bytes per second;
+/// zero if `rate` is 0.
 pub fn due(rate: u64, bytes: u64) -> Duration {
     const NANOS: u128 = 1_000_000_000;
     let nanos = (u128::from(bytes) * NANOS).checked_div(u128::from(rate)).unwrap_or(0);

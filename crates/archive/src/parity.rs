@@ -1,6 +1,6 @@
-//! The parity file of a PE: a head that says over what, then the parity that it keeps, in tiles.
+//! The parity file of a PE: a head that describes the protected data, then the parity, in tiles.
 //!
-//! Its tiles are whole ones: those of the parity slot of the PE in memory, as they are.
+//! The tiles are whole, identical to those of the PE's parity slot in memory.
 
 use raidshmem_core::layout::TILE;
 
@@ -9,36 +9,36 @@ use crate::error::FormatError;
 use crate::owner::Owner;
 use crate::tiles::Tiles;
 
-/// What a parity file begins with.
+/// The frame of a parity file.
 const KIND: Kind = Kind { magic: *b"RAIDPRTY", name: "parity file of a PE" };
 
-/// What a parity file begins with.
+/// The head of a parity file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParityHead {
-    /// Whose it is: the PE keeps the parity.
+    /// Its owner: the PE that keeps the parity.
     pub owner: Owner,
-    /// Which build of the program.
+    /// The build of the program.
     pub build: Vec<u8>,
-    /// Bytes of what each PE saved, with what it begins with in memory.
+    /// Bytes of each PE's snapshot, including its manifest in memory.
     pub line: u64,
-    /// Bytes that each tile takes in the file; empty if they are not compressed.
+    /// Bytes that each tile occupies in the file; empty if they are not compressed.
     pub stored: Vec<u32>,
     /// The checksum of each tile.
     pub sums: Vec<u32>,
 }
 
 impl ParityHead {
-    /// Bytes of parity.
+    /// Returns the bytes of parity.
     pub fn data_len(&self) -> u64 {
         (self.sums.len() * TILE) as u64
     }
 
-    /// The tiles of those.
+    /// Returns the tiles of the parity.
     pub fn tiles(&self) -> Tiles<'_> {
         Tiles { sums: &self.sums, len: self.data_len(), stored: &self.stored }
     }
 
-    /// Bytes of a head whose frame begins with `bytes`.
+    /// Returns the length of a head whose frame begins with `bytes`.
     ///
     /// # Errors
     /// They do not begin a parity file.
@@ -46,7 +46,7 @@ impl ParityHead {
         bytes::frame_len(KIND, bytes)
     }
 
-    /// The head as bytes.
+    /// Encodes the head.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new(KIND, version(!self.stored.is_empty()));
         self.owner.write(&mut out);
@@ -58,10 +58,10 @@ impl ParityHead {
         out.finish()
     }
 
-    /// The head that `bytes` begin with.
+    /// Decodes the head that `bytes` begin with.
     ///
     /// # Errors
-    /// There is none, it is damaged, or it says what cannot be.
+    /// There is none, it is damaged, or its contents are impossible.
     pub fn decode(bytes: &[u8]) -> Result<ParityHead, FormatError> {
         let mut body = bytes::body(KIND, bytes)?;
         let head = ParityHead {

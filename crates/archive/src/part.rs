@@ -1,12 +1,12 @@
-//! The file of a PE: a head that says what it holds, then the bytes in tiles.
+//! The file of a PE: a head that describes its contents, then the bytes in tiles.
 //!
-//! Places are those of the program and not of the process: bytes of the statics and of the heap,
+//! Locations are relative to the program, not to the process: bytes of the statics and of the heap,
 //! each counted from the beginning of its area, and private regions by their names. The head has
 //! the checksum of every tile, so it is written last.
 //!
-//! Invariants of a head that was read: extents lie in their areas, the heap's state is one of a
-//! heap of that length, names of regions are not empty and not twice there, there are as many
-//! checksums as the bytes make tiles, and no tile takes more of the file than it has bytes.
+//! Invariants of a decoded head: extents lie in their areas, the heap's state is valid for that
+//! heap length, names of regions are unique and not empty, there are as many checksums as tiles,
+//! and no tile occupies more of the file than its length.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -20,10 +20,10 @@ use crate::error::FormatError;
 use crate::owner::Owner;
 use crate::tiles::Tiles;
 
-/// What a file of a PE begins with.
+/// The frame of a file of a PE.
 const KIND: Kind = Kind { magic: *b"RAIDPART", name: "file of a PE" };
 
-/// Which part of a PE's memory.
+/// A part of a PE's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Area {
     /// `.data` and `.bss` of the program, from the first page that is symmetric.
@@ -32,23 +32,23 @@ pub enum Area {
     Heap,
 }
 
-/// Bytes of an area.
+/// A range of an area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
     /// The area.
     pub area: Area,
-    /// Where they begin in it.
+    /// Offset in the area.
     pub offset: u64,
-    /// How many they are.
+    /// Length in bytes.
     pub len: u64,
 }
 
 /// Private memory that the program registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region {
-    /// What it is found by.
+    /// The name that identifies it.
     pub name: String,
-    /// Its bytes.
+    /// Its length in bytes.
     pub len: u64,
 }
 
@@ -57,65 +57,65 @@ pub struct Region {
 pub struct Object {
     /// The symbol.
     pub name: String,
-    /// The source file, of a symbol that is local to one; else empty.
+    /// The source file of a local symbol; else empty.
     pub file: String,
-    /// Where it begins in the statics.
+    /// Offset in the statics.
     pub offset: u64,
-    /// Its bytes.
+    /// Its length in bytes.
     pub len: u64,
 }
 
-/// What a file of a PE begins with.
+/// The head of a file of a PE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// The heap's address in every process: pointers to it are saved as they are.
+    /// The heap's address in every process: pointers to it are saved unchanged.
     pub heap_at: u64,
-    /// Which build of the program.
+    /// The build of the program.
     pub build: Vec<u8>,
     /// The name of its executable.
     pub program: String,
-    /// The addresses that this had in the process; none if they are not known.
+    /// The executable's addresses in the process; empty if they are unknown.
     pub image: Range<u64>,
     /// The allocator, as [`Heap::encode`] writes it: number, offset and size of each allocation.
     pub heap: Vec<u8>,
-    /// What the program excluded.
+    /// The memory that the program excluded.
     pub excluded: Vec<Extent>,
-    /// What is saved of statics and heap, in the order of its bytes in the file.
+    /// The saved ranges of statics and heap, in the order of their bytes in the file.
     pub extents: Vec<Extent>,
     /// Private regions, whose bytes follow.
     pub regions: Vec<Region>,
     /// The variables that lie in the statics.
     pub objects: Vec<Object>,
-    /// What the checkpoint in memory begins with, before the extents: parity is computed over both.
+    /// The snapshot's manifest in memory, which precedes the extents: parity is computed over both.
     /// Empty in a set without parity.
     pub begin: Vec<u8>,
-    /// Bytes that each tile takes in the file; empty if they are not compressed.
+    /// Bytes that each tile occupies in the file; empty if they are not compressed.
     pub stored: Vec<u32>,
     /// The checksum of each tile.
     pub sums: Vec<u32>,
 }
 
 impl Head {
-    /// Bytes that are saved.
+    /// Returns the number of saved bytes.
     pub fn data_len(&self) -> u64 {
         let extents = self.extents.iter().map(|extent| extent.len);
         extents.chain(self.regions.iter().map(|region| region.len)).sum()
     }
 
-    /// The tiles of those.
+    /// Returns the tiles of the saved bytes.
     pub fn tiles(&self) -> Tiles<'_> {
         Tiles { sums: &self.sums, len: self.data_len(), stored: &self.stored }
     }
 
-    /// Tiles that the checkpoint has in memory, if that begins with [`Head::begin`].
+    /// Returns the number of tiles of the snapshot in memory, if that begins with [`Head::begin`].
     pub fn memory_tiles(&self) -> u64 {
         self.memory_len().div_ceil(TILE as u64)
     }
 
-    /// Tiles in memory that have bytes of a tile of the file. Private regions lie in the beginning
-    /// there, which the head has.
+    /// Returns the tiles in memory that contain bytes of a tile of the file. Private regions are
+    /// part of [`Head::begin`] there.
     pub fn memory_tiles_of(&self, of_file: usize) -> Range<u64> {
         let place = |nth: usize| self.begin.len() as u64 + (nth * TILE) as u64;
         let [from, end] = [of_file, of_file + 1].map(|nth| place(nth).min(self.memory_len()));
@@ -127,7 +127,8 @@ impl Head {
         self.begin.len() as u64 + extents
     }
 
-    /// Bytes of a head whose frame begins with `bytes`, at least [`bytes::BEGIN`] of them.
+    /// Returns the length of a head whose frame begins with `bytes`, at least [`bytes::BEGIN`] of
+    /// them.
     ///
     /// # Errors
     /// They do not begin a file of a PE.
@@ -135,10 +136,10 @@ impl Head {
         bytes::frame_len(KIND, bytes)
     }
 
-    /// The allocator.
+    /// Decodes the allocator.
     ///
     /// # Errors
-    /// Its state is none of a heap of that length.
+    /// Its state is invalid for a heap of that length.
     pub fn allocator(&self) -> Result<Heap, FormatError> {
         let heap = Heap::decode(&self.heap).ok();
         let len = self.heap.get(8..16).map(|len| len.try_into().expect("eight bytes"));
@@ -147,7 +148,7 @@ impl Head {
         heap.filter(|_| fits).ok_or(FormatError::Impossible("the state of the heap"))
     }
 
-    /// The head as bytes.
+    /// Encodes the head.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new(KIND, version(!self.stored.is_empty()));
         self.owner.write(&mut out);
@@ -180,10 +181,10 @@ impl Head {
         out.finish()
     }
 
-    /// The head that `bytes` begin with.
+    /// Decodes the head that `bytes` begin with.
     ///
     /// # Errors
-    /// There is none, it is damaged, or it says what cannot be.
+    /// There is none, it is damaged, or its contents are impossible.
     pub fn decode(bytes: &[u8]) -> Result<Head, FormatError> {
         let mut body = bytes::body(KIND, bytes)?;
         let head = Head {

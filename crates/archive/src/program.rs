@@ -1,7 +1,7 @@
-//! Which build of a program a process runs, and where its variables lie.
+//! The identity of a program's build, and the location of its variables.
 //!
-//! Invariant: two executables with the same name of their build are the same file, as far as their
-//! linker or their bytes can say.
+//! Invariant: two executables with equal build identifiers are the same file, as far as the
+//! linker's build id or the file's length and checksum can tell.
 
 use std::ops::Range;
 
@@ -13,18 +13,18 @@ use raidshmem_codec::crc::crc32;
 /// An executable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// Its build id; without one its length and its checksum.
+    /// Its build id; if it has none, its length and its checksum.
     pub build: Vec<u8>,
     /// Its variables.
     pub variables: Vec<Variable>,
     /// Its program headers.
     pub segments: Vec<Segment>,
-    /// Address in the file at which it begins to run.
+    /// Its entry address in the file.
     pub entry: u64,
 }
 
 impl Program {
-    /// The addresses of a process that runs it, where it began to run at `entry`.
+    /// Returns its addresses in a process that began to run at `entry`.
     #[must_use]
     pub fn image(&self, entry: u64) -> Range<u64> {
         let bias = entry.wrapping_sub(self.entry);
@@ -48,20 +48,20 @@ pub struct Segment {
     pub len: u64,
 }
 
-/// A variable of it.
+/// A variable of an executable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
     /// The symbol.
     pub name: String,
-    /// The source file, of a symbol that is local to one; else empty.
+    /// The source file of a local symbol; else empty.
     pub file: String,
     /// Address in the file.
     pub address: u64,
-    /// Its bytes.
+    /// Its length in bytes.
     pub len: u64,
 }
 
-/// What the file of an executable says. Of one that cannot be read there is a name of the build.
+/// Reads an executable. If it cannot be parsed, only its build identifier is set.
 pub fn read(bytes: &[u8]) -> Program {
     let elf = ElfFile64::<LittleEndian>::parse(bytes).ok();
     let id = elf.as_ref().and_then(|elf| elf.build_id().ok().flatten());
@@ -90,13 +90,13 @@ pub fn read(bytes: &[u8]) -> Program {
     Program { build, variables, segments, entry }
 }
 
-/// The name of a build as people read it.
+/// Formats a build identifier for display.
 #[must_use]
 pub fn digits(build: &[u8]) -> String {
     build.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The name of a build that its linker gave none.
+/// Returns the build identifier of an executable without a build id.
 fn by_contents(bytes: &[u8]) -> Vec<u8> {
     let len = (bytes.len() as u64).to_le_bytes();
     [len.as_slice(), &crc32(bytes).to_le_bytes()].concat()

@@ -1,28 +1,28 @@
-//! What a program has of the memory that another build of it wrote: which variables are the same,
-//! and whether bytes may be addresses in it.
+//! Comparison of two builds of a program: pairs their variables, and finds data that may be an
+//! address.
 //!
-//! A variable is the same if its symbol, its source file and its length are. Compilers number the
-//! variables of functions (`count.3`) anew in each build, so the number does not count; where two
-//! variables then have one name, neither is known.
+//! Two variables are paired if their symbol, their source file and their length are equal.
+//! Compilers renumber the variables of functions (`count.3`) in each build, so the number is
+//! ignored; if two variables then have one name, neither is paired.
 //!
-//! Left out: what the bytes mean. A structure that was changed and is as long as before is taken as
-//! it was.
+//! Left out: the meaning of the bytes. A changed structure of unchanged length is taken as
+//! unchanged.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::part::Object;
 
-/// Variables of the files that every program begins with: each build has its own.
+/// Variables of the start-up files of every program: each build has its own.
 const OF_THE_START: [&str; 2] = ["__dso_handle", "completed"];
 
-/// Why a variable is not known in the other build.
+/// The reasons why a variable has no pair in the other build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unpaired {
-    /// There is none of that name.
+    /// No variable has that name.
     #[error("variable {0} is not there")]
     Missing(String),
-    /// There are several.
+    /// Several variables have that name.
     #[error("several variables are named {0}")]
     Ambiguous(String),
     /// It has another length.
@@ -30,14 +30,14 @@ pub enum Unpaired {
     Length {
         /// Its symbol.
         name: String,
-        /// Bytes that were saved.
+        /// Its saved length in bytes.
         expected: u64,
-        /// Bytes that it has here.
+        /// Its length here, in bytes.
         found: u64,
     },
 }
 
-/// Name and file by which a variable is known.
+/// Returns the name and the file that identify a variable.
 fn key(object: &Object) -> (&str, &str) {
     let numbered = object.name.rsplit_once('.');
     let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
@@ -45,10 +45,10 @@ fn key(object: &Object) -> (&str, &str) {
     (name, &object.file)
 }
 
-/// The variables of both builds that are the same: of each that was saved, that of the new build.
+/// Pairs each saved variable with that of the new build.
 ///
 /// # Errors
-/// The first that is not known there.
+/// The first that has no pair there.
 pub fn pair<'a>(
     saved: &[&'a Object],
     own: &'a [Object],
@@ -75,7 +75,7 @@ pub fn pair<'a>(
     known.map(pair).collect()
 }
 
-/// Where in `bytes`, the first of which lies at a place `at`, a word on its boundary is an address
+/// Returns the index in `bytes`, which begin at offset `at`, of an aligned word that is an address
 /// of `image`.
 pub fn address_in(bytes: &[u8], at: u64, image: &Range<u64>) -> Option<usize> {
     let skipped = at.wrapping_neg() as usize % 8;

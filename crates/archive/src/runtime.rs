@@ -8,11 +8,11 @@
 //! ```
 //!
 //! Invariant: a variable that a program can define itself is never among them, whatever its name:
-//! libraries' variables are known by their whole name where the library is linked in, and local
-//! ones by the file that they are from.
+//! a library's global variables are matched by their full names, if the library is linked in, and
+//! local ones by the file that they are from.
 //!
-//! Left out: executables without symbols; run-time libraries that are shared, whose variables no
-//! checkpoint holds.
+//! Left out: executables without symbols; shared run-time libraries, whose variables are in no
+//! checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -62,7 +62,7 @@ pub struct RuntimeVariable {
 }
 
 /// Returns true if such a library may be linked into an executable, by the names of its sections
-/// and symbols. Little more than these names is read.
+/// and symbols. It reads little more than these names.
 #[must_use]
 pub fn may_be_in(executable: File) -> bool {
     names_one(&ReadCache::new(executable))
@@ -81,8 +81,8 @@ fn is_section_of_llvm(name: &str) -> bool {
     name.starts_with("__llvm_prf_")
 }
 
-/// Returns the names of variables for people: each once, in order, and those of counters, which
-/// each function has, without their functions.
+/// Returns the names of variables for display: each once, in order. Counters, which each function
+/// has, appear without their functions.
 #[must_use]
 pub fn names(variables: &[RuntimeVariable]) -> String {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
@@ -97,7 +97,7 @@ pub fn names(variables: &[RuntimeVariable]) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
-/// Finds them in the bytes of an executable.
+/// Finds these variables in the bytes of an executable.
 #[must_use]
 pub fn variables(bytes: &[u8]) -> Vec<RuntimeVariable> {
     let own = |name: &str, address: u64, len: u64| RuntimeVariable {
@@ -117,7 +117,7 @@ pub fn variables(bytes: &[u8]) -> Vec<RuntimeVariable> {
     variables.chain(sections).collect()
 }
 
-/// Returns the name of a source, which that of an object may stand for.
+/// Returns the name of a source; an object's name may represent it.
 fn source(file: &str) -> &str {
     file.strip_suffix(".o").filter(|it| it.contains('.')).unwrap_or(file)
 }
@@ -134,13 +134,13 @@ fn is_owned(variable: &Variable, sources: &BTreeSet<&str>) -> bool {
     is_of_gcov(file) || is_of_llvm || is_known || is_counter || is_global
 }
 
-/// True for a source or an object of libgcov.
+/// Returns true for a source or an object of libgcov.
 fn is_of_gcov(file: &str) -> bool {
     file.starts_with("libgcov-") || file.starts_with("_gcov") && file.ends_with(".o")
 }
 
-/// True for `__gcov`, digits or `_`, a dot and the name of a function. A variable of a program that
-/// is local to a function has a number after the dot.
+/// Returns true for `__gcov`, digits or `_`, a dot and the name of a function. A program's own
+/// variable that is local to a function has a number after the dot.
 fn is_counter(name: &str) -> bool {
     let Some((kind, function)) = name.strip_prefix("__gcov").and_then(|it| it.split_once('.'))
     else {
@@ -202,7 +202,7 @@ mod tests {
     fn a_file_is_looked_through_by_its_names() {
         let own = std::env::current_exe().expect("a program");
         let bytes = std::fs::read(&own).expect("its bytes");
-        // These tests name functions of gcov, and the table of symbols has their names.
+        // These tests name functions of gcov, and the symbol table contains their names.
         let there = find(&bytes, b"gcov_").is_some();
         assert_eq!(may_be_in(File::open(&own).expect("a file")), names_one(&bytes[..]));
         assert!(there && !names_one(&b"#!/bin/sh gcov_"[..]));

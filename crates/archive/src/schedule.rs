@@ -1,4 +1,4 @@
-//! Which checkpoint becomes a set, and when it is whole: what the launcher decides, pure.
+//! The launcher's decisions on which checkpoint becomes a set, and when it is whole; pure.
 //!
 //! ```text
 //! checkpoint due -> every node writes the files of its PEs -> all have -> commit -> a set
@@ -6,22 +6,23 @@
 //!      +---> claimed ---+            +------ not done, or a PE was lost ---+-> dropped
 //! ```
 //!
-//! Where checkpoints come faster than agents hear of them, one that is still to come is *claimed*:
-//! PEs copy it aside when the next would overwrite it, and it is written once it is there. How far
-//! ahead follows from how many came lately in the time that word takes, which doubles whenever it
-//! came too late.
+//! If checkpoints come faster than messages about them reach the agents, a future one is *claimed*:
+//! PEs spill it when the next would overwrite it, and it is written once it exists. The distance to
+//! the claimed checkpoint is the number of checkpoints that were recently made within the message
+//! delay; the assumed delay doubles whenever a message came too late.
 //!
-//! A set for which there was no room is tried again with the next checkpoint, once; so is one that
-//! a loss cut short. Then the checkpoint that is due by the rule is waited for.
+//! A set that was abandoned for lack of room is retried once, with the next checkpoint; so is one
+//! that a loss interrupted. After that the schedule waits for the next checkpoint that is due.
 //!
-//! One node commits in the folder of all; if each has its own disk, each commits there. Such a set
-//! is there as soon as one has: a node that does not come to it has its files nevertheless.
+//! One node commits in a common folder; if each has its own disk, each commits there. Such a set
+//! exists as soon as one node has committed: a node that does not get to commit still has its
+//! files.
 //!
-//! Invariants: one set or claim at a time; a commit is ordered only after every node has said that
-//! its files are on disk; a set that is dropped is dropped on every node that was told of it, and
-//! none is dropped that some node may have committed on its own disk.
+//! Invariants: one set or claim at a time; a commit is ordered only after every node has reported
+//! that its files are on disk; a set that is dropped is dropped on every node that knows of it, and
+//! a set that a node may have committed on its own disk is never dropped.
 
-#![allow(missing_docs)] // the sentence of each order speaks of its fields
+#![allow(missing_docs)] // the comment of each order covers its fields
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,20 +31,20 @@ use raidshmem_core::disk::{Entry, Failure, Files};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::settings::{Every, StoreLayout};
 
-/// What is to be done.
+/// An order to a node, or a result for the launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// That node wants this checkpoint of these PEs, which is still to come.
+    /// A claim on a future checkpoint of these PEs.
     Claim { node: u32, number: CheckpointNumber, pes: Vec<Pe> },
-    /// That node writes the files of these PEs.
+    /// A write of the files of these PEs.
     Write { node: u32, number: CheckpointNumber, pes: Vec<Pe> },
-    /// That node makes the files of all, or its own, a set with this number or a higher one.
+    /// A commit of the files of all PEs, or of the node's own, as a set numbered `set` or higher.
     Commit { node: u32, number: CheckpointNumber, files: SetFiles, set: u64 },
-    /// That node takes back what it wrote.
+    /// A deletion of the files that the node wrote.
     Drop { node: u32, number: CheckpointNumber },
-    /// The set is there; the job is to stop if it is the `last`.
+    /// A complete set; the job must stop if it is the `last`.
     Stored { number: CheckpointNumber, set: u64, sizes: Sizes, took: Duration, last: bool },
-    /// A line for people.
+    /// A warning to print.
     Warn(String),
 }
 
@@ -52,38 +53,38 @@ pub enum Order {
 pub struct SetFiles {
     pub data: Vec<Entry>,
     pub parity: Vec<Entry>,
-    /// Bytes that they would have if nothing of them were compressed.
+    /// Their size without compression, in bytes.
     pub raw: u64,
 }
 
-/// Bytes of a set.
+/// Sizes of a set in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
-    /// Of its files.
+    /// Size of its files.
     pub files: u64,
-    /// Of those if nothing of them were compressed.
+    /// Size of its files without compression.
     pub raw: u64,
-    /// That were copied aside in memory before they were written.
+    /// Bytes that were spilled before they were written.
     pub aside: u64,
 }
 
-/// The time that word of a checkpoint takes to every agent, at first.
+/// The initial estimate of the delay until every agent knows of a checkpoint.
 const WORD: Duration = Duration::from_millis(20);
-/// The shortest time in which checkpoints are counted.
+/// The shortest time over which checkpoints are counted.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// From here on another cause is to be looked for.
+/// The longest delay assumed; a longer one has another cause.
 const LONGEST_WORD: Duration = Duration::from_secs(10);
 
-/// How fast checkpoints come.
+/// The rate at which checkpoints come.
 #[derive(Debug)]
 struct Tempo {
-    /// The time that word takes.
+    /// The message delay.
     word: Duration,
-    /// The checkpoint from which they are counted, and when it was made.
+    /// The checkpoint from which they are counted, and its time.
     from: (CheckpointNumber, Duration),
-    /// The one that was made last, and when.
+    /// The last checkpoint, and its time.
     last: (CheckpointNumber, Duration),
-    /// How many come in that time.
+    /// The number of checkpoints within the message delay.
     ahead: u64,
 }
 
@@ -93,7 +94,7 @@ impl Tempo {
         Tempo { word: WORD, from: start, last: start, ahead: 0 }
     }
 
-    /// How many checkpoints come in the time that word takes, by those that were made since `from`.
+    /// Returns how many checkpoints come within the message delay, at the rate since `from`.
     fn within_word(&self) -> u64 {
         let made = self.last.0.0.saturating_sub(self.from.0.0) as f64;
         let passed = self.last.1.saturating_sub(self.from.1);
@@ -101,7 +102,7 @@ impl Tempo {
         (made * times) as u64
     }
 
-    /// Checkpoint `number` was made by `now`.
+    /// Records that checkpoint `number` was made by `now`.
     fn hear(&mut self, number: CheckpointNumber, now: Duration) {
         self.last = (number, now);
         let (from, since) = self.from;
@@ -111,7 +112,7 @@ impl Tempo {
         }
     }
 
-    /// Word came too late.
+    /// Records that a message came too late.
     fn late(&mut self) {
         self.word = (self.word * 2).min(LONGEST_WORD);
         self.ahead = self.ahead.saturating_mul(2).max(self.within_word()).max(1);
@@ -125,23 +126,23 @@ struct Claimed {
     node_of: Vec<u32>,
 }
 
-/// A set under way.
+/// A set in progress.
 #[derive(Debug)]
 struct Writing {
     number: CheckpointNumber,
     begun: Duration,
-    /// The set before.
+    /// The previous set.
     before: Option<(CheckpointNumber, Duration)>,
     nodes: BTreeSet<u32>,
-    /// Those that still have to write.
+    /// Nodes that have not finished writing.
     waiting: BTreeSet<u32>,
-    /// Those that still have to commit, once that was ordered.
+    /// Nodes that have not committed, once that was ordered.
     committing: Option<BTreeSet<u32>>,
     data: BTreeMap<Pe, Entry>,
     parity: BTreeMap<Pe, Entry>,
-    /// Bytes that the files would have if nothing of them were compressed.
+    /// The size of the files without compression, in bytes.
     raw: u64,
-    /// Bytes that were copied aside.
+    /// Bytes that were spilled.
     aside: u64,
     /// The number of the set, as far as it is known.
     set: u64,
@@ -152,22 +153,22 @@ struct Writing {
 #[derive(Debug)]
 pub struct Schedule {
     every: Every,
-    /// Each node has its own disk, and writes parity too.
+    /// True if each node has its own disk, and writes parity too.
     is_local: bool,
     last: Option<(CheckpointNumber, Duration)>,
     tempo: Tempo,
     claimed: Option<Claimed>,
     writing: Option<Writing>,
-    /// Sets in a row that there was no room for.
+    /// Consecutive sets that were abandoned for lack of room.
     overtaken: u32,
     /// The job stops with the first set after this checkpoint.
     stop: Option<CheckpointNumber>,
-    /// A failure was told of since the last set.
+    /// True if a failure was reported since the last set.
     warned: bool,
 }
 
 impl Schedule {
-    /// Nothing is written yet.
+    /// Makes a schedule with nothing written.
     pub fn new(every: Every, layout: StoreLayout) -> Schedule {
         Schedule {
             every,
@@ -182,15 +183,15 @@ impl Schedule {
         }
     }
 
-    /// The job is to stop: the next checkpoint after `agreed` is due, and its set the last. False
-    /// if that is known already.
+    /// Requests the job to stop: the next checkpoint after `agreed` is due, and its set the last.
+    /// Returns false if that was requested before.
     pub fn stop(&mut self, agreed: CheckpointNumber) -> bool {
         let is_new = self.stop.is_none();
         self.stop.get_or_insert(agreed);
         is_new
     }
 
-    /// Whether the job is to stop.
+    /// Returns true if the job should stop.
     pub fn is_stopping(&self) -> bool {
         self.stop.is_some()
     }
@@ -204,13 +205,13 @@ impl Schedule {
         }
     }
 
-    /// The job goes on from that checkpoint, which is on disk.
+    /// Records that the job resumed from that checkpoint, which is on disk.
     pub fn resumed(&mut self, number: CheckpointNumber) {
         self.last = Some((number, Duration::ZERO));
         self.tempo.from = (number, Duration::ZERO);
     }
 
-    /// Checkpoint `number` was agreed; `node_of` says where the PEs are.
+    /// Records that checkpoint `number` was agreed; `node_of` holds the node of each PE.
     pub fn checkpoint(
         &mut self,
         number: CheckpointNumber,
@@ -231,7 +232,7 @@ impl Schedule {
         orders
     }
 
-    /// The nodes write that checkpoint.
+    /// Orders the nodes to write that checkpoint.
     fn write(&mut self, number: CheckpointNumber, node_of: &[u32], now: Duration) -> Vec<Order> {
         let before = self.last.replace((number, now));
         let nodes: BTreeSet<u32> = node_of.iter().copied().collect();
@@ -252,7 +253,7 @@ impl Schedule {
         of_nodes(node_of, |node, pes| Order::Write { node, number, pes })
     }
 
-    /// A node has written its files, or has not.
+    /// Records the result of writing a node's files.
     pub fn written(
         &mut self,
         node: u32,
@@ -292,7 +293,7 @@ impl Schedule {
         nodes.into_iter().map(order).collect()
     }
 
-    /// A node that was to commit has, or has not.
+    /// Records the result of committing on a node.
     pub fn committed(
         &mut self,
         node: u32,
@@ -311,7 +312,7 @@ impl Schedule {
         let set = match result {
             Ok(set) => set,
             Err(failure) if is_local => {
-                self.writing = None; // others may have committed: nothing is taken back
+                self.writing = None; // other nodes may have committed: nothing is dropped
                 return self.told(number, node, failure).into_iter().collect();
             }
             Err(failure) => return self.failed(node, failure),
@@ -332,7 +333,8 @@ impl Schedule {
         vec![Order::Stored { number, set, sizes, took, last }]
     }
 
-    /// A PE was lost: memory is of no single checkpoint until all are back.
+    /// Records that a PE was lost: memory then holds no single checkpoint until all PEs have
+    /// restarted.
     pub fn interrupted(&mut self) -> Vec<Order> {
         match self.claimed.take() {
             Some(Claimed { number, node_of }) => {
@@ -342,10 +344,10 @@ impl Schedule {
         }
     }
 
-    /// Drops the set under way; the next checkpoint is due if it is to be tried `again`.
+    /// Drops the set in progress; the next checkpoint is due if it should be tried `again`.
     fn give_up(&mut self, again: bool) -> Vec<Order> {
         let is_local = self.is_local;
-        // On disks of their own some may have committed, and the others do.
+        // With local disks some nodes may have committed, and the others will.
         let writing = self.writing.take().filter(|it| !is_local || it.committing.is_none());
         if let (true, Some(writing)) = (again, &writing) {
             self.last = writing.before;
@@ -369,7 +371,7 @@ impl Schedule {
         orders
     }
 
-    /// The line on that, unless it was told already or is none of interest.
+    /// Returns the warning about a failure, unless it was reported before or is of no interest.
     fn told(&mut self, number: CheckpointNumber, node: u32, failure: Failure) -> Option<Order> {
         let words = match failure {
             Failure::Stopped => return None,
@@ -396,7 +398,7 @@ impl Schedule {
     }
 }
 
-/// An order for each node, with its PEs.
+/// Makes an order for each node, with its PEs.
 fn of_nodes(node_of: &[u32], order: impl Fn(u32, Vec<Pe>) -> Order) -> Vec<Order> {
     let nodes: BTreeSet<u32> = node_of.iter().copied().collect();
     let pes = |node| Pe::all(node_of.len()).filter(|pe| node_of[pe.at()] == node).collect();

@@ -1,5 +1,5 @@
-//! What follows a head: bytes in tiles, each with its checksum, one after another. They may be
-//! compressed, each by itself; the checksum then is that of the tile as it was.
+//! The tiles that follow a head: consecutive bytes, each tile with its checksum. Tiles may be
+//! compressed independently; the checksum is that of the original tile.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use raidshmem_core::layout::TILE;
 use crate::bytes;
 use crate::error::FormatError;
 
-/// Bytes with which the length of a head is known.
+/// Bytes that suffice to determine the length of a head.
 pub const BEGIN: usize = bytes::BEGIN;
 
 /// Bytes of a block of a file: whatever a page of the machine is.
@@ -25,20 +25,20 @@ pub fn data_at(len: usize) -> u64 {
 pub struct Tiles<'a> {
     /// The checksum of each.
     pub sums: &'a [u32],
-    /// Their bytes in all.
+    /// Their total bytes.
     pub len: u64,
-    /// Bytes that each takes in the file, where they are compressed; else empty.
+    /// Bytes that each occupies in the file if they are compressed; else empty.
     pub stored: &'a [u32],
 }
 
 impl Tiles<'_> {
-    /// Where a tile lies among those bytes.
+    /// Returns the range of a tile in the uncompressed bytes.
     pub fn range(&self, tile: usize) -> Range<u64> {
         let at = (tile * TILE) as u64;
         at.min(self.len)..(at + TILE as u64).min(self.len)
     }
 
-    /// True if as many bytes may be stored of each: some, and no more than it has.
+    /// Returns true if every stored length is valid: not zero, and no more than the tile's length.
     pub fn fit(&self) -> bool {
         let fits = |(tile, &stored): (usize, &u32)| {
             let range = self.range(tile);
@@ -48,7 +48,8 @@ impl Tiles<'_> {
         self.stored.is_empty() || all && self.stored.iter().enumerate().all(fits)
     }
 
-    /// Where each begins in a file whose first begins at `at`, and where the last ends.
+    /// Returns the offset of each tile in a file whose first tile is at `at`, and the end of the
+    /// last.
     pub fn places(&self, at: u64) -> Vec<u64> {
         let mut end = at;
         let ends = (0..self.sums.len()).map(|tile| {
@@ -59,10 +60,10 @@ impl Tiles<'_> {
         std::iter::once(at).chain(ends).collect()
     }
 
-    /// Whether the bytes of a tile are those that were saved.
+    /// Verifies the checksum of a tile.
     ///
     /// # Errors
-    /// They are not.
+    /// It does not match.
     pub fn check(&self, tile: usize, bytes: &[u8]) -> Result<(), FormatError> {
         let whole = self.range(tile).count() == bytes.len();
         match self.sums.get(tile) {

@@ -1,8 +1,9 @@
-//! What launcher, agents and PEs say to each other, and what each of them did last.
+//! Control messages between launcher, agents and PEs, and the event trace of each process.
 //!
-//! Invariant: nothing here decides; messages are those of `raidshmem_core::message`.
+//! Invariant: this crate makes no decisions; messages are those of `raidshmem_core::message`.
 //!
-//! Left out: who sends what (`raidshmem-launch`, and the start of a PE in `raidshmem`).
+//! Left out: which process sends which message (`raidshmem-launch`, and the start of a PE in
+//! `raidshmem`).
 //!
 //! Layers, each importing only from those above it or to the left of it:
 //!
@@ -13,7 +14,7 @@
 //! trace   the last events of a process (beside)
 //! ```
 
-// Modules explain themselves by what is private to them.
+// The module documentation links to private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod link;
@@ -21,8 +22,8 @@ pub mod noise;
 pub mod page;
 pub mod trace;
 
-/// True if the libraries of these builds understand each other. A build is a version and, but for a
-/// published package, a checksum of the sources.
+/// Returns true if libraries of these two builds are compatible. A build is a version and, except
+/// for a published package, a checksum of the sources.
 pub fn is_same_build(own: &str, other: &str) -> bool {
     let version =
         |build: &str| build.split_once('-').map_or(build.to_owned(), |(v, _)| v.to_owned());
@@ -30,5 +31,5 @@ pub fn is_same_build(own: &str, other: &str) -> bool {
     other == own || published && version(other) == version(own)
 }
 
-/// Environment name under which a PE finds the descriptor of its control connection.
+/// Environment variable through which a PE finds the descriptor of its control connection.
 pub const CONTROL_FD: &str = raidshmem_sys::startup::CONTROL_FD;

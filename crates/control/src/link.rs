@@ -1,8 +1,8 @@
-//! The connection between launcher and agent: a Unix pair on one machine, else sealed TCP.
+//! The connection between launcher and agent: a Unix socket pair on one machine, else sealed TCP.
 //!
-//! Invariants: neither kind ever waits when it sends: what finds no room is queued in order. A
-//! message arrives whole or the connection is over. Descriptors cross a pair only; a process that
-//! sends one asks [`Link::carries_descriptors`] first.
+//! Invariants: a send never blocks on either kind: a message that cannot be sent at once is queued,
+//! in order. A message arrives whole, or the connection is over. Only a pair carries descriptors; a
+//! process that sends one calls [`Link::carries_descriptors`] first.
 
 #![forbid(unsafe_code)]
 
@@ -34,27 +34,27 @@ pub enum Link {
 }
 
 impl Link {
-    /// One end of a pair.
+    /// Wraps one end of a pair.
     pub fn pair(channel: Channel) -> Link {
         Link::Pair(Outbox::new(channel))
     }
 
-    /// True if descriptors may go with a message.
+    /// Returns true if messages may carry descriptors.
     pub fn carries_descriptors(&self) -> bool {
         matches!(self, Link::Pair(_))
     }
 
-    /// The connection is over when what was sent is not acknowledged for `limit`: a host that is
-    /// gone says nothing, and the kernel would wait for minutes.
+    /// Ends the connection if sent data stays unacknowledged for `limit`: a dead host sends
+    /// nothing, and by default the kernel waits for minutes.
     pub fn give_up_after(&self, limit: Duration) {
         if let Link::Net(net) = self {
             let millis = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
-            // Without it heartbeats still say what there is to say, later.
+            // If this fails, heartbeats still detect the loss, but later.
             let _ = sockopt::set_tcp_user_timeout(&net.stream, millis);
         }
     }
 
-    /// Sends a message now or, if there is no room, later.
+    /// Sends a message now, or queues it if the socket is full.
     pub fn send<M: Serialize>(
         &mut self,
         message: &M,
@@ -66,8 +66,8 @@ impl Link {
         }
     }
 
-    /// The same for a message to whose order nobody holds: on one machine it goes before what waits
-    /// for the kernel to let more descriptors be under way.
+    /// Like [`Link::send`], but for a message whose order does not matter: a pair sends it ahead of
+    /// messages that wait because too many descriptors are in flight.
     pub fn send_ahead<M: Serialize>(&mut self, message: &M) -> Result<(), ChannelError> {
         match self {
             Link::Pair(outbox) => outbox.send_ahead(message),
@@ -75,7 +75,7 @@ impl Link {
         }
     }
 
-    /// Sends what is queued, as far as there is room.
+    /// Sends as much of the queue as the socket takes.
     pub fn flush(&mut self) -> Result<(), ChannelError> {
         match self {
             Link::Pair(outbox) => outbox.flush(),
@@ -83,7 +83,7 @@ impl Link {
         }
     }
 
-    /// What to poll it for.
+    /// Returns the events to poll this end for.
     pub fn interest(&self) -> PollFlags {
         match self {
             Link::Pair(outbox) => outbox.interest(),
@@ -91,7 +91,7 @@ impl Link {
         }
     }
 
-    /// Receives a message if a whole one is there.
+    /// Receives a message if a whole one has arrived.
     pub fn try_receive<M: DeserializeOwned>(
         &mut self,
     ) -> Result<Option<Received<M>>, ChannelError> {
@@ -120,7 +120,7 @@ impl Link {
         }
     }
 
-    /// Sends what is queued, waiting at most `limit` for room.
+    /// Sends the queue, waiting at most `limit` for the socket to take it.
     pub fn drain(&mut self, limit: Duration) {
         let end = Instant::now() + limit;
         while self.flush().is_ok() && self.interest().contains(PollFlags::OUT) {
@@ -138,7 +138,7 @@ fn wait(link: &Link, limit: Duration) {
     let _ = poll(&mut [PollFd::new(link, link.interest())], Some(&limit));
 }
 
-/// A duration as the kernel takes it.
+/// Converts a duration to the kernel's type.
 pub fn timespec(time: Duration) -> Timespec {
     Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) }
 }
@@ -152,7 +152,7 @@ impl AsFd for Link {
     }
 }
 
-/// A sealed conversation over TCP.
+/// A sealed connection over TCP.
 #[derive(Debug)]
 pub struct Net {
     stream: TcpStream,
@@ -161,19 +161,19 @@ pub struct Net {
 }
 
 impl Net {
-    /// Takes a connected socket.
+    /// Wraps a connected socket.
     pub fn new(stream: TcpStream, side: Side, secret: &Secret) -> std::io::Result<Net> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         Ok(Net { stream, session: Session::new(side, secret), closed: false })
     }
 
-    /// The other end's address.
+    /// Returns the other end's address.
     pub fn peer(&self) -> std::io::Result<SocketAddr> {
         self.stream.peer_addr()
     }
 
-    /// This end's address.
+    /// Returns this end's address.
     pub fn local(&self) -> std::io::Result<SocketAddr> {
         self.stream.local_addr()
     }

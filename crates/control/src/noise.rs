@@ -1,4 +1,4 @@
-//! Messages between nodes, sealed: bytes in, messages out, no socket (Noise protocol framework,
+//! Sealed messages between nodes: bytes in, messages out, no socket (Noise protocol framework,
 //! revision 34, pattern `NNpsk0`, with Curve25519, ChaCha20-Poly1305 and BLAKE2s).
 //!
 //! ```text
@@ -7,12 +7,12 @@
 //! later    one byte (1: more of this message follows, 0: its last piece), a piece of a message
 //! ```
 //!
-//! Invariants: both sides know the job's secret, or nothing is ever taken for a message; what was
-//! recorded and is played again does not open, since both sides add a fresh key; no length that a
-//! stranger writes makes this side keep more than one frame, and no length at all more than
-//! [`SEALED_MAX`]. After the first error a session gives no message any more.
+//! Invariants: no bytes are accepted as a message unless both sides know the job's secret; a
+//! replayed recording does not decrypt, since both sides contribute a fresh key; a stranger can
+//! make this side buffer at most one frame, and a member at most one message of [`SEALED_MAX`].
+//! After the first error a session returns no further messages.
 //!
-//! Left out: which peer may be which node; that is in the first message inside.
+//! Left out: which peer may act as which node; the first sealed message decides that.
 
 #![forbid(unsafe_code)]
 
@@ -22,27 +22,27 @@ use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::secret::{SECRET_LEN, Secret};
 use snow::{Builder, HandshakeState, TransportState};
 
-/// Longest sealed message in bytes: the environment of a user fits well.
+/// The maximum size of a sealed message in bytes: ample for a user's environment.
 pub const SEALED_MAX: usize = 16 << 20;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 const PROLOGUE: &[u8] = b"raidshmem control connection 1";
-/// A public key and the tag of an empty payload.
+/// Bytes of a public key and the tag of an empty payload.
 const HELLO_LEN: usize = 32 + 16;
 const TAG_LEN: usize = 16;
 const FRAME_MAX: usize = u16::MAX as usize;
 const PIECE_MAX: usize = FRAME_MAX - TAG_LEN - 1;
 
-/// Which end of the conversation this is.
+/// The role of this end of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Speaks first.
+    /// The agent, which sends the first handshake message.
     Agent,
-    /// Answers.
+    /// The launcher, which answers.
     Launcher,
 }
 
-/// What arrived was not written by a member of this job, or is no frame.
+/// An error: the bytes were not written by a member of this job, or are no valid frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("what arrived was not written by a member of this job")]
 pub struct NotAMember;
@@ -53,14 +53,14 @@ enum SessionState {
     Over,
 }
 
-/// One end of a sealed conversation.
+/// One end of a sealed session.
 pub struct Session {
     state: SessionState,
     side: Side,
     input: Vec<u8>,
     message: Vec<u8>,
     ready: VecDeque<Vec<u8>>,
-    /// What was to be said before the handshake was over.
+    /// Messages to seal once the handshake is complete.
     early: VecDeque<Vec<u8>>,
     output: VecDeque<u8>,
 }
@@ -72,7 +72,7 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// A conversation that begins.
+    /// Starts a session.
     pub fn new(side: Side, secret: &Secret) -> Session {
         let mut session = Session {
             state: SessionState::Over,
@@ -95,23 +95,23 @@ impl Session {
         if let Ok(state) = built {
             session.state = SessionState::Hello(Box::new(state));
             if side == Side::Agent {
-                let _ = session.say_hello(); // an error leaves the session over, which is seen
+                let _ = session.say_hello(); // cannot fail: the frame has its exact size
             }
         }
         session
     }
 
-    /// True if there are bytes to be written.
+    /// Returns true if there are bytes to write.
     pub fn has_output(&self) -> bool {
         !self.output.is_empty()
     }
 
-    /// Bytes to be written to the other side.
+    /// Returns the bytes to write to the other side.
     pub fn output(&mut self) -> &mut VecDeque<u8> {
         &mut self.output
     }
 
-    /// Seals a message, to be written once the handshake is over.
+    /// Seals a message, which is written once the handshake is complete.
     ///
     /// # Errors
     /// The session is over, or the message is longer than [`SEALED_MAX`].
@@ -127,10 +127,10 @@ impl Session {
         Ok(())
     }
 
-    /// Takes bytes that arrived, in any portions.
+    /// Processes bytes that arrived, in chunks of any size.
     ///
     /// # Errors
-    /// They were not written by a member of this job. The session is over then.
+    /// The bytes were not written by a member of this job; the session is then over.
     pub fn hear(&mut self, bytes: &[u8]) -> Result<(), NotAMember> {
         if matches!(self.state, SessionState::Over) {
             return Err(NotAMember);
@@ -144,7 +144,7 @@ impl Session {
         result
     }
 
-    /// The next message, whole.
+    /// Returns the next whole message.
     pub fn take(&mut self) -> Option<Vec<u8>> {
         self.ready.pop_front()
     }
@@ -246,7 +246,7 @@ mod tests {
         (Session::new(Side::Agent, &secret), Session::new(Side::Launcher, &secret))
     }
 
-    /// Moves what `from` wants to write to `to`; gives the bytes.
+    /// Moves the pending output of `from` to `to`; returns the bytes.
     fn carry(from: &mut Session, to: &mut Session) -> (Vec<u8>, Result<(), NotAMember>) {
         let bytes: Vec<u8> = from.output().drain(..).collect();
         let heard = to.hear(&bytes);
@@ -328,7 +328,8 @@ mod tests {
         assert_eq!(launcher.hear(&wrong), Err(NotAMember));
     }
 
-    /// Bytes of any kind, in any portions, before and after the handshake: an error or nothing.
+    /// Random bytes in chunks of any size, before and after the handshake, yield an error or
+    /// nothing.
     #[test]
     fn no_bytes_make_it_panic_or_keep_more_than_a_frame() {
         let mut state = 1u64;
@@ -347,7 +348,7 @@ mod tests {
             for _ in 0..8 {
                 let mut bytes: Vec<u8> = (0..random() % 400).map(|_| random() as u8).collect();
                 if random() % 2 == 0 && bytes.len() > 2 {
-                    let length = (random() % 64) as u16; // one that may be whole
+                    let length = (random() % 64) as u16; // small enough that the frame may be whole
                     bytes[..2].copy_from_slice(&length.to_be_bytes());
                 }
                 let _ = launcher.hear(&bytes);

@@ -1,9 +1,9 @@
-//! The control page: one page a node on which its agent shows the current view to its PEs.
+//! The control page: one page per node, on which the agent publishes the current view to its PEs.
 //!
-//! Written by the agent alone; PEs map it read-only. Every blocking call of the library looks at
-//! `number`, one word. A reader that wants the whole view copies the members between two looks at
-//! `number` and `begun`, and tries again if they differ: the writer raises `begun` first and
-//! `number` last.
+//! Only the agent writes it; PEs map it read-only. Every blocking call of the library polls
+//! `number`, a single word. A reader that needs the whole view reads `number`, copies the members,
+//! then reads word 0 and retries if the two differ: the writer stores word 0 first and `number`
+//! last.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -20,7 +20,7 @@ fn bytes(n_pes: usize) -> usize {
     page_up(HEADER + n_pes * 8)
 }
 
-/// A mapping of the page. The agent's is writable, a PE's is not.
+/// A mapping of the page: writable for the agent, read-only for a PE.
 #[derive(Debug)]
 pub struct Page {
     map: MmapRaw,
@@ -28,7 +28,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Makes the page for `n_pes` PEs: the agent's side and the file for the PEs.
+    /// Creates the page for `n_pes` PEs: the agent's mapping and the file for the PEs.
     pub fn create(n_pes: usize) -> std::io::Result<(Page, OwnedFd)> {
         let fd = memory::create("raidshmem-view", bytes(n_pes))?;
         let map = MmapOptions::new().len(bytes(n_pes)).map_raw(&fd)?;
@@ -49,36 +49,37 @@ impl Page {
         unsafe { &*self.map.as_ptr().cast::<AtomicU64>().add(index) }
     }
 
-    /// Number of the current view; 0 before the first.
+    /// Returns the number of the current view; 0 before the first.
     #[inline]
     pub fn number(&self) -> &AtomicU64 {
         self.word(1)
     }
 
-    /// 1 once every PE has entered `shmem_finalize`.
+    /// Returns a word that is 1 once every PE has entered `shmem_finalize`.
     #[inline]
     pub fn finished(&self) -> &AtomicU64 {
         self.word(2)
     }
 
-    /// 1 once the job is to stop after its next checkpoint.
+    /// Returns a word that is 1 once the job is asked to stop after its next checkpoint.
     #[inline]
     pub fn stopping(&self) -> &AtomicU64 {
         self.word(3)
     }
 
-    /// 1 once the launcher has the record of what the first calls of each PE gave back.
+    /// Returns a word that is 1 once the launcher has recorded the results of each PE's first
+    /// calls.
     #[inline]
     pub fn preludes_kept(&self) -> &AtomicU64 {
         self.word(5)
     }
 
-    /// 1 while those that are lost go back alone.
+    /// Returns a word that is 1 during local rollback: only the lost PEs roll back.
     fn alone(&self) -> &AtomicU64 {
         self.word(4)
     }
 
-    /// Shows `view`.
+    /// Publishes `view`.
     pub fn publish(&self, view: &View) {
         self.word(0).store(view.number.0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -89,13 +90,13 @@ impl Page {
         self.number().store(view.number.0, Ordering::SeqCst); // pairs with every load of `number`
     }
 
-    /// One PE of the current view.
+    /// Returns one PE's entry in the current view.
     #[inline]
     pub fn member(&self, pe: Pe) -> Member {
         Member::unpack(self.word(HEADER / 8 + pe.at()).load(Ordering::Acquire))
     }
 
-    /// The current view, whole.
+    /// Returns a consistent copy of the whole current view.
     pub fn read(&self) -> View {
         loop {
             let number = self.number().load(Ordering::SeqCst);

@@ -1,12 +1,12 @@
-//! What a process did last, to be read when a job hangs: events of `tracing`, kept in a ring.
+//! The last events of a process, for diagnosing a job that hangs: `tracing` events in a ring.
 //!
-//! The ring of a PE lies in its segment, which its agent holds: it can be read while the PE is
-//! stopped, and outlives its process ([`Ring`]). The ring of a launcher or an agent is its own
-//! memory. Events are of two levels: `info` for what is rare (views, steps of a checkpoint and a
+//! The ring of a PE lies in its segment, which its agent holds, so it can be read while the PE is
+//! stopped and outlives the PE's process ([`Ring`]). The ring of a launcher or an agent is in its
+//! own memory. Events have two levels: `info` for rare events (views, steps of a checkpoint or a
 //! recovery, processes, connections), `debug` for each call that waits for long. Puts, gets and
-//! atomics make none, at any level.
+//! atomics record no event at any level.
 //!
-//! Left out: spans, and how the events are shown (`launch`).
+//! Left out: spans, and how events are displayed (`launch`).
 
 #![forbid(unsafe_code)]
 
@@ -26,21 +26,21 @@ use tracing::{Metadata, Subscriber};
 
 use raidshmem_segment::ring::{self, Ring};
 
-/// Takes the events of this process.
+/// The `tracing` subscriber of this process.
 struct Recorder {
     ring: Ring<'static>,
     incarnation: Incarnation,
     level: LevelFilter,
-    /// Shows each event to people, too, whatever its level.
+    /// Prints each event, whatever its level.
     print: Option<fn(&str)>,
 }
 
-/// The words of an event: its message, and its other fields behind it.
+/// The text of an event: its message, followed by its other fields.
 struct Words(String);
 
 impl Visit for Words {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        // A string takes whatever is written.
+        // Writing to a string cannot fail.
         let _ = match field.name() {
             "message" => write!(self.0, "{value:?}"),
             name => write!(self.0, " {name}={value:?}"),
@@ -79,14 +79,15 @@ impl Subscriber for Recorder {
     fn exit(&self, _: &Id) {}
 }
 
-/// Microseconds since 1970.
+/// Returns the microseconds since 1970.
 fn now() -> u64 {
     let time = clock_gettime(ClockId::Realtime);
     time.tv_sec.cast_unsigned() * 1_000_000 + time.tv_nsec.cast_unsigned() / 1000
 }
 
-/// From now on events of this process up to `level` go into `ring`, and all of them to `print`. A
-/// Rust program that has a subscriber of its own keeps it, and gets the events instead.
+/// Starts recording this process's events: those up to `level` go to `ring`, and all go to `print`.
+/// A Rust program that has already set its own subscriber keeps it, and that subscriber gets the
+/// events.
 pub fn begin(
     ring: Ring<'static>,
     incarnation: Incarnation,
@@ -101,20 +102,20 @@ pub fn begin(
     let _ = tracing::subscriber::set_global_default(recorder);
 }
 
-/// From now on events of this launcher or agent are kept.
+/// Starts recording the events of this launcher or agent.
 pub fn begin_own() {
     begin(own(), Incarnation::FIRST, LevelFilter::INFO, None);
 }
 
-/// The ring of a launcher or an agent, which begins with the first call.
+/// Returns the ring of this launcher or agent, allocated on first use.
 pub fn own() -> Ring<'static> {
     static MEMORY: OnceLock<Box<[AtomicU64]>> = OnceLock::new();
     let memory = MEMORY.get_or_init(|| (0..TRACE / 8).map(|_| AtomicU64::new(0)).collect());
     Ring::of(memory)
 }
 
-/// The last events of a ring, at most so many, each with the name of its process, which takes the
-/// incarnation.
+/// Returns the last events of a ring, at most `most`, each prefixed with the name that `who`
+/// returns for the incarnation of its process.
 pub fn last_events(ring: Ring, most: usize, who: impl Fn(u32) -> String) -> Vec<Traced> {
     let events = ring.events();
     let skipped = events.len().saturating_sub(most);
@@ -123,7 +124,7 @@ pub fn last_events(ring: Ring, most: usize, who: impl Fn(u32) -> String) -> Vec<
     events[skipped..].iter().map(traced).collect()
 }
 
-/// The time of day, to the microsecond (UTC), for people who compare it with other records.
+/// Formats the time of day in UTC, to the microsecond, for comparison with other logs.
 pub fn time_of_day(time: SystemTime) -> String {
     let text = humantime::format_rfc3339_micros(time).to_string();
     text.split_once('T').map(|(_, time)| time.to_owned()).unwrap_or(text)

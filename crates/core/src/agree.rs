@@ -1,8 +1,8 @@
-//! Agreement among the members of a team, whoever of them dies.
+//! Agreement among the members of a team, regardless of deaths.
 //!
-//! A value for one member and one agreement: records of the others and views in, a record to show
-//! and in the end a decision out. The views are the job's: all see them in one order, and who is
-//! lost in a view never acts again.
+//! The agreement is a value for one member. Its inputs are records of the other members and views,
+//! its outputs a record to publish and finally a decision. The views are the job's: all members see
+//! them in the same order, and a member lost in a view never acts again.
 //!
 //! ```text
 //! propose   show what this member brings; wait until all that live in the view have shown theirs
@@ -10,21 +10,21 @@
 //! done      the decision stands: every living member holds it
 //! ```
 //!
-//! A new view begins again at the first step, with what was locked before: the newest lock of any
-//! member is the decision. So a decision that one member took, and took away with it when it died,
-//! is that of all others. A member that finds another one done takes its decision; a member is at
-//! most one agreement ahead, and its record has the decision before.
+//! A new view restarts at the first step, but keeps earlier locks: the newest lock of any member
+//! becomes the decision. So if a member decided and then died, the other members reach the same
+//! decision. A member that finds another one done adopts its decision. A member is at most one
+//! agreement ahead, and its record holds the previous decision.
 //!
-//! A team ends after its last agreement, and another may have the place of its records then. Each
-//! member waits until it has seen that all others that live need no record any more ([`is_past`]).
-//! Nobody has to do more for that than it does to come to the decision. A place that is only lent
-//! is zeroed then ([`CLEARED`]), so zeroes say that a member is past its last agreement.
+//! A team ends after its last agreement, and another team may then reuse the place of its records.
+//! Each member waits until it has seen that no other living member needs a record any more
+//! ([`is_past`]). This requires no extra action of the other members. A temporary place is then
+//! zeroed ([`CLEARED`]), so zeroes mean that a member is past its last agreement.
 //!
-//! Invariants: decisions of one agreement are equal on all members that come to one, the dead among
-//! them. A member that lives in the view of the decision has its proposal in it; of a lost one it
-//! is in it for all or for none.
+//! Invariants: decisions of one agreement are equal on all members that reach one, including
+//! members that die later. The decision includes the proposal of every member that lives in its
+//! view; the proposal of a lost member is included on all members or on none.
 //!
-//! Left out: where records lie and how they are read ([`Record::words`] survive being torn).
+//! Left out: location and reading of records ([`Record::of`] detects torn reads).
 
 use crate::mutant::{Mutant, breaks};
 use crate::tree::post::digest;
@@ -32,29 +32,29 @@ use crate::tree::post::digest;
 #[cfg(test)]
 mod explore;
 
-/// What a member brings.
+/// The input of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Proposal {
-    /// The decision has the bits that all have.
+    /// Proposed bits; the decision keeps those common to all members.
     pub value: u64,
-    /// The view in which it made what it is ready to commit; 0 if it made nothing.
+    /// The view in which the member made the object that it is ready to commit; 0 if it made none.
     pub basis: u64,
-    /// How many lost members of the team it knows and has acknowledged.
+    /// Number of lost team members that the member knows and has acknowledged.
     pub acknowledged: u32,
 }
 
-/// What all come to.
+/// The common decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct AgreedBits {
-    /// The view in which it was taken.
+    /// View in which the decision was taken.
     pub view: u64,
-    /// The bits that all have.
+    /// Bits common to all proposals.
     pub value: u64,
-    /// All proposals have one basis.
+    /// True if all proposals have the same basis.
     pub even: bool,
-    /// Members that are lost in that view.
+    /// Number of members that are lost in that view.
     pub lost: u32,
-    /// How many of them all have acknowledged.
+    /// Number of lost members that all members have acknowledged.
     pub acknowledged: u32,
 }
 
@@ -87,12 +87,12 @@ impl AgreedBits {
     }
 }
 
-/// How far a member is.
+/// The progress of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AgreementPhase {
-    /// It proposes, and has locked nothing before.
+    /// It proposes, and has no earlier lock.
     Proposed = 1,
-    /// It proposes, and has locked the decision in a view before.
+    /// It proposes, and has locked the decision in an earlier view.
     Bound,
     /// It has locked the decision in this view.
     Locked,
@@ -100,39 +100,39 @@ pub enum AgreementPhase {
     Done,
 }
 
-/// Which agreement it is.
+/// The identity of an agreement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Which {
-    /// The team: one that has its words after another has another number.
+    /// The team; a team that reuses the words of another has a different number.
     pub team: u64,
     /// Number of the agreement in the team, from 1.
     pub number: u64,
-    /// What the members come together for; those that come for different things do not agree.
+    /// The purpose of the agreement; members with different purposes do not agree.
     pub gate: u8,
 }
 
-/// What a member shows.
+/// The data that a member publishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// The agreement that it is in.
+    /// The agreement that the member is in.
     pub which: Which,
-    /// How far it is.
+    /// Progress of the member.
     pub phase: AgreementPhase,
-    /// The view in which this was shown.
+    /// View in which this record was published.
     pub view: u64,
-    /// What it brings.
+    /// Input of the member.
     pub proposal: Proposal,
-    /// What it has locked, if its phase says so.
+    /// The locked decision, if the phase has one.
     pub decision: AgreedBits,
-    /// The decision of the agreement before.
+    /// The decision of the previous agreement.
     pub previous: AgreedBits,
 }
 
-/// Words of a record.
+/// Number of words of a record.
 pub const WORDS: usize = 13;
 
 impl Record {
-    /// As words, the last of which says that they are of one record.
+    /// Packs the record into words; the last one proves that they belong to one record.
     pub fn words(&self) -> [u64; WORDS] {
         let phase = self.phase as u64;
         let mut words = [0; WORDS];
@@ -148,7 +148,7 @@ impl Record {
         words
     }
 
-    /// The inverse of `words`; None if they are of no record, or were read while it changed.
+    /// Unpacks a record; None if the words are not a record, or were read during a change.
     pub fn of(words: [u64; WORDS]) -> Option<Record> {
         let [team, number, state, value, basis, acknowledged, ..] = words;
         let phase = match state & 0xff {
@@ -170,10 +170,10 @@ impl Record {
     }
 }
 
-/// Words of a place whose member needs no record there any more.
+/// The words of a place whose member needs no record there any more.
 pub const CLEARED: [u64; WORDS] = [0; WORDS];
 
-/// What was seen of a member in the present view.
+/// The observation of a member in the current view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Seen {
     Nothing,
@@ -181,11 +181,13 @@ enum Seen {
     Locked(AgreedBits),
 }
 
-/// True if a member whose place has these words needs no record of `last` or one before: it holds
-/// the decision, or has its place for another team already, or has zeroed it, for which it had to
-/// see this of all. None if they were read while they changed.
+/// True if the member whose place has these words needs no record of `last` or earlier. Either it
+/// holds the decision, or its place already belongs to another team, or it has zeroed the place,
+/// which requires that it has seen this condition on all members. None if the words were read
+/// during a change.
 ///
-/// For a member that has come to the decision itself: then all have shown a record of it.
+/// Only valid for a caller that has reached the decision: then all members have published a record
+/// of it.
 pub fn is_past_with(last: Which, words: [u64; WORDS]) -> Option<bool> {
     if words == CLEARED {
         return Some(true);
@@ -193,7 +195,7 @@ pub fn is_past_with(last: Which, words: [u64; WORDS]) -> Option<bool> {
     Record::of(words).map(|shown| is_past(last, &shown))
 }
 
-/// The same of a record.
+/// Like [`is_past_with`], for a record.
 pub fn is_past(last: Which, shown: &Record) -> bool {
     if breaks(Mutant::PlaceTakenEarly) {
         return true;
@@ -203,18 +205,18 @@ pub fn is_past(last: Which, shown: &Record) -> bool {
     of_another || theirs > own || theirs == own && shown.phase == AgreementPhase::Done
 }
 
-/// One member in one agreement.
+/// The state of one member in one agreement.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Agreement {
     me: usize,
-    /// The members that live in the view, and what was seen of them.
+    /// For each member: true if it lives in the view, and the observation of it.
     seen: Vec<(bool, Seen)>,
     record: Record,
 }
 
 impl Agreement {
-    /// Member `me` comes to an agreement in a view in which those members live; `previous` is what
-    /// the one before it came to.
+    /// Starts an agreement of member `me` in `view` with these `living` members; `previous` is the
+    /// decision of the previous agreement.
     pub fn begin(
         (which, me): (Which, usize),
         proposal: Proposal,
@@ -227,17 +229,17 @@ impl Agreement {
         Agreement { me, seen, record }
     }
 
-    /// What this member shows now.
+    /// Returns the record that this member publishes now.
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// The view in which it is.
+    /// Returns the current view.
     pub fn view(&self) -> u64 {
         self.record.view
     }
 
-    /// The next view.
+    /// Adopts the next view.
     pub fn adopt(&mut self, view: u64, living: Vec<bool>) {
         if self.record.phase == AgreementPhase::Done || view <= self.record.view {
             return;
@@ -250,7 +252,7 @@ impl Agreement {
         self.seen = living.into_iter().map(|lives| (lives, Seen::Nothing)).collect();
     }
 
-    /// The members whose records may bring it on.
+    /// Returns the members whose records may allow progress.
     pub fn awaited(&self) -> impl Iterator<Item = usize> {
         let over = self.record.phase == AgreementPhase::Done;
         let locked = self.record.phase == AgreementPhase::Locked;
@@ -264,7 +266,7 @@ impl Agreement {
         living.map(|(member, _)| member)
     }
 
-    /// What a member shows.
+    /// Observes the record that a member has published.
     pub fn observe(&mut self, member: usize, shown: &Record) {
         let (own, theirs) = (self.record.which, shown.which);
         if theirs.team != own.team || self.record.phase == AgreementPhase::Done {
@@ -286,7 +288,7 @@ impl Agreement {
         self.seen[member].1 = seen;
     }
 
-    /// Goes on as far as it can. True if it has come further: then the record is another one.
+    /// Advances as far as possible. True if the record has changed.
     pub fn advance(&mut self) -> bool {
         let before = self.record.phase;
         if matches!(self.record.phase, AgreementPhase::Proposed | AgreementPhase::Bound)
@@ -304,7 +306,7 @@ impl Agreement {
         self.record.phase != before
     }
 
-    /// The decision, once it stands.
+    /// Returns the decision, once it stands.
     pub fn decision(&self) -> Option<AgreedBits> {
         (self.record.phase == AgreementPhase::Done).then_some(self.record.decision)
     }
@@ -313,7 +315,7 @@ impl Agreement {
         (self.record.phase, self.record.decision) = (AgreementPhase::Done, decision);
     }
 
-    /// What follows from what all that live have shown in this view.
+    /// Returns the decision that follows from the records of all living members in this view.
     fn decide(&self) -> AgreedBits {
         let Record { phase, view, proposal, decision, .. } = self.record;
         let own = Seen::Proposed(proposal, (phase == AgreementPhase::Bound).then_some(decision));

@@ -1,57 +1,57 @@
-//! What launcher and agents say to each other of checkpoints on disk. Pure data.
+//! Messages between the launcher and the agents about checkpoints on disk. Pure data.
 //!
-//! Left out: what the files hold (the crate `raidshmem-archive`).
+//! Left out: the contents of the files (the crate `raidshmem-archive`).
 
-#![allow(missing_docs)] // the sentence of each variant speaks of its fields
+#![allow(missing_docs)] // the comment of each variant covers its fields
 
 use serde::{Deserialize, Serialize};
 
 use crate::layout::TILE;
 use crate::quantity::{CheckpointNumber, Pe};
 
-/// The file of a PE, as a manifest knows it.
+/// The file of a PE, as recorded in a manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Bytes of the file.
     pub len: u64,
-    /// The last four bytes of its head.
+    /// The last four bytes of its header.
     pub sum: u32,
 }
 
-/// Why a node has not done what it was told to.
+/// The reason why a node has not completed its task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Failure {
-    /// It was overwritten before the node heard of it.
+    /// The checkpoint was overwritten before the node received the task.
     Late,
-    /// The next checkpoint overwrote more of the memory than there was room to copy aside.
+    /// The next checkpoint overwrote more memory than there was space to spill.
     Overtaken,
-    /// It was told to stop.
+    /// The task was cancelled.
     Stopped,
-    /// What a file, a folder or the memory did not allow.
+    /// An error of a file, a folder or the memory.
     Refused(String),
 }
 
-/// What a file of a PE holds.
+/// The content of a PE's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Content {
     /// Its own data.
     Data,
-    /// The parity over others' data that it keeps.
+    /// The parity that it keeps over other PEs' data.
     Parity,
 }
 
-/// How much parity a PE keeps.
+/// The amount of parity that a PE keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParityShare {
     pub pe: Pe,
-    /// Chunks that each member of its group cuts its data into.
+    /// Chunks into which each member of its group divides its data.
     pub chunks: u32,
     /// Chunks of parity that it keeps.
     pub held: u32,
 }
 
 impl ParityShare {
-    /// Tiles of that parity over snapshots of `len` bytes.
+    /// Returns the number of tiles of this parity over snapshots of `len` bytes.
     pub fn tiles(&self, len: usize) -> usize {
         let chunk = len.div_ceil(self.chunks.max(1) as usize).div_ceil(TILE);
         chunk.saturating_mul(self.held as usize)
@@ -63,11 +63,11 @@ impl ParityShare {
 pub struct Files {
     pub data: Vec<(Pe, Entry)>,
     pub parity: Vec<(Pe, Entry)>,
-    /// Bytes that they would have if nothing of them were compressed.
+    /// Size of the files in bytes if nothing in them were compressed.
     pub raw: u64,
-    /// The lowest number that a set there may get.
+    /// Lowest free set number.
     pub next: u64,
-    /// Bytes that were copied aside, since a checkpoint overwrote them before they were read.
+    /// Bytes that were spilled because a checkpoint overwrote them before they were read.
     pub aside: u64,
 }
 
@@ -78,46 +78,46 @@ pub struct Held {
     /// The job that wrote it.
     pub job: u64,
     pub number: CheckpointNumber,
-    /// Its manifest and its number as a set, if it has become one; an empty manifest is that of
-    /// another folder of that checkpoint, told before.
+    /// Its manifest and its set number, if it has become a set. An empty manifest means that
+    /// another folder of this checkpoint, listed before, has it.
     pub set: Option<(u64, Vec<u8>)>,
-    /// The files whose heads hold.
+    /// The files whose headers are valid.
     pub files: Vec<(Content, Pe, Entry)>,
 }
 
-/// A file that was read and does not hold.
+/// A file that was read and found damaged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Damage {
-    /// The folder of a checkpoint that it is in.
+    /// The folder of the checkpoint that contains it.
     pub folder: String,
     pub content: Content,
     pub pe: Pe,
-    /// Tiles in memory that it cannot fill, of `all`; None if it fills none.
+    /// Tiles in memory that it cannot fill, out of `all`; None if it fills none.
     pub tiles: Option<Vec<u64>>,
-    /// Tiles in memory that it would fill if it held.
+    /// Tiles in memory that it would fill if it were intact.
     pub all: u64,
-    /// The first thing that does not hold, and where, in words.
+    /// The first error found and its position, in words.
     pub why: String,
 }
 
-/// How files are written.
+/// Options for writing files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct How {
-    /// Bytes that are read ahead and copied aside at most.
+    /// Maximum bytes for reading ahead and spilling.
     pub memory: u64,
-    /// Bytes that are written a second at most; 0: as many as the disk takes.
+    /// Maximum bytes written per second; 0: unlimited.
     pub rate: u64,
-    /// The level at which tiles are compressed; 0: they are not.
+    /// Compression level of tiles; 0: not compressed.
     pub compress: u32,
-    /// Tiles in memory have checksums.
+    /// True if tiles in memory have checksums.
     pub checksum: bool,
 }
 
-/// What an agent is to do.
+/// A task for an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Task {
-    /// Have these PEs copy that checkpoint aside when it is overwritten, and their parity if that
-    /// is written too: its files are to be written once it is there.
+    /// Make these PEs keep that checkpoint, and their parity if `parity` is set, by spilling what
+    /// is overwritten: its files are written once it is complete.
     Claim { number: CheckpointNumber, pes: Vec<Pe>, parity: bool, memory: u64 },
     /// Write the files of these PEs, and the parity that they keep, to a folder below `folder`.
     Write {
@@ -127,47 +127,47 @@ pub enum Task {
         parity: Vec<ParityShare>,
         how: How,
     },
-    /// Every file is written: make them a set by this manifest, with `set` as its number or a
-    /// higher one, and keep so many sets.
+    /// All files are written: turn them into a set with this manifest and the number `set` or a
+    /// higher one, and keep the newest `keep` sets.
     Commit { number: CheckpointNumber, folder: String, manifest: Vec<u8>, set: u64, keep: u64 },
-    /// Take back what was written of this checkpoint.
+    /// Delete the files written of this checkpoint.
     Drop { number: CheckpointNumber, folder: String },
 }
 
-/// What became of that.
+/// The result of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DiskOutcome {
-    /// The files are on disk, or not.
+    /// The files were written, or not.
     Written { number: CheckpointNumber, files: Result<Files, Failure> },
-    /// The set is there and has this number, or is not.
+    /// The set was committed with this number, or not.
     Committed { number: CheckpointNumber, set: Result<u64, Failure> },
 }
 
-/// The set that a job begins from.
+/// The set that a job starts from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume {
     /// The job that wrote it.
     pub job: u64,
-    /// Its checkpoint.
+    /// The checkpoint that it holds.
     pub number: CheckpointNumber,
-    /// Where its files are.
+    /// The location of its files.
     pub folders: Folders,
-    /// Another build of the program takes what may be addresses in it as data.
+    /// True if another build of the program restores it, treating possible addresses as plain data.
     pub rebuilt: bool,
 }
 
-/// Where the files of a set are.
+/// The location of a set's files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Folders {
     /// All in one folder.
     Shared(String),
-    /// In folders of each node. What is missing or damaged counts as lost; `parity`, if it fits
-    /// this job, makes up for it.
+    /// In folders of each node. Missing or damaged files count as lost; `parity`, if it suits this
+    /// job, makes up for them.
     Local { of: Vec<Vec<String>>, parity: bool },
 }
 
 impl Folders {
-    /// Where the files are for PEs on `node`.
+    /// Returns the folders for PEs on `node`.
     pub fn at(&self, node: u32) -> &[String] {
         match self {
             Folders::Shared(folder) => std::slice::from_ref(folder),

@@ -1,4 +1,4 @@
-//! How processes end, and the status of a job that cannot go on.
+//! The ways a process ends, and the exit status of a job that cannot continue.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::signals::name;
 
-/// Exit status of a job that fault tolerance could not carry on.
+/// Exit status of a job that fault tolerance could not save.
 pub const UNRECOVERABLE: i32 = 3;
 
-/// How a process ended.
+/// The way a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ended {
     /// It exited with this status.
@@ -27,7 +27,7 @@ impl Ended {
         }
     }
 
-    /// The status a shell would show.
+    /// Returns the status that a shell would show.
     pub fn status(self) -> i32 {
         match self {
             Ended::Exited(status) => status,

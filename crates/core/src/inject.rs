@@ -1,8 +1,8 @@
 //! Fault injection rules: which PE or node dies at which named step of which checkpoint.
 //!
-//! A test or a curious user sets `SHMEM_FT_INJECT` to a comma separated list of rules and the
-//! library kills itself exactly there, so that every step of the checkpoint and of the recovery
-//! can be shown to be survived, again and again, without a race:
+//! A test or a curious user sets `SHMEM_FT_INJECT` to a comma separated list of rules. The library
+//! then kills itself exactly there, so that surviving a fault at any step of the checkpoint or the
+//! recovery can be demonstrated repeatedly, without a race:
 //!
 //! ```text
 //! rule   := target '@' CHECKPOINT [ ':' point ]
@@ -10,15 +10,15 @@
 //! ```
 //!
 //! `2@5` kills PE 2 when checkpoint 5 is agreed; `node:1@3:copy` kills all of node 1 in the middle
-//! of its copy of checkpoint 3; `0@3:rebuild` kills PE 0 in the recovery that goes back to 3;
-//! `stop:0@3:rebuild` stops it there, so that somebody may look, or do harm, in between.
+//! of its copy of checkpoint 3; `0@3:rebuild` kills PE 0 in the recovery that rolls back to 3;
+//! `stop:0@3:rebuild` stops it there instead, so that it can be inspected or disturbed.
 //!
-//! Invariants: [`Point::ALL`] is the one table of steps (names, help and parser are read from it);
-//! `parse(rule.to_string()) == rule` for every rule; nothing here looks at the clock, the
-//! environment or a process.
+//! Invariants: [`Point::ALL`] is the only table of steps (names, help and parser derive from it);
+//! `parse(rule.to_string()) == rule` for every rule; nothing here reads the clock, the environment
+//! or a process.
 //!
-//! Left out: the killing itself, and remembering which rule has fired. A substitute that comes to
-//! the same step again would match again; the caller asks for first incarnations only.
+//! Left out: the killing itself, and the record of rules that have fired. A substitute that reaches
+//! the same step would match again, so the caller checks rules for first incarnations only.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,10 +27,10 @@ use thiserror::Error;
 
 use crate::quantity::{CheckpointNumber, Pe};
 
-/// A named step at which a fault can be injected: of the checkpoint, of the calls that make memory
-/// read-only and writable, or of the recovery.
+/// A named step at which a fault can be injected, in a checkpoint, in the calls that make memory
+/// read-only and writable, or in a recovery.
 ///
-/// The checkpoint number of a rule is that of the checkpoint that is made, or of the next one after
+/// The checkpoint number of a rule is that of the checkpoint in progress, or of the next one after
 /// the call; for a recovery step it is that of the one that the PEs roll back to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Point {
@@ -38,36 +38,36 @@ pub enum Point {
     Before,
     /// Outstanding transfers are done, the first barrier is not yet entered.
     Quiesce,
-    /// Half of the own parity is written.
+    /// Half of this PE's parity is written.
     Encode,
-    /// The own parity is complete, barrier A is not yet entered.
+    /// This PE's parity is complete, barrier A is not yet entered.
     Encoded,
-    /// Half of the own snapshot is written.
+    /// Half of this PE's snapshot is written.
     Copy,
-    /// The own snapshot is complete, barrier B is not yet entered.
+    /// This PE's snapshot is complete, barrier B is not yet entered.
     Copied,
-    /// The checkpoint is agreed, the program is about to go on. What a rule means that names none.
+    /// The checkpoint is agreed, the program is about to continue. The default of a rule.
     #[default]
     After,
-    /// `shmemx_ft_readonly`: the range cannot be written here any more, others may still write.
+    /// `shmemx_ft_readonly`: the range is protected on this PE, others may still write.
     ReadOnly,
-    /// Half of the own parity over the range is written.
+    /// Half of this PE's parity over the range is written.
     ReadOnlyEncode,
-    /// That parity is complete, the last barrier of the call is not yet entered.
+    /// The parity over the range is complete, the last barrier of the call is not yet entered.
     ReadOnlyEncoded,
-    /// The checkpoint is agreed, what is kept of ranges is still that of the one before.
+    /// The checkpoint is agreed, the stored parity of ranges is still that of the previous one.
     ReadOnlyAgreed,
-    /// `shmemx_ft_writable`: this PE has said whether it has memory for a copy.
+    /// `shmemx_ft_writable`: this PE has reported if it has memory for a copy.
     Writable,
-    /// Half of the own copy of the range is written.
+    /// Half of this PE's copy of the range is written.
     WritableCopy,
-    /// The own copy counts, the last barrier of the call is not yet entered.
+    /// This PE's copy is valid, the last barrier of the call is not yet entered.
     WritableCopied,
     /// The death is known, the phases are not yet exchanged.
     Settle,
-    /// The decision is written in the own header, nobody has acted on it.
+    /// The decision is written to this PE's header, no PE has acted on it.
     Decided,
-    /// What is there of the own snapshot and parity is about to be checked.
+    /// The surviving parts of this PE's snapshot and parity are about to be checked.
     Verify,
     /// Half of a lost snapshot is rebuilt.
     Rebuild,
@@ -75,12 +75,12 @@ pub enum Point {
     Restore,
     /// Half of a lost parity is written again.
     Reencode,
-    /// Memory is whole again, the program is about to go on.
+    /// Memory is restored, the program is about to continue.
     Resume,
 }
 
 impl Point {
-    /// Every point, in the order in which a PE passes them: steps of a checkpoint, of the two calls
+    /// Every point in the order in which a PE passes them: steps of a checkpoint, of the two calls
     /// about read-only memory, and of a recovery.
     pub const ALL: [Point; 21] = [
         Point::Before,
@@ -106,7 +106,7 @@ impl Point {
         Point::Resume,
     ];
 
-    /// Name and sentence of a point; the one place that both are written.
+    /// Returns the name and the description of a point; both are written only here.
     const fn entry(self) -> (&'static str, &'static str) {
         match self {
             Point::Before => ("before", "entry of the checkpoint call"),
@@ -143,27 +143,27 @@ impl Point {
         }
     }
 
-    /// The name as a rule spells it, in lower case.
+    /// Returns the name as a rule spells it, in lower case.
     pub const fn name(self) -> &'static str {
         self.entry().0
     }
 
-    /// One sentence (without a full stop) that says where the step is.
+    /// Returns a short description of the step, without a full stop.
     pub const fn doc(self) -> &'static str {
         self.entry().1
     }
 
-    /// True for a step of every checkpoint.
+    /// Returns true for a step of every checkpoint.
     pub const fn is_checkpoint(self) -> bool {
         self as u8 <= Point::After as u8
     }
 
-    /// True for a step of the recovery.
+    /// Returns true for a step of the recovery.
     pub const fn is_recovery(self) -> bool {
         self as u8 >= Point::Settle as u8
     }
 
-    /// The point of that name, exactly spelled.
+    /// Returns the point with exactly this name.
     pub fn parse(name: &str) -> Option<Point> {
         Point::ALL.into_iter().find(|p| p.name() == name)
     }
@@ -175,15 +175,15 @@ impl fmt::Display for Point {
     }
 }
 
-/// What a rule kills, or stops.
+/// The target that a rule kills or stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FaultTarget {
     /// The process that carries this PE number.
     Pe(Pe),
-    /// The node of this index: its agent, its PEs and the memory it holds for them.
+    /// The node with this index: its agent, its PEs and the memory it holds for them.
     Node(usize),
-    /// The process that carries this PE number, which stops itself (SIGSTOP), each time it comes
-    /// there, until somebody lets it go on.
+    /// The process that carries this PE number, which stops itself (SIGSTOP) each time it reaches
+    /// the step, until it is continued from outside.
     Stop(Pe),
 }
 
@@ -200,9 +200,9 @@ impl fmt::Display for FaultTarget {
 /// One fault: `target` dies at `point` of `checkpoint`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InjectedFault {
-    /// What dies.
+    /// The target of the fault.
     pub target: FaultTarget,
-    /// The checkpoint being made or, outside of one, the next; for a recovery step the one rolled
+    /// The checkpoint in progress or, outside of one, the next; for a recovery step the one rolled
     /// back to.
     pub checkpoint: CheckpointNumber,
     /// The step at which it dies.
@@ -210,9 +210,9 @@ pub struct InjectedFault {
 }
 
 impl InjectedFault {
-    /// True if PE `pe` on node `node` is to die (with its node, or alone) at this step.
+    /// Returns true if PE `pe` on node `node` must die (with its node, or alone) at this step.
     ///
-    /// Every PE of a node matches a node rule; which of them fires it is the caller's choice.
+    /// Every PE of a node matches a node rule; the caller chooses the one that fires it.
     pub fn matches(&self, pe: Pe, node: usize, checkpoint: CheckpointNumber, point: Point) -> bool {
         let hit = match self.target {
             FaultTarget::Pe(target) | FaultTarget::Stop(target) => target == pe,
@@ -223,14 +223,14 @@ impl InjectedFault {
 }
 
 impl fmt::Display for InjectedFault {
-    /// The shortest spelling that parses to the same rule: the default point is not written.
+    /// Writes the shortest spelling that parses to the same rule: the default point is omitted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.target, self.checkpoint)?;
         if self.point == Point::default() { Ok(()) } else { write!(f, ":{}", self.point) }
     }
 }
 
-/// Why a rule was refused; every message names the rule and what is allowed instead.
+/// An invalid rule; every message quotes the rule and lists what is allowed instead.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RuleError {
     /// No `@`, or nothing between two commas.
@@ -239,7 +239,7 @@ pub enum RuleError {
         /// The rule as written.
         rule: String,
     },
-    /// What stands before the `@` is neither a PE nor a node.
+    /// The text before the `@` is neither a PE nor a node.
     #[error("rule `{rule}`: no PE or node `{target}`: expected a PE number, node:K or stop:PE")]
     Target {
         /// The rule as written.
@@ -247,7 +247,7 @@ pub enum RuleError {
         /// The part that was not understood.
         target: String,
     },
-    /// What stands after the `@` is no checkpoint number.
+    /// The text after the `@` is not a checkpoint number.
     #[error("rule `{rule}`: no checkpoint number `{checkpoint}`: expected 0, 1, 2 and so on")]
     Checkpoint {
         /// The rule as written.
@@ -255,7 +255,7 @@ pub enum RuleError {
         /// The part that was not understood.
         checkpoint: String,
     },
-    /// No step of that name.
+    /// No step has this name.
     #[error("rule `{rule}`: no point `{point}`: expected {}", names())]
     Point {
         /// The rule as written.
@@ -268,7 +268,7 @@ pub enum RuleError {
 impl FromStr for InjectedFault {
     type Err = RuleError;
 
-    /// Reads one rule; spaces around it are dropped, none are allowed inside.
+    /// Parses one rule; spaces around it are dropped, spaces inside are errors.
     fn from_str(text: &str) -> Result<InjectedFault, RuleError> {
         let text = text.trim();
         let rule = || text.escape_debug().to_string();
@@ -300,7 +300,7 @@ impl FromStr for InjectedFault {
     }
 }
 
-/// Reads a comma separated list of rules; text of nothing but spaces is the empty list.
+/// Parses a comma separated list of rules; blank text is the empty list.
 ///
 /// # Errors
 /// The first rule that cannot be read.
@@ -316,7 +316,7 @@ pub fn list(rules: &[InjectedFault]) -> String {
     rules.iter().map(InjectedFault::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// All point names, separated by commas.
+/// Returns all point names, separated by commas.
 fn names() -> String {
     Point::ALL.map(Point::name).join(", ")
 }
@@ -331,7 +331,7 @@ fn parse_target(text: &str) -> Option<FaultTarget> {
     }
 }
 
-/// A number of plain digits: no sign, no spaces.
+/// Parses plain digits: no sign, no spaces.
 fn parse_number(text: &str) -> Option<u64> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }

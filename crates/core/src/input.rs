@@ -1,47 +1,47 @@
 //! The standard input of a job on its way to PE 0 on another host.
 //!
-//! The launcher reads it, and sends it to the agent of PE 0's node. The agent writes it into the
-//! pipe that PE 0 reads, and acknowledges what it has written. The launcher keeps what is not
-//! acknowledged, at most [`WINDOW`] bytes, and reads no more while it has that much. So a program
-//! that reads slowly holds up the writer, and no memory grows. When PE 0 begins anew on another
-//! node, the launcher sends that node what the first one has not acknowledged.
+//! The launcher reads it and sends it to the agent of PE 0's node. The agent writes it to the pipe
+//! that PE 0 reads, and acknowledges the bytes written. The launcher keeps unacknowledged bytes, at
+//! most [`WINDOW`], and stops reading at this limit, so a program that reads slowly holds up the
+//! writer and memory stays bounded. When PE 0 restarts on another node, the launcher sends that
+//! node the bytes that the first one has not acknowledged.
 //!
 //! Invariant: an agent gets each byte once, in order. A lost node loses only the bytes in its pipe.
 
 use std::collections::VecDeque;
 
-/// Most bytes that are read and not acknowledged.
+/// Maximum bytes read but not acknowledged.
 pub const WINDOW: usize = 256 << 10;
-/// Most bytes of one message.
+/// Maximum bytes per message.
 const PIECE: usize = 32 << 10;
 
-/// What the launcher has read and PE 0's agent has not acknowledged.
+/// The bytes that the launcher has read and PE 0's agent has not acknowledged.
 #[derive(Debug, Default)]
 pub struct Input {
     kept: VecDeque<u8>,
-    /// How much of it was sent to the node below.
+    /// Number of those bytes already sent to `node`.
     sent: usize,
     node: Option<u32>,
-    /// The end was read.
+    /// True once the end of the input was read.
     ended: bool,
-    /// The node was told of the end.
+    /// True once the end was reported to `node`.
     end_sent: bool,
 }
 
 impl Input {
-    /// How many bytes may be read now.
+    /// Returns how many bytes may be read now.
     pub fn room(&self) -> usize {
         if self.ended { 0 } else { WINDOW - self.kept.len() }
     }
 
-    /// Takes what was read, at most [`Input::room`] bytes; nothing is the end.
+    /// Accepts input, at most [`Input::room`] bytes; an empty slice marks its end.
     pub fn take(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.room());
         self.ended |= bytes.is_empty();
         self.kept.extend(bytes);
     }
 
-    /// The next message for `node`, where PE 0 runs; an empty one tells of the end.
+    /// Returns the next message for `node`, where PE 0 runs; an empty one marks the end.
     pub fn next(&mut self, node: u32) -> Option<Vec<u8>> {
         if self.node.replace(node) != Some(node) {
             (self.sent, self.end_sent) = (0, false);
@@ -56,10 +56,10 @@ impl Input {
         Some(piece)
     }
 
-    /// `node` has written `bytes` more bytes into PE 0's pipe. False if it was sent fewer.
+    /// Records that `node` has written `bytes` more bytes to PE 0's pipe. False if fewer were sent.
     pub fn acknowledge(&mut self, node: u32, bytes: usize) -> bool {
         if self.node != Some(node) {
-            return true; // of a node that PE 0 has left
+            return true; // from a node that PE 0 has left
         }
         if bytes > self.sent {
             return false;
@@ -74,7 +74,7 @@ impl Input {
 mod tests {
     use super::*;
 
-    /// All that goes to `node` now.
+    /// Returns every message that is ready for `node`.
     fn flow(input: &mut Input, node: u32) -> Vec<Vec<u8>> {
         std::iter::from_fn(|| input.next(node)).collect()
     }

@@ -1,5 +1,5 @@
-//! Tasks of other launchers: srun, flux and mpirun start a process for each PE that the user has in
-//! mind, but none of ours starts them, so each would be a job of one PE.
+//! Tasks of foreign launchers: srun, flux and mpirun start one process per intended PE, but without
+//! oshrun each would be a job of one PE.
 //!
 //! Left out: what such a task should do instead.
 
@@ -11,7 +11,7 @@ struct Launcher {
     rank: &'static str,
 }
 
-/// In the order in which they are looked at: mpirun may use srun to start its daemons.
+/// The known launchers, sorted by priority: mpirun may use srun to start its daemons.
 const LAUNCHERS: &[Launcher] = &[
     Launcher { name: "mpirun", tasks: "OMPI_COMM_WORLD_SIZE", rank: "OMPI_COMM_WORLD_RANK" },
     Launcher { name: "flux", tasks: "FLUX_JOB_SIZE", rank: "FLUX_TASK_RANK" },
@@ -19,7 +19,7 @@ const LAUNCHERS: &[Launcher] = &[
     Launcher { name: "srun", tasks: "SLURM_STEP_NUM_TASKS", rank: "SLURM_PROCID" },
 ];
 
-/// A task of a step of more than one.
+/// A task in a step of several tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{}={tasks} and {}={rank}: {} started {tasks} tasks, and each would be a job of one PE: \
@@ -32,8 +32,8 @@ pub struct ForeignTask {
     rank: u32,
 }
 
-/// The step of more than one task that this process is a task of, by its environment. A script of a
-/// batch job, a shell in an allocation and a step of one task are none.
+/// Detects from its environment that this process is a task in a step of several. A batch script, a
+/// shell in an allocation and a step of one task do not count.
 pub fn task(variable: impl Fn(&str) -> Option<String>) -> Option<ForeignTask> {
     let number = |name: &str| variable(name)?.parse::<u32>().ok();
     LAUNCHERS.iter().find_map(|launcher| {
@@ -63,7 +63,7 @@ mod tests {
             assert_eq!(of(&[(tasks, "4"), (rank, "4")]), None, "of another step");
             assert_eq!(of(&[(tasks, "many"), (rank, "0")]), None);
         }
-        // A batch script, and a shell of salloc, have the first without the second.
+        // Batch scripts and salloc shells set only the first.
         assert_eq!(of(&[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")]), None);
         assert_eq!(of(&[]), None);
     }

@@ -1,4 +1,4 @@
-//! Where everything lies in a PE's segment. Pure arithmetic, equal on every PE of a job.
+//! The layout of a PE's segment. Pure arithmetic, equal on every PE of a job.
 //!
 //! ```text
 //! 0          control page     words other PEs read and write (segment::words)
@@ -28,38 +28,38 @@
 //! aside 1    the same of a slot
 //! ```
 //!
-//! Every part is reserved at its largest. The memory file is sparse, so memory that nobody writes
-//! costs nothing, and nothing moves when the live data grows. Large parts begin at a multiple of a
-//! huge page.
+//! Every part is reserved at its maximum size. The memory file is sparse, so memory that is never
+//! written costs nothing, and nothing moves when the live data grows. Large parts begin at a
+//! multiple of a huge page.
 
 use std::ops::Range;
 
 use crate::page::{HUGE, PAGE, page_up};
 use crate::quantity::{Pe, TileIndex};
 
-/// Bytes under one checksum and stamp.
+/// Bytes covered by one checksum and stamp.
 pub const TILE: usize = 64 * 1024;
-/// Bytes of an entry of the mailbox: two halves, of a PE's even and odd incarnations.
+/// Bytes of a mailbox entry: two halves, for a PE's even and odd incarnations.
 pub const MAILBOX_ENTRY: usize = 768;
-/// Bytes of one tile stamp in the tables behind snapshot and slots.
+/// Bytes of one tile stamp in the tables after snapshots and slots.
 pub const STAMP: usize = 32;
-/// Address of the own segment in every PE; chosen far from what the loader and sanitizers use.
+/// Address of its own segment in every PE; chosen far from what the loader and sanitizers use.
 pub const BASE: usize = 0x3000_0000_0000;
-/// What it is a multiple of, and the most that memory of the heap can be aligned to for certain.
+/// Alignment of [`BASE`], and the largest alignment that heap memory is certain to have.
 pub const BASE_ALIGN: usize = 1 << 42;
-/// Teams that have slots in the work area.
+/// Number of teams that have slots in the work area.
 pub const WORK_TEAMS: usize = 64;
-/// Words of a team, of 8 bytes.
+/// Words per team, of 8 bytes each.
 pub const TEAM_WORDS: usize = 256;
-/// Slots of a team that are in use at a time; it has twice as many.
+/// Slots of a team in use at a time; it has twice as many.
 pub const WORK_ROUNDS: usize = 16;
 /// Bytes of a slot.
 pub const WORK_SLOT: usize = 16 << 10;
-/// Bytes of the work area: a program touches what it uses of it.
+/// Bytes of the work area; pages that a program does not use are never touched.
 const WORK: usize = WORK_TEAMS * 2 * WORK_ROUNDS * WORK_SLOT;
-/// Bytes of the ring of events.
+/// Bytes of the event ring.
 pub const TRACE: usize = 64 << 10;
-/// Largest statics of an executable.
+/// Maximum size of an executable's statics, in bytes.
 pub const STATICS_MAX: usize = 1 << 30;
 
 /// Offsets of the parts, in bytes from the start of the segment.
@@ -71,7 +71,7 @@ pub struct Layout {
     pub teams: usize,
     /// The work area of collectives.
     pub work: usize,
-    /// The ring of events.
+    /// The event ring.
     pub trace: usize,
     /// Image of the executable's statics.
     pub statics: usize,
@@ -85,30 +85,30 @@ pub struct Layout {
     pub heap_len: usize,
     /// Store header; everything from here on is the library's.
     pub store: usize,
-    /// Which tiles changed since the last checkpoint.
+    /// The dirty map of this PE: tiles changed since the last checkpoint.
     pub changes: usize,
-    /// What this process wrote to PEs near it.
+    /// The dirty maps of this process's writes to local PEs.
     pub written: usize,
-    /// The local copies of the live data: one, or two in turns.
+    /// The local copies of the live data: one, or two used in turn.
     pub snapshots: [usize; 2],
     /// The two parity slots.
     pub slots: [usize; 2],
     /// The log: its words, then its records.
     pub log: usize,
-    /// Most bytes of it.
+    /// Maximum size of the log in bytes.
     pub log_len: usize,
-    /// The replica of the log of a PE of another node, as long.
+    /// The replica of the log of a PE of another node, equally long.
     pub replica: usize,
     /// Parity over read-only ranges.
     pub readonly: usize,
     /// The tile stamps of the ranges themselves.
     pub readonly_stamps: usize,
-    /// Copies of ranges that are not read-only any more; one tile longer than a snapshot.
+    /// Copies of ranges that are no longer read-only; one tile longer than a snapshot.
     pub copies: usize,
-    /// Copies of tiles of a snapshot, and of a slot, that are to go to disk. Nothing from the first
-    /// on is mapped.
+    /// Spill areas for tiles of a snapshot, and of a slot, that must go to disk. Nothing from the
+    /// first of them on is mapped.
     pub asides: [usize; 2],
-    /// Most bytes a snapshot or a slot can hold.
+    /// Maximum bytes of a snapshot or a slot.
     pub region_len: usize,
     /// End of the segment.
     pub total: usize,
@@ -116,28 +116,28 @@ pub struct Layout {
 
 const _: () = assert!(BASE.is_multiple_of(BASE_ALIGN));
 
-/// Bytes of a line of the cache: what two PEs read lies in two of them.
+/// Bytes of a cache line; maps that different PEs read start on separate lines.
 const LINE: usize = 64;
 
-/// Bytes for a bit per tile of a snapshot.
+/// Returns the bytes needed for one bit per tile of a snapshot.
 fn set_len(region_len: usize) -> usize {
     (region_len / TILE / 8 + 1).next_multiple_of(LINE)
 }
 
 impl TileIndex {
-    /// Where it begins in its snapshot or slot.
+    /// Returns its start in its snapshot or slot, in bytes.
     pub const fn offset(self) -> usize {
         self.at() * TILE
     }
 
-    /// Its bytes there.
+    /// Returns its byte range there.
     pub const fn bytes(self) -> Range<usize> {
         self.offset()..self.after(1).offset()
     }
 }
 
 impl Layout {
-    /// The layout for symmetric heaps of `heap_len` bytes in a job of `n_pes` PEs.
+    /// Computes the layout for symmetric heaps of `heap_len` bytes in a job of `n_pes` PEs.
     pub fn new(heap_len: usize, n_pes: usize) -> Layout {
         let heap_len = page_up(heap_len.max(PAGE));
         let mailbox = PAGE;
@@ -150,7 +150,7 @@ impl Layout {
         let heap = (manifest + manifest_len).next_multiple_of(HUGE);
         let store = (heap + heap_len).next_multiple_of(HUGE);
         let live_max = store - statics;
-        // A snapshot is cut into at most 64 chunks, each rounded up to whole tiles.
+        // A snapshot is divided into at most 64 chunks, each rounded up to whole tiles.
         let region_len = (live_max.div_ceil(TILE) + 64) * TILE;
         let with_stamps = (region_len + region_len / TILE * STAMP).next_multiple_of(HUGE);
         let changes = store + PAGE;
@@ -193,30 +193,30 @@ impl Layout {
         }
     }
 
-    /// The entry of PE `pe` of a mailbox.
+    /// Returns the offset of PE `pe`'s entry in a mailbox.
     pub fn mailbox_of(&self, pe: Pe) -> usize {
         self.mailbox + pe.at() * MAILBOX_ENTRY
     }
 
-    /// The words of a team.
+    /// Returns the offset of a team's words.
     pub fn team(&self, team: usize) -> usize {
         assert!(team < WORK_TEAMS, "{team}");
         self.teams + team * TEAM_WORDS * 8
     }
 
-    /// Slot `round` of a team; the two sets are used in turns.
+    /// Returns the offset of slot `round` of a team; the two sets are used in turn.
     pub fn slot(&self, team: usize, set: usize, round: usize) -> usize {
         assert!(team < WORK_TEAMS && set < 2 && round < WORK_ROUNDS, "{team}, {set}, {round}");
         self.work + ((2 * team + set) * WORK_ROUNDS + round) * WORK_SLOT
     }
 
-    /// Where a PE shows which tiles of PE `pe` its process wrote to.
+    /// Returns the offset of the dirty map of this process's writes to PE `pe`.
     pub fn written_to(&self, pe: Pe) -> usize {
         self.written + LINE + pe.at() * set_len(self.region_len)
     }
 
-    /// Where the tile stamps of the region at `region` begin: a snapshot, a slot, the parity over
-    /// read-only ranges, or these ranges themselves or their copies.
+    /// Returns the offset of the tile stamps of the region at `region`: a snapshot, a slot, the
+    /// parity over read-only ranges, or these ranges themselves or their copies.
     pub fn stamps(&self, region: usize) -> usize {
         match region < self.store || (self.copies..self.asides[0]).contains(&region) {
             true => self.readonly_stamps,

@@ -1,21 +1,21 @@
-//! What raidshmem decides: data in, decisions out.
+//! The decision logic of raidshmem: data in, decisions out.
 //!
-//! It decides which processes are dead and which take their place, which PEs protect each other,
-//! what a checkpoint covers, the order of a checkpoint and of a recovery, which bytes of a store
-//! are valid, and what must be rebuilt from which PEs: all as functions and state machines. The
-//! crate `raidshmem` carries it out over memory, processes and networks; the model checker (in
-//! [`protocol`]) and the simulator (in the tests of that crate) carry out the same over small
-//! models of them.
+//! It decides which processes are dead and which replace them, which PEs protect each other, what a
+//! checkpoint covers, the order of a checkpoint and of a recovery, which bytes of a store are
+//! valid, and what must be rebuilt from which PEs: all as functions and state machines. The crate
+//! `raidshmem` executes these decisions on memory, processes and networks; the model checker (in
+//! [`protocol`]) and the simulator (in the tests of that crate) execute them on small models of
+//! those.
 //!
 //! Invariants: no unsafe code. Nothing here reads a clock, the environment or a file, starts a
-//! thread or a process, or shares memory: the caller passes in what it knows, and the same
-//! arguments give the same answer on every PE. The compiler holds the first, `tests/tidy` of the
-//! workspace the rest. The one exception is a build with the feature `mutants`, in which [`mutant`]
-//! reads which rule a test wants broken.
+//! thread or a process, or shares memory: the caller passes in what it knows, and equal arguments
+//! give equal answers on every PE. The compiler enforces the first, `tests/tidy` of the workspace
+//! the rest. The one exception is a build with the feature `mutants`, in which [`mutant`] reads the
+//! rule that a test wants broken.
 //!
-//! Left out: memory and its words, connections, processes, and the arithmetic of parity, which is
-//! the crate `raidshmem-codec`. The items here are public for the programs and tests of the
-//! workspace alone, and change at will.
+//! Left out: memory and its words, connections, processes, and parity arithmetic, which is the
+//! crate `raidshmem-codec`. The items here are public only for the programs and tests of this
+//! workspace, and may change at any time.
 //!
 //! Layers, each importing only from those above it or to the left of it:
 //!
@@ -43,7 +43,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
-// Modules explain themselves by what is private to them.
+// Links to private items explain modules to their maintainers.
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod agree;

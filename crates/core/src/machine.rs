@@ -1,27 +1,27 @@
-//! The processors of a machine as data: which share a core, and which memory is near.
+//! The processors of a machine as data: cores, NUMA nodes and packages.
 
 /// A hardware thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Processor {
-    /// Its number, as the kernel counts.
+    /// Its number in the kernel.
     pub cpu: usize,
-    /// The core it is a thread of, numbered from 0 by this library.
+    /// Its core, numbered from 0 by this library.
     pub core: usize,
-    /// The NUMA node whose memory is near, as the kernel counts.
+    /// The NUMA node of its local memory, numbered by the kernel.
     pub numa: usize,
-    /// The package it is in, as the kernel counts.
+    /// Its package, numbered by the kernel.
     pub package: usize,
 }
 
 /// The usable processors of a machine, neighbours next to each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// Sorted by NUMA node, then by core, so that each lies in one piece.
+    /// The processors, sorted by NUMA node, then by core, so that each is contiguous.
     pub processors: Vec<Processor>,
 }
 
 impl Machine {
-    /// A machine of these processors; `core` may be any number that tells cores apart.
+    /// Creates a machine of these processors; `core` may be any number that distinguishes cores.
     pub fn new(mut processors: Vec<Processor>) -> Machine {
         processors.sort_by_key(|p| (p.numa, p.core, p.cpu));
         let mut before = None;
@@ -35,13 +35,13 @@ impl Machine {
         Machine { processors }
     }
 
-    /// Cores with usable threads.
+    /// Returns the number of cores with usable threads.
     pub fn cores(&self) -> usize {
         self.processors.last().map_or(0, |last| last.core + 1)
     }
 }
 
-/// `0-3,8`: the kernel's way to write a set of numbers.
+/// Parses the kernel's notation for a set of numbers, such as `0-3,8`.
 pub fn list(text: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -50,7 +50,7 @@ pub fn list(text: &str) -> Vec<usize> {
     text.trim().split(',').filter_map(range).flatten().collect()
 }
 
-/// The inverse of [`list`]; the numbers ascend.
+/// Formats ascending numbers: the inverse of [`list`].
 pub fn show(numbers: &[usize]) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for &number in numbers {

@@ -1,10 +1,10 @@
-//! The messages of the control connections. Pure data; others carry them.
+//! The messages of the control connections. Pure data, transported elsewhere.
 //!
-//! Two conversations: launcher with agent, agent with PE. An agent passes on what a PE says about
-//! itself as `Up::Said`, so the launcher sees one stream a node. On another host a supervisor
-//! starts the agent and tells it, as a launcher would, whom to join; that says `Hello` first.
+//! Two conversations: launcher with agent, and agent with PE. An agent forwards a PE's messages as
+//! `Up::Said`, so the launcher sees one stream per node. On another host a supervisor starts the
+//! agent and tells it, as a launcher would, which job to join; such an agent sends `Hello` first.
 
-#![allow(missing_docs)] // the sentence of each variant speaks of its fields
+#![allow(missing_docs)] // the comment of each variant covers its fields
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -24,46 +24,46 @@ pub use heartbeat::{Beat, CounterEnd, HeartbeatSettings, Party};
 mod heartbeat;
 mod words;
 
-/// Largest symmetric heap of a PE in bytes.
+/// Maximum symmetric heap of a PE in bytes.
 pub const HEAP_MAX: u64 = 64 << 40;
 
 /// Number of a process in the job; never reused.
 pub type ProcId = u32;
 
-/// What every process of a job must know and agree on.
+/// The parameters that every process of a job must know and agree on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Job {
-    /// Random name of the job; bytes of another job are refused.
+    /// Random identifier of the job; bytes of another job are rejected.
     pub id: u64,
     /// Number of PEs.
     pub n_pes: u32,
-    /// Bytes of the symmetric heap of each PE.
+    /// Size of the symmetric heap of each PE in bytes.
     pub heap_len: u64,
-    /// Node of each PE at the start: groups are made from it and never change.
+    /// Node of each PE at the start; groups derive from it and never change.
     pub node_of: Vec<u32>,
-    /// Machine of each node: those of one machine share its processors.
+    /// Machine of each node; nodes on one machine share its processors.
     pub machine_of: Vec<u32>,
-    /// What PEs are bound to.
+    /// Binding policy for PEs.
     pub bind: Bind,
-    /// Pages of the memory of PEs.
+    /// Page size policy for the memory of PEs.
     pub pages: Pages,
-    /// What the nodes are called, and what fails together with them.
+    /// Names of the nodes, and the failure domains above them.
     pub domains: Domains,
-    /// What carries data between nodes; never `Auto`.
+    /// Transport between nodes; never `Auto`.
     pub fabric: Fabric,
-    /// Through which device.
+    /// Network device to use.
     pub device: Option<Device>,
-    /// The checkpoint on disk that it begins from, if from one.
+    /// The checkpoint on disk that the job starts from, if any.
     pub resume: Option<Resume>,
 }
 
 impl Job {
-    /// The machine of a node.
+    /// Returns the machine of a node.
     pub fn machine(&self, node: u32) -> u32 {
         self.machine_of.get(node as usize).copied().unwrap_or(node)
     }
 
-    /// True if its parts fit each other and the bounds: there are no other jobs.
+    /// Returns true if its parts are consistent and within bounds; other jobs are not started.
     pub fn is_sound(&self) -> bool {
         (1..=PES_MAX).contains(&(self.n_pes as usize))
             && self.node_of.len() == self.n_pes as usize
@@ -72,41 +72,41 @@ impl Job {
     }
 }
 
-/// What makes a waiting process a PE.
+/// The assignment that turns a waiting process into a PE.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Welcome {
     /// Its number.
     pub pe: Pe,
-    /// How many processes carried it before.
+    /// Number of processes that carried it before.
     pub incarnation: Incarnation,
     /// Number of its memory.
     pub memory: u32,
-    /// The node it runs on, which the view on the page may not say yet.
+    /// The node it runs on, which the view on the page may not show yet.
     pub node: u32,
-    /// Injection rules that have been carried out, and are not to be again.
+    /// Injection rules that have fired, and must not fire again.
     pub fired: Vec<u32>,
-    /// PEs lost since the job last resumed, this one among them if it is a substitute.
+    /// PEs lost since the job last resumed, including this one if it is a substitute.
     pub lost: Vec<Pe>,
-    /// Incarnation of each PE when this was written: one that is higher later was lost since.
+    /// Incarnation of each PE when this was written; one that is higher later was lost since.
     pub incarnations: Vec<Incarnation>,
-    /// What the job has been through; the launcher fills it in, which has a clock.
+    /// The job's history; filled in by the launcher, which has a clock.
     pub past: Past,
-    /// Its memory comes from the disk, unless it has it already.
+    /// True if its memory comes from disk, unless it has it already.
     pub from_disk: bool,
-    /// The record of what calls before the first checkpoint gave back to its predecessors.
+    /// The record of the results that its predecessors got from calls before the first checkpoint.
     pub prelude: Option<Vec<u8>>,
 }
 
-/// What a job has been through before a process came to it.
+/// The history of a job before a process joined it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Past {
-    /// For how long it has run.
+    /// Time for which the job has run.
     pub ran: Duration,
-    /// Recoveries that are over.
+    /// Completed recoveries.
     pub recoveries: u32,
 }
 
-/// Where a PE runs: its processors (none: it is not bound), and where its memory is.
+/// CPU binding (empty: not bound) and NUMA node of a PE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
     pub pe: Pe,
@@ -115,7 +115,7 @@ pub struct Bound {
 }
 
 impl Welcome {
-    /// True if it names a PE of `job`, and speaks of all of them.
+    /// Returns true if it names a PE of `job`, and covers all of them.
     pub fn is_sound(&self, job: &Job) -> bool {
         self.pe < Pe(job.n_pes) && self.incarnations.len() == job.n_pes as usize
     }
@@ -124,23 +124,23 @@ impl Welcome {
 /// The PEs that a PE waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Whom {
-    /// PEs that have to make the same call: `start`, `start + stride` and so on, `size` of them.
+    /// PEs that must make the same call: `start`, `start + stride` and so on, `size` of them.
     Members { start: i32, stride: i32, size: u32 },
-    /// Some PE that does something: a put, a signal, the release of a lock.
+    /// Any PE that acts: a put, a signal, the release of a lock.
     Anyone,
     /// All that have not finalised yet; this PE is in `shmem_finalize`.
     Finalize,
 }
 
-/// A wait of a PE, as its agent sees it.
+/// A wait of a PE, as observed by its agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
     pub pe: Pe,
-    /// The thread, and which wait of it this is.
+    /// The thread, and the number of this wait in it.
     pub serial: (u8, u64),
-    /// How often it has looked at what it waits for.
+    /// Number of polls so far.
     pub looks: u64,
-    /// For how long its agent has seen it.
+    /// Time for which its agent has observed it.
     pub lasted: Duration,
     /// The routine.
     pub call: String,
@@ -149,94 +149,94 @@ pub struct Wait {
     pub agreed: CheckpointNumber,
 }
 
-/// Something that a process did.
+/// An event in the trace of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traced {
-    /// When, in microseconds since 1970.
+    /// Time in microseconds since 1970.
     pub micros: u64,
-    /// Who, and what.
+    /// The actor and its action.
     pub line: String,
 }
 
-/// A process of a node, as its agent sees it.
+/// A process of a node, as observed by its agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessSeen {
     pub proc: ProcId,
     /// The process id of the program, not of a script around it.
     pub pid: u32,
-    /// The number that it carries.
+    /// The PE number that it carries.
     pub pe: Option<Pe>,
     pub stopped: bool,
-    /// The calls in which its threads wait for long.
+    /// The calls in which its threads have been waiting for long.
     pub calls: Vec<String>,
 }
 
-/// What an agent answers when it is asked for its processes.
+/// An agent's answer to a query for its processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     pub question: u32,
     /// Process id of the agent.
     pub agent: u32,
     pub processes: Vec<ProcessSeen>,
-    /// What they and the agent did last, if that was asked for.
+    /// The last events of the processes and the agent, if requested.
     pub events: Vec<Traced>,
 }
 
-/// How programs run: what they get, and what becomes of what they print. On another host it has
-/// all that a child of the launcher would have inherited.
+/// The environment of programs and the handling of their output. On another host it covers
+/// everything that a child of the launcher would have inherited.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessOptions {
-    /// Folder to run in; None for that of the agent.
+    /// Working directory; None for that of the agent.
     pub folder: Option<Vec<u8>>,
-    /// Variables, over those that the agent has.
+    /// Environment variables, overriding those of the agent.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
-    /// What PE 0 reads; the others have no standard input.
+    /// Standard input of PE 0; the other PEs have none.
     pub input: Stdin,
-    /// What they print comes through pipes, and is carried on in whole lines.
+    /// True if output goes through pipes and is forwarded in whole lines.
     pub carried: bool,
-    /// Such a line begins with the number of its PE.
+    /// True if each forwarded line starts with the number of its PE.
     pub tag: bool,
-    /// Such a line begins with the time.
+    /// True if each forwarded line starts with the time.
     pub stamp: bool,
-    /// Folder of a file for each PE, to which lines are carried.
+    /// Folder for forwarded output, with one file per PE.
     pub output: Option<Vec<u8>>,
 }
 
-/// Where the standard input of PE 0 comes from.
+/// The source of PE 0's standard input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stdin {
-    /// It has none.
+    /// No standard input.
     #[default]
     Nothing,
-    /// It is that of the agent, which is that of the launcher.
+    /// The agent's, which is the launcher's.
     Agent,
     /// The launcher sends it ([`Down::Input`]).
     Launcher,
 }
 
-/// First message of a process to its agent: version and checksum of its library. Its shape never
-/// changes, so that two builds can tell each other that they differ.
+/// First message of a process to its agent: version and checksum of its library. Its format never
+/// changes, so that two builds can detect that they differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build(pub String);
 
-/// First message of an agent on another host; the same holds of its shape.
+/// First message of an agent on another host; its format never changes either.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// Version and checksum of its library.
     pub build: String,
-    /// The node it was started as.
+    /// The node number that it was started with.
     pub node: u32,
-    /// UDP port on which it hears heartbeats.
+    /// UDP port on which it receives heartbeats.
     pub beats: u16,
 }
 
 /// Launcher to agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Down {
-    /// First message of a node supervisor: connect to the launcher, and take the orders from there.
+    /// First message of a node supervisor: connect to the launcher, and take orders from there.
     Join { launcher: SocketAddr, node: u32, secret: Secret },
-    /// First message: the job, this node's number, the program, its arguments and how it runs; with
-    /// checkpoints on disk the signal that asks for a stop.
+    /// First message: the job, this node's number, the program with its arguments and options; with
+    /// checkpoints on disk also the signal that requests a stop.
     Configure {
         job: Box<Job>,
         node: u32,
@@ -245,57 +245,57 @@ pub enum Down {
         heartbeat: HeartbeatSettings,
         stop_signal: Option<i32>,
     },
-    /// Before that: say what the disk here has of checkpoints below `folder`.
+    /// Sent before `Configure`: list the checkpoints on this disk below `folder`.
     List { folder: String },
-    /// Read every byte of the files in these folders of checkpoints, and say what does not hold.
+    /// Read all files in these checkpoint folders in full, and report damage.
     Check { folders: Vec<String> },
     /// A heartbeat of the launcher.
     Beat(Beat),
-    /// The node to watch, if there is one, and where it hears heartbeats.
+    /// The node to watch, if any, and its heartbeat address.
     Watch { successor: Option<(u32, SocketAddr)> },
     /// The node that renews the lease of this one, if not the launcher.
     Parent { parent: Option<(u32, SocketAddr)> },
-    /// Renew the lease of that node from now on.
+    /// Renew the lease of `node` from now on.
     Adopt { node: u32, at: SocketAddr, term: u64 },
-    /// Do not any more, and say so.
+    /// Stop renewing its lease, and confirm that.
     Release { node: u32, term: u64 },
-    /// Do you hear that node?
+    /// Give a second opinion: does `node` answer?
     Ask { node: u32, at: Option<SocketAddr> },
-    /// Look after that process: if it ended, that is said first.
+    /// Check on that process; if it has ended, its end is reported first.
     Look { proc: ProcId },
-    /// End at once, by SIGKILL: a fault that was asked for.
+    /// End at once, by SIGKILL: an injected fault.
     Die,
-    /// The launcher does not take this agent, and why.
+    /// The launcher rejects this agent, and why.
     Refused { why: String },
-    /// Make the memory `memory` of `pe`: its place in the memory file of this node, empty.
+    /// Create the memory `memory` of `pe`: its range in the memory file of this node, empty.
     MakeMemory { pe: Pe, memory: u32 },
-    /// Start a process, meant for the number `pe` if for any; it says `Hello` and waits for one.
+    /// Start a process, intended for the number `pe` if set; it sends `Hello` and waits for one.
     Start { proc: ProcId, pe: Option<Pe> },
-    /// Give the waiting process `proc` the number `pe`.
+    /// Assign the number `pe` to the waiting process `proc`.
     Assign { proc: ProcId, welcome: Welcome },
-    /// The memory file of `node`, as a descriptor: hand it to every PE of this one.
+    /// The memory file of `node`, as a descriptor: pass it to every PE of this node.
     File { node: u32 },
-    /// Where that incarnation of `pe` is reached, for the engine between nodes: tell every PE.
+    /// Address of that incarnation of `pe` for the engine between nodes: pass it to every PE.
     Address { pe: Pe, incarnation: Incarnation, address: Vec<u8> },
-    /// Show this view to the PEs.
+    /// Publish this view to the PEs.
     Show(View),
-    /// Say which processes are here, and what they did last if `events`.
+    /// List the local processes, with their last events if `events`.
     Dump { question: u32, events: bool },
-    /// The job stops once its next checkpoint is on disk: PEs see that.
+    /// Announce to the PEs that the job stops once its next checkpoint is on disk.
     Stopping,
     /// Send that signal to every PE.
     Signal { signal: i32 },
-    /// More of PE 0's standard input; its end if there are no bytes.
+    /// More of PE 0's standard input; no bytes mark its end.
     Input { bytes: Vec<u8> },
-    /// Write a checkpoint to disk, or what belongs to that.
+    /// A task of writing a checkpoint to disk.
     Disk(Task),
     /// Kill that process.
     Kill { proc: ProcId },
     /// Every PE has entered `shmem_finalize`: let them leave.
     Finish,
-    /// The launcher has the record of each PE of what its first calls gave back.
+    /// The launcher has every PE's record of the results of its first calls.
     PreludesKept,
-    /// The job ends: let the PEs write out what they have buffered, and end.
+    /// The job ends: let the PEs flush their buffers, and end.
     Abort,
     /// Kill everything and exit.
     Shutdown,
@@ -304,112 +304,114 @@ pub enum Down {
 /// Agent to launcher.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Up {
-    /// First message: where its PEs will run, and its memory file where other nodes may map it.
+    /// First message: the bindings of its PEs, with its memory file if other nodes may map it.
     Bound(Vec<Bound>),
-    /// What the disk here has, before all else.
+    /// The checkpoints on this disk; sent before anything else.
     Held(Vec<Held>),
-    /// The files that do not hold.
+    /// The damaged files.
     Checked(Vec<Damage>),
-    /// The memory asked for is there.
+    /// The requested memory was created.
     Memory { pe: Pe, memory: u32 },
-    /// A process was started; its pidfd comes along.
+    /// A process was started; its pidfd is attached.
     Started { proc: ProcId, pid: u32 },
-    /// A process said something.
+    /// A process sent a message.
     Said { proc: ProcId, what: PeMessage },
     /// A process ended.
     Ended { proc: ProcId, how: Ended },
-    /// So many more bytes of the standard input are in the pipe that PE 0 reads.
+    /// Number of further bytes of standard input written to PE 0's pipe.
     InputTaken { bytes: u32 },
     /// The PEs see that view now.
     Shown { number: ViewNumber },
     /// A heartbeat of the agent.
     Beat(Beat),
-    /// The agent's successor is silent; or not any more.
+    /// The agent's successor is silent, or answers again.
     Accuse { node: u32, silent: bool },
-    /// This node does not renew the lease of that one any more, and has not heard it for so long.
+    /// This node no longer renews the lease of `node`, after a silence of `silent`.
     GiveUp { node: u32, term: u64, silent: Duration },
-    /// Whether the node that was asked about answers.
+    /// The requested second opinion: true if `node` answers.
     Opinion { node: u32, alive: bool },
-    /// The process that it was asked to look after has not ended.
+    /// The process that it was asked to check on has not ended.
     Looked { proc: ProcId },
-    /// The PEs here that wait for long, and those that are stopped; once more when none are.
+    /// Local PEs that have been waiting for long, and stopped ones; sent once more when there are
+    /// none.
     Waits { waits: Vec<Wait>, stopped: Vec<Pe> },
-    /// The processes here.
+    /// The local processes.
     Dump(Answer),
     /// The last events of a PE whose process was killed.
     Last { events: Vec<Traced> },
-    /// A checkpoint is on disk, as far as it goes.
+    /// The outcome of a task on checkpoint files.
     Disk(DiskOutcome),
-    /// The signal that asks for a stop has come here.
+    /// The signal that requests a stop has arrived here.
     StopSignal,
-    /// News for people.
+    /// A message for people.
     Note { line: String },
-    /// What was asked for cannot be done here.
+    /// A request cannot be carried out here.
     Failed { what: String },
 }
 
 /// Agent to PE.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum ToPe {
-    /// First message: a parent-death pipe comes along, to be armed.
+    /// First message: a parent-death pipe is attached, to be armed.
     ParentDeathPipe,
-    /// You are `pe`; the page of views comes along. `oversubscribed`: PEs take turns.
+    /// This process is `pe`; the page of views is attached. `oversubscribed`: PEs share processors.
     Welcome { job: Box<Job>, welcome: Welcome, oversubscribed: bool },
-    /// The memory file of `node`, as a descriptor: byte `i` of PE `k` is byte `k * L + i` of it,
-    /// where L is the length of a segment.
+    /// The memory file of `node`, as a descriptor. Byte `i` of PE `k` is at `k * L + i` in it; L is
+    /// the length of a segment.
     File { node: u32 },
-    /// Where that incarnation of `pe` is reached, if its memory cannot be mapped.
+    /// Address of that incarnation of `pe`, if its memory cannot be mapped.
     Address { pe: Pe, incarnation: Incarnation, address: Vec<u8> },
 }
 
-/// What a PE says.
+/// A message from a PE.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum PeMessage {
-    /// First message after [`Build`]. When the program is wrapped in a script it does not come
-    /// from the child that the agent started: the kernel says from whom.
+    /// First message after [`Build`]. If a script wraps the program, the sender is not the child
+    /// that the agent started; the kernel identifies it.
     Hello,
-    /// It cannot become a PE and ends with `status`; `words` say why.
+    /// It cannot become a PE, for the reason in `words`, and ends with `status`.
     CannotStart { status: i32, words: String, cause: StartFailure },
-    /// Where its engine is reached; it waits to be shown as alive.
+    /// Address of its engine; it waits to be shown as alive.
     Address { address: Vec<u8> },
     /// Its connection to that incarnation of `pe` broke.
     Suspect { pe: Pe, incarnation: Incarnation },
-    /// What PE `pe` keeps cannot be used in the recovery of view `view`, which had counted on it.
+    /// The checkpoint data of PE `pe` is unusable in the recovery of view `view`, which relied on
+    /// it.
     Unusable { view: ViewNumber, pe: Pe, flaw: Flaw },
-    /// It stands at a point of injection rule `rule` and waits to be killed.
+    /// It is at the point of injection rule `rule` and waits to be killed.
     AtPoint { rule: u32 },
-    /// Something worth a line.
+    /// Progress to report.
     Report(ProgressReport),
-    /// The job cannot go on; every PE comes to the same words.
+    /// The job cannot continue; every PE reaches the same verdict.
     Verdict { status: i32, words: String },
-    /// It is in `shmem_finalize`, a member of view `joined`; `cut` if a loss made a call of it do
-    /// less than it should, and it has not gone back since.
+    /// It is in `shmem_finalize`, a member of view `joined`; `cut` if a loss interrupted one of its
+    /// calls and it has not rolled back since.
     Finalizing { joined: ViewNumber, cut: bool },
-    /// It has come to its first checkpoint call, and what the calls before it gave back.
+    /// It has reached its first checkpoint call; `record` has the results of the calls before it.
     PreludeOver { record: Vec<u8> },
-    /// A PE was lost, and there is a reason why it cannot go back alone.
+    /// A PE was lost, and there is a reason against local rollback.
     GoBack { why: String },
-    /// It goes on alone after a loss that came when others were at their end, and cannot.
+    /// It needs, after its local rollback, PEs that are in `shmem_finalize` already.
     NeedsOthers,
-    /// It left `shmem_finalize`; its end is no death any more.
+    /// It left `shmem_finalize`; its end no longer counts as a death.
     Finalized,
-    /// `shmem_global_exit`, or an end for the reason that `words` say.
+    /// `shmem_global_exit`, or an end for the reason in `words`.
     GlobalExit { status: i32, words: Option<String> },
 }
 
-/// Why a process cannot become a PE.
+/// The reason why a process cannot become a PE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StartFailure {
-    /// Its program, a setting or a library of the network.
+    /// Its program, a setting or a network library.
     Program,
-    /// The limit of address space, which every process of the node has.
+    /// The limit of address space, which applies to every process of the node.
     Limit,
-    /// Memory that is short now, a network that refuses, or another cause that may pass.
+    /// A temporary cause, such as a memory shortage or a network error.
     Passing,
 }
 
 impl StartFailure {
-    /// True if its substitute would fail alike.
+    /// Returns true if its substitute would fail likewise.
     pub fn lasts(self) -> bool {
         match self {
             StartFailure::Program | StartFailure::Limit => true,
@@ -418,41 +420,41 @@ impl StartFailure {
     }
 }
 
-/// What is wrong with what a PE keeps of a checkpoint.
+/// A defect in a PE's checkpoint data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Flaw {
     /// A tile does not match its checksum.
     Damaged,
-    /// Its snapshot or its parity is not of that checkpoint: it was overwritten, or never made.
+    /// Its snapshot or parity does not belong to the checkpoint: overwritten, or never made.
     Missing,
 }
 
-/// What the scrub of a PE's store has seen so far.
+/// The results so far of scrubbing a PE's store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scrubbed {
-    /// Bytes that were looked at and held.
+    /// Bytes that were checked and found intact.
     pub bytes: u64,
-    /// Tiles and headers that did not.
+    /// Tiles and headers found damaged.
     pub damaged: u64,
-    /// Tiles of them that were repaired.
+    /// Damaged tiles that were repaired.
     pub repaired: u64,
 }
 
-/// What a PE found to have changed since the checkpoint before.
+/// A PE's changed tiles since the previous checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedTiles {
     /// Tiles that changed.
     pub changed: u64,
-    /// How many there are in all.
+    /// Number of tiles in total.
     pub of: u64,
-    /// By the pages that were written; else by digests.
+    /// True if written pages were tracked; false if digests were compared.
     pub by_pages: bool,
 }
 
-/// Progress worth a line for people, and for tests.
+/// Progress worth reporting to people and tests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ProgressReport {
-    /// A checkpoint was agreed (said by PE 0). Bytes are one PE's.
+    /// A checkpoint was agreed (sent by PE 0). Bytes are per PE.
     Checkpoint {
         number: CheckpointNumber,
         bytes: u64,
@@ -460,25 +462,26 @@ pub enum ProgressReport {
         micros: u64,
         found: Option<ChangedTiles>,
     },
-    /// So much of what this PE holds is read-only, and is protected once by so much that it keeps.
+    /// This PE holds `bytes` of read-only memory, protected once by `parity_bytes` that it keeps.
     ReadOnly { bytes: u64, parity_bytes: u64 },
-    /// The memory of a dead process was taken over as it was.
+    /// The memory of a dead process was adopted unchanged.
     Adopted { pe: Pe, number: CheckpointNumber, bytes: u64, micros: u64 },
     /// Lost data was rebuilt from the survivors.
     Rebuilt { pe: Pe, number: CheckpointNumber, bytes: u64, from: Vec<Pe>, micros: u64 },
-    /// The recovery has come to this step (said by PE 0).
+    /// The recovery has reached this step (sent by PE 0).
     Step(RecoveryStep),
-    /// So many `bytes` of those that PE `pe` rebuilds are there; a few times a second at most.
+    /// PE `pe` has rebuilt `bytes` of `of` bytes; sent a few times per second at most.
     Rebuilding { pe: Pe, bytes: u64, of: u64 },
-    /// All PEs are back at checkpoint `number` (said by PE 0).
+    /// All PEs are back at checkpoint `number` (sent by PE 0).
     Resumed { number: CheckpointNumber, micros: u64 },
-    /// PE `pe` went back alone and has caught up: `calls` of it came from logs.
+    /// PE `pe` rolled back locally and caught up; `calls` of its calls were answered from logs.
     Replayed { pe: Pe, number: CheckpointNumber, micros: u64, calls: u64 },
-    /// PE `pe` went back to checkpoint `number`, and others are in `shmem_finalize`.
+    /// PE `pe` rolled back to checkpoint `number` while other PEs are in `shmem_finalize`.
     Alone { pe: Pe, number: CheckpointNumber, micros: u64 },
-    /// The scrub found a damaged `part` of the store, and repaired it from PEs `from`, or not.
+    /// The scrub found a damaged `part` of the store; `from` are the PEs it was repaired from, if
+    /// any.
     Damaged { pe: Pe, number: CheckpointNumber, part: String, from: Option<Vec<Pe>> },
-    /// What the scrub of one PE has seen by `shmem_finalize`.
+    /// The scrub results of one PE at `shmem_finalize`.
     Scrubbed { pe: Pe, counts: Scrubbed },
     /// Proportional share of memory of one PE at `shmem_finalize`.
     Memory { pe: Pe, bytes: u64 },

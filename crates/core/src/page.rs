@@ -1,13 +1,13 @@
-//! Sizes of pages, as this library lays memory out.
+//! Page sizes that memory layouts are based on.
 
 /// Bytes of the largest page of a kernel for this processor, which is a multiple of those of all
 /// others; the unit of mappings and protections. AArch64 has kernels with pages of 4, 16 and 64 KiB.
 pub const PAGE: usize = if cfg!(target_arch = "aarch64") { 64 << 10 } else { 4 << 10 };
 
-/// Bytes of a huge page, where shared memory has them.
+/// Bytes of a huge page, if shared memory supports them.
 pub const HUGE: usize = 2 << 20;
 
-/// `len` rounded up to whole pages.
+/// Rounds `len` up to whole pages.
 pub const fn page_up(len: usize) -> usize {
     len.div_ceil(PAGE) * PAGE
 }

@@ -1,7 +1,7 @@
-//! From what the survivors found in their stores to what must be rebuilt, or that it cannot be.
+//! The recovery plan: from the survivors' findings to the parts that must be rebuilt, or a failure.
 //!
 //! Pure: a function of the stripe layout and each member's findings. Every PE computes it from the
-//! same words, so every PE comes to the same plan or the same verdict.
+//! same words, so every PE gets the same plan or the same verdict.
 
 use raidshmem_codec::stripe::{Data, Layout, Parity, Stripe};
 
@@ -9,40 +9,41 @@ use crate::mutant::{Mutant, breaks};
 use crate::quantity::Pe;
 use crate::store::protection::GroupLayout;
 
-/// What one member found in its own store for the checkpoint decided on.
+/// The findings of one member in its own store, for the checkpoint decided on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StoreFinding {
-    /// Bit per chunk of its snapshot: 1 is unusable.
+    /// Bit per chunk of its snapshot: 1 if unusable.
     pub snapshot: u64,
-    /// Bit per parity chunk it holds: 1 is unusable.
+    /// Bit per parity chunk it holds: 1 if unusable.
     pub parity: u64,
-    /// It had nothing when it first looked: a loss, though it may have got its snapshot back since.
+    /// True if its store was empty at the first check: this counts as a loss even if its snapshot
+    /// was rebuilt since.
     pub empty: bool,
 }
 
 impl StoreFinding {
-    /// A member of which nothing is left.
+    /// Returns the finding of a member that has lost everything.
     pub fn lost(layout: &Layout, place: usize) -> StoreFinding {
         let parity = bits(layout.parities_of(place).len());
         StoreFinding { snapshot: bits(layout.chunks()), parity, empty: true }
     }
 }
 
-/// The lowest `count` bits.
+/// Returns a mask of the lowest `count` bits.
 pub fn bits(count: usize) -> u64 {
     if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }
 
-/// Which shards of a stripe are unusable, in code order.
+/// Returns a flag for each shard of a stripe, in code order: true if it is unusable.
 pub fn lost_shards(stripe: &Stripe, findings: &[StoreFinding]) -> Vec<bool> {
     let data = stripe.data.iter().map(|d| findings[d.member].snapshot >> d.chunk & 1 == 1);
     let parity = stripe.parity.iter().map(|p| findings[p.member].parity >> p.slot & 1 == 1);
     data.chain(parity).collect()
 }
 
-/// How many tiles of a parity chunk, from its first on, are read, and hence checked, by members
-/// that make their snapshots whole as `found` (by place) asks for. `tiles` says how many a chunk of
-/// a snapshot has.
+/// Returns the number of leading tiles of a parity chunk that are read, and hence checked, when
+/// members rebuild their snapshots according to `found` (by place). `tiles` returns the number of
+/// tiles of a snapshot chunk.
 pub fn read(
     shape: &GroupLayout,
     parity: Parity,
@@ -59,21 +60,21 @@ pub fn read(
     readers.map(|(_, data)| tiles(data.chunk)).max().unwrap_or(0)
 }
 
-/// More was lost than the parity covers.
+/// The error that more was lost than the parity covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unrecoverable {
-    /// The group.
+    /// Number of the group.
     pub group: usize,
-    /// The PEs of which nothing is left.
+    /// PEs that have lost everything.
     pub pes: Vec<Pe>,
-    /// The PEs that miss something that would have been needed: damaged, or, in a mode with one
-    /// slot, overwritten by the next checkpoint.
+    /// PEs that lack a part that would have been needed: corrupt, or, in a mode with one slot,
+    /// overwritten by the next checkpoint.
     pub damaged: Vec<Pe>,
-    /// The group's parity; None in mode `single`, which has no second copy.
+    /// Parity of the group; None in mode `single`, which has no second copy.
     pub parity: Option<usize>,
 }
 
-/// [`Unrecoverable`] of the lowest group, as bits: a member a bit, by place.
+/// [`Unrecoverable`] of the lowest group, as bits: one per member, by place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
     group: usize,
@@ -82,24 +83,24 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// What is said of a group with those members.
+    /// Packs the error of a group with these members.
     pub fn of(lost: &Unrecoverable, members: &[Pe]) -> Lost {
         let bit = |pe: &Pe| members.iter().position(|member| member == pe);
         let bits = |pes: &[Pe]| pes.iter().filter_map(bit).fold(0, |bits, at| bits | 1 << at);
         Lost { group: lost.group, pes: bits(&lost.pes), damaged: bits(&lost.damaged) }
     }
 
-    /// That of the lower group.
+    /// Returns the error of the lower group.
     pub fn lower(one: Option<Lost>, other: Option<Lost>) -> Option<Lost> {
         [one, other].into_iter().flatten().min_by_key(|lost| lost.group)
     }
 
-    /// The group.
+    /// Returns the number of the group.
     pub fn group(&self) -> usize {
         self.group
     }
 
-    /// The inverse of `of`. `keeps_snapshot` is false in mode `single`.
+    /// Unpacks the error. `keeps_snapshot` is false in mode `single`.
     pub fn named(&self, shape: &GroupLayout, keeps_snapshot: bool) -> Unrecoverable {
         let pes = |bits: u64| {
             let members = shape.members.iter().enumerate();
@@ -113,12 +114,12 @@ impl Lost {
         Unrecoverable { group: self.group, pes, damaged, parity }
     }
 
-    /// As words.
+    /// Packs an optional error into words.
     pub fn words(lost: Option<Lost>) -> [u64; 3] {
         lost.map_or([0; 3], |lost| [lost.group as u64 + 1, lost.pes, lost.damaged])
     }
 
-    /// The inverse.
+    /// Unpacks an optional error.
     pub fn read([group, pes, damaged]: [u64; 3]) -> Option<Lost> {
         let group = group.checked_sub(1)? as usize;
         Some(Lost { group, pes, damaged })
@@ -130,7 +131,7 @@ impl std::fmt::Display for Unrecoverable {
         let (group, pes) = (self.group, Pe::names(&self.pes));
         match self.parity {
             Some(parity) => write!(f, "unrecoverable: group {group} lost {pes}, parity {parity}")?,
-            // These PEs may well be alive: the one slot of each is overwritten in a checkpoint.
+            // These PEs may well be alive: a checkpoint overwrites the only slot of each.
             None => write!(
                 f,
                 "unrecoverable: group {group} lost the copies on {pes}, mode single keeps no other"
@@ -196,7 +197,7 @@ mod tests {
         (0..layout.members()).map(of).collect()
     }
 
-    /// Exactly m losses are borne and m + 1 are not, whichever they are.
+    /// Any m losses are survivable, and no m + 1 losses are.
     #[test]
     fn the_parity_is_the_boundary_for_every_pattern() {
         for members in 2..=9 {
@@ -225,8 +226,7 @@ mod tests {
         assert_eq!(error.to_string(), "unrecoverable: group 0 lost PEs 1,2, parity 1");
     }
 
-    /// A PE that was lost is still lost if its snapshot was rebuilt before something else was
-    /// found.
+    /// A lost PE still counts as lost if its snapshot was rebuilt before further damage was found.
     #[test]
     fn what_was_lost_stays_lost_in_the_verdict() {
         let layout = Layout::new(Scheme::Raid5, 4).unwrap();

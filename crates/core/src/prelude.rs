@@ -1,50 +1,51 @@
-//! Results of calls that a program makes before its first checkpoint call, for those that make the
-//! calls again: substitutes, which begin in `main`.
+//! Results of calls that a program makes before its first checkpoint call. A substitute, which
+//! starts in `main`, repeats the calls and gets the recorded results.
 //!
-//! A result is known by the digest of its call: the routine and the arguments that are alike in
-//! each process. Results of equal calls are given in their order. Equal ones that follow each other
-//! are counted: a program may look again and again in vain.
+//! A result is identified by a digest of its call: the routine and the arguments that are equal in
+//! each process. Results of equal calls are returned in order. Consecutive equal results are stored
+//! once, with a count, because a program may poll many times in vain.
 //!
 //! ```text
 //! record    1 if results are missing at its end, then results
 //! result    digest, how often, bytes: u64 each; then the bytes
 //! ```
 //!
-//! Invariants: a record is no longer than its limit; one that is full takes no results any more, so
-//! what it has is a beginning.
+//! Invariants: a record is no longer than its limit; a full record takes no further results, so it
+//! always holds a prefix of the results.
 //!
-//! Left out: which calls have results (`openshmem/memory/prelude.rs`), and who keeps records.
+//! Left out: the choice of calls that have results (`openshmem/memory/prelude.rs`), and the storage
+//! of records.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Words before the bytes of a result.
+/// Bytes of the words before a result.
 const HEAD: usize = 3 * 8;
-/// Most bytes of all records of a job.
+/// Maximum size of all records of a job, in bytes.
 const ALL: usize = 256 << 20;
-/// Most bytes of a record, and the least limit.
+/// Maximum size of a record, and the minimum limit, in bytes.
 const MOST: usize = 4 << 20;
 const LEAST: usize = 16 << 10;
 
-/// Most results of a record: a program that never saves pays for no more.
+/// Maximum number of results of a record, which bounds the cost for a program that never saves.
 const RESULTS: u32 = 4 << 20;
 
-/// Most bytes of the record of each of so many PEs.
+/// Returns the maximum size of a record in a job of `n_pes` PEs.
 pub fn limit(n_pes: usize) -> usize {
     (ALL / n_pes.max(1)).clamp(LEAST, MOST)
 }
 
-/// Results that are written down.
+/// A record being written.
 #[derive(Debug)]
 pub struct Notes {
     bytes: Vec<u8>,
     limit: usize,
-    /// Where the last result begins.
+    /// Offset of the last result.
     last: Option<usize>,
     results: u32,
 }
 
 impl Notes {
-    /// No results, and room for so many bytes of them.
+    /// Returns an empty record with this limit in bytes.
     pub fn new(limit: usize) -> Notes {
         Notes { bytes: vec![0], limit, last: None, results: 0 }
     }
@@ -53,12 +54,12 @@ impl Notes {
         word(&self.bytes, at).unwrap_or_default()
     }
 
-    /// True if it takes no results any more.
+    /// True if the record takes no further results.
     pub fn is_full(&self) -> bool {
         self.bytes[0] == 1
     }
 
-    /// The result of a call is `result`.
+    /// Appends the result of a call.
     pub fn note(&mut self, digest: u64, result: &[u8]) {
         self.results += 1;
         if self.is_full() || self.results > RESULTS {
@@ -83,7 +84,7 @@ impl Notes {
         self.bytes.extend_from_slice(result);
     }
 
-    /// The record.
+    /// Returns the bytes of the record.
     pub fn into_record(self) -> Vec<u8> {
         self.bytes
     }
@@ -93,7 +94,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Results that are given again.
+/// Recorded results, to be returned again.
 #[derive(Debug, Default)]
 pub struct Results {
     of: BTreeMap<u64, Queue>,
@@ -103,23 +104,23 @@ pub struct Results {
 #[derive(Debug, Default)]
 struct Queue {
     left: VecDeque<(u64, Vec<u8>)>,
-    /// The call, and the result that it was given last.
+    /// The call, and the result returned last.
     given: Option<(&'static str, Vec<u8>)>,
 }
 
-/// What there is for a call.
+/// The recorded answer for a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Its result.
+    /// The result of the call.
     Result(Vec<u8>),
-    /// Nothing: the record was full before it.
+    /// No result: the record was full before it.
     NoRoom,
-    /// Nothing: no such call was made, or not as often.
+    /// No result: the call was not made, or less often.
     NoSuchCall,
 }
 
 impl Results {
-    /// Reads a record; None if it is none.
+    /// Parses a record; None if it is malformed.
     pub fn read(record: &[u8]) -> Option<Results> {
         let mut results = Results { is_cut: *record.first()? == 1, ..Results::default() };
         let mut at = 1;
@@ -134,7 +135,7 @@ impl Results {
         Some(results)
     }
 
-    /// The next result of a call.
+    /// Returns the next result of a call.
     pub fn next(&mut self, call: &'static str, digest: u64) -> Known {
         let absent = if self.is_cut { Known::NoRoom } else { Known::NoSuchCall };
         let Some(queue) = self.of.get_mut(&digest) else { return absent };
@@ -148,13 +149,13 @@ impl Results {
         Known::Result(result)
     }
 
-    /// The first result of a call, which may be asked for again.
+    /// Returns the first remaining result of a call, without consuming it.
     pub fn first(&self, digest: u64) -> Option<&[u8]> {
         Some(&self.of.get(&digest)?.left.front()?.1)
     }
 
-    /// A call that was made again, but not as often as before: which of its results it should have
-    /// had nobody can know, unless they are alike.
+    /// Returns a call that was repeated, but less often than before: the choice among its results
+    /// is then unknown, unless they are equal.
     pub fn in_doubt(&self) -> Option<&'static str> {
         self.of.values().find_map(|queue| {
             let (call, given) = queue.given.as_ref()?;

@@ -1,14 +1,14 @@
-//! Numbers that must not be taken for each other: of a PE, of a tile, of a checkpoint, of a view,
-//! of an incarnation.
+//! Types for numbers that must not be confused: of a PE, a tile, a checkpoint, a view and an
+//! incarnation.
 //!
-//! Invariant: all but those of a PE and of a tile only grow in a job. Each has the width that it
-//! has in memory and in messages, and is serialized as the bare number.
+//! Invariant: all but PEs and tiles only grow in a job. Each has the width that it has in memory
+//! and in messages, and is serialized as the bare number.
 
 use std::fmt::{Debug, Display, Formatter, Result};
 
 use serde::{Deserialize, Serialize};
 
-/// A kind of number, of that width.
+/// Defines a type for one kind of number, of width `$width`.
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident: $width:ty) => {
         $(#[$doc])*
@@ -23,7 +23,7 @@ macro_rules! number {
             }
         }
 
-        /// As the bare number: the names beside it say what it is.
+        /// Formats the bare number: the name of the field already identifies it.
         impl Debug for $name {
             fn fmt(&self, f: &mut Formatter<'_>) -> Result {
                 Debug::fmt(&self.0, f)
@@ -32,13 +32,13 @@ macro_rules! number {
     };
 }
 
-/// The same of numbers that are counted up one by one.
+/// Like `number`, but for numbers that are counted up one by one.
 macro_rules! counted {
     ($(#[$doc:meta])* $name:ident: $width:ty) => {
         number! { $(#[$doc])* $name: $width }
 
         impl $name {
-            /// The one after this one.
+            /// Returns the number after this one.
             pub fn next(self) -> $name {
                 $name(self.0 + 1)
             }
@@ -47,29 +47,28 @@ macro_rules! counted {
 }
 
 number! {
-    /// Which PE of the job (OpenSHMEM 1.6, section 3): from 0 on. Its memory, its processes and its
-    /// node have numbers of their own.
+    /// The number of a PE in its job (OpenSHMEM 1.6, section 3), from 0. Its memory, its processes
+    /// and its node have numbers of their own.
     Pe: u32
 }
 
 impl Pe {
-    /// All PEs of a job of `count`.
+    /// Returns all PEs of a job of `count` PEs.
     pub fn all(count: usize) -> impl DoubleEndedIterator<Item = Pe> {
         (0..count).map(Pe::of)
     }
 
-    /// The one at place `at` of what holds one entry for each.
+    /// Returns the PE at index `at` of an array with one entry per PE.
     pub const fn of(at: usize) -> Pe {
         Pe(at as u32)
     }
 
-    /// Its place there.
+    /// Returns its index in such an array.
     pub const fn at(self) -> usize {
         self.0 as usize
     }
 
-    /// Names ascending PEs for people: `no PE`, `PE 3`, `PEs 0,1,4-9`; of many that are not
-    /// consecutive only the first.
+    /// Formats ascending PEs for people: `no PE`, `PE 3`, `PEs 0,1,4-9`; shortens long lists.
     pub fn names(pes: &[Pe]) -> String {
         const MOST: usize = 16;
         let rows: Vec<String> = pes
@@ -91,79 +90,79 @@ impl Pe {
 }
 
 number! {
-    /// Which tile of live memory, of a snapshot or of the parity in a slot: from 0 on.
+    /// A tile index in live memory, in a snapshot or in the parity of a slot, from 0.
     TileIndex: usize
 }
 
 impl TileIndex {
-    /// The first `count` tiles.
+    /// Returns the first `count` tiles.
     pub fn all(count: usize) -> impl DoubleEndedIterator<Item = TileIndex> {
         (0..count).map(TileIndex)
     }
 
-    /// The one at place `at` of what holds one entry for each.
+    /// Returns the tile at index `at` of an array with one entry per tile.
     pub const fn of(at: usize) -> TileIndex {
         TileIndex(at)
     }
 
-    /// Its place there.
+    /// Returns its index in such an array.
     pub const fn at(self) -> usize {
         self.0
     }
 
-    /// The one `steps` after it.
+    /// Returns the tile `steps` after this one.
     pub const fn after(self, steps: usize) -> TileIndex {
         TileIndex(self.0 + steps)
     }
 }
 
 counted! {
-    /// Which checkpoint: they are counted from 1, and 0 is the start of the program.
+    /// A checkpoint number, counted from 1; 0 is the start of the program.
     CheckpointNumber: u64
 }
 
 impl CheckpointNumber {
-    /// Before the first checkpoint.
+    /// The state before the first checkpoint.
     pub const START: CheckpointNumber = CheckpointNumber(0);
 
-    /// The checkpoint before this one, which is not [`CheckpointNumber::START`].
+    /// Returns the previous number; must not be called on [`CheckpointNumber::START`].
     pub fn previous(self) -> CheckpointNumber {
         CheckpointNumber(self.0 - 1)
     }
 
-    /// The number `back` before this one, or the start if there are not so many.
+    /// Returns the number `back` before this one, but at least the start.
     pub fn before(self, back: u64) -> CheckpointNumber {
         CheckpointNumber(self.0.saturating_sub(back))
     }
 
-    /// A word for a number that may be missing: 0 if it is.
+    /// Encodes an optional number as a word; None as 0.
     pub fn pack(number: Option<CheckpointNumber>) -> u64 {
         number.map_or(0, |number| number.0 + 1)
     }
 
-    /// The inverse.
+    /// Decodes a word: the inverse of `pack`.
     pub fn unpack(word: u64) -> Option<CheckpointNumber> {
         word.checked_sub(1).map(CheckpointNumber)
     }
 
-    /// Which of `count` places used in turn is its.
+    /// Returns its index among `count` places used in turn.
     pub fn turn(self, count: usize) -> usize {
         (self.0 % count as u64) as usize
     }
 }
 
 counted! {
-    /// Which view of the job; the launcher counts them from 1.
+    /// A view number; the launcher counts views from 1.
     ViewNumber: u64
 }
 
 counted! {
-    /// How many processes carried the number of a PE before this one; at most 2^23 - 1.
+    /// The number of earlier processes that carried a PE's number; at most 2^23 - 1.
     Incarnation: u32
 }
 
 impl Incarnation {
-    /// The process that the launcher started with the job.
+    /// The incarnation of a process that the launcher started with the job.
     pub const FIRST: Incarnation = Incarnation(0);
 }
 

@@ -1,6 +1,6 @@
-//! How PEs meet: which PEs each signals and waits for, as a function of index and size.
+//! The pattern of a barrier: the PEs that each PE signals and waits for, from index and size.
 //!
-//! PEs that signal each other over a network meet by dissemination:
+//! PEs that signal each other over a network use dissemination:
 //!
 //! ```text
 //! 0 1 2 3 4     round 0: i signals i + 1
@@ -8,51 +8,51 @@
 //! 0 1 2 3 4     round 2: i signals i + 4  (mod size)
 //! ```
 //!
-//! After `ceil(log2 size)` rounds each has heard, directly or not, of all.
+//! After `ceil(log2 size)` rounds each PE has a signal, direct or indirect, from every other.
 //!
-//! PEs that share memory meet at counters, [`FANIN`] of them at each. The lowest of those that meet
-//! at one leads, and goes on to the next level:
+//! PEs that share memory use counters, with up to [`FANIN`] PEs at each. The lowest PE at a counter
+//! leads, and continues at the next level:
 //!
 //! ```text
 //! 0 1 .. 15 | 16 17 .. 31 | ..     level 0
 //! 0           16            ..     level 1: at most 16 of these, and so on
 //! ```
 //!
-//! So nobody counts or wakes more than `FANIN` others a level, and there are at most [`LEVELS`].
+//! So no PE counts or wakes more than `FANIN` PEs per level, and there are at most [`LEVELS`].
 
 use crate::view::PES_MAX;
 
-/// Most PEs that meet at one counter.
+/// Maximum number of PEs at one counter.
 pub const FANIN: usize = 16;
-/// Most levels of counters.
+/// Maximum number of levels of counters.
 pub const LEVELS: usize = 4;
 
 const _: () = assert!(FANIN.pow(LEVELS as u32) >= PES_MAX);
 
-/// A counter at which a PE meets others.
+/// A counter at which a PE meets other PEs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// Its level.
+    /// Level of the counter.
     pub level: usize,
-    /// The index of the leader, which has the counter.
+    /// Index of the leader, whose memory has the counter.
     pub leader: usize,
-    /// From the index of one who meets there to the next one's.
+    /// Distance between the indices of two successive members.
     pub stride: usize,
-    /// How many meet there.
+    /// Number of members.
     pub members: usize,
-    /// There is no level above it.
+    /// True if there is no level above.
     pub is_top: bool,
 }
 
 impl Counter {
-    /// The indices of those who meet there.
+    /// Returns the indices of the members.
     pub fn indices(&self) -> impl Iterator<Item = usize> + use<> {
         let Counter { leader, stride, members, .. } = *self;
         (0..members).map(move |member| leader + member * stride)
     }
 }
 
-/// The counters that PE `index` of `size` comes to, from the lowest level on (`index < size`).
+/// Returns the counters of PE `index` of `size`, from the lowest level on (`index < size`).
 pub fn counters(index: usize, size: usize) -> impl Iterator<Item = Counter> {
     let at = move |level: usize| {
         let stride = FANIN.pow(level as u32);
@@ -66,16 +66,16 @@ pub fn counters(index: usize, size: usize) -> impl Iterator<Item = Counter> {
     std::iter::successors(Some(at(0)), above)
 }
 
-/// One round of a meeting, as one of the PEs sees it.
+/// One round of a barrier, from the perspective of one PE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// The PE to signal.
+    /// PE that receives this PE's signal.
     pub to: usize,
-    /// The PE whose signal to wait for.
+    /// PE whose signal this PE awaits.
     pub from: usize,
 }
 
-/// The rounds of PE `index` of `size` (`index < size`); none for one that is alone.
+/// Returns the rounds of PE `index` of `size` (`index < size`); empty for a single PE.
 pub fn rounds(index: usize, size: usize) -> impl Iterator<Item = Round> {
     let distances = std::iter::successors(Some(1usize), |distance| distance.checked_mul(2));
     distances.take_while(move |distance| *distance < size).map(move |distance| Round {
@@ -90,7 +90,7 @@ mod tests {
 
     const LARGEST: usize = 64;
 
-    /// What each PE has heard of: a bit for each.
+    /// Returns the PEs that each PE has a signal from, as bits.
     fn heard_after_all_rounds(size: usize) -> Vec<u64> {
         let schedule: Vec<Vec<Round>> = (0..size).map(|pe| rounds(pe, size).collect()).collect();
         let mut heard: Vec<u64> = (0..size).map(|pe| 1 << pe).collect();
@@ -147,8 +147,8 @@ mod tests {
         }
     }
 
-    /// PEs at any speed: those that can go on do, in an order that a fixed generator picks. No PE
-    /// leaves before the last has come, and all leave in the end.
+    /// Runs PEs at any speed, in an order of a fixed random generator. No PE may leave before the
+    /// last has arrived, and all must leave in the end.
     #[test]
     fn nobody_leaves_a_meeting_before_all_have_come() {
         for size in 1..=LARGEST {

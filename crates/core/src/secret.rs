@@ -1,4 +1,4 @@
-//! The secret of a job, and how it is written.
+//! The secret of a job, and its textual form.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 /// Bytes of a job's secret.
 pub const SECRET_LEN: usize = 32;
 
-/// The secret of a job: a process that knows it belongs to the job. It does not print.
+/// The secret of a job, which proves that a process belongs to it. It cannot be printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret(pub [u8; SECRET_LEN]);
 
 impl Secret {
-    /// As one word of hexadecimal digits.
+    /// Encodes the secret as one word of hexadecimal digits.
     pub fn to_hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The inverse of `to_hex`.
+    /// Decodes the output of `to_hex`.
     pub fn from_hex(text: &str) -> Option<Secret> {
         let digits = text.as_bytes();
         let mut secret = [0; SECRET_LEN];

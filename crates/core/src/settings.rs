@@ -1,20 +1,20 @@
 //! The environment: one typed table that parses, bounds, prints and documents every setting.
 //!
-//! Every setting is one [`Setting`] of [`table()`]: its name, its [`ValueKind`] (which holds the
-//! bounds and does the parsing), its default, one sentence, a reason to change it, how it is stored
-//! in [`Settings`] and how it is read back. Nothing else in the library looks at `SHMEM_*`
-//! variables.
+//! Every setting is one [`Setting`] of [`table()`]: its name, its [`ValueKind`] (which parses and
+//! bounds it), its default, a description, a reason to change it, and how it is stored in
+//! [`Settings`] and read back. Nothing else in the library reads `SHMEM_*` variables.
 //!
 //! Invariants: `from_env(s.to_env()) == s` for every `s` that `from_env` returned; an unknown
-//! `SHMEM_FT_*` name or a value outside its bounds is one line that says what is allowed, never a
-//! silent default. Other unknown `SHMEM_*` names are left alone: they may belong to other tools.
+//! `SHMEM_FT_*` name or a value outside its bounds is an error of one line that lists what is
+//! allowed, never a silent default. Other unknown `SHMEM_*` names are ignored: they may belong to
+//! other tools.
 //!
 //! Names without `FT` are those of OpenSHMEM 1.5, section 8 (environment variables), and
-//! `SHMEM_CHECK`; names with it are this library's. The former have old names too ([`OLD_NAMES`]),
-//! each of which counts where the new one is not set.
+//! `SHMEM_CHECK`; names with it are this library's. Some of the former also have old names
+//! ([`OLD_NAMES`]), which count only if the new one is not set.
 //!
-//! Left out: reading the environment (the caller passes it in), and whether a group size fits the
-//! number of PEs, which [`crate::placement::groups::plan`] decides when that number is known.
+//! Left out: reading the environment (the caller passes it in), and the check that a group size
+//! suits the number of PEs ([`crate::placement::groups::plan`], once that number is known).
 
 use thiserror::Error;
 
@@ -44,7 +44,7 @@ pub use values::{
     StoreLayout, Substitute, Trace,
 };
 
-/// Deprecated names of the specification, and today's.
+/// Deprecated names of the specification, each with its current name.
 pub const OLD_NAMES: &[(&str, &str)] = &[
     ("SMA_SYMMETRIC_SIZE", "SHMEM_SYMMETRIC_SIZE"),
     ("SMA_INFO", "SHMEM_INFO"),
@@ -52,7 +52,7 @@ pub const OLD_NAMES: &[(&str, &str)] = &[
     ("SMA_DEBUG", "SHMEM_DEBUG"),
 ];
 
-/// Why the environment was refused. Every message is one line that says what is allowed.
+/// An invalid environment. Every message is one line that lists what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SettingError {
     /// A `SHMEM_FT_*` name that is not in the table.
@@ -60,7 +60,7 @@ pub enum SettingError {
     Unknown {
         /// The name as found.
         name: String,
-        /// The allowed name that is most like it.
+        /// The most similar allowed name.
         nearest: &'static str,
     },
     /// A value that is not of the setting's kind or outside its bounds.
@@ -70,7 +70,7 @@ pub enum SettingError {
         name: &'static str,
         /// The value as found.
         value: String,
-        /// What is allowed, as the table prints it.
+        /// The allowed values, as the table prints them.
         allowed: String,
     },
     /// A fault injection rule that cannot be read.
@@ -78,7 +78,7 @@ pub enum SettingError {
     Rule {
         /// The setting.
         name: &'static str,
-        /// What is wrong with which rule.
+        /// The invalid rule and its error.
         source: RuleError,
     },
     /// More than one parity in a mode that keeps exactly one.
@@ -88,79 +88,79 @@ pub enum SettingError {
         mode.name()
     )]
     Parity {
-        /// The number asked for.
+        /// The requested number.
         parity: usize,
-        /// The mode it was asked with.
+        /// The requested mode.
         mode: BackupMode,
     },
-    /// More than one snapshot in a mode that has no second place for parity either.
+    /// More than one snapshot in a mode that keeps no second parity slot either.
     #[error(
         "SHMEM_FT_SNAPSHOTS={snapshots}: expected 1 with SHMEM_FT_BACKUP_MODE={}; only raid4, \
          raid5 and rs may have another number",
         mode.name()
     )]
     Snapshots {
-        /// The number asked for.
+        /// The requested number.
         snapshots: usize,
-        /// The mode it was asked with.
+        /// The requested mode.
         mode: BackupMode,
     },
-    /// Checkpoints on disk in a mode of which no PE keeps its own data.
+    /// Checkpoints on disk in a mode in which PEs keep no copy of their own data.
     #[error(
         "SHMEM_FT_STORE: expected double, raid4, raid5 or rs as SHMEM_FT_BACKUP_MODE, not {}: \
          checkpoints on disk are written from the copies in memory",
         .0.name()
     )]
     Store(BackupMode),
-    /// Nobody goes back, but somebody is to take the place of the lost.
+    /// No PE rolls back, but lost PEs would be replaced.
     #[error(
         "SHMEM_FT_ROLLBACK=none with SHMEM_FT_SUBSTITUTE={}: expected shrink, since a substitute \
          would begin where nobody else is",
         substitute.name()
     )]
     RollbackNone {
-        /// What it was asked with.
+        /// The requested substitute.
         substitute: Substitute,
     },
-    /// Nobody takes the place of the lost, but all are to go back.
+    /// Lost PEs are not replaced, but all would roll back.
     #[error("SHMEM_FT_SUBSTITUTE=shrink with SHMEM_FT_ROLLBACK=global: expected none")]
     ShrinkGlobal,
-    /// The lost go back alone, to checkpoints that such a loss may leave without protection.
+    /// Local rollback to checkpoints that a loss may leave without protection.
     #[error(
         "SHMEM_FT_ROLLBACK=local with SHMEM_FT_BACKUP_MODE={}: expected raid4, raid5 or rs",
         mode.name()
     )]
     LocalMode {
-        /// The mode it was asked with.
+        /// The requested mode.
         mode: BackupMode,
     },
-    /// The lost go back alone, but nobody takes their place.
+    /// Local rollback without substitutes that could roll back.
     #[error(
         "SHMEM_FT_ROLLBACK=local with SHMEM_FT_SUBSTITUTE=shrink: expected spawn or spare, since \
          a substitute goes back"
     )]
     LocalShrink,
-    /// Checkpoints on disk of a job that goes back to none.
+    /// Checkpoints on disk in a job that never rolls back.
     #[error("SHMEM_FT_STORE with SHMEM_FT_ROLLBACK=none: expected global, since nobody goes back")]
     StoredInVain,
-    /// Copies that a lost PE takes with it, in a job that goes on with fewer.
+    /// Shrink mode with copies that are lost together with their PE.
     #[error(
         "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE={}: expected none, raid4, raid5 or rs, \
          from whose parity a lost PE's last checkpoint can be read",
         mode.name()
     )]
     KeptInVain {
-        /// The mode it was asked with.
+        /// The requested mode.
         mode: BackupMode,
     },
 }
 
 impl Settings {
-    /// Parses an environment; variables that begin neither with `SHMEM_` nor with `SMA_` are
-    /// skipped, and of a name given twice the last counts. Pure: reads nothing but `vars`.
+    /// Parses an environment. Skips variables that start with neither `SHMEM_` nor `SMA_`; the last
+    /// of several equal names counts. Pure: reads only `vars`.
     ///
     /// # Errors
-    /// The first variable that is refused, or parity or snapshots that the mode cannot keep.
+    /// The first invalid variable, or parity or snapshots that the mode cannot keep.
     pub fn from_env(
         vars: impl Iterator<Item = (String, String)>,
     ) -> Result<Settings, SettingError> {
@@ -180,8 +180,8 @@ impl Settings {
         draft.finish()
     }
 
-    /// The settings that are in force, as name and value, in the order of the table; those that
-    /// are unset are left out. [`Settings::from_env`] of it gives the same settings again.
+    /// Returns the settings in force as name and value, in the order of the table, without those
+    /// that are unset. Passing them to [`Settings::from_env`] yields equal settings.
     pub fn to_env(&self) -> Vec<(&'static str, String)> {
         table().iter().filter_map(|e| Some((e.name, e.show(self)?))).collect()
     }
@@ -223,20 +223,20 @@ impl Draft {
     }
 }
 
-/// The name today of a variable that may have its old one.
+/// Returns the current name of a variable, which may be given by its old name.
 pub fn current(name: &str) -> &str {
     OLD_NAMES.iter().find(|(old, _)| *old == name).map_or(name, |&(_, new)| new)
 }
 
-/// The variables without those of an old name whose new one is set.
+/// Returns the variables without old names whose new name is set as well.
 fn in_use(vars: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
     let is_set = |name: &str| vars.iter().any(|(other, _)| other == name);
     let pairs = vars.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     pairs.filter(move |(name, _)| current(name) == *name || !is_set(current(name)))
 }
 
-/// Stores what `text` says into `draft`, as `entry` parses and bounds it; `given` is the name that
-/// it was given by.
+/// Parses `text` by the rules of `entry` and stores the value in `draft`; `given` is the name that
+/// the user wrote.
 fn parse_into(
     entry: &Setting,
     given: &str,

@@ -1,19 +1,19 @@
 //! Names of signals, for people. Pure: a table.
 
-/// Names without `SIG`, from number 1 on: Linux has the same on every machine it is built for here.
+/// Names without `SIG`, from number 1; equal on all Linux machines that this crate is built for.
 const NAMES: [&str; 31] = [
     "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
     "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
     "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
 
-/// `SIGKILL`, or `signal 40` where there is no name.
+/// Returns `SIGKILL`, or `signal 40` for a signal without a name.
 pub fn name(signal: i32) -> String {
     let name = usize::try_from(signal - 1).ok().and_then(|at| NAMES.get(at));
     name.map_or_else(|| format!("signal {signal}"), |name| format!("SIG{name}"))
 }
 
-/// `KILL`, `SIGKILL` or `9`, in small letters too.
+/// Parses `KILL`, `SIGKILL` or `9`, in upper or lower case.
 pub fn number(text: &str) -> Option<i32> {
     let text = text.to_ascii_uppercase();
     let bare = text.strip_prefix("SIG").unwrap_or(&text);

@@ -1,10 +1,10 @@
-//! Which known word was meant by one that is not known.
+//! Suggestions for misspelled words.
 
-/// How much alike two words are letter by letter, 0 to 1 (Damerau and Levenshtein).
+/// Returns the similarity of two words, from 0 to 1 (Damerau and Levenshtein).
 pub use strsim::normalized_damerau_levenshtein as likeness;
 
-/// The one of `known` that `likeness` gives the most, if that is at least `least`; the first of
-/// equals.
+/// Returns the word of `known` with the highest `likeness`, if that is at least `least`; the first
+/// if several are equal.
 pub fn nearest<'a>(
     known: impl Iterator<Item = &'a str>,
     likeness: impl Fn(&str) -> f64,

@@ -1,24 +1,23 @@
-//! What a PE tells the members of its group in a recovery, as words.
+//! The status that a PE publishes to its group in a recovery, as words.
 //!
-//! The caller decides where a reader finds them: in the memory of their PE or in its own mailbox.
-//! The tag says whose words they are, so that a reader that asks for a substitute refuses those of
-//! the process that was declared dead.
+//! The caller decides where a reader finds the words: in the memory of their PE or in its own
+//! mailbox. A tag identifies the process that published them, so that a reader that expects a
+//! substitute rejects those of the process that was declared dead.
 
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::Incarnation;
 
-/// Words that a PE tells: the tag, and the others.
+/// Number of words that a PE publishes: the tag, and the status.
 pub const WORDS: usize = 5;
 
-/// Never 0, which is the tag of nobody.
+/// Returns the tag of an incarnation; never 0, which means unset.
 fn tag(incarnation: Incarnation) -> u64 {
     u64::from(incarnation.0) + 1
 }
 
-/// What a PE found in its store. Where each word comes from is said where they are in memory, in
-/// the control words of a segment.
+/// The state of a PE's store. The control words of a segment document the source of each word.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // the words have the names that they have there
+#[allow(missing_docs)] // named like the control words
 pub struct PeerStatus {
     pub bad_snapshot: u64,
     pub bad_parity: u64,
@@ -27,13 +26,13 @@ pub struct PeerStatus {
 }
 
 impl PeerStatus {
-    /// As words, told by an incarnation.
+    /// Encodes the status as words, published by an incarnation.
     pub fn words(&self, incarnation: Incarnation) -> [u64; WORDS] {
         let PeerStatus { bad_snapshot, bad_parity, found_len, found_empty } = *self;
         [tag(incarnation), bad_snapshot, bad_parity, found_len, found_empty]
     }
 
-    /// The inverse of `words`; None if another incarnation told it.
+    /// Decodes `words`; None if another incarnation published them.
     pub fn of(words: [u64; WORDS], incarnation: Incarnation) -> Option<PeerStatus> {
         let [teller, bad_snapshot, bad_parity, found_len, found_empty] = words;
         let own = teller == tag(incarnation) || breaks(Mutant::StaleWordsTaken);
@@ -41,18 +40,18 @@ impl PeerStatus {
     }
 }
 
-/// How a PE came into `shmem_finalize`.
+/// The way a PE entered `shmem_finalize`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u64)]
 pub enum Ending {
-    /// It used no other PE's memory since the last checkpoint.
+    /// It has used no other PE's memory since the last checkpoint.
     Silent = 1,
-    /// It did, or may have.
+    /// It has, or may have.
     UsedOthers = 2,
 }
 
 impl Ending {
-    /// The inverse of the word; None if its owner is not at its end.
+    /// Decodes the word; None if its owner is not in `shmem_finalize`.
     pub fn of(word: u64) -> Option<Ending> {
         match word {
             0 => None,

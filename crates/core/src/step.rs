@@ -1,10 +1,10 @@
-//! The steps of a recovery, as people are told of them.
+//! The steps of a recovery, as shown to people.
 
-#![allow(missing_docs)] // the name of each says what is done in it
+#![allow(missing_docs)] // each name describes its step
 
 use serde::{Deserialize, Serialize};
 
-/// A step of a recovery that takes its time.
+/// A step of a recovery that may take noticeable time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RecoveryStep {
@@ -15,7 +15,7 @@ pub enum RecoveryStep {
 }
 
 impl RecoveryStep {
-    /// What is done in it, for people.
+    /// Returns a description of the step, for people.
     pub const fn name(self) -> &'static str {
         match self {
             RecoveryStep::Verify => "what is left is checked",

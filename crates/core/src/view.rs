@@ -1,4 +1,4 @@
-//! The view: which process carries which PE number, agreed by the launcher's order.
+//! The view: the process that carries each PE number, in the order set by the launcher.
 //!
 //! Invariants: the number of a view only grows; an incarnation of a PE only grows; a PE that is
 //! `Dead` in a view never acts in it.
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantity::{Incarnation, ViewNumber};
 
-/// Most PEs of a job.
+/// Maximum number of PEs in a job.
 pub const PES_MAX: usize = 1 << 14;
 
 /// State of a PE in a view.
@@ -15,47 +15,47 @@ pub const PES_MAX: usize = 1 << 14;
 pub enum State {
     /// A process carries this number.
     Alive,
-    /// Its process died; the memory it left may still be there.
+    /// Its process died; the memory that it left may still exist.
     ProcessDead,
-    /// Its node is gone, and its memory with it.
+    /// Its node is lost, together with its memory.
     NodeDead,
 }
 
 /// One PE in a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Alive or how it died.
+    /// Alive, or the kind of loss.
     pub state: State,
-    /// How many processes carried this number before; at most 2^23 - 1.
+    /// Number of processes that carried this PE number before; at most 2^23 - 1.
     pub incarnation: Incarnation,
-    /// Number of its memory: grows when that is a new one.
+    /// Number of its memory; grows with each new memory.
     pub memory: u32,
     /// The node it is on.
     pub node: u32,
-    /// Whether the last process to be lost was lost with its node; stands when another carries on.
+    /// True if its last loss was that of its node; stays set after a substitute takes over.
     pub with_node: bool,
 }
 
 /// The agreed list of PEs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
-    /// Grows by one with every change.
+    /// View number; grows by one with every change.
     pub number: ViewNumber,
-    /// Index is the PE number.
+    /// The PEs, indexed by number.
     pub pes: Vec<Member>,
-    /// Of those that are lost, each goes back alone: nobody else sees a fault.
+    /// True if lost PEs roll back alone; the other PEs see no fault.
     pub alone: bool,
 }
 
 impl View {
-    /// True when every PE number is carried by a living process.
+    /// Returns true if a living process carries every PE number.
     pub fn whole(&self) -> bool {
         self.pes.iter().all(|pe| pe.state == State::Alive)
     }
 }
 
 impl Member {
-    /// A PE at the start of a job.
+    /// Creates the entry of a PE at the start of a job.
     pub fn first(node: u32) -> Member {
         Member {
             state: State::Alive,
@@ -66,7 +66,8 @@ impl Member {
         }
     }
 
-    /// One word: state 2 bits, lost with its node 1, incarnation 23, memory 24, node 14.
+    /// Encodes it in one word: state 2 bits, lost with its node 1, incarnation 23, memory 24, node
+    /// 14.
     pub fn pack(self) -> u64 {
         let state = match self.state {
             State::Alive => 0u64,
@@ -81,7 +82,7 @@ impl Member {
             | clip(self.node, 14)
     }
 
-    /// The inverse of `pack`.
+    /// Decodes a word: the inverse of `pack`.
     pub fn unpack(word: u64) -> Member {
         let state = match word >> 62 {
             0 => State::Alive,

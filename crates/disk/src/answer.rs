@@ -1,4 +1,4 @@
-//! `oshinfo store`: which checkpoints a folder has, whether they hold, and deleting old ones.
+//! The `oshinfo store` command: lists the checkpoints of a folder, verifies them, deletes old ones.
 
 #![forbid(unsafe_code)]
 
@@ -38,30 +38,30 @@ struct Words {
     json: bool,
 }
 
-/// What was asked for, and whether all is well.
+/// The answer to a query.
 #[derive(Debug)]
 pub struct Answer {
-    /// For the standard output.
+    /// The text for standard output.
     pub text: String,
-    /// Every set holds.
+    /// True if every set is intact.
     pub well: bool,
 }
 
-/// Why there is no answer.
+/// The reasons why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
-    /// The words ask for help, or for what is not there.
+    /// The arguments ask for help, or are invalid.
     #[error("{0}")]
     Words(#[from] clap::Error),
-    /// The folder cannot be read, or nothing be deleted there.
+    /// The folder cannot be read, or nothing can be deleted there.
     #[error("store: {0}")]
     Folder(#[from] SetError),
 }
 
-/// Answers the words behind `oshinfo store`.
+/// Answers the arguments after `oshinfo store`.
 ///
 /// # Errors
-/// The words are none, or the folder cannot be read.
+/// The arguments are invalid, or the folder cannot be read.
 pub fn answer(words: impl Iterator<Item = String>) -> Result<Answer, NoAnswer> {
     let words = Words::try_parse_from(std::iter::once("oshinfo store".to_owned()).chain(words))?;
     let folder = words.folder.as_path();
@@ -80,25 +80,25 @@ pub fn answer(words: impl Iterator<Item = String>) -> Result<Answer, NoAnswer> {
     Ok(Answer { text, well })
 }
 
-/// Deletes old sets there and in the folders of nodes; the numbers of those that are gone.
+/// Deletes old sets here and in the folders of nodes; returns the numbers of the deleted sets.
 fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
     Ok([sets::prune(folder, keep)?, held::prune(folder, keep)?].concat())
 }
 
-/// What the disks here have of checkpoints that lie on the disks of their nodes.
+/// The contents of the local disks, for checkpoints that lie on the disks of their nodes.
 struct Disks([Vec<Held>; 1]);
 
 impl Disks {
-    /// The PEs of a set whose data is not here.
+    /// Returns the PEs of a set whose data is not here.
     fn lack(&self, manifest: &Manifest) -> Vec<Pe> {
         match manifest.parity {
             Some(_) => choose::missing(&self.0, manifest),
-            None => Vec::new(), // without one of its files it does not hold
+            None => Vec::new(), // invalid if any of its files is missing
         }
     }
 }
 
-/// Describes a set whose bytes hold, as far as they are here.
+/// Describes an intact set, as far as its files are here.
 fn verified(missing: &[Pe]) -> String {
     match missing {
         [] => "  whole".to_owned(),
@@ -106,7 +106,7 @@ fn verified(missing: &[Pe]) -> String {
     }
 }
 
-/// Of which node, if of one.
+/// Names the node of a set, if it belongs to one.
 fn of_node(set: &Set) -> String {
     set.node.map_or_else(String::new, |node| format!(" of node {node}"))
 }
@@ -116,7 +116,7 @@ fn when(manifest: &Manifest) -> String {
     time.map_or_else(String::new, |time| humantime::format_rfc3339_seconds(time).to_string())
 }
 
-/// Bytes of its files, and of what they hold where they are compressed.
+/// Describes the bytes of its files, and their uncompressed size if they are compressed.
 fn sizes(manifest: &Manifest) -> String {
     let raw =
         manifest.raw.map_or_else(String::new, |raw| format!(" compressed from {}", bytes(raw)));

@@ -1,8 +1,8 @@
-//! What a PE copies aside: tiles of a checkpoint that is about to be overwritten, and that the
-//! agent has not read.
+//! The spill of a PE: copies of tiles of a checkpoint that is about to be overwritten before the
+//! agent has read them.
 //!
-//! Invariant: nothing here makes a checkpoint fail. Where there is no room, the agent gives up what
-//! it writes.
+//! Invariant: a failure here never fails a checkpoint. Without room, the agent abandons the set
+//! that it writes.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ use raidshmem_segment::aside::Kept;
 use raidshmem_sys::memory::{self, Part};
 use raidshmem_sys::pool::WorkerPool;
 
-/// The store of a PE, for who copies.
+/// The store of a PE, for copying tiles to the spill.
 pub struct AsideCopier<'a> {
     /// The memory, mapped.
     pub own: &'a Segment,
@@ -28,16 +28,17 @@ pub struct AsideCopier<'a> {
     pub pe: Pe,
     /// The job.
     pub job: u64,
-    /// How it is protected.
+    /// The job's protection.
     pub protection: &'a Protection,
-    /// Who copies.
+    /// The threads that copy.
     pub pool: &'a WorkerPool,
     /// PEs of the machine, which may copy as much at the same time.
     pub sharing: usize,
 }
 
 impl AsideCopier<'_> {
-    /// Copies what the agent wants, and has not read, of what checkpoint `number` overwrites.
+    /// Copies the tiles that checkpoint `number` overwrites, and that the agent wants but has not
+    /// read.
     pub fn keep(&self, number: CheckpointNumber) {
         let (header, layout) = (self.own.header(), self.own.layout());
         let Some(wanted) = header.aside.wanted() else { return };
@@ -50,7 +51,7 @@ impl AsideCopier<'_> {
         for (part, record, region) in parts {
             let Some(len) = record.holds(self.job, wanted) else { continue };
             if header.aside.kept(part, wanted).is_some() {
-                continue; // before a loss broke that checkpoint off
+                continue; // from before a loss interrupted that checkpoint
             }
             let count = self.tiles(part, len);
             let left = header.aside.read(part, count)..count;
@@ -61,7 +62,7 @@ impl AsideCopier<'_> {
         }
     }
 
-    /// Tiles of a part of the store, of snapshots of `len` bytes.
+    /// Returns the tiles of a part of the store, for snapshots of `len` bytes.
     fn tiles(&self, part: StorePart, len: usize) -> usize {
         let (shape, place) = self.protection.place(self.pe);
         match part {
@@ -70,21 +71,21 @@ impl AsideCopier<'_> {
         }
     }
 
-    /// The machine has memory for as many tiles of each PE.
+    /// Returns true if the machine has memory for `tiles` tiles of each PE.
     fn has_memory(&self, tiles: usize) -> bool {
         let need = (tiles * TILE * self.sharing) as u64;
         need == 0 || memory::available().is_some_and(|available| available > need)
     }
 
-    /// Copies tiles with their stamps; false if there was no memory.
+    /// Copies tiles with their stamps; returns false if there was no memory.
     fn copy(&self, (from, to): (usize, usize), tiles: Range<usize>) -> bool {
-        // Through the file: without memory that is an error, and not a signal.
+        // Through the file: lack of memory is then an error, not a signal.
         let put = |at: usize, bytes: &[u8]| self.part.write_at(at, bytes).is_ok();
         let copied = AtomicBool::new(true);
         let copy = |nth: usize, (): &mut ()| {
             let tile = TileIndex::of(nth).offset();
             if !put(to + tile, self.own.bytes(from + tile, TILE)) {
-                copied.store(false, Ordering::Relaxed); // the end of the loop shows it
+                copied.store(false, Ordering::Relaxed); // checked after the loop
             }
         };
         self.pool.numbers(tiles.clone(), || (), copy);

@@ -1,7 +1,7 @@
-//! A checkpoint in the memory of a PE that is written to disk: while it is claimed, the PE copies
-//! aside what it would overwrite of it.
+//! Claims on checkpoints in the memory of PEs: while a checkpoint is claimed, its PE spills the
+//! tiles of it that it would overwrite.
 //!
-//! Invariant: what was copied aside is given back when the claim ends.
+//! Invariant: the spill is freed when the claim ends.
 
 #![forbid(unsafe_code)]
 
@@ -13,22 +13,22 @@ use raidshmem_segment::aside::Aside;
 use raidshmem_segment::header::Header;
 use raidshmem_sys::memory::Part;
 
-/// Most tiles that are read ahead.
+/// Maximum number of tiles read ahead.
 const AHEAD: usize = 16;
 
-/// A checkpoint of all PEs of a node, which may be still to come.
+/// A checkpoint of all PEs of a node, which may not exist yet.
 pub struct Claims {
-    /// Which.
+    /// The number of the checkpoint.
     pub number: CheckpointNumber,
-    /// Tiles that may be aside at a time.
+    /// Tiles that may be spilled at a time.
     room: usize,
-    /// Those that were not read yet.
+    /// The PEs that have not been read.
     left: std::vec::IntoIter<(Pe, Claim)>,
 }
 
 impl Claims {
-    /// Claims it, with the `parity` that the PEs keep or without; at most `room` tiles of it are
-    /// aside at a time.
+    /// Claims a checkpoint, with the `parity` that the PEs keep or without; at most `room` tiles of
+    /// it are spilled at a time.
     ///
     /// # Errors
     /// Memory cannot be mapped.
@@ -51,8 +51,8 @@ impl Claims {
 impl Iterator for Claims {
     type Item = (Pe, Claim);
 
-    /// The next PE to be read. What the one before it had of the room, which is read, is for the
-    /// others.
+    /// Returns the next PE to read, and divides the room among those left: the PE before it, which
+    /// is read, needs none.
     fn next(&mut self) -> Option<(Pe, Claim)> {
         let left = self.left.as_slice();
         let share = self.room / left.len().max(1);
@@ -61,26 +61,26 @@ impl Iterator for Claims {
     }
 }
 
-/// Tiles that are read ahead, and tiles that may be aside, where a node has so many bytes for its
-/// disk.
+/// Returns how many tiles are read ahead, and how many may be spilled, if a node has `memory` bytes
+/// for its disk.
 pub fn shares(memory: u64) -> (usize, usize) {
     let room = usize::try_from(memory / TILE as u64).unwrap_or(usize::MAX);
     let ahead = (room / 2).clamp(1, AHEAD);
     (ahead, room.saturating_sub(ahead))
 }
 
-/// The memory of a PE, of which a checkpoint is claimed.
+/// The memory of a PE with a claimed checkpoint.
 pub struct Claim {
     /// Its part of the job.
     pub part: Part,
-    /// Where everything is in its segment.
+    /// The layout of its segment.
     pub layout: Layout,
     headed: Headed,
 }
 
 impl Claim {
-    /// Claims the checkpoint, with the `parity` that the PE keeps or without; at most so many tiles
-    /// of it are copied aside.
+    /// Claims the checkpoint, with the `parity` that the PE keeps or without; at most `most` tiles
+    /// of it are spilled.
     ///
     /// # Errors
     /// The memory cannot be mapped.
@@ -93,24 +93,24 @@ impl Claim {
     ) -> Result<Claim, Failure> {
         let headed = Headed::of(&part, &layout).map_err(|error| refused(&error))?;
         let claim = Claim { part, layout, headed };
-        claim.give_back(); // what a PE copied while the one before ended
+        claim.give_back(); // tiles that a PE spilled while the previous claim ended
         claim.aside().want(number, parity, most);
         Ok(claim)
     }
 
-    /// The header of the PE's store.
+    /// Returns the header of the PE's store.
     pub fn header(&self) -> &Header {
         self.headed.header()
     }
 
-    /// What the PE is told, and says.
+    /// Returns the words that the agent and the PE exchange.
     pub fn aside(&self) -> &Aside {
         &self.header().aside
     }
 
     fn give_back(&self) {
         let [from, _] = self.layout.asides;
-        let _ = self.part.give_back(from, self.layout.total - from); // it is taken once more then
+        let _ = self.part.give_back(from, self.layout.total - from); // else it is reused
     }
 }
 
@@ -121,7 +121,7 @@ impl Drop for Claim {
     }
 }
 
-/// What the system says of memory.
+/// Returns the failure for an error of the system in mapping memory.
 pub fn refused(error: &rustix::io::Errno) -> Failure {
     Failure::Refused(format!("memory: {error}"))
 }

@@ -1,7 +1,7 @@
-//! The files of a set: opening one, its head, and its tiles, which several threads may read.
+//! The files of a set: their heads, and their tiles, which several threads may read.
 //!
-//! Invariant: nothing is read through a link, or from a file of another user; a tile that is given
-//! out holds.
+//! Invariant: nothing is read through a link, or from a file of another user; a tile is returned
+//! only if its checksum matches.
 
 #![forbid(unsafe_code)]
 
@@ -22,41 +22,41 @@ use raidshmem_core::disk::{Content, Entry};
 use raidshmem_core::quantity::Pe;
 use rustix::fs::{Advice, fadvise};
 
-/// Why a file or folder cannot be used.
+/// The reasons why a file or folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SetError {
-    /// What the system says.
+    /// The system reported an error.
     #[error("{}: {error}", .path.display())]
     Io {
-        /// Of which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What it says.
+        /// The system's error.
         error: io::Error,
     },
-    /// It is no file of a set, or damaged.
+    /// It is not a file of a set, or is damaged.
     #[error("{}: {error}", .path.display())]
     Format {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What does not fit.
+        /// The format error.
         error: FormatError,
     },
-    /// It is not what it should be.
+    /// It is not as expected.
     #[error("{}: {why}", .path.display())]
     Strange {
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 }
 
-/// What the system says, of that file or folder.
+/// Converts an I/O error of that file or folder.
 pub fn io_at(path: &Path) -> impl Fn(io::Error) -> SetError {
     move |error| SetError::Io { path: path.to_owned(), error }
 }
 
-/// What does not fit, of that file.
+/// Converts a format error of that file.
 pub fn format_at(path: &Path) -> impl Fn(FormatError) -> SetError {
     move |error| SetError::Format { path: path.to_owned(), error }
 }
@@ -86,7 +86,7 @@ fn read_exact(file: &File, path: &Path, at: u64, bytes: &mut [u8]) -> Result<(),
     std::os::unix::fs::FileExt::read_exact_at(file, bytes, at).map_err(io_at(path))
 }
 
-/// The name of the file of a PE.
+/// Returns the name of the file of a PE.
 pub fn name(content: Content, pe: Pe) -> String {
     match content {
         Content::Data => format!("pe-{pe}"),
@@ -96,21 +96,21 @@ pub fn name(content: Content, pe: Pe) -> String {
 
 /// A head of a file of a PE.
 pub trait PeHead: Sized {
-    /// What such a file holds.
+    /// The content of files with this head.
     const CONTENT: Content;
-    /// Bytes of a head that begins so.
+    /// Returns the length of the head that begins with `bytes`.
     ///
     /// # Errors
-    /// They begin none.
+    /// The bytes begin no head.
     fn len_of(bytes: &[u8]) -> Result<usize, FormatError>;
-    /// The head.
+    /// Decodes a head.
     ///
     /// # Errors
-    /// They are none.
+    /// The bytes are not a head.
     fn decode(bytes: &[u8]) -> Result<Self, FormatError>;
-    /// Whose it is.
+    /// Returns its owner.
     fn owner(&self) -> Owner;
-    /// What follows it.
+    /// Returns the tiles that follow it.
     fn tiles(&self) -> Tiles<'_>;
 }
 
@@ -135,7 +135,7 @@ macro_rules! heads {
 }
 heads!(Head: Data, ParityHead: Parity);
 
-/// Where a thread reads tiles.
+/// Buffers of a thread that reads tiles.
 #[derive(Default)]
 pub struct TileRoom {
     bytes: Vec<u8>,
@@ -143,25 +143,25 @@ pub struct TileRoom {
     decompressor: TileDecompressor,
 }
 
-/// A file of a PE whose head holds.
+/// A file of a PE with a valid head.
 #[derive(Debug)]
 pub struct PeFile<H> {
     file: File,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What it begins with.
+    /// Its head.
     pub head: H,
-    /// Where its tiles begin, and where the last ends.
+    /// Offsets of its tiles, and the end of the last.
     places: Vec<u64>,
-    /// As a manifest knows it.
+    /// Its entry for the manifest.
     pub entry: Entry,
 }
 
 impl<H: PeHead> PeFile<H> {
-    /// The file of a PE in a folder.
+    /// Opens the file of a PE in a folder.
     ///
     /// # Errors
-    /// It is not there, or not whole as far as its head says.
+    /// It does not exist, or is shorter than its head requires.
     pub fn open(folder: &Path, pe: Pe) -> Result<PeFile<H>, SetError> {
         let path = folder.join(name(H::CONTENT, pe));
         let file = open(&path)?;
@@ -190,7 +190,7 @@ impl<H: PeHead> PeFile<H> {
         }
     }
 
-    /// The same; it must be the file that a set has of its owner.
+    /// Opens a file like [`PeFile::open`]; it must be the file of `owner` in its set.
     ///
     /// # Errors
     /// As above, or it is of another set.
@@ -203,17 +203,17 @@ impl<H: PeHead> PeFile<H> {
         }
     }
 
-    /// Where these tiles lie.
+    /// Returns the bytes of the file that these tiles occupy.
     fn place(&self, tiles: Range<usize>) -> Range<u64> {
         let at = |tile: usize| self.places.get(tile).or(self.places.last());
         let at = |tile| at(tile).copied().unwrap_or_default();
         at(tiles.start)..at(tiles.end)
     }
 
-    /// The bytes of a tile, which hold.
+    /// Returns the bytes of a tile, verified.
     ///
     /// # Errors
-    /// They cannot be read, or do not hold.
+    /// They cannot be read, or are damaged.
     pub fn tile<'a>(&self, tile: usize, room: &'a mut TileRoom) -> Result<&'a [u8], SetError> {
         let (tiles, place) = (self.head.tiles(), self.place(tile..tile + 1));
         let TileRoom { bytes, stored, decompressor } = room;
@@ -233,10 +233,10 @@ impl<H: PeHead> PeFile<H> {
         Ok(bytes)
     }
 
-    /// These tiles are not read again: their pages are free for others.
+    /// Releases the pages of tiles that are not read again.
     pub fn let_go(&self, tiles: Range<usize>) {
         let Range { start: from, end } = self.place(tiles);
-        // Refused, the kernel keeps them until it is short of memory.
+        // If this fails, the kernel keeps them until memory is short.
         let _ = fadvise(&self.file, from, NonZeroU64::new(end - from), Advice::DontNeed);
     }
 }

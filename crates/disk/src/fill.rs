@@ -1,11 +1,11 @@
-//! A part of a PE's store from a file: the tiles of the file are read, checked, written to memory
-//! and sealed there, a run of them by one thread at a time.
+//! Filling of a part of a PE's store from a file: tiles of the file are read, checked, written to
+//! memory and sealed there, each thread taking a run of them at a time.
 //!
-//! What is written goes through the memory file: without memory that is an error, and not a signal.
-//! Its pages come before, huge ones where the job has them. Those of the file go as soon as it was
-//! read: else there would be another copy of all in memory.
+//! Writes go through the memory file: lack of memory is then an error, not a signal. Pages are
+//! prefaulted, huge ones if the job uses them. Those of the file are released as soon as it was
+//! read: otherwise memory would hold another copy of everything.
 //!
-//! Invariant: a tile has a stamp only if every byte of it is what it is to be.
+//! Invariant: a tile has a stamp only if every byte of it is correct.
 
 #![forbid(unsafe_code)]
 
@@ -24,10 +24,10 @@ use super::input::{LoadError, LoadTarget, memory};
 /// Tiles of a file that a thread takes at a time: a huge page of memory.
 const RUN: usize = HUGE / TILE;
 
-/// What the part is to hold: `begin`, the bytes of the file, `end`, and zeroes as far as its last
-/// tile goes.
+/// The contents of the part: `begin`, the bytes of the file, `end`, and zeroes to the end of its
+/// last tile.
 pub struct Filling<'a> {
-    /// Where the part begins in the segment.
+    /// Offset of the part in the segment.
     pub region: usize,
     /// Bytes before the zeroes.
     pub len: usize,
@@ -38,23 +38,23 @@ pub struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Bytes of it with the zeroes.
+    /// Returns its length with the zeroes.
     fn whole(&self) -> usize {
         self.len.next_multiple_of(TILE)
     }
 
-    /// Where the bytes of the file lie in it.
+    /// Returns the bytes of it that come from the file.
     fn of_file(&self) -> Range<usize> {
         self.begin.len()..self.len - self.end.len()
     }
 
-    /// Where these tiles of the file lie in it.
+    /// Returns the bytes of it that come from these tiles of the file.
     fn place(&self, tiles: Range<usize>) -> Range<usize> {
         let Range { start, end } = self.of_file();
         start + tiles.start * TILE..end.min(start + tiles.end * TILE)
     }
 
-    /// The tiles of the file that have bytes of a tile of it.
+    /// Returns the tiles of the file with bytes in a tile of it.
     fn sources(&self, tile: usize) -> Range<usize> {
         let Range { start, end } = self.of_file();
         let nth = |at: usize| at.clamp(start, end) - start;
@@ -67,13 +67,14 @@ impl Filling<'_> {
 struct Filler<'a> {
     target: &'a LoadTarget<'a>,
     filling: &'a Filling<'a>,
-    /// Tiles of the file that do not hold.
+    /// Damaged tiles of the file.
     damages: Mutex<BTreeMap<usize, SetError>>,
-    /// What the system said of the memory.
+    /// The system's error in writing the memory.
     bad: Mutex<Option<Errno>>,
 }
 
-/// Fills the part. The first tile of the file that does not hold: what it is part of has no stamp.
+/// Fills the part. Returns the error of the first damaged tile of the file; the tiles of memory
+/// that contain its bytes get no stamp.
 ///
 /// # Errors
 /// The memory cannot be written.
@@ -110,7 +111,7 @@ pub fn fill<H: PeHead + Sync>(
 }
 
 impl Filler<'_> {
-    /// Some tiles of the file, and the seals of those that lie in them whole.
+    /// Copies some tiles of the file, and seals the tiles of memory that lie wholly inside.
     fn run<H: PeHead>(&self, file: &PeFile<H>, tiles: Range<usize>, room: &mut TileRoom) {
         let place = self.filling.place(tiles.clone());
         let from = (self.filling.region + place.start) / PAGE * PAGE;
@@ -135,7 +136,7 @@ impl Filler<'_> {
         self.put(self.filling.region + at, bytes);
     }
 
-    /// Gives a tile that is written its stamp.
+    /// Stamps a tile that is written.
     fn seal(&self, tile: usize) {
         let (LoadTarget { own, stamp, .. }, region) = (self.target, self.filling.region);
         let is_damaged = lock(&self.damages).range(self.filling.sources(tile)).next().is_some();

@@ -1,4 +1,5 @@
-//! What the disk of this host has of checkpoints that lie on the disks of their nodes.
+//! The checkpoint files on the disk of this host, for checkpoints that lie on the disks of their
+//! nodes.
 
 #![forbid(unsafe_code)]
 
@@ -17,11 +18,11 @@ use raidshmem_sys::pool::WorkerPool;
 use super::files::{PeFile, PeHead, SetError};
 use super::sets;
 
-/// Tiles of a file that are named one by one; with more of them none of it counts.
+/// Maximum number of damaged tiles reported individually; with more, the whole file is damaged.
 const NAMED_MAX: usize = 1 << 16;
 
-/// All of it: sets, and what may become some though the job that wrote it was killed. What cannot
-/// be read is not there.
+/// Lists the sets, and folders that may become sets although the job that wrote them was killed.
+/// Unreadable ones are omitted.
 pub fn list(folder: &Path) -> Vec<Held> {
     let (mut all, mut told) = (Vec::new(), BTreeSet::new());
     for (_, node) in sets::node_folders(folder).unwrap_or_default() {
@@ -31,7 +32,7 @@ pub fn list(folder: &Path) -> Vec<Held> {
             let of = manifest.as_ref().map(|it| it.owner(Pe(0)));
             let (found, files) = files(&set.folder).unzip();
             let Some(owner) = of.or(found) else { continue };
-            // Once is enough.
+            // Send each manifest once.
             let is_new = manifest.is_some() && told.insert((owner.job, owner.number));
             let bytes = if is_new { bytes } else { Vec::new() };
             let files = files.unwrap_or_default();
@@ -45,11 +46,11 @@ pub fn list(folder: &Path) -> Vec<Held> {
     all
 }
 
-/// Deletes what all nodes have here of checkpoints but the newest `keep`, and what killed jobs left
-/// behind; the numbers of the sets that are gone. One that another disk may have made a set stays.
+/// Deletes all but the newest `keep` checkpoints of all nodes here, and leftovers of killed jobs;
+/// returns the numbers of the deleted sets. A folder that may be a set on another disk stays.
 ///
 /// # Errors
-/// The first thing that could not be deleted.
+/// The first deletion that failed.
 pub fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
     let (all, mut sets) = (list(folder), BTreeMap::new());
     for held in &all {
@@ -75,12 +76,12 @@ pub fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
             gone.insert(set.number);
         }
         sets::delete_left_behind(&node, &stay)?;
-        let _ = std::fs::remove_dir(&node); // of a node that has nothing any more
+        let _ = std::fs::remove_dir(&node); // a node that has nothing left
     }
     Ok(gone.into_iter().rev().collect())
 }
 
-/// Reads every byte of the files in these folders: those that do not hold.
+/// Reads every byte of the files in these folders; returns the damages.
 pub fn check(folders: &[String], pool: &WorkerPool) -> Vec<Damage> {
     let mut found = Vec::new();
     for folder in folders {
@@ -101,8 +102,8 @@ pub fn check(folders: &[String], pool: &WorkerPool) -> Vec<Damage> {
     found
 }
 
-/// What does not hold of a file, if something does not. `in_memory` says which tiles of memory its
-/// tiles fill, and how many it fills in all.
+/// Returns the damage of a file, if any. `in_memory` maps its tiles to the tiles of memory that
+/// they fill, and counts those.
 fn damage<H: PeHead + Sync>(
     folder: &str,
     pe: Pe,
@@ -132,7 +133,7 @@ fn held(folder: PathBuf, owner: Owner, set: Option<(u64, Vec<u8>)>, files: Files
     Held { folder: folder.display().to_string(), job, number, set, files }
 }
 
-/// The files of a folder whose heads hold and that are of one checkpoint, and of which.
+/// Returns the files of a folder with valid heads that belong to one checkpoint, and its owner.
 fn files(folder: &Path) -> Option<(Owner, Files)> {
     let (mut first, mut files) = (None, Vec::new());
     for entry in std::fs::read_dir(folder).ok()?.flatten() {

@@ -1,4 +1,4 @@
-//! The file of a PE, and what it makes of the PE's memory.
+//! The file of a PE, and its translation into the PE's memory.
 
 #![forbid(unsafe_code)]
 
@@ -21,63 +21,63 @@ use raidshmem_sys::pool::WorkerPool;
 
 use super::files::{PeFile, SetError, TileRoom};
 
-/// Why memory cannot be filled.
+/// The reasons why memory cannot be filled.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A file does not hold.
+    /// A file is damaged.
     #[error("--resume: {0}")]
     Set(#[from] SetError),
-    /// Another build of the program wrote it, and this one has not all that was saved.
+    /// Another build of the program wrote it, and this one lacks some of the saved data.
     #[error("--resume: {} was written by another build of the program: {why}", .path.display())]
     Build {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What does not fit.
+        /// The mismatch.
         why: String,
     },
     /// The file is in no folder of the node.
     #[error("--resume: no disk here has {0}")]
     Nowhere(&'static str),
-    /// Its memory does not fit into that of this job.
+    /// Its memory does not fit that of this job.
     #[error("--resume: {}: {why}", .path.display())]
     Misfit {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What does not fit.
+        /// The mismatch.
         why: &'static str,
     },
-    /// The memory of the PE cannot be written, or the program not be read.
+    /// The memory of the PE cannot be written, or the program cannot be read.
     #[error("--resume: {what}: {error}")]
     System {
-        /// What was done.
+        /// The failed operation.
         what: &'static str,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
 }
 
-/// The memory that is filled.
+/// The memory to fill.
 pub struct LoadTarget<'a> {
     /// Its bytes, mapped.
     pub own: &'a Segment,
-    /// Its bytes.
+    /// Its memory file.
     pub part: &'a Part,
-    /// It is to have huge pages.
+    /// True if it should have huge pages.
     pub large: bool,
-    /// How the job is protected.
+    /// The job's protection.
     pub protection: &'a Protection,
-    /// What its tiles are sealed with.
+    /// The stamp of its tiles.
     pub stamp: Stamp,
     /// The node of the process.
     pub node: u32,
-    /// How many PEs there are.
+    /// The number of PEs.
     pub n_pes: u32,
-    /// Who reads, checks and seals.
+    /// The threads that read, check and seal.
     pub pool: &'a WorkerPool,
 }
 
 impl LoadTarget<'_> {
-    /// Has a part of it, which is about to be used, come in huge pages, if it is to.
+    /// Asks for huge pages for a part of it that is about to be used, if it should have them.
     pub fn ask_huge(&self, at: usize, len: usize) {
         if self.large {
             self.own.ask_huge(at, len);
@@ -86,43 +86,43 @@ impl LoadTarget<'_> {
 }
 
 impl LoadError {
-    /// The file is lost, and not one that does not fit.
+    /// Returns true if the file is lost, as opposed to one that does not fit.
     pub fn is_loss(&self) -> bool {
         matches!(self, LoadError::Set(_) | LoadError::Nowhere(_))
     }
 }
 
-/// The system does not let the memory be written.
+/// Returns the error for memory that cannot be written.
 pub fn memory(error: rustix::io::Errno) -> LoadError {
     LoadError::System { what: "memory of the PE", error: error.into() }
 }
 
 /// The file of a PE.
 pub struct Input {
-    /// Its head, and its tiles.
+    /// Its head and its tiles.
     pub file: PeFile<Head>,
 }
 
-/// What a snapshot is to be.
+/// The contents of a snapshot.
 pub struct Line {
-    /// What of memory it is of.
+    /// The memory that it covers.
     pub coverage: Coverage,
     /// The manifest that it begins with.
     pub begin: Vec<u8>,
-    /// Its last bytes, where they are not those of the file.
+    /// Its last bytes, if they differ from those of the file.
     pub end: Vec<u8>,
 }
 
 impl Input {
-    /// Its memory does not fit.
+    /// Returns the error for memory that does not fit.
     pub fn misfit(&self, why: &'static str) -> LoadError {
         LoadError::Misfit { path: self.file.path.clone(), why }
     }
 
-    /// Bytes of what is saved.
+    /// Returns bytes of the saved data.
     ///
     /// # Errors
-    /// A tile of them does not hold.
+    /// A tile of them is damaged.
     pub fn bytes(&self, range: Range<u64>, pool: &WorkerPool) -> Result<Vec<u8>, LoadError> {
         let first = (range.start / TILE as u64) as usize;
         let from = first as u64 * TILE as u64;
@@ -144,10 +144,10 @@ impl Input {
         }
     }
 
-    /// What the memory covers.
+    /// Returns the contents of the snapshot.
     ///
     /// # Errors
-    /// It does not fit, or private memory does not hold.
+    /// The memory does not fit, or private memory is damaged.
     pub fn line(&self, target: &LoadTarget) -> Result<Line, LoadError> {
         let (layout, head) = (target.own.layout(), &self.file.head);
         if !head.begin.is_empty() {
@@ -161,8 +161,8 @@ impl Input {
         self.of_its_extents(layout, coverage, begin)
     }
 
-    /// What the memory covers if these are the statics, and the manifest that it begins with. If it
-    /// `is_rebuilt`, nothing is said of load addresses: all that was saved is data.
+    /// Returns the coverage with `statics`, and the manifest that the snapshot begins with. If it
+    /// `is_rebuilt`, load addresses are omitted: all saved memory is data.
     ///
     /// # Errors
     /// As above.
@@ -192,7 +192,7 @@ impl Input {
         built.map_err(|_| self.misfit("its manifest does not fit"))
     }
 
-    /// The line that begins so, if the rest are the extents of the file.
+    /// Returns the snapshot that begins with `begin`, if the rest matches the extents of the file.
     fn of_its_extents(
         &self,
         layout: &Layout,
@@ -208,7 +208,7 @@ impl Input {
     }
 }
 
-/// Where an extent lies in the segment.
+/// Returns the range of an extent in the segment.
 pub fn place(layout: &Layout, extent: &Extent) -> Range<usize> {
     let from = match extent.area {
         Area::Heap => layout.heap,

@@ -1,12 +1,12 @@
-//! Checkpoints in files: writing those that memory holds, and filling memory from them.
+//! Checkpoints in files: writing them from memory, and filling memory from them.
 //!
-//! What the files hold is the business of [`raidshmem_archive`], which checkpoint is written that
-//! of its `schedule`.
+//! The format of the files is defined in [`raidshmem_archive`], which also schedules the
+//! checkpoints that are written (`schedule`).
 //!
 //! Invariants: nothing is read through a link, or from a file of another user; a folder has the
-//! name of a set only while it is whole; what fails here is an error with words, and never a panic.
+//! name of a set only while it is whole; a failure here is an error with text, and never a panic.
 //!
-//! Left out: who writes when (`raidshmem-launch`), and who loads (the start of a PE).
+//! Left out: the decisions when to write (`raidshmem-launch`) and when to load (the start of a PE).
 //!
 //! Layers, each importing only from those above it or to the left of it:
 //!
@@ -28,7 +28,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
-// Modules explain themselves by what is private to them.
+// Modules link to their private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod answer;
@@ -49,7 +49,7 @@ pub mod write;
 use raidshmem_core::layout::BASE;
 use raidshmem_core::layout::Layout;
 
-/// Where the heap begins in every process.
+/// Returns the address of the heap, which is equal in every process.
 fn heap_at(layout: &Layout) -> u64 {
     (BASE + layout.heap) as u64
 }

@@ -1,12 +1,12 @@
-//! The memory of a PE from its file: its snapshot becomes that of the checkpoint, as if the process
-//! had died right after it. The recovery does the rest.
+//! Loading of a PE's memory from its file: its snapshot becomes that of the checkpoint, as if the
+//! process had died right after it. The recovery does the rest.
 //!
-//! Where each node has its own disk, the parity that the PE keeps is filled in too, and what is
-//! missing or does not hold, a file or a tile of one, leaves its part of the memory void: the
-//! recovery makes up for it, or says that it cannot.
+//! If each node has its own disk, the parity that the PE keeps is filled in too. A file or a tile
+//! that is missing or damaged leaves its part of the memory void: the recovery reconstructs it, or
+//! reports that it cannot.
 //!
-//! Invariant: the record of the snapshot is sealed after the last tile held; so a process that dies
-//! here leaves memory that does not count.
+//! Invariant: the record of the snapshot is sealed after the last tile was verified, so a process
+//! that dies here leaves memory that does not count.
 
 #![forbid(unsafe_code)]
 
@@ -28,25 +28,25 @@ use super::heap_at;
 use super::input::{Input, LoadError, LoadTarget};
 use super::rebuilt;
 
-/// Fills the memory from the set, unless it holds that checkpoint already. Why data or parity was
-/// left out that others may make up for.
+/// Fills the memory from the set, unless it holds that checkpoint already. Returns the reasons why
+/// data or parity was skipped that other PEs may reconstruct.
 ///
 /// # Errors
-/// What does not fit, in words.
+/// The mismatch, as text.
 pub fn load(resume: &Resume, target: &LoadTarget) -> Result<Vec<LoadError>, LoadError> {
     let LoadTarget { own: segment, protection, stamp, .. } = *target;
     let (header, number, job) = (segment.header(), resume.number, stamp.job);
     let (snapshot, slot) = (protection.snapshot_of(number), protection.slot_of(number));
     let record = &header.snapshots[snapshot];
     if record.holds(job, number).is_some() {
-        return Ok(Vec::new()); // a process before this one did it
+        return Ok(Vec::new()); // an earlier process did it
     }
     record.void();
     header.slots[slot].void();
     let own = std::fs::read("/proc/self/exe");
     let own = own.map_err(|error| LoadError::System { what: "this program", error })?;
     let own = program::read(&own);
-    // Nothing makes up for a file where the parity there is of other groups: it is named.
+    // Parity of other groups reconstructs no file, so a missing file is then reported.
     let has_parity = matches!(resume.folders, Folders::Local { parity: true, .. });
     let mut left_out = Vec::new();
     let mut or_left_out = |tried: Result<Option<Loaded>, LoadError>| match tried {
@@ -67,7 +67,7 @@ pub fn load(resume: &Resume, target: &LoadTarget) -> Result<Vec<LoadError>, Load
         }
         _ => None,
     };
-    // A slot without its parity is sealed too: it does not hold, and is computed anew.
+    // A slot without its parity is sealed too: its checksum fails, and it is recomputed.
     if let Some(len) = parity.or(data) {
         let (shape, place) = protection.place(stamp.pe);
         target.ask_huge(segment.layout().slots[slot], shape.parity_len(place, len));
@@ -81,7 +81,7 @@ pub fn load(resume: &Resume, target: &LoadTarget) -> Result<Vec<LoadError>, Load
     Ok(left_out)
 }
 
-/// The file of the PE, in whichever folder of its node it is.
+/// Finds the file of the PE in the folders of its node.
 fn find<H: PeHead>(
     resume: &Resume,
     target: &LoadTarget,
@@ -108,15 +108,15 @@ fn find<H: PeHead>(
     found
 }
 
-/// What was filled in from a file.
+/// The data filled in from a file.
 struct Loaded {
-    /// Bytes of the snapshot, or of those that the parity is of.
+    /// Bytes of the snapshot, or of those that the parity protects.
     len: usize,
-    /// The first of its tiles that were left out.
+    /// The error of the first tile that was skipped.
     damage: Option<SetError>,
 }
 
-/// Makes a snapshot that of the PE's file.
+/// Fills a snapshot from the PE's file.
 fn load_data(
     resume: &Resume,
     target: &LoadTarget,
@@ -132,7 +132,7 @@ fn load_data(
         true => input.line(target)?,
         false => rebuilt::line(&input, target, own, resume.rebuilt)?,
     };
-    // Parity makes up for tiles in memory that is as it was.
+    // Parity reconstructs damaged tiles only if memory is unchanged.
     let has_parity = matches!(resume.folders, Folders::Local { parity: true, .. });
     let (region, len) = (target.own.layout().snapshots[place], line.coverage.len());
     let filling = Filling { region, len, begin: &line.begin, end: &line.end };
@@ -143,8 +143,8 @@ fn load_data(
     }
 }
 
-/// Makes the slot of the checkpoint what the PE's parity file holds, of snapshots of `data` bytes
-/// if that is known. None if it is of those of another build of the program.
+/// Fills the slot of the checkpoint from the PE's parity file, for snapshots of `data` bytes if
+/// that is known. Returns None if it protects snapshots of another build of the program.
 fn load_parity(
     resume: &Resume,
     target: &LoadTarget,

@@ -1,9 +1,9 @@
-//! The memory of a PE from a file that another build of its program wrote: the heap is as it was,
-//! and each variable goes to where this build has it. What else this build has keeps the value that
-//! it began with.
+//! Loading of a PE's memory from a file that another build of its program wrote: the heap is
+//! unchanged, and each variable moves to its location in this build. Other variables of this build
+//! keep their initial values.
 //!
-//! Invariant: nothing that may be an address in the program is taken as data, unless that was asked
-//! for.
+//! Invariant: data that may be an address in the program is never taken as plain data, unless that
+//! was requested.
 
 #![forbid(unsafe_code)]
 
@@ -22,14 +22,14 @@ use raidshmem_sys::pool::WorkerPool;
 use super::input::{Input, Line, LoadError, LoadTarget, place};
 use super::variables;
 
-/// Bytes that are looked at a time.
+/// Bytes that are scanned at a time.
 const PIECE: u64 = 16 << 20;
 
-/// What the memory is in this build of the program, `own`; with `all` also what may be an address
-/// in the other one.
+/// Returns the contents of the snapshot in this build of the program, `own`; with `all`, possible
+/// addresses in the other build are accepted as data.
 ///
 /// # Errors
-/// This build has not all that was saved, or some of it may be an address.
+/// This build lacks some of the saved variables, or some saved data may be an address.
 pub fn line(
     input: &Input,
     target: &LoadTarget,
@@ -57,7 +57,7 @@ pub fn line(
     }
 }
 
-/// The bytes of the statics that are the program's, counted from their first.
+/// Returns the program's own bytes of the statics, as offsets from their first.
 fn ranges(statics: &Statics) -> Vec<Range<usize>> {
     let (mut ranges, mut from) = (Vec::new(), 0);
     for hole in &statics.excluded {
@@ -69,8 +69,8 @@ fn ranges(statics: &Statics) -> Vec<Range<usize>> {
     ranges
 }
 
-/// Between its begin and its end the line has what the file has of the heap, which comes first
-/// there.
+/// Returns true if the contents between `begin` and `end` are the heap of the file, which comes
+/// first there.
 fn has_its_heap(input: &Input, layout: &Layout, line: &Line) -> bool {
     let Line { coverage, begin, end } = line;
     let covered = coverage.pieces(begin.len()..coverage.len() - end.len());
@@ -85,7 +85,7 @@ fn has_its_heap(input: &Input, layout: &Layout, line: &Line) -> bool {
 struct Other<'a> {
     input: &'a Input,
     pool: &'a WorkerPool,
-    /// Addresses are data.
+    /// True if possible addresses are data.
     all: bool,
 }
 
@@ -109,8 +109,7 @@ impl Other<'_> {
         }
     }
 
-    /// Fails if these bytes, the first of which lies at a place `at`, may be an address in the
-    /// program.
+    /// Fails if these bytes, which begin at offset `at`, may contain an address in the program.
     fn is_data(&self, what: &str, bytes: &[u8], at: u64) -> Result<(), LoadError> {
         let found = address_in(bytes, at, &self.input.file.head.image);
         match found.filter(|_| !self.all) {
@@ -121,7 +120,7 @@ impl Other<'_> {
         }
     }
 
-    /// The extents of the file, and where their bytes begin there.
+    /// Iterates over the extents of the file and the offsets of their bytes in it.
     fn extents(&self) -> impl Iterator<Item = (u64, &Extent)> {
         self.input.file.head.extents.iter().scan(0, |from, extent| {
             let at = *from;
@@ -130,7 +129,7 @@ impl Other<'_> {
         })
     }
 
-    /// Heap and private memory hold no addresses.
+    /// Fails if heap or private memory may hold addresses.
     fn heap_is_data(&self) -> Result<(), LoadError> {
         if self.all {
             return Ok(());
@@ -154,7 +153,7 @@ impl Other<'_> {
         Ok(())
     }
 
-    /// The statics of this process, with the variables that were saved.
+    /// Returns the statics of this process, with the saved variables.
     fn variables(&self, statics: &Statics, own: &Program) -> Result<Vec<u8>, LoadError> {
         let mut image = vec![0; statics.len];
         let mut read = |memory: &File, piece: &Range<usize>| {
@@ -192,7 +191,7 @@ impl Other<'_> {
     }
 }
 
-/// What an extent has of a variable, as offsets in the statics.
+/// Returns the part of a variable that an extent contains, as offsets in the statics.
 fn common(object: &Object, extent: &Extent) -> Option<Range<u64>> {
     let end = object.offset.checked_add(object.len)?.min(extent.offset + extent.len);
     let range = object.offset.max(extent.offset)..end;

@@ -1,4 +1,4 @@
-//! The folders of checkpoints on disk: which sets there are, making one, deleting old ones.
+//! The folders of checkpoints on disk: listing sets, making one, deleting old ones.
 //!
 //! ```text
 //! DIR/set-7/manifest, pe-0, pe-1 ..     a set
@@ -6,7 +6,7 @@
 //! DIR/node-2/                           the same of node 2 where each has its own disk
 //! ```
 //!
-//! Invariants: a folder gets the name of a set after everything in it is on disk; a set that is
+//! Invariants: a folder is renamed to a set after everything in it is on disk; a set that is
 //! deleted loses its manifest first.
 
 #![forbid(unsafe_code)]
@@ -33,33 +33,33 @@ use super::step::step;
 const MANIFEST: &str = "manifest";
 /// Largest manifest in bytes.
 const MANIFEST_MAX: u64 = 1 << 24;
-/// The end of the name of a folder that is no set yet.
+/// The suffix of a folder that is not yet a set.
 const PART: &str = ".part";
 
-/// A set that there is.
+/// A set on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Set {
     /// Its number in its folder.
     pub number: u64,
-    /// The node whose files it has, where each has its own disk.
+    /// The node whose files it has, if each node has its own disk.
     pub node: Option<u32>,
-    /// Where it is.
+    /// Its path.
     pub folder: PathBuf,
 }
 
 impl Set {
-    /// Its manifest.
+    /// Reads its manifest.
     ///
     /// # Errors
-    /// It is not there, or not whole.
+    /// It does not exist, or is incomplete.
     pub fn manifest(&self) -> Result<Manifest, SetError> {
         read_manifest(&self.folder)
     }
 
-    /// Reads every byte of it.
+    /// Reads and verifies every byte of the set.
     ///
     /// # Errors
-    /// The first file that does not hold.
+    /// The first damaged file.
     pub fn verify(&self, pool: &WorkerPool) -> Result<Manifest, SetError> {
         let manifest = self.manifest()?;
         for pe in Pe::all(manifest.entries.len()) {
@@ -73,22 +73,22 @@ impl Set {
         Ok(manifest)
     }
 
-    /// The files that it should have: all, or on the disk of one node both files of each PE that
-    /// has one there.
+    /// Returns true if the set must have the file: always, or on the disk of one node both files of
+    /// each PE that has one there.
     fn has(&self, manifest: &Manifest, content: Content, pe: Pe) -> bool {
         manifest.entry(content, pe).is_some() && (manifest.parity.is_none() || self.keeps(pe))
     }
 
-    /// True if there is a file of the PE.
+    /// Returns true if there is a file of the PE.
     fn keeps(&self, pe: Pe) -> bool {
         let is_there = |content| self.folder.join(name(content, pe)).symlink_metadata().is_ok();
         is_there(Content::Data) || is_there(Content::Parity)
     }
 
-    /// Checks that the files begin as they should.
+    /// Checks the heads of the files.
     ///
     /// # Errors
-    /// The first that does not.
+    /// The first that is invalid.
     pub fn look(&self) -> Result<Manifest, SetError> {
         let manifest = self.manifest()?;
         for pe in Pe::all(manifest.entries.len()) {
@@ -97,7 +97,7 @@ impl Set {
         Ok(manifest)
     }
 
-    /// The file of a PE; it must be the one that the manifest names.
+    /// Opens the file of a PE; it must be the one that the manifest names.
     fn open<H: PeHead>(&self, manifest: &Manifest, pe: Pe) -> Result<PeFile<H>, SetError> {
         let opened = PeFile::open_of(&self.folder, manifest.owner(pe))?;
         match manifest.entry(H::CONTENT, pe) == Some(opened.entry) {
@@ -110,8 +110,7 @@ impl Set {
     }
 }
 
-/// Reads every byte of a file: the tiles that do not hold. Whoever asks whether a set holds asks
-/// here.
+/// Reads every byte of a file; returns the damaged tiles. Every verification of a set uses this.
 pub fn damages<H: PeHead + Sync>(file: &PeFile<H>, pool: &WorkerPool) -> BTreeMap<usize, SetError> {
     let found: Mutex<BTreeMap<usize, SetError>> = Mutex::default();
     let look = |tile: usize, room: &mut TileRoom| {
@@ -127,15 +126,15 @@ fn verify<H: PeHead + Sync>(file: &PeFile<H>, pool: &WorkerPool) -> Result<(), S
     damages(file, pool).pop_first().map_or(Ok(()), |(_, error)| Err(error))
 }
 
-/// The manifest in the folder of a set.
+/// Reads the manifest in the folder of a set.
 ///
 /// # Errors
-/// It is not there, or not whole.
+/// It does not exist, or is incomplete.
 pub fn read_manifest(folder: &Path) -> Result<Manifest, SetError> {
     Manifest::decode(&manifest_bytes(folder)?).map_err(format_at(&folder.join(MANIFEST)))
 }
 
-/// Its bytes, whatever they are.
+/// Reads the bytes of a manifest, valid or not.
 ///
 /// # Errors
 /// They cannot be read.
@@ -147,12 +146,12 @@ pub fn manifest_bytes(folder: &Path) -> Result<Vec<u8>, SetError> {
     Ok(bytes)
 }
 
-/// The folder of a node below that of all, where each has its own disk.
+/// Returns the folder of a node below the common folder, if each node has its own disk.
 pub fn node_folder(folder: &Path, node: u32) -> PathBuf {
     folder.join(format!("node-{node}"))
 }
 
-/// The folders of nodes in a folder.
+/// Lists the folders of nodes in a folder.
 ///
 /// # Errors
 /// It cannot be read.
@@ -168,7 +167,7 @@ pub fn node_folders(folder: &Path) -> Result<Vec<(u32, PathBuf)>, SetError> {
     Ok(nodes)
 }
 
-/// The sets in a folder and in those of nodes there, the newest first.
+/// Lists the sets in a folder and in its folders of nodes, newest first.
 ///
 /// # Errors
 /// A folder cannot be read.
@@ -181,7 +180,7 @@ pub fn everywhere(folder: &Path) -> Result<Vec<Set>, SetError> {
     Ok(sets)
 }
 
-/// Folders that are no sets, of which a killed job may have left some.
+/// Lists folders that are not sets, some of them possibly leftovers of a killed job.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -194,12 +193,12 @@ pub fn parts(folder: &Path) -> Result<Vec<PathBuf>, SetError> {
     Ok(entries.flatten().filter(is_part).map(|entry| entry.path()).collect())
 }
 
-/// The folder in which a checkpoint is written before it is a set.
+/// Returns the folder in which a checkpoint is written before it is a set.
 pub fn part_folder(folder: &Path, job: u64, number: CheckpointNumber) -> PathBuf {
     folder.join(format!("{job:016x}-{number}{PART}"))
 }
 
-/// The sets in a folder, the newest first.
+/// Lists the sets in a folder, newest first.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -218,33 +217,33 @@ pub fn list(folder: &Path) -> Result<Vec<Set>, SetError> {
     Ok(sets)
 }
 
-/// Has what was written to a file or folder reach the disk.
+/// Flushes a file or folder to disk.
 pub fn sync(path: &Path) -> Result<(), SetError> {
     step();
     File::open(path).and_then(|file| file.sync_all()).map_err(io_at(path))
 }
 
-/// Holds the folder while something is written there.
+/// Locks the folder while something is written there.
 ///
 /// # Errors
 /// It cannot be opened.
 pub fn hold(folder: &Path) -> Result<File, SetError> {
     let file = File::open(folder).map_err(io_at(folder))?;
-    let _ = flock(&file, FlockOperation::NonBlockingLockShared); // not every file system has it
+    let _ = flock(&file, FlockOperation::NonBlockingLockShared); // some file systems lack it
     Ok(file)
 }
 
-/// The lowest number that a set in a folder may get; 1 if there is none.
+/// Returns the number after the newest set of a folder; 1 if there is none.
 pub fn next(folder: &Path) -> u64 {
     let newest = list(folder).ok().and_then(|sets| sets.first().map(|set| set.number));
     newest.map_or(1, |number| number.saturating_add(1))
 }
 
-/// Makes what was written to `part` a set of `folder`, and says its number: `least` or a higher
-/// one. Where it holds the files of all it must be all of them.
+/// Makes `part` a set of `folder`; returns its number, `least` or higher. A set without parity must
+/// hold the files of all PEs.
 ///
 /// # Errors
-/// A file is not there, or what the system says.
+/// A file is missing, or the system's error.
 pub fn commit(folder: &Path, part: &Path, bytes: &[u8], least: u64) -> Result<u64, SetError> {
     let manifest = Manifest::decode(bytes).map_err(format_at(part))?;
     let all = if manifest.parity.is_none() { manifest.entries.as_slice() } else { &[] };
@@ -284,7 +283,7 @@ pub fn commit(folder: &Path, part: &Path, bytes: &[u8], least: u64) -> Result<u6
 /// Deletes a set.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn delete(set: &Set) -> Result<(), SetError> {
     let manifest = set.folder.join(MANIFEST);
     step();
@@ -293,11 +292,11 @@ pub fn delete(set: &Set) -> Result<(), SetError> {
     fs::remove_dir_all(&set.folder).map_err(io_at(&set.folder))
 }
 
-/// Deletes all but the newest `keep` sets, and what jobs left behind that ended while they wrote;
-/// the numbers of the sets that are gone.
+/// Deletes all but the newest `keep` sets, and leftovers of jobs that ended while writing; returns
+/// the numbers of the deleted sets.
 ///
 /// # Errors
-/// The first thing that could not be deleted.
+/// The first deletion that failed.
 pub fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
     let old: Vec<Set> = list(folder)?.into_iter().skip(keep).collect();
     old.iter().try_for_each(delete)?;
@@ -305,7 +304,7 @@ pub fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
     Ok(old.into_iter().map(|set| set.number).collect())
 }
 
-/// Deletes what jobs left behind, but for folders that stay.
+/// Deletes leftovers of jobs, except folders in `stay`.
 ///
 /// # Errors
 /// As above.
@@ -321,7 +320,7 @@ pub fn delete_left_behind(folder: &Path, stay: &BTreeSet<PathBuf>) -> Result<(),
     Ok(())
 }
 
-/// A folder of ours that is no set, and that nobody is writing.
+/// Returns true for a folder of ours that is not a set and is not being written.
 fn is_left_behind(name: &str, path: &Path) -> bool {
     let part = is_part(name);
     let set = name.strip_prefix("set-").is_some_and(|number| number.parse::<u64>().is_ok());
@@ -330,7 +329,7 @@ fn is_left_behind(name: &str, path: &Path) -> bool {
     (part || set) && File::open(path).is_ok_and(free)
 }
 
-/// The name is that of a folder in which a checkpoint is written.
+/// Returns true if a folder with this name holds a checkpoint being written.
 fn is_part(name: &str) -> bool {
     let part = name.strip_suffix(PART).and_then(|name| name.split_once('-'));
     part.is_some_and(|(job, number)| {

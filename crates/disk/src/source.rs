@@ -1,8 +1,8 @@
-//! Reading the store of a PE without its help.
+//! Reading of a PE's store without its help.
 //!
-//! Invariant: bytes of a snapshot or slot are believed only if its record spoke of that checkpoint
-//! after they were read (its owner voids the record before it writes there) and the owner had not
-//! said that it kept copies of them, which are read then; and only if their stamp holds.
+//! Invariant: bytes of a snapshot or slot are used only if its record named that checkpoint after
+//! they were read (its owner voids the record before it writes there) and the owner had not
+//! announced spilled copies of them, which are read in that case; and only if their stamp matches.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,7 @@ pub struct Source<'a> {
     claim: &'a Claim,
     stamp: Stamp,
     kind: StorePart,
-    /// Which of the two snapshots or slots; None if all of it was copied aside.
+    /// Index of the snapshot or slot; None if all of it was spilled.
     place: Option<usize>,
     /// Bytes of the snapshots of that checkpoint.
     pub line: usize,
@@ -31,11 +31,11 @@ pub struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// The snapshot of the checkpoint that is claimed, or that `parity`; its tiles are sealed with
+    /// Opens the snapshot of the claimed checkpoint, or its `parity`; its tiles are sealed with
     /// `stamp`.
     ///
     /// # Errors
-    /// It is not there any more, and nothing of it was kept.
+    /// It was overwritten, and nothing of it was spilled.
     pub fn of(
         claim: &Claim,
         stamp: Stamp,
@@ -57,12 +57,12 @@ impl Source<'_> {
         Ok(Source { claim, stamp, kind, place, line, len })
     }
 
-    /// Tiles that it has.
+    /// Returns its number of tiles.
     pub fn tiles(&self) -> usize {
         self.len.div_ceil(TILE)
     }
 
-    /// A tile of it, as far as it has bytes. It is not asked for again.
+    /// Returns a tile, without the bytes beyond the end. Each tile is read once.
     ///
     /// # Errors
     /// It was overwritten meanwhile, or is damaged.
@@ -77,7 +77,7 @@ impl Source<'_> {
         Ok(bytes)
     }
 
-    /// Its bytes and its stamp, where they were not overwritten.
+    /// Returns the bytes of a tile and its stamp, in place or from the spill.
     fn sealed(&self, tile: usize) -> Result<(Vec<u8>, [u8; STAMP]), Failure> {
         let layout = &self.claim.layout;
         if let (Some(place), None) = (self.place, self.kept()) {
@@ -86,7 +86,7 @@ impl Source<'_> {
                 StorePart::Slot => (layout.slots, &self.claim.header().slots),
             };
             let read = self.read(regions[place], tile)?;
-            // Pairs with what the owner says before the first of new bytes is written there.
+            // Pairs with the owner's announcement before it writes the first new bytes there.
             fence(Ordering::SeqCst);
             let is_there = self.holds(&records[place]);
             if self.kept().is_none() {

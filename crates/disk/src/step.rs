@@ -1,5 +1,5 @@
-//! The steps in which files change. They are counted: where they do not go on, the disk does not
-//! answer. A process may be killed before any of them; in tests one is, after so many.
+//! Counted steps in which files change: if the count stalls, the disk is not responding. A process
+//! may be killed before any step; tests kill one after a given number.
 
 #![forbid(unsafe_code)]
 
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
-/// The next step begins.
+/// Counts the beginning of a step.
 pub fn step() {
-    BEGUN.fetch_add(1, Ordering::Relaxed); // a count, and nothing else
+    BEGUN.fetch_add(1, Ordering::Relaxed); // only a count
     #[cfg(test)]
     counted::step();
 }
 
-/// How many have begun in this process.
+/// Returns the number of steps begun in this process.
 pub fn begun() -> u64 {
     BEGUN.load(Ordering::Relaxed)
 }
@@ -30,17 +30,17 @@ mod counted {
 
     static LEFT: AtomicU64 = AtomicU64::new(u64::MAX);
 
-    /// This process is killed when it has begun so many more steps.
+    /// Schedules the death of this process after `steps` more steps.
     pub fn kill_after(steps: u64) {
         LEFT.store(steps, Ordering::SeqCst);
     }
 
-    /// The next step begins, or the process ends.
+    /// Counts a step, or ends the process.
     pub fn step() {
         if LEFT.fetch_sub(1, Ordering::SeqCst) == 0 {
             kill_process(getpid(), Signal::KILL).expect("a process may kill itself");
             loop {
-                std::thread::park(); // until it is
+                std::thread::park(); // until the signal arrives
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The variables of a program, by where they lie in its symmetric statics.
+//! The variables of a program, by their location in its symmetric statics.
 
 #![forbid(unsafe_code)]
 
@@ -11,34 +11,34 @@ use raidshmem_segment::statics::elf::{Executable, ProgramHeader};
 use raidshmem_segment::statics::select;
 use raidshmem_sys::memory::page_size;
 
-/// What a file says of the program.
+/// The description of a program that is saved in a file.
 #[derive(Debug, Clone, Default)]
 pub struct SavedProgram {
-    /// Which build it is.
+    /// The build identifier.
     pub build: Vec<u8>,
     /// The name of its executable.
     pub name: String,
-    /// The addresses that this has in the process.
+    /// The addresses of the executable in the process.
     pub image: Range<u64>,
     /// Its variables.
     pub objects: Vec<Object>,
 }
 
-/// The name of the executable at the end of that link of a process.
+/// Returns the name of the executable that a link of a process points to.
 pub fn name_of(link: &Path) -> String {
     let path = std::fs::read_link(link).unwrap_or_default();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned()
 }
 
-/// Where a process began to run, as the kernel told it (`auxv`).
+/// Returns the entry address of a process, as reported by the kernel (`auxv`).
 pub fn entry_of(auxv: &[u8]) -> Option<u64> {
     let mut pairs = auxv.as_chunks::<16>().0.iter().map(|pair| u128::from_le_bytes(*pair));
     let entry = pairs.find(|pair| *pair as u64 == libc::AT_ENTRY);
     entry.map(|pair| (pair >> 64) as u64)
 }
 
-/// Those that lie there whole.
+/// Returns the variables that lie wholly in the statics.
 pub fn objects(program: &Program) -> Vec<Object> {
     let header = |it: &Segment| {
         let (address, len) = (it.address as usize, it.len as usize);

@@ -1,12 +1,13 @@
-//! The files of the PEs of a node, written from the memory that their agent holds.
+//! Writing of the files of a node's PEs, from the memory that their agent holds.
 //!
-//! One thread reads a few tiles ahead, this one writes. What the next checkpoint would overwrite
-//! before it was read, its PE copies aside ([`Claim`]), as far as there is room. The disk is at
-//! work meanwhile: it is handed a window of bytes as soon as that is written, and a file is waited
-//! for when the one after it is written too. This thread compresses tiles, if it is to, one by one.
+//! One thread reads a few tiles ahead, this one writes. A PE spills the tiles that the next
+//! checkpoint would overwrite before they were read ([`Claim`]), as far as there is room. The disk
+//! works in parallel: it receives a window of bytes as soon as that is written, and a file is
+//! awaited once its successor is written too. This thread compresses tiles, if requested, one by
+//! one.
 //!
-//! Invariants: the program waits for nothing here; what was read ahead and what is aside at a time
-//! are no more than the order allows; no more is on its way to the disk than [`DIRTY`].
+//! Invariants: the program never waits for this module; tiles read ahead and spilled stay within
+//! the limits of the order; no more than [`DIRTY`] bytes are in flight to the disk.
 
 #![forbid(unsafe_code)]
 
@@ -43,31 +44,31 @@ use super::source::Source;
 use super::step::step;
 use super::variables::SavedProgram;
 
-/// How soon a writer that is held back sees that it is to stop.
+/// The interval at which a throttled writer checks for a stop.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Most bytes that are not on the disk yet: a window that it writes and one that is filled, of a
+/// Maximum number of bytes not yet on disk: one window being flushed and one being filled, of a
 /// file and of the one before it.
 const DIRTY: u64 = 64 << 20;
 
-/// What is written, and from where.
+/// The description of a write.
 pub struct Order {
     /// The job.
     pub job: u64,
-    /// How many PEs it has.
+    /// The number of its PEs.
     pub n_pes: u32,
     /// Bytes of each symmetric heap.
     pub heap_len: u64,
     /// The checkpoint.
     pub number: CheckpointNumber,
-    /// Where sets are.
+    /// The folder of the sets.
     pub folder: PathBuf,
     /// The PEs of this node, with their memory.
     pub pes: Vec<(Pe, Part)>,
-    /// The parity that they keep, where it is written too.
+    /// The parity that they keep, if it is written too.
     pub parity: Vec<ParityShare>,
-    /// How they are written.
+    /// The options of the write.
     pub how: How,
-    /// What it runs.
+    /// The program that the job runs.
     pub program: SavedProgram,
 }
 
@@ -77,33 +78,33 @@ impl Order {
         Owner { job, number, pe, n_pes, heap_len }
     }
 
-    /// What the tiles of a file take there, before it is known.
+    /// Returns the initial stored lengths of a file's tiles, before they are known.
     fn stored(&self, tiles: usize) -> Vec<u32> {
         vec![0; if self.how.compress > 0 { tiles } else { 0 }]
     }
 
-    /// What compresses them, if they are to be.
+    /// Returns the compressor, if tiles are compressed.
     fn compressor(&self) -> Result<Option<TileCompressor>, Failure> {
         let made = (self.how.compress > 0).then(|| TileCompressor::new(self.how.compress));
         made.transpose().map_err(|error| Failure::Refused(format!("zstd: {error}")))
     }
 
-    /// Claims what is to be written, with room for so many tiles aside.
+    /// Claims the checkpoint, with room for `room` spilled tiles.
     fn claims(&self, room: usize) -> Result<Claims, Failure> {
         let layout = Layout::new(self.heap_len as usize, self.n_pes as usize);
         Claims::new(self.number, &self.pes, layout, !self.parity.is_empty(), room)
     }
 }
 
-/// A piece of what is read.
+/// A piece of the data that is read.
 enum Piece {
-    /// A file begins; its checksums are still missing.
+    /// The beginning of a file; its checksums are still missing.
     Begin(Pe, Begin),
-    /// A tile of it.
+    /// A tile of the file.
     Tile(Vec<u8>),
 }
 
-/// What a file begins with.
+/// The head of a file.
 enum Begin {
     Data(Box<Head>),
     Parity(ParityHead),
@@ -124,7 +125,7 @@ impl Begin {
         }
     }
 
-    /// A tile has this checksum, and so many bytes of it were stored.
+    /// Records the checksum of a tile, and the bytes stored of it.
     fn note(&mut self, tile: usize, sum: u32, len: usize) {
         let (sums, stored) = match self {
             Begin::Data(head) => (&mut head.sums, &mut head.stored),
@@ -146,7 +147,7 @@ fn refused(error: &SetError) -> Failure {
     Failure::Refused(error.to_string())
 }
 
-/// Writes the files of what was claimed before, or is now; ends when `stop` names the checkpoint.
+/// Writes the files of a checkpoint, which may have been claimed before; ends when `stop` names it.
 ///
 /// # Errors
 /// The files are not all on disk.
@@ -166,7 +167,7 @@ pub fn write(order: &Order, claims: Option<Claims>, stop: &AtomicU64) -> Result<
         let reader = reading.spawn_scoped(scope, || read(order, claims, pieces, stop));
         let reader = reader.map_err(|error| Failure::Refused(format!("a thread: {error}")))?;
         let written = output.take(queue);
-        // What was not read is the cause of what was not written.
+        // A read error is the cause of missing writes.
         let aside = reader.join().unwrap_or(Err(Failure::Refused("its thread ended".into())))?;
         written.map(|written| Files { aside, ..written })
     })?;
@@ -175,14 +176,14 @@ pub fn write(order: &Order, claims: Option<Claims>, stop: &AtomicU64) -> Result<
     Ok(written)
 }
 
-/// An error once nothing is to be written any more.
+/// Returns an error once the write was stopped.
 fn go_on(order: &Order, stop: &AtomicU64) -> Result<(), Failure> {
     let stopped = [order.number.0, u64::MAX].contains(&stop.load(Ordering::SeqCst));
     if stopped { Err(Failure::Stopped) } else { Ok(()) }
 }
 
-/// Reads all that is to be written; ends without an error when nobody takes it any more. The bytes
-/// that PEs copied aside.
+/// Reads all data to be written; ends without an error when the receiver is gone. Returns the bytes
+/// that PEs spilled.
 fn read(
     order: &Order,
     claims: Claims,
@@ -197,7 +198,7 @@ fn read(
     Ok(aside)
 }
 
-/// The file of a PE, and its parity file.
+/// Reads the data and the parity of a PE.
 fn read_pe(
     order: &Order,
     pe: Pe,
@@ -205,7 +206,7 @@ fn read_pe(
     pieces: &SyncSender<Piece>,
     stop: &AtomicU64,
 ) -> Result<(), Failure> {
-    // Any process that was the PE may have written a tile.
+    // Any incarnation of the PE may have written a tile.
     let (incarnation, whole) = (Incarnation(u32::MAX), order.how.checksum);
     let stamp = Stamp { number: order.number, job: order.job, pe, incarnation, whole };
     read_data(order, (pe, &claim.layout), &Source::of(claim, stamp, None)?, pieces, stop)?;
@@ -242,7 +243,7 @@ fn read_data(
     stop: &AtomicU64,
 ) -> Result<(), Failure> {
     let mut line = source.tile(0)?;
-    // The manifest says how long it is in its second word.
+    // The second word of the manifest is its length.
     let word = line.get(8..16).map(|at| u64::from_le_bytes(at.try_into().expect("eight bytes")));
     let described = word.map_or(0, |len| len.min(source.len as u64)) as usize;
     let mut next = 1;
@@ -278,19 +279,20 @@ fn read_data(
         }
     }
     if !rest.is_empty() {
-        let _ = pieces.send(Piece::Tile(rest)); // who does not take it says why
+        let _ = pieces.send(Piece::Tile(rest)); // if the receiver is gone, it reports the reason
     }
     Ok(())
 }
 
-/// Where the executable was, by what the PE itself says: the kernel knows only where it put it.
+/// Returns the address range of the executable, as recorded by the PE itself: the kernel knows only
+/// where it was loaded.
 fn executable(manifest: &Manifest) -> Option<Range<u64>> {
     let saved = manifest.private.iter().find(|saved| saved.name == objects::NAME)?;
     let mut all = objects::decode(saved.contents)?.into_iter();
     all.find(|object| object.name.is_empty()).map(|object| object.addresses)
 }
 
-/// What the file of a PE begins with, by what its snapshot says of itself.
+/// Builds the head of a PE's file from the manifest of its snapshot.
 fn head(order: &Order, layout: &Layout, pe: Pe, manifest: &Manifest) -> Head {
     let extent = |at: usize, len: usize| {
         let (area, from) = match at >= layout.heap {
@@ -299,7 +301,7 @@ fn head(order: &Order, layout: &Layout, pe: Pe, manifest: &Manifest) -> Head {
         };
         Extent { area, offset: (at - from) as u64, len: len as u64 }
     };
-    let pieces = manifest.coverage.pieces(0..manifest.coverage.len()).skip(1); // not itself
+    let pieces = manifest.coverage.pieces(0..manifest.coverage.len()).skip(1); // the manifest
     let extents: Vec<Extent> = pieces.map(|piece| extent(piece.at, piece.len)).collect();
     let region = |saved: &raidshmem_core::store::private::Saved| Region {
         name: saved.name.to_owned(),
@@ -333,15 +335,15 @@ struct Output<'a> {
     stop: &'a AtomicU64,
     compressor: Option<TileCompressor>,
     open: Option<Open>,
-    /// The one before it, which the disk may still write.
+    /// The file before it, which may still be being flushed.
     closing: Option<Closing>,
     done: Files,
     begun: Instant,
-    /// Bytes that were written since.
+    /// Bytes written since `begun`.
     bytes: u64,
 }
 
-/// The one that is being written.
+/// The file that is being written.
 struct Open {
     file: File,
     path: PathBuf,
@@ -349,20 +351,20 @@ struct Open {
     begin: Begin,
     data_at: u64,
     tile: usize,
-    /// Where the next tile goes.
+    /// Offset of the next tile.
     at: u64,
-    /// Where what the disk was handed begins that was not waited for, and where it ends.
+    /// The bytes that the disk received but that were not awaited.
     handed: Range<u64>,
 }
 
-/// One that is written, as far as this process is concerned.
+/// A file whose last byte is written, but not flushed.
 struct Closing {
     file: File,
     path: PathBuf,
     pe: Pe,
     content: Content,
     entry: Entry,
-    /// Bytes that it would have if its tiles were not compressed.
+    /// Its size without compression.
     raw: u64,
 }
 
@@ -389,7 +391,7 @@ impl<'a> Output<'a> {
         Ok(self.done)
     }
 
-    /// Writes a tile. With a rate it is not before its time, and on the disk every second.
+    /// Writes a tile. A rate limit delays it until it is due, and flushes every second.
     fn tile(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let rate = self.order.how.rate;
         let Some(open) = &mut self.open else { return Ok(()) };
@@ -423,7 +425,7 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// The open file is written.
+    /// Ends the open file.
     fn end(&mut self) -> Result<(), Failure> {
         let Some(open) = self.open.take() else { return Ok(()) };
         let closing = open.end()?;
@@ -432,7 +434,7 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// The file before it is on the disk.
+    /// Waits until the file before it is on disk.
     fn close(&mut self) -> Result<(), Failure> {
         let Some(Closing { file, path, pe, content, entry, raw }) = self.closing.take() else {
             return Ok(());
@@ -454,7 +456,7 @@ fn failed(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 impl Open {
-    /// Writes what is `stored` of a tile.
+    /// Writes the stored form of a tile.
     fn tile(&mut self, tile: &[u8], stored: &[u8]) -> Result<(), Failure> {
         step();
         let written = self.file.write_all_at(stored, self.at);
@@ -465,8 +467,8 @@ impl Open {
         Ok(())
     }
 
-    /// Hands the disk the pages that it was not handed yet, once it has written what it was handed
-    /// before. A page that is not full goes with the next ones, or when the file is waited for.
+    /// Hands the remaining whole pages to the disk, once it has written the previous window. A
+    /// partial page goes with the next window, or when the file is awaited.
     fn hand(&mut self) -> Result<(), Failure> {
         let (Range { start, end }, page) = (self.handed.clone(), PAGE as u64);
         let new = self.at / page * page;
@@ -479,7 +481,7 @@ impl Open {
         Ok(())
     }
 
-    /// The head comes last: before that the file is none.
+    /// Writes the head, last: without it the file is invalid.
     fn end(mut self) -> Result<Closing, Failure> {
         let head = self.begin.encode();
         step();

@@ -1,14 +1,15 @@
-//! Which engine reaches the memory of PEs that a process cannot map.
+//! Selection and loading of the engine that reaches the memory of PEs that a process cannot map.
 //!
-//! Peers whose memory is mapped here are reached by loads and stores, and no engine is asked; every
+//! Peers whose memory is mapped here are accessed by loads and stores, without an engine; every
 //! other peer is reached through the one [`Engine`] of the job. Each engine is a crate of its own;
-//! which one is used is [`choose`]'s business.
+//! [`choose`] selects one.
 //!
-//! An engine stands on a library of the machine. A process that needs the engine loads it
-//! ([`load`]), nobody else: one build serves machines with and without it, and a job over shared
-//! memory never meets it.
+//! An engine depends on a library of the machine. Only a process that needs the engine loads it
+//! ([`load`]): one build serves machines with and without it, and a job over shared memory never
+//! uses it.
 //!
-//! Left out: peers that are mapped (a PE goes there directly), and who is dead (the launcher).
+//! Left out: peers that are mapped (a PE accesses them directly), and failure detection (the
+//! launcher).
 
 #![forbid(unsafe_code)]
 
@@ -19,8 +20,8 @@ use raidshmem_fabric::{Engine, FabricError, Local, Signs};
 use raidshmem_fabric_ucx::{self as ucx, Ucx};
 use raidshmem_fabric_verbs::{Beats, Verbs, any_device};
 
-/// The fabric of a job, and why it is this one. `one_machine`: its nodes can map each other.
-/// `probe` says of a fabric what [`load`] would.
+/// Selects the fabric of a job; returns it with the reason. `one_machine` is true if its nodes can
+/// map each other. `probe` reports of a fabric what [`load`] would.
 ///
 /// # Errors
 /// [`FabricError::NotLoaded`].
@@ -46,8 +47,8 @@ pub fn choose(
     }
 }
 
-/// Loads what `fabric` needs into this process, where it stays. True if there is a device for it,
-/// where it needs one.
+/// Loads the library of `fabric` into this process, where it stays. Returns true if there is a
+/// device for it, or if it needs none.
 ///
 /// # Errors
 /// [`FabricError::NotLoaded`].
@@ -60,16 +61,16 @@ pub fn load(fabric: Fabric) -> Result<bool, FabricError> {
     loaded.map_err(|why| FabricError::NotLoaded { fabric, why: why.to_owned() })
 }
 
-/// What a PE's environment must hold before it starts for `fabric` to work as promised: its library
-/// reads it when it is loaded, which is before `main` if the program itself is linked with it.
-/// Names that are set already are the user's to set.
+/// Returns the variables that a PE's environment must hold before it starts for `fabric` to work as
+/// promised: its library reads them when it is loaded, which is before `main` if the program itself
+/// is linked with it. Values set by the user take precedence.
 pub fn environment(fabric: Fabric) -> impl Iterator<Item = (&'static str, &'static str)> {
     let all: &[_] = if fabric == Fabric::Ucx { ucx::ENVIRONMENT } else { &[] };
     all.iter().copied()
 }
 
-/// Opens the engine of `fabric` for this process, with RDMA through `device`; None for `shm`, which
-/// needs none.
+/// Opens the engine of `fabric` for this process, with RDMA through `device`; returns None for
+/// `shm`, which needs no engine.
 ///
 /// # Errors
 /// [`FabricError`].
@@ -85,8 +86,8 @@ pub fn open(
     }
 }
 
-/// Signs of life over `fabric`, one every `period`; None if it has none, or the device refuses:
-/// then heartbeats are messages only.
+/// Opens the RDMA heartbeats of `fabric`, one every `period`; returns None if it has none, or the
+/// device refuses: heartbeats are then messages only.
 pub fn signs(fabric: Fabric, device: Option<&Device>, period: Duration) -> Option<Box<dyn Signs>> {
     if fabric != Fabric::Verbs {
         return None;

@@ -1,12 +1,12 @@
-//! What peers answer: updates of their words, and puts and gets that are messages.
+//! Requests that peers answer: updates of their words, and puts and gets sent as messages.
 //!
-//! Whoever asks names a ticket, under which the reply comes; where only a quiet waits, replies are
-//! counted.
+//! A request carries a ticket under which its reply arrives; if only a quiet waits, replies are
+//! merely counted.
 //!
-//! UCP's own puts and gets are messages over TCP, too. But UCP (1.13) ends a process that answers a
-//! get on an endpoint that has failed, or that hears of a put over one, and endpoints fail when a
-//! peer dies: now and then the death of a PE is that of another one. A job that goes on after every
-//! loss copies by these messages; one that goes back does it by UCP, which is faster for long
+//! Over TCP, UCP's own puts and gets are messages, too. But UCP (1.13) ends a process that answers
+//! a get on an endpoint that has failed, or that receives a put over one. Endpoints fail when a
+//! peer dies, so the death of one PE occasionally causes that of another. A job in shrink mode
+//! therefore copies by these messages; a job that rolls back uses UCP, which is faster for long
 //! ranges.
 
 #![forbid(unsafe_code)]
@@ -23,14 +23,14 @@ use crate::links::{Connections, Usable};
 use crate::message::{Data, READ, REQUEST, Request, WRITE, Wanted, encode};
 use crate::shared::Replies;
 
-/// Messages to all peers that may be unanswered.
+/// Maximum number of unanswered messages, over all peers.
 const UNANSWERED: u64 = 1024;
 
-/// A reply that is waited for, and what is lost if it does not come.
+/// The ticket of an awaited reply, and the error if it does not arrive.
 type Awaited = (u64, Lost);
 
 impl Ucx {
-    /// Sends `pe` a message of kind `id`, to be answered.
+    /// Sends `pe` a message of kind `id` that requests an answer.
     fn say<T: Serialize>(
         &self,
         state: &mut Connections,
@@ -42,7 +42,7 @@ impl Ucx {
         endpoint.send(id, message, true).map(|()| lost).map_err(|_| lost)
     }
 
-    /// Asks `pe` for what comes to `replies`.
+    /// Sends `pe` a request whose reply arrives in `replies`.
     fn ask<T: Serialize, R>(
         &self,
         state: &mut Connections,
@@ -59,7 +59,7 @@ impl Ucx {
         asked.map(|lost| (ticket, lost))
     }
 
-    /// Waits for it.
+    /// Waits for the reply.
     fn reply<R>(&self, (ticket, lost): Awaited, replies: &Replies<R>) -> Result<R, Lost> {
         let reply = self.complete(|state| {
             let reply = replies.take(ticket);
@@ -69,7 +69,7 @@ impl Ucx {
         reply
     }
 
-    /// Sends what `pe` answers, and only a quiet waits for.
+    /// Sends a request whose answer only a quiet waits for.
     fn say_unanswered<T: Serialize>(&self, pe: Pe, (id, body): (u32, T)) -> Result<(), Lost> {
         let shared = self.shared;
         if shared.unanswered_all.load(Ordering::SeqCst) >= UNANSWERED {
@@ -87,7 +87,7 @@ impl Ucx {
         said.map(drop)
     }
 
-    /// Updates words; what each found.
+    /// Updates words, and stores the previous value of each in `before`.
     pub(super) fn update_words(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
         let replies = &self.shared.answers;
         self.each(
@@ -100,12 +100,12 @@ impl Ucx {
         )
     }
 
-    /// Updates a word; a quiet waits for it.
+    /// Updates a word; only a quiet waits for it.
     pub(super) fn post_word(&self, Ask { pe, word, change }: Ask) -> Result<(), Lost> {
         self.say_unanswered(pe, (REQUEST, Request { word, change }))
     }
 
-    /// A get that is messages.
+    /// Performs a get by messages.
     pub(super) fn read(&self, reads: &mut [Read]) -> Result<(), Lost> {
         let replies = &self.shared.found;
         self.each(
@@ -126,7 +126,7 @@ impl Ucx {
         )
     }
 
-    /// A put that is messages.
+    /// Performs a put by messages.
     pub(super) fn write(&self, writes: &[Write]) -> Result<(), Lost> {
         let mut first = Ok(());
         for write in writes {
@@ -140,7 +140,7 @@ impl Ucx {
     }
 }
 
-/// A read in pieces of a message each.
+/// Splits a read into pieces of one message each.
 fn pieces<'a>(read: &'a mut Read<'_>) -> impl Iterator<Item = Read<'a>> {
     let (pe, offset) = (read.pe, read.offset);
     let pieces = read.into.chunks_mut(PIECE).enumerate();

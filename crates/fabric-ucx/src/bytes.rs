@@ -1,15 +1,15 @@
-//! Bytes of the own segment, read and written for peers: the visible ones word by word, those of
-//! the store, which peers only read, as they lie there.
+//! Access to bytes of this process's segment on behalf of peers: visible bytes word by word, those
+//! of the store, which peers only read, by plain copies.
 
 #![forbid(unsafe_code)]
 
 use raidshmem_segment::Segment;
 use raidshmem_segment::update::{Change, Update, WordAt};
 
-/// Most bytes of a message: with any size of a segment of TCP it is sent at once.
+/// Maximum bytes of a message: small enough to be sent at once with any TCP segment size.
 pub(super) const PIECE: usize = 4096;
 
-/// Bytes of a segment as they are now; None if they are not there to be read.
+/// Returns bytes of a segment as they are now; `None` if peers may not read them.
 pub(super) fn read(segment: &Segment, offset: u64, len: u64) -> Option<Vec<u8>> {
     let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
     if len > PIECE {
@@ -18,7 +18,7 @@ pub(super) fn read(segment: &Segment, offset: u64, len: u64) -> Option<Vec<u8>> 
     let (before, end) = (offset % 8, offset.checked_add(len)?);
     let layout = segment.layout();
     if offset >= layout.store {
-        // What lies behind the store is between a PE and its agent.
+        // Memory beyond the store is shared only by a PE and its agent.
         return (end <= layout.asides[0]).then(|| segment.bytes(offset, len).to_vec());
     }
     let mut bytes = Vec::with_capacity(len + 16);
@@ -30,7 +30,7 @@ pub(super) fn read(segment: &Segment, offset: u64, len: u64) -> Option<Vec<u8>> 
     Some(bytes[before..before + len].to_vec())
 }
 
-/// Writes bytes of a segment, whole words where they are. None if they are not there.
+/// Writes bytes of a segment, using whole words if possible. Returns `None` if they do not exist.
 pub(super) fn write(segment: &Segment, offset: u64, bytes: &[u8]) -> Option<()> {
     let mut offset = usize::try_from(offset).ok()?;
     let mut bytes = bytes;
@@ -56,7 +56,7 @@ pub(super) fn write(segment: &Segment, offset: u64, bytes: &[u8]) -> Option<()> 
     Some(())
 }
 
-/// A byte of a word of which others may write other bytes meanwhile.
+/// Writes a byte of a word whose other bytes may be written concurrently.
 fn write_byte(segment: &Segment, offset: usize, byte: u8) -> Option<()> {
     let word = WordAt { offset: offset & !7, bytes: 8 };
     loop {

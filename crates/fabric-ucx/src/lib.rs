@@ -1,7 +1,7 @@
 //! The engine over UCX: TCP, and the other networks that UCX drives.
 //!
-//! [`Ucx`] is an [`Engine`], and keeps what that promises. Layers, each importing only from those
-//! above it or to the left of it:
+//! [`Ucx`] implements [`Engine`]. Layers, each importing only from those above it or to the left of
+//! it:
 //!
 //! ```text
 //! message                                    what travels, as bytes (pure)
@@ -27,17 +27,18 @@
 //!                when the view says so; either ends what is open on them
 //! ```
 //!
-//! Invariants: UCP is called by whose turn it is. A link that has failed stays in the table until
-//! `disconnect`, so that `quiet` goes on saying so. Whatever came in, threads that wait look again.
+//! Invariants: only the thread whose turn it is calls UCP. A link that has failed stays in the
+//! table until `disconnect`, so that `quiet` keeps reporting it. After any event, waiting threads
+//! look again.
 //!
-//! Settings of UCX are its environment, [`ENVIRONMENT`], which its libraries read when they are
+//! UCX is configured by its environment, [`ENVIRONMENT`], which its libraries read when they are
 //! loaded.
 //!
-//! Left out: a refusal of RMA by incarnation. TCP has no keys to revoke: the fence round a dead
-//! process is the closed connection, and its being killed before its number is given away. Which
-//! engine a job uses is the business of the crate `raidshmem`.
+//! Left out: rejection of RMA by incarnation. TCP has no keys to revoke: a dead process is fenced
+//! by closing the connection, and by killing the process before its PE number is reassigned. The
+//! crate `raidshmem` chooses the engine of a job.
 
-// Modules explain themselves by what is private to them.
+// Documentation of modules links to their private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
 mod asking;
@@ -65,35 +66,35 @@ use self::shared::Shared;
 use self::turns::{Inside, LeftPut, SHORT, Turns};
 use raidshmem_sys::lock;
 
-/// Variables that UCX's libraries read, and why they are not left at their defaults.
+/// Variables that UCX's libraries read, and the reasons for their values.
 pub const ENVIRONMENT: &[(&str, &str)] = &[
     ("UCX_HANDLE_ERRORS", "none"), // no signal handlers in the program's process
     ("UCX_DEBUG_SIGNO", "0"),
     ("UCX_MEM_MMAP_HOOK_MODE", "none"), // no hooks in its allocator
     ("UCX_MEM_EVENTS", "n"),
     ("UCX_VFS_ENABLE", "n"),           // no files
-    ("UCX_WARN_UNUSED_ENV_VARS", "n"), // no lines about those of another version
-    ("UCX_TLS", "tcp"),                // its shared memory is not safe round a death
-    ("UCX_TCP_CONN_NB", "y"),          // else connecting to a lost node blocks for a minute
+    ("UCX_WARN_UNUSED_ENV_VARS", "n"), // no warnings about variables of another version
+    ("UCX_TLS", "tcp"),                // its shared memory does not survive a death
+    ("UCX_TCP_CONN_NB", "y"),          // otherwise connecting to a lost node blocks for a minute
     ("UCX_TCP_TX_SEG_SIZE", "64k"),    // several times faster from 64 KiB on
     ("UCX_TCP_RX_SEG_SIZE", "64k"),
     ("UCX_KEEPALIVE_INTERVAL", "1s"),
-    ("UCX_LOG_LEVEL", "fatal"), // losses are told by the launcher
+    ("UCX_LOG_LEVEL", "fatal"), // the launcher reports losses
 ];
 
 /// Loads UCX into this process, where it stays.
 ///
 /// # Errors
-/// What the loader says, or that it is too old.
+/// The loader's message, or a message that the library is too old.
 pub fn load() -> Result<(), &'static str> {
     ucx_sys::load().map(drop)
 }
 
-/// Longest sleep without a look at the view.
+/// Maximum sleep between two checks of the view.
 const LIMIT: Duration = Duration::from_millis(10);
-/// Looks before sleeping, with a processor for each PE and without.
+/// Polls before sleeping, with a processor for each PE and without.
 const LOOKS: (u32, u32) = (2000, 20);
-/// Operations of one call that are on their way at a time.
+/// Maximum operations of one call under way at a time.
 const WINDOW: usize = 64;
 
 /// The engine.
@@ -114,7 +115,7 @@ impl Ucx {
     /// Opens UCX for this process.
     ///
     /// # Errors
-    /// [`FabricError`] with what the loader or UCX says.
+    /// [`FabricError`] with the message of the loader or of UCX.
     pub fn open(local: Local) -> Result<Ucx, FabricError> {
         let absent =
             |why: &str| FabricError::NotLoaded { fabric: Fabric::Ucx, why: why.to_owned() };
@@ -156,13 +157,13 @@ impl Ucx {
         Ok(Ucx { turns, shared, address, tickets, thread })
     }
 
-    /// Waits until `over` has an answer, helping the progress.
+    /// Waits until `over` returns a value, helping with progress.
     fn complete<T>(&self, mut over: impl FnMut(&mut Connections) -> Option<T>) -> T {
         let looks = if self.shared.local.oversubscribed { LOOKS.1 } else { LOOKS.0 };
         let mut look = 0u32;
         loop {
             let seen = self.shared.ticks.load(Ordering::SeqCst);
-            self.shared.helps.fetch_add(1, Ordering::Relaxed); // says only that somebody is here
+            self.shared.helps.fetch_add(1, Ordering::Relaxed); // records only that a thread is here
             let mut state = self.turns.enter();
             let worked = state.progress(false);
             let suspects = state.tend(look >= looks);
@@ -187,7 +188,7 @@ impl Ucx {
         }
     }
 
-    /// Waits for one operation to `lost`, which is lost if it fails.
+    /// Waits for one operation, and returns `lost` if it fails.
     fn finish(&self, (mut operation, lost): Begun) -> Result<(), Lost> {
         let result = match operation {
             Operation::Over(result) => result,
@@ -196,8 +197,8 @@ impl Ucx {
         result.map_err(|_| lost)
     }
 
-    /// Begins what is to be done with each item, [`WINDOW`] at a time, and waits for it; the first
-    /// loss.
+    /// Starts an operation for each item, at most [`WINDOW`] at a time, and waits for all of them.
+    /// Returns the first loss.
     fn each<I, B>(
         &self,
         mut items: impl Iterator<Item = I>,
@@ -219,7 +220,8 @@ impl Ucx {
         }
     }
 
-    /// Puts one range. No memory is taken; a short one waits for nobody who is inside UCP.
+    /// Puts one range without allocating memory. A short one does not wait for the thread inside
+    /// UCP.
     fn put_one(&self, write: &Write) -> Result<(), Lost> {
         let &Write { pe, offset, from } = write;
         let may_be_left = || from.len() <= SHORT && self.shared.is_whole(pe);
@@ -228,34 +230,34 @@ impl Ucx {
             None if may_be_left() && self.turns.leave(pe, offset, from) => return Ok(()),
             None => self.turns.enter(),
         };
-        // SAFETY: it is waited for below; borrowed until then.
+        // SAFETY: the operation is waited for below; the bytes are borrowed until then.
         let begun = unsafe { begin_put(&mut state, write) }?;
         drop(state);
         self.finish(begun)
     }
 }
 
-/// An operation, and what is lost if it fails.
+/// An operation, and the error if it fails.
 type Begun = (Operation, Lost);
 
-/// Begins a put.
+/// Starts a put.
 ///
 /// # Safety
-/// The bytes stay as they are until the operation is over.
+/// The bytes must not change until the operation is over.
 unsafe fn begin_put(state: &mut Connections, write: &Write) -> Result<Begun, Lost> {
     let (link, len) = (state.usable(write.pe)?, write.from.len());
     let (to, key) = link.place(write.offset, len);
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     Ok((unsafe { link.endpoint.put(write.from.as_ptr(), len, to, key) }, link.lost))
 }
 
 impl Inside for Connections {
-    /// What is lost with a connection its next quiet tells.
+    /// Starts a delegated put. If the connection is lost, its next quiet reports the loss.
     fn begin(&mut self, place: &'static LeftPut) {
         let (pe, offset, len) = place.target();
-        // SAFETY: a place lives for ever, and has so many bytes.
+        // SAFETY: a place lives forever and holds `len` bytes.
         let from = unsafe { std::slice::from_raw_parts(place.bytes(), len) };
-        // SAFETY: nobody changes them before the place is told that the put is over.
+        // SAFETY: the bytes do not change before the place is marked over.
         match unsafe { begin_put(self, &Write { pe, offset, from }) } {
             Ok((operation @ Operation::Open(_), _)) => self.left.push((operation, place)),
             Ok(_) | Err(_) => place.over(),
@@ -294,7 +296,8 @@ impl Engine for Ucx {
             _ if self.shared.by_messages.load(Ordering::Relaxed) => self.write(writes),
             [write] => self.put_one(write),
             writes => {
-                // SAFETY: all are waited for, whatever happens; borrowed until then.
+                // SAFETY: all operations are waited for, in every case; the bytes are borrowed
+                // until then.
                 let begin = |state: &mut Connections, write| unsafe { begin_put(state, write) };
                 self.each(writes.iter(), begin, |begun| self.finish(begun))
             }
@@ -308,7 +311,8 @@ impl Engine for Ucx {
         let begin = |state: &mut Connections, read: &mut Read| {
             let (link, len) = (state.usable(read.pe)?, read.into.len());
             let (from, key) = link.place(read.offset, len);
-            // SAFETY: all are waited for, whatever happens; borrowed until then.
+            // SAFETY: all operations are waited for, in every case; the bytes are borrowed until
+            // then.
             Ok((unsafe { link.endpoint.get(read.into.as_mut_ptr(), len, from, key) }, link.lost))
         };
         self.each(reads.iter_mut(), begin, |begun| self.finish(begun))
@@ -345,7 +349,7 @@ impl Engine for Ucx {
         }
     }
 
-    fn wake(&self, _: Pe) {} // the target's own thread wakes it when bytes come
+    fn wake(&self, _: Pe) {} // the target's own thread wakes it when bytes arrive
 
     fn rest(&self) {
         self.shared.hand_over();
@@ -355,7 +359,7 @@ impl Engine for Ucx {
         self.shared.by_messages.store(true, Ordering::Relaxed);
     }
 
-    /// Over TCP the target's own process takes the bytes from its sockets.
+    /// True over TCP, where the target's own process reads the bytes from its sockets.
     fn writes_are_seen(&self) -> bool {
         let names = std::env::var("UCX_TLS").unwrap_or_default();
         names.split(',').all(|name| name == "tcp" || name == "self")

@@ -1,12 +1,12 @@
-//! The table of connections, one to each peer that was named; those that have broken; and the
-//! thread that looks after them while the program computes.
+//! The table of connections, one to each named peer; those that have broken; and the thread that
+//! serves them while the program computes.
 //!
-//! A peer costs no endpoint before an operation first needs one: a connection is an address until
-//! then. A peer that reaches this process first has made its own end, which UCP takes over.
+//! A peer costs no endpoint before an operation first needs one: until then a connection is only an
+//! address. A peer that reaches this process first has made its own end, which UCP takes over.
 //!
-//! Invariants: a connection that broke, or was cut because the view says so, stays until
-//! `disconnect`: so no operation begins on it, and every operation that needs it fails. One that
-//! nobody has used cannot break, since nothing is lost with it.
+//! Invariants: a connection that broke, or was cut because of the view, stays until `disconnect`:
+//! so no operation starts on it, and every operation that needs it fails. An unused connection
+//! cannot break, since nothing is lost with it.
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +26,7 @@ use crate::shared::{NOBODY, Owed, Shared};
 use crate::turns::{LeftPut, PLACES, Turns};
 use raidshmem_sys::lock;
 
-/// How long the thread for progress stays away from those that help.
+/// Time for which the progress thread leaves the work to threads that help.
 const NAP: Duration = Duration::from_micros(200);
 
 /// A connection to one incarnation of a peer.
@@ -35,7 +35,7 @@ pub(super) struct Connection {
     incarnation: Incarnation,
     address: Address,
     end: End,
-    /// The event sink knows of the failure.
+    /// True if the event sink has been notified of the failure.
     reported: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Connection {
 enum End {
     Unused,
     Made(Made),
-    /// Closed by force, or never made as the peer was gone.
+    /// Closed by force, or never made because the peer was gone.
     Over,
 }
 
@@ -62,12 +62,12 @@ impl Made {
 }
 
 impl Connection {
-    /// To this incarnation, which gave `address`.
+    /// Creates a connection to this incarnation, which gave `address`.
     pub fn new(incarnation: Incarnation, address: Address) -> Connection {
         Connection { incarnation, address, end: End::Unused, reported: false }
     }
 
-    /// Something may have been lost on it.
+    /// Returns true if something may have been lost on it.
     fn is_broken(&self) -> bool {
         match &self.end {
             End::Unused => false,
@@ -77,17 +77,17 @@ impl Connection {
     }
 }
 
-/// A connection that works, as an operation needs it.
+/// A working connection, as an operation needs it.
 pub(super) struct Usable<'a> {
     pub endpoint: Endpoint,
-    /// What to say if the operation fails.
+    /// The error if the operation fails.
     pub lost: Lost,
     keys: &'a [Key; 2],
     parts: &'a [SegmentPart; 2],
 }
 
 impl Usable<'_> {
-    /// Address and key of `len` bytes at `offset`.
+    /// Returns address and key of `len` bytes at `offset`.
     pub fn place(&self, offset: usize, len: usize) -> (u64, Key) {
         let at = usize::from(offset as u64 >= self.parts[1].offset);
         let (part, from) = (&self.parts[at], offset as u64 - self.parts[at].offset);
@@ -96,27 +96,27 @@ impl Usable<'_> {
     }
 }
 
-/// What one thread at a time is inside of.
+/// The state that only the thread inside UCP may use.
 #[derive(Debug)]
 pub(super) struct Connections {
     pub worker: Worker,
     links: Vec<Option<Connection>>,
-    /// Endpoints that are being closed.
+    /// Close operations under way.
     closing: Vec<Operation>,
-    /// Puts that were left and are under way.
+    /// Delegated puts under way.
     pub left: Vec<(Operation, &'static LeftPut)>,
     shared: &'static Shared,
 }
 
 impl Connections {
-    /// Of a process that knows no peer yet.
+    /// Creates the connections of a process that knows no peer yet.
     pub fn new(worker: Worker, shared: &'static Shared) -> Connections {
         let links = (0..shared.local.n_pes).map(|_| None).collect();
-        let left = Vec::with_capacity(PLACES); // so that none of these puts takes memory
+        let left = Vec::with_capacity(PLACES); // so that none of these puts allocates
         Connections { worker, links, closing: Vec::new(), left, shared }
     }
 
-    /// From now on `pe` is this connection's peer.
+    /// Sets the connection to `pe`.
     pub fn add(&mut self, pe: Pe, link: Connection) {
         self.shared.oldest[pe.at()].store(link.incarnation.0, Ordering::SeqCst);
         self.shared.connected[pe.at()].store(link.incarnation.0, Ordering::SeqCst);
@@ -124,7 +124,7 @@ impl Connections {
         self.links[pe.at()] = Some(link);
     }
 
-    /// The connection to `pe`, made now if this is its first use.
+    /// Returns the connection to `pe`, making it on first use.
     pub fn usable(&mut self, pe: Pe) -> Result<Usable<'_>, Lost> {
         let Connections { worker, links, shared, .. } = self;
         let nobody = Lost { pe, incarnation: Incarnation(NOBODY) };
@@ -148,7 +148,7 @@ impl Connections {
         }
     }
 
-    /// The end of the connection to `pe`, if it was used and works.
+    /// Returns the endpoint of the connection to `pe`, if it was used and works.
     pub fn used(&self, pe: Pe) -> Option<(Endpoint, Lost)> {
         let link = self.links.get(pe.at())?.as_ref()?;
         let lost = Lost { pe, incarnation: link.incarnation };
@@ -158,12 +158,12 @@ impl Connections {
         }
     }
 
-    /// True while what was asked on that connection may still be answered.
+    /// Returns true while requests on that connection may still be answered.
     pub fn is_open(&self, lost: Lost) -> bool {
         self.used(lost.pe).is_some_and(|(_, now)| now == lost)
     }
 
-    /// One of `peers` whose connection is broken.
+    /// Returns one of `peers` whose connection is broken.
     pub fn lost(&self, peers: &[Pe]) -> Option<Lost> {
         let broken = |&pe: &Pe| {
             let link = self.links.get(pe.at())?.as_ref().filter(|link| link.is_broken())?;
@@ -172,8 +172,9 @@ impl Connections {
         peers.iter().find_map(broken)
     }
 
-    /// Lets UCP work, and sends the answers that are owed then. True if it did something. `all`:
-    /// until nothing is left to do; else UCP looks once, and who waits looks sooner.
+    /// Lets UCP make progress, then sends the answers that are due. Returns true if UCP did
+    /// something. With `all`, continues until nothing is left to do; otherwise UCP is called once,
+    /// so that the waiting caller can look sooner.
     pub fn progress(&mut self, all: bool) -> bool {
         let worked = self.worker.progress(all);
         self.left.retain_mut(|(operation, place)| {
@@ -185,13 +186,13 @@ impl Connections {
         });
         for Owed { pe, incarnation, id, answer } in std::mem::take(&mut *lock(&self.shared.owed)) {
             let link = self.usable(pe).ok().filter(|link| link.lost.incarnation == incarnation);
-            // If it cannot be sent, the connection is broken and the other side knows.
+            // If the send fails, the connection is broken, and the other side knows.
             let _ = link.map(|link| link.endpoint.send(id, answer, false));
         }
         worked
     }
 
-    /// Ends everything on the connection to `pe`; it stays, broken.
+    /// Ends everything on the connection to `pe`, which stays in the table, broken.
     fn cut(&mut self, pe: Pe) {
         let Some(link) = &mut self.links[pe.at()] else { return };
         self.shared.whole[pe.at()].store(false, Ordering::Relaxed);
@@ -202,8 +203,8 @@ impl Connections {
         }
     }
 
-    /// Forgets `pe`: nothing of this incarnation or older ones counts from now on. True if no
-    /// endpoint is being closed.
+    /// Removes `pe`: messages of this incarnation or older ones are ignored from now on. Returns
+    /// true if no endpoint is being closed.
     pub fn remove(&mut self, pe: Pe) -> bool {
         self.cut(pe);
         self.shared.connected[pe.at()].store(NOBODY, Ordering::SeqCst);
@@ -213,14 +214,14 @@ impl Connections {
         self.all_closed()
     }
 
-    /// True if no endpoint is being closed any more.
+    /// Returns true if no endpoint is being closed any more.
     pub fn all_closed(&mut self) -> bool {
         self.closing.retain_mut(|operation| operation.result().is_none());
         self.closing.is_empty()
     }
 
-    /// Looks after connections: those that the view ends are cut, and those that broke are given
-    /// back, to be told of. `all`: every one is asked for, not only after a failure.
+    /// Checks the connections: cuts those that the view ends, and returns those that broke, to be
+    /// reported. Without `all`, does nothing unless an endpoint has failed.
     pub fn tend(&mut self, all: bool) -> Vec<(Pe, Incarnation)> {
         let mut suspects = Vec::new();
         if !self.shared.any_broken.swap(false, Ordering::SeqCst) && !all {
@@ -246,11 +247,11 @@ impl Connections {
     }
 }
 
-/// The endpoint to a peer that is needed for the first time. A process that can have none cannot do
-/// what it has promised, and ends.
+/// Creates the endpoint to a peer, on first use. A process that cannot create one cannot keep its
+/// guarantees, and ends.
 fn make(worker: &Worker, shared: &'static Shared, pe: Pe, address: &Address) -> Made {
     let (broken, any) = (AtomicBool::new(false), &shared.any_broken);
-    // Kept for ever, a few bytes for each: UCP may tell of a failure late.
+    // Leaked, a few bytes per endpoint: UCP may report a failure late.
     let failure: &'static Failure = Box::leak(Box::new(Failure { broken, any }));
     let made = worker.connect(&address.worker, failure).and_then(|endpoint| {
         let [one, two] = &address.parts;
@@ -263,14 +264,14 @@ fn make(worker: &Worker, shared: &'static Shared, pe: Pe, address: &Address) -> 
     })
 }
 
-/// Tells of connections that broke.
+/// Reports connections that broke.
 pub(super) fn report(shared: &Shared, suspects: Vec<(Pe, Incarnation)>) {
     for (pe, incarnation) in suspects {
         shared.local.events.suspect(pe, incarnation);
     }
 }
 
-/// What the thread for progress does, until it is told to stop.
+/// Runs the progress thread until it is stopped.
 pub(super) fn attend(turns: &'static Turns<Connections>, shared: &Shared, descriptor: &OwnedFd) {
     let limit = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
     let (mut seen, mut heard) = (0, 0);
@@ -281,7 +282,7 @@ pub(super) fn attend(turns: &'static Turns<Connections>, shared: &Shared, descri
     };
     while !shared.stop.load(Ordering::SeqCst) {
         let alarm = shared.alarm.load(Ordering::SeqCst);
-        // Whoever is inside makes progress, and would have to wake a thread that waits for it.
+        // The thread inside makes progress, and would have to wake a thread that waits for it.
         let Some(mut inside) = turns.try_enter() else {
             nap(alarm);
             continue;

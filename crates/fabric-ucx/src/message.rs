@@ -8,20 +8,20 @@ use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_segment::update::{Change, WordAt};
 use serde::{Deserialize, Serialize};
 
-/// Kind of message: an update to be carried out.
+/// Kind of message: a request for an update.
 pub const REQUEST: u32 = 1;
-/// Kind of message: it was carried out.
+/// Kind of message: the answer to a request.
 pub const ANSWER: u32 = 2;
 
-/// Kind of message: bytes that the sender wants.
+/// Kind of message: a request for bytes.
 pub const READ: u32 = 3;
-/// Kind of message: those bytes.
+/// Kind of message: the requested bytes.
 pub const DATA: u32 = 4;
 
-/// Kind of message: bytes for the receiver, which answers that it has them.
+/// Kind of message: bytes to write; the receiver acknowledges them.
 pub const WRITE: u32 = 5;
 
-/// Where a process is reached.
+/// The address of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
     /// The job it belongs to.
@@ -35,71 +35,71 @@ pub struct Address {
 /// A part of a segment, as its owner maps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentPart {
-    /// Where it begins in the segment.
+    /// Its offset in the segment.
     pub offset: u64,
     /// Its length in bytes.
     pub len: u64,
-    /// Where it begins in its owner's memory.
+    /// Its address in its owner's memory.
     pub base: u64,
     /// Its key, as UCP packed it.
     pub key: Vec<u8>,
 }
 
-/// A message: who sends it, and what.
+/// A message with its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Letter<T> {
-    /// The job; others are refused.
+    /// The job; messages of other jobs are rejected.
     pub job: u64,
-    /// The PE that sends it.
+    /// The PE of the sender.
     pub pe: Pe,
-    /// Its incarnation; older ones than known are refused.
+    /// The sender's incarnation; stale ones are rejected.
     pub incarnation: Incarnation,
-    /// Number of what is asked and answered; 0 if only its being over is waited for.
+    /// The number that links a request to its answer; 0 if only completion is waited for.
     pub ticket: u64,
-    /// What is asked or answered.
+    /// The request or answer.
     pub body: T,
 }
 
 /// An update of a word of the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Which word.
+    /// The word.
     pub word: WordAt,
-    /// What to do with it.
+    /// The change.
     pub change: Change,
 }
 
-/// It was carried out.
+/// The answer to a [`Request`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// What was there.
+    /// The previous value.
     pub before: u64,
 }
 
-/// Bytes of the receiver that the sender wants.
+/// A request for bytes of the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// Where they begin in the segment.
+    /// Their offset in the segment.
     pub offset: u64,
-    /// How many they are.
+    /// Their number.
     pub len: u64,
 }
 
 /// Bytes, read or to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Data<'a> {
-    /// Where in the segment they belong, in a write.
+    /// Their offset in the segment, in a write.
     pub offset: u64,
     /// The bytes.
     pub bytes: &'a [u8],
 }
 
-/// As bytes.
+/// Encodes a message.
 pub fn encode<M: Serialize>(message: &M) -> Vec<u8> {
     postcard::to_allocvec(message).expect("plain data is encoded")
 }
 
-/// From bytes; None if they are none of ours.
+/// Decodes a message; `None` if the bytes are invalid.
 pub fn decode<'a, M: Deserialize<'a>>(bytes: &'a [u8]) -> Option<M> {
     postcard::from_bytes(bytes).ok()
 }

@@ -2,9 +2,9 @@
 //!
 //! The only file of the engine that calls UCP. Every value here belongs to one worker, and the
 //! engine keeps worker, endpoints and operations behind one lock, so that no two threads are inside
-//! UCP at a time: that is all the thread safety UCP is asked for.
+//! UCP at a time: UCP needs no other thread safety.
 //!
-//! Left out: everything that the engine does not need, UCP's own atomics among it.
+//! Left out: everything that the engine does not need, including UCP's own atomics.
 
 use std::ffi::{CStr, c_uint, c_void};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ucx_sys::*;
 
-/// Why UCP refused.
+/// An error of UCP.
 #[derive(Debug, Clone, Copy)]
 pub struct Status {
     ucp: &'static Ucp,
@@ -22,7 +22,7 @@ pub struct Status {
 
 impl std::fmt::Display for Status {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        // SAFETY: gives a string that lives as long as the library, for any status.
+        // SAFETY: returns a string that lives as long as the library, for any status.
         let text = unsafe { CStr::from_ptr(self.ucp.ucs_status_string(self.code)) };
         f.write_str(&text.to_string_lossy())
     }
@@ -34,27 +34,27 @@ fn check(ucp: &'static Ucp, code: ucs_status_t) -> Result<(), Status> {
 
 /// A receiver of messages.
 pub trait Hearer: Sync + 'static {
-    /// A message of kind `id` came; runs inside `Worker::progress`. `reply` answers the sender.
+    /// Handles a message of kind `id`; runs inside `Worker::progress`. `reply` answers the sender.
     fn heard(&self, id: u32, message: &[u8], reply: Option<Endpoint>);
 }
 
 /// Set when an endpoint fails.
 #[derive(Debug)]
 pub struct Failure {
-    /// This endpoint has failed.
+    /// True if this endpoint has failed.
     pub broken: AtomicBool,
-    /// One of all endpoints has failed since this was last cleared.
+    /// True if any endpoint has failed since this was last cleared.
     pub any: &'static AtomicBool,
 }
 
 unsafe extern "C" fn failed(failure: *mut c_void, _: ucp_ep_h, _: ucs_status_t) {
-    // SAFETY: `Worker::connect` gave it, and it lives for ever.
+    // SAFETY: passed to UCP by `Worker::connect`, and lives forever.
     let failure = unsafe { &*failure.cast::<Failure>() };
     failure.broken.store(true, Ordering::SeqCst);
     failure.any.store(true, Ordering::SeqCst);
 }
 
-/// What the callback for messages is given.
+/// The argument of the message callback.
 struct Ear<H: 'static> {
     ucp: &'static Ucp,
     hearer: &'static H,
@@ -68,9 +68,9 @@ unsafe extern "C" fn heard<H: Hearer, const ID: u32>(
     _: usize,
     param: *const ucp_am_recv_param_t,
 ) -> ucs_status_t {
-    // SAFETY: `Worker::hear` gave it, and it lives for ever.
+    // SAFETY: passed to UCP by `Worker::hear`, and lives forever.
     let ear = unsafe { &*ear.cast::<Ear<H>>() };
-    // SAFETY: UCP lends so many bytes for this call.
+    // SAFETY: UCP lends `len` bytes for this call.
     let message = unsafe { std::slice::from_raw_parts(header.cast::<u8>(), len) };
     // SAFETY: UCP lends it for this call.
     let param = unsafe { &*param };
@@ -80,7 +80,7 @@ unsafe extern "C" fn heard<H: Hearer, const ID: u32>(
     UCS_OK
 }
 
-/// A context and its one worker. Never freed: the process ends with them.
+/// A context and its one worker. Never freed: they live as long as the process.
 #[derive(Debug)]
 pub struct Worker {
     ucp: &'static Ucp,
@@ -88,7 +88,7 @@ pub struct Worker {
     worker: ucp_worker_h,
 }
 
-// SAFETY: UCP may be called from any thread that nobody else is inside of at the time
+// SAFETY: any thread may call UCP if no other thread is inside at the time
 // (UCS_THREAD_MODE_SERIALIZED); the engine holds its lock for every call.
 unsafe impl Send for Worker {}
 
@@ -102,12 +102,12 @@ impl Worker {
             ..Default::default()
         };
         let (mut config, mut context, mut worker) = (null_mut(), null_mut(), null_mut());
-        // SAFETY: reads the environment into a new object; no prefix and no file are asked for.
+        // SAFETY: reads the environment into a new object, without a prefix or a file.
         check(ucp, unsafe { ucp.ucp_config_read(null(), null(), &mut config) })?;
         let (major, minor) = (UCP_API_MAJOR, UCP_API_MINOR);
         // SAFETY: both objects live during the call, and the version is that of the bindings.
         let opened = unsafe { ucp.ucp_init_version(major, minor, &params, config, &mut context) };
-        // SAFETY: made above, and not used any more.
+        // SAFETY: made above, and no longer used.
         unsafe { ucp.ucp_config_release(config) };
         check(ucp, opened)?;
         let params = ucp_worker_params {
@@ -115,12 +115,12 @@ impl Worker {
             thread_mode: UCS_THREAD_MODE_SERIALIZED,
             ..Default::default()
         };
-        // SAFETY: a context just made.
+        // SAFETY: a context that was just made.
         check(ucp, unsafe { ucp.ucp_worker_create(context, &params, &mut worker) })?;
         Ok(Worker { ucp, context, worker })
     }
 
-    /// Lets peers read and write `len` bytes at `at`, which stay mapped; the key they need.
+    /// Lets peers read and write `len` bytes at `at`, which stay mapped. Returns the key they need.
     pub fn expose(&self, at: *mut u8, len: usize) -> Result<Vec<u8>, Status> {
         let params = ucp_mem_map_params {
             field_mask: u64::from(
@@ -130,48 +130,48 @@ impl Worker {
             ),
             address: at.cast(),
             length: len,
-            flags: UCP_MEM_MAP_NONBLOCK, // the memory is sparse: it must not be filled by this
+            flags: UCP_MEM_MAP_NONBLOCK, // the memory is sparse: registration must not populate it
             ..Default::default()
         };
         let (mut memory, mut key, mut bytes) = (null_mut(), null_mut(), 0);
-        // SAFETY: a mapping of the own segment, which is never unmapped.
+        // SAFETY: a mapping of this process's segment, which is never unmapped.
         check(self.ucp, unsafe { self.ucp.ucp_mem_map(self.context, &params, &mut memory) })?;
         // SAFETY: memory of this context.
         check(self.ucp, unsafe {
             self.ucp.ucp_rkey_pack(self.context, memory, &mut key, &mut bytes)
         })?;
-        // SAFETY: UCP gave so many bytes there.
+        // SAFETY: UCP returned that many bytes there.
         let packed = unsafe { std::slice::from_raw_parts(key.cast::<u8>(), bytes) }.to_vec();
-        // SAFETY: given by `ucp_rkey_pack`, and copied.
+        // SAFETY: returned by `ucp_rkey_pack`, and copied.
         unsafe { self.ucp.ucp_rkey_buffer_release(key) };
         Ok(packed)
     }
 
-    /// Where peers reach this worker.
+    /// Returns the address of this worker.
     pub fn address(&self) -> Result<Vec<u8>, Status> {
         let (mut address, mut bytes) = (null_mut(), 0);
-        // SAFETY: a living worker.
+        // SAFETY: a live worker.
         check(self.ucp, unsafe {
             self.ucp.ucp_worker_get_address(self.worker, &mut address, &mut bytes)
         })?;
-        // SAFETY: UCP gave so many bytes there.
+        // SAFETY: UCP returned that many bytes there.
         let copy = unsafe { std::slice::from_raw_parts(address.cast::<u8>(), bytes) }.to_vec();
-        // SAFETY: given by the call above, and copied.
+        // SAFETY: returned by the call above, and copied.
         unsafe { self.ucp.ucp_worker_release_address(self.worker, address) };
         Ok(copy)
     }
 
-    /// The descriptor that is readable when an armed worker has something to do.
+    /// Returns a descriptor that is readable when an armed worker has something to do.
     pub fn descriptor(&self) -> Result<OwnedFd, Status> {
         let mut fd = -1;
-        // SAFETY: a living worker with the wakeup feature.
+        // SAFETY: a live worker with the wakeup feature.
         check(self.ucp, unsafe { self.ucp.ucp_worker_get_efd(self.worker, &mut fd) })?;
-        // SAFETY: open as long as the worker; a duplicate is made of it here.
+        // SAFETY: open as long as the worker; it is duplicated here.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
         fd.map_err(|_| Status { ucp: self.ucp, code: UCS_ERR_IO_ERROR })
     }
 
-    /// Messages of kind `ID` go to `hearer`.
+    /// Delivers messages of kind `ID` to `hearer`.
     pub fn hear<H: Hearer, const ID: u32>(&self, hearer: &'static H) -> Result<(), Status> {
         let ear: &'static Ear<H> = Box::leak(Box::new(Ear { ucp: self.ucp, hearer }));
         let params = ucp_am_handler_param {
@@ -186,14 +186,14 @@ impl Worker {
             cb: Some(heard::<H, ID>),
             arg: std::ptr::from_ref(ear).cast_mut().cast(),
         };
-        // SAFETY: the function takes the argument for what it is, and it lives for ever.
+        // SAFETY: the function receives the argument with its actual type, and it lives forever.
         check(self.ucp, unsafe { self.ucp.ucp_worker_set_am_recv_handler(self.worker, &params) })
     }
 
-    /// Does what is to do, once or until nothing is left; true if there was something.
+    /// Makes progress, once or until nothing is left to do. Returns true if there was something.
     pub fn progress(&self, all: bool) -> bool {
         let mut worked = false;
-        // SAFETY: a living worker; callbacks are this engine's, made for being called here.
+        // SAFETY: a live worker; the callbacks are this engine's, and may be called here.
         while unsafe { self.ucp.ucp_worker_progress(self.worker) } != 0 {
             worked = true;
             if !all {
@@ -203,19 +203,20 @@ impl Worker {
         worked
     }
 
-    /// Makes the descriptor readable for what comes from now on; false if something came already.
+    /// Makes the descriptor readable for later events; returns false if an event is already
+    /// pending.
     pub fn arm(&self) -> bool {
-        // SAFETY: a living worker.
+        // SAFETY: a live worker.
         unsafe { self.ucp.ucp_worker_arm(self.worker) == UCS_OK }
     }
 
-    /// Wakes whoever polls the descriptor.
+    /// Wakes the thread that polls the descriptor.
     pub fn signal(&self) {
-        // SAFETY: a living worker.
+        // SAFETY: a live worker.
         let _ = unsafe { self.ucp.ucp_worker_signal(self.worker) };
     }
 
-    /// An endpoint to the worker at `address`. `failure` is set when it breaks.
+    /// Creates an endpoint to the worker at `address`. `failure` is set when it breaks.
     pub fn connect(&self, address: &[u8], failure: &'static Failure) -> Result<Endpoint, Status> {
         let params = ucp_ep_params {
             field_mask: u64::from(
@@ -232,7 +233,7 @@ impl Worker {
             ..Default::default()
         };
         let mut endpoint = null_mut();
-        // SAFETY: the handler and what it is given live for ever; UCP copies the address.
+        // SAFETY: the handler and its argument live forever; UCP copies the address.
         check(self.ucp, unsafe { self.ucp.ucp_ep_create(self.worker, &params, &mut endpoint) })?;
         Ok(Endpoint { ucp: self.ucp, at: endpoint })
     }
@@ -263,7 +264,7 @@ impl Endpoint {
     /// Unpacks a key that the peer packed.
     pub fn key(&self, packed: &[u8]) -> Result<Key, Status> {
         let mut key = null_mut();
-        // SAFETY: a living endpoint; the bytes are what the peer's `ucp_rkey_pack` gave.
+        // SAFETY: a live endpoint; the bytes come from the peer's `ucp_rkey_pack`.
         check(self.ucp, unsafe {
             self.ucp.ucp_ep_rkey_unpack(self.at, packed.as_ptr().cast(), &mut key)
         })?;
@@ -273,10 +274,10 @@ impl Endpoint {
     /// Starts a put.
     ///
     /// # Safety
-    /// `from` stays readable and unchanged until the operation is over.
+    /// `from` must stay readable and unchanged until the operation is over.
     pub unsafe fn put(&self, from: *const u8, bytes: usize, to: u64, key: Key) -> Operation {
         let param = plain();
-        // SAFETY: a living endpoint and its key; the caller's promise for the bytes.
+        // SAFETY: a live endpoint and its key; the caller guarantees the bytes.
         Operation::of(self.ucp, unsafe {
             self.ucp.ucp_put_nbx(self.at, from.cast(), bytes, to, key.0, &param)
         })
@@ -285,7 +286,7 @@ impl Endpoint {
     /// Starts a get.
     ///
     /// # Safety
-    /// `into` stays writable and unused until the operation is over.
+    /// `into` must stay writable and unused until the operation is over.
     pub unsafe fn get(&self, into: *mut u8, bytes: usize, from: u64, key: Key) -> Operation {
         let param = plain();
         // SAFETY: as for `put`.
@@ -294,29 +295,29 @@ impl Endpoint {
         })
     }
 
-    /// Starts a flush: it is over when all puts before have arrived.
+    /// Starts a flush, which is over when all earlier puts have arrived.
     pub fn flush(&self) -> Operation {
         let param = plain();
-        // SAFETY: a living endpoint.
+        // SAFETY: a live endpoint.
         Operation::of(self.ucp, unsafe { self.ucp.ucp_ep_flush_nbx(self.at, &param) })
     }
 
     /// Ends all operations of the endpoint with an error, and frees it.
     pub fn close(self, keys: &[Key]) -> Operation {
         for key in keys {
-            // SAFETY: keys of this endpoint, used by nobody any more.
+            // SAFETY: keys of this endpoint, no longer used.
             unsafe { self.ucp.ucp_rkey_destroy(key.0) };
         }
         let mut param = plain();
         (param.op_attr_mask, param.flags) = (UCP_OP_ATTR_FIELD_FLAGS, UCP_EP_CLOSE_FLAG_FORCE);
-        // SAFETY: a living endpoint, used by nobody any more.
+        // SAFETY: a live endpoint, no longer used.
         Operation::of(self.ucp, unsafe { self.ucp.ucp_ep_close_nbx(self.at, &param) })
     }
 
-    /// Sends a message of kind `id`. `answered`: the peer gets an endpoint to answer on.
+    /// Sends a message of kind `id`. With `answered`, the peer gets an endpoint to answer on.
     pub fn send(&self, id: u32, message: Vec<u8>, answered: bool) -> Result<(), Status> {
         let (at, len) = (message.as_ptr(), message.len());
-        // It is freed in `sent`, or below where that is not called.
+        // Freed in `sent`, or below if that is not called.
         let kept = Box::into_raw(Box::new(Kept { ucp: self.ucp, message }));
         let mut param = plain();
         param.op_attr_mask =
@@ -324,7 +325,7 @@ impl Endpoint {
         param.flags = if answered { UCP_AM_SEND_FLAG_REPLY } else { 0 };
         param.cb.send = Some(sent);
         param.user_data = kept.cast();
-        // SAFETY: a living endpoint; the message lives until it is sent.
+        // SAFETY: a live endpoint; the message lives until it is sent.
         let under_way = unsafe {
             self.ucp.ucp_am_send_nbx(self.at, id as c_uint, at.cast(), len, null(), 0, &param)
         };
@@ -339,7 +340,7 @@ impl Endpoint {
     }
 }
 
-/// A message that is being sent.
+/// A message being sent.
 struct Kept {
     ucp: &'static Ucp,
     #[allow(dead_code, reason = "UCP reads it")]
@@ -347,9 +348,9 @@ struct Kept {
 }
 
 unsafe extern "C" fn sent(request: *mut c_void, _: ucs_status_t, kept: *mut c_void) {
-    // SAFETY: made by `Endpoint::send` for this one call.
+    // SAFETY: made by `Endpoint::send` for this call only.
     let kept = unsafe { Box::from_raw(kept.cast::<Kept>()) };
-    // SAFETY: the request is over, and nobody else knows of it.
+    // SAFETY: the request is over, and nothing else refers to it.
     unsafe { kept.ucp.ucp_request_free(request) };
 }
 
@@ -360,13 +361,13 @@ pub struct UcpRequest {
     at: *mut c_void,
 }
 
-// SAFETY: as for `Worker`: a request is looked at with the engine's lock.
+// SAFETY: as for `Worker`: a request is only accessed with the engine's lock.
 unsafe impl Send for UcpRequest {}
 
 /// An operation that may be under way.
 #[derive(Debug)]
 pub enum Operation {
-    /// Over, well or not.
+    /// Over, successfully or not.
     Over(Result<(), Status>),
     /// Under way.
     Open(UcpRequest),
@@ -374,7 +375,7 @@ pub enum Operation {
 
 impl Operation {
     fn of(ucp: &'static Ucp, at: ucs_status_ptr_t) -> Operation {
-        // As UCP's macros have it: null is done, the last addresses are errors.
+        // As in UCP's macros: null means done, the highest addresses are errors.
         match at as isize {
             0 => Operation::Over(Ok(())),
             code @ -100..0 => Operation::Over(Err(Status { ucp, code: code as ucs_status_t })),
@@ -382,15 +383,15 @@ impl Operation {
         }
     }
 
-    /// The result if it is over. Called with the lock, as everything here.
+    /// Returns the result if it is over. Called with the lock held, like everything here.
     pub fn result(&mut self) -> Option<Result<(), Status>> {
         if let Operation::Open(UcpRequest { ucp, at }) = *self {
-            // SAFETY: a request of this operation that was not freed.
+            // SAFETY: a request of this operation that has not been freed.
             let status = unsafe { ucp.ucp_request_check_status(at) };
             if status == UCS_INPROGRESS {
                 return None;
             }
-            // SAFETY: over, and forgotten below.
+            // SAFETY: over, and replaced below.
             unsafe { ucp.ucp_request_free(at) };
             *self = Operation::Over(check(ucp, status));
         }

@@ -1,8 +1,8 @@
-//! What the callbacks of UCP and the threads of the engine share: counters, answers, and whose
-//! messages are accepted.
+//! State shared by UCP's callbacks and the engine's threads: counters, answers, and the
+//! incarnations whose messages are accepted.
 //!
-//! Invariant: nothing that a dead incarnation sent counts once this process has disconnected from
-//! it, however late it comes.
+//! Invariant: once this process has disconnected from an incarnation, none of its messages is
+//! accepted, however late it arrives.
 
 #![forbid(unsafe_code)]
 
@@ -23,20 +23,20 @@ use crate::message::{
 use crate::raw::{Endpoint, Hearer};
 use serde::{Deserialize, Serialize};
 
-/// No incarnation of a PE.
+/// A marker for no incarnation.
 pub(super) const NOBODY: u32 = u32::MAX;
 
-/// An answer that is to be sent.
+/// An answer that is due.
 #[derive(Debug)]
 pub(super) struct Owed {
     pub pe: Pe,
     pub incarnation: Incarnation,
-    /// Which kind of message it is.
+    /// The kind of message.
     pub id: u32,
     pub answer: Vec<u8>,
 }
 
-/// What threads wait for, by its ticket.
+/// The replies that threads wait for, by ticket.
 #[derive(Debug)]
 pub(super) struct Replies<T>(Mutex<HashMap<u64, Option<T>>>);
 
@@ -47,63 +47,63 @@ impl<T> Default for Replies<T> {
 }
 
 impl<T> Replies<T> {
-    /// A thread will wait for it.
+    /// Registers a thread that waits for a reply.
     pub fn expect(&self, ticket: u64) {
         lock(&self.0).insert(ticket, None);
     }
 
-    /// It came; made only if a thread waits for it.
+    /// Stores a reply; computes it only if a thread waits for it.
     pub fn came(&self, ticket: u64, reply: impl FnOnce() -> T) {
         lock(&self.0).entry(ticket).and_modify(|at| *at = Some(reply()));
     }
 
-    /// It, if it came.
+    /// Takes the reply, if it has arrived.
     pub fn take(&self, ticket: u64) -> Option<T> {
         lock(&self.0).get_mut(&ticket)?.take()
     }
 
-    /// Nobody waits for it any more.
+    /// Unregisters the waiting thread.
     pub fn forget(&self, ticket: u64) {
         lock(&self.0).remove(&ticket);
     }
 }
 
-/// What callbacks inside UCP touch.
+/// State that callbacks inside UCP use.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub local: Local,
-    /// The least incarnation of each PE whose requests are carried out, and whose answers count.
+    /// The lowest incarnation of each PE whose requests and answers are accepted.
     pub oldest: Box<[AtomicU32]>,
-    /// The incarnation of each PE that this process is connected to, [`NOBODY`] if there is none.
+    /// The incarnation of each PE that this process is connected to, or [`NOBODY`].
     pub connected: Box<[AtomicU32]>,
-    /// Nobody has found the connection to that PE broken.
+    /// True while connected to that PE, unless the connection was found broken.
     pub whole: Box<[AtomicBool]>,
-    /// Answers to those, to be sent once UCP is out of its callbacks: it ends the process that
-    /// sends on an endpoint after its failure, and only a connection of our own tells of one.
+    /// Answers to connected PEs, to be sent once UCP has left its callbacks. UCP ends a process
+    /// that sends on an endpoint after its failure, and only our own connections report failures.
     pub owed: Mutex<Vec<Owed>>,
-    /// Posts to each PE that were not answered yet, and all of them.
+    /// Unanswered posts to each PE, and in total.
     pub unanswered: Box<[AtomicU64]>,
     pub unanswered_all: AtomicU64,
-    /// What updates found.
+    /// Previous values returned by updates.
     pub answers: Replies<u64>,
-    /// What reads found.
+    /// Bytes returned by reads.
     pub found: Replies<Vec<u8>>,
-    /// Puts and gets are messages of this engine, not UCP's own.
+    /// True if puts and gets use messages of this engine instead of UCP's own.
     pub by_messages: AtomicBool,
     pub any_broken: AtomicBool,
-    /// Grows whenever something happened; threads that wait sleep on it.
+    /// Incremented by every event; waiting threads sleep on it.
     pub ticks: AtomicU32,
     pub sleepers: AtomicU32,
-    /// Grows with every look of a thread that helps.
+    /// Incremented by every poll of a thread that helps.
     pub helps: AtomicU32,
-    /// Grows when a thread that helped goes to sleep; the thread for progress naps on it.
+    /// Incremented when a helping thread goes to sleep; the progress thread naps on it.
     pub alarm: AtomicU32,
     pub napping: AtomicBool,
     pub stop: AtomicBool,
 }
 
 impl Shared {
-    /// The state of a process that knows no peer yet.
+    /// Creates the state of a process that knows no peer yet.
     pub fn new(local: Local) -> Shared {
         let pes = 0..local.n_pes;
         Shared {
@@ -127,7 +127,7 @@ impl Shared {
         }
     }
 
-    /// Something happened: threads that wait look again.
+    /// Records an event: waiting threads look again.
     pub fn tick(&self) {
         self.ticks.fetch_add(1, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) != 0 {
@@ -136,7 +136,7 @@ impl Shared {
         self.local.events.arrived();
     }
 
-    /// The helping threads sleep from now on: the thread for progress takes over.
+    /// Reports that helping threads go to sleep: the progress thread takes over.
     pub fn hand_over(&self) {
         self.alarm.fetch_add(1, Ordering::SeqCst); // pairs with the look after `napping` is set
         if self.napping.load(Ordering::SeqCst) {
@@ -144,7 +144,7 @@ impl Shared {
         }
     }
 
-    /// True if nobody has found the connection to `pe` broken.
+    /// Returns true if there is a connection to `pe` that has not been found broken.
     pub fn is_whole(&self, pe: Pe) -> bool {
         self.whole.get(pe.at()).is_some_and(|whole| whole.load(Ordering::Relaxed))
     }
@@ -157,15 +157,15 @@ impl Shared {
         }
     }
 
-    /// A message of this process.
+    /// Creates a message of this process.
     pub fn letter<T>(&self, ticket: u64, body: T) -> Letter<T> {
         let Local { me, incarnation, job, .. } = self.local;
         Letter { job, pe: me, incarnation, ticket, body }
     }
 
-    /// The message, if it is accepted: of this job, and of nobody who is dead. An answer of the
-    /// dead would be taken for one of their substitute: then a quiet would be over before what it
-    /// waits for has arrived.
+    /// Decodes a message and accepts it if it is of this job and not of a dead incarnation. An
+    /// answer of a dead incarnation would be attributed to its substitute: a quiet would then end
+    /// before the data that it waits for has arrived.
     fn accepted<'a, T: Deserialize<'a>>(&self, message: &'a [u8]) -> Option<Letter<T>> {
         let letter: Letter<T> = decode(message)?;
         let known = self.oldest.get(letter.pe.at())?.load(Ordering::SeqCst);
@@ -173,7 +173,7 @@ impl Shared {
         (letter.job == self.local.job && !stale).then_some(letter)
     }
 
-    /// Answers a PE that asked.
+    /// Answers a request.
     fn answer<Q, A: Serialize>(
         &self,
         asked: &Letter<Q>,
@@ -185,12 +185,12 @@ impl Shared {
         if self.connected[pe.at()].load(Ordering::SeqCst) == incarnation.0 {
             lock(&self.owed).push(Owed { pe, incarnation, id, answer });
         } else if let Some(reply) = reply {
-            // If it cannot be sent, the connection is broken and the other side knows.
+            // If the send fails, the connection is broken, and the other side knows.
             let _ = reply.send(id, answer, false);
         }
     }
 
-    /// Does what a message of kind `id` asks for. None if it is not accepted, or cannot be done.
+    /// Serves a message of kind `id`. Returns `None` if it is not accepted or cannot be served.
     fn hear(&self, id: u32, message: &[u8], reply: Option<Endpoint>) -> Option<()> {
         let segment = self.local.segment;
         match id {
@@ -202,7 +202,7 @@ impl Shared {
             READ => {
                 let asked = self.accepted::<Wanted>(message)?;
                 let Wanted { offset, len } = asked.body;
-                let bytes = bytes::read(segment, offset, len); // None: there are none to be had
+                let bytes = bytes::read(segment, offset, len); // `None` if they do not exist
                 let bytes = bytes.unwrap_or_default();
                 self.answer(&asked, (DATA, Data { offset, bytes: &bytes }), reply);
             }
@@ -229,7 +229,7 @@ impl Shared {
 
 impl Hearer for Shared {
     fn heard(&self, id: u32, message: &[u8], reply: Option<Endpoint>) {
-        let _ = self.hear(id, message, reply); // what is not accepted is dropped
+        let _ = self.hear(id, message, reply); // rejected messages are dropped
     }
 }
 

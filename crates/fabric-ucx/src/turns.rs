@@ -1,14 +1,14 @@
-//! Whose turn it is: one thread at a time is inside UCP, and a short put waits for none of them.
+//! Turns inside UCP: one thread at a time is inside, and a short put waits for no other thread.
 //!
-//! A thread that puts a word enters if nobody is inside. Else it leaves the word here and goes on:
-//! whoever is inside begins the put, when it enters and again when it goes.
+//! A thread that puts a word enters if no thread is inside. Otherwise it leaves the word here and
+//! continues: the thread inside starts the put, when it enters and again when it exits.
 //!
-//! Invariants: what was left before a thread enters is begun before the thread does anything else.
-//! Nothing stays left while nobody is inside: who leaves a put tries to enter after that, and who
-//! goes looks for puts after that, and each fences in between. A place is used again only when its
-//! put is over, so UCP may read the word until then.
+//! Invariants: puts left before a thread enters are started before the thread does anything else.
+//! No put stays here while no thread is inside: a thread that leaves a put tries to enter
+//! afterwards, a thread that exits looks for puts afterwards, and each fences in between. A place
+//! is reused only when its put is over, so UCP may read the word until then.
 //!
-//! Left out: what it takes to begin a put.
+//! Left out: the operation that starts a put.
 
 #![forbid(unsafe_code)]
 
@@ -19,18 +19,18 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use raidshmem_core::quantity::Pe;
 use raidshmem_sys::lock;
 
-/// Most bytes of a put that may be left.
+/// Maximum bytes of a delegated put.
 pub(super) const SHORT: usize = size_of::<u64>();
-/// Puts that may be left, or under way since they were.
+/// Maximum number of delegated puts, waiting or under way.
 pub(super) const PLACES: usize = 64;
 
-/// States of a place: of nobody, of the thread that fills it, of whoever is inside.
+/// States of a place: unowned, owned by the thread that fills it, or by the thread inside.
 const FREE: u8 = 0;
 const FILLING: u8 = 1;
 const LEFT: u8 = 2;
 const BEGUN: u8 = 3;
 
-/// A short put that was left.
+/// A short delegated put.
 #[derive(Debug, Default)]
 pub(super) struct LeftPut {
     state: AtomicU8,
@@ -41,47 +41,47 @@ pub(super) struct LeftPut {
 }
 
 impl LeftPut {
-    /// Whom it is for, where it goes, and how many bytes.
+    /// Returns its PE, its offset and its length in bytes.
     pub fn target(&self) -> (Pe, usize, usize) {
         let offset = self.offset.load(Ordering::Relaxed);
         (Pe(self.pe.load(Ordering::Relaxed)), offset, self.len.load(Ordering::Relaxed).into())
     }
 
-    /// Where its bytes are: they do not change before [`LeftPut::over`].
+    /// Returns its bytes, which do not change before [`LeftPut::over`].
     pub fn bytes(&self) -> *const u8 {
         self.word.as_ptr().cast_const().cast()
     }
 
-    /// The put is over.
+    /// Marks the put as over.
     pub fn over(&self) {
         self.state.store(FREE, Ordering::Release);
     }
 
-    /// Of the caller alone from now on, if it was free.
+    /// Claims the place for the caller, if it is free. Returns true on success.
     fn take(&self) -> bool {
         self.state.compare_exchange(FREE, FILLING, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 }
 
-/// What one thread at a time is inside of.
+/// The state that only the thread inside may use.
 pub(super) trait Inside: 'static {
-    /// Begins a put that was left, and calls [`LeftPut::over`] when it is over.
+    /// Starts a delegated put, and calls [`LeftPut::over`] when it is over.
     fn begin(&mut self, place: &'static LeftPut);
 }
 
-/// The turns.
+/// The turns, and the puts that wait for the thread inside.
 #[derive(Debug)]
 pub(super) struct Turns<T> {
     inside: Mutex<T>,
     places: [LeftPut; PLACES],
-    /// A put was left since somebody looked.
+    /// True if a put was left since a thread last looked.
     any: AtomicBool,
-    /// Where the next search for a free place begins.
+    /// The place at which the next search for a free one begins.
     next: AtomicUsize,
 }
 
 impl<T: Inside> Turns<T> {
-    /// Nobody is inside.
+    /// Creates turns with no thread inside.
     pub fn new(inside: T) -> Turns<T> {
         Turns {
             inside: Mutex::new(inside),
@@ -91,17 +91,18 @@ impl<T: Inside> Turns<T> {
         }
     }
 
-    /// Waits for the turn.
+    /// Waits for its turn and enters.
     pub fn enter(&'static self) -> Turn<T> {
         self.begin(lock(&self.inside))
     }
 
-    /// The turn, if nobody is inside.
+    /// Enters if no thread is inside.
     pub fn try_enter(&'static self) -> Option<Turn<T>> {
         self.free().map(|inside| self.begin(inside))
     }
 
-    /// Leaves a put of at most [`SHORT`] bytes to whoever is inside; false if too many are left.
+    /// Leaves a put of at most [`SHORT`] bytes to the thread inside. Returns false if no place is
+    /// free.
     pub fn leave(&'static self, pe: Pe, offset: usize, bytes: &[u8]) -> bool {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let mut places = (0..PLACES).map(|step| &self.places[first.wrapping_add(step) % PLACES]);
@@ -114,7 +115,7 @@ impl<T: Inside> Turns<T> {
         place.offset.store(offset, Ordering::Relaxed);
         place.state.store(LEFT, Ordering::Release);
         self.any.store(true, Ordering::Release);
-        fence(Ordering::SeqCst); // pairs with that of who goes
+        fence(Ordering::SeqCst); // pairs with the fence of a thread that exits
         drop(self.try_enter());
         true
     }
@@ -145,7 +146,7 @@ impl<T: Inside> Turns<T> {
     }
 }
 
-/// A turn, which ends with this value.
+/// A turn, which ends when this value is dropped.
 pub(super) struct Turn<T: Inside> {
     turns: &'static Turns<T>,
     inside: Option<MutexGuard<'static, T>>,
@@ -169,11 +170,11 @@ impl<T: Inside> Drop for Turn<T> {
     fn drop(&mut self) {
         drop(self.inside.take());
         loop {
-            fence(Ordering::SeqCst); // pairs with that of who leaves a put
+            fence(Ordering::SeqCst); // pairs with the fence of a thread that leaves a put
             if !self.turns.any.load(Ordering::Relaxed) {
                 return;
             }
-            let Some(mut inside) = self.turns.free() else { return }; // who is there looks, too
+            let Some(mut inside) = self.turns.free() else { return }; // that thread looks, too
             self.turns.begin_left(&mut inside);
         }
     }
@@ -183,7 +184,7 @@ impl<T: Inside> Drop for Turn<T> {
 mod tests {
     use super::*;
 
-    /// What was begun, and puts that are under way for a while.
+    /// The sum of the puts that were started, and puts that stay under way for a while.
     #[derive(Debug, Default)]
     struct Sums {
         left: u64,

@@ -1,5 +1,5 @@
-//! Signs of life between agents that need no processor of the node that gives them: a counter that
-//! a thread raises, and that another agent reads by RDMA (fault-tolerant ARMCI, section IV-C).
+//! Heartbeats between agents that cost the watched node's processor next to nothing: a thread
+//! increments a counter, and another agent reads it by RDMA (fault-tolerant ARMCI, section IV-C).
 //!
 //! ```text
 //! reader -- Reader: my queue pair --------------> watched    makes a queue pair for it
@@ -7,11 +7,11 @@
 //! reader ===== RDMA read of the counter, every period =====  and its agent does nothing
 //! ```
 //!
-//! Invariants: nothing here waits; at most one read is under way. A counter that stands still is no
-//! sign, however well it can be read: the thread of a process that is stopped is stopped too.
+//! Invariants: nothing here blocks; at most one read is under way. A counter that stands still is
+//! no heartbeat, even if it can be read: in a stopped process, that thread is stopped too.
 //!
-//! Left out: what a sign means, and silence; that is the detector's business. Messages here may be
-//! lost: the reader repeats its own.
+//! Left out: the meaning of a heartbeat, and of its absence; the failure detector decides that.
+//! Messages here may be lost: the reader repeats its own.
 
 #![forbid(unsafe_code)]
 
@@ -31,15 +31,15 @@ use crate::pair::{Local as Bytes, Pair, What, Work};
 use crate::shared::psn;
 use crate::wire::Address;
 
-/// Work requests of a queue pair, and completions of all of them.
+/// Work requests of a queue pair, and completions of all queue pairs.
 const DEPTH: usize = 4;
 const COMPLETIONS: usize = 64;
-/// Where in the page the counter of another is read to; the own one is at its start.
+/// The offset in the page to which another agent's counter is read; the own counter is at offset 0.
 const ROOM: usize = 64;
-/// The counter is raised so many times in a period, so that every read of it finds another.
+/// Increments per period, so that every read finds a new value.
 const BEATS: u32 = 4;
 
-/// The own counter, those who read it, and the one that is read.
+/// The own counter, its readers, and the counter that is being watched.
 #[derive(Debug)]
 pub struct Beats {
     device: Arc<Device>,
@@ -47,7 +47,7 @@ pub struct Beats {
     inbox: Arc<Inbox>,
     page: Region,
     period: Duration,
-    /// By node: the queue pair that it asked with, and the one made for it.
+    /// By node: the number of its queue pair, and the one created for it.
     readers: BTreeMap<u32, (u32, Pair)>,
     watched: Option<Watched>,
     stop: Arc<AtomicBool>,
@@ -58,20 +58,20 @@ pub struct Beats {
 struct Watched {
     node: u32,
     pair: Pair,
-    /// Address and key of its counter, once there is a connection.
+    /// Address and key of its counter, once connected.
     place: Option<(u64, u32)>,
     value: u64,
-    /// A read is under way.
+    /// True if a read is under way.
     open: bool,
-    /// When to do something again.
+    /// The time of the next action.
     next: Duration,
 }
 
 impl Beats {
-    /// Opens `device`, and begins to raise the counter, several times every `period`.
+    /// Opens `device`, and starts to increment the counter, several times every `period`.
     ///
     /// # Errors
-    /// A line that says what failed.
+    /// A message that says what failed.
     pub fn open(device: Option<&settings::Device>, period: Duration) -> Result<Beats, String> {
         let device = Device::open(device)?;
         let queue = Arc::new(Queue::new(&device, COMPLETIONS)?);
@@ -98,14 +98,14 @@ impl Beats {
         Some(Watched { node, pair: self.pair()?, place, value, open, next })
     }
 
-    /// The own end of a queue pair whose other end is `peer`, if it is known.
+    /// Returns this end of a queue pair whose other end is `peer`, or 0 if unknown.
     fn end(&self, pair: &Pair, peer: u32) -> CounterEnd {
         let (d, (place, key)) = (&self.device, self.page.remote());
         let (gid, lid, mtu, reads) = (d.gid, d.lid, d.mtu, d.reads.0);
         CounterEnd { gid, lid, mtu, reads, qpn: pair.number(), peer, place, key }
     }
 
-    /// Looks at what was read; true if the counter has changed.
+    /// Processes completed reads. Returns true if the counter has changed.
     fn harvest(&mut self) -> bool {
         let (mut done, mut moved): (Vec<Completion>, _) = (Vec::new(), false);
         self.queue.poll(&mut done, COMPLETIONS);

@@ -1,12 +1,13 @@
-//! A connection to one incarnation of a peer: what is posted, what is done, which calls wait for
-//! answers.
+//! A connection to one incarnation of a peer: posted and completed work requests, and the calls
+//! that wait for answers.
 //!
-//! Work requests of a connection are numbered from 1 and complete in order, so one number says what
-//! is done. The last of every batch asks for a completion; those before it are done with it.
+//! Work requests of a connection are numbered from 1 and complete in order, so one number describes
+//! all completions. Only the last of every batch requests a completion, which covers its
+//! predecessors.
 //!
 //! Invariants: `completed <= posted <= completed + depth`. A block belongs to a work request until
-//! that has completed. Threads of the program leave [`RESERVE`] places free, so that answers, which
-//! must not wait, mostly find one; those that do not are deferred until one is free.
+//! the request completes. Threads of the program leave [`RESERVE`] entries free, so that answers,
+//! which must not wait, usually find one; the others are deferred until one is free.
 
 #![forbid(unsafe_code)]
 
@@ -24,17 +25,17 @@ use crate::pace::Pace;
 use crate::pair::{Pair, Route};
 use crate::wire::{Address, Message, RemoteAddress};
 
-/// Places in the send queue that answers have for themselves.
+/// Send queue entries reserved for answers.
 pub const RESERVE: usize = 8;
-/// Threads that can wait for an answer of one peer at a time.
+/// Maximum number of threads that wait for answers of one peer at a time.
 const SLOTS: usize = 32;
 
-/// What travels in a work request's number, and comes back with its completion.
+/// The contents of a work request's identifier, which its completion returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ticket {
-    /// Buffer for messages.
+    /// A buffer for messages.
     Message(u32),
-    /// Buffer for greetings.
+    /// A buffer for greetings.
     Hello(u32),
     /// A greeting sent.
     Greeted,
@@ -43,7 +44,7 @@ pub enum Ticket {
 }
 
 impl Ticket {
-    /// As a number.
+    /// Packs it into a number.
     pub fn pack(self) -> u64 {
         match self {
             Ticket::Message(buffer) => 1 << 62 | u64::from(buffer),
@@ -53,7 +54,7 @@ impl Ticket {
         }
     }
 
-    /// The inverse, for connections below `1 << 30`.
+    /// Unpacks a number, for connections below `1 << 30`.
     pub fn unpack(id: u64) -> Ticket {
         match id >> 62 {
             1 => Ticket::Message(id as u32),
@@ -64,12 +65,12 @@ impl Ticket {
     }
 }
 
-/// The work request after `completed` whose number ends in `low`.
+/// Returns the work request after `completed` whose number ends in `low`.
 fn widen(completed: u64, low: u32) -> u64 {
     completed + u64::from(low.wrapping_sub(completed as u32))
 }
 
-/// How many work requests may be posted now, of `depth`.
+/// Returns how many of `depth` work requests may be posted now.
 fn room(posted: u64, completed: u64, depth: usize, reserve: usize) -> usize {
     (depth - reserve).saturating_sub((posted - completed) as usize)
 }
@@ -79,25 +80,25 @@ fn room(posted: u64, completed: u64, depth: usize, reserve: usize) -> usize {
 pub struct Sender {
     /// Work requests posted so far.
     pub posted: u64,
-    /// Blocks in use, each with the work request that it belongs to.
+    /// Blocks in use, each with the work request that owns it.
     pub blocks: Vec<(u64, u32)>,
-    /// Answers for which there was no place.
+    /// Answers that found no free entry.
     pub deferred: VecDeque<Message>,
-    /// The last call to wake up, and that another is due when it has arrived.
+    /// The last wake request, and true if another must follow once it has arrived.
     pub wake: (u64, bool),
-    /// A small work request that is measured, and when it was posted.
+    /// A small work request that is being timed, and when it was posted.
     pub timed: Option<(u64, Instant)>,
-    /// How long such ones take.
+    /// The duration of such requests.
     pub pace: Pace,
 }
 
-/// A block, and the place of its work request in the batch.
+/// A block, and the index of its work request in the batch.
 pub type Used = (usize, u32);
 
 impl Sender {
-    /// The first `taken` of a batch of work requests were posted. Which of its blocks nobody uses.
-    /// The others belong to their work requests now; or, with `kept` and if all `were`, to the
-    /// caller, who waits for what comes to them.
+    /// Records that the first `taken` work requests of a batch were posted. Returns the blocks that
+    /// are unused. The others now belong to their work requests; or, with `kept` and if all of the
+    /// batch were posted, to the caller, which waits for their results.
     pub fn took(&mut self, taken: usize, (all, kept): (bool, bool), blocks: &[Used]) -> Vec<u32> {
         let first = self.posted + 1;
         self.posted += taken as u64;
@@ -109,7 +110,7 @@ impl Sender {
     }
 }
 
-/// A thread that waits for an answer.
+/// A thread waiting for an answer.
 #[derive(Debug, Default)]
 pub struct Slot {
     /// 0 free, 1 waiting, 2 answered.
@@ -117,7 +118,7 @@ pub struct Slot {
     value: AtomicU64,
 }
 
-/// What is known of a window of the peer.
+/// The address and key of a window of the peer, once known.
 #[derive(Debug, Default)]
 pub struct Key {
     asked: AtomicBool,
@@ -125,59 +126,59 @@ pub struct Key {
 }
 
 impl Key {
-    /// True for the first that asks.
+    /// Returns true on the first call.
     pub fn ask(&self) -> bool {
         !self.asked.swap(true, Ordering::AcqRel)
     }
 
-    /// Address and key, once the peer has answered.
+    /// Returns address and key, once the peer has answered.
     pub fn place(&self) -> Option<RemoteAddress> {
         self.place.get().copied()
     }
 
-    /// The peer answered.
+    /// Records the peer's answer.
     pub fn answered(&self, place: RemoteAddress) {
-        let _ = self.place.set(place); // it answers the same again
+        let _ = self.place.set(place); // a repeated answer is identical
     }
 }
 
-/// Both ends as far as they know each other.
+/// The state of the handshake.
 #[derive(Debug, Default)]
 pub struct Ends {
-    /// None until the first greeting.
+    /// `None` until the first greeting.
     pub link: Option<Handshake>,
 }
 
 /// A connection.
 #[derive(Debug)]
 pub struct Conn {
-    /// Its place among all that there ever were.
+    /// Its index among all connections ever made.
     pub index: u32,
     /// The peer.
     pub pe: Pe,
     /// Its incarnation.
     pub incarnation: Incarnation,
-    /// Where it is reached.
+    /// The address of its process.
     pub address: Address,
-    /// How it is being made.
+    /// The state of the handshake.
     pub ends: Mutex<Ends>,
     /// The queue pair, made on demand.
     pub pair: OnceLock<Pair>,
-    /// The way of greetings.
+    /// The route of greetings.
     pub route: OnceLock<Route>,
     /// The peer's windows.
     pub keys: Box<[Key]>,
     /// The sending end.
     pub sender: Mutex<Sender>,
-    /// The other end listens.
+    /// True once the other end accepts messages.
     pub open: AtomicBool,
-    /// Nothing comes or goes any more.
+    /// True if nothing can be sent or received any more.
     pub broken: AtomicBool,
-    /// Posts sent to the peer, and those that it has carried out.
+    /// Posts sent to the peer, and those of them that it has carried out.
     pub posts: (AtomicU64, AtomicU64),
-    /// Posts before the last fence: no put or get overtakes them.
+    /// Posts before the last fence: no put or get may overtake them.
     pub fenced: AtomicU64,
-    /// Posts of the peer that were carried out here, and those that it was told of.
+    /// Posts of the peer carried out here, and those of them that were reported to it.
     pub served: (AtomicU64, AtomicU64),
     completed: AtomicU64,
     failed: AtomicU64,
@@ -186,7 +187,7 @@ pub struct Conn {
 }
 
 impl Conn {
-    /// A connection that nobody has asked for yet, for `depth` work requests at a time.
+    /// Creates a connection that has not been requested yet, for `depth` work requests at a time.
     pub fn new(
         index: u32,
         (pe, incarnation): (Pe, Incarnation),
@@ -216,53 +217,53 @@ impl Conn {
         }
     }
 
-    /// The error that says so.
+    /// Returns the error for this connection.
     pub fn lost(&self) -> Lost {
         Lost { pe: self.pe, incarnation: self.incarnation }
     }
 
-    /// An error if it is broken.
+    /// Returns an error if the connection is broken.
     pub fn whole(&self) -> Result<(), Lost> {
         if self.is_broken() { Err(self.lost()) } else { Ok(()) }
     }
 
-    /// Nothing comes or goes any more.
+    /// Returns true if nothing can be sent or received any more.
     pub fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }
 
-    /// Work requests that are over.
+    /// Returns the number of completed work requests.
     pub fn completed(&self) -> u64 {
         self.completed.load(Ordering::Acquire)
     }
 
-    /// Whether work request `number` is over, and then whether it did what it was to do.
+    /// Returns `None` while work request `number` is under way, then true if it succeeded.
     pub fn done(&self, number: u64) -> Option<bool> {
         let over = self.completed() >= number;
         over.then(|| number < self.failed.load(Ordering::Acquire))
     }
 
-    /// How many may be posted now; by answers if `answer`.
+    /// Returns how many work requests may be posted now; including the reserve if `answer`.
     pub fn room(&self, sender: &Sender, answer: bool) -> usize {
         room(sender.posted, self.completed(), self.depth, if answer { 0 } else { RESERVE })
     }
 
-    /// What follows waits for posts from now on.
+    /// Makes later operations wait for earlier posts.
     pub fn fence(&self) {
         self.fenced.fetch_max(self.posts.0.load(Ordering::Acquire), Ordering::AcqRel);
     }
 
-    /// Posts before the last fence are carried out.
+    /// Returns true if all posts before the last fence have been carried out.
     pub fn is_in_order(&self) -> bool {
         self.posts.1.load(Ordering::Acquire) >= self.fenced.load(Ordering::Acquire)
     }
 
-    /// Everything posted and everything asked for is done, and was done well.
+    /// Returns true if the first `posted` work requests and `posts` posts are complete.
     pub fn is_quiet(&self, posted: u64, posts: u64) -> bool {
         self.completed() >= posted && self.posts.1.load(Ordering::Acquire) >= posts
     }
 
-    /// A completion came. Gives the blocks that are free now.
+    /// Records a completion. Returns the blocks that are now free.
     pub fn settle(&self, low: u32, ok: bool) -> Vec<u32> {
         let number = widen(self.completed(), low);
         if !ok {
@@ -279,7 +280,7 @@ impl Conn {
         free
     }
 
-    /// A place for an answer; None if all are taken.
+    /// Takes a slot for an answer; `None` if all are taken.
     pub fn ask(&self) -> Option<u32> {
         let take = |slot: &Slot| {
             slot.state.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -287,21 +288,21 @@ impl Conn {
         self.slots.iter().position(take).map(|at| at as u32)
     }
 
-    /// An answer came.
+    /// Stores an answer.
     pub fn answer(&self, tag: u32, value: u64) {
         let Some(slot) = self.slots.get(tag as usize) else { return };
         slot.value.store(value, Ordering::Relaxed);
         let _ = slot.state.compare_exchange(1, 2, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// The answer, if it came.
+    /// Returns the answer, if it has arrived.
     pub fn answered(&self, tag: u32) -> Option<u64> {
         let slot = &self.slots[tag as usize];
         let there = slot.state.load(Ordering::Acquire) == 2;
         there.then(|| slot.value.load(Ordering::Relaxed))
     }
 
-    /// Nobody waits for it any more.
+    /// Frees a slot.
     pub fn close(&self, tag: u32) {
         self.slots[tag as usize].state.store(0, Ordering::Release);
     }
@@ -359,12 +360,12 @@ mod tests {
         let mut sender = Sender { posted: 5, ..Sender::default() };
         assert_eq!(sender.took(4, (true, false), &blocks), Vec::<u32>::new());
         assert_eq!((sender.posted, &sender.blocks[..]), (9, &[(6, 10), (8, 12), (9, 13)][..]));
-        // Results come to them: they are the caller's, which waits.
+        // Results arrive in the blocks: they belong to the waiting caller.
         let mut sender = Sender { posted: 5, ..Sender::default() };
         assert_eq!(sender.took(4, (true, true), &blocks), Vec::<u32>::new());
         assert_eq!((sender.posted, sender.blocks.len()), (9, 0));
-        // The third was refused: the device may still use the block of the first, whose caller has
-        // an error and does not wait.
+        // The third was rejected: the device may still use the block of the first, whose caller
+        // gets an error and does not wait.
         for kept in [false, true] {
             let conn = conn();
             let mut sender = lock(&conn.sender);
@@ -401,10 +402,10 @@ mod tests {
         let conn = conn();
         let (a, b) = (conn.ask().unwrap(), conn.ask().unwrap());
         conn.answer(b, 5);
-        conn.answer(99, 1); // of no slot
+        conn.answer(99, 1); // there is no such slot
         assert_eq!((conn.answered(a), conn.answered(b)), (None, Some(5)));
         conn.close(b);
-        conn.answer(b, 7); // nobody waits
+        conn.answer(b, 7); // no thread waits
         let again = conn.ask().unwrap();
         assert_eq!((again, conn.answered(again)), (b, None));
         while conn.ask().is_some() {}

@@ -1,8 +1,8 @@
-//! The device: which one, which of its identifiers, what it can do, what may be pinned.
+//! The device: choice of device and port, its identifiers, capabilities and limits.
 //!
-//! The first device with an active port is taken, or the one that is named. On Ethernet (RoCE) a
-//! port has several identifiers, one for each address and version of the protocol: that of version
-//! 2 with an IPv4 address is routable and is preferred.
+//! The named device is used, or the first with an active port. On Ethernet (RoCE) a port has
+//! several identifiers, one for each address and version of the protocol: that of version 2 with an
+//! IPv4 address is routable and is preferred.
 //!
 //! Left out: several ports or devices at a time.
 
@@ -15,19 +15,19 @@ use raidshmem_core::settings;
 use rdma_sys::*;
 use rustix::process::{Resource, getrlimit};
 
-/// Link layer of a port that is Ethernet (`IBV_LINK_LAYER_ETHERNET`).
+/// The link layer of an Ethernet port (`IBV_LINK_LAYER_ETHERNET`).
 const ETHERNET: u8 = 2;
-/// Bit of `CAP_IPC_LOCK` in a set of capabilities: a process that has it may pin any amount.
+/// The bit of `CAP_IPC_LOCK` in a set of capabilities: a process that has it may pin any amount.
 const CAP_IPC_LOCK: u64 = 1 << 14;
 
-/// What is atomic with the atomics that a device serves (`ibv_atomic_cap`).
+/// The accesses with which a device's atomics are atomic (`ibv_atomic_cap`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Atomics {
-    /// It has none.
+    /// It has no atomics.
     None,
-    /// Others that it serves.
+    /// Only other atomics of the device.
     Own,
-    /// Atomic with the processor's own accesses, too.
+    /// The processor's accesses, too.
     All,
 }
 
@@ -43,41 +43,41 @@ pub struct Device {
     pub port: u8,
     /// Local identifier of the port.
     pub lid: u16,
-    /// Index of the global identifier in use, and it.
+    /// Index of the global identifier in use.
     pub gid_index: u8,
     /// The global identifier in use.
     pub gid: [u8; 16],
-    /// The port is Ethernet: addresses need the global identifier.
+    /// True if the port is Ethernet: addresses need the global identifier.
     pub ethernet: bool,
-    /// Largest packet, as the code of the verbs interface.
+    /// Maximum packet size, as the code of the verbs interface.
     pub mtu: u8,
-    /// Reads that it serves, and that it starts, at a time for each peer.
+    /// Reads that it serves, and reads that it starts, at a time per peer.
     pub reads: (u8, u8),
-    /// What is atomic with the atomics that it serves.
+    /// The accesses with which its atomics are atomic.
     pub atomics: Atomics,
-    /// Most entries of a completion queue.
+    /// Maximum entries of a completion queue.
     pub completions_max: usize,
 }
 
-// SAFETY: libibverbs is thread-safe; the pointers are freed in drop only.
+// SAFETY: libibverbs is thread-safe; the pointers are freed only in drop.
 unsafe impl Send for Device {}
 // SAFETY: as above.
 unsafe impl Sync for Device {}
 
 impl Device {
-    /// Opens the device that is named, or the first with an active port.
+    /// Opens the named device, or the first with an active port.
     ///
     /// # Errors
-    /// What is missing, in words.
+    /// A message that says what is missing.
     pub fn open(named: Option<&settings::Device>) -> Result<Arc<Device>, String> {
         let api = rdma_sys::load()?;
         let mut count = 0;
-        // SAFETY: the list is freed below, after the last use of what is in it.
+        // SAFETY: the list is freed below, after the last use of its entries.
         let list = unsafe { api.ibv_get_device_list(&mut count) };
         if list.is_null() || count <= 0 {
             return Err("none was found (`ibv_devices` lists them)".to_owned());
         }
-        // SAFETY: the list has so many entries.
+        // SAFETY: the list has `count` entries.
         let devices = unsafe { std::slice::from_raw_parts(list, count as usize) };
         let name = |&device: &*mut ibv_device| (device, device_name(api, device));
         let all: Vec<(*mut ibv_device, String)> = devices.iter().map(name).collect();
@@ -85,7 +85,7 @@ impl Device {
         let port = named.and_then(|named| named.port);
         let tried: Vec<_> =
             all.iter().filter(wanted).map(|(d, n)| Device::try_open(api, *d, n, port)).collect();
-        // SAFETY: made by the call above; open devices live on without it.
+        // SAFETY: made by the call above; open devices do not need it.
         unsafe { api.ibv_free_device_list(list) };
         if let (true, Some(named)) = (tried.is_empty(), named) {
             let names: Vec<String> = all.into_iter().map(|(_, name)| name).collect();
@@ -196,7 +196,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: both were made in `try_open`; what was made from them holds this device.
+        // SAFETY: both were made in `try_open`; objects made from them hold this device.
         unsafe {
             if !self.domain.is_null() {
                 self.api.ibv_dealloc_pd(self.domain);
@@ -206,14 +206,14 @@ impl Drop for Device {
     }
 }
 
-/// True if there is a device, active or not.
+/// Returns true if there is a device, active or not.
 ///
 /// # Errors
-/// What the loader says of the library.
+/// The loader's message about the library.
 pub fn any_device() -> Result<bool, &'static str> {
     let api = rdma_sys::load()?;
     let mut count = 0;
-    // SAFETY: a place for a number; what comes back is null or a list, which is freed.
+    // SAFETY: a place for a number; the result is null or a list, which is freed.
     unsafe {
         let list = api.ibv_get_device_list(&mut count);
         if !list.is_null() {
@@ -224,13 +224,13 @@ pub fn any_device() -> Result<bool, &'static str> {
 }
 
 fn device_name(api: &Ibverbs, device: *mut ibv_device) -> String {
-    // SAFETY: a device of a list that is held; its name is text that lives as long.
+    // SAFETY: a device of a list that the caller holds; its name is text that lives as long.
     let name = unsafe { CStr::from_ptr(api.ibv_get_device_name(device)) };
     name.to_string_lossy().into_owned()
 }
 
-/// The identifier to use on Ethernet, of (index, identifier, kind): the first that is of version 2
-/// with an IPv4 address, else of version 2 and not local to the link, else of version 2, else any.
+/// Returns the identifier to use on Ethernet, from (index, identifier, kind): the first of version
+/// 2 with an IPv4 address, else of version 2 and not link-local, else of version 2, else any.
 fn choose(gids: &[(u8, [u8; 16], String)]) -> Option<(u8, [u8; 16])> {
     let rank = |(_, gid, kind): &&(u8, [u8; 16], String)| {
         let v2 = kind == "RoCE v2";
@@ -241,10 +241,10 @@ fn choose(gids: &[(u8, [u8; 16], String)]) -> Option<(u8, [u8; 16])> {
     gids.iter().min_by_key(rank).map(|(index, gid, _)| (*index, *gid))
 }
 
-/// Refuses if this process may not pin `needed` bytes.
+/// Checks that this process may pin `needed` bytes.
 ///
 /// # Errors
-/// The limit and what is needed, in words.
+/// A message with the limit and the amount needed.
 pub fn may_pin(needed: u64) -> Result<(), String> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     allowed(getrlimit(Resource::Memlock).current, capabilities(&status), needed)

@@ -1,7 +1,7 @@
 //! The engine for RDMA between nodes: reliable connections through libibverbs.
 //!
-//! [`Verbs`] is an [`Engine`] and [`Beats`] are [`raidshmem_fabric::Signs`], and they keep what
-//! those promise. Layers, each importing only from those above it or to the left of it:
+//! [`Verbs`] implements [`Engine`] and [`Beats`] implements [`raidshmem_fabric::Signs`]. Layers,
+//! each importing only from those above it or to the left of it:
 //!
 //! ```text
 //! wire                                       addresses, greetings, messages (pure)
@@ -18,33 +18,33 @@
 //! beat                                       signs of life between agents (beside)
 //! ```
 //!
-//! Puts are RDMA writes and gets are RDMA reads: the target's processor does nothing, but register
-//! a window of its segment when somebody first needs it, or says that it will. So parity is
-//! encoded, and a lost PE is rebuilt, without the processors of the others. Up to
-//! [`pair::INLINE`] bytes travel in the work request itself; more goes through registered blocks,
-//! several to a doorbell.
+//! Puts are RDMA writes and gets are RDMA reads: the target's processor only registers a window of
+//! its segment when it is first needed or announced. So parity is encoded, and a lost PE is
+//! rebuilt, without the processors of the other PEs. Up to [`pair::INLINE`] bytes travel in the
+//! work request itself; more go through registered blocks, several per doorbell.
 //!
 //! A put that a program may wait for wakes the peer's sleepers by the same packets: it is a write
-//! with an immediate, unless such a call is under way already. Threads that wait look at
-//! completions themselves; the engine's own thread stays away meanwhile.
+//! with an immediate, unless a wake request is already under way. Waiting threads poll completions
+//! themselves; the engine's own thread stays away meanwhile.
 //!
-//! Updates are messages that the target's processor carries out, by whichever of its threads looks
-//! at the completion queue first: one that waits, or the engine's own, which sleeps until a
-//! message comes that asks to be heard. Where the target's device says that its atomics are atomic
-//! with the processor's (`IBV_ATOMIC_GLOB`), it does sums, loads and conditional swaps of 8 bytes
-//! whose answer is waited for by itself. Most devices, and soft-RoCE, promise atomicity among
-//! their own atomics only (`IBV_ATOMIC_HCA`), and ours must be atomic with those of the target's
-//! processor: there, and for posts, which keep their order, messages it is. How many reads and
-//! atomics are under way at a time is the queue pair's business (`max_rd_atomic`).
+//! Updates are messages that the target's processor carries out. The first of its threads to poll
+//! the completion queue does so: a waiting thread, or the engine's own, which sleeps until a
+//! solicited message arrives. If the target's device reports that its atomics are atomic with the
+//! processor's (`IBV_ATOMIC_GLOB`), the device itself does sums, loads and conditional swaps of 8
+//! bytes whose answer is waited for. Most devices, and soft-RoCE, promise atomicity only among
+//! their own atomics (`IBV_ATOMIC_HCA`), whereas ours must be atomic with those of the target's
+//! processor: there, and for posts, which are ordered, updates are messages. The queue pair limits
+//! how many reads and atomics are under way at a time (`max_rd_atomic`).
 //!
 //! A queue pair that fails is a broken connection. A fenced queue pair goes into the error state:
-//! its peer reaches nothing any more, whatever keys it knows, as a key is good only on a queue pair
-//! of the same process. It is kept until the engine ends, so that numbers are not used twice.
+//! its peer can reach nothing any more, whatever keys it knows, because a key is valid only on a
+//! queue pair of the same process. It is kept until the engine ends, so that queue pair numbers are
+//! not reused.
 //!
 //! Left out: atomics of other widths by the device, shared receive by several ports, zero-copy
-//! sends. Which engine a job uses is the business of the crate `raidshmem`.
+//! sends. The crate `raidshmem` chooses the engine of a job.
 
-// Modules explain themselves by what is private to them.
+// Documentation of modules links to their private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
 mod beat;
@@ -87,19 +87,20 @@ pub struct Verbs {
 }
 
 impl Verbs {
-    /// Opens `device`, or the first with an active port.
+    /// Opens `device`, or the first device with an active port.
     ///
     /// # Errors
-    /// [`FabricError`]: no library, no device, or too little memory may be pinned.
+    /// [`FabricError`]: no library, no device, or the limit on pinned memory is too low.
     pub fn open(local: Local, device: Option<&settings::Device>) -> Result<Verbs, FabricError> {
         Verbs::with_atomics(local, device, Atomics::All)
     }
 
-    /// The same, with atomics of a device that are atomic with what `atomics` says. Below
-    /// [`Atomics::All`] only peers may update words of 8 bytes then, and never this process or
-    /// another of its node.
+    /// Like [`Verbs::open`], but uses the device's atomics if they are atomic with at least
+    /// `atomics`. Below [`Atomics::All`], words of 8 bytes may be updated only by peers, never by
+    /// this process or another of its node.
     ///
     /// # Errors
+    /// As [`Verbs::open`].
     /// As of `open`.
     pub fn with_atomics(
         local: Local,

@@ -1,4 +1,4 @@
-//! How two queue pairs become a connection, by greetings that may be lost, doubled or late.
+//! The handshake between two queue pairs, by greetings that may be lost, duplicated or late.
 //!
 //! ```text
 //! A needs B     A -- have none, want --> B      B connects its queue pair to A's
@@ -6,11 +6,11 @@
 //!               A -- have B's ---------> B      B may send
 //! ```
 //!
-//! The end that needs the connection repeats its greeting until it may send. Both may begin at
-//! once. An end sends only after the other said that it is connected, so no packet is lost to a
-//! queue pair that does not listen yet.
+//! The end that needs the connection repeats its greeting until it may send. Both may start at
+//! once. An end sends only after the other has confirmed that it is connected, so no packet is lost
+//! to a queue pair that is not ready to receive.
 //!
-//! Left out: that greetings come from the right incarnation, which the caller has checked.
+//! Left out: checking that greetings come from the right incarnation, which the caller does.
 
 #![forbid(unsafe_code)]
 
@@ -22,50 +22,50 @@ pub struct Handshake {
     open: bool,
 }
 
-/// What a greeting carries of the link.
+/// The handshake part of a greeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Greeting {
     /// The sender's queue pair.
     pub qpn: u32,
-    /// The receiver's that it is connected to, or 0.
+    /// The receiver's queue pair to which the sender's is connected, or 0.
     pub have: u32,
-    /// An answer is wanted.
+    /// True if an answer is requested.
     pub want: bool,
 }
 
-/// What to do after a greeting, in this order.
+/// The actions that follow a greeting, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Then {
-    /// Connect the own queue pair to this one.
+    /// Connects this end's queue pair to the given one.
     pub connect: Option<u32>,
-    /// Say this.
+    /// Sends this greeting.
     pub answer: Option<Greeting>,
 }
 
 impl Handshake {
-    /// An end with queue pair `mine`, which is not 0.
+    /// Creates an end with queue pair `mine`, which is not 0.
     pub fn new(mine: u32) -> Handshake {
         Handshake { mine, theirs: 0, open: false }
     }
 
-    /// The other end listens.
+    /// Returns true if this end may send: the other end is connected.
     pub fn is_open(&self) -> bool {
         self.open
     }
 
-    /// What to say as long as the connection is wanted and not open.
+    /// Returns the greeting to send while the connection is needed and not open.
     pub fn greeting(&self) -> Greeting {
         Greeting { qpn: self.mine, have: self.theirs, want: !self.open }
     }
 
-    /// The other end said something.
+    /// Handles a greeting of the other end.
     pub fn hear(&mut self, said: Greeting) -> Then {
         let connect = (self.theirs == 0).then_some(said.qpn);
         if self.theirs == 0 {
             self.theirs = said.qpn;
         }
         if self.theirs != said.qpn {
-            return Then::default(); // a queue pair of another time
+            return Then::default(); // a queue pair of an earlier connection
         }
         self.open |= said.have == self.mine;
         Then { connect, answer: said.want.then(|| self.greeting()) }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Two ends, and what is under way to each.
+    /// Two ends, and the greetings under way to each.
     #[derive(Clone, Debug, PartialEq, Eq)]
     struct Pair {
         ends: [Handshake; 2],
@@ -94,7 +94,7 @@ mod tests {
                 self.connected[to] = qpn;
             }
             self.way[1 - to].extend(then.answer);
-            // The other end of an end that may send listens.
+            // If one end may send, the other is connected.
             for end in 0..2 {
                 assert!(!self.ends[end].is_open() || self.connected[1 - end] != 0, "{self:?}");
             }

@@ -1,8 +1,8 @@
 //! Registered memory, completion queues and receive queues as safe objects.
 //!
-//! Invariants: each holds the device, so that none outlives it, and a [`Span`] can only be made by
-//! the [`Region`] that it lies in. Regions are given up with the engine, after its queue pairs.
-//! What the device writes into a region is looked at only after its completion.
+//! Invariants: each object holds the device, so that it cannot outlive it, and only the [`Region`]
+//! that contains a [`Span`] can make it. Regions are dropped with the engine, after its queue
+//! pairs. Bytes that the device writes into a region are read only after the completion.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -18,17 +18,17 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use crate::device::Device;
 
-/// Most work requests that are linked and announced together.
+/// Maximum number of work requests that are linked and announced together.
 pub const LINKED: usize = 16;
 
-/// The last error of the operating system, in words.
+/// Formats the last error of the operating system.
 pub(super) fn named(what: &str) -> String {
     format!("{what}: {}", io::Error::last_os_error())
 }
 
 // ---- memory -------------------------------------------------------------------------------------
 
-/// Memory that the device may reach.
+/// Memory that the device may access.
 #[derive(Debug)]
 pub struct Region {
     entry: *mut ibv_mr,
@@ -37,8 +37,8 @@ pub struct Region {
     device: Arc<Device>,
 }
 
-// SAFETY: an address range and its registration, which is given up in drop only; who may touch
-// which byte when is the business of the engine (module invariants).
+// SAFETY: an address range and its registration, which is released only in drop; the engine decides
+// who may touch which byte and when (module invariants).
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -52,11 +52,11 @@ pub struct Span {
 }
 
 impl Region {
-    /// Registers `bytes`, which stay mapped for the rest of the process: peers may read them, and
-    /// write them if `writable`, also by the device's atomics if `atomics`.
+    /// Registers `bytes`, which stay mapped for the rest of the process: peers may read them, write
+    /// them if `writable`, and update them with the device's atomics if `atomics`.
     ///
     /// # Errors
-    /// A line that says what failed.
+    /// A message that says what failed.
     pub fn new(
         device: &Arc<Device>,
         bytes: &'static [u8],
@@ -75,22 +75,23 @@ impl Region {
         Region::register(device, bytes.as_ptr().cast_mut(), bytes.len(), access.0)
     }
 
-    /// Memory of its own, which only this process's work requests name.
+    /// Allocates memory that only this process's work requests use.
     ///
     /// # Errors
-    /// A line that says what failed.
+    /// A message that says what failed.
     pub fn private(device: &Arc<Device>, len: usize) -> Result<Region, String> {
-        // Never given back: the device may write to it until the queue pairs are gone.
+        // Never freed: the device may write to it until the queue pairs are gone.
         let bytes: &'static mut [u8] = Box::leak(vec![0u8; len].into_boxed_slice());
         let access = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE;
         Region::register(device, bytes.as_mut_ptr(), len, access.0)
     }
 
-    /// A page that peers may read, and the counter at its start. The rest is for what this process
-    /// reads. It is shared memory: a fork leaves it where the device knows it to be.
+    /// Allocates a page that peers may read, with a counter at its start. The rest of the page
+    /// holds the results of this process's reads. It is shared memory: after a fork, it stays where
+    /// the device expects it.
     ///
     /// # Errors
-    /// A line that says what failed.
+    /// A message that says what failed.
     pub fn counter(device: &Arc<Device>) -> Result<(Region, &'static AtomicU64), String> {
         let words = |error: rustix::io::Errno| format!("memory for a counter: {error}");
         let file = memory::create("raidshmem-counter", PAGE).map_err(words)?;
@@ -119,28 +120,28 @@ impl Region {
         Ok(Region { entry, base, len, device: Arc::clone(device) })
     }
 
-    /// Address of the first byte, as peers name it, and the key that they need.
+    /// Returns the address of the first byte, as peers use it, and its key.
     pub fn remote(&self) -> (u64, u32) {
-        // SAFETY: registered, and given up in drop only.
+        // SAFETY: registered, and released only in drop.
         (self.base as u64, unsafe { (*self.entry).rkey })
     }
 
-    /// `len` bytes from `at`.
+    /// Returns `len` bytes from `at`.
     pub fn span(&self, at: usize, len: usize) -> Span {
         assert!(at.checked_add(len).is_some_and(|end| end <= self.len), "{at}+{len} of a region");
-        // SAFETY: registered, and given up in drop only.
+        // SAFETY: registered, and released only in drop.
         let key = unsafe { (*self.entry).lkey };
         Span { address: self.base as u64 + at as u64, len: len as u32, key }
     }
 
-    /// Copies `from` to `at`. No work request that is under way names these bytes.
+    /// Copies `from` to `at`. No work request under way may use these bytes.
     pub fn write(&self, at: usize, from: &[u8]) {
         let _ = self.span(at, from.len());
-        // SAFETY: inside (checked by `span`), and of nobody else (the contract).
+        // SAFETY: inside (checked by `span`), and used by no one else (the contract).
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.base.add(at), from.len()) }
     }
 
-    /// Copies the bytes at `at` to `into`. No work request that is under way names them.
+    /// Copies the bytes at `at` to `into`. No work request under way may use them.
     pub fn read(&self, at: usize, into: &mut [u8]) {
         let _ = self.span(at, into.len());
         // SAFETY: as in `write`.
@@ -165,7 +166,7 @@ pub struct Queue {
     device: Arc<Device>,
 }
 
-// SAFETY: libibverbs is thread-safe; the pointers are freed in drop only.
+// SAFETY: libibverbs is thread-safe; the pointers are freed only in drop.
 unsafe impl Send for Queue {}
 // SAFETY: as above.
 unsafe impl Sync for Queue {}
@@ -175,9 +176,9 @@ unsafe impl Sync for Queue {}
 pub struct Completion {
     /// The identifier of the work request.
     pub id: u64,
-    /// It did what it was to do.
+    /// True if the work request succeeded.
     pub ok: bool,
-    /// A buffer that a write took: there is nothing in it.
+    /// True if a write with immediate consumed the buffer, which is empty then.
     pub wake: bool,
     /// The queue pair.
     pub qpn: u32,
@@ -186,10 +187,10 @@ pub struct Completion {
 }
 
 impl Queue {
-    /// A queue of `entries`.
+    /// Creates a queue of `entries`.
     ///
     /// # Errors
-    /// A line that says what failed.
+    /// A message that says what failed.
     pub fn new(device: &Arc<Device>, entries: usize) -> Result<Queue, String> {
         // SAFETY: an open device.
         let channel = unsafe { device.api.ibv_create_comp_channel(device.context) };
@@ -209,22 +210,22 @@ impl Queue {
         Ok(own)
     }
 
-    /// Becomes readable after an event that `arm` asked for.
+    /// Returns a descriptor that becomes readable after an event that `arm` requested.
     pub fn fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the channel lives as long as self, and its descriptor with it.
         unsafe { BorrowedFd::borrow_raw((*self.channel).fd) }
     }
 
-    /// Takes completions off the queue.
+    /// Takes completions off the queue in batches, until there are at least `most` or no more.
     pub fn poll(&self, out: &mut Vec<Completion>, most: usize) {
         let mut done = [const { MaybeUninit::<ibv_wc>::uninit() }; LINKED];
         out.clear();
         while out.len() < most {
             let room = done.as_mut_ptr().cast();
-            // SAFETY: room for as many as asked for.
+            // SAFETY: space for as many as requested.
             let got = unsafe { ibv_poll_cq(self.entry, LINKED as i32, room) };
             for done in &done[..got.max(0) as usize] {
-                // SAFETY: the call has filled so many.
+                // SAFETY: the call has filled that many.
                 let done = unsafe { done.assume_init_ref() };
                 let ok = done.status == ibv_wc_status::IBV_WC_SUCCESS;
                 let bytes = if ok { done.byte_len as usize } else { 0 };
@@ -237,20 +238,21 @@ impl Queue {
         }
     }
 
-    /// Asks for one event: at the next completion, or at the next that its sender wants heard.
+    /// Requests one event: at the next completion or, if `solicited`, at the next one that its
+    /// sender marked.
     pub fn arm(&self, solicited: bool) {
-        // SAFETY: a queue with a channel. It cannot fail on one that is whole.
+        // SAFETY: a queue with a channel. The call cannot fail on a valid queue.
         unsafe { ibv_req_notify_cq(self.entry, solicited.into()) };
     }
 
     /// Takes events off the channel.
     pub fn take_events(&self) {
         let (mut queue, mut context) = (null_mut(), null_mut());
-        // SAFETY: the channel is of this queue alone, and does not block.
+        // SAFETY: only this queue uses the channel, which does not block.
         while unsafe { self.device.api.ibv_get_cq_event(self.channel, &mut queue, &mut context) }
             == 0
         {
-            // SAFETY: the event that was taken.
+            // SAFETY: the event that was just taken.
             unsafe { self.device.api.ibv_ack_cq_events(queue, 1) };
         }
     }
@@ -268,23 +270,23 @@ impl Drop for Queue {
     }
 }
 
-/// Buffers for what is received, shared by queue pairs.
+/// A receive queue shared by queue pairs.
 #[derive(Debug)]
 pub struct Inbox {
     pub(super) entry: *mut ibv_srq,
     device: Arc<Device>,
 }
 
-// SAFETY: libibverbs is thread-safe; the pointer is freed in drop only.
+// SAFETY: libibverbs is thread-safe; the pointer is freed only in drop.
 unsafe impl Send for Inbox {}
 // SAFETY: as above.
 unsafe impl Sync for Inbox {}
 
 impl Inbox {
-    /// Room for `buffers`.
+    /// Creates a queue for `buffers`.
     ///
     /// # Errors
-    /// A line that says what failed.
+    /// A message that says what failed.
     pub fn new(device: &Arc<Device>, buffers: usize) -> Result<Inbox, String> {
         // SAFETY: plain numbers and pointers, for which zero is a value.
         let mut what: ibv_srq_init_attr = unsafe { std::mem::zeroed() };
@@ -297,7 +299,7 @@ impl Inbox {
         Ok(Inbox { entry, device: Arc::clone(device) })
     }
 
-    /// Offers a buffer.
+    /// Posts a receive buffer. Returns true on success.
     pub fn offer(&self, id: u64, span: Span) -> bool {
         let mut piece = ibv_sge { addr: span.address, length: span.len, lkey: span.key };
         let mut work = receive(id, &mut piece);

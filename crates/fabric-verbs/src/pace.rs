@@ -1,36 +1,35 @@
-//! How long a waiting thread polls before it sleeps (pure).
+//! The time for which a waiting thread polls before it sleeps (pure).
 //!
-//! A thread that sleeps pays for being woken, and one that polls keeps a processor; so a thread
-//! polls for a few round trips of its connection, which are measured, and sleeps when it takes
-//! longer than that. The estimate is that of TCP's timer (RFC 6298, section 2): a smoothed round
-//! trip, and how far it varies.
+//! A thread that sleeps pays for being woken, and one that polls occupies a processor. So a thread
+//! polls for a few measured round trips of its connection, and then sleeps. The estimate is that of
+//! TCP's timer (RFC 6298, section 2): a smoothed round trip, and its variation.
 //!
-//! Invariant: [`Pace`] takes only times of operations that were polled for all the time (RFC 6298,
-//! section 3, has the like for segments that were sent twice). A completion that nobody looked for
-//! says when somebody came, and nothing of the network.
+//! Invariant: [`Pace`] only receives the times of operations that were polled throughout (RFC 6298,
+//! section 3, has a similar rule for retransmitted segments). A completion that no thread was
+//! polling for measures when a thread looked, not the network.
 //!
-//! Left out: which operations are measured, and the clock.
+//! Left out: the choice of operations to measure, and the clock.
 
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, Instant};
 
-/// A thread looks out for at least as long as it costs to be woken from a deep sleep.
+/// Minimum polling time: the cost of a wake-up from a deep sleep.
 pub const LEAST: Duration = Duration::from_micros(200);
-/// For longer than this nobody looks out: where it takes longer, sleeping costs little beside it.
+/// Maximum polling time: for longer waits, the cost of sleeping is relatively small.
 pub const MOST: Duration = Duration::from_millis(20);
-/// A thread looks out for so many round trips, each as long as they take at worst.
+/// Polling time in worst-case round trips.
 const TRIPS: u32 = 2;
 
 /// The round trips of a connection.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Pace {
-    /// Mean and deviation, smoothed; None until the first was measured.
+    /// Mean and deviation, smoothed; `None` until the first measurement.
     trip: Option<(Duration, Duration)>,
 }
 
 impl Pace {
-    /// A round trip took so long.
+    /// Records the time of a round trip.
     pub fn measured(&mut self, took: Duration) {
         self.trip = Some(match self.trip {
             None => (took, took / 2),
@@ -40,24 +39,25 @@ impl Pace {
         });
     }
 
-    /// How long a round trip takes at worst; none, before the first was measured.
+    /// Returns the worst-case time of a round trip; 0 before the first measurement.
     pub fn longest(&self) -> Duration {
         self.trip.map_or(Duration::ZERO, |(mean, deviation)| mean + 4 * deviation)
     }
 
-    /// How long to look out. As long as nothing is known a thread is patient, since one that slept
-    /// at once would measure its own waking.
+    /// Returns how long to poll. Before the first measurement a thread polls for [`MOST`], because
+    /// a thread that slept at once would measure its own wake-up.
     pub fn patience(&self) -> Duration {
         match self.trip {
             None => MOST,
-            Some((mean, _)) if mean > MOST => LEAST, // it sleeps anyway, so it may as well begin
+            Some((mean, _)) if mean > MOST => LEAST, // it will sleep anyway
             Some(_) => (TRIPS * self.longest()).clamp(LEAST, MOST),
         }
     }
 }
 
-/// The round trip of what was posted at `posted` and found complete at `found`, if anybody looked
-/// well enough: the last look that found it open, at `missed`, was in its last quarter.
+/// Returns the time of a round trip posted at `posted` and found complete at `found`, if it was
+/// polled closely enough: the last poll that found it pending, at `missed`, was in its last
+/// quarter.
 pub fn trip(posted: Instant, missed: Instant, found: Instant) -> Option<Duration> {
     let took = found.saturating_duration_since(posted);
     let unseen = found.saturating_duration_since(missed.max(posted));
@@ -82,7 +82,7 @@ mod tests {
     fn patience_is_a_few_round_trips_and_what_they_vary() {
         assert_eq!(after([]).patience(), MOST, "nothing is known yet");
         assert_eq!(after([]).longest(), Duration::ZERO);
-        // The first trip R: mean R, deviation R/2, so R + 4 R/2 at worst.
+        // The first trip R: mean R, deviation R/2, so the worst case is R + 4 R/2.
         assert_eq!(after([1000]).patience(), TRIPS * us(3000));
         // Then mean (7 * 1000 + 2000) / 8, deviation (3 * 500 + 1000) / 4.
         assert_eq!(after([1000, 2000]).patience(), TRIPS * us(1125 + 4 * 625));

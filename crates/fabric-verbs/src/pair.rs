@@ -1,7 +1,7 @@
 //! Queue pairs: connections and datagrams, and the work requests posted to them.
 //!
-//! Invariant: a work request names memory by [`Span`]s only, so that the device never reaches what
-//! is not registered; bytes that travel in the work request itself are copied when it is posted.
+//! Invariant: a work request uses memory only through [`Span`]s, so that the device never accesses
+//! unregistered memory; inline bytes are copied when it is posted.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -14,48 +14,48 @@ use crate::device::Device;
 use crate::objects::{Inbox, LINKED, Queue, Span, named, receive};
 use crate::wire::{Address, RemoteAddress};
 
-/// Most bytes that travel in a work request itself.
+/// Maximum bytes that travel in a work request itself.
 pub const INLINE: usize = 128;
 
-/// What a work request does.
+/// The operation of a work request.
 #[derive(Debug, Clone, Copy)]
 pub enum What<'a> {
     /// RDMA write.
     Write(RemoteAddress),
-    /// The same; then a buffer of the receiver's completes, which wakes it.
+    /// RDMA write that also completes a buffer of the receiver, which wakes it.
     WriteAndWake(RemoteAddress),
     /// RDMA read.
     Read(RemoteAddress),
-    /// Adds this to a word of 8 bytes; what was there comes back.
+    /// Adds this to a word of 8 bytes; returns the previous value.
     FetchAdd(RemoteAddress, u64),
-    /// Swaps a word of 8 bytes if it is the first of these with the second; what was there comes
-    /// back.
+    /// Swaps a word of 8 bytes if it equals the first value for the second; returns the previous
+    /// value.
     CompareSwap(RemoteAddress, u64, u64),
-    /// Send; `true` if the receiver should be woken.
+    /// Send; `true` to wake the receiver.
     Send(bool),
     /// Send by datagram, to a queue pair with this number and key.
     Datagram(&'a Route, u32, u32),
 }
 
-/// Its bytes here.
+/// The local bytes of a work request.
 #[derive(Debug, Clone, Copy)]
 pub enum Local<'a> {
-    /// Copied when it is posted; at most [`INLINE`].
+    /// Copied when posted; at most [`INLINE`].
     Inline(&'a [u8]),
-    /// Left alone until it has completed.
+    /// In use until completion.
     Span(Span),
 }
 
 /// A work request.
 #[derive(Debug, Clone, Copy)]
 pub struct Work<'a> {
-    /// For its completion.
+    /// The identifier for its completion.
     pub id: u64,
-    /// What it does.
+    /// Its operation.
     pub what: What<'a>,
-    /// With which bytes.
+    /// Its local bytes.
     pub local: Local<'a>,
-    /// A completion is wanted.
+    /// True to request a completion.
     pub signal: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct Pair {
     device: Arc<Device>,
 }
 
-// SAFETY: libibverbs is thread-safe; the pointer is freed in drop only.
+// SAFETY: libibverbs is thread-safe; the pointer is freed only in drop.
 unsafe impl Send for Pair {}
 // SAFETY: as above.
 unsafe impl Sync for Pair {}
@@ -81,10 +81,11 @@ fn state(state: ibv_qp_state::Type) -> ibv_qp_attr {
 }
 
 impl Pair {
-    /// A queue pair for `depth` work requests: a connection if there is an inbox, else datagrams.
+    /// Creates a queue pair for `depth` work requests: a connection if there is an inbox, else for
+    /// datagrams.
     ///
     /// # Errors
-    /// A line that says what failed.
+    /// A message that says what failed.
     pub fn new(
         device: &Arc<Device>,
         queue: &Arc<Queue>,
@@ -117,23 +118,23 @@ impl Pair {
     }
 
     fn modify(&self, mut to: ibv_qp_attr, mask: ibv_qp_attr_mask) -> Result<(), String> {
-        // SAFETY: made in `new`, and what is to be changed of it.
+        // SAFETY: made in `new`, with the attributes to change.
         match unsafe { self.device.api.ibv_modify_qp(self.entry, &mut to, mask.0 as i32) } {
             0 => Ok(()),
             error => Err(io::Error::from_raw_os_error(error).to_string()),
         }
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn number(&self) -> u32 {
         // SAFETY: made in `new`.
         unsafe { (*self.entry).qp_num }
     }
 
-    /// Makes one for datagrams ready.
+    /// Makes a datagram queue pair ready.
     ///
     /// # Errors
-    /// A line that says what failed.
+    /// A message that says what failed.
     pub fn open(&self, key: u32) -> Result<(), String> {
         use ibv_qp_attr_mask as mask;
         let mut to = state(ibv_qp_state::IBV_QPS_INIT);
@@ -146,10 +147,10 @@ impl Pair {
     }
 
     /// Connects it to queue pair `qpn` at `peer`, which may use the device's atomics here if
-    /// `atomics`. Both ends count their packets from `psn`s.
+    /// `atomics`. `psn` holds the initial packet numbers of this end and of the peer.
     ///
     /// # Errors
-    /// A line that says what failed.
+    /// A message that says what failed.
     pub fn connect(
         &self,
         peer: &Address,
@@ -180,21 +181,22 @@ impl Pair {
 
         let mut to = state(ibv_qp_state::IBV_QPS_RTS);
         (to.sq_psn, to.max_rd_atomic) = (psn.0, self.device.reads.1.min(peer.reads));
-        // A packet is sent again after 0.5 s, 7 times: a death is decided sooner, by views. One
-        // that the receiver has no buffer for is sent for ever: it is slow, not dead.
+        // A packet is sent again after 0.5 s, 7 times: views declare a death sooner. A packet
+        // without a receive buffer is retried indefinitely: its receiver is slow, not dead.
         (to.timeout, to.retry_cnt, to.rnr_retry) = (17, 7, 7);
         let mask_ = mask::IBV_QP_STATE | mask::IBV_QP_TIMEOUT | mask::IBV_QP_RETRY_CNT;
         let mask_ = mask_ | mask::IBV_QP_RNR_RETRY | mask::IBV_QP_SQ_PSN;
         self.modify(to, mask_ | mask::IBV_QP_MAX_QP_RD_ATOMIC)
     }
 
-    /// Ends it: nothing comes or goes any more, and what is under way completes with an error.
+    /// Puts it into the error state: nothing is sent or received any more, and requests under way
+    /// complete with an error.
     pub fn fail(&self) {
         let to = state(ibv_qp_state::IBV_QPS_ERR);
         let _ = self.modify(to, ibv_qp_attr_mask::IBV_QP_STATE); // allowed in every state
     }
 
-    /// Offers a buffer for a datagram.
+    /// Posts a receive buffer for a datagram. Returns true on success.
     pub fn offer(&self, id: u64, span: Span) -> bool {
         let mut piece = ibv_sge { addr: span.address, length: span.len, lkey: span.key };
         let mut work = receive(id, &mut piece);
@@ -205,7 +207,7 @@ impl Pair {
     /// Posts at most [`LINKED`] work requests, announced to the device together.
     ///
     /// # Errors
-    /// How many of them were posted, the first ones, if the device did not take all.
+    /// The number of requests posted, from the first, if the device did not take all.
     pub fn post(&self, works: &[Work]) -> Result<(), usize> {
         assert!(works.len() <= LINKED, "{} linked work requests", works.len());
         let mut pieces = [const { MaybeUninit::<ibv_sge>::uninit() }; LINKED];
@@ -290,7 +292,7 @@ fn fill(out: &mut ibv_send_wr, work: &Work) {
     }
 }
 
-/// The way to a peer, for datagrams.
+/// The route to a peer, for datagrams.
 #[derive(Debug)]
 pub struct Route {
     entry: *mut ibv_ah,
@@ -303,10 +305,10 @@ unsafe impl Send for Route {}
 unsafe impl Sync for Route {}
 
 impl Route {
-    /// The way to `peer`.
+    /// Creates the route to `peer`.
     ///
     /// # Errors
-    /// A line that says what failed.
+    /// A message that says what failed.
     pub fn new(device: &Arc<Device>, peer: &Address) -> Result<Route, String> {
         // SAFETY: an open device and a description that the call copies.
         let entry = unsafe { device.api.ibv_create_ah(device.domain, &mut route(device, peer)) };

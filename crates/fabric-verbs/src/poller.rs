@@ -1,5 +1,4 @@
-//! Which thread polls for completions, and what it found: the state of polling, which
-//! [`crate::work`] does.
+//! The state of polling for completions, which [`crate::work`] does.
 
 #![forbid(unsafe_code)]
 
@@ -8,11 +7,12 @@ use std::time::Instant;
 
 use crate::objects::Completion;
 
-/// Completions, and the threads that poll for them.
+/// Completions found, and the time of the last poll.
 #[derive(Debug)]
 pub struct Poller {
     pub(super) done: Vec<Completion>,
-    /// When a thread polled last; or until when it slept, and would have been woken.
+    /// The time of the last poll, or of the end of the last sleep that a completion would have
+    /// ended.
     pub(super) missed: Instant,
 }
 
@@ -22,15 +22,15 @@ impl Default for Poller {
     }
 }
 
-/// The threads that poll: the engine's thread, or threads that wait for something anyway. A message
-/// would wake the engine's thread beside the others, and cost them more than it does itself. The
-/// hand-off stays because, with the time for which a waiter polls, it brought a put from 964 to 640
-/// us (`benches/notes.md`).
+/// The hand-off of polling between the engine's thread and threads that wait anyway. A message
+/// would wake the engine's thread in addition to the others, which costs them more than polling
+/// does. The hand-off is worthwhile: together with the waiters' polling time, it cut a put from 964
+/// to 640 us (`benches/notes.md`).
 #[derive(Debug, Default)]
 pub struct HandOff {
-    /// Grows with every look of a thread that waits.
+    /// Incremented by every poll of a waiting thread.
     pub(super) looks: AtomicU32,
-    /// Grows when such a thread goes to sleep; the engine's thread sleeps on it while it is away.
+    /// Incremented when such a thread goes to sleep; the engine's thread sleeps on it while away.
     pub(super) alarm: AtomicU32,
     pub(super) away: AtomicBool,
 }

@@ -1,7 +1,7 @@
 //! Puts.
 //!
-//! A put has left when its bytes are in blocks or in work requests. What goes to one peer by one
-//! call goes out together. A put of one range that fits into a work request takes no memory.
+//! A put returns when its bytes are in blocks or in work requests. The pieces of one call to one
+//! peer go out together. A put of one range that fits into a work request allocates nothing.
 
 #![forbid(unsafe_code)]
 
@@ -20,8 +20,8 @@ struct Batch<'a> {
 }
 
 impl Shared {
-    /// Copies bytes to peers; to the others even if one is lost. With `wake` each is woken by what
-    /// comes last.
+    /// Copies bytes to peers; to the remaining ones even if one is lost. With `wake`, the last
+    /// piece wakes each peer.
     pub fn put(&self, writes: &[Write], wake: bool) -> Result<(), Lost> {
         let mut first = Ok(());
         for to_one in writes.chunk_by(|a, b| a.pe == b.pe) {
@@ -30,7 +30,7 @@ impl Shared {
         first
     }
 
-    /// The same to one peer, which the first of `writes` names.
+    /// Copies bytes to one peer, which the first of `writes` names.
     fn put_to_one(&self, writes: &[Write], wake: bool) -> Result<(), Lost> {
         let conn = self.ready_in_order(writes[0].pe)?;
         if let [write] = writes
@@ -43,7 +43,7 @@ impl Shared {
             for piece in self.windows.pieces(write.offset, write.from.len(), BLOCK) {
                 let bytes = &write.from[piece.at..piece.at + piece.len];
                 if batch.works.len() == LINKED || conn.keys[piece.window].place().is_none() {
-                    self.send(&conn, &mut batch, false)?; // blocks are not kept while it asks
+                    self.send(&conn, &mut batch, false)?; // holds no blocks while it asks
                 }
                 let key = self.key(&conn, piece.window)?;
                 let local = match bytes.len() <= INLINE {
@@ -57,8 +57,8 @@ impl Shared {
         self.send(&conn, &mut batch, wake)
     }
 
-    /// A put that is one work request, with its bytes in it: it takes no memory and no block. None
-    /// if it is more, or where it goes is not known yet.
+    /// Returns a put as one work request that contains its bytes, without allocating memory or a
+    /// block. `None` if it needs more, or if the window's address is not known yet.
     fn inline<'a>(&self, conn: &Conn, write: &Write<'a>) -> Option<[Work<'a>; 1]> {
         let piece = self.windows.pieces(write.offset, write.from.len(), INLINE).next()?;
         let whole = piece.len == write.from.len();
@@ -67,7 +67,7 @@ impl Shared {
         Some([Work { id: 0, what, local: Bytes::Inline(write.from), signal: false }])
     }
 
-    /// Posts what has been gathered, if anything.
+    /// Posts the gathered work requests, if any.
     fn send(&self, conn: &Conn, batch: &mut Batch, wake: bool) -> Result<(), Lost> {
         if batch.works.is_empty() {
             return Ok(());
@@ -78,8 +78,8 @@ impl Shared {
         number.map(drop)
     }
 
-    /// Copies bytes to a block, which is that of the next work request; sends the earlier ones if
-    /// blocks are short.
+    /// Copies bytes to a block, which belongs to the next work request; sends the earlier requests
+    /// if blocks are short.
     fn fill_block<'a>(
         &self,
         conn: &Conn,

@@ -1,8 +1,8 @@
 //! The state of an engine, and its connections: made on demand, broken, ended.
 //!
 //! Invariants: `peers` holds the connection to the incarnation that the caller named last;
-//! `listening` those whose messages are still looked at. A connection leaves both in `disconnect`
-//! and stays in `all`, where its last completions find it.
+//! `listening` holds those whose messages are still processed. `disconnect` removes a connection
+//! from both, but it stays in `all`, where its last completions find it.
 
 #![forbid(unsafe_code)]
 
@@ -28,17 +28,17 @@ use crate::windows::Windows;
 use crate::wire::{Address, Hello, Message};
 use raidshmem_sys::lock;
 
-/// Work requests of a connection at a time, at least and at most.
+/// Minimum and maximum work requests of a connection at a time.
 const DEPTH: RangeInclusive<usize> = 32..=128;
 /// Bytes of a block: a piece of a transfer on its way to or from registered memory.
 pub const BLOCK: usize = 64 << 10;
 const BLOCKS: usize = 64;
-/// Buffers for greetings, and the header that comes with each.
+/// Buffers for greetings, and the length of the header that precedes each.
 const HELLOS: usize = 128;
 const HEADER: usize = 40;
-/// Buffers for messages for each peer.
+/// Buffers for messages per peer.
 const MESSAGES: usize = 32;
-/// Most buffers for messages.
+/// Maximum buffers for messages.
 const MESSAGES_MAX: usize = 4096;
 
 /// An engine.
@@ -47,22 +47,22 @@ pub struct Shared {
     pub(super) local: Local,
     pub(super) windows: Windows,
     pub(super) poller: Mutex<Poller>,
-    /// How long round trips take, to any peer.
+    /// Round-trip times, over all peers.
     pub(super) pace: Mutex<Pace>,
-    /// Connections with posts that their peers were not told of yet.
+    /// Connections with posts that have not been reported to their peers yet.
     pub(super) served: Mutex<Vec<Arc<Conn>>>,
-    /// Something waits for a completion to make room for it.
+    /// True if something waits for a completion to free an entry.
     pub(super) due: AtomicBool,
-    /// For the engine's thread, which stays away while others look.
+    /// For the engine's thread, which stays away while others poll.
     pub(super) hand_off: HandOff,
-    /// Peers may use the atomics of this device.
+    /// True if peers may use the atomics of this device.
     serves_atomics: bool,
     peers: Box<[ArcSwapOption<Conn>]>,
     incarnations: Box<[AtomicU32]>,
     pub(super) all: RwLock<Vec<Arc<Conn>>>,
     listening: Mutex<HashMap<u32, Arc<Conn>>>,
     bootstrap: Pair,
-    /// The own windows that are registered.
+    /// The registered windows of this process.
     regions: Box<[OnceLock<Region>]>,
     buffers: Region,
     pub(super) blocks: Region,
@@ -73,14 +73,14 @@ pub struct Shared {
     depth: usize,
 }
 
-/// A refusal by this fabric.
+/// Returns an error of this fabric.
 pub fn refused(what: &'static str, why: String) -> FabricError {
     FabricError::Refused { fabric: Fabric::Verbs, what, why }
 }
 
 impl Shared {
-    /// Opens a device, and all that does not depend on peers. Its atomics are used if they are
-    /// atomic with what `atomics` says.
+    /// Opens a device, and everything that does not depend on peers. The device's atomics are used
+    /// if they are atomic with at least `atomics`.
     pub fn open(
         local: Local,
         named: Option<&settings::Device>,
@@ -134,7 +134,7 @@ impl Shared {
         offered.then_some(own).ok_or_else(|| refused("device", "it takes no buffers".to_owned()))
     }
 
-    /// Where this process is reached.
+    /// Returns the address of this process.
     pub fn address(&self) -> Address {
         let d = &self.device;
         let qpn = self.bootstrap.number();
@@ -142,19 +142,19 @@ impl Shared {
         Address { gid: d.gid, lid: d.lid, mtu: d.mtu, reads: d.reads.0, atomics, qpn }
     }
 
-    /// True if the device of that peer can update its words.
+    /// Returns true if the device of that peer can update its words.
     pub(super) fn updates_by_device(&self, conn: &Conn) -> bool {
         conn.address.atomics && self.device.atomics != Atomics::None
     }
 
-    /// Ends this process: what it promised to its peers it cannot do.
+    /// Ends this process, because it cannot keep its guarantees to peers.
     pub(super) fn fatal(&self, what: &str, why: &str) -> ! {
         self.local.fatal(Fabric::Verbs, what, why)
     }
 
     // ---- buffers -----------------------------------------------------------------------------
 
-    /// Where the bytes of a buffer are.
+    /// Returns the location of a buffer's bytes.
     fn place(&self, buffer: Ticket) -> Range<usize> {
         let (hello, message) = (HEADER + Hello::LEN, Message::LEN);
         let from = |at: usize, len: usize| at..at + len;
@@ -165,7 +165,7 @@ impl Shared {
         }
     }
 
-    /// Offers a buffer to whatever comes next.
+    /// Posts a receive buffer.
     pub(super) fn offer(&self, buffer: Ticket) -> bool {
         let place = self.place(buffer);
         let span = self.buffers.span(place.start, place.len());
@@ -175,21 +175,21 @@ impl Shared {
         }
     }
 
-    /// The message in a buffer.
+    /// Decodes the message in a buffer.
     pub(super) fn message(&self, buffer: Ticket, len: usize) -> Option<Message> {
         let mut bytes = [0; Message::LEN];
         self.buffers.read(self.place(buffer).start, &mut bytes);
         Message::decode(&bytes[..len.min(Message::LEN)])
     }
 
-    /// The greeting in a buffer, behind its header.
+    /// Decodes the greeting in a buffer, after its header.
     pub(super) fn hello(&self, buffer: Ticket, len: usize) -> Option<Hello> {
         let mut bytes = [0; Hello::LEN];
         self.buffers.read(self.place(buffer).start + HEADER, &mut bytes);
         Hello::decode(&bytes[..len.checked_sub(HEADER)?.min(Hello::LEN)])
     }
 
-    /// Address and key of an own window, registered when it is first asked for.
+    /// Returns address and key of a window of this process, which is registered on first use.
     pub(super) fn window(&self, at: usize) -> (u64, u32) {
         let region = self.regions[at].get_or_init(|| {
             let range = self.windows.range(at);
@@ -203,7 +203,7 @@ impl Shared {
 
     // ---- connections -------------------------------------------------------------------------
 
-    /// From now on `pe` is this incarnation; the connection is made when it is first needed.
+    /// Sets `pe` to this incarnation; the connection is made on first use.
     pub fn connect(
         &self,
         pe: Pe,
@@ -224,30 +224,30 @@ impl Shared {
         Ok(())
     }
 
-    /// Nothing of `pe` goes or comes any more.
+    /// Stops all traffic with `pe`.
     pub fn disconnect(&self, pe: Pe) {
         let Some(conn) = self.peers[pe.at()].swap(None) else { return };
         conn.broken.store(true, Ordering::Release);
-        let _ends = lock(&conn.ends); // nobody makes its queue pair meanwhile
+        let _ends = lock(&conn.ends); // excludes creation of its queue pair
         if let Some(pair) = conn.pair.get() {
             pair.fail();
             lock(&self.listening).remove(&pair.number());
         }
     }
 
-    /// The connection to `pe`, open or not.
+    /// Returns the connection to `pe`, open or not.
     pub(super) fn conn(&self, pe: Pe) -> Result<Arc<Conn>, Lost> {
         let incarnation = || Incarnation(self.incarnations[pe.at()].load(Ordering::Relaxed));
         let conn = self.peers[pe.at()].load_full();
         conn.ok_or_else(|| Lost { pe, incarnation: incarnation() })
     }
 
-    /// The connection whose messages come through queue pair `qpn`.
+    /// Returns the connection that receives messages through queue pair `qpn`.
     pub(super) fn listening(&self, qpn: u32) -> Option<Arc<Conn>> {
         lock(&self.listening).get(&qpn).cloned()
     }
 
-    /// The connection failed.
+    /// Handles the failure of a connection.
     pub(super) fn broke(&self, conn: &Conn, suspect: bool) {
         if conn.broken.swap(true, Ordering::AcqRel) {
             return;
@@ -262,7 +262,7 @@ impl Shared {
 
     // ---- greetings ---------------------------------------------------------------------------
 
-    /// The queue pair of `conn`, made if there is none. Called with `ends` locked.
+    /// Returns the queue pair of `conn`, creating it on first use. Called with `ends` locked.
     fn pair<'a>(&self, conn: &'a Arc<Conn>) -> &'a Pair {
         conn.pair.get_or_init(|| {
             let pair = Pair::new(&self.device, &self.queue, Some(&self.inbox), self.depth);
@@ -272,7 +272,7 @@ impl Shared {
         })
     }
 
-    /// Asks for the connection.
+    /// Requests the connection.
     pub(super) fn greet(&self, conn: &Arc<Conn>) {
         let mut ends = lock(&conn.ends);
         if conn.is_broken() {
@@ -300,7 +300,7 @@ impl Shared {
         {
             let _ = conn.route.set(route);
         }
-        // Without a way there the greeting is lost, and is repeated as any other.
+        // Without a route the greeting is lost, and will be repeated like any other.
         let Some(route) = conn.route.get() else { return };
         let what = What::Datagram(route, conn.address.qpn, key(self.local.job));
         let bytes = hello.encode();
@@ -309,7 +309,7 @@ impl Shared {
             self.bootstrap.post(&[Work { id, what, local: Bytes::Inline(&bytes), signal: true }]);
     }
 
-    /// A greeting came.
+    /// Handles a greeting.
     pub(super) fn greeted(&self, hello: &Hello) {
         let own = (self.local.me.0, self.local.incarnation);
         let from = hello.from.0 as usize;
@@ -344,13 +344,13 @@ impl Shared {
     }
 }
 
-/// Key of a job's greetings: those of another job are dropped by the device. The top bit is that of
-/// privileged keys.
+/// Returns the key of a job's greetings: the device drops those of other jobs. The top bit is
+/// reserved for privileged keys.
 fn key(job: u64) -> u32 {
     (job ^ job >> 32) as u32 & 0x7fff_ffff
 }
 
-/// Where a queue pair begins to count its packets.
+/// Returns the initial packet number of a queue pair.
 pub(super) fn psn(qpn: u32) -> u32 {
     qpn.wrapping_mul(0x9e37_79b9) >> 8
 }

@@ -1,10 +1,10 @@
-//! Gets, updates and order; and what every transfer begins with.
+//! Gets, updates and order; and the preparation common to all transfers.
 //!
-//! A transfer is cut into pieces of a block each; pieces for one peer go out together, and all that
-//! there are blocks for are in flight at a time. A get is over when all its pieces are.
+//! A transfer is cut into pieces of one block each; the pieces for one peer go out together, and as
+//! many are in flight as there are blocks. A get is complete when all its pieces are.
 //!
-//! A fence waits for nothing: what is sent on a connection arrives in order. Only posts are carried
-//! out later than they arrive, by a processor; what goes past it waits until those are.
+//! A fence does not wait: requests on a connection arrive in order. Only posts are carried out
+//! later than they arrive, by a processor; operations that bypass it wait for them.
 
 #![forbid(unsafe_code)]
 
@@ -25,10 +25,10 @@ use crate::shared::{BLOCK, Shared};
 use crate::wire::{Message, RemoteAddress};
 use raidshmem_sys::lock;
 
-/// A greeting is repeated after this, and then after twice as long each time, up to the second.
+/// The first and the longest interval between repetitions of a greeting; it doubles each time.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
-/// A work request under way whose result comes to a block.
+/// A work request under way whose result arrives in a block.
 struct Flight {
     conn: Arc<Conn>,
     number: u64,
@@ -36,7 +36,7 @@ struct Flight {
     part: TransferPart,
 }
 
-/// What a piece is of: which read or update, where in it, and how many bytes.
+/// The read or update that a piece belongs to, its offset in it, and its length.
 #[derive(Debug, Clone, Copy)]
 struct TransferPart {
     of: usize,
@@ -44,14 +44,14 @@ struct TransferPart {
     len: usize,
 }
 
-/// An update under way: by the device, or by the peer's processor; then its connection, its place
-/// for the answer, and which of the call it is.
+/// An update under way: by the device, or by the peer's processor. The latter holds the connection,
+/// the slot of the answer, and the index of the update in the call.
 enum Open {
     Device(Flight),
     Asked(Arc<Conn>, u32, usize),
 }
 
-/// Pieces that go out together, to one peer, and whose results come to blocks.
+/// Pieces that go out together to one peer, and whose results arrive in blocks.
 struct Leaving {
     conn: Arc<Conn>,
     works: Vec<Work<'static>>,
@@ -59,7 +59,7 @@ struct Leaving {
 }
 
 impl Shared {
-    /// The connection to `pe`, open.
+    /// Returns the connection to `pe`, once it is open.
     fn ready(&self, pe: Pe) -> Result<Arc<Conn>, Lost> {
         let conn = self.conn(pe)?;
         if conn.is_broken() {
@@ -81,7 +81,8 @@ impl Shared {
         Ok(conn)
     }
 
-    /// The same for what goes past the peer's processor: behind the posts before the last fence.
+    /// Like `ready`, for operations that bypass the peer's processor: also waits for the posts
+    /// before the last fence.
     pub(super) fn ready_in_order(&self, pe: Pe) -> Result<Arc<Conn>, Lost> {
         let conn = self.ready(pe)?;
         self.in_order(&conn)?;
@@ -95,7 +96,7 @@ impl Shared {
         }
     }
 
-    /// Address and key of a peer's window.
+    /// Returns address and key of a peer's window, asking for them if necessary.
     pub(super) fn key(&self, conn: &Conn, window: usize) -> Result<RemoteAddress, Lost> {
         if let Some(place) = conn.keys[window].place() {
             return Ok(place);
@@ -104,7 +105,8 @@ impl Shared {
         self.until(conn, || conn.keys[window].place())
     }
 
-    /// Asks where a peer's window is, unless somebody has: the peer registers it, if that is new.
+    /// Asks for the address of a peer's window, unless this was already done: the peer registers a
+    /// new window.
     fn ask_where(&self, conn: &Conn, window: usize) -> Result<(), Lost> {
         match conn.keys[window].ask() {
             true => self.ask(conn, Message::Where(window as u32)).map(drop),
@@ -112,7 +114,7 @@ impl Shared {
         }
     }
 
-    /// Asks for all that reads of these bytes will need.
+    /// Asks for everything that reads of these bytes will need.
     pub fn expect(&self, pe: Pe, range: Range<usize>) -> Result<(), Lost> {
         let conn = self.ready(pe)?;
         let mut pieces = self.windows.pieces(range.start, range.len(), usize::MAX);
@@ -123,7 +125,7 @@ impl Shared {
         lock(&self.free).pop()
     }
 
-    /// Where bytes of a window are at the peer.
+    /// Returns the remote address of bytes of a window.
     pub(super) fn remote(
         &self,
         window: usize,
@@ -135,7 +137,7 @@ impl Shared {
 
     // ---- get ---------------------------------------------------------------------------------
 
-    /// Reads all of `reads`; what other peers have is read even if one is lost.
+    /// Reads all of `reads`, from the remaining peers even if one is lost.
     pub fn get(&self, reads: &mut [Read]) -> Result<(), Lost> {
         let (mut leaving, mut flights, mut first) = (None, VecDeque::new(), Ok(()));
         for of in 0..reads.len() {
@@ -151,7 +153,7 @@ impl Shared {
         first
     }
 
-    /// Starts a read; lands earlier ones where blocks are short.
+    /// Starts a read; completes earlier ones if blocks are short.
     fn start(
         &self,
         reads: &mut [Read],
@@ -187,7 +189,7 @@ impl Shared {
         first
     }
 
-    /// One more work request that goes out with others.
+    /// Adds a work request to those that go out together.
     fn leave(
         &self,
         conn: &Arc<Conn>,
@@ -211,7 +213,7 @@ impl Shared {
         first
     }
 
-    /// Posts the work requests that were gathered.
+    /// Posts the gathered work requests.
     fn depart(
         &self,
         leaving: &mut Option<Leaving>,
@@ -227,7 +229,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits for a piece, and hands its bytes over.
+    /// Waits for a piece, and delivers its bytes.
     fn land(&self, reads: &mut [Read], flight: Flight) -> Result<(), Lost> {
         let TransferPart { of, at, len } = flight.part;
         self.arrive(flight, &mut reads[of].into[at..at + len])
@@ -247,7 +249,7 @@ impl Shared {
                 Err(conn.lost())
             }
             Err(lost) => {
-                // The device may still write to the block: it is free when the request is over.
+                // The device may still write to the block: it is free when the request is complete.
                 let mut sender = lock(&conn.sender);
                 if conn.done(number).is_some() {
                     drop(sender);
@@ -262,7 +264,7 @@ impl Shared {
 
     // ---- updates and order -------------------------------------------------------------------
 
-    /// Updates words; those of other peers even if one is lost.
+    /// Updates words, those of the remaining peers even if one is lost.
     pub fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
         let (mut open, mut first) = (VecDeque::new(), Ok(()));
         for (at, ask) in asks.iter().enumerate() {
@@ -278,8 +280,8 @@ impl Shared {
         first
     }
 
-    /// Begins update number `at`. Takes the results of earlier ones while no place for another is
-    /// free: nobody waits for one while it holds one.
+    /// Starts update number `at`. Takes the results of earlier updates while no slot is free: a
+    /// thread never waits for a slot while it holds one.
     fn begin(
         &self,
         ask: &Ask,
@@ -303,7 +305,7 @@ impl Shared {
         Ok(Open::Asked(conn, tag, at))
     }
 
-    /// Posts a work request whose result comes to `block`.
+    /// Posts a work request whose result arrives in `block`.
     fn submit_one(
         &self,
         conn: Arc<Conn>,
@@ -335,7 +337,7 @@ impl Shared {
         }
     }
 
-    /// The work request by which the peer's device does it, if that can.
+    /// Returns the work request by which the peer's device performs the update, if it can.
     fn by_device(&self, conn: &Conn, ask: &Ask) -> Result<Option<What<'static>>, Lost> {
         let Ask { word, change, .. } = *ask;
         let whole = word.bytes == size_of::<u64>() && word.offset.is_multiple_of(word.bytes);
@@ -384,7 +386,7 @@ impl Shared {
         self.ask(&conn, Message::Post { word, change }).map(drop)
     }
 
-    /// Waits until what was put and posted to `peers` has arrived and is carried out.
+    /// Waits until everything put and posted to `peers` has arrived and been carried out.
     pub fn quiet(&self, peers: &[Pe]) -> Result<(), Lost> {
         let mut first = Ok(());
         for &pe in peers {
@@ -398,7 +400,7 @@ impl Shared {
         first
     }
 
-    /// Nothing that follows at `peers` overtakes what was put and posted there.
+    /// Prevents later operations at `peers` from overtaking earlier puts and posts.
     pub fn fence(&self, peers: &[Pe]) -> Result<(), Lost> {
         let mut first = Ok(());
         for &pe in peers {
@@ -410,7 +412,7 @@ impl Shared {
     }
 }
 
-/// True if that update changed a word that was `before`.
+/// Returns true if that update changed a word that was `before`.
 fn changes(ask: &Ask, before: u64) -> bool {
     match ask.change.how {
         Update::Load => false,

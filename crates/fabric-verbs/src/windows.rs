@@ -1,12 +1,11 @@
-//! Windows: the pieces of a segment that are registered with the device, each when it is first
-//! needed.
+//! Windows: the pieces of a segment that are registered with the device, each on first use.
 //!
-//! Registering pins pages, and most of a segment is never touched: the room for statics is a
+//! Registering pins pages, and most of a segment is never touched: the space for statics is a
 //! thousand times what programs use, and the store grows with the live data. So each part of a
-//! segment is cut into windows, each half as large as all before it: what is pinned is at most
-//! about half more than what is used from a part's start, and a part of any size has few windows.
+//! segment is cut into windows, each half as large as all before it. As a result, at most about 1.5
+//! times the memory used from a part's start is pinned, and a part of any size has few windows.
 //!
-//! Also here: how a transfer is cut at the bounds of windows and blocks.
+//! Also here: splitting a transfer at the bounds of windows and blocks.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +16,7 @@ use raidshmem_core::layout::Layout;
 /// Bytes of the first window of a part.
 const FIRST: usize = 1 << 20;
 
-/// The windows of every segment of a job: they are equal on all PEs.
+/// The windows of every segment of a job: they are identical on all PEs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Windows {
     starts: Vec<usize>,
@@ -26,11 +25,11 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// The windows of segments of this layout.
+    /// Returns the windows of segments with this layout.
     pub fn new(layout: &Layout) -> Windows {
         let l = layout;
         let mut parts = vec![0, l.work, l.statics, l.manifest, l.heap, l.store];
-        // Stamps come behind room for the largest region: they are used from their own start.
+        // Stamps follow the space for the largest region: they are used from their own start.
         let regions = [l.snapshots, l.slots].concat().into_iter();
         parts.extend(regions.flat_map(|at| [at, l.stamps(at)]));
         parts.push(l.asides[0]);
@@ -45,23 +44,24 @@ impl Windows {
         Windows { starts, end: l.asides[0], store: l.store }
     }
 
-    /// How many there are.
+    /// Returns the number of windows.
     pub fn count(&self) -> usize {
         self.starts.len()
     }
 
-    /// The bytes of window `at`.
+    /// Returns the bytes of window `at`.
     pub fn range(&self, at: usize) -> Range<usize> {
         let end = self.starts.get(at + 1).copied().unwrap_or(self.end);
         self.starts[at]..end
     }
 
-    /// It can be written by peers; the store can only be read.
+    /// Returns true if peers may write it; the store is read-only.
     pub fn is_visible(&self, at: usize) -> bool {
         self.starts[at] < self.store
     }
 
-    /// The pieces of `[offset, offset + len)`, each in one window and of `most` bytes at most.
+    /// Returns the pieces of `[offset, offset + len)`, each in one window and of at most `most`
+    /// bytes.
     pub fn pieces(&self, offset: usize, len: usize, most: usize) -> impl Iterator<Item = Piece> {
         let (end, mut from) = (offset + len, offset);
         std::iter::from_fn(move || {
@@ -80,11 +80,11 @@ impl Windows {
 /// A part of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    /// The window that it lies in.
+    /// The window that contains it.
     pub window: usize,
-    /// Where in the segment.
+    /// The offset in the segment.
     pub offset: usize,
-    /// Where in the transfer.
+    /// The offset in the transfer.
     pub at: usize,
     /// Its bytes.
     pub len: usize,

@@ -1,4 +1,5 @@
-//! What travels between two engines besides the bytes of programs: addresses, greetings, messages.
+//! The data that two engines exchange besides the bytes of programs: addresses, greetings,
+//! messages.
 //!
 //! ```text
 //! Address   where a process is reached; through the launcher, once
@@ -6,7 +7,7 @@
 //! Message   on a connection: what the target's processor must do, and its answers
 //! ```
 //!
-//! Fixed sizes, little-endian. What does not decode is dropped: it comes from no peer of this
+//! Fixed sizes, little-endian. Undecodable data is dropped: it cannot come from a peer of this
 //! build.
 
 #![forbid(unsafe_code)]
@@ -14,34 +15,35 @@
 use raidshmem_core::quantity::Incarnation;
 use raidshmem_segment::update::{Change, Update, WordAt};
 
-/// Changes with the meaning of any of these bytes.
+/// The version of these formats.
 const VERSION: u8 = 3;
 
-/// Address and key of bytes of a peer.
+/// Address and key of a peer's memory.
 pub type RemoteAddress = (u64, u32);
 
-/// Where a process is reached.
+/// The address of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address {
     /// Global identifier of its port; that of RoCE version 2 holds an IP address.
     pub gid: [u8; 16],
     /// Local identifier of its port, 0 on Ethernet.
     pub lid: u16,
-    /// Largest packet as the code of the verbs interface (1: 256 bytes .. 5: 4096).
+    /// Maximum packet size, as the code of the verbs interface (1: 256 bytes .. 5: 4096).
     pub mtu: u8,
     /// Reads of one peer that it serves at a time.
     pub reads: u8,
-    /// Its device may update words of 8 bytes: nobody could tell that from its processor.
+    /// True if its device may update words of 8 bytes: such updates are indistinguishable from its
+    /// processor's.
     pub atomics: bool,
     /// Number of the queue pair for greetings.
     pub qpn: u32,
 }
 
 impl Address {
-    /// Bytes of an address.
+    /// Encoded length, in bytes.
     pub const LEN: usize = 28;
 
-    /// As bytes.
+    /// Encodes it.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION, self.mtu, self.reads, self.atomics.into()];
         out.extend(self.gid);
@@ -50,7 +52,7 @@ impl Address {
         out
     }
 
-    /// The inverse; None if these bytes are none.
+    /// Decodes an address; `None` if the bytes are invalid.
     pub fn decode(bytes: &[u8]) -> Option<Address> {
         let bytes: &[u8; Address::LEN] = bytes.try_into().ok()?;
         let [VERSION, mtu @ 1..=5, reads @ 1..=255, atomics @ 0..=1] = bytes[..4] else {
@@ -75,30 +77,30 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// A greeting: the sender's end of the connection, and what it knows of the other.
+/// A greeting: the sender's end of the connection, and what it knows of the receiver's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
     /// The job's random number.
     pub job: u64,
     /// PE and incarnation of the sender.
     pub from: (u32, Incarnation),
-    /// PE and incarnation of the process it means.
+    /// PE and incarnation of the intended receiver.
     pub to: (u32, Incarnation),
-    /// The sender's queue pair for this connection, and its first packet's number.
+    /// The sender's queue pair for this connection.
     pub qpn: u32,
     /// Number of its first packet.
     pub psn: u32,
-    /// The receiver's queue pair that the sender's is connected to; 0 if it is not yet.
+    /// The receiver's queue pair to which the sender's is connected; 0 if not yet.
     pub have: u32,
-    /// An answer is wanted.
+    /// True if an answer is requested.
     pub want: bool,
 }
 
 impl Hello {
-    /// Bytes of a greeting.
+    /// Encoded length, in bytes.
     pub const LEN: usize = 48;
 
-    /// As bytes.
+    /// Encodes it.
     pub fn encode(&self) -> [u8; Hello::LEN] {
         let mut out = [0; Hello::LEN];
         out[..8].copy_from_slice(&self.job.to_le_bytes());
@@ -119,7 +121,7 @@ impl Hello {
         out
     }
 
-    /// The inverse; None if these bytes are none.
+    /// Decodes a greeting; `None` if the bytes are invalid.
     pub fn decode(bytes: &[u8]) -> Option<Hello> {
         let bytes: &[u8; Hello::LEN] = bytes.try_into().ok()?;
         let at = |at: usize| word(bytes, 8 + 4 * at);
@@ -135,52 +137,52 @@ impl Hello {
     }
 }
 
-/// What is said on a connection.
+/// A message on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Message {
-    /// Change a word; the answer carries `tag`.
+    /// A request to change a word; the answer carries `tag`.
     Update {
         /// Slot of the waiting thread.
         tag: u32,
-        /// Which word.
+        /// The word.
         word: WordAt,
-        /// What with it.
+        /// The change.
         change: Change,
     },
-    /// As `Update`, without an answer.
+    /// Like `Update`, without an answer.
     Post {
-        /// Which word.
+        /// The word.
         word: WordAt,
-        /// What with it.
+        /// The change.
         change: Change,
     },
-    /// So many posts were carried out since the connection was made.
+    /// The number of posts carried out since the connection was made.
     Posted(u64),
-    /// Threads that sleep look again.
+    /// A request to wake the sleeping threads.
     Wake,
-    /// Where this window is, for reads and writes?
+    /// A request for the address of this window, for reads and writes.
     Where(u32),
-    /// There.
+    /// The answer to `Where`.
     Window {
-        /// Which one.
+        /// The window.
         window: u32,
         /// Its address and key.
         place: RemoteAddress,
     },
-    /// What was before an update.
+    /// The answer to `Update`.
     Answer {
         /// The tag of the question.
         tag: u32,
-        /// The word.
+        /// The value before the update.
         value: u64,
     },
 }
 
 impl Message {
-    /// Bytes of a message.
+    /// Encoded length, in bytes.
     pub const LEN: usize = 32;
 
-    /// As bytes: kind, bytes, how, 0, tag, offset, operand, expected.
+    /// Encodes it: kind, bytes, how, 0, tag, offset, operand, expected.
     pub fn encode(&self) -> [u8; Message::LEN] {
         let mut out = [0; Message::LEN];
         let (mut long, mut tag) = ([0; 3], 0);
@@ -216,7 +218,7 @@ impl Message {
         out
     }
 
-    /// The inverse; None if these bytes are none.
+    /// Decodes a message; `None` if the bytes are invalid.
     pub fn decode(from: &[u8]) -> Option<Message> {
         let from: &[u8; Message::LEN] = from.try_into().ok()?;
         let tag = word(from, 4);
@@ -239,7 +241,7 @@ impl Message {
     }
 }
 
-/// Code of the update; offset, operand, expected.
+/// Returns the code of the update; offset, operand, expected.
 fn order(word: WordAt, change: Change) -> (u8, [u64; 3]) {
     let (code, expected) = change.how.code();
     (code as u8, [word.offset as u64, change.operand, expected])

@@ -1,9 +1,9 @@
-//! Posting and waiting: work requests go out in batches, completions come back, and what peers ask
-//! of this processor is done by the thread that polls.
+//! Posting and waiting: work requests go out in batches, and the thread that polls handles
+//! completions and the requests of peers to this processor.
 //!
-//! Completions are looked at by one thread at a time, [`BUDGET`] of them, and nothing that is done
-//! meanwhile waits. A thread that waits looks for itself, then gives its processor away, then
-//! sleeps until the next completion; it asks now and then whether its peer is gone.
+//! One thread at a time polls for completions, at most [`BUDGET`] in a row, and nothing that it
+//! does meanwhile blocks. A waiting thread polls, then yields its processor, then sleeps until the
+//! next completion; from time to time it checks that its peer is alive.
 
 #![forbid(unsafe_code)]
 
@@ -26,38 +26,39 @@ use crate::shared::Shared;
 use crate::wire::Message;
 use raidshmem_sys::lock;
 
-/// Completions looked at before anything else is done.
+/// Completions handled before anything else is done.
 const BUDGET: usize = 4 * LINKED;
-/// Idle looks between two questions whether the peer is gone.
+/// Idle polls between two checks that the peer is alive.
 const PATIENCE: u32 = 64;
-/// Where PEs take turns on the processors, a thread looks out for no longer than this.
+/// Maximum polling time if PEs share processors.
 const OVERSUBSCRIBED: Duration = Duration::from_millis(2);
-/// A thread that waits for a peer's program, not only for its device, polls for at least this long.
+/// Minimum polling time when waiting for a peer's program, not only for its device.
 const PROGRAM: Duration = Duration::from_millis(2);
-/// Bytes of the largest transfer that is measured: a packet on any network.
+/// Maximum bytes of a transfer that is timed: one packet on any network.
 const SMALL: usize = 256;
-/// A waiting thread sleeps for at most as long as a peer may be gone unnoticed.
+/// Maximum time for which a waiting thread sleeps, and a dead peer may go unnoticed.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
-/// How long the engine's thread stays away from those that look, at first and at most; longer where
-/// a round trip takes longer, since to come costs whoever looks the processor at times.
+/// Minimum and maximum time for which the engine's thread leaves polling to waiting threads. It is
+/// longer if a round trip takes longer, because the engine's thread may take the processor of a
+/// thread that polls.
 const AWAY: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(1));
 
-/// How a thread looks out.
+/// The polling policy of a waiting thread.
 #[derive(Debug, Clone, Copy)]
 struct Lookout {
     since: Instant,
     patience: Duration,
-    /// It gives its processor away after every look: there are not enough of them, or much is under
-    /// way, which takes a while, and other threads may have work that was read before.
+    /// True to yield after every poll: processors are scarce, or much is under way, which takes a
+    /// while, and other threads may have work with data that has already arrived.
     gives_way: bool,
 }
 
 impl Shared {
     // ---- posting -----------------------------------------------------------------------------
 
-    /// Posts at most [`LINKED`] work requests together, and gives the number of the last. Each of
-    /// `blocks` belongs to its work request from then on; with `kept` to the caller, if there is
-    /// no error. Numbers are filled in here. With `wake` the last of them, a write, wakes the peer
+    /// Posts at most [`LINKED`] work requests together, and returns the number of the last. Each of
+    /// `blocks` then belongs to its work request or, with `kept` and unless there is an error, to
+    /// the caller. Fills in the identifiers. With `wake` the last of them, a write, wakes the peer
     /// like [`Shared::wake`].
     pub(super) fn submit(
         &self,
@@ -67,7 +68,7 @@ impl Shared {
         wake: bool,
     ) -> Result<u64, Lost> {
         if wake && conn.completed() < lock(&conn.sender).wake.0 {
-            self.turn(); // perhaps it has arrived long ago, and nobody has looked
+            self.turn(); // its completion may be waiting in the queue
         }
         loop {
             let before = conn.completed();
@@ -129,8 +130,8 @@ impl Shared {
         Err(conn.lost())
     }
 
-    /// A batch was posted in part, without the one that says that those before it are over. One
-    /// more on the queue pair, which fails by now, says it.
+    /// Ends a batch that was posted only in part, without the request that signals its completion.
+    /// Posts one more on the queue pair, which has failed by now, to signal it.
     fn post_end(&self, conn: &Conn, sender: &mut Sender) {
         let id = Ticket::Sent(conn.index, (sender.posted + 1) as u32).pack();
         let end = Work { id, what: What::Send(false), local: Bytes::Inline(&[]), signal: true };
@@ -139,7 +140,7 @@ impl Shared {
         }
     }
 
-    /// Sends a message as a program's thread.
+    /// Sends a message from a thread of the program.
     pub(super) fn ask(&self, conn: &Conn, message: Message) -> Result<u64, Lost> {
         let bytes = message.encode();
         let local = Bytes::Inline(&bytes);
@@ -147,13 +148,13 @@ impl Shared {
         self.submit(conn, &mut [work], (&[], false), false)
     }
 
-    /// Sends a message without waiting: now, or when there is room.
+    /// Sends a message without waiting: now, or when an entry is free.
     fn send_message(&self, conn: &Conn, sender: &mut Sender, message: Message) {
         sender.deferred.push_back(message);
         self.flush(conn, sender);
     }
 
-    /// Sends what was deferred, as far as there is room.
+    /// Sends deferred messages while entries are free.
     fn flush(&self, conn: &Conn, sender: &mut Sender) {
         while !conn.is_broken()
             && conn.room(sender, true) > 0
@@ -173,8 +174,8 @@ impl Shared {
         }
     }
 
-    /// Threads of the peer that sleep look again, after what was put before has arrived. While one
-    /// such call is under way, any number of others become one.
+    /// Makes the sleeping threads of the peer look again, after all earlier puts have arrived.
+    /// While one wake request is under way, all further ones are merged into one.
     pub fn wake(&self, pe: Pe) {
         let Ok(conn) = self.conn(pe) else { return };
         if !conn.open.load(Ordering::Acquire) || conn.is_broken() {
@@ -188,17 +189,17 @@ impl Shared {
         }
     }
 
-    /// Another call is under way: one more when that has arrived.
+    /// Merges a wake request into the one that follows when the current one has arrived.
     fn wake_later(&self, mut sender: MutexGuard<Sender>) {
         sender.wake.1 = true;
         self.due.store(true, Ordering::Release);
         drop(sender);
-        self.serve(&mut lock(&self.poller)); // this thread may look no more for long
+        self.serve(&mut lock(&self.poller)); // this thread may not poll again for long
     }
 
     // ---- waiting -----------------------------------------------------------------------------
 
-    /// Waits until `ready` gives something, or the connection is broken, or its peer is gone.
+    /// Waits until `ready` returns a value, the connection breaks, or its peer is gone.
     pub(super) fn until<T>(
         &self,
         conn: &Conn,
@@ -235,7 +236,7 @@ impl Shared {
         }
     }
 
-    /// How a thread looks out for what `conn` brings.
+    /// Returns the polling policy for waits on `conn`.
     fn lookout(&self, conn: &Conn) -> Lookout {
         let (since, oversubscribed, sender) =
             (Instant::now(), self.local.oversubscribed, lock(&conn.sender));
@@ -247,13 +248,13 @@ impl Shared {
         Lookout { since, patience, gives_way }
     }
 
-    /// How long it looks out for what the program of any peer brings.
+    /// Returns the polling time for waits on the program of any peer.
     pub fn patience(&self) -> Duration {
         lock(&self.pace).patience().max(PROGRAM)
     }
 
-    /// Sleeps until the next completion, or for a moment. The event is left for the engine's
-    /// thread, which asks for the next one: were it taken here, that thread might sleep for ever.
+    /// Sleeps until the next completion, or briefly. Leaves the event to the engine's thread, which
+    /// requests the next one: if it were taken here, that thread might sleep forever.
     fn nap(&self) {
         self.queue.arm(false);
         if self.turn() == 0 {
@@ -262,7 +263,7 @@ impl Shared {
         }
     }
 
-    /// The engine's own thread: does what peers ask, until `stop` is readable.
+    /// Runs the engine's own thread: serves peers until `stop` is readable.
     pub fn serve_until(&self, stop: &OwnedFd) {
         let (mut seen, mut heard, mut pause) = (0, 0, AWAY.0);
         loop {
@@ -294,7 +295,7 @@ impl Shared {
         }
     }
 
-    /// A thread that looked goes to sleep: the engine's thread takes over.
+    /// Reports that a polling thread goes to sleep: the engine's thread takes over.
     pub fn hand_over(&self) {
         self.hand_off.alarm.fetch_add(1, Ordering::SeqCst); // pairs with the look before it is away
         if self.hand_off.away.load(Ordering::SeqCst) {
@@ -304,9 +305,9 @@ impl Shared {
 
     // ---- completions -------------------------------------------------------------------------
 
-    /// Looks at completions, unless somebody else does; how many there were.
+    /// Handles completions, unless another thread is doing so. Returns their number.
     pub fn turn(&self) -> usize {
-        self.hand_off.looks.fetch_add(1, Ordering::Relaxed); // says only that somebody is here
+        self.hand_off.looks.fetch_add(1, Ordering::Relaxed); // records only that a thread is here
         match self.poller.try_lock() {
             Ok(mut poller) => self.serve(&mut poller),
             Err(TryLockError::Poisoned(poller)) => self.serve(&mut poller.into_inner()),
@@ -314,8 +315,9 @@ impl Shared {
         }
     }
 
-    /// Looks until there are no more. While something waits for its turn, the completion that makes
-    /// room for it wakes the engine's thread: it is asked for before the last look.
+    /// Handles completions until there are no more. While something waits for an entry, the
+    /// completion that frees one wakes the engine's thread: the event is requested before the last
+    /// poll.
     fn serve(&self, poller: &mut Poller) -> usize {
         let mut total = 0;
         loop {
@@ -373,7 +375,7 @@ impl Shared {
         }
     }
 
-    /// A work request of connection `index` is over, found now and not at the look before.
+    /// Completes a work request of connection `index`, found now and not at the previous poll.
     fn settle(&self, index: u32, (low, ok): (u32, bool), (missed, now): (Instant, Instant)) {
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
         let Some(conn) = all.get(index as usize).cloned() else { return };
@@ -396,7 +398,8 @@ impl Shared {
         self.flush(&conn, &mut sender);
     }
 
-    /// A peer said something; true if its segment was changed or sleepers are to look.
+    /// Handles a message of a peer. Returns true if the segment was changed or sleepers must look
+    /// again.
     fn heard(&self, conn: &Arc<Conn>, message: Message) -> bool {
         match message {
             Message::Update { tag, word, change } => {
@@ -435,7 +438,7 @@ impl Shared {
         }
     }
 
-    /// Blocks that nobody uses any more.
+    /// Returns unused blocks to the pool.
     pub(super) fn give_back(&self, blocks: &[u32]) {
         if !blocks.is_empty() {
             lock(&self.free).extend(blocks);
@@ -443,7 +446,7 @@ impl Shared {
     }
 }
 
-/// One work request of a few bytes, whose time is that of the way.
+/// Returns true for a single work request of a few bytes, whose duration measures the network.
 fn is_small(works: &[Work]) -> bool {
     let [work] = works else { return false };
     match work.local {

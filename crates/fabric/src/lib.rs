@@ -1,9 +1,9 @@
-//! What an engine is: how a PE reaches the memory of PEs that it cannot map.
+//! The interface of engines: the way in which a PE reaches the memory of PEs that it cannot map.
 //!
-//! This crate is the contract and no more: the trait [`Engine`], what a process gives to one
-//! ([`Local`], [`EventSink`]), what goes wrong ([`Lost`], [`FabricError`]), and signs of life that
-//! a network carries by itself ([`Signs`]). Each engine is a crate that stands on this one and
-//! knows no other; the crate `raidshmem` opens the one that a job uses.
+//! This crate only defines the contract: the trait [`Engine`], the environment that a process gives
+//! to one ([`Local`], [`EventSink`]), its errors ([`Lost`], [`FabricError`]), and liveness checks
+//! that a network provides by itself ([`Signs`]). Each engine is a crate that depends on this one
+//! and on no other engine; the crate `raidshmem` opens the engine that a job uses.
 //!
 //! ```text
 //! put, get          bytes of peers' segments, by offset; the store can only be read
@@ -15,41 +15,41 @@
 //! disconnect        the fence round a dead incarnation: nothing of it goes or comes any more
 //! ```
 //!
-//! What an engine promises, and what the rest of the library stands on:
+//! Guarantees of an engine, on which the rest of the library relies:
 //!
-//! - *No operation stays open.* Every call returns: with its result, or with [`Lost`] when the
-//!   connection to that incarnation broke, when [`Engine::disconnect`] was called by another
-//!   thread, or soon (some 10 ms) after [`EventSink::gone`] says that it is no more. Nothing else
-//!   ends a call: a peer that is slow or stopped is waited for.
+//! - *No operation stays open.* Every call returns, either with its result or with [`Lost`]. It
+//!   returns `Lost` when the connection to that incarnation breaks, when another thread calls
+//!   [`Engine::disconnect`], or soon (some 10 ms) after [`EventSink::gone`] returns true for the
+//!   incarnation. Nothing else ends a call: it waits for a peer that is slow or stopped.
 //! - *A broken connection stays broken.* Puts may have been lost with it, so every later call that
-//!   needs the peer, [`Engine::quiet`] among them, gives [`Lost`] until `disconnect`. The engine
-//!   tells [`EventSink::suspect`] once, and decides nothing: views decide.
-//! - *Others are not disturbed.* `quiet` and `fence` do their work at all other peers that were
-//!   named before they give `Lost`; a call for many ranges or words gives `Lost` when all the
-//!   others of it are over.
-//! - *Peers are told apart, callers are not.* `quiet` of a peer completes whatever any thread has
-//!   begun there. Streams of the program (`pgas::stream`) name the peers that they have used, so
-//!   one of them may wait for the operations of another, to the same peer, but never for less than
-//!   its own.
-//! - *Incarnations are kept apart.* After `connect(pe, n)` nothing is carried out for a process
-//!   with an incarnation of `pe` below `n`, and after `disconnect(pe)` nothing for that one or for
-//!   older ones. What a dead peer had sent and nobody has looked at yet is dropped. A newer one may
-//!   come before this process has connected to it.
-//! - *One-sided.* A peer that computes and makes no call is reached all the same.
+//!   needs the peer, including [`Engine::quiet`], returns [`Lost`] until `disconnect`. The engine
+//!   calls [`EventSink::suspect`] once and decides nothing: views decide.
+//! - *Other peers are not affected.* `quiet` and `fence` finish their work at all other named peers
+//!   before they return `Lost`; a call for many ranges or words returns `Lost` when its other
+//!   ranges or words are complete.
+//! - *Completion is per peer, not per caller.* `quiet` of a peer completes the operations that any
+//!   thread has started there. Streams of the program (`pgas::stream`) name the peers that they
+//!   have used, so one of them may wait for the operations of another to the same peer, but never
+//!   for less than its own.
+//! - *Incarnations are kept apart.* After `connect(pe, n)` the engine carries out nothing for a
+//!   process with an incarnation of `pe` below `n`, and after `disconnect(pe)` nothing for that
+//!   incarnation or older ones. Unprocessed messages of a dead peer are dropped. A newer
+//!   incarnation may send before this process has connected to it.
+//! - *One-sided.* A peer that computes and makes no calls can still be reached.
 //! - *Order.* Operations between the same two PEs are not ordered, except: `post` after `post`, and
-//!   all that precedes a `fence` before all that follows it, as the target's processor sees it.
+//!   everything before a `fence` precedes everything after it, as seen by the target's processor.
 //! - *Atomics are those of the target's processor*: atomic with the updates that PEs on the
 //!   target's node make directly. They wake sleepers of the target like [`EventSink::arrived`].
-//! - `put` may return before the bytes are there; then the caller may change the source. `get` and
-//!   `update` return when they are over, and what one call asks for is in flight together. `quiet`
-//!   returns when all puts and posts are.
-//! - Every call may be made by several threads at a time, and while `disconnect` runs.
+//! - `put` may return before the bytes arrive; the caller may then change the source. `get` and
+//!   `update` return when they are complete, and the requests of one call are in flight together.
+//!   `quiet` returns when all puts and posts are complete.
+//! - Any call may be made by several threads at a time, and while `disconnect` runs.
 //!
-//! Invariants of the callers: offsets and lengths lie inside the segment's layout; a peer is
+//! Obligations of the callers: offsets and lengths lie inside the segment's layout; a peer is
 //! connected before it is used; `connect` and `disconnect` are called by one thread at a time.
 //!
-//! Left out: peers that are mapped, which need no engine; which engine is used; who is dead. The
-//! items are public for the programs and tests of the workspace alone, and change at will.
+//! Left out: mapped peers, which need no engine; the choice of an engine; failure detection. The
+//! items are public only for the programs and tests of the workspace, and may change at any time.
 
 #![forbid(unsafe_code)]
 
@@ -66,7 +66,7 @@ use raidshmem_segment::Segment;
 use raidshmem_segment::update::{Change, WordAt};
 use raidshmem_sys::exit;
 
-/// The connection to this incarnation is broken, or the view says that it is dead.
+/// The connection to this incarnation is broken, or the view declares it dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("PE {pe} (incarnation {incarnation}) is lost")]
 pub struct Lost {
@@ -76,25 +76,25 @@ pub struct Lost {
     pub incarnation: Incarnation,
 }
 
-/// Why a fabric cannot be used.
+/// The reason why a fabric cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum FabricError {
-    /// The library that it needs cannot be loaded.
+    /// A library that it needs cannot be loaded.
     #[error("fabric {}: {why}; expected {}", .fabric.name(), needed(*.fabric))]
     NotLoaded {
         /// The fabric.
         fabric: Fabric,
-        /// What the loader said: which file, or which function of it.
+        /// The loader's message, which names the file or function.
         why: String,
     },
-    /// The network library or the network refused.
+    /// The network library or the network reported an error.
     #[error("fabric {}: {what}: {why}", .fabric.name())]
     Refused {
         /// The fabric.
         fabric: Fabric,
-        /// What was being done.
+        /// The operation that failed.
         what: &'static str,
-        /// What the library or kernel said.
+        /// The message of the library or kernel.
         why: String,
     },
 }
@@ -104,9 +104,9 @@ pub enum FabricError {
 pub struct Read<'a> {
     /// The PE to read from.
     pub pe: Pe,
-    /// Where in its segment.
+    /// The offset in its segment.
     pub offset: usize,
-    /// Where to.
+    /// The destination.
     pub into: &'a mut [u8],
 }
 
@@ -115,31 +115,32 @@ pub struct Read<'a> {
 pub struct Write<'a> {
     /// The PE to write to.
     pub pe: Pe,
-    /// Where in its segment.
+    /// The offset in its segment.
     pub offset: usize,
-    /// What.
+    /// The source.
     pub from: &'a [u8],
 }
 
-/// A word of a peer that is to be updated in one step.
+/// An atomic update of a word of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
-    /// The PE that has it.
+    /// The PE that owns the word.
     pub pe: Pe,
-    /// Which word of its segment.
+    /// The word in its segment.
     pub word: WordAt,
-    /// What is done with it.
+    /// The change to make.
     pub change: Change,
 }
 
-/// What an engine asks and tells about its peers and its own process.
+/// The engine's queries and notifications about its peers and its own process.
 pub trait EventSink: Send + Sync {
-    /// True once the view says that this incarnation of `pe` is no more.
+    /// Returns true once the view declares this incarnation of `pe` dead.
     fn gone(&self, pe: Pe, incarnation: Incarnation) -> bool;
-    /// The connection to it broke. Called once for each, from any thread; must not wait.
+    /// Reports that the connection to it broke. Called once for each, from any thread; must not
+    /// block.
     fn suspect(&self, pe: Pe, incarnation: Incarnation);
-    /// Something arrived in the own segment: threads of this process that sleep look again. Called
-    /// by engines in which the target's processor takes part, after every batch.
+    /// Reports that something arrived in this process's segment, so that its sleeping threads look
+    /// again. Engines that involve the target's processor call it after every batch.
     fn arrived(&self);
 }
 
@@ -157,18 +158,18 @@ pub struct Local {
     pub incarnation: Incarnation,
     /// Number of PEs.
     pub n_pes: usize,
-    /// The job's random number; what comes from another job is refused.
+    /// The job's random number; messages of another job are rejected.
     pub job: u64,
-    /// What it shows: peers write the visible part and read all of it.
+    /// Its segment: peers write the visible part and read all of it.
     pub segment: &'static Segment,
-    /// More threads than processors: waiting should not spin.
+    /// True if there are more threads than processors: waiting should not spin.
     pub oversubscribed: bool,
-    /// Answers the engine's questions, and hears its events.
+    /// Answers the engine's queries and receives its events.
     pub events: Arc<dyn EventSink>,
 }
 
 impl Local {
-    /// Ends this process: what its engine promised to its peers it cannot do.
+    /// Ends this process, because its engine cannot keep its guarantees to peers.
     pub fn fatal(&self, fabric: Fabric, what: &str, why: &str) -> ! {
         let words = format!("raidshmem: PE {}: fabric {}: {what}: {why}\n", self.me, fabric.name());
         let _ = std::io::stderr().write_all(words.as_bytes());
@@ -182,29 +183,29 @@ impl Debug for Local {
     }
 }
 
-/// Signs of life of other agents that cost their processors nothing.
+/// Heartbeats of other agents that cost their processors nothing.
 pub trait Signs: Send {
-    /// Looks at `node` alone from now on; what to tell its agent, and whether it gave a sign since
-    /// the last look. To be called at least every period.
+    /// Watches only `node` from now on. Returns the message to send to its agent, if any, and true
+    /// if its heartbeat has advanced since the last call. Must be called at least every period.
     fn look(&mut self, node: Option<u32>, now: Duration) -> (Option<Beat>, bool);
 
-    /// The agent of `node` said something; what to answer.
+    /// Handles a message of the agent of `node`. Returns the answer, if any.
     fn hear(&mut self, node: u32, beat: Beat) -> Option<Beat>;
 }
 
-/// A way to reach peers that are not mapped. The module says what it promises.
+/// A way to reach peers that are not mapped. See the module for its guarantees.
 pub trait Engine: Send + Sync + Debug {
-    /// What a peer needs to connect to this process; at most a few KiB.
+    /// Returns the data that a peer needs to connect to this process; at most a few KiB.
     fn address(&self) -> Vec<u8>;
 
-    /// From now on `pe` is this incarnation, which gave `address`. The connection is made when an
-    /// operation first needs it; a process for which that cannot be done ends.
+    /// Sets `pe` to this incarnation, which gave `address`. The connection is made when an
+    /// operation first needs it; a process that cannot make it ends.
     ///
     /// # Errors
-    /// [`FabricError::Refused`] if the address is none.
+    /// [`FabricError::Refused`] if the address is invalid.
     fn connect(&self, pe: Pe, incarnation: Incarnation, address: &[u8]) -> Result<(), FabricError>;
 
-    /// Ends every operation to `pe` at once, and refuses what still comes from it.
+    /// Ends every operation to `pe` at once, and rejects whatever still arrives from it.
     fn disconnect(&self, pe: Pe);
 
     /// Copies all of `writes` to the visible parts of their peers.
@@ -213,14 +214,14 @@ pub trait Engine: Send + Sync + Debug {
     /// [`Lost`] if one of them could not be written; the others are.
     fn put(&self, writes: &[Write]) -> Result<(), Lost>;
 
-    /// Reads all of `reads`, which are in flight together as far as the engine can.
+    /// Reads all of `reads`, keeping as many in flight together as the engine can.
     ///
     /// # Errors
-    /// [`Lost`] if one of them could not be read; what was to be read is then undefined.
+    /// [`Lost`] if one of them could not be read; its destination is then undefined.
     fn get(&self, reads: &mut [Read]) -> Result<(), Lost>;
 
-    /// Bytes of `pe` that will be read soon: an engine that has to prepare for that begins to, and
-    /// does not wait for it. What is read otherwise is only read later.
+    /// Announces that bytes of `pe` will be read soon, so that an engine that needs to prepare can
+    /// start; does not wait for it. Reads that were not announced are only slower.
     ///
     /// # Errors
     /// [`Lost`].
@@ -229,74 +230,77 @@ pub trait Engine: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Updates each word in one step, in no order; `before[i]` is what `asks[i]` found.
+    /// Updates each word atomically, in no particular order; `before[i]` receives the value that
+    /// `asks[i]` found.
     ///
     /// # Errors
-    /// [`Lost`]: those to that peer may have been carried out or not, and what they found is
+    /// [`Lost`]: updates of that peer may or may not have been carried out, and their results are
     /// undefined.
     fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost>;
 
-    /// As `update` of one, without waiting and without an answer.
+    /// Like `update` of one word, without waiting and without an answer.
     ///
     /// # Errors
     /// [`Lost`].
     fn post(&self, ask: Ask) -> Result<(), Lost>;
 
-    /// What was put and posted to each of `peers` so far arrives there before what follows. Peers
-    /// that are not connected are passed over.
+    /// Orders everything put and posted to each of `peers` so far before everything that follows.
+    /// Skips peers that are not connected.
     ///
     /// # Errors
-    /// [`Lost`] if the connection to one of them is broken; for the others it holds.
+    /// [`Lost`] if the connection to one of them is broken; the order holds for the others.
     fn fence(&self, peers: &[Pe]) -> Result<(), Lost>;
 
-    /// Waits until all that was put and posted to `peers` has arrived. Peers that are not connected
-    /// are passed over.
+    /// Waits until everything put and posted to `peers` has arrived. Skips peers that are not
+    /// connected.
     ///
     /// # Errors
-    /// [`Lost`] if the connection to one of them is broken; for the others it holds.
+    /// [`Lost`] if the connection to one of them is broken; for the others the wait has completed.
     fn quiet(&self, peers: &[Pe]) -> Result<(), Lost>;
 
-    /// Threads of `pe` that sleep look again, after what was put before has arrived; an engine that
-    /// wakes by itself does nothing here.
+    /// Makes the sleeping threads of `pe` look again, after all earlier puts have arrived. A no-op
+    /// for an engine that wakes by itself.
     fn wake(&self, pe: Pe);
 
-    /// True if what peers put here is written by this process and its system calls, so that its
-    /// page tables show it; false if a device may write it.
+    /// Returns true if the puts of peers are written here by this process and its system calls, so
+    /// that its page tables record them; false if a device may write them.
     fn writes_are_seen(&self) -> bool {
         false
     }
 
-    /// As `put`, and then `wake` for each peer: what a program may wait for.
+    /// Like `put` followed by `wake` for each peer: for data that a program may wait for.
     ///
     /// # Errors
-    /// As of `put`.
+    /// As [`Engine::put`].
     fn put_and_wake(&self, writes: &[Write]) -> Result<(), Lost> {
         let put = self.put(writes);
         writes.chunk_by(|a, b| a.pe == b.pe).for_each(|to| self.wake(to[0].pe));
         put
     }
 
-    /// The death of a peer must never be that of this process, whatever that costs its puts and
-    /// gets. Called before any is made, by all processes of the job or by none.
+    /// Ensures that the death of a peer never ends this process, at any cost to its puts and gets.
+    /// Called before the first of them, by all processes of the job or by none.
     fn outlive_peers(&self) {}
 
-    /// Nothing more is asked of this process: the engine's threads end. No call follows.
+    /// Stops the engine's threads: this process serves no more requests. No call follows.
     fn close(&self) {}
 
-    /// Called by threads that wait, to let the engine do what it has to.
+    /// Lets the engine make progress. Called by waiting threads.
     fn progress(&self) {}
 
-    /// How long they go on looking before they sleep, where each has a processor: what is on its
-    /// way takes about that long, and to be woken costs more than it is worth.
+    /// Returns how long a waiting thread should poll before it sleeps, if it has a processor to
+    /// itself: operations under way take about that long, and a wake-up costs more than the
+    /// polling.
     fn patience(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Called by them before they sleep: from now on the engine has to do it by itself.
+    /// Reports that a waiting thread is about to sleep: the engine must make progress by itself
+    /// now.
     fn rest(&self) {}
 }
 
-/// What a machine must have for a fabric, and how it gets it.
+/// Returns the requirements of a fabric, and the package that meets them.
 fn needed(fabric: Fabric) -> &'static str {
     match fabric {
         Fabric::Auto | Fabric::Shm => "nothing",

@@ -1,12 +1,12 @@
-//! A signal as something that `poll` waits for.
+//! Signals as descriptors for `poll`.
 
 #![forbid(unsafe_code)]
 
 use std::io;
 use std::os::unix::net::UnixStream;
 
-/// Catches `signal` from now on. What it returns can be read when the signal has come, and reading
-/// it does not block.
+/// Catches `signal` from now on. The returned socket becomes readable when the signal arrives;
+/// reading it never blocks.
 pub(super) fn caught(signal: i32) -> io::Result<UnixStream> {
     let (bell, ring) = UnixStream::pair()?;
     bell.set_nonblocking(true)?;

@@ -1,7 +1,7 @@
-//! What the processes of a job did last, and what they wait in, as text: the answer to
-//! `oshrun --dump`, and what is shown of a job that stalls. Pure.
+//! The text of `oshrun --dump`, also printed for a job that stalls: the last events of a job's
+//! processes, and the calls they wait in. Pure.
 //!
-//! Left out: which events there are ([`raidshmem_control::trace`]), and how they are asked for
+//! Left out: recording the events ([`raidshmem_control::trace`]) and the query itself
 //! ([`super::query`]).
 
 #![forbid(unsafe_code)]
@@ -12,18 +12,18 @@ use std::time::{Duration, UNIX_EPOCH};
 use raidshmem_control::trace::time_of_day;
 use raidshmem_core::message::{Answer, ProcessSeen, Traced};
 
-/// Events in the order of time.
+/// Formats events in order of time.
 pub fn text(mut events: Vec<Traced>) -> String {
     events.sort_by_key(|event| event.micros);
     let mut text = String::new();
     for Traced { micros, line } in events {
         let time = UNIX_EPOCH + Duration::from_micros(micros);
-        let _ = writeln!(text, "{} {line}", time_of_day(time)); // a string takes it
+        let _ = writeln!(text, "{} {line}", time_of_day(time)); // writing to a string cannot fail
     }
     text
 }
 
-/// The processes of a node, a line each.
+/// Describes the processes of a node, one line each.
 pub fn processes(node: u32, answer: &Answer) -> Vec<String> {
     let agent = format!("node {node}: agent is process {}", answer.agent);
     let each = answer.processes.iter().map(|process| describe(node, process));

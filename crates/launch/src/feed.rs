@@ -1,8 +1,8 @@
 //! The events of a job as lines of JSON, written while it runs (`--events`).
 //!
-//! Invariants: a line is written in one piece; a slow reader holds up nobody: a thread writes,
-//! and at most [`ROOM`] lines wait for it. Lines beyond are counted, and the next line that
-//! finds room says how many they were.
+//! Invariants: a line is written in one piece; a slow reader delays no other work: a thread writes,
+//! and at most [`ROOM`] lines wait for it. Lines beyond that are dropped and counted, and the next
+//! line that fits reports the count.
 
 #![forbid(unsafe_code)]
 
@@ -17,25 +17,25 @@ use rustix::event::PollFd;
 use super::lines::{say, wait_for_end};
 use super::readers::OutputFile;
 
-/// Most lines that wait to be written.
+/// The maximum number of lines that wait to be written.
 const ROOM: usize = 4096;
-/// Bytes of the thread's stack.
+/// Stack size of the thread in bytes.
 const STACK: usize = 64 << 10;
 
-/// The thread that writes, and what it has not been given.
+/// The thread that writes, and the number of lines it was not given.
 #[derive(Debug)]
 pub struct Feed {
     to: SyncSender<String>,
     left_out: u64,
-    /// At its end once all is written.
+    /// A pipe that reaches EOF once everything is written.
     over: PipeReader,
 }
 
 impl Feed {
-    /// Begins.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// What the kernel says: too few descriptors or threads.
+    /// An error from the kernel: too few descriptors or threads.
     pub fn begin(sink: OutputFile) -> std::io::Result<Feed> {
         let (over, end) = std::io::pipe()?;
         let (to, from) = sync_channel(ROOM);
@@ -46,7 +46,7 @@ impl Feed {
         Ok(Feed { to, left_out: 0, over })
     }
 
-    /// Something happened.
+    /// Writes an event, or counts it as dropped if the queue is full.
     pub fn write(&mut self, event: &Event) {
         if self.left_out > 0 {
             let what = What::LeftOut { count: self.left_out };
@@ -59,15 +59,15 @@ impl Feed {
         }
     }
 
-    /// False if there is no room.
+    /// Returns false if the queue is full.
     fn send(&self, event: &Event) -> bool {
         let Ok(line) = serde_json::to_string(event) else { return true };
-        // Without its thread, which has said why, nobody reads.
+        // If the thread has ended, it has printed why, and there is no reader.
         !matches!(self.to.try_send(line + "\n"), Err(TrySendError::Full(_)))
     }
 
-    /// Waits until all is written: at most `limit` if there is one, and not if one of `stops`,
-    /// which tell of signals, is readable.
+    /// Waits until everything is written, for at most `limit` if given. Returns early if one of
+    /// `stops`, which signals make readable, is readable.
     pub fn finish<'a>(self, limit: Option<Duration>, stops: impl Iterator<Item = PollFd<'a>>) {
         drop(self.to);
         wait_for_end(&self.over, limit, stops);
@@ -110,7 +110,7 @@ mod tests {
         assert!(missed > 0, "the pipe and the queue hold less");
         let mut from = BufReader::new(from);
         let mut lines = Vec::new();
-        // With what follows there is room again at some time.
+        // The reads below drain the queue at some point.
         for number in count.. {
             let mut line = String::new();
             from.read_line(&mut line).unwrap();

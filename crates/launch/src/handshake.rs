@@ -1,5 +1,5 @@
-//! What launcher, node supervisors and agents agree on before they talk: hidden arguments, the last
-//! word of a node, and why a node cannot join.
+//! The handshake between launcher, node supervisors and agents: hidden arguments, the last word of
+//! a node, and the reasons why a node cannot join.
 
 #![forbid(unsafe_code)]
 
@@ -17,31 +17,31 @@ pub const AGENT_ARGUMENT: &str = "--raidshmem-agent";
 /// Hidden first argument that makes `oshrun` the supervisor of a node on another host.
 pub const SUPERVISOR_ARGUMENT: &str = "--raidshmem-agent-of";
 
-/// Hidden first argument that makes `oshrun` a process that loads what a fabric needs, and ends.
+/// Hidden first argument that makes `oshrun` a process that loads a fabric's library and exits.
 pub const PROBE_ARGUMENT: &str = "--raidshmem-probe";
 
-/// Exit status of a node supervisor whose node has no process any more, though nobody told it to
+/// Exit status of a node supervisor whose node has no process left although it was not ordered to
 /// end.
 pub const ALL_DEAD: i32 = 87;
 
-/// Why a node could not join, or had to end.
+/// A reason why a node could not join, or had to end.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
     /// The launcher cannot be reached.
     #[error("cannot connect to the launcher at {launcher}: {error}")]
     Connect {
-        /// Where it should be.
+        /// Its expected address.
         launcher: SocketAddr,
-        /// What the kernel said.
+        /// The kernel's error.
         error: std::io::Error,
     },
-    /// The launcher said no.
+    /// The launcher rejected the node.
     #[error("refused by the launcher: {0}")]
     Refused(String),
-    /// The launcher says nothing.
+    /// The launcher sends no orders.
     #[error("no orders from the launcher")]
     NoOrders,
-    /// The lease is over.
+    /// The node's lease has expired.
     #[error(
         "node {node}: no contact with the launcher for {limit} s (SHMEM_FT_NODE_TIMEOUT): the node \
          and its PEs are ended"
@@ -52,15 +52,15 @@ pub enum JoinError {
         /// The limit in seconds.
         limit: f64,
     },
-    /// Somebody killed the agent, or the kernel did when it stood still beyond its lease.
+    /// The agent was killed by a user, or by the kernel because it stalled beyond its lease.
     #[error("node {node}: its agent {how}: the node and its PEs are ended")]
     Killed {
         /// The node.
         node: u32,
-        /// How it ended.
+        /// The way its process ended.
         how: Ended,
     },
-    /// The node supervisor was called wrongly.
+    /// The node supervisor was not started by a launcher.
     #[error("an agent is started by oshrun itself")]
     ByHand,
     /// A system call failed.
@@ -71,8 +71,8 @@ pub enum JoinError {
     Channel(#[from] ChannelError),
 }
 
-/// What the supervisor of `node` says when none of its processes runs any more. Only who knows the
-/// secret of the job can say it.
+/// Returns the last word of `node`: the line its supervisor prints once none of its processes is
+/// running. Only a process that knows the job's secret can compute it.
 pub fn last_word(secret: &Secret, node: u32) -> String {
     let cipher = ChaCha20Poly1305::new(Key::from_slice(&secret.0));
     let mut nonce = [0; 12];

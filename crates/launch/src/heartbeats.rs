@@ -4,9 +4,9 @@
 //! who sent it (4 bytes), its number (8 bytes), sealed by ChaCha20-Poly1305: whom to, the heartbeat
 //! ```
 //!
-//! Invariants: sender and number are the nonce, and no sender uses a number twice; a datagram whose
-//! number is not higher than all before it of that sender is dropped, so one that was recorded says
-//! nothing; nothing in a datagram is believed before its seal held.
+//! Invariants: sender and number form the nonce, and no sender reuses a number; a datagram is
+//! dropped unless its number is higher than all earlier ones of its sender, so a replayed recording
+//! has no effect; nothing in a datagram is used before it decrypts.
 //!
 //! Left out: messages that must arrive. A lost heartbeat is followed by the next.
 
@@ -24,7 +24,7 @@ use raidshmem_core::secret::Secret;
 
 const NONCE_LEN: usize = 12;
 const DATAGRAM_MAX: usize = 128;
-/// Most datagrams that are looked at in one go: a flood cannot keep the process from other work.
+/// The maximum number of datagrams read per call, so that a flood cannot starve other work.
 const LOOKS_MAX: usize = 64;
 
 /// The socket of one party.
@@ -34,7 +34,7 @@ pub struct Heartbeats {
     refused: bool,
 }
 
-/// What can be said of datagrams without a socket.
+/// The state of datagrams, without a socket.
 struct Sealed {
     cipher: ChaCha20Poly1305,
     me: Party,
@@ -42,37 +42,37 @@ struct Sealed {
     newest: BTreeMap<Party, u64>,
 }
 
-/// What arrived.
+/// A datagram that arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Datagram {
-    /// A heartbeat of a member of the job, and where it came from.
+    /// A heartbeat of a member of the job, and its source address.
     Beat(Party, Beat, SocketAddr),
-    /// Something else, the first of its kind: worth a line.
+    /// The first datagram that no member of the job sealed; it is worth a log line.
     Foreign(SocketAddr),
 }
 
 impl Heartbeats {
-    /// The heartbeats of `me`, through `socket`, which must not wait.
+    /// Creates the heartbeats of `me` over `socket`, which must be non-blocking.
     pub fn new(socket: UdpSocket, me: Party, key: &Secret) -> Heartbeats {
         Heartbeats { socket, sealed: Sealed::new(me, key), refused: false }
     }
 
-    /// Sends one; whether it arrives is seen by the answer.
+    /// Sends a heartbeat; only an answer shows that it arrived.
     pub fn send(&mut self, to: Party, at: SocketAddr, beat: Beat) {
         if let Some(datagram) = self.sealed.seal(to, beat) {
             let _ = self.socket.send_to(&datagram, at);
         }
     }
 
-    /// The next that has arrived and is worth anything; None also where what comes first is worth
-    /// nothing for long, and the socket is still to be polled.
+    /// Returns the next valid heartbeat, or the first foreign datagram. Returns None also after
+    /// [`LOOKS_MAX`] datagrams without one; the socket must then be polled again.
     pub fn receive(&mut self) -> Option<Datagram> {
         let mut bytes = [0; DATAGRAM_MAX];
         for _ in 0..LOOKS_MAX {
             let (len, from) = match self.socket.recv_from(&mut bytes) {
                 Ok(got) => got,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return None,
-                // A port that nobody listens at any more, as an earlier datagram found out.
+                // An earlier datagram went to a port without a listener.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => continue,
                 Err(_) => return None,
             };
@@ -110,7 +110,8 @@ impl Sealed {
         Some([&nonce[..], &sealed].concat())
     }
 
-    /// None for one that is old, or meant for another; an error for one that no member sealed.
+    /// Decrypts a datagram. Returns None if it is old or addressed to another party; fails if no
+    /// member sealed it.
     fn open(&mut self, datagram: &[u8]) -> Result<Option<(Party, Beat)>, ()> {
         let (nonce, sealed) = datagram.split_at_checked(NONCE_LEN).ok_or(())?;
         let plain = self.cipher.decrypt(Nonce::from_slice(nonce), sealed).map_err(drop)?;

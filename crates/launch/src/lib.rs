@@ -1,12 +1,13 @@
-//! Starting a job, watching it, and leaving nothing behind.
+//! Starting, watching and ending a job, leaving nothing behind.
 //!
-//! A folder for each process that runs. What they decide is in `raidshmem_core`: `membership` (who
-//! carries which PE number), `detector` (who is dead, between nodes) and `stall` (who waits for
-//! whom). The kernel kills what a dead process started: agents die with the launcher, PEs with
-//! their agent, and memory files have no name to be left behind under.
+//! Each kind of process has its own folder. Decisions are made in `raidshmem_core`: `membership`
+//! (which process carries which PE number), `detector` (which nodes are dead) and `stall` (which PE
+//! waits for which). The kernel kills what a dead process started: agents die with the launcher and
+//! PEs with their agent, and memory files have no name that could remain.
 //!
-//! Layers, each importing only from those above it or to the left of it; processes import from
-//! what is beside them and never from each other, but the launcher takes its job from [`cli`]:
+//! Layers, each importing only from those above it or to the left of it; process folders import
+//! from the other modules but not from each other, except that the launcher takes its job from
+//! [`cli`]:
 //!
 //! ```text
 //! bell         a signal as something that `poll` waits for
@@ -28,7 +29,7 @@
 //! launcher     one process: orders membership, owns no PE
 //! ```
 
-// Modules explain themselves by what is private to them.
+// The module documentation links to private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod agent;

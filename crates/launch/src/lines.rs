@@ -1,7 +1,8 @@
-//! The lines that the launcher prints for people.
+//! The lines that the launcher prints for users.
 //!
-//! A reader may stop for any time: a pager, a terminal that was told to wait. So while a job
-//! runs a thread writes them ([`Writer`]); the one that answers heartbeats never waits for room.
+//! A reader may stop for any length of time: a pager, or a terminal paused by the user. While a job
+//! runs, a thread therefore writes them ([`Writer`]); the thread that answers heartbeats never
+//! blocks on output.
 
 #![forbid(unsafe_code)]
 
@@ -18,34 +19,34 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::live::{self, Frame};
 use raidshmem_sys::lock;
 
-/// What the thread does.
+/// An order to the writing thread.
 #[derive(Debug)]
 enum Order {
     Print(String),
-    /// Show what [`FRAME`] holds now.
+    /// Show the current content of [`FRAME`].
     Show,
 }
 
-/// To the thread that writes, while there is one.
+/// The queue to the writing thread, while there is one.
 static ORDERS: Mutex<Option<Sender<Order>>> = Mutex::new(None);
 
-/// What the view is to show that it does not show yet: the newest only, so that a terminal that
-/// waits costs nothing. The inner None takes the view away.
+/// The newest frame not shown yet; older ones are dropped, so a blocked terminal costs nothing. An
+/// inner None removes the view.
 static FRAME: Mutex<Option<Option<Frame>>> = Mutex::new(None);
 
-/// Nothing but errors is printed.
+/// True if only errors are printed.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 fn write(text: &str) {
-    // There may be no reader any more.
+    // There may be no reader left.
     let _ = live::above(|| std::io::stderr().write_all(text.as_bytes()));
 }
 
-/// Shows that in the view on the terminal, or takes the view away. Without the thread nobody does.
+/// Shows `frame` on the terminal, or removes the view. Does nothing without the writing thread.
 pub fn show(frame: Option<Frame>) {
     let is_ordered = lock(&FRAME).replace(frame).is_some();
     if let Some(orders) = lock(&ORDERS).as_ref().filter(|_| !is_ordered) {
-        let _ = orders.send(Order::Show); // without its thread
+        let _ = orders.send(Order::Show); // fails only if the thread has ended
     }
 }
 
@@ -57,24 +58,24 @@ fn show_newest() {
     }
 }
 
-/// One line on standard error, in one write, so that it does not mix with the lines of PEs.
+/// Prints one line to standard error, in one write, so that it does not mix with PEs' lines.
 pub fn say(line: &str) {
     print(format!("oshrun: {line}\n"));
 }
 
-/// The same for what is no error: not if only errors are to be printed.
+/// Like [`say`], but for a line that is not an error: prints nothing in quiet mode.
 pub fn news(line: &str) {
     if !QUIET.load(Ordering::Relaxed) {
         say(line);
     }
 }
 
-/// From now on only errors are printed, or all.
+/// Sets whether only errors are printed from now on.
 pub fn set_quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
 }
 
-/// Whole lines on standard error, in one write.
+/// Prints whole lines to standard error, in one write.
 pub fn print(text: String) {
     let unsent = match &*lock(&ORDERS) {
         Some(orders) => orders.send(Order::Print(text)).err().map(|unsent| unsent.0),
@@ -85,20 +86,19 @@ pub fn print(text: String) {
     }
 }
 
-/// The thread that writes. Without it, before it and after it, the thread that says something
-/// writes it.
+/// The writing thread. While none is running, the thread that prints a line writes it itself.
 #[derive(Debug)]
 pub struct Writer {
     thread: Option<JoinHandle<()>>,
-    /// At its end once all is written.
+    /// A pipe that reaches EOF once everything is written.
     over: PipeReader,
 }
 
 impl Writer {
-    /// Begins.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// What the kernel says: too few descriptors or processes.
+    /// An error from the kernel: too few descriptors or processes.
     pub fn begin() -> std::io::Result<Writer> {
         let (over, end) = std::io::pipe()?;
         let (to, from) = channel::<Order>();
@@ -115,18 +115,18 @@ impl Writer {
         Ok(Writer { thread, over })
     }
 
-    /// Waits until all is written: at most `limit` if there is one, and not if one of
-    /// `stops`, which tell of signals, is readable.
+    /// Waits until everything is written, for at most `limit` if given. Returns early if one of
+    /// `stops`, which signals make readable, is readable.
     pub fn finish<'a>(mut self, limit: Option<Duration>, stops: impl Iterator<Item = PollFd<'a>>) {
         *lock(&ORDERS) = None;
         if !wait_for_end(&self.over, limit, stops) {
-            self.thread = None; // it is not waited for
+            self.thread = None; // do not join it
         }
     }
 }
 
-/// Waits for the end of a pipe: at most `limit` if there is one, and not if one of `stops` is
-/// readable. False if it has not come.
+/// Waits for EOF on a pipe, for at most `limit` if given, or until one of `stops` is readable.
+/// Returns true if EOF has come.
 pub(super) fn wait_for_end<'a>(
     over: &PipeReader,
     limit: Option<Duration>,
@@ -134,11 +134,11 @@ pub(super) fn wait_for_end<'a>(
 ) -> bool {
     let mut fds: Vec<PollFd> = Vec::new();
     for stop in stops {
-        fds.push(stop); // its borrow is shortened to that of the pipe
+        fds.push(stop); // shortens its borrow to that of the pipe
     }
     fds.push(PollFd::new(over, PollFlags::IN));
     let limit = limit.map(timespec);
-    while poll(&mut fds, limit.as_ref()).is_err() {} // a signal, which its descriptor tells
+    while poll(&mut fds, limit.as_ref()).is_err() {} // retry after a signal
     fds.last().is_some_and(|fd| !fd.revents().is_empty())
 }
 

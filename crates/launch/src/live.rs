@@ -1,18 +1,18 @@
-//! The view at the bottom of a terminal, while a job runs.
+//! The status view at the bottom of a terminal while a job runs.
 //!
-//! Whatever else this process writes to the terminal goes through [`above`], which takes the view
-//! away meanwhile; so lines of programs stay whole, and stay above it.
+//! All other output of this process to the terminal goes through [`above`], which removes the view
+//! meanwhile; so lines of programs stay whole, and stay above it.
 //!
-//! The caller of these may have to wait for a terminal that was told to wait: it is never the loop
-//! that answers heartbeats.
+//! Callers may block on a terminal that the user has paused, so the loop that answers heartbeats
+//! never calls these functions.
 //!
-//! The cursor stands behind the last line, and every line is some columns shorter than the
-//! terminal: what the terminal itself writes when a key stops the job, `^C`, stays in that line. So
-//! the view has as many lines as it seems, and can be taken away. (The drawing of known crates
-//! fills each line, so that such a key leaves a part of it.)
+//! The cursor stays behind the last line, and every line is a few columns shorter than the
+//! terminal: the `^C` that the terminal prints when a key stops the job stays in that line. So the
+//! view never takes more lines than it has, and can be erased. (Existing crates fill each line, so
+//! that such a key leaves a remnant.)
 //!
-//! Left out: what the view says, which the launcher knows; and lines of programs that were not
-//! carried by this process, which the launcher sees to.
+//! Left out: the view's content, which the launcher provides; and output of programs that bypasses
+//! this process, which the launcher prevents.
 
 #![forbid(unsafe_code)]
 
@@ -23,27 +23,27 @@ use rustix::termios::tcgetwinsize;
 
 use raidshmem_sys::lock;
 
-/// What the view shows.
+/// The content of the view.
 #[derive(Debug, Default)]
 pub struct Frame {
-    /// Its lines.
+    /// The text lines.
     pub lines: Vec<String>,
-    /// Below them.
+    /// A progress bar below them.
     pub bar: Option<Bar>,
 }
 
-/// How far something is.
+/// A progress bar.
 #[derive(Debug)]
 pub struct Bar {
-    /// So much is done.
+    /// The amount done.
     pub done: u64,
-    /// How much there is in all.
+    /// The total amount.
     pub of: u64,
-    /// What stands beside the bar.
+    /// The text next to the bar.
     pub words: String,
 }
 
-/// The lines that are shown, if there is a view.
+/// The lines on the terminal, if the view is shown.
 static VIEW: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
 /// The size of a terminal.
@@ -53,14 +53,14 @@ struct Size {
     rows: usize,
 }
 
-/// That of one that does not say how large it is.
+/// The size assumed for a terminal that does not report one.
 const SIZE: Size = Size { columns: 80, rows: 24 };
-/// Columns that stay free at the end of a line.
+/// Columns left free at the end of a line.
 const FREE: usize = 3;
-/// Columns of the shortest bar, with what stands around it.
+/// Columns of the shortest bar, including its brackets.
 const SHORTEST: usize = 12;
 
-/// Shows that in place of what was shown before.
+/// Shows a frame in place of the previous one.
 pub fn show(frame: &Frame) {
     let size = tcgetwinsize(stderr()).ok();
     let size = size.map(|size| Size { columns: size.ws_col.into(), rows: size.ws_row.into() });
@@ -72,23 +72,23 @@ pub fn show(frame: &Frame) {
     *view = Some(lines);
 }
 
-/// Takes the view away.
+/// Removes the view.
 pub fn end() {
     if let Some(lines) = lock(&VIEW).take() {
         write(&erasing(&lines));
     }
 }
 
-/// True if there is a view.
+/// Returns true if the view is shown.
 pub fn is_shown() -> bool {
     lock(&VIEW).is_some()
 }
 
-/// Lets `print` print whole lines above the view, if there is one.
+/// Runs `print`, which prints whole lines, above the view if there is one.
 pub fn above<T>(print: impl FnOnce() -> T) -> T {
     let view = lock(&VIEW);
     let Some(lines) = &*view else {
-        drop(view); // who prints may have to wait
+        drop(view); // `print` may block
         return print();
     };
     write(&erasing(lines));
@@ -97,12 +97,12 @@ pub fn above<T>(print: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Writes `text` in one piece; there may be no reader any more.
+/// Writes `text` in one piece; there may be no reader left.
 fn write(text: &str) {
     let _ = stderr().lock().write_all(text.as_bytes());
 }
 
-/// What takes these lines away: to the first of them, and erase from there.
+/// Returns the sequence that erases these lines: up to the first of them, and clear from there.
 fn erasing(lines: &[String]) -> String {
     match lines.len().saturating_sub(1) {
         0 => "\r\x1b[J".to_owned(),
@@ -110,7 +110,7 @@ fn erasing(lines: &[String]) -> String {
     }
 }
 
-/// A frame as lines that fit into a terminal; if it is low, the last of them.
+/// Formats a frame as lines that fit a terminal; if there are too few rows, keeps the last lines.
 fn lines(frame: &Frame, Size { columns, rows }: Size) -> Vec<String> {
     let columns = columns.saturating_sub(FREE);
     let mut lines: Vec<String> = frame.lines.iter().map(|line| cut(line, columns)).collect();
@@ -128,7 +128,7 @@ fn draw(Bar { done, of, words }: &Bar, columns: usize) -> String {
     format!("[{bar:width$}] {words}")
 }
 
-/// A line that has at most so many columns.
+/// Cuts a line to at most `columns` columns.
 fn cut(line: &str, columns: usize) -> String {
     match line.char_indices().nth(columns) {
         None => line.to_owned(),

@@ -1,9 +1,9 @@
-//! Passes on the output of programs on other hosts in whole lines, so that lines are not mixed.
+//! Forwarding of programs' output from other hosts in whole lines, so that lines do not mix.
 //!
-//! Each stream has a thread, which waits for room on a terminal or a pipe; the thread that watches
-//! processes never does. A reader that is slow, or pauses, loses nothing.
+//! Each stream has a thread, which blocks on the terminal or pipe; the thread that watches
+//! processes never does. A slow or paused reader loses nothing.
 //!
-//! Left out: order between two streams; there is none on one machine either.
+//! Left out: order between two streams; one machine does not guarantee it either.
 
 #![forbid(unsafe_code)]
 
@@ -19,13 +19,13 @@ mod stream;
 pub use sink::{Marks, Sink};
 pub use stream::{Stream, is_held_up};
 
-/// Bytes of one line that are kept before it is cut.
+/// The maximum number of bytes buffered of one line before it is split.
 const LINE_MAX: usize = 1 << 20;
-/// Between two looks whether lines that were held up are read now.
+/// The interval between checks whether blocked lines have been read.
 pub const LOOK: Duration = Duration::from_millis(50);
 
-/// A place where lines wait until it is known whether they are a program's or a failure's. A line
-/// that ends with a certain word stays here.
+/// A buffer that holds lines until they are known to belong to a program or to a failure. A line
+/// that ends with a given word is not forwarded.
 #[derive(Debug, Clone)]
 pub struct Gate(Arc<Mutex<Held>>);
 
@@ -35,19 +35,20 @@ struct Held {
     bytes: Vec<u8>,
     word: String,
     heard: bool,
-    /// Closed when the word was heard, or with the gate.
+    /// Closed once the word arrives, or when the gate is dropped.
     bell: Option<PipeWriter>,
 }
 
 impl Gate {
-    /// A closed one, and what is at its end once `word` was heard, or never will be.
+    /// Creates a closed gate, and a pipe that reaches EOF once `word` arrives or can no longer
+    /// arrive.
     pub fn new(word: String) -> std::io::Result<(Gate, PipeReader)> {
         let (ring, bell) = std::io::pipe()?;
         let held = Held { open: false, bytes: Vec::new(), word, heard: false, bell: Some(bell) };
         Ok((Gate(Arc::new(Mutex::new(held))), ring))
     }
 
-    /// True once a line ended with the word.
+    /// Returns true once a line has ended with the word.
     pub fn has_heard(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).heard
     }
@@ -57,14 +58,14 @@ impl Gate {
         let rest = held.without_word(bytes);
         let bytes = rest.as_deref().unwrap_or(bytes);
         if held.open {
-            drop(held); // who asks what was heard does not wait for who reads
+            drop(held); // `has_heard` must not wait for a slow reader
             stream.write(bytes);
         } else if held.bytes.len() < LINE_MAX {
             held.bytes.extend_from_slice(bytes);
         }
     }
 
-    /// Passes what waits, and what follows, on to standard error.
+    /// Forwards the buffered lines, and all later ones, to standard error.
     pub fn open(&self) {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.open = true;
@@ -74,7 +75,7 @@ impl Gate {
         }
     }
 
-    /// The last line that waits.
+    /// Returns the last buffered line.
     pub fn last_line(&self) -> Option<String> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&held.bytes).into_owned();
@@ -83,7 +84,7 @@ impl Gate {
 }
 
 impl Held {
-    /// Listens for the word; what is left of `bytes` if a line ends with it.
+    /// Looks for the word. If a line of `bytes` ends with it, returns the other lines.
     fn without_word(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let word = self.word.as_bytes();
         let is_word = |line: &&[u8]| line.trim_ascii_end().ends_with(word);
@@ -98,19 +99,19 @@ impl Held {
     }
 }
 
-/// The streams that are being carried on.
+/// The streams being forwarded.
 #[derive(Debug, Default)]
 pub struct Carriers {
     ends: Vec<Receiver<()>>,
 }
 
 impl Carriers {
-    /// Carries `from` on to `to` until its end.
+    /// Forwards `from` to `to` until EOF.
     pub fn carry(&mut self, from: impl Read + Send + 'static, to: Stream) -> std::io::Result<()> {
         self.spawn(from, move |bytes| to.write(bytes))
     }
 
-    /// The same, to standard error once `gate` is open.
+    /// Forwards `from` to standard error once `gate` is open.
     pub fn carry_through(
         &mut self,
         from: impl Read + Send + 'static,
@@ -119,7 +120,7 @@ impl Carriers {
         self.spawn(from, move |bytes| gate.pass(Stream::Err, bytes))
     }
 
-    /// Gives `command` pipes in place of the terminal, and carries on what comes through them.
+    /// Redirects the output of `command` from the terminal to pipes, and forwards it.
     pub fn take_terminal(&mut self, command: &mut Command) -> std::io::Result<()> {
         if stdout().is_terminal() {
             let (from, end) = std::io::pipe()?;
@@ -134,7 +135,7 @@ impl Carriers {
         Ok(())
     }
 
-    /// Gives `command` pipes for its output, and carries on what comes through them.
+    /// Redirects all output of `command` to pipes, and forwards it.
     pub fn take_output(&mut self, command: &mut Command, to: &Arc<Sink>) -> std::io::Result<()> {
         let (from, end) = std::io::pipe()?;
         command.stdout(end);
@@ -162,8 +163,8 @@ impl Carriers {
         Ok(())
     }
 
-    /// Waits until every stream has come to its end: at most `limit`, and then as long as somebody
-    /// `is_patient`.
+    /// Waits until every stream reaches EOF: at most `limit`, and longer while `is_patient` returns
+    /// true.
     pub fn finish(&mut self, limit: Duration, mut is_patient: impl FnMut() -> bool) {
         let end = Instant::now() + limit;
         for ended in self.ends.drain(..) {
@@ -175,7 +176,7 @@ impl Carriers {
     }
 }
 
-/// Hands whole lines to `to`, and at the end what is left.
+/// Passes whole lines to `to`, and the remainder at EOF.
 fn lines(mut from: impl Read, mut to: impl FnMut(&[u8])) {
     let (mut held, mut bytes) = (Vec::new(), [0; 1 << 14]);
     loop {

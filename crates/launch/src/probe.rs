@@ -1,5 +1,5 @@
-//! Whether what a fabric needs can be loaded here, asked of a process of its own: launcher and
-//! agents decide by it and stay without the library, which starts threads and handles signals.
+//! A check, in a separate process, that a fabric's library can be loaded: launcher and agents rely
+//! on the result without loading the library, which starts threads and handles signals.
 
 #![forbid(unsafe_code)]
 
@@ -11,12 +11,12 @@ use raidshmem_core::settings::Fabric;
 use raidshmem_engines as engines;
 use raidshmem_fabric::FabricError;
 
-/// Exit status of a process that has loaded it, and sees a device for it, or sees none.
+/// Exit statuses of a process that has loaded the library: with a device for it, without one.
 const LOADED: [i32; 2] = [0, 1];
-/// ... that cannot load it, and says why.
+/// Exit status of a process that cannot load the library, and prints the reason.
 const NOT_LOADED: i32 = 2;
 
-/// What [`engines::load`] says in a process with these variables more.
+/// Returns the result of [`engines::load`] in a process with these additional variables.
 ///
 /// # Errors
 /// [`FabricError::NotLoaded`].
@@ -36,7 +36,7 @@ pub fn probe<'a>(
             Some(code) if LOADED.contains(&code) => return Ok(code == LOADED[0]),
             Some(NOT_LOADED) => {
                 let said = String::from_utf8_lossy(&output.stdout);
-                said.lines().last().unwrap_or_default().to_owned() // UCX may say more before it
+                said.lines().last().unwrap_or_default().to_owned() // UCX may print lines before it
             }
             _ => format!("a process that loads it ended with {}", output.status),
         },
@@ -45,7 +45,8 @@ pub fn probe<'a>(
     Err(FabricError::NotLoaded { fabric, why })
 }
 
-/// The other side, in that process: its exit status, after it has said why not.
+/// Runs in that process: loads the library, prints the reason if it cannot, and returns the exit
+/// status.
 pub fn answer(name: Option<&str>) -> i32 {
     let fabric = Fabric::ALL.into_iter().find(|fabric| Some(fabric.name()) == name);
     match engines::load(fabric.unwrap_or(Fabric::Shm)) {

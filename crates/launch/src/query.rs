@@ -1,14 +1,14 @@
-//! Queries of a running job: a process connects, sends one word that says what it wants to know,
-//! and receives a text.
+//! Queries of a running job: a process connects, sends one word that names its question, and
+//! receives a text.
 //!
-//! The launcher of each job listens at a socket that is named by its process id and has no place
-//! in a file system. A process of the same user (or of root) is heard. No process of the job but
-//! launcher and agents takes part, so that a PE that is stopped can be shown like any other.
+//! The launcher of each job listens at an abstract socket named by its process id. Only processes
+//! of the same user (or root) are answered. Only launcher and agents take part, so that a stopped
+//! PE can be shown like any other.
 //!
-//! Invariant: the launcher never waits for a caller. A caller that says nothing is forgotten after
-//! a second, and of many the one that came first.
+//! Invariant: the launcher never waits for a caller. A caller that sends nothing is dropped after a
+//! second; if there are too many, the oldest is dropped.
 //!
-//! Left out: what is answered ([`super::dump`], and the status in the launcher).
+//! Left out: the answers ([`super::dump`], and the status in the launcher).
 
 #![forbid(unsafe_code)]
 
@@ -25,38 +25,38 @@ use rustix::process::getuid;
 
 use raidshmem_sys::process;
 
-/// How long the launcher of a job may take to answer.
+/// Time limit for the launcher's answer.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How long a caller may take to read the answer.
+/// Time limit for a caller to read the answer.
 const READING: Duration = Duration::from_secs(10);
-/// How long a caller may take to send its question.
+/// Time limit for a caller to send its question.
 const ASKING: Duration = Duration::from_secs(1);
-/// Connections that have asked nothing yet, at most.
+/// The maximum number of connections that have not sent their question yet.
 const CALLERS: usize = 16;
-/// Bytes of the stack of the thread that answers.
+/// Stack size in bytes of the thread that answers.
 const STACK: usize = 64 << 10;
-/// What the names of sockets begin with.
+/// The prefix of the sockets' names.
 const NAME: &str = "raidshmem-job-";
-/// Longest part of a command line that is shown of a job, in characters.
+/// The maximum length of a job's command line in a list of jobs, in characters.
 const SHOWN: usize = 60;
 /// The answer of a job that cannot write a checkpoint before it stops.
 pub const NO_STORE: &str = "SHMEM_FT_STORE is not set";
 
-/// What may be known of a job that runs.
+/// A question to a running job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
-    /// What its processes did last, and what they wait in.
+    /// The last events of its processes, and the calls they wait in.
     Dump,
-    /// How it stands.
+    /// Its status.
     Status,
-    /// It is to stop, with its next checkpoint on disk.
+    /// A request to stop with its next checkpoint on disk.
     Stop,
 }
 
 impl Asked {
     const ALL: [Asked; 3] = [Asked::Dump, Asked::Status, Asked::Stop];
 
-    /// The option that asks.
+    /// Returns the command-line option that asks this.
     pub const fn option(self) -> &'static str {
         match self {
             Asked::Dump => "--dump",
@@ -65,13 +65,14 @@ impl Asked {
         }
     }
 
-    /// The line that asks.
+    /// Returns the line sent to ask this.
     fn word(self) -> String {
         format!("{}\n", self.option())
     }
 }
 
-/// What the bytes that somebody has sent come to: None while it is not known.
+/// Parses the bytes a caller has sent so far: None if more are needed, an error if they match no
+/// question.
 fn heard(bytes: &[u8]) -> Option<Result<Asked, ()>> {
     let whole = Asked::ALL.into_iter().find(|asked| asked.word().as_bytes() == bytes);
     let begun = || Asked::ALL.into_iter().any(|asked| asked.word().as_bytes().starts_with(bytes));
@@ -94,7 +95,7 @@ struct Caller {
 }
 
 impl Caller {
-    /// Hears what has come; None while more is to come.
+    /// Reads and parses pending bytes; returns None if more are needed.
     fn hear(&mut self, now: Instant) -> Option<Result<Asked, ()>> {
         let mut bytes = [0; 16];
         match self.stream.read(&mut bytes) {
@@ -111,7 +112,7 @@ impl Caller {
     }
 }
 
-/// The socket at which this launcher is asked.
+/// The socket at which this launcher receives queries.
 #[derive(Debug)]
 pub struct QuerySocket {
     listener: UnixListener,
@@ -119,28 +120,28 @@ pub struct QuerySocket {
 }
 
 impl QuerySocket {
-    /// Begins to listen.
+    /// Starts to listen.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// An error from the kernel.
     pub fn open() -> io::Result<QuerySocket> {
         let listener = UnixListener::bind_addr(&address(std::process::id())?)?;
         listener.set_nonblocking(true)?;
         Ok(QuerySocket { listener, callers: VecDeque::new() })
     }
 
-    /// What to poll.
+    /// Returns the descriptors to poll.
     pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let callers = self.callers.iter().map(|caller| PollFd::new(&caller.stream, PollFlags::IN));
         std::iter::once(PollFd::new(&self.listener, PollFlags::IN)).chain(callers)
     }
 
-    /// When the launcher gives up waiting for a caller.
+    /// Returns the time at which the launcher drops the next silent caller.
     pub fn deadline(&self) -> Option<Instant> {
         self.callers.iter().map(|caller| caller.until).min()
     }
 
-    /// The connections that may ask, and have.
+    /// Accepts connections and returns the permitted callers that have sent their question.
     pub fn asked(&mut self, now: Instant) -> Vec<(UnixStream, Asked)> {
         while let Ok((stream, _)) = self.listener.accept() {
             let who = socket_peercred(&stream).map(|who| who.uid);
@@ -163,41 +164,41 @@ impl QuerySocket {
     }
 }
 
-/// Sends `text` to the caller, and does not wait for it.
+/// Sends `text` to the caller from a thread of its own, without waiting for it.
 pub fn answer(mut to: UnixStream, text: String) {
     let body = move || {
-        // A reader that is gone is no failure.
+        // A caller that has left is not an error.
         let _ = to.set_nonblocking(false).and_then(|()| to.set_write_timeout(Some(READING)));
         let _ = to.write_all(text.as_bytes());
     };
     let _ = process::helper("answer", STACK, body);
 }
 
-/// Why there is nothing to print.
+/// A reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// No such job.
     #[error("{} {}: no such job; {}", .what.option(), .asked.escape_debug(), expected(.there))]
     NoJob {
-        /// What was asked.
+        /// The question.
         what: Asked,
-        /// What was asked for.
+        /// The job as the user named it.
         asked: String,
         /// The jobs of this user on this machine.
         there: Vec<Running>,
     },
-    /// No job was named, and there is not exactly one.
+    /// No job was named, and not exactly one is running.
     #[error("{}: which job? {}", .what.option(), expected(.there))]
     WhichJob {
-        /// What was asked.
+        /// The question.
         what: Asked,
         /// The jobs of this user on this machine.
         there: Vec<Running>,
     },
-    /// It writes no checkpoints to disk.
+    /// The job writes no checkpoints to disk.
     #[error("{} {job}: this job has no SHMEM_FT_STORE; kill -TERM {job} ends it", .what.option())]
     NoStore {
-        /// What was asked.
+        /// The question.
         what: Asked,
         /// The job.
         job: u32,
@@ -205,11 +206,11 @@ pub enum AskError {
     /// The launcher does not answer.
     #[error("{} {job}: no answer from oshrun: {error}", .what.option())]
     NoAnswer {
-        /// What was asked.
+        /// The question.
         what: Asked,
         /// The job.
         job: u32,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
 }
@@ -236,7 +237,7 @@ fn expected(there: &[Running]) -> String {
     format!("expected the process id of an oshrun: {}", each.join(", "))
 }
 
-/// The jobs of this user on this machine.
+/// Lists the jobs of this user on this machine.
 fn jobs() -> Vec<Running> {
     let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let of = |line: &str| line.rsplit_once('@')?.1.strip_prefix(NAME)?.parse().ok();
@@ -256,7 +257,7 @@ fn jobs() -> Vec<Running> {
     jobs.into_iter().filter(own).map(running).collect()
 }
 
-/// The job that is meant by `asked`, or by nothing where there is one.
+/// Returns the job named by `asked`, or the only one if `asked` is empty.
 fn meant(what: Asked, asked: &str, jobs: impl FnOnce() -> Vec<Running>) -> Result<u32, AskError> {
     if !asked.is_empty() {
         let asked = asked.to_owned();
@@ -269,7 +270,7 @@ fn meant(what: Asked, asked: &str, jobs: impl FnOnce() -> Vec<Running>) -> Resul
     }
 }
 
-/// What the launcher with process id `asked` answers, or that of the only job.
+/// Asks the launcher with process id `asked`, or that of the only job, and returns its answer.
 ///
 /// # Errors
 /// [`AskError`].

@@ -1,7 +1,7 @@
-//! What reads the events of a job, beside people: a file for its record, one for its events, and
-//! an endpoint for metrics. Opened before anything starts, so that what cannot be had is refused.
+//! The machine-readable outputs of a job: a file for the record, a file for events, and an endpoint
+//! for metrics. All are opened before anything starts, so that an unusable one is rejected early.
 //!
-//! Left out: what they read.
+//! Left out: the content written to them.
 
 #![forbid(unsafe_code)]
 
@@ -17,35 +17,36 @@ use raidshmem_report::record::Record;
 
 use super::lines::say;
 
-/// The readers of a job.
+/// The machine-readable outputs of a job.
 #[derive(Debug, Default)]
 pub struct Readers {
-    /// For the record.
+    /// The file for the record.
     pub report: Option<OutputFile>,
-    /// For events.
+    /// The file for events.
     pub events: Option<OutputFile>,
-    /// For metrics.
+    /// The endpoint for metrics.
     pub metrics: Option<Endpoint>,
 }
 
-/// A file that an option names, open.
+/// An open file that an option names.
 #[derive(Debug)]
 pub struct OutputFile {
-    /// The option with its value, for what is said of it.
+    /// The option with its value, for messages.
     pub name: String,
-    /// Empty, to be written from its beginning.
+    /// The file, empty.
     pub file: File,
 }
 
 impl OutputFile {
-    /// Makes the file, or empties it. A FIFO that nobody reads is waited for, after a line.
+    /// Creates or truncates the file. If it is a FIFO without a reader, prints a line and waits for
+    /// one.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// An error from the kernel.
     pub fn create(option: &str, path: &Path) -> io::Result<OutputFile> {
         let name = format!("{option} {}", path.display().to_string().escape_debug());
         let is_fifo = path.metadata().is_ok_and(|meta| meta.file_type().is_fifo());
-        // Kept until it is open: a reader would take the end of this for the end of all.
+        // Stays open until the second open succeeds; closing it earlier would show the reader EOF.
         let tried = is_fifo
             .then(|| OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path));
         if let Some(Err(error)) = &tried
@@ -58,10 +59,10 @@ impl OutputFile {
         Ok(OutputFile { name, file: File::create(path)? })
     }
 
-    /// Standard output.
+    /// Opens standard output.
     ///
     /// # Errors
-    /// It is closed.
+    /// Standard output is closed.
     pub fn stdout(option: &str) -> io::Result<OutputFile> {
         let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         Ok(OutputFile { name: format!("{option} -"), file })
@@ -76,21 +77,21 @@ impl OutputFile {
     }
 }
 
-/// Where metrics are asked for.
+/// An endpoint that serves metrics.
 #[derive(Debug)]
 pub enum Endpoint {
-    /// A port.
+    /// A TCP port.
     Port(TcpListener),
-    /// A socket with a name, which goes with this value.
+    /// A named socket, which is removed when this value is dropped.
     Socket(UnixListener, PathBuf),
 }
 
 impl Endpoint {
-    /// Listens at `PORT` of this machine only, at `ADDRESS:PORT`, or at a path with a `/` in it.
-    /// None if it is none of these.
+    /// Listens at `PORT` of this machine only, at `ADDRESS:PORT`, or at a path that contains a `/`.
+    /// Returns None if `text` has none of these forms.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// An error from the kernel.
     pub fn open(text: &str) -> Option<io::Result<Endpoint>> {
         if text.contains('/') {
             let path = PathBuf::from(text);
@@ -111,7 +112,7 @@ impl Endpoint {
         Some(TcpListener::bind(address).map(Endpoint::Port))
     }
 
-    /// As users write it.
+    /// Returns the name that users enter to connect.
     pub fn name(&self) -> String {
         match self {
             Endpoint::Port(listener) => match listener.local_addr() {
@@ -123,7 +124,7 @@ impl Endpoint {
     }
 }
 
-/// At a path where nobody listens any more a new socket takes the place of the old one.
+/// Listens at `path`, replacing a socket there that has no listener.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     let is_socket = path.symlink_metadata().is_ok_and(|meta| meta.file_type().is_socket());
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
@@ -136,7 +137,7 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         if let Endpoint::Socket(_, path) = self {
-            let _ = std::fs::remove_file(path); // somebody else may have done so
+            let _ = std::fs::remove_file(path); // it may be gone already
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Serves metrics (`--metrics`) over the part of HTTP that this needs.
+//! A server for metrics (`--metrics`), with the part of HTTP that it needs.
 //!
-//! Invariants: nothing that a stranger does holds up the job or other readers: each connection has
-//! a thread and [`PATIENCE`] of time, and at most [`CALLERS`] are served at once; others are
-//! closed. A request is read up to [`LONGEST`] bytes.
+//! Invariants: no stranger can delay the job or other readers: each connection has a thread and
+//! [`PATIENCE`] of time, and at most [`CALLERS`] are served at once; further ones are closed. At
+//! most about [`LONGEST`] bytes of a request are read.
 //!
-//! Left out: bodies of requests, and connections that stay open.
+//! Left out: request bodies, and persistent connections.
 
 #![forbid(unsafe_code)]
 
@@ -19,23 +19,23 @@ use raidshmem_sys::process;
 
 use super::readers::Endpoint;
 
-/// How long a request, and its answer, may take.
+/// Time limit for a request, and for its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Most that are served at once.
+/// The maximum number of connections served at once.
 const CALLERS: usize = 16;
-/// Longest request.
+/// The maximum length of a request in bytes.
 const LONGEST: usize = 8 << 10;
-/// Bytes of a thread's stack.
+/// Stack size of a thread in bytes.
 const STACK: usize = 128 << 10;
-/// What OpenMetrics is called.
+/// The content type of OpenMetrics.
 const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What is asked for, as text.
+/// A function that returns the metrics as text.
 pub type Text = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// A connection, of either kind.
+/// A connection of either kind.
 trait Caller: Read + Write + Send + 'static {
-    /// No read and no write takes longer.
+    /// Limits the time of each read and each write.
     fn limit(&self, time: Duration) -> io::Result<()>;
 }
 
@@ -53,10 +53,10 @@ impl Caller for UnixStream {
     }
 }
 
-/// Answers every request there with `text`, until this process ends.
+/// Answers every request at this endpoint with `text`, until this process ends.
 ///
 /// # Errors
-/// What the kernel says: too few descriptors or threads.
+/// An error from the kernel: too few descriptors or threads.
 pub fn begin(at: &Endpoint, text: Text) -> io::Result<()> {
     match at {
         Endpoint::Port(listener) => {
@@ -78,7 +78,7 @@ fn serve<C: Caller>(
     process::helper("metrics", STACK, move || {
         loop {
             let Ok(caller) = accept() else {
-                // Descriptors may be short, for example: later there may be some.
+                // The process may be out of descriptors, for example: try again later.
                 std::thread::sleep(Duration::from_millis(100));
                 continue;
             };
@@ -88,7 +88,7 @@ fn serve<C: Caller>(
             served.fetch_add(1, Ordering::Relaxed);
             let (text, done) = (Arc::clone(&text), Arc::clone(&served));
             let begun = process::helper("metrics", STACK, move || {
-                let _ = answer(caller, &text); // who went away wants none
+                let _ = answer(caller, &text); // the caller may have left
                 done.fetch_sub(1, Ordering::Relaxed);
             });
             if begun.is_err() {
@@ -117,7 +117,7 @@ fn answer(mut caller: impl Caller, text: &Text) -> io::Result<()> {
     caller.write_all(response(&request, text).as_bytes())
 }
 
-/// The request has its empty line.
+/// Returns true if the request contains its empty line.
 fn is_whole(request: &[u8]) -> bool {
     let ends = |end: &[u8]| request.windows(end.len()).any(|window| window == end);
     ends(b"\r\n\r\n") || ends(b"\n\n")

@@ -1,8 +1,9 @@
-//! A thread for work that may take longer than a millisecond, beside a loop that renews leases.
+//! A thread for work that may take over a millisecond, next to a loop that renews leases.
 //!
-//! Invariants: jobs are done one after another, in the order in which they were given; every job
-//! gives one result (it returns errors and does not panic), and the bell rings until it was taken.
-//! The thread lives as long as the process, so that what a job starts does not lose its parent.
+//! Invariants: jobs run one after another, in submission order; every job gives one result (it
+//! returns errors and does not panic), and the descriptor stays readable until the result is taken.
+//! The thread lives as long as the process, so that processes started by a job do not lose their
+//! parent.
 
 #![forbid(unsafe_code)]
 
@@ -18,10 +19,10 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 type Closure<T> = Box<dyn FnOnce() -> T + Send>;
 
-/// The thread, and what it has done.
+/// The thread and its results.
 pub struct Worker<T> {
     jobs: Sender<Closure<T>>,
-    /// None for a job that was not done.
+    /// Results, with None for a job that was not run.
     done: Receiver<Option<T>>,
     bell: Arc<OwnedFd>,
     stopped: Arc<AtomicBool>,
@@ -32,7 +33,7 @@ impl<T: Send + 'static> Worker<T> {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The machine may have no more threads or descriptors.
+    /// The machine may be out of threads or descriptors.
     pub fn new() -> io::Result<Worker<T>> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let stopped = Arc::new(AtomicBool::new(false));
@@ -43,9 +44,9 @@ impl<T: Send + 'static> Worker<T> {
             for job in to_do {
                 let stopped = is_stopped.load(Ordering::SeqCst); // pairs with the store in `stop`
                 if results.send((!stopped).then(job)).is_err() {
-                    return; // nobody waits for results any more
+                    return; // there is no receiver left
                 }
-                // A counter that is full rings as well.
+                // A full counter wakes the reader as well.
                 let _ = rustix::io::write(&ring, &1u64.to_ne_bytes());
             }
         };
@@ -53,13 +54,13 @@ impl<T: Send + 'static> Worker<T> {
         Ok(Worker { jobs, done, bell, stopped, pending: 0 })
     }
 
-    /// Does `job`, after those before it.
+    /// Queues `job`.
     pub fn begin(&mut self, job: impl FnOnce() -> T + Send + 'static) {
         self.pending += 1;
-        let _ = self.jobs.send(Box::new(job)); // the thread ends after this value only
+        let _ = self.jobs.send(Box::new(job)); // the thread outlives this value
     }
 
-    /// What was done since the last time.
+    /// Takes the results since the last call.
     pub fn results(&mut self) -> Vec<T> {
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
         let done: Vec<Option<T>> = self.done.try_iter().collect();
@@ -67,12 +68,12 @@ impl<T: Send + 'static> Worker<T> {
         done.into_iter().flatten().collect()
     }
 
-    /// Begins no job any more.
+    /// Starts no further jobs.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst); // pairs with the load in the thread
     }
 
-    /// Waits for a result until `end`; false if none can come any more, or `end` has passed.
+    /// Waits for a result until `end`. Returns false if none can arrive, or if `end` has passed.
     pub fn waits_until(&self, end: Instant) -> bool {
         let left = end.saturating_duration_since(Instant::now());
         if self.is_idle() || left.is_zero() {
@@ -82,7 +83,7 @@ impl<T: Send + 'static> Worker<T> {
         true
     }
 
-    /// True if every job has been done, and its result taken, or will never be.
+    /// Returns true if every job was run or dropped, and its result taken.
     pub fn is_idle(&self) -> bool {
         self.pending == 0
     }
@@ -108,7 +109,7 @@ mod tests {
             got.extend(worker.results());
         }
         assert!(got.into_iter().eq(0..100));
-        // The bell may ring once more, for a result that was taken before it.
+        // The descriptor may become readable once more, for a result already taken.
         assert!(worker.results().is_empty() && worker.is_idle(), "nothing is left to take");
         worker.stop();
         worker.begin(|| 100);

@@ -1,5 +1,5 @@
-//! What happened in a job, and when: the one stream that lines for people, the file of `--events`,
-//! the record of `--report` and the metrics are made from.
+//! The events of a job: the one stream that feeds the log lines, the file of `--events`, the record
+//! of `--report` and the metrics.
 //!
 //! Invariant: as JSON an event is one object, `{"time": seconds, "event": name, ...}`; times are
 //! seconds with six digits. docs/report.md lists the names and their fields.
@@ -14,27 +14,28 @@ use serde::{Deserialize, Serialize};
 use crate::job::JobRecord;
 use crate::seconds;
 
-/// Something that happened.
+/// An event of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Since the job began.
+    /// Time since the job began.
     #[serde(with = "seconds")]
     pub time: Duration,
-    /// What.
+    /// The event.
     #[serde(flatten)]
     pub what: What,
 }
 
-/// What happened. Bytes are one PE's.
+/// The kinds of events. Bytes are per PE.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-#[allow(missing_docs)] // the sentence of each variant speaks of its fields
+#[allow(missing_docs)] // the comment of each variant covers its fields
 pub enum What {
     /// The job begins.
     Began { job: Box<JobRecord> },
     /// Every PE runs.
     Started,
-    /// A checkpoint was agreed: `bytes` of data, protected by `kept` that a PE keeps for others.
+    /// A checkpoint was agreed: `bytes` of data, protected by `kept` bytes that a PE keeps for
+    /// others.
     Checkpoint {
         number: u64,
         bytes: u64,
@@ -44,11 +45,11 @@ pub enum What {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         changed: Option<Changed>,
     },
-    /// So much of the data of a PE is read-only from this checkpoint on, beside what checkpoints
-    /// save, and is protected once by `kept` that a PE keeps for others.
+    /// Read-only data of a PE, from this checkpoint on: `bytes` in addition to saved data,
+    /// protected once by `kept` bytes that a PE keeps for others.
     Readonly { bytes: u64, kept: u64 },
-    /// A checkpoint is on disk at `place`: `bytes` of files, which would be `raw` if they were not
-    /// compressed, and `aside` that were copied aside in memory before they were written.
+    /// A checkpoint is on disk at `place`: `bytes` of files, `raw` bytes without compression, and
+    /// `aside` bytes that were spilled in memory before they were written.
     Stored {
         checkpoint: u64,
         place: String,
@@ -66,18 +67,18 @@ pub enum What {
         node: Option<u32>,
         cause: String,
     },
-    /// Another process carries that PE, on this node.
+    /// Another process took over that PE, on this node.
     Replaced { pe: Pe, node: u32, incarnation: u32 },
-    /// The single losses that would end the job are these from now on.
+    /// The single losses that would end the job have changed.
     Survives {
         #[serde(flatten)]
         survival: Survival,
     },
-    /// The recovery has come to a step: verify, rebuild, restore or reencode.
+    /// The recovery has reached a step: verify, rebuild, restore or reencode.
     Step { step: RecoveryStep },
-    /// So many bytes of a PE are rebuilt; a few times a second.
+    /// The progress of rebuilding a PE, in bytes; a few times a second.
     Rebuilding { pe: Pe, bytes: u64, of: u64 },
-    /// The memory of a dead process was taken over as it was.
+    /// The memory of a dead process was adopted unchanged.
     Adopted {
         pe: Pe,
         checkpoint: u64,
@@ -85,7 +86,7 @@ pub enum What {
         #[serde(with = "seconds")]
         took: Duration,
     },
-    /// Lost data was rebuilt from what other PEs held.
+    /// Lost data was rebuilt from data of other PEs.
     Rebuilt {
         pe: Pe,
         checkpoint: u64,
@@ -94,13 +95,13 @@ pub enum What {
         #[serde(with = "seconds")]
         took: Duration,
     },
-    /// All PEs are back at a checkpoint.
+    /// All PEs have restarted from a checkpoint.
     Resumed {
         checkpoint: u64,
         #[serde(with = "seconds")]
         took: Duration,
     },
-    /// One PE went back to a checkpoint and has caught up: so many of its calls came from logs.
+    /// One PE rolled back to a checkpoint and has caught up, with `calls` of its calls from logs.
     Replayed {
         pe: Pe,
         checkpoint: u64,
@@ -108,14 +109,14 @@ pub enum What {
         #[serde(with = "seconds")]
         took: Duration,
     },
-    /// One PE is back at a checkpoint, and the others are in `shmem_finalize`.
+    /// One PE restarted from a checkpoint while the others are in `shmem_finalize`.
     Alone {
         pe: Pe,
         checkpoint: u64,
         #[serde(with = "seconds")]
         took: Duration,
     },
-    /// A part of what a PE keeps was damaged: repaired from others, or not.
+    /// A part of a PE's stored data was damaged; `from` lists the PEs that repaired it, if it was.
     Damaged {
         pe: Pe,
         checkpoint: u64,
@@ -123,17 +124,17 @@ pub enum What {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<Vec<Pe>>,
     },
-    /// What a PE has looked over of its checkpoints by its end.
+    /// The amount of checkpoint data that a PE had scrubbed by its end.
     Scrubbed { pe: Pe, bytes: u64, damaged: u64, repaired: u64 },
-    /// Memory of a PE at its end, its share of what it shares with others.
+    /// Memory of a PE at its end, including its share of shared memory.
     Memory { pe: Pe, bytes: u64 },
     /// The longest log of a PE between two checkpoints.
     Logged { pe: Pe, bytes: u64, records: u64 },
-    /// A line of a PE for people.
+    /// A line of a PE to print.
     Note { line: String },
     /// A line that oshrun printed.
     Said { line: String },
-    /// Events before this one could not be written, because nobody read them.
+    /// Earlier events were dropped because no reader took them.
     LeftOut { count: u64 },
     /// The job is over.
     Ended {
@@ -143,14 +144,14 @@ pub enum What {
     },
 }
 
-/// What changed since the checkpoint before.
+/// The changes since the previous checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
     /// Blocks that changed.
     pub blocks: u64,
-    /// How many there are in all.
+    /// The total number of blocks.
     pub of: u64,
-    /// How that was found: `pages` or `digests`.
+    /// The method that found them: `pages` or `digests`.
     pub by: String,
 }
 

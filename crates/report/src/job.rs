@@ -1,43 +1,43 @@
-//! What a job is from its beginning on, as its events and its record say it.
+//! The description of a job at its start, for its events and its record.
 
 use raidshmem_core::quantity::Pe;
 use serde::{Deserialize, Serialize};
 
-/// What a job was from its beginning on.
+/// The description of a job at its start.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
     /// Version of the library.
     pub raidshmem: String,
     /// The program with its arguments.
     pub program: String,
-    /// Where `oshrun` ran.
+    /// The host of `oshrun`.
     pub host: String,
     /// Process id of `oshrun`.
     pub launcher: u32,
-    /// When it began, as of RFC 3339.
+    /// Start time in RFC 3339 format.
     pub since: String,
     /// Names of the nodes.
     pub nodes: Vec<String>,
     /// Node of each PE at the start.
     pub node_of: Vec<u32>,
-    /// Sleeping processes at the start.
+    /// Spare processes at the start.
     pub spares: u32,
-    /// As `SHMEM_FT_BACKUP_MODE` spells it.
+    /// The mode, as `SHMEM_FT_BACKUP_MODE` spells it.
     pub mode: String,
     /// Losses that a group survives.
     pub parity: u32,
-    /// Copies of its own memory that a PE keeps.
+    /// Snapshots of its own memory that a PE keeps.
     pub snapshots: u32,
-    /// Slots of what a PE keeps for others.
+    /// Slots of the data that a PE keeps for others.
     pub slots: u32,
-    /// PEs of each parity group, in the order of their places; none in mode `none`.
+    /// PEs of each parity group, in the order of their places; empty in mode `none`.
     pub groups: Vec<Vec<Pe>>,
-    /// What is survived, in words.
+    /// The survivable losses, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survives: Option<String>,
     /// Bytes of the symmetric heap of a PE.
     pub heap: u64,
-    /// What carries data between nodes.
+    /// The fabric that carries data between nodes.
     pub fabric: String,
     /// The settings in force.
     pub settings: Vec<SettingValue>,
@@ -48,10 +48,10 @@ pub struct JobRecord {
 pub struct SettingValue {
     /// The variable.
     pub name: String,
-    /// None where it is unset.
+    /// None if it is unset.
     pub value: Option<String>,
-    /// True if it is so without anybody having said so.
+    /// True if no user set it.
     pub default: bool,
-    /// What it does.
+    /// Its documentation.
     pub doc: String,
 }

@@ -1,8 +1,8 @@
-//! Keeps what happened in a job for its record, in bounded memory however long it runs.
+//! The journal of a job: keeps its events for the record, in bounded memory however long it runs.
 //!
-//! Invariants: sums stay exact. When there are more than [`SPANS`] checkpoints, two neighbours
-//! become one, those on both sides of a loss last. Of other events the first and the last
-//! [`EVENTS`] are kept, and those between are counted.
+//! Invariants: sums stay exact. When there are more than [`SPANS`] checkpoints, neighbors are
+//! merged, those on both sides of a loss last. Of other events the first and the last [`EVENTS`]
+//! are kept, and those between are counted.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,12 +12,12 @@ use crate::event::{Event, What};
 use crate::job::JobRecord;
 use crate::record::{AtEnd, End, Record, Span, Totals, VERSION};
 
-/// Most checkpoints, or several as one, that are kept.
+/// Maximum number of spans of checkpoints kept.
 pub const SPANS: usize = 2048;
-/// Most events that are kept from the beginning, and most before the end.
+/// Maximum number of events kept from the beginning, and before the end.
 pub const EVENTS: usize = 2048;
 
-/// What is kept of a job so far.
+/// The events of a job so far.
 #[derive(Debug, Default)]
 pub struct Journal {
     spans: Vec<Kept>,
@@ -25,19 +25,19 @@ pub struct Journal {
     last: VecDeque<Event>,
     left_out: u64,
     at_end: BTreeMap<Pe, AtEnd>,
-    /// There was a loss since the last checkpoint.
+    /// True if there was a loss since the last checkpoint.
     lost: bool,
 }
 
 #[derive(Debug)]
 struct Kept {
     span: Span,
-    /// It is the first since a loss.
+    /// True if it is the first since a loss.
     after_loss: bool,
 }
 
 impl Journal {
-    /// Something happened.
+    /// Records an event.
     pub fn keep(&mut self, event: &Event) {
         match &event.what {
             What::Checkpoint { number, took, .. } => {
@@ -81,7 +81,7 @@ impl Journal {
         }
     }
 
-    /// Makes one of two neighbours; also of those with a loss between them if few others are left.
+    /// Merges neighbors in pairs; if too many spans remain, also across losses.
     fn halve(&mut self) {
         for over_losses in [false, true] {
             if self.spans.len() <= SPANS * 3 / 4 {
@@ -105,7 +105,7 @@ impl Journal {
         }
     }
 
-    /// The record of a job that is over.
+    /// Returns the record of a job that is over.
     pub fn record(self, job: JobRecord, end: End, totals: Totals) -> Record {
         Record {
             raidshmem_report: VERSION,
@@ -121,7 +121,7 @@ impl Journal {
 }
 
 impl Span {
-    /// Takes in the one that follows.
+    /// Appends the following span to this one.
     fn join(&mut self, next: &Span) {
         self.count += next.count;
         (self.last, self.end) = (next.last, next.end);

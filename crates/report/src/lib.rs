@@ -1,4 +1,4 @@
-//! What happened in a job: events, the record that is kept of them, and a page that shows it.
+//! Reports on a job: its events, the record that is kept of them, and a page that shows it.
 //!
 //! Pure: text in, text out. The launcher makes the events; `oshreport` makes the page.
 //!

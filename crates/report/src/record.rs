@@ -1,8 +1,8 @@
-//! The whole of a job, as the file of `--report` holds it.
+//! The record of a whole job, in the format of the `--report` file.
 //!
-//! Invariants: the first field of the file says which version of this format it has; a file of
-//! another version is refused by that, whatever else it holds. What [`Record::read`] gives is
-//! sound: every PE and node that it names is there.
+//! Invariants: the first field of the file is the version of this format; a file of another version
+//! is rejected for that, whatever else it contains. The result of [`Record::read`] is consistent:
+//! every PE and node that it names exists.
 
 use std::time::Duration;
 
@@ -17,54 +17,54 @@ use crate::seconds;
 /// Version of the format.
 pub const VERSION: u64 = 1;
 
-/// Checkpoints that follow each other, as one.
+/// Consecutive checkpoints, merged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Span {
-    /// How many there are.
+    /// The number of checkpoints.
     pub count: u64,
     /// Number of the first.
     pub first: u64,
     /// Number of the last.
     pub last: u64,
-    /// When the first of them began.
+    /// Time at which the first of them began.
     #[serde(with = "seconds")]
     pub begin: Duration,
-    /// When the last was made.
+    /// Time at which the last was complete.
     #[serde(with = "seconds")]
     pub end: Duration,
-    /// What they took together.
+    /// Their total duration.
     #[serde(with = "seconds")]
     pub took: Duration,
-    /// What the longest took.
+    /// The longest duration.
     #[serde(with = "seconds")]
     pub longest: Duration,
 }
 
-/// What it came to.
+/// The totals of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Checkpoints.
     pub checkpoints: u64,
-    /// Time that they took.
+    /// The total duration of checkpoints.
     #[serde(with = "seconds")]
     pub saving: Duration,
-    /// Work that was done again: from the last checkpoint, or restart, to the death.
+    /// Time of repeated work: from the last checkpoint, or restart, to the death.
     #[serde(with = "seconds")]
     pub again: Duration,
-    /// From the first death to the restart.
+    /// Time from the first death to the restart.
     #[serde(with = "seconds")]
     pub recovery: Duration,
-    /// PEs that were lost, those that were lost with their node left out.
+    /// PEs that were lost, except those lost with their node.
     pub processes: u64,
     /// Nodes that were lost with PEs.
     pub nodes: u64,
     /// Bytes of data of PE 0 in the last checkpoint.
     pub data: u64,
-    /// Bytes of what it kept for others, in one slot.
+    /// Bytes that it kept for others, in one slot.
     pub kept: u64,
 }
 
-/// What a PE said at its end.
+/// The figures that a PE reported at its end.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AtEnd {
     /// Its number.
@@ -72,7 +72,7 @@ pub struct AtEnd {
     /// Its memory in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
-    /// Bytes of checkpoints that it has looked over, parts that were damaged, and repaired.
+    /// Bytes of checkpoints that it scrubbed, damaged parts, and repaired parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrubbed: Option<(u64, u64, u64)>,
     /// Bytes and records of its longest log between two checkpoints.
@@ -80,53 +80,53 @@ pub struct AtEnd {
     pub logged: Option<(u64, u64)>,
 }
 
-/// How a job ended.
+/// The outcome of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct End {
-    /// Status of `oshrun`.
+    /// Exit status of `oshrun`.
     pub status: i32,
-    /// Why it could not go on, where that is so.
+    /// The reason why it could not continue, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<String>,
-    /// How long it ran.
+    /// Its duration.
     #[serde(with = "seconds")]
     pub ran: Duration,
 }
 
-/// A job that is over.
+/// The record of a job that is over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// [`VERSION`].
     pub raidshmem_report: u64,
-    /// What it was.
+    /// Its description.
     pub job: JobRecord,
-    /// How it ended.
+    /// Its outcome.
     pub end: End,
-    /// What it came to.
+    /// Its totals.
     pub totals: Totals,
-    /// Its checkpoints, in order; many are taken together.
+    /// Its checkpoints, in order; many are merged.
     pub checkpoints: Vec<Span>,
-    /// What else happened, in order.
+    /// Its other events, in order.
     pub events: Vec<Event>,
-    /// Events that were left out, in the middle, because there were too many.
+    /// The number of events omitted in the middle because there were too many.
     pub left_out: u64,
-    /// What PEs said at their end, if they were asked (`--verbose`).
+    /// The figures that PEs reported at their end, if requested (`--verbose`).
     pub at_end: Vec<AtEnd>,
 }
 
-/// Why a text is no record.
+/// The reasons why a text is not a record.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// There is nothing.
+    /// The text is empty.
     #[error("empty; oshrun writes the report at the end of a job, and was killed before it")]
     Empty,
-    /// It is no JSON, or breaks off.
+    /// The text is not JSON, or is truncated.
     #[error("not JSON: {0}")]
     NotJson(String),
-    /// Some other JSON.
+    /// The text is some other JSON.
     #[error("not a report: expected what oshrun --report writes, which begins with its version")]
     NotReport,
-    /// Written by another version.
+    /// Another version wrote it.
     #[error(
         "a report of version {got}; expected version {VERSION}: use the oshreport beside the \
          oshrun that wrote it"
@@ -135,19 +135,19 @@ pub enum ReadError {
         /// Its version.
         got: u64,
     },
-    /// A field is missing or is not what it should be.
+    /// A field is missing or invalid.
     #[error("a report of version {VERSION} that is damaged: {0}")]
     Damaged(String),
 }
 
-/// What every version begins with.
+/// The first field of every version.
 #[derive(Deserialize)]
 struct Head {
     raidshmem_report: Option<u64>,
 }
 
 impl Record {
-    /// Reads what [`Record::to_json`] wrote.
+    /// Reads the output of [`Record::to_json`].
     ///
     /// # Errors
     /// [`ReadError`].
@@ -173,7 +173,7 @@ impl Record {
         }
     }
 
-    /// As JSON, a few lines of text that end with a line end.
+    /// Encodes the record as JSON, a single line with a line end.
     ///
     /// # Errors
     /// None is known.
@@ -181,7 +181,7 @@ impl Record {
         Ok(serde_json::to_string(self)? + "\n")
     }
 
-    /// What is named and is not there.
+    /// Returns a description of a name that does not exist.
     fn unsound(&self) -> Option<String> {
         let (pes, nodes) = (self.job.node_of.len(), self.job.nodes.len());
         if pes == 0 || pes > PES_MAX {
@@ -205,7 +205,7 @@ impl Record {
     }
 }
 
-/// PEs that an event names.
+/// Returns the PEs that an event names.
 fn pes_of(what: &What) -> Vec<Pe> {
     match what {
         What::Lost { pes, .. } => pes.clone(),
@@ -224,7 +224,7 @@ fn pes_of(what: &What) -> Vec<Pe> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A job of four PEs on four nodes that lost nothing.
+    /// Returns a job of four PEs on four nodes that lost nothing.
     pub(crate) fn record() -> Record {
         let job = JobRecord {
             program: "./jacobi 64".to_owned(),

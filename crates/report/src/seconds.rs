@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serializer};
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde hands it so
+#[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde requires
 pub fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(time.as_micros() as f64 / 1e6)
 }
 
-/// Longest time: some centuries, so that no sum of times overflows.
+/// The longest time: some centuries, so that no sum of times overflows.
 const LONGEST: f64 = 1e10;
 
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {

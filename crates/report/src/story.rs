@@ -1,4 +1,4 @@
-//! A record as recoveries: who was lost, what was done, and how each PE came back.
+//! A record as a sequence of recoveries: the losses, the steps, and the restoration of each PE.
 //!
 //! Invariant: times inside a recovery are not before its beginning.
 
@@ -20,7 +20,7 @@ pub struct Loss {
     pub cause: String,
 }
 
-/// How a PE came back.
+/// The restoration of a PE.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Back {
     pub begin: Duration,
@@ -30,28 +30,28 @@ pub struct Back {
     pub from: Option<Vec<Pe>>,
 }
 
-/// From a first loss until all were back.
+/// A recovery, from a first loss until all PEs have restarted.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recovery {
     pub losses: Vec<Loss>,
     pub begin: Duration,
     /// None if the job ended before.
     pub end: Option<Duration>,
-    /// Where the program was last that it went back to: what it did since was done again.
+    /// The time of the state that the program rolled back to; later work was repeated.
     pub base: Duration,
     pub checkpoint: Option<u64>,
-    /// The PE that went on alone.
+    /// The PE that continued alone.
     pub alone: Option<Pe>,
     pub steps: Vec<(Duration, RecoveryStep)>,
-    /// When another process carried a PE, and on which node.
+    /// The time and the node at which another process took over a PE.
     pub replaced: BTreeMap<Pe, (Duration, u32)>,
     pub back: BTreeMap<Pe, Back>,
-    /// Those who went back alone and have caught up.
+    /// PEs that rolled back locally and have caught up.
     pub caught_up: BTreeSet<Pe>,
 }
 
 impl Recovery {
-    /// Every PE that was lost in it, in order.
+    /// Returns every PE that was lost in it, in order.
     pub fn lost(&self) -> Vec<Pe> {
         let mut all: Vec<Pe> = self.losses.iter().flat_map(|loss| loss.pes.clone()).collect();
         all.sort_unstable();
@@ -59,7 +59,8 @@ impl Recovery {
         all
     }
 
-    /// One that went back alone has caught up. True if it was the last of the lost.
+    /// Records that a PE after a local rollback has caught up. Returns true if it was the last of
+    /// the lost.
     fn is_last(&mut self, pe: Pe) -> bool {
         self.caught_up.insert(pe);
         self.lost().iter().all(|pe| self.caught_up.contains(pe))
@@ -71,10 +72,10 @@ impl Recovery {
     }
 }
 
-/// What is shown of a job.
+/// The displayed history of a job.
 #[derive(Debug, Default)]
 pub struct Story {
-    /// When every PE ran.
+    /// The time at which every PE ran.
     pub started: Option<Duration>,
     pub recoveries: Vec<Recovery>,
     /// Spans in which one more loss would have ended the job, and why.
@@ -90,7 +91,7 @@ pub struct Fragile {
 }
 
 impl Story {
-    /// The story that a record tells.
+    /// Derives the story of a record.
     pub fn of(record: &Record) -> Story {
         let mut story = Story::default();
         let mut is_open = false;
@@ -130,7 +131,7 @@ impl Story {
         story
     }
 
-    /// When the program was last where it would go back to.
+    /// Returns the time of the state that the program would roll back to.
     fn base(&self, record: &Record, lost: Duration) -> Duration {
         let checkpoints = record.checkpoints.iter().map(|span| span.end);
         let ends = self.recoveries.iter().filter_map(|recovery| recovery.end);
@@ -146,7 +147,7 @@ impl Fragile {
 }
 
 impl Recovery {
-    /// Something happened after it began. True if it is over by that.
+    /// Records an event after its beginning. Returns true if it ends the recovery.
     fn hear(&mut self, time: Duration, what: &What, is_open: bool) -> bool {
         match what {
             What::Step { step } if is_open => self.steps.push((time, *step)),
@@ -189,7 +190,7 @@ pub(crate) mod tests {
         Duration::from_secs_f64(seconds)
     }
 
-    /// A job that lost a process, and later two nodes one after the other.
+    /// Returns a job that lost a process, and later two nodes one after the other.
     pub(crate) fn eventful() -> Record {
         let mut record = record();
         let mut add = |time: f64, what| record.events.push(Event { time: at(time), what });
@@ -200,7 +201,7 @@ pub(crate) mod tests {
         add(3.3, What::Step { step: RecoveryStep::Verify });
         add(3.35, What::Step { step: RecoveryStep::Restore });
         add(3.4, What::Resumed { checkpoint: 2, took: at(0.1) });
-        // Nodes are not heard in order.
+        // Reports of nodes arrive out of order.
         add(3.41, What::Adopted { pe: Pe(2), checkpoint: 2, bytes: 1 << 20, took: at(9.0) });
         add(6.0, What::Lost { pes: vec![Pe(1)], node: Some(1), cause: cause.clone() });
         add(6.5, What::Lost { pes: vec![Pe(3)], node: None, cause });

@@ -1,14 +1,14 @@
-//! Numbers as people read them.
+//! Numbers formatted for display.
 
 use std::time::Duration;
 
-/// `1 node`, `2 nodes`
+/// Formats a count: `1 node`, `2 nodes`.
 pub fn count(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
 }
 
-/// Bytes in the largest unit of which there is one.
+/// Formats bytes in the largest unit of which there is at least one.
 pub fn bytes(bytes: u64) -> String {
     match bytes {
         0..1024 => count(bytes, "byte"),
@@ -18,7 +18,7 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A time in seconds, in milliseconds if it is less than one.
+/// Formats a time in seconds, or in milliseconds if it is less than one second.
 pub fn time(time: Duration) -> String {
     match time.as_secs() {
         0 => millis(time),
@@ -26,7 +26,7 @@ pub fn time(time: Duration) -> String {
     }
 }
 
-/// A time that goes on, without what changes too fast to be read.
+/// Formats a running time, without digits that change too fast to read.
 pub fn span(time: Duration) -> String {
     match time.as_secs() {
         0..60 => format!("{:.1} s", time.as_secs_f64()),
@@ -34,7 +34,7 @@ pub fn span(time: Duration) -> String {
     }
 }
 
-/// A time in milliseconds.
+/// Formats a time in milliseconds.
 fn millis(time: Duration) -> String {
     format!("{:.1} ms", time.as_micros() as f64 / 1000.0)
 }

@@ -1,13 +1,13 @@
-//! What a PE and its agent say to each other of a checkpoint that goes to disk.
+//! Words through which a PE and its agent coordinate a checkpoint that goes to disk.
 //!
-//! The agent *wants* a checkpoint until it has read it, and notes how far it is. A PE that is about
-//! to let a snapshot or a slot of that checkpoint be overwritten first *keeps* the tiles that were
-//! not read: it copies them aside, or says that it does not.
+//! The agent *wants* a checkpoint until it has read it, and records its progress. A PE that is
+//! about to let a snapshot or a slot of that checkpoint be overwritten first *keeps* the unread
+//! tiles: it copies them to the spill, or records that it does not.
 //!
-//! Invariants: a PE says what it kept after the last tile was copied, and before the first is
-//! overwritten; what was copied stays as it is while the agent wants it.
+//! Invariants: a PE records the tiles it kept after the last was copied, and before the first is
+//! overwritten; the copies stay unchanged while the agent wants them.
 //!
-//! Left out: where the tiles are, and who copies them.
+//! Left out: the location of the tiles, and the copying.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use raidshmem_core::protocol::operation::StorePart;
 use raidshmem_core::quantity::CheckpointNumber;
 
-/// The words of both.
+/// The words of the agent and the PE.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Aside {
@@ -24,7 +24,7 @@ pub struct Aside {
     wanted: AtomicU64,
     /// The agent's: tiles of snapshot and slot that it has read.
     read: [AtomicU64; 2],
-    /// The agent's: most tiles that are copied aside.
+    /// The agent's: the most tiles that may be copied to the spill.
     most: AtomicU64,
     /// The PE's, of snapshot and slot.
     kept: [KeptWords; 2],
@@ -39,74 +39,74 @@ struct KeptWords {
     len: AtomicU64,
 }
 
-/// What a PE kept of a snapshot or slot.
+/// The tiles that a PE kept of a snapshot or slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
-    /// The first tile; those before it had been read.
+    /// The first tile; the agent had read all before it.
     pub from: usize,
-    /// How many tiles; None if they were too many.
+    /// The number of tiles; None if they were too many.
     pub tiles: Option<usize>,
     /// Bytes of a snapshot of that checkpoint.
     pub len: usize,
 }
 
-/// What stands for no number of tiles.
+/// The mark of a missing number of tiles.
 const NONE: u64 = u64::MAX;
 
 impl Aside {
-    /// The agent wants checkpoint `number`, of the slot only with `parity`; the PE may copy so many
-    /// tiles aside.
+    /// Requests checkpoint `number`, of the slot only with `parity`; the PE may spill `most` tiles.
+    /// Called by the agent.
     pub fn want(&self, number: CheckpointNumber, parity: bool, most: usize) {
         self.release();
         self.allow(most);
         let [snapshot, slot] = &self.read;
         snapshot.store(0, Ordering::SeqCst);
         slot.store(if parity { 0 } else { NONE }, Ordering::SeqCst);
-        // What was kept for an earlier wish has been given back.
+        // The agent has released the tiles kept for an earlier request.
         self.kept.iter().for_each(|kept| kept.number.store(0, Ordering::SeqCst));
-        self.wanted.store(number.0, Ordering::SeqCst); // last: the rest stands then
+        self.wanted.store(number.0, Ordering::SeqCst); // last: the other words are valid then
     }
 
-    /// So many tiles may be copied aside from now on.
+    /// Allows `most` tiles to be copied to the spill from now on.
     pub fn allow(&self, most: usize) {
         self.most.store(most as u64, Ordering::SeqCst);
     }
 
-    /// The agent has read so many tiles of that part, from its first on.
+    /// Records that the agent has read the first `tiles` tiles of a part.
     pub fn note_read(&self, part: StorePart, tiles: usize) {
         self.read[part as usize].store(tiles as u64, Ordering::SeqCst);
     }
 
-    /// It wants nothing any more.
+    /// Records that the agent wants no checkpoint.
     pub fn release(&self) {
         self.wanted.store(0, Ordering::SeqCst);
     }
 
-    /// The checkpoint that the agent wants.
+    /// Returns the checkpoint that the agent wants.
     pub fn wanted(&self) -> Option<CheckpointNumber> {
         let wanted = CheckpointNumber(self.wanted.load(Ordering::SeqCst));
         (wanted != CheckpointNumber::START).then_some(wanted)
     }
 
-    /// Tiles of that part that the agent has no need of any more, of `tiles`.
+    /// Returns how many of the first `tiles` tiles of a part the agent no longer needs.
     pub fn read(&self, part: StorePart, tiles: usize) -> usize {
         self.read[part as usize].load(Ordering::SeqCst).min(tiles as u64) as usize
     }
 
-    /// How many more tiles the PE may copy aside of that checkpoint.
+    /// Returns how many more tiles of that checkpoint the PE may copy to the spill.
     pub fn room(&self, number: CheckpointNumber) -> usize {
         let most = self.most.load(Ordering::SeqCst);
         most.saturating_sub(self.copied(number) as u64) as usize
     }
 
-    /// How many it has.
+    /// Returns how many tiles the PE has copied.
     pub fn copied(&self, number: CheckpointNumber) -> usize {
         let parts = [StorePart::Snapshot, StorePart::Slot];
         let kept = parts.iter().filter_map(|&part| self.kept(part, number)?.tiles);
         kept.fold(0, usize::saturating_add)
     }
 
-    /// The PE has copied this, and the part may be overwritten.
+    /// Records that the PE has copied `kept`, so the part may be overwritten.
     pub fn keep(&self, part: StorePart, number: CheckpointNumber, kept: Kept) {
         let words = &self.kept[part as usize];
         words.number.store(0, Ordering::SeqCst);
@@ -116,7 +116,7 @@ impl Aside {
         words.number.store(number.0, Ordering::SeqCst); // last, as above
     }
 
-    /// What it has kept of that checkpoint.
+    /// Returns the tiles that the PE has kept of that checkpoint.
     pub fn kept(&self, part: StorePart, number: CheckpointNumber) -> Option<Kept> {
         let words = &self.kept[part as usize];
         let is_it = words.number.load(Ordering::SeqCst) == number.0;

@@ -1,4 +1,4 @@
-//! The store header: what a PE's store holds, as its owner sealed it.
+//! The store header: the contents of a PE's store, as sealed by its owner.
 //!
 //! ```text
 //! header     magic | job | pe | phase | decision | record x 4 | aside | range x 16
@@ -7,12 +7,12 @@
 //! range      number | offset | tiles | seal | state     (read-only ranges: store::readonly)
 //! ```
 //!
-//! A record is void (all of it 0) while what it speaks of is being written. It is written twice,
-//! and each entry's seal must fit its fields: a bit that flips in it costs no checkpoint. The owner
-//! writes phase and decision anew before every vote; those of a dead PE count only if the records
+//! A record is void (all zero) while the data it describes is being written. It is written twice,
+//! and each entry's seal must fit its fields: a bit flip in it costs no checkpoint. The owner
+//! rewrites phase and decision before every vote; those of a dead PE count only if the records
 //! confirm them.
 //!
-//! Left out: protection against somebody who computes matching seals on purpose.
+//! Left out: protection against deliberately forged seals.
 
 #![forbid(unsafe_code)]
 
@@ -51,7 +51,7 @@ impl SealEntry {
     fn seal(&self, job: u64, number: CheckpointNumber, len: usize) {
         self.len.store(len as u64, Ordering::SeqCst);
         self.seal.store(mix([job, number.0, len as u64]), Ordering::SeqCst);
-        self.number.store(number.0, Ordering::SeqCst); // last: void until all of it stands
+        self.number.store(number.0, Ordering::SeqCst); // last: void until all fields are written
     }
 
     fn holds(&self, job: u64, number: CheckpointNumber) -> Option<usize> {
@@ -63,7 +63,7 @@ impl SealEntry {
     }
 }
 
-/// What one region of the store holds.
+/// The contents of one region of the store.
 #[repr(C)]
 #[derive(Debug)]
 pub struct RegionRecord {
@@ -71,24 +71,24 @@ pub struct RegionRecord {
 }
 
 impl RegionRecord {
-    /// The region is about to change: it holds nothing that counts.
+    /// Marks the region void because it is about to change.
     pub fn void(&self) {
         self.entries.iter().for_each(SealEntry::void);
     }
 
-    /// The region holds checkpoint `number` of snapshots of `len` bytes.
+    /// Seals the region as checkpoint `number`, with snapshots of `len` bytes.
     pub fn seal(&self, job: u64, number: CheckpointNumber, len: usize) {
         self.entries.iter().for_each(|entry| entry.seal(job, number, len));
     }
 
-    /// True if nothing of the record is damaged and it is that of checkpoint `number`.
+    /// Returns true if the record is undamaged and describes checkpoint `number`.
     pub fn is_whole(&self, job: u64, number: CheckpointNumber) -> bool {
         let [one, other] = self.entries.each_ref().map(|entry| entry.holds(job, number));
         one.is_some() && one == other
     }
 
-    /// Number and snapshot length in bytes as somebody noted them, of whatever checkpoint, believed
-    /// or not: a hint at what will be needed.
+    /// Returns the number and the snapshot length in bytes as recorded, valid or not: a hint for
+    /// planning.
     pub fn hint(&self) -> (CheckpointNumber, usize) {
         let noted = |entry: &SealEntry| {
             let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
@@ -98,24 +98,24 @@ impl RegionRecord {
         one.max(other)
     }
 
-    /// Snapshot length in bytes if the region holds checkpoint `number` of job `job`.
+    /// Returns the snapshot length in bytes if the region holds checkpoint `number` of job `job`.
     pub fn holds(&self, job: u64, number: CheckpointNumber) -> Option<usize> {
         self.entries.iter().find_map(|entry| entry.holds(job, number))
     }
 }
 
-/// How far a read-only range is.
+/// The progress of a read-only range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RangeState {
-    /// The owner has come to the call that declares it.
+    /// The owner has reached the call that declares it.
     Declared = 1,
-    /// Parity over it is complete: live memory is what the last checkpoint holds of it.
+    /// Parity over it is complete: live memory holds the last checkpoint's data of it.
     Kept,
-    /// The owner has come to the call that ends it.
+    /// The owner has reached the call that ends it.
     Ending,
-    /// The same, and has no memory for a copy.
+    /// The owner has reached the call that ends it, and has no memory for a copy.
     Short,
-    /// It may be written: the copy is what the last checkpoint holds of it.
+    /// It may be written: the copy holds the last checkpoint's data of it.
     Copied,
 }
 
@@ -126,30 +126,30 @@ impl RangeState {
         all.into_iter().find(|state| *state as u64 == number)
     }
 
-    /// True if what the last checkpoint holds of the range is there.
+    /// Returns true if the last checkpoint's data of the range exists.
     pub fn holds(self) -> bool {
         self != RangeState::Declared
     }
 
-    /// True if that is live memory.
+    /// Returns true if that data is live memory.
     pub fn is_live(self) -> bool {
         self.holds() && self != RangeState::Copied
     }
 }
 
-/// Words of the record of a range.
+/// Words in the record of a range.
 const RANGE_WORDS: usize = 5;
-/// A byte is repeated in all of a word.
+/// The factor that repeats a byte in every byte of a word.
 const EVERYWHERE: u64 = 0x0101_0101_0101_0101;
 
-/// What a PE says of a read-only range.
+/// A PE's record of a read-only range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldRange {
     /// The checkpoint that its tiles are sealed as of: the next one when it was declared.
     pub number: CheckpointNumber,
     /// The range.
     pub range: ReadOnly,
-    /// How far it is.
+    /// Its progress.
     pub state: RangeState,
 }
 
@@ -172,28 +172,27 @@ impl HeldRange {
 
 /// The records of read-only ranges.
 ///
-/// How far a range is is one word, in each byte of it, so that it changes in one step while others
-/// look.
+/// The state is one word, with the value in each byte, so that it changes atomically for readers.
 #[repr(C)]
 #[derive(Debug)]
 pub struct RangeRecords([[AtomicU64; RANGE_WORDS]; RANGES]);
 
 impl RangeRecords {
-    /// Where they begin in the header.
+    /// Offset of the records in the header.
     pub const AT: usize = std::mem::offset_of!(Header, readonly);
-    /// Their bytes.
+    /// Size of the records in bytes.
     pub const BYTES: usize = RANGES * RANGE_WORDS * 8;
 
     fn load(&self, at: usize, job: u64) -> Option<HeldRange> {
         HeldRange::of_words(self.0[at].each_ref().map(|word| word.load(Ordering::SeqCst)), job)
     }
 
-    /// What stands there.
+    /// Returns all valid records.
     pub fn held(&self, job: u64) -> Vec<HeldRange> {
         (0..RANGES).filter_map(|at| self.load(at, job)).collect()
     }
 
-    /// What stands in the records of another PE, read as `bytes`.
+    /// Returns the valid records of another PE, read as `bytes`.
     pub fn held_in(bytes: &[u8], job: u64) -> Vec<HeldRange> {
         let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
         let words: Vec<u64> = words.collect();
@@ -201,12 +200,13 @@ impl RangeRecords {
         records.filter_map(|words| HeldRange::of_words(*words, job)).collect()
     }
 
-    /// What is said of a range.
+    /// Returns the record of a range.
     pub fn of(&self, job: u64, range: ReadOnly) -> Option<HeldRange> {
         self.held(job).into_iter().find(|held| held.range == range)
     }
 
-    /// Says this of a range, in place of what was said of it before. False if there is no room.
+    /// Sets the record of a range, replacing an earlier one. Returns false if there is no free
+    /// record.
     pub fn set(&self, job: u64, held: HeldRange) -> bool {
         let of = |range: Option<ReadOnly>| {
             (0..RANGES).find(|&at| self.load(at, job).map(|held| held.range) == range)
@@ -214,7 +214,7 @@ impl RangeRecords {
         let Some(at) = of(Some(held.range)).or_else(|| of(None)) else { return false };
         let (words, state) = (held.words(job), &self.0[at][RANGE_WORDS - 1]);
         if self.load(at, job).is_none_or(|before| before.number != held.number) {
-            state.store(0, Ordering::SeqCst); // void until all of it stands
+            state.store(0, Ordering::SeqCst); // void until all fields are written
             let fields = self.0[at].iter().zip(words).take(RANGE_WORDS - 1);
             fields.for_each(|(word, value)| word.store(value, Ordering::SeqCst));
         }
@@ -222,7 +222,7 @@ impl RangeRecords {
         true
     }
 
-    /// Says nothing of a range any more.
+    /// Clears the record of a range.
     pub fn void(&self, job: u64, range: ReadOnly) {
         let is_it = |at: &usize| self.load(*at, job).is_some_and(|held| held.range == range);
         if let Some(at) = (0..RANGES).find(is_it) {
@@ -238,7 +238,7 @@ pub struct Header {
     magic: AtomicU64,
     job: AtomicU64,
     pe: AtomicU64,
-    /// `phase::Phase` packed; 0 in a process that has no say.
+    /// `phase::Phase` packed; 0 in a process that does not vote.
     pub phase: AtomicU64,
     /// Checkpoint decided on, plus one; 0 when none is pending.
     pub decision: AtomicU64,
@@ -246,33 +246,33 @@ pub struct Header {
     pub snapshots: [RegionRecord; 2],
     /// The parity slots.
     pub slots: [RegionRecord; 2],
-    /// What goes to disk.
+    /// The state of a checkpoint that goes to disk.
     pub aside: Aside,
     /// Read-only ranges.
     pub readonly: RangeRecords,
 }
 
 impl Header {
-    /// Makes the header of a fresh store.
+    /// Initialises the header of a fresh store.
     pub fn create(&self, job: u64, pe: Pe) {
         self.job.store(job, Ordering::SeqCst);
         self.pe.store(pe.0.into(), Ordering::SeqCst);
         self.magic.store(MAGIC, Ordering::SeqCst);
     }
 
-    /// The newest hint at a snapshot ([`RegionRecord::hint`]).
+    /// Returns the newest hint at a snapshot ([`RegionRecord::hint`]).
     pub fn snapshot_hint(&self) -> (CheckpointNumber, usize) {
         let [one, other] = self.snapshots.each_ref().map(RegionRecord::hint);
         one.max(other)
     }
 
-    /// True if this is the store of `pe` in `job`, of this format.
+    /// Returns true if this is the store of `pe` in `job`, of this format.
     pub fn is_of(&self, job: u64, pe: Pe) -> bool {
         let words = [&self.magic, &self.job, &self.pe].map(|word| word.load(Ordering::SeqCst));
         words == [MAGIC, job, pe.0.into()]
     }
 
-    /// Forgets everything but whose store it is: nothing in it counts any more.
+    /// Clears everything but the store's identity, which invalidates its contents.
     pub fn forget(&self) {
         self.snapshots.iter().chain(&self.slots).for_each(RegionRecord::void);
         self.readonly.0.iter().flatten().for_each(|word| word.store(0, Ordering::SeqCst));

@@ -1,19 +1,18 @@
-//! Segments: the memory a PE shows to others, and the library's store behind it.
+//! Segments: the memory that a PE shares, and the library's store behind it.
 //!
-//! A [`Segment`] is a mapping of one PE's memory, the own one at the fixed address
-//! [`layout::BASE`] or a peer's wherever the kernel put it. This module turns offsets into memory
-//! and is, with `words` and `statics`, the only place that does.
+//! A [`Segment`] maps one PE's memory: the local one at the fixed address [`layout::BASE`], or a
+//! peer's at an address chosen by the kernel. This module turns offsets into memory and is, with
+//! `words` and `statics`, the only place that does.
 //!
 //! Invariants: offsets are checked against the layout before they become addresses. Control words
-//! and the store header are touched through atomics only. The store is written by its owner alone,
-//! but for tiles of a second snapshot, each of which has one writer (`checkpoint::copy`), and words
-//! of its agent (`aside`).
-//! Bulk bytes of a peer may change under a reader only where the protocol is broken; what is read
-//! from a store is checksummed before it is believed.
+//! and the store header are accessed through atomics only. The store is written by its owner only,
+//! except for tiles of a second snapshot, each of which has one writer (`checkpoint::copy`), and
+//! words of its agent (`aside`). Bulk bytes of a peer may change under a reader only if the
+//! protocol is violated; data read from a store is trusted only after its checksum is verified.
 //!
-//! Left out: who waits for which word, and when a PE may touch whose memory (the protocol, and the
-//! crate `raidshmem`). The items are public for the programs and tests of the workspace alone, and
-//! change at will.
+//! Left out: waiting for words, and the rules for when a PE may access another's memory (the
+//! protocol, and the crate `raidshmem`). The items are public only for the programs and tests of
+//! the workspace, and may change at any time.
 //!
 //! Layers, each importing only from those above it or to the left of it:
 //!
@@ -24,7 +23,7 @@
 //! statics                                    static variables of the executable
 //! ```
 
-// Modules explain themselves by what is private to them.
+// Modules link to their private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod aside;
@@ -55,32 +54,32 @@ use ring::Ring;
 use update::{Change, WordAt};
 use words::Words;
 
-/// Smallest heap, in bytes, that has huge pages: its last one may be all but empty.
+/// Smallest heap that gets huge pages, in bytes: its last huge page may be almost empty.
 const MANY: usize = 16 * HUGE;
 
-/// Addresses that are tried for the own memory.
+/// Addresses to try for the local memory.
 const PLACES: usize = 8;
 
-/// True if heaps of `heap_len` bytes, and what checkpoints keep of them, are to have huge pages.
+/// Returns true if heaps of `heap_len` bytes, and their checkpoints, should have huge pages.
 pub fn is_large(heap_len: usize, pages: Pages) -> bool {
     pages == Pages::Auto && heap_len >= MANY
 }
 
-/// What this process writes of the stores of others.
+/// The parts of other PEs' stores that this process writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpenParts {
-    /// The snapshots.
+    /// True for the snapshots.
     pub snapshots: bool,
-    /// The replica of a log.
+    /// True for the replica of a log.
     pub replica: bool,
 }
 
-/// One PE's memory as this process sees it: the visible part, and somewhere else in the address
-/// space the store, so that a program that runs past its heap does not run into its backup.
+/// One PE's memory as mapped in this process: the visible part, and the store at an unrelated
+/// address, so that a program that overruns its heap does not overwrite its backup.
 ///
-/// Where pages are huge the visible part can be mapped a second time, for the library to read live
-/// memory while the first mapping is watched and has small pages ([`Segment::read_apart`]). Nothing
-/// can be written through it.
+/// With huge pages the visible part can be mapped a second time, read-only. Through it the library
+/// reads live memory while the first mapping is write-tracked and has small pages
+/// ([`Segment::read_apart`]).
 #[derive(Debug)]
 pub struct Segment {
     visible: Mapping,
@@ -91,8 +90,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Maps the own memory, at [`layout::BASE`] if that is free: then `at_base` is true. Else
-    /// at an address that is a multiple of as much, where one of a few is free.
+    /// Maps the local memory at [`layout::BASE`] if that is free; `at_base` is then true. Otherwise
+    /// tries a few multiples of [`layout::BASE_ALIGN`] above it, then any address.
     pub fn own(part: &Part, layout: Layout) -> rustix::io::Result<(Segment, bool)> {
         let map = |at| part.map(0, layout.store, at, true);
         let mut places = (0..PLACES).map(|nth| layout::BASE + nth * layout::BASE_ALIGN);
@@ -105,7 +104,7 @@ impl Segment {
         Ok((Segment::of(visible, store, layout), at_base))
     }
 
-    /// Maps a peer's memory; its store can only be read, but for what is `open`.
+    /// Maps a peer's memory; its store is read-only, except for the parts that are `open`.
     pub fn peer(part: &Part, layout: Layout, open: OpenParts) -> rustix::io::Result<Segment> {
         let visible = part.map(0, layout.store, None, true)?;
         let store = part.map(layout.store, layout.asides[0] - layout.store, None, false)?;
@@ -121,43 +120,44 @@ impl Segment {
         Segment { visible, reading: None, apart: AtomicBool::new(false), store, layout }
     }
 
-    /// Maps the visible part once more if it `is_large`, read-only. This takes addresses,
-    /// and no memory. Refused, there is no such mapping.
+    /// Maps the visible part a second time, read-only, if it `is_large`. This takes address space,
+    /// not memory. If the kernel refuses, there is no second mapping.
     pub fn twice(mut self, part: &Part, is_large: bool) -> Segment {
         let map = || part.map(0, self.layout.store, None, false).ok();
         self.reading = is_large.then(map).flatten();
         self
     }
 
-    /// Address of the first visible byte here.
+    /// Returns the local address of the first visible byte.
     #[inline]
     pub fn base(&self) -> *mut u8 {
         self.visible.base()
     }
 
-    /// The control words.
+    /// Returns the control words.
     #[inline]
     pub fn words(&self) -> &Words {
-        // SAFETY: the first page of a segment holds the words, which every process touches through
+        // SAFETY: the first page of a segment holds the words, which every process accesses through
         // atomics only; the mapping lives as long as self and is page-aligned.
         unsafe { &*self.visible.base().cast() }
     }
 
-    /// The last events of the owner.
+    /// Returns the last events of the owner.
     pub fn trace(&self) -> Ring<'_> {
         let at = self.at(self.layout.trace, TRACE);
-        // SAFETY: inside the visible part (`at`), at the beginning of a page; the library alone
-        // uses these bytes, as atomics, and the mapping lives as long as self.
+        // SAFETY: inside the visible part (`at`), at the beginning of a page; only the library uses
+        // these bytes, as atomics, and the mapping lives as long as self.
         Ring::of(unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), TRACE / 8) })
     }
 
-    /// The log of the owner, in a job of `n_pes` PEs. A peer's is only read.
+    /// Returns the log of the owner, in a job of `n_pes` PEs. A peer's is only read.
     #[inline]
     pub fn log(&self, n_pes: usize) -> Log<'_> {
         self.log_at(self.layout.log, n_pes)
     }
 
-    /// The replica of a log that the owner keeps for a PE of another node, which alone writes it.
+    /// Returns the replica that the owner keeps of the log of a PE of another node, which is its
+    /// only writer.
     #[inline]
     pub fn replica(&self, n_pes: usize) -> Log<'_> {
         self.log_at(self.layout.replica, n_pes)
@@ -168,32 +168,32 @@ impl Segment {
         let len = self.layout.log_len;
         let at = self.at(base, len).cast::<AtomicU64>();
         // SAFETY: inside the store (`at`), at the beginning of a page, and the mapping lives as
-        // long as self. Heads, and what atomic operations bring and find, are touched as atomics
-        // only; other bytes of a payload are written before the tail shows their record, and are
-        // not written again while it does.
+        // long as self. Heads, and the operands and results of atomic operations, are accessed as
+        // atomics only; other bytes of a payload are written before the tail publishes their
+        // record, and are not written again while it does.
         Log::of(unsafe { std::slice::from_raw_parts(at, len / 8) }, n_pes, base)
     }
 
-    /// The store header.
+    /// Returns the store header.
     #[inline]
     pub fn header(&self) -> &Header {
-        // SAFETY: the first page of the store holds the header, all of it atomics, page-aligned.
-        // A peer's is only read.
+        // SAFETY: the first page of the store holds the header, all of it atomics, page-aligned. A
+        // peer's is only read.
         unsafe { &*self.store.base().cast() }
     }
 
-    /// Entry of PE `pe` of the mailbox.
+    /// Returns the mailbox entry of PE `pe`.
     #[inline]
     pub fn mailbox(&self, pe: Pe) -> &MailboxEntry {
         let entry = self.layout.mailbox_of(pe);
         let at = self.at(entry, MAILBOX_ENTRY);
         assert!(entry + MAILBOX_ENTRY <= self.layout.teams, "an entry of PE {pe}");
-        // SAFETY: inside the mailbox (asserted), on a boundary of an entry's size since the mailbox
+        // SAFETY: inside the mailbox (asserted), aligned to an entry's size since the mailbox
         // begins at a page; all of it atomics.
         unsafe { &*at.cast() }
     }
 
-    /// What the owner found in its store, read where its words are.
+    /// Returns the owner's findings about its store, read from its words.
     pub fn status(&self) -> PeerStatus {
         let findings = &self.words().findings;
         let load = |word: &AtomicU64| word.load(Ordering::SeqCst);
@@ -205,53 +205,53 @@ impl Segment {
         }
     }
 
-    /// Changes a word for a peer that asked for it; what was there. None if there is no such word
-    /// in the visible part.
+    /// Changes a word on behalf of a peer; returns its previous value. None if the visible part has
+    /// no such word.
     pub fn update(&self, word: WordAt, change: Change) -> Option<u64> {
         let WordAt { offset, bytes } = word;
         let word = matches!(bytes, 2 | 4 | 8) && offset.is_multiple_of(bytes);
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.layout.store);
-        // SAFETY: a word of the visible part on its boundary (checked); peers that map it and the
-        // program itself access words that are updated atomically as atomics only.
+        // SAFETY: an aligned word of the visible part (checked); peers that map it and the program
+        // itself access atomically updated words as atomics only.
         let apply = || unsafe { update::apply(self.at(offset, bytes), bytes, change) };
         (word && inside).then(apply)
     }
 
-    /// Where the parts of the segment are.
+    /// Returns the layout of the segment.
     #[inline]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The two mappings as (offset, address, length): the visible part, then the store.
+    /// Returns the two mappings as (offset, address, length): the visible part, then the store.
     pub fn parts(&self) -> [(usize, *mut u8, usize); 2] {
         let part = |offset, map: &Mapping| (offset, map.base(), map.len());
         [part(0, &self.visible), part(self.layout.store, &self.store)]
     }
 
-    /// `len` bytes at `offset`.
+    /// Returns `len` bytes at `offset`.
     #[inline]
     pub fn bytes(&self, offset: usize, len: usize) -> &[u8] {
-        // SAFETY: inside a mapping (`at`). Nobody writes these bytes while they are read: live
+        // SAFETY: inside a mapping (`at`). These bytes do not change while they are read: live
         // memory is read between the barriers of a checkpoint or recovery, when no program runs,
         // and store bytes are written by their owner in other phases only (module invariants).
         unsafe { std::slice::from_raw_parts(self.at(offset, len), len) }
     }
 
-    /// `len` bytes at `offset` of the visible part, to be read by the library while the program
-    /// stands still.
+    /// Returns `len` bytes at `offset` of the visible part, which the library may read while the
+    /// program is stopped.
     #[inline]
     pub fn live(&self, offset: usize, len: usize) -> &[u8] {
-        // SAFETY: as in `bytes`: the second mapping is one of the same bytes.
+        // SAFETY: as in `bytes`: the second mapping shows those bytes too.
         unsafe { std::slice::from_raw_parts(self.live_at(offset, len), len) }
     }
 
-    /// From here on [`Segment::live`] reads through the second mapping, if there is one.
+    /// Makes [`Segment::live`] read through the second mapping from now on, if there is one.
     pub fn read_apart(&self) {
         self.apart.store(true, Ordering::Relaxed); // either mapping shows the same bytes
     }
 
-    /// True if the visible part is mapped twice.
+    /// Returns true if the visible part is mapped twice.
     pub fn is_twice(&self) -> bool {
         self.reading.is_some()
     }
@@ -265,21 +265,21 @@ impl Segment {
         reading.base().wrapping_add(offset)
     }
 
-    /// `len` bytes at `offset`, to be written. Only the owner writes its store, or the one PE that
-    /// a tile of its second snapshot is left to; live memory is written by the library only
+    /// Returns `len` writable bytes at `offset`. A store is written by its owner, or by the one PE
+    /// that is assigned a tile of its second snapshot; live memory is written by the library only
     /// between the barriers of a recovery.
     ///
     /// # Safety
-    /// While the slice lives nobody else reads or writes these bytes: no other slice of this
+    /// While the slice lives these bytes are not accessed otherwise: by no other slice of this
     /// segment, no other thread, no other process.
     #[inline]
     #[allow(clippy::mut_from_ref)] // shared between processes: `&mut self` would promise too much
     pub unsafe fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
-        // SAFETY: inside a mapping (`at`), and of nobody else (the caller's promise).
+        // SAFETY: inside a mapping (`at`), and accessed by no one else (the caller's promise).
         unsafe { std::slice::from_raw_parts_mut(self.at(offset, len), len) }
     }
 
-    /// Address of `len` bytes at `offset`, which must lie in one of the two parts.
+    /// Returns the address of `len` bytes at `offset`, which must lie in one of the two parts.
     #[inline]
     fn at(&self, offset: usize, len: usize) -> *mut u8 {
         let (map, from) = match offset.checked_sub(self.layout.store) {
@@ -291,22 +291,22 @@ impl Segment {
         map.base().wrapping_add(from)
     }
 
-    /// Lets whole pages of the visible part be written, or not.
+    /// Makes whole pages of the visible part writable or read-only.
     ///
     /// # Errors
-    /// What the kernel says: it has no room for so many mappings.
+    /// The kernel's error: it has no room for so many mappings.
     pub fn protect(&self, range: &Range<usize>, writable: bool) -> rustix::io::Result<()> {
         self.visible.protect(range.start, range.len(), writable)
     }
 
-    /// Takes from this process what is neither a word of the library nor, of its `own` memory, the
-    /// heap: zeroes are there.
+    /// Replaces memory of this process by zeroes: all except words of the library and, if it is its
+    /// `own` memory, the heap.
     ///
     /// # Errors
     /// As above.
     ///
     /// # Safety
-    /// Nobody uses these bytes any more: the process is at its end.
+    /// These bytes are no longer used: the process is about to end.
     pub unsafe fn close(&self, own: bool) -> rustix::io::Result<()> {
         let Layout { statics, heap, store, snapshots, asides, .. } = self.layout;
         let end = if own { heap } else { store };
@@ -317,8 +317,8 @@ impl Segment {
         }
     }
 
-    /// From here on what this process writes to whole pages of the own visible part, which is in
-    /// `part`, is for it alone; or, `shared`, for all again.
+    /// Makes whole pages of the local visible part, which is in `part`, private to this process
+    /// from now on, or `shared` again.
     ///
     /// # Errors
     /// As above.
@@ -329,20 +329,19 @@ impl Segment {
         unsafe { self.visible.map_again((part, from), from, len, shared) }
     }
 
-    /// Makes the pages of `[offset, offset + len)` present here ahead of their use, in one call
-    /// instead of a fault for each. A failure is no error: the faults come then.
+    /// Prefaults the pages of `[offset, offset + len)` in one call, instead of one fault each. A
+    /// failure is not an error: the pages are then faulted in on use.
     pub fn populate(&self, offset: usize, len: usize) {
         populate(self.at(offset, len) as usize, len);
     }
 
-    /// The same for what [`Segment::live`] will read.
+    /// Prefaults the pages that [`Segment::live`] will read.
     pub fn populate_live(&self, offset: usize, len: usize) {
         populate(self.live_at(offset, len) as usize, len);
     }
 
-    /// Asks for huge pages for `[offset, offset + len)`, as far as they lie in it whole: nothing
-    /// beyond it is taken. Such pages come when they are first touched, in every process that maps
-    /// them.
+    /// Asks for huge pages for `[offset, offset + len)`, for those that lie wholly inside. They are
+    /// allocated on first touch, in every process that maps them.
     pub fn ask_huge(&self, offset: usize, len: usize) {
         memory::ask_huge(self.at(offset, len) as usize, page_up(len));
         if let Some(reading) = self.reading.as_ref().filter(|_| offset < self.layout.store) {
@@ -356,42 +355,43 @@ impl Segment {
     }
 }
 
-/// The ring of events in the memory of a PE, for its agent.
+/// The ring of events in the memory of a PE, mapped by its agent.
 #[derive(Debug)]
 pub struct Traced(Mapping);
 
 impl Traced {
-    /// Maps it.
+    /// Maps the ring.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn of(part: &Part, layout: &Layout) -> rustix::io::Result<Traced> {
         part.map(layout.trace, TRACE, None, true).map(Traced)
     }
 
-    /// The ring.
+    /// Returns the ring.
     pub fn ring(&self) -> Ring<'_> {
-        // SAFETY: the whole mapping, page-aligned; every process touches it through atomics only.
+        // SAFETY: the whole mapping, page-aligned; every process accesses it through atomics only.
         let words =
             unsafe { std::slice::from_raw_parts(self.0.base().cast::<AtomicU64>(), TRACE / 8) };
         Ring::of(words)
     }
 }
 
-/// The store header of a PE, for its agent: the first page of the store.
+/// The store header of a PE, the first page of the store, mapped by its agent.
 #[derive(Debug)]
 pub struct Headed(Mapping);
 
 impl Headed {
-    /// Maps it. The agent writes nothing there but what it [wants](aside::Aside::want).
+    /// Maps the header. The agent writes there only the checkpoint that it
+    /// [wants](aside::Aside::want).
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn of(part: &Part, layout: &Layout) -> rustix::io::Result<Headed> {
         part.map(layout.store, PAGE, None, true).map(Headed)
     }
 
-    /// The header.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         // SAFETY: the whole mapping is the page of the header, page-aligned and writable, all of it
         // atomics; it lives as long as self.
@@ -411,7 +411,7 @@ mod tests {
 
     use super::*;
 
-    /// What the kernel allows at an address: `rw-s`, `r--s`.
+    /// Returns the permissions of the mapping at an address: `rw-s`, `r--s`.
     fn allowed(at: usize) -> String {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let number = |text: &str| usize::from_str_radix(text, 16).unwrap();

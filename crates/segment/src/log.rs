@@ -1,6 +1,7 @@
-//! The log of a PE: what it did to others and learned from them since the last checkpoint.
+//! The log of a PE: its effects on other PEs and the data it received from them since the last
+//! checkpoint.
 //!
-//! It lies in the memory that the agent holds, so it outlives its owner. The owner alone writes it;
+//! It lies in the memory that the agent holds, so it outlives its owner. Only the owner writes it;
 //! peers read it. It may have a replica in the memory of a PE of another node: the owner writes
 //! everything there first.
 //!
@@ -11,8 +12,8 @@
 //! records   head of 56 bytes, then the payload; in the order of the calls
 //! ```
 //!
-//! Invariants: a record is whole before the tail says so; of a record only the second word
-//! of its head and what was found change after that; the word of meetings only grows.
+//! Invariants: a record is complete before the tail publishes it; after that only the second word
+//! of its head and the results of an atomic operation change; the word of meetings only grows.
 
 #![forbid(unsafe_code)]
 
@@ -26,16 +27,16 @@ use raidshmem_core::view::PES_MAX;
 
 /// Words of a record before its payload.
 const HEAD: usize = 7;
-/// Where in a record the word is that changes: how far the operation of a put or an atomic
-/// operation is, how often an answer was given again, where the meeting after this one is.
+/// Index in a record of the word that changes: the progress of a put or an atomic operation, the
+/// repetitions of an answer, or the location of the next meeting.
 const CHANGES: usize = 1;
-/// Where in the payload of an atomic operation that is which it compares with.
+/// Index in an atomic operation's payload of the value to compare with.
 const COMPARED: usize = 2;
 /// Words before those of each PE.
 const WORDS: usize = 4 * APART as usize;
-/// Words of the text that speaks against going back alone.
+/// Words of the text that rules out local rollback.
 const TEXT: usize = 12;
-/// Words of two lines of a cache, which a processor fetches together.
+/// Words of two cache lines, which a processor fetches together.
 const APART: isize = 16;
 
 /// The log of a PE whose memory is not mapped.
@@ -44,30 +45,30 @@ static NOBODY: [AtomicU64; WORDS + PES_MAX] = [const { AtomicU64::new(0) }; WORD
 /// The interval of a log that has none yet.
 pub const NO_INTERVAL: u64 = u64::MAX;
 
-/// Bits of a number of bytes beside which the number of an interval is kept.
+/// Bits of a byte count; the bits above it hold the number of an interval.
 const BYTES_BITS: u32 = 40;
 
-/// What stands beside the bytes that were taken over in an interval.
+/// Returns the upper bits of a word that counts bytes taken over in an interval.
 fn mark(interval: u64) -> u64 {
     interval.wrapping_add(1) << BYTES_BITS
 }
 
-/// What a record is of.
+/// The type of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Bytes for a PE.
+    /// Bytes sent to a PE.
     Put = 1,
-    /// Bytes of a PE.
+    /// Bytes read from a PE.
     Get,
     /// A wait that ended.
     Wait,
-    /// A meeting of all PEs: a barrier, a collective, the heap.
+    /// A meeting of all PEs: a barrier, a collective, a heap operation.
     Meeting,
-    /// A word of a PE is changed in one step, or read.
+    /// An atomic update or read of a word of a PE.
     Atomic,
-    /// What a call found in own words.
+    /// The result of reading local words.
     Answer,
-    /// What the program drew by itself.
+    /// A value that the program obtained by itself.
     Event,
     /// An atomic operation of a PE that a substitute found in a log and carried out.
     Taken,
@@ -81,61 +82,61 @@ impl Kind {
     }
 }
 
-/// How far an operation on another PE is.
+/// The progress of an operation on another PE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carried {
-    /// Nothing of it has happened.
+    /// No effect has happened.
     Begun = 0,
-    /// It happened.
+    /// The operation is complete.
     Done,
-    /// Its target was lost: it is in the log alone.
+    /// Its target was lost: it exists only in the log.
     Logged,
     /// It may or may not have happened.
     Underway,
 }
 
-/// What an atomic operation found.
+/// The result of an atomic operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtomicOutcome {
-    /// What the word held before.
+    /// The previous value of the word.
     pub old: u64,
-    /// When that was looked at, if it was asked for; else 0.
+    /// The time of that access, if it was requested; else 0.
     pub seen: u64,
 }
 
 /// The head of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// What it is of.
+    /// Its type.
     pub kind: Kind,
     /// The other PE.
     pub target: u32,
-    /// When it was written.
+    /// The time of writing.
     pub time: u64,
     /// Offset in the segment of the target.
     pub at: u64,
-    /// Bytes of each block, and from one to the next.
+    /// Bytes per block, and bytes between block starts.
     pub block: (u32, u64),
     /// Bytes of the payload.
     pub len: u32,
-    /// Routine and arguments.
+    /// Digest of the routine and its arguments.
     pub digest: u64,
 }
 
 impl Record {
-    /// True if both are of one call, whenever that was.
+    /// Returns true if both records are of one call, at whatever time.
     #[inline]
     pub fn is_of_one_call(&self, other: &Record) -> bool {
         Record { time: other.time, ..*self } == *other
     }
 }
 
-/// A record in a log: its head, and where in the segment its payload is.
+/// A record in a log: its head, and the location of its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Located {
-    /// Where it begins among the records.
+    /// Offset among the records, in bytes.
     pub from: usize,
-    /// Where the next one begins.
+    /// Offset of the next record.
     pub next: usize,
     /// The head.
     pub record: Record,
@@ -143,19 +144,19 @@ pub struct Located {
     pub payload: usize,
 }
 
-/// What a substitute shows to others, with its incarnation.
+/// The replay stage that a substitute publishes, with its incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// It has not caught up: others only log what is for it.
+    /// It has not caught up: peers only log operations on it.
     Replaying = 1,
-    /// It looks at the logs for the last time: others wait.
+    /// It reads the logs for the last time: peers wait.
     Draining,
-    /// It is reached.
+    /// Peers access it directly.
     Direct,
 }
 
-/// A word of the log. What the owner changes with every call is apart from what others look at with
-/// every call, and both from what is written at each meeting, by [`APART`].
+/// A word of the log. The words that the owner changes with every call, those that peers read with
+/// every call, and those written at each meeting are at least [`APART`] words from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
     /// The job.
@@ -164,29 +165,29 @@ pub enum Word {
     Owner,
     /// The checkpoint that it begins at.
     Interval,
-    /// The view that was joined by all when they last went back, or began.
+    /// The view that all had joined when they last rolled back, or began.
     Era,
     /// Incarnation and stage.
     Stage,
-    /// Era and number of the first meeting without a record; none: the greatest number.
+    /// Era and number of the first meeting without a record; the greatest number if there is none.
     BareFrom,
-    /// Where the first meeting is, plus one; 0: there is none.
+    /// Location of the first meeting, plus one; 0 if there is none.
     First,
-    /// The place of the checkpoint call in the program.
+    /// The call site of the checkpoint call in the program.
     Site,
-    /// Where that stands in the source.
+    /// Its location in the source.
     Source,
-    /// 1: the owner fences lightly before its looks, so who looks at it issues the barrier.
+    /// 1: the owner uses a light fence before its reads, so peers that read this issue the barrier.
     Light,
     /// Bytes of records.
     Tail = APART,
     /// The PE that the owner may be writing to, plus one.
     Flight,
-    /// Bytes that it would need, if that is more than it has.
+    /// Bytes needed, if that exceeds the capacity.
     Need,
-    /// Era and number of the last meeting that the owner came to.
+    /// Era and number of the last meeting that the owner entered.
     Met = 2 * APART,
-    /// Bytes of the text that speaks against going back alone.
+    /// Bytes of the text that rules out local rollback.
     Against = 3 * APART - 1,
 }
 
@@ -195,34 +196,34 @@ pub enum Word {
 pub struct Log<'a> {
     words: &'a [AtomicU64],
     n_pes: usize,
-    /// The first word of the records.
+    /// Index of the first word of the records.
     records: usize,
-    /// Where it lies in the segment.
+    /// Offset in the segment.
     base: usize,
-    /// What the owner writes everything to, too.
+    /// The replica, which the owner writes first.
     replica: Option<&'a [AtomicU64]>,
 }
 
-/// Bytes that a record with so much payload takes.
+/// Returns the bytes of a record with `payload` bytes of payload.
 #[inline]
 pub fn bytes_for(payload: usize) -> usize {
     (HEAD * 8).saturating_add(payload).next_multiple_of(8)
 }
 
 impl<'a> Log<'a> {
-    /// The log in `words`, which lie at `base` in the segment of a job of `n_pes` PEs.
+    /// Returns the log in `words`, which lie at `base` in the segment of a job of `n_pes` PEs.
     #[inline]
     pub fn of(words: &'a [AtomicU64], n_pes: usize, base: usize) -> Log<'a> {
         let records = ((WORDS + n_pes) * 8).next_multiple_of(PAGE) / 8;
         Log { words, n_pes, records, base, replica: None }
     }
 
-    /// A log in which nothing is.
+    /// Returns an empty log.
     pub fn of_nobody(n_pes: usize) -> Log<'static> {
         Log { words: &NOBODY, n_pes, records: NOBODY.len(), base: 0, replica: None }
     }
 
-    /// The same log, for its owner, which writes to `replica`, too.
+    /// Returns this log for its owner, which writes to `replica` too.
     pub fn with_replica(self, replica: Log<'a>) -> Log<'a> {
         Log { replica: Some(replica.words), ..self }
     }
@@ -248,8 +249,8 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Becomes what its replica says; who and at which stage its owner is, it knows itself. It
-    /// shows no interval before the caller sets it; which one that is.
+    /// Copies the contents of its replica, except the words that identify this owner and its stage.
+    /// The interval stays unset until the caller sets it; returns the replica's interval.
     pub fn fetch(&self, replica: &Log) -> u64 {
         let own = [Word::Job, Word::Owner, Word::Interval, Word::Stage, Word::Light, Word::Flight];
         let own = own.map(|word| word as usize);
@@ -260,7 +261,7 @@ impl<'a> Log<'a> {
         replica.get(Word::Interval)
     }
 
-    /// True if it is that of PE `pe` of a job, and says at which interval.
+    /// Returns true if the log belongs to PE `pe` of a job and has an interval.
     pub fn is_of(&self, job: u64, pe: Pe) -> bool {
         let owner = u64::from(pe.0) + 1;
         self.get(Word::Job) == job
@@ -268,19 +269,19 @@ impl<'a> Log<'a> {
             && self.get(Word::Interval) != NO_INTERVAL
     }
 
-    /// One of the words.
+    /// Returns one of the words.
     #[inline]
     pub fn word(&self, word: Word) -> &'a AtomicU64 {
         &self.words[word as usize]
     }
 
-    /// Its value.
+    /// Returns the value of a word.
     #[inline]
     pub fn get(&self, word: Word) -> u64 {
         self.word(word).load(Ordering::SeqCst)
     }
 
-    /// Sets it.
+    /// Sets a word.
     #[inline]
     pub fn set(&self, word: Word, value: u64) {
         self.store(word as usize, value, Ordering::SeqCst);
@@ -292,14 +293,14 @@ impl<'a> Log<'a> {
         WORDS + pe.at()
     }
 
-    /// The owner has taken over so many bytes of the log of PE `pe` in this interval.
+    /// Records that the owner has taken over `bytes` bytes of the log of PE `pe` in this interval.
     pub fn take(&self, pe: Pe, bytes: u64) {
         let mark = mark(self.get(Word::Interval));
         self.store(self.taken(pe), mark | bytes, Ordering::SeqCst);
     }
 
-    /// How many bytes the owner has taken over of the log of PE `pe`, of that interval: the log of
-    /// that PE may be of a later one already.
+    /// Returns how many bytes of PE `pe`'s log the owner has taken over in that interval: that log
+    /// may already be in a later one.
     #[inline]
     pub fn has_taken(&self, pe: Pe, interval: u64) -> u64 {
         let word = self.words[self.taken(pe)].load(Ordering::SeqCst);
@@ -307,12 +308,12 @@ impl<'a> Log<'a> {
         if word - bytes == mark(interval) { bytes } else { 0 }
     }
 
-    /// Bytes of records that there is room for.
+    /// Returns the capacity for records in bytes.
     pub fn room(&self) -> usize {
         (self.words.len() - self.records) * 8
     }
 
-    /// What speaks against going back alone; empty: nothing.
+    /// Returns the reason against local rollback; empty if there is none.
     pub fn against(&self) -> String {
         let len = (self.get(Word::Against) as usize).min(TEXT * 8);
         let from = Word::Against as usize + 1;
@@ -321,7 +322,7 @@ impl<'a> Log<'a> {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Says what speaks against going back alone, unless something does; empty: nothing does.
+    /// Sets the reason against local rollback; an empty text clears it.
     pub fn set_against(&self, text: &str) {
         let bytes = &text.as_bytes()[..text.len().min(TEXT * 8)];
         let from = Word::Against as usize + 1;
@@ -344,13 +345,13 @@ impl<'a> Log<'a> {
         self.set(Word::Interval, interval);
     }
 
-    /// Where the payload of a record is to be written that begins at `from`, in the segment.
+    /// Returns the offset in the segment for the payload of a record that begins at `from`.
     #[inline]
     pub fn payload(&self, from: usize) -> usize {
         self.base + (self.records + HEAD) * 8 + from
     }
 
-    /// Writes the head of the record at the tail, whose payload is written, and shows it.
+    /// Writes the head of the record at the tail, whose payload is written, and publishes it.
     #[inline(always)] // `record` stays in registers
     pub fn append(&self, from: usize, record: &Record) {
         let at = self.records + from / 8;
@@ -364,12 +365,12 @@ impl<'a> Log<'a> {
         };
         self.replica.into_iter().for_each(write);
         write(self.words);
-        // Who sees the tail sees the record. The owner fences before it looks at anybody's stage.
+        // A reader that sees the tail sees the record. The owner fences before it reads a stage.
         let tail = (from + bytes_for(record.len as usize)) as u64;
         self.store(Word::Tail as usize, tail, Ordering::Release);
     }
 
-    /// The record at `from`; None at the end, or if it is none.
+    /// Returns the record at `from`; None at the end, or if it is invalid.
     #[inline]
     pub fn read(&self, from: usize) -> Option<Located> {
         let tail = self.get(Word::Tail) as usize;
@@ -391,13 +392,13 @@ impl<'a> Log<'a> {
         (next <= tail).then(|| Located { from, next, record, payload: self.payload(from) })
     }
 
-    /// The word of the record at `from` that changes.
+    /// Returns the index of the changing word of the record at `from`.
     #[inline]
     fn changing(&self, from: usize) -> usize {
         self.records + from / 8 + CHANGES
     }
 
-    /// How far the operation of the record at `from` is.
+    /// Returns the progress of the operation of the record at `from`.
     #[inline]
     pub fn state(&self, from: usize) -> Carried {
         match self.words[self.changing(from)].load(Ordering::SeqCst) {
@@ -408,13 +409,13 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// The operation of the record at `from` is so far.
+    /// Sets the progress of the operation of the record at `from`.
     #[inline]
     pub fn set_state(&self, from: usize, state: Carried) {
         self.store(self.changing(from), state as u64, Ordering::Release);
     }
 
-    /// The words of the payload of the record at `from`.
+    /// Returns the words of the payload of the record at `from`.
     #[inline]
     fn payload_words(&self, from: usize) -> Range<usize> {
         let at = self.records + from / 8;
@@ -422,30 +423,30 @@ impl<'a> Log<'a> {
         at + HEAD..at + HEAD + bytes as usize / 8
     }
 
-    /// A word of what the atomic operation of the record at `from` found, or of what it compares
-    /// with; 0 if it has no such word.
+    /// Returns a payload word of the atomic operation of the record at `from`; 0 if it has no such
+    /// word.
     fn part(&self, from: usize, nth: usize) -> u64 {
         let at = self.payload_words(from).nth(nth);
         at.map_or(0, |at| self.words[at].load(Ordering::Relaxed))
     }
 
-    /// The atomic operation of the record that will begin at `from` compares with this.
+    /// Sets the value that the atomic operation of the future record at `from` compares with.
     #[inline]
     pub fn set_compared(&self, from: usize, value: u64) {
         self.store(self.records + from / 8 + HEAD + COMPARED, value, Ordering::Relaxed);
     }
 
-    /// What the atomic operation of the record at `from` compares with.
+    /// Returns the value that the atomic operation of the record at `from` compares with.
     pub fn compared(&self, from: usize) -> u64 {
         self.part(from, COMPARED)
     }
 
-    /// What it found, if it is done.
+    /// Returns the result of the atomic operation of the record at `from`, if it is done.
     pub fn found(&self, from: usize) -> AtomicOutcome {
         AtomicOutcome { old: self.part(from, 0), seen: self.part(from, 1) }
     }
 
-    /// The atomic operation of the record at `from` is done, and found this.
+    /// Completes the atomic operation of the record at `from`, with its result.
     #[inline]
     pub fn set_found(&self, from: usize, found: AtomicOutcome) {
         for (at, value) in self.payload_words(from).zip([found.old, found.seen]) {
@@ -454,19 +455,20 @@ impl<'a> Log<'a> {
         self.set_state(from, Carried::Done);
     }
 
-    /// How often the answer of the record at `from` was given again, without another call between.
+    /// Returns how often the answer of the record at `from` was repeated, without another call
+    /// between.
     #[inline]
     pub fn repeats(&self, from: usize) -> u64 {
         self.words[self.changing(from)].load(Ordering::SeqCst)
     }
 
-    /// It was given once more.
+    /// Counts a repetition of the answer of the record at `from`.
     #[inline]
     pub fn repeat(&self, from: usize) {
         self.store(self.changing(from), self.repeats(from) + 1, Ordering::SeqCst);
     }
 
-    /// The meeting at `from` follows that at `last`, or is the first.
+    /// Links the meeting at `from` to the one at `last`, or records it as the first.
     pub fn link(&self, last: Option<usize>, from: usize) {
         match last {
             None => self.set(Word::First, from as u64 + 1),
@@ -474,7 +476,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// The meeting after that at `last`, or the first.
+    /// Returns the meeting after the one at `last`, or the first.
     pub fn meeting(&self, last: Option<usize>) -> Option<Located> {
         let next = match last {
             None => self.get(Word::First),
@@ -483,13 +485,13 @@ impl<'a> Log<'a> {
         self.read((next as usize).checked_sub(1)?)
     }
 
-    /// Shows the stage of a process.
+    /// Publishes the stage of a process.
     pub fn set_stage(&self, incarnation: u32, stage: Stage) {
         self.set(Word::Stage, u64::from(incarnation) << 2 | stage as u64);
-        fence(Ordering::SeqCst); // before the looks at the tails of others
+        fence(Ordering::SeqCst); // before the reads of peers' tails
     }
 
-    /// True if the process of that incarnation is at `stage`.
+    /// Returns true if the process of that incarnation is at `stage`.
     #[inline]
     pub fn is_at(&self, incarnation: u32, stage: Stage) -> bool {
         self.get(Word::Stage) == u64::from(incarnation) << 2 | stage as u64

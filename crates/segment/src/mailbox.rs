@@ -6,24 +6,24 @@
 //! half          tag | findings | .. | news | post
 //! ```
 //!
-//! The protocol reads a few words of some peers: what those above and below in the tree posted
-//! (`raidshmem_core::tree`), and what the members of its group found. The words of a PE whose
-//! memory is mapped here are read where they are. A PE that is out of reach writes them into its
-//! entry of the reader's mailbox, so that nobody polls over a network.
+//! The protocol reads a few words of some peers: the posts of those above and below in the tree
+//! (`raidshmem_core::tree`), and the findings of its group members. If a PE's memory is mapped
+//! here, its words are read in place. A remote PE writes them into its entry of the reader's
+//! mailbox, so no PE polls over a network.
 //!
-//! A writer that was declared dead may still have words under way when its successor writes. The
-//! two have different halves, and the tag says whose findings a half holds: a reader asks for those
-//! of one incarnation, that of the view it is in, and is given them or nothing. A post names its
-//! view, in which one incarnation lives.
+//! A writer that was declared dead may still have words in flight when its successor writes. The
+//! two have different halves, and the tag names the incarnation whose findings a half holds: a
+//! reader asks for those of one incarnation, that of its view, and gets them or nothing. A post
+//! names its view, in which one incarnation lives.
 //!
-//! News are a number that a PE counts up when its record of an agreement is another one: who waits
-//! for it reads the record then, and not before.
+//! The news word is a counter that a PE increments when its record of an agreement changes: a
+//! waiting peer reads the record only then.
 //!
 //! Invariants: findings have arrived before their PE posts that they are there. The entries of a
 //! segment are written by their PEs, never by its owner.
 //!
-//! Left out: words that are under way while two successors come and go. They overwrite those of the
-//! second one and are refused, and readers wait for that PE until it is declared dead.
+//! Left out: words that are in flight while two successors come and go. They overwrite those of the
+//! second one and are rejected, and readers wait for that PE until it is declared dead.
 
 #![forbid(unsafe_code)]
 
@@ -36,12 +36,12 @@ use raidshmem_core::tree::post;
 
 /// Bytes of a half.
 const HALF: usize = MAILBOX_ENTRY / 2;
-/// Where in a half the post is.
+/// Offset of the post in a half.
 pub const POST: usize = 64;
-/// Where in a half the news are.
+/// Offset of the news in a half.
 pub const NEWS: usize = POST - 8;
 
-/// What one incarnation wrote last, or one long before it.
+/// The words last written by one incarnation, or by one long before it.
 #[repr(C, align(128))]
 #[derive(Debug)]
 struct Half {
@@ -63,25 +63,25 @@ fn half(incarnation: Incarnation) -> usize {
     (incarnation.0 & 1) as usize
 }
 
-/// Where in its entry an incarnation writes.
+/// Returns the offset in its entry at which an incarnation writes.
 pub fn place(incarnation: Incarnation) -> usize {
     half(incarnation) * HALF
 }
 
 impl MailboxEntry {
-    /// What this incarnation found; nothing before it told anything.
+    /// Returns the findings of this incarnation; default values if it wrote none.
     pub fn read(&self, incarnation: Incarnation) -> PeerStatus {
         let words = &self.halves[half(incarnation)].words;
         let words = std::array::from_fn(|at| words[at].load(Ordering::SeqCst));
         PeerStatus::of(words, incarnation).unwrap_or_default()
     }
 
-    /// What this incarnation has posted last, or one long before it.
+    /// Returns the last post of this incarnation, or of one long before it.
     pub fn post(&self, incarnation: Incarnation) -> &[AtomicU64; post::WORDS] {
         &self.halves[half(incarnation)].post
     }
 
-    /// How often this incarnation has shown another record.
+    /// Returns how often this incarnation has changed its record.
     pub fn news(&self, incarnation: Incarnation) -> u64 {
         self.halves[half(incarnation)].words[NEWS / 8].load(Ordering::SeqCst)
     }
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(entry.read(Incarnation(0)), first);
     }
 
-    /// Whichever of the two wrote last.
+    /// Tests both orders of their writes.
     #[test]
     fn a_successor_and_who_was_declared_dead_do_not_meet() {
         for late in [false, true] {

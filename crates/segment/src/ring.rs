@@ -1,12 +1,12 @@
 //! A ring of the last events of a process, in memory that outlives it.
 //!
-//! Any thread of the owner writes, and anybody who maps the memory reads, also while the owner is
-//! stopped or dead. Nobody waits for anybody: a writer that meets another one in its record, a
-//! whole round later, leaves its event out, and a reader leaves out what changes under it.
+//! Any thread of the owner writes, and any process that maps the memory reads, even while the owner
+//! is stopped or dead. No thread waits for another: a writer that finds another one in its record,
+//! a whole round later, drops its event, and a reader skips a record that changes under it.
 //!
-//! Invariants: the serial of a record says whose turn it is: `2 * (n + 1)` when it holds event `n`
-//! whole, one less while event `n` is being written. It only grows. Memory that went bad is read as
-//! text that is cut, never as anything else.
+//! Invariants: the serial of a record orders its writers: `2 * (n + 1)` when it holds event `n`
+//! whole, one less while event `n` is being written. It only grows. Corrupt memory is read as
+//! truncated text, never as anything else.
 
 #![forbid(unsafe_code)]
 
@@ -16,25 +16,25 @@ use raidshmem_core::quantity::Incarnation;
 
 /// Words of a record; the first record of the memory counts events.
 const RECORD: usize = 16;
-/// Words of it before the text.
+/// Words of a record before the text.
 const HEAD: usize = 3;
-/// Bytes of an event's text at most; a longer one is cut.
+/// Maximum length of an event's text in bytes; a longer one is cut.
 pub const TEXT: usize = (RECORD - HEAD) * 8;
 
-/// What happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// How many events of this ring came before it.
+    /// The number of events of this ring before it.
     pub number: u64,
-    /// When, in microseconds since 1970.
+    /// Time in microseconds since 1970.
     pub micros: u64,
-    /// How many processes carried the number of this PE before.
+    /// The incarnation of the PE.
     pub incarnation: Incarnation,
-    /// What.
+    /// The text.
     pub text: String,
 }
 
-/// Words that are a ring: a multiple of a record, and two at least.
+/// A ring in words: a multiple of a record, and two at least.
 #[derive(Debug, Clone, Copy)]
 pub struct Ring<'a> {
     next: &'a AtomicU64,
@@ -42,7 +42,7 @@ pub struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// The ring in `words`.
+    /// Returns the ring in `words`.
     pub fn of(words: &'a [AtomicU64]) -> Ring<'a> {
         assert!(words.len().is_multiple_of(RECORD) && words.len() >= 2 * RECORD, "{}", words.len());
         let (head, records) = words.split_at(RECORD);
@@ -64,14 +64,14 @@ impl<'a> Ring<'a> {
         let record = self.record(number);
         let (serial, before) = (&record[0], record[0].load(Ordering::Relaxed));
         let (taken, relaxed) = (2 * number + 1, Ordering::Relaxed);
-        // An odd one is a thread that is a whole round behind, and may write yet.
+        // An odd serial belongs to a thread that is a whole round behind, and may still write.
         if before % 2 == 1
             || before >= taken
             || serial.compare_exchange(before, taken, Ordering::SeqCst, relaxed).is_err()
         {
             return;
         }
-        fence(Ordering::SeqCst); // who reads a new word reads an odd serial after it
+        fence(Ordering::SeqCst); // a reader that sees a new word reads an odd serial after it
         let mut end = text.len().min(TEXT);
         while !text.is_char_boundary(end) {
             end -= 1;
@@ -106,14 +106,14 @@ impl<'a> Ring<'a> {
         Some(Event { number, micros: *micros, incarnation: Incarnation((head >> 32) as u32), text })
     }
 
-    /// The events that it holds, oldest first.
+    /// Returns the events in the ring, oldest first.
     pub fn events(&self) -> Vec<Event> {
         let mut events: Vec<Event> = (0..self.len()).filter_map(|at| self.read(at)).collect();
         events.sort_by_key(|event| event.number);
         events
     }
 
-    /// The owner is dead: what it was writing is given up, so that the next one can write there.
+    /// Discards unfinished events of a dead owner, so that its successor can write there.
     pub fn inherit(&self) {
         for record in self.records.chunks(RECORD) {
             let serial = record[0].load(Ordering::SeqCst);
@@ -171,7 +171,7 @@ mod tests {
         ring.write(1, Incarnation(0), "first");
         ring.write(2, Incarnation(0), "second");
         ring.write(3, Incarnation(0), "third");
-        // Its owner died while it wrote the fourth, in the place of the second.
+        // The owner died while writing the fourth event, in the place of the second.
         ring.next.store(4, Ordering::SeqCst);
         ring.record(1)[0].store(2 * 3 + 1, Ordering::SeqCst);
         let texts = || ring.events().into_iter().map(|event| event.text).collect::<Vec<_>>();

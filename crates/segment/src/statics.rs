@@ -1,7 +1,7 @@
 //! The executable's statics (`.data` and `.bss`) as symmetric memory.
 //!
 //! OpenSHMEM 1.5, section 3 (memory model) makes global and static variables symmetric objects.
-//! They lie in the writable part of the executable, among words that belong to somebody else:
+//! They lie in the writable part of the executable, among words with other owners:
 //!
 //! ```text
 //!  writable PT_LOAD(s) of the executable
@@ -10,35 +10,35 @@
 //!                               excluded: written by the loader         excluded: libc's
 //! ```
 //!
-//! [`find`] gives whole pages, from the end of the part that the loader makes read-only (RELRO) to
-//! the end of `.bss`, and the ranges inside that must be neither saved nor restored: targets of
-//! copy relocations, which are the one instance of a *library's* variable (`stdout`, `environ`,
+//! [`find`] returns whole pages, from the end of the part that the loader makes read-only (RELRO)
+//! to the end of `.bss`, and the ranges inside that must be neither saved nor restored: targets of
+//! copy relocations, which are the only instance of a *library's* variable (`stdout`, `environ`,
 //! `std::cout`), and every word that the loader itself fills in (GOT, lazily bound or not, and
-//! `.dynamic`). With them rolled back, libc would lose what it holds in the substitute.
+//! `.dynamic`). Restoring them in a substitute would overwrite libc's own state there.
 //!
-//! The pages need not touch: linkers begin another segment before a variable whose alignment is
-//! more than a page, and `lld` and `mold` one behind RELRO. What lies between two pieces is
-//! excluded, and nothing of it is replaced.
+//! The pages need not be contiguous: linkers begin another segment before a variable whose
+//! alignment is more than a page, and `lld` and `mold` one behind RELRO. The gap between two pieces
+//! is excluded and never replaced.
 //!
 //! The other readable segments, and RELRO, hold the program's *constants*. They are symmetric, too:
 //! every PE runs the same executable, so its own bytes are those of any other PE.
 //!
 //! Only an executable that itself names `libraidshmem.so*` in `DT_NEEDED` has statics in this
 //! sense; for all others [`find`] returns `None`. In a Python interpreter that loads the library
-//! the writable part is the interpreter's own, and in a Rust program that has it linked in
-//! statically it is full of this library's and the standard library's state: the lock, the sockets
-//! and the threads of *this* process. To roll that back would be fatal, and no user asked for it.
+//! the writable part is the interpreter's own, and in a Rust program that links it statically it is
+//! full of this library's and the standard library's state: the lock, the sockets and the threads
+//! of *this* process. Rolling that back would be fatal, and no user asked for it.
 //!
 //! Invariants: `start`, `len` and the pieces are multiples of the page size; every page of a piece
 //! is inside writable segments of the executable and outside RELRO; the pieces, and `excluded`, are
 //! sorted, disjoint, not empty ranges, all inside. A constant is in no piece.
 //!
-//! Left out: statics of shared libraries, thread-local variables (not symmetric), and pointers
-//! into libraries that the program keeps in its own variables: they are saved as the data they
-//! are, and are right in a substitute because it has the same addresses.
+//! Left out: statics of shared libraries, thread-local variables (not symmetric), and pointers into
+//! libraries that the program keeps in its own variables: they are saved as plain data, and are
+//! valid in a substitute because it has the same addresses.
 //!
-//! Unsafe code: reading the loader's list of objects, and the tables of the running executable
-//! at addresses checked against its segments. What is done with them is safe code, in `elf`.
+//! Unsafe code: reading the loader's list of objects, and the tables of the running executable at
+//! addresses checked against its segments. Their interpretation is safe code, in `elf`.
 
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -52,10 +52,10 @@ use elf::{Dynamic, Executable, ExecutableMemory, Machine, ProgramHeader};
 pub use error::StaticsError;
 use raidshmem_sys::memory;
 
-/// The library that an executable must name to have its statics taken as symmetric.
+/// The library that an executable must name for its statics to be symmetric.
 const LIBRARY: &str = "libraidshmem.so";
 
-/// Where the executable's statics are.
+/// The location of the executable's statics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statics {
     /// Address of the first byte, a multiple of the page size.
@@ -66,30 +66,30 @@ pub struct Statics {
     pub pieces: Vec<Range<usize>>,
     /// Addresses inside that are not the program's, sorted and disjoint.
     pub excluded: Vec<Range<usize>>,
-    /// What the program can only read, sorted and disjoint.
+    /// Memory that the program can only read, sorted and disjoint.
     pub constants: Vec<Range<usize>>,
 }
 
 impl Statics {
-    /// Offset from the first byte of `[addr, addr + len)`, if that lies in one piece.
+    /// Returns the offset of `[addr, addr + len)` from the first byte, if it lies in one piece.
     #[inline]
     pub fn offset_of(&self, addr: usize, len: usize) -> Option<usize> {
         let inside = holds(&self.pieces, addr, len);
         inside.then(|| addr - self.start)
     }
 
-    /// The offsets of a piece from the first byte.
+    /// Returns a piece as offsets from the first byte.
     pub fn offsets(&self, piece: &Range<usize>) -> Range<usize> {
         piece.start - self.start..piece.end - self.start
     }
 
-    /// True if `[addr, addr + len)` is what the program can only read.
+    /// Returns true if the program can only read `[addr, addr + len)`.
     pub fn is_constant(&self, addr: usize, len: usize) -> bool {
         holds(&self.constants, addr, len)
     }
 }
 
-/// True if `[addr, addr + len)` lies in one of the ranges.
+/// Returns true if `[addr, addr + len)` lies in one of the ranges.
 #[inline]
 fn holds(ranges: &[Range<usize>], addr: usize, len: usize) -> bool {
     let inside = |r: &Range<usize>| r.contains(&addr) && len <= r.end - addr;
@@ -106,8 +106,8 @@ impl Statics {
     }
 }
 
-/// Looks for the running executable's statics; `None` if it has none, or is not an executable
-/// whose statics are meant (see the module doc).
+/// Finds the running executable's statics; `None` if it has none, or is not an executable whose
+/// statics are symmetric (see the module doc).
 ///
 /// # Errors
 /// The executable's own headers contradict each other.
@@ -116,7 +116,7 @@ pub fn find() -> Result<Option<Statics>, StaticsError> {
     find_in(&own.headers, own.bias, &own, Machine::HERE, memory::page_size())
 }
 
-/// [`find`] for any executable: its program headers, by how much it is displaced, its memory.
+/// Like [`find`], for any executable: its program headers, its load bias, its memory.
 fn find_in(
     headers: &[ProgramHeader],
     bias: usize,
@@ -132,19 +132,19 @@ fn find_in(
     Ok(select(&Executable::new(headers, foreign), page))
 }
 
-/// True for `libraidshmem.so` and `libraidshmem.so.<version>`, with or without a directory.
+/// Returns true for `libraidshmem.so` and `libraidshmem.so.<version>`, with or without a directory.
 fn is_library(needed: &str) -> bool {
     let file = needed.rsplit('/').next().unwrap_or(needed);
     file.strip_prefix(LIBRARY).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Chooses the pages, and clips what is foreign to them.
+/// Selects the pages, and clips the foreign ranges to them.
 pub fn select(executable: &Executable, page: usize) -> Option<Statics> {
     let down = |address: usize| address - address % page;
     let up = |address: usize| down(address.saturating_add(page - 1));
     let relro = executable.relro.clone().unwrap_or(0..0);
-    // The loader protects whole pages only, and rounds the end down. What is left of RELRO then
-    // stays writable, but is not the program's.
+    // The loader protects whole pages only, and rounds the end down. The remainder of RELRO stays
+    // writable, but is not the program's.
     let protected = down(relro.start)..down(relro.end);
     let mut pieces = Vec::new();
     for load in &executable.writable {
@@ -163,7 +163,7 @@ pub fn select(executable: &Executable, page: usize) -> Option<Statics> {
     Some(Statics { start, len: end - start, pieces, excluded, constants })
 }
 
-/// The union of ranges: sorted, disjoint, none empty, none touching.
+/// Returns the union of ranges: sorted, disjoint, none empty, none touching.
 fn merge(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.retain(|r| !r.is_empty());
     ranges.sort_by_key(|r| (r.start, r.end));
@@ -186,12 +186,13 @@ struct Own {
 }
 
 impl Own {
-    /// Asks the loader; its list begins with the executable (dl_iterate_phdr(3)), also where the
-    /// program was started as an argument of the loader, for which `AT_PHDR` may be the loader's.
+    /// Asks the loader. Its list begins with the executable (dl_iterate_phdr(3)), even if the
+    /// program was started as an argument of the loader, in which case `AT_PHDR` may be the
+    /// loader's.
     fn listed() -> Option<Own> {
         let mut own: Option<Own> = None;
-        // SAFETY: `first_object` has the signature asked for and does not unwind; the pointer it
-        // is called with is that of `own`, which outlives the call and is not used otherwise.
+        // SAFETY: `first_object` has the required signature and does not unwind; the pointer passed
+        // to it is that of `own`, which outlives the call and is not used otherwise.
         unsafe { libc::dl_iterate_phdr(Some(first_object), (&raw mut own).cast()) };
         own
     }
@@ -200,20 +201,20 @@ impl Own {
 /// Copies the first object of the loader's list to the `Option<Own>` at `data`, and stops.
 ///
 /// # Safety
-/// To be called by `dl_iterate_phdr` only, with `data` pointing to an `Option<Own>` that nobody
-/// else uses in the meantime.
+/// Must be called by `dl_iterate_phdr` only, with `data` pointing to an `Option<Own>` that is not
+/// otherwise used in the meantime.
 unsafe extern "C" fn first_object(
     info: *mut libc::dl_phdr_info,
     _size: libc::size_t,
     data: *mut c_void,
 ) -> c_int {
-    // SAFETY: dl_iterate_phdr passes a valid description, which nobody writes during the call.
+    // SAFETY: dl_iterate_phdr passes a valid description, which does not change during the call.
     let info = unsafe { &*info };
     let headers = if info.dlpi_phdr.is_null() {
         &[]
     } else {
-        // SAFETY: the description says that this many headers lie there; they are mapped with
-        // the object, aligned by the ELF format and not written.
+        // SAFETY: the description guarantees that many headers there; they are mapped with the
+        // object, aligned by the ELF format and not written.
         unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) }
     };
     let bias = info.dlpi_addr as usize;
@@ -243,8 +244,8 @@ impl ExecutableMemory for Own {
         let mut bytes = vec![0u8; len];
         // SAFETY: the source lies inside one readable segment of the executable, which the loader
         // mapped and never unmaps, and the target in a new vector of that length. The tables that
-        // are read (dynamic section, strings, symbols, relocations) are not written after
-        // start-up, so the copy races with nobody.
+        // are read (dynamic section, strings, symbols, relocations) are not written after start-up,
+        // so the copy races with no writer.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 std::ptr::with_exposed_provenance::<u8>(address),
@@ -256,7 +257,7 @@ impl ExecutableMemory for Own {
     }
 }
 
-/// Whether one range lies inside another.
+/// Containment of one range in another.
 trait ContainsRange {
     fn contains_range(&self, inner: &Range<usize>) -> bool;
 }

@@ -1,22 +1,22 @@
 //! Atomic updates of a word of 2, 4 or 8 bytes.
 //!
-//! By PEs that have the word mapped, and by the processor of its owner for those that have not:
-//! only so are all of them atomic with each other.
+//! A PE that maps the word updates it directly; for other PEs the owner's processor does. Only this
+//! way are all updates atomic with respect to each other.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// What an atomic update does with a word; all but `Store` give what was there before.
+/// An atomic update of a word; all but `Store` return the previous value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Update {
-    /// Leaves it.
+    /// A read, which leaves the word unchanged.
     Load,
-    /// Stores the operand, and gives zero.
+    /// A store of the operand, which returns zero.
     Store,
-    /// Stores the operand.
+    /// A store of the operand, which returns the previous value.
     Swap,
-    /// Adds it, wrapping.
+    /// A wrapping addition of the operand.
     Add,
     /// Bitwise and.
     And,
@@ -24,30 +24,31 @@ pub enum Update {
     Or,
     /// Bitwise exclusive or.
     Xor,
-    /// Stores the operand if the word holds this.
+    /// A store of the operand if the word holds this value.
     CompareSwap(u64),
 }
 
 /// A word of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WordAt {
-    /// Where, a multiple of its bytes.
+    /// Its offset, a multiple of its size.
     pub offset: usize,
-    /// Its bytes: 2, 4 or 8.
+    /// Its size in bytes: 2, 4 or 8.
     pub bytes: usize,
 }
 
-/// What is done with a word.
+/// An update with its operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// What.
+    /// The update.
     pub how: Update,
-    /// With what.
+    /// The operand.
     pub operand: u64,
 }
 
 impl Update {
-    /// A number for it, less than 256, and what it compares with: for records and messages.
+    /// Encodes the update for records and messages: a number less than 256, and the value to
+    /// compare with.
     pub fn code(self) -> (u64, u64) {
         match self {
             Update::Load => (0, 0),
@@ -61,7 +62,7 @@ impl Update {
         }
     }
 
-    /// What has this number; None: nothing.
+    /// Decodes an update; None if the number is invalid.
     pub fn of_code(code: u64, compares_with: u64) -> Option<Update> {
         let plain = [Update::Load, Update::Store, Update::Swap, Update::Add];
         let bits = [Update::And, Update::Or, Update::Xor, Update::CompareSwap(compares_with)];
@@ -70,7 +71,7 @@ impl Update {
 }
 
 impl Change {
-    /// What a word of so many bytes holds after it, if it held `old`.
+    /// Returns the new value of a word of `bytes` bytes that held `old`.
     pub fn of(self, old: u64, bytes: usize) -> u64 {
         let all = u64::MAX >> (64 - 8 * bytes.clamp(1, 8));
         let operand = self.operand;
@@ -88,12 +89,11 @@ impl Change {
     }
 }
 
-/// Applies `change` to the word of `bytes` (2, 4 or 8) bytes at `at`; what was there.
+/// Applies `change` to the word of `bytes` (2, 4 or 8) bytes at `at`; returns its previous value.
 ///
 /// # Safety
-/// `at` lies in a mapped segment, on a boundary of `bytes` bytes, and is accessed as an atomic by
-/// everybody else who accesses it now.
-#[inline(always)] // what is done is a constant of the caller
+/// `at` lies in a mapped segment, aligned to `bytes`, and all concurrent accesses to it are atomic.
+#[inline(always)] // the update is a constant of the caller
 pub unsafe fn apply(at: *mut u8, bytes: usize, change: Change) -> u64 {
     let Change { how, operand } = change;
     macro_rules! apply {
@@ -101,8 +101,8 @@ pub unsafe fn apply(at: *mut u8, bytes: usize, change: Change) -> u64 {
             // SAFETY: the contract of this function.
             let word = unsafe { <$atomic>::from_ptr(at.cast()) };
             let operand = operand as $int;
-            // Pairs with each other, on any PE: what was written before a release is seen after
-            // the acquire.
+            // Pairs with each other, on any PE: data written before a release is visible after the
+            // acquire.
             let before = match how {
                 Update::Load => word.load(Ordering::Acquire),
                 Update::Store => {

@@ -1,12 +1,11 @@
-//! Waits that others can see: what each thread of a PE waits in, when that takes longer than it
-//! spins for.
+//! Visible waits: the call in which each thread of a PE waits, once it waits longer than it spins.
 //!
-//! A thread takes an entry before it sleeps, and gives it back when its wait is over; a wait that
-//! is short costs nothing. The agent of the node reads the entries, also when the PE is stopped.
-//! It takes `looks` as the sign that the thread has had a look at what it waits for since.
+//! A thread takes an entry before it sleeps, and frees it when its wait is over; a short wait costs
+//! nothing. The agent of the node reads the entries, even when the PE is stopped. A change of
+//! `looks` proves that the thread has since checked its condition.
 //!
-//! Invariants: the serial of an entry only grows, by [`ROUND`] a wait: no two waits have the same
-//! one. An entry is read only between two equal serials that say that it is shown.
+//! Invariants: the serial of an entry only grows, by [`ROUND`] per wait: it is unique to a wait. An
+//! entry is read only between two equal serials that mark it as shown.
 
 #![forbid(unsafe_code)]
 
@@ -15,19 +14,19 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use raidshmem_core::message::Whom;
 use raidshmem_core::quantity::CheckpointNumber;
 
-/// Threads of a PE that others can see waiting; what more of them wait in is not shown.
+/// Threads of a PE with visible waits; the waits of further threads are not shown.
 pub const ENTRIES: usize = 4;
-/// Bytes of a routine's name at most; a longer one is cut.
+/// Maximum length of a routine's name in bytes; a longer one is cut.
 const CALL: usize = 56;
 
-/// From a serial to the next of the same meaning.
+/// The distance between consecutive serials of one meaning.
 const ROUND: u64 = 4;
-/// A serial modulo [`ROUND`]: the entry is free, is being filled in, or shows a wait.
+/// Serials modulo [`ROUND`]: the entry is free, is being filled in, or shows a wait.
 const FREE: u64 = 0;
 const FILLING: u64 = 1;
 const SHOWN: u64 = 2;
 
-/// What a thread waits in.
+/// The description of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
     /// The routine.
@@ -37,12 +36,12 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// A wait for something that some PE will do; which one, the call does not say.
+    /// Describes a wait for an event that any PE may cause; the call does not name one.
     pub const fn anyone(call: &'static str) -> Waiting {
         Waiting { call, whom: Whom::Anyone }
     }
 
-    /// A wait for each of `n_pes` PEs to make the same call.
+    /// Describes a wait for each of `n_pes` PEs to make the same call.
     pub const fn all(call: &'static str, n_pes: usize) -> Waiting {
         Waiting { call, whom: Whom::Members { start: 0, stride: 1, size: n_pes as u32 } }
     }
@@ -53,7 +52,7 @@ impl Waiting {
 pub struct WaitEntry {
     serial: AtomicU64,
     looks: AtomicU64,
-    /// What kind of [`Whom`], and a size.
+    /// The kind of [`Whom`], and a size.
     kind: AtomicU64,
     /// Start and stride.
     start: AtomicU64,
@@ -61,12 +60,12 @@ pub struct WaitEntry {
     call: [AtomicU64; CALL / 8],
 }
 
-/// A wait as somebody else sees it.
+/// A wait as seen by another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
-    /// No other wait of this entry has the same.
+    /// The serial, unique within the entry.
     pub serial: u64,
-    /// How often it has looked since it is shown.
+    /// The number of checks since the wait was shown.
     pub looks: u64,
     /// The routine.
     pub call: String,
@@ -101,7 +100,7 @@ fn unpack(kind: u64, start: u64) -> Option<Whom> {
 }
 
 impl WaitEntry {
-    /// Takes the entry and shows a wait in it; false if another thread has it.
+    /// Takes the entry and shows a wait in it; returns false if another thread has it.
     fn show(&self, waiting: Waiting, agreed: CheckpointNumber) -> bool {
         let before = self.serial.load(Ordering::Relaxed);
         let (taken, relaxed) = (before + FILLING, Ordering::Relaxed);
@@ -125,7 +124,7 @@ impl WaitEntry {
         true
     }
 
-    /// The wait that it shows.
+    /// Returns the wait that the entry shows.
     pub fn read(&self) -> Option<Shown> {
         let serial = self.serial.load(Ordering::Acquire);
         if serial % ROUND != SHOWN {
@@ -139,7 +138,7 @@ impl WaitEntry {
         if load(&self.serial) != serial {
             return None;
         }
-        // Memory that went bad is no text.
+        // Corrupt memory is not text.
         let printable = |byte: &u8| if byte.is_ascii_graphic() { char::from(*byte) } else { ' ' };
         let call = bytes.iter().take_while(|byte| **byte != 0).map(printable).collect();
         Some(Shown { serial, looks, call, whom: whom?, agreed: CheckpointNumber(agreed) })
@@ -151,7 +150,7 @@ impl WaitEntry {
 pub struct Waits([WaitEntry; ENTRIES]);
 
 impl Waits {
-    /// All entries, taken or not.
+    /// Returns all entries, taken or not.
     pub fn entries(&self) -> &[WaitEntry; ENTRIES] {
         &self.0
     }
@@ -161,7 +160,7 @@ impl Waits {
         Showing(self.0.iter().find(|entry| entry.show(waiting, agreed)))
     }
 
-    /// Frees what a dead owner has left.
+    /// Frees the entries of a dead owner.
     pub fn clear(&self) {
         for entry in &self.0 {
             let serial = entry.serial.load(Ordering::SeqCst);
@@ -174,10 +173,10 @@ impl Waits {
 pub struct Showing<'a>(Option<&'a WaitEntry>);
 
 impl Showing<'_> {
-    /// The thread has looked at what it waits for.
+    /// Counts a check of the condition by the thread.
     pub fn looked(&self) {
         if let Some(entry) = self.0 {
-            // Release: what was looked at, was so before.
+            // Release: the check came before.
             entry.looks.fetch_add(1, Ordering::Release);
         }
     }
@@ -250,7 +249,7 @@ mod tests {
             names.map(|call| waits.show(Waiting::anyone(call), CheckpointNumber(0))).into();
         let calls = |waits: &Waits| seen(waits).into_iter().map(|s| s.call).collect::<Vec<_>>();
         assert_eq!(calls(&waits), ["a", "b", "c", "d"]);
-        all[4].looked(); // of no consequence
+        all[4].looked(); // has no effect
         drop(all);
         assert_eq!(calls(&waits), [""; 0]);
     }

@@ -18,9 +18,9 @@
 //! Barriers of the program and those of the protocol have words of their own ([`Barrier`]): a PE in
 //! `shmem_barrier_all` and one in a checkpoint do not release each other.
 //!
-//! Invariants: a post says of which meeting of which view it is, so posts need no reset and a late
-//! reader can never mistake an old recovery for the present one. The page holds nothing that a
-//! recovery relies on after its owner's death; that lies in the store header.
+//! Invariants: a post names its meeting and its view, so posts need no reset and a late reader
+//! never mistakes an old recovery for the present one. The page holds nothing that a recovery
+//! relies on after its owner's death; that lies in the store header.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -31,9 +31,9 @@ use raidshmem_sys::futex;
 
 use crate::waits::Waits;
 
-/// Most rounds of a meeting of nodes: enough for 2^16 of them.
+/// Maximum number of rounds of a meeting of nodes: enough for 2^16 of them.
 pub const ROUNDS: usize = 16;
-/// Most return addresses of a call that are shown.
+/// Maximum number of return addresses recorded of a call.
 pub const CHAIN: usize = 16;
 
 /// The caller of a barrier.
@@ -56,25 +56,24 @@ impl<T> std::ops::Deref for Line<T> {
     }
 }
 
-/// Waking the owner.
+/// The words that wake the owner.
 #[repr(C)]
 pub struct Bell {
     /// Futex word; counts rings.
     pub doorbell: AtomicU32,
-    /// How many threads of the owner sleep or are about to, for whatever reason.
+    /// Threads of the owner that sleep or are about to, for any reason.
     pub sleepers: AtomicU32,
-    /// How many of them wait for something a plain put may bring.
+    /// Those of them that wait for an event that a plain put may cause.
     pub watchers: AtomicU32,
 }
 
-/// A counter of those that sleep, and the fence that orders looks at it: the machine's, or a
-/// model's.
+/// A counter of sleepers, and the fence that orders reads of it: the machine's, or a model's.
 pub trait Counter {
-    /// How many. No order.
+    /// Returns the count, unordered.
     fn count(&self) -> u32;
-    /// One more. No order.
+    /// Adds to the count, unordered.
     fn add(&self, by: u32);
-    /// What stands before it comes before what stands behind it, for all processors.
+    /// Orders all earlier accesses before all later ones, for all processors.
     fn fence(&self);
 }
 
@@ -95,9 +94,9 @@ impl Counter for AtomicU32 {
     }
 }
 
-/// True if somebody may sleep who has not seen what this thread stored before. Pairs with
-/// [`announce`]: of a store and a look on this side, and an announcement and a look on the other,
-/// at least one look sees, because both sides have a fence in between.
+/// Returns true if a thread may sleep that has not seen this thread's earlier stores. Pairs with
+/// [`announce`]: of a store and a read on this side, and an announcement and a read on the other,
+/// at least one read sees the other side, because both sides have a fence in between.
 #[inline]
 pub fn is_awaited(sleepers: &impl Counter) -> bool {
     if !breaks(Mutant::WakeWithoutFence) {
@@ -106,7 +105,7 @@ pub fn is_awaited(sleepers: &impl Counter) -> bool {
     sleepers.count() != 0
 }
 
-/// Says that this thread will sleep, unless its next look finds what it waits for.
+/// Announces that this thread will sleep, unless its next read finds its condition satisfied.
 #[inline]
 pub fn announce(sleepers: &impl Counter) {
     sleepers.add(1);
@@ -114,7 +113,7 @@ pub fn announce(sleepers: &impl Counter) {
 }
 
 impl Bell {
-    /// Wakes the owner's threads that sleep. Called after a store of whatever kind.
+    /// Wakes the sleeping threads of the owner. Called after any store.
     #[inline]
     pub fn wake(&self) {
         if is_awaited(&self.sleepers) {
@@ -122,7 +121,7 @@ impl Bell {
         }
     }
 
-    /// Wakes all, without a look for sleepers.
+    /// Wakes all threads, without a check for sleepers.
     #[cold]
     pub fn pull(&self) {
         self.doorbell.fetch_add(1, Ordering::SeqCst);
@@ -139,8 +138,8 @@ pub struct BarrierCounter {
     pub released: AtomicU64,
 }
 
-/// The call of the program that the owner is in, and what it did since the last restart. What the
-/// words say is in `store::site`.
+/// The owner's current call in the program, and its progress since the last restart. `store::site`
+/// defines the meaning of the words.
 #[repr(C)]
 pub struct SiteWords {
     /// Digest of the call site.
@@ -149,32 +148,32 @@ pub struct SiteWords {
     pub call: AtomicU64,
     /// Progress since a restart.
     pub progress: [AtomicU64; 4],
-    /// On PE 0: whether a call of the checkpoint saves, in two bits in turn, and whether the job is
-    /// to stop, in the two above.
+    /// On PE 0: two bits, used in turn, that are set if a call of the checkpoint saves; two bits
+    /// above them that are set if the job must stop.
     pub due: AtomicU64,
 }
 
-/// What the owner's check of its own store found; read by its group before the plan is made.
+/// The findings of the owner's check of its own store; its group reads them before it plans.
 #[repr(C)]
 pub struct Findings {
-    /// Bit per chunk of the own snapshot: 1 is unusable.
+    /// Bit per chunk of the local snapshot: 1 is unusable.
     pub snapshot: AtomicU64,
     /// Bit per parity chunk held: 1 is unusable.
     pub parity: AtomicU64,
-    /// Bytes of the snapshot the findings speak of, 0 if the owner knows of none.
+    /// Bytes of the snapshot that the findings describe, 0 if the owner knows of none.
     pub len: AtomicU64,
-    /// 1 if the owner had no store when it first looked.
+    /// 1 if the owner had no store at its first check.
     pub empty: AtomicU64,
 }
 
 /// The control page.
 #[repr(C)]
 pub struct Words {
-    /// Waking the owner.
+    /// The words that wake the owner.
     pub bell: Line<Bell>,
     /// Barriers, by [`Barrier`] and level.
     pub gates: [[Line<BarrierCounter>; LEVELS]; 2],
-    /// What the owner posted last, by [`raidshmem_core::tree::post::Way`].
+    /// The owner's last posts, by [`raidshmem_core::tree::post::Way`].
     pub posts: [Line<[AtomicU64; WORDS]>; 2],
     /// Findings of the owner's check.
     pub findings: Line<Findings>,
@@ -184,11 +183,11 @@ pub struct Words {
     pub site: Line<SiteWords>,
     /// Its return addresses, innermost first, relative to the executable; 0 after the last.
     pub chain: Line<[AtomicU64; CHAIN]>,
-    /// Barriers that the partner of each round of a meeting of nodes has come to, by [`Barrier`].
+    /// The barriers entered by the partner of each round of a meeting of nodes, by [`Barrier`].
     pub heard: [Line<[AtomicU64; ROUNDS]>; 2],
-    /// Futex word; 1 once the job ends before its time, so the owner ends, too.
+    /// Futex word; 1 once the job is aborted, which ends the owner too.
     pub abort: Line<AtomicU32>,
-    /// What threads of the owner wait in.
+    /// The waits of the owner's threads.
     pub waits: Waits,
 }
 
@@ -200,7 +199,7 @@ mod tests {
 
     use super::{Counter, announce, is_awaited};
 
-    /// One access of a thread to the word that is waited for, or to the counter.
+    /// One access of a thread to the awaited word, or to the counter.
     #[derive(Debug, Clone, Copy, PartialEq)]
     enum Step {
         StoreWord,
@@ -210,7 +209,7 @@ mod tests {
         Fence,
     }
 
-    /// A counter that writes down what is done with it.
+    /// A counter that records its calls.
     #[derive(Default)]
     struct Trace(RefCell<Vec<Step>>);
 
@@ -229,8 +228,8 @@ mod tests {
         }
     }
 
-    /// The accesses of a thread in every order that a processor with weak ordering may give them:
-    /// they are to different words, so any order of those between two fences.
+    /// Returns the accesses of a thread in every order that a processor with weak ordering allows:
+    /// they are to different words, so those between two fences may be reordered.
     fn orders(steps: &[Step]) -> Vec<Vec<Step>> {
         let mut all = vec![Vec::new()];
         for part in steps.split(|step| *step == Step::Fence) {
@@ -245,7 +244,7 @@ mod tests {
         all
     }
 
-    /// True if in some order and interleaving neither thread sees what the other wrote.
+    /// Returns true if in some order and interleaving neither thread sees the other's write.
     fn may_miss(waker: &[Step], sleeper: &[Step]) -> bool {
         let blind = |waker: &[Step], sleeper: &[Step]| {
             (0..1 << (waker.len() + sleeper.len())).any(|choice: u32| {
@@ -279,7 +278,7 @@ mod tests {
         sleeper.0.borrow_mut().push(Step::LookAtWord);
         let (waker, sleeper) = (waker.0.into_inner(), sleeper.0.into_inner());
         assert!(!may_miss(&waker, &sleeper), "{waker:?}, {sleeper:?}");
-        // Either fence is needed.
+        // Both fences are needed.
         let without = |steps: &[Step]| -> Vec<Step> {
             steps.iter().copied().filter(|step| *step != Step::Fence).collect()
         };

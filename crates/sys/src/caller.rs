@@ -1,10 +1,9 @@
-//! Who called: the name of the routine that a program called, for a message about a call that came
-//! too early; the return addresses on the stack; the place in the program of one of them; and what
-//! is loaded where.
+//! The calling program: the routine that it called, for messages about calls made too early; return
+//! addresses on the stack, and their places in the program; and the loaded objects.
 //!
 //! Exported functions know their names. The code that they share does not, and passing the name at
-//! every put would cost time. So the few calls that end in a complaint look at the stack instead:
-//! the loader knows the exported function that each return address lies in.
+//! every put would cost time. So the few calls that end in an error inspect the stack instead: the
+//! loader knows the exported function that contains each return address.
 //!
 //! Left out: programs that this library is linked into statically. They have no exported functions,
 //! and their messages name "an OpenSHMEM routine".
@@ -15,10 +14,10 @@ use std::ffi::{CStr, c_int, c_void};
 
 use raidshmem_core::store::objects::LoadedObject;
 
-/// Return addresses that are looked at.
+/// Maximum number of return addresses inspected.
 const DEPTH: usize = 64;
 
-/// The exported function on the stack whose name begins with one of `prefixes`, the innermost.
+/// Returns the innermost exported function on the stack whose name begins with one of `prefixes`.
 #[inline(never)]
 pub fn exported(prefixes: &[&str]) -> Option<String> {
     let (frames, found) = frames();
@@ -26,50 +25,50 @@ pub fn exported(prefixes: &[&str]) -> Option<String> {
     names.into_iter().find(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
 }
 
-/// Return addresses on the stack, innermost first, and how many.
+/// Returns the return addresses on the stack, innermost first, and their number.
 #[inline(never)]
 pub fn frames() -> ([*mut c_void; DEPTH], usize) {
     let mut frames = [std::ptr::null_mut::<c_void>(); DEPTH];
-    // SAFETY: an array of that many pointers, to be written.
+    // SAFETY: an array of `DEPTH` pointers, which the call fills.
     let found = unsafe { libc::backtrace(frames.as_mut_ptr(), DEPTH as c_int) };
     (frames, usize::try_from(found).unwrap_or(0))
 }
 
-/// Where the executable or library begins that an address lies in.
+/// Returns the start of the executable or library that contains an address.
 pub fn object_of(address: *const c_void) -> Option<usize> {
     describe(address).map(|info| info.dli_fbase as usize)
 }
 
-/// By how much the executable is displaced against the addresses in its file.
+/// Returns the offset of the executable's load addresses from those in its file.
 pub fn bias() -> Option<usize> {
     /// # Safety
-    /// To be called by `dl_iterate_phdr` only, with `to` pointing to an `Option<usize>`.
+    /// Only `dl_iterate_phdr` may call it, with `to` pointing to an `Option<usize>`.
     unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, to: *mut c_void) -> c_int {
         // SAFETY: by the contract; the loader's list begins with the executable.
         unsafe { *to.cast() = Some((*info).dlpi_addr as usize) };
         1
     }
     let mut bias = None::<usize>;
-    // SAFETY: `first` has the signature asked for and does not unwind; the pointer that it is
-    // called with is that of `bias`, which outlives the call and is not used otherwise.
+    // SAFETY: `first` has the required signature and does not unwind; the pointer that it is called
+    // with is that of `bias`, which outlives the call and has no other use meanwhile.
     unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut bias).cast()) };
     bias
 }
 
-/// Where the executable begins.
+/// Returns the start of the executable.
 pub fn executable() -> Option<usize> {
-    // SAFETY: asks for a number that the kernel gave the process: an address in the executable.
+    // SAFETY: reads a number that the kernel gave the process: an address in the executable.
     let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
     object_of(headers as *const c_void)
 }
 
-/// The executable and the libraries that are loaded, without the one that the kernel maps.
+/// Returns the executable and the loaded libraries, without the one that the kernel maps.
 pub fn loaded() -> Vec<LoadedObject> {
     let mut loaded = Vec::new();
-    // SAFETY: `add` has the signature asked for and does not unwind; the pointer that it is called
-    // with is that of `loaded`, which outlives the call and is not used otherwise.
+    // SAFETY: `add` has the required signature and does not unwind; the pointer that it is called
+    // with is that of `loaded`, which outlives the call and has no other use meanwhile.
     unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut loaded).cast()) };
-    // SAFETY: asks for a number that the kernel gave the process.
+    // SAFETY: reads a number that the kernel gave the process.
     let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
     loaded.retain(|it: &LoadedObject| vdso == 0 || !it.addresses.contains(&vdso));
     loaded
@@ -78,11 +77,11 @@ pub fn loaded() -> Vec<LoadedObject> {
 /// Adds an object of the loader's list to the vector at `to`.
 ///
 /// # Safety
-/// To be called by `dl_iterate_phdr` only, with `to` pointing to a `Vec<LoadedObject>` that nobody
-/// else uses in the meantime.
+/// Only `dl_iterate_phdr` may call it, with `to` pointing to a `Vec<LoadedObject>` that has no
+/// other user meanwhile.
 unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, to: *mut c_void) -> c_int {
-    // SAFETY: dl_iterate_phdr passes a valid description of a mapped object, whose headers and
-    // name nobody writes during the call; the rest by the contract.
+    // SAFETY: dl_iterate_phdr passes a valid description of a mapped object, whose headers and name
+    // are not written during the call; the rest by the contract.
     let (info, headers, path, to) = unsafe {
         let info = &*info;
         let headers = match info.dlpi_phdr.is_null() {
@@ -101,39 +100,40 @@ unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, to: *mut c_voi
     0
 }
 
-/// True if the program was linked with the library that exports this name: it was not loaded later.
+/// Returns true if the program was linked with the library that exports this name, rather than
+/// loading it later.
 pub fn is_linked(name: &CStr) -> bool {
-    // SAFETY: a C text; the answer is only compared.
+    // SAFETY: a C string; the result is only compared.
     !unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.is_null()
 }
 
-/// The place of a return address, the same in every process that runs the program: the file that
-/// was loaded there and the offset in it. `?` where nothing was loaded.
+/// Returns the place of a return address, equal in every process that runs the program: the file
+/// loaded there and the offset in it. `?` if no file is loaded there.
 pub fn place(frame: *mut c_void) -> String {
     let Some(info) = describe(frame).filter(|info| !info.dli_fname.is_null()) else {
         return "?".into();
     };
-    // SAFETY: dladdr gives a C text that the loader keeps as long as the object.
+    // SAFETY: dladdr returns a C string that the loader keeps as long as the object.
     let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy();
     let file = path.rsplit('/').next().unwrap_or_default();
     format!("{file}+{:#x}", frame.addr() - info.dli_fbase.addr())
 }
 
-/// The exported function that a return address is in.
+/// Returns the exported function that contains a return address.
 fn symbol(frame: *mut c_void) -> Option<String> {
     let info = describe(frame).filter(|info| !info.dli_sname.is_null())?;
-    // SAFETY: dladdr gives a C text in the string table of a loaded object.
+    // SAFETY: dladdr returns a C string in the string table of a loaded object.
     Some(unsafe { CStr::from_ptr(info.dli_sname) }.to_str().ok()?.to_owned())
 }
 
-/// What the loader knows of a return address.
+/// Returns the loader's description of an address.
 fn describe(frame: *const c_void) -> Option<libc::Dl_info> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // The return address of a call that does not return may lie behind the end of the caller.
+    // The return address of a call that does not return may lie after the end of the caller.
     let inside = frame.wrapping_byte_sub(1);
     // SAFETY: dladdr accepts any address, and writes a description; the rest stays zero.
     let known = unsafe { libc::dladdr(inside, info.as_mut_ptr()) };
-    // SAFETY: all of it is integers and pointers, for which zero is a value.
+    // SAFETY: all fields are integers and pointers, for which zero is a valid value.
     let info = unsafe { info.assume_init() };
     (known != 0).then_some(info)
 }

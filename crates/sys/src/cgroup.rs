@@ -1,34 +1,34 @@
-//! Control groups of this process: where they are, and how much memory they leave.
+//! Control groups of this process: their folders, and the memory that they leave.
 //!
-//! A process is in one group of the second version's tree, and in one of each tree of the first
-//! version. The limits of all groups above it hold as well, as far as they can be seen: in a
-//! container the group of the container is the topmost.
+//! A process is in one group of the tree of cgroup v2, and in one group of each tree of v1. The
+//! limits of all groups above it apply as well, as far as they are visible: in a container the
+//! topmost group is that of the container.
 //!
-//! What a group uses includes pages of files, which the kernel drops when it needs room. They count
-//! as free here, as they do in `MemAvailable`. `memory.high` is a limit like `memory.max`: a group
-//! above it does not die, but its processes are slowed down until they make no progress.
+//! The usage of a group includes page cache, which the kernel drops when it needs memory. It counts
+//! as free here, as in `MemAvailable`. `memory.high` is a limit like `memory.max`: a group that
+//! exceeds it is not killed, but its processes are throttled until they make no progress.
 //!
-//! Left out: swap, which `MemAvailable` leaves out, too.
+//! Left out: swap, which `MemAvailable` leaves out as well.
 
 #![forbid(unsafe_code)]
 
 use std::path::{Component, Path, PathBuf};
 
-/// What the groups of a process leave it, in bytes.
+/// The memory limit of a process's groups, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CgroupMemory {
     /// The lowest limit.
     pub limit: u64,
-    /// What can still be taken before the first limit is reached.
+    /// Bytes available before the first limit is reached.
     pub free: u64,
 }
 
-/// Memory of the groups of this process; None if none has a limit.
+/// Returns the memory of this process's groups; None if no group has a limit.
 pub fn memory() -> Option<CgroupMemory> {
     memory_of(own("memory"), |file| std::fs::read_to_string(file).ok())
 }
 
-/// The folders of the groups of this process that may limit `controller`.
+/// Returns the folders of this process's groups that may limit `controller`.
 pub fn own(controller: &str) -> Vec<PathBuf> {
     let read = |file: &str| std::fs::read(file).unwrap_or_default();
     let [groups, mounts] = ["/proc/self/cgroup", "/proc/self/mountinfo"].map(read);
@@ -36,12 +36,12 @@ pub fn own(controller: &str) -> Vec<PathBuf> {
     folders(&text(&groups), &text(&mounts), controller)
 }
 
-/// The same from what `/proc/self/cgroup` and `/proc/self/mountinfo` say. In each tree the group of
-/// the process comes first, and those above it follow.
+/// Like [`own`], but takes the contents of `/proc/self/cgroup` and `/proc/self/mountinfo`. In each
+/// tree the group of the process comes first, followed by those above it.
 pub fn folders(groups: &str, mounts: &str, controller: &str) -> Vec<PathBuf> {
     let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).collect();
     let innermost = groups.lines().filter_map(|line| {
-        // NUMBER:CONTROLLERS:PATH, without controllers in the second version.
+        // NUMBER:CONTROLLERS:PATH; no controllers in v2.
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, Path::new(fields.next()?));
         let is_its = |mount: &&Mount| match (controllers, mount.options) {
@@ -58,17 +58,18 @@ fn has(list: &str, word: &str) -> bool {
     list.split(',').any(|other| other == word)
 }
 
-/// A tree of groups, or a part of one, where it is mounted.
+/// A mounted tree of groups, or a part of one.
 struct Mount<'a> {
-    /// The group that is seen at `point`.
+    /// The group that is visible at `point`.
     root: PathBuf,
     point: PathBuf,
-    /// Its options, the controllers among them, in the first version; None in the second.
+    /// Mount options, which include the controllers, in v1; None in v2.
     options: Option<&'a str>,
 }
 
 impl Mount<'_> {
-    /// `ID PARENT DEVICE ROOT POINT OPTIONS .. - TYPE SOURCE OPTIONS`; None of another file system.
+    /// Parses `ID PARENT DEVICE ROOT POINT OPTIONS .. - TYPE SOURCE OPTIONS`; None for other file
+    /// systems.
     fn parse(line: &str) -> Option<Mount<'_>> {
         let (place, system) = line.split_once(" - ")?;
         let mut place = place.split(' ').skip(3);
@@ -82,16 +83,16 @@ impl Mount<'_> {
         Some(Mount { root, point, options })
     }
 
-    /// The folder of a group and of those above it; None if it cannot be seen here.
+    /// Returns the folders of a group and of those above it; None if the group is not visible here.
     fn folders(&self, group: &Path) -> Option<Vec<PathBuf>> {
         let inside = group.strip_prefix(&self.root).ok()?;
         let is_plain = |part: Component| matches!(part, Component::Normal(_));
-        let seen = inside.components().all(is_plain); // else it is outside of the namespace
+        let seen = inside.components().all(is_plain); // otherwise it is outside of the namespace
         seen.then(|| inside.ancestors().map(|part| self.point.join(part)).collect())
     }
 }
 
-/// Spaces and the like are three octal digits after a backslash there.
+/// Decodes spaces and similar characters, which are escaped as a backslash and three octal digits.
 fn unescape(text: &str) -> PathBuf {
     let mut pieces = text.split('\\');
     let first = pieces.next().unwrap_or_default().to_owned();
@@ -105,7 +106,7 @@ fn unescape(text: &str) -> PathBuf {
     PathBuf::from(whole)
 }
 
-/// What groups in these folders leave together; None if none has a limit.
+/// Returns the memory that groups in these folders leave together; None if no group has a limit.
 pub fn memory_of(
     folders: impl IntoIterator<Item = PathBuf>,
     read: impl Fn(&Path) -> Option<String>,
@@ -118,20 +119,20 @@ pub fn memory_of(
     folders.into_iter().filter_map(one).reduce(least)
 }
 
-/// One group, by the files of either version.
+/// Reads one group, from the files of either version.
 fn group(read: impl Fn(&str) -> Option<String>) -> Option<CgroupMemory> {
-    let number = |file: &str| read(file)?.trim().parse::<u64>().ok(); // `max` is none
+    let number = |file: &str| read(file)?.trim().parse::<u64>().ok(); // `max`: no limit
     let stat = read("memory.stat").unwrap_or_default();
     let field = |name: &str| {
         let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
         stat.lines().find_map(value)
     };
-    // The first version has sums over the groups below under names of their own.
+    // In v1, sums over the groups below have names of their own.
     let with_below = |name: &str| field(&format!("total_{name}")).or_else(|| field(name));
     let pages = ["inactive_file", "active_file", "slab_reclaimable"];
     let pages = pages.into_iter().filter_map(with_below).fold(0, u64::saturating_add);
     let limits = ["memory.max", "memory.high", "memory.limit_in_bytes"];
-    let above = field("hierarchical_memory_limit"); // of the first version, seen or not
+    let above = field("hierarchical_memory_limit"); // v1: of all groups above, visible or not
     let limit = limits.into_iter().filter_map(number).chain(above).min()?;
     let used = ["memory.current", "memory.usage_in_bytes"].into_iter().find_map(number)?;
     Some(CgroupMemory { limit, free: limit.saturating_sub(used.saturating_sub(pages)) })

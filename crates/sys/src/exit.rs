@@ -1,9 +1,9 @@
-//! What this process does when it ends by `exit`, or by returning from `main`.
+//! The end of this process by `exit`, or by returning from `main`.
 //!
-//! By `on_exit` of the GNU C library, which tells the status; `atexit` does not. Both kinds of
-//! handlers, and the destructors of C++, are one list that is gone through from its end: what the
-//! program registered or constructed before this comes after it. `_exit`, `quick_exit`, signals and
-//! [`end`] call no handler.
+//! Uses `on_exit` of the GNU C library, which passes the status; `atexit` does not. Both kinds of
+//! handlers, and C++ destructors, are in one list that is processed from its end: handlers that the
+//! program registered, and objects that it constructed, before this one come after it. `_exit`,
+//! `quick_exit`, signals and [`end`] call no handler.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -18,43 +18,44 @@ unsafe extern "C" {
 
 extern "C" fn call(status: c_int, _: *mut c_void) {
     if let Some(handler) = HANDLER.get() {
-        handler(status & 0xff); // what the parent will see
+        handler(status & 0xff); // the status that the parent will see
     }
 }
 
-/// Has `handler` called with the status when this process exits. Only the first call counts.
+/// Registers `handler` to be called with the status when this process exits. Only the first call
+/// counts.
 ///
 /// # Errors
-/// There is no memory for it.
+/// Out of memory.
 pub fn at_exit(handler: fn(i32)) -> io::Result<()> {
     if HANDLER.set(handler).is_err() {
         return Ok(());
     }
-    // SAFETY: a function that takes what such a handler is given, does not use the pointer, and
-    // stays where it is: the library is never unloaded, as threads of it may run.
+    // SAFETY: a function with the signature of such a handler, which does not use the pointer and
+    // stays in place: the library is never unloaded, as threads of it may run.
     match unsafe { on_exit(call, std::ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::ErrorKind::OutOfMemory.into()),
     }
 }
 
-/// Writes what the program printed and is still in a buffer. Not the other streams: one that a
-/// thread reads from is locked for as long as it waits.
+/// Flushes the program's standard output. Other streams are left alone: one that a thread reads
+/// from is locked for as long as it waits.
 pub fn flush_output() {
     use std::io::Write;
     let _ = std::io::stdout().flush();
-    // SAFETY: the C library's own stream, which it locks; an error is the program's to find.
+    // SAFETY: the C library's own stream, which it locks; detecting errors is left to the program.
     unsafe { libc::fflush(stdout) };
 }
 
-/// The same, then all other streams.
+/// Flushes standard output, then all other streams.
 pub fn flush_streams() {
     flush_output();
-    // SAFETY: the C library goes through its own list of streams.
+    // SAFETY: the C library iterates over its own list of streams.
     unsafe { libc::fflush(std::ptr::null_mut()) };
 }
 
-/// Ends this process with that status, and runs no exit handler: those of the program and of this
+/// Ends this process with that status, without exit handlers: those of the program and of this
 /// library may wait for a lock that the caller holds.
 pub fn end(status: i32) -> ! {
     flush_output();
@@ -66,12 +67,12 @@ pub fn end(status: i32) -> ! {
 mod tests {
     use std::process::Command;
 
-    /// What the second process of the test is told by.
+    /// The variable that marks the second process of the test.
     const SECOND: &str = "RAIDSHMEM_TEST_OF_END";
     const NAME: &str = "exit::tests::streams_are_written_and_no_handler_runs";
 
     extern "C" fn handler() {
-        // SAFETY: ends the process, with a status that says who did.
+        // SAFETY: ends the process, with a status that identifies this handler.
         unsafe { libc::_exit(9) };
     }
 

@@ -1,36 +1,36 @@
-//! A line for a write to memory that may only be read, before the process ends by it.
+//! A message for a write to read-only memory, printed before the process dies of it.
 //!
-//! Invariant: the handler of the signal makes system calls that are allowed there, takes no lock
-//! and no memory. It puts back the action that was there before and returns: the write is tried
-//! again, and what happens then is what would have happened without it.
+//! Invariant: the signal handler makes only system calls that are allowed there, takes no lock and
+//! allocates no memory. It restores the previous action and returns: the write is retried, with the
+//! effect that it would have had without this module.
 
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Addresses that may only be read.
+/// A range of read-only addresses.
 #[derive(Debug)]
 pub struct Forbidden {
     /// The addresses.
     pub addresses: Range<usize>,
-    /// The line, with its end.
+    /// The message, with its newline.
     pub line: String,
 }
 
-/// Lists that hold together, the newest first. One that was replaced is kept: a thread may be
-/// reading it.
+/// Lists that apply together, newest first. Replaced lists are kept, because a thread may be
+/// reading one.
 struct Lists {
     all: Vec<Forbidden>,
     before: *const Lists,
 }
 
-/// What is forbidden now.
+/// The lists that apply now.
 static NEWEST: AtomicPtr<Lists> = AtomicPtr::new(std::ptr::null_mut());
-/// What the signal did before.
+/// The signal's previous action.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// From now on a write to one of these addresses has its line on standard error, and one to those
-/// that were forbidden before, if they are `more`. One thread at a time.
+/// Makes a write to these addresses print its message on standard error from now on; earlier lists
+/// still apply if `more`. For one thread at a time.
 pub fn forbid(all: Vec<Forbidden>, more: bool) {
     let before = if more { NEWEST.load(Ordering::Acquire) } else { std::ptr::null_mut() };
     NEWEST.store(Box::into_raw(Box::new(Lists { all, before })), Ordering::Release);
@@ -39,10 +39,10 @@ pub fn forbid(all: Vec<Forbidden>, more: bool) {
     }
 }
 
-/// The line of an address. It takes no lock and no memory.
+/// Returns the message for an address. Takes no lock and allocates no memory.
 fn line_of(at: usize) -> Option<&'static str> {
     let mut next: *const Lists = NEWEST.load(Ordering::Acquire);
-    // SAFETY: null, or a list that was shown, which is never freed nor changed.
+    // SAFETY: null, or a published list, which is never freed nor changed.
     while let Some(lists) = unsafe { next.as_ref() } {
         if let Some(found) = lists.all.iter().find(|one| one.addresses.contains(&at)) {
             return Some(&found.line);
@@ -53,8 +53,8 @@ fn line_of(at: usize) -> Option<&'static str> {
 }
 
 fn catch() {
-    // SAFETY: all zeroes is a valid action, which the fields below complete; `handle` has the shape
-    // that SA_SIGINFO asks for and does what a handler may.
+    // SAFETY: all zeroes is a valid action, which the fields below complete; `handle` has the
+    // signature that SA_SIGINFO requires and does what a handler may.
     unsafe {
         let mut before = std::mem::zeroed::<libc::sigaction>();
         if libc::sigaction(libc::SIGSEGV, std::ptr::null(), &raw mut before) != 0 {
@@ -70,9 +70,9 @@ fn catch() {
 }
 
 extern "C" fn handle(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel gives a valid structure to a handler with SA_SIGINFO.
+    // SAFETY: the kernel passes a valid structure to a handler with SA_SIGINFO.
     if let Some(line) = line_of(unsafe { (*info).si_addr() }.addr()) {
-        // SAFETY: as many bytes as the line has.
+        // SAFETY: the pointer and length of `line`.
         unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
     }
     if let Some(before) = BEFORE.get() {

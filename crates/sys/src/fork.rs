@@ -1,20 +1,20 @@
-//! Forks of this process: that there was one, and that a child has variables of its own.
+//! Forks of this process: detection, and private variables for the child.
 //!
-//! Memory that is mapped from a file, and shared, is shared with a child as well. For some of it
-//! that is wrong ([`keep_private`]): a child's variables are a copy of its parent's.
+//! A shared file mapping is shared with a child as well. For some memory that is wrong
+//! ([`keep_private`]): a child's variables must be a copy of its parent's.
 //!
 //! ```text
 //! parent   opens a pipe, forks          waits for a byte           goes on
 //! child              copies the bytes, maps the copy over them, writes the byte, goes on
 //! ```
 //!
-//! Invariants: no other code of the child has run before, if it was registered after this library
-//! was loaded. The thread that forks writes nothing meanwhile; if the child dies, it goes on.
-//! Between fork and the end of its handler the child takes no lock, for a thread that it has not
-//! may hold it.
+//! Invariants: code that was registered after this library was loaded runs in the child only
+//! afterwards. The thread that forks writes nothing meanwhile; if the child dies, it continues.
+//! Between fork and the end of its handler the child takes no lock, since a thread that exists only
+//! in the parent may hold it.
 //!
 //! Left out: writes by other threads of the parent and by other processes while the child copies,
-//! which may be in the copy or not; `vfork`, `_Fork` and `clone`, which call no handler.
+//! which may or may not be in the copy; `vfork`, `_Fork` and `clone`, which call no handler.
 
 use std::cell::Cell;
 use std::io::{PipeReader, PipeWriter, Read, Write};
@@ -26,30 +26,30 @@ use rustix::io::Result;
 
 use crate::memory::{self, Part};
 
-/// Some of a memory file that is mapped, shared, at an address.
+/// A shared mapping of part of a memory file.
 #[derive(Debug)]
 pub struct SharedPiece {
-    /// The memory.
+    /// The memory that it maps.
     pub part: Part,
-    /// Its first byte in it.
+    /// Its offset in that memory.
     pub offset: usize,
-    /// Where it is mapped.
+    /// The addresses that it is mapped at.
     pub at: Range<usize>,
 }
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 static SHARED: OnceLock<Vec<SharedPiece>> = OnceLock::new();
-/// This process is a child, whose children get copies of its own bytes anyway.
+/// True in a child, whose children get copies of its own bytes anyway.
 static PRIVATE: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// The pipe of the fork that this thread is in.
+    /// The pipe of the fork in progress on this thread.
     static PIPE: Cell<Option<(PipeReader, PipeWriter)>> = const { Cell::new(None) };
 }
 
-/// Handlers of a child are called in the order in which they were registered: these come before
-/// those of the program.
+/// Registers the handlers at load time. A child runs them in the order of registration, so these
+/// run before those of the program.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = register;
@@ -57,29 +57,29 @@ static AT_LOAD: extern "C" fn() = register;
 extern "C" fn register() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: functions of that signature, which stay where they are and do not unwind.
+        // SAFETY: functions of that signature, which stay in place and do not unwind.
         let code = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
         REGISTERED.store(code == 0, Ordering::SeqCst);
     });
 }
 
-/// Forks are noted from here on.
+/// Starts to record forks.
 pub fn note() {
     register();
     FORKED.store(false, Ordering::SeqCst);
 }
 
-/// True if the process has called `fork` since [`note`]. A child writes unseen. Children that run
-/// another program at once (`posix_spawn`, `system`) do not count.
+/// Returns true if the process has called `fork` since [`note`]; a child's writes are not tracked.
+/// Children that run another program at once (`posix_spawn`, `system`) do not count.
 pub fn has_forked() -> bool {
     FORKED.load(Ordering::SeqCst) || !REGISTERED.load(Ordering::SeqCst)
 }
 
-/// From here on a child of this process gets a copy of these bytes. Only the first call counts.
+/// Gives each child of this process a copy of these bytes from now on. Only the first call counts.
 ///
 /// # Safety
-/// They are mapped there as long as the process lives, in whole pages, and in a child between
-/// `fork` and its first handler nobody holds a reference to any of them.
+/// They must stay mapped there as long as the process lives, in whole pages, and in a child between
+/// `fork` and its first handler no reference to any of them may exist.
 pub unsafe fn keep_private(pieces: Vec<SharedPiece>) {
     register();
     let _ = SHARED.set(pieces);
@@ -88,25 +88,25 @@ pub unsafe fn keep_private(pieces: Vec<SharedPiece>) {
 extern "C" fn before() {
     FORKED.store(true, Ordering::SeqCst);
     if !shared().is_empty() {
-        // Without descriptors the parent does not wait.
+        // Without a pipe the parent does not wait.
         let _ = PIPE.try_with(|pipe| pipe.set(std::io::pipe().ok()));
     }
 }
 
-/// What a child must get a copy of.
+/// Returns the memory that a child must get a copy of.
 fn shared() -> &'static [SharedPiece] {
     let is_private = PRIVATE.load(Ordering::SeqCst);
     SHARED.get().filter(|_| !is_private).map_or(&[], Vec::as_slice)
 }
 
-/// The pipe of this fork.
+/// Takes the pipe of this fork.
 fn pipe() -> Option<(PipeReader, PipeWriter)> {
     PIPE.try_with(Cell::take).ok().flatten()
 }
 
 extern "C" fn in_parent() {
     if let Some((mut reader, writer)) = pipe() {
-        drop(writer); // the end of the child, or that there is none, ends the wait
+        drop(writer); // so that the end of the child, or a failed fork, ends the wait
         let _ = reader.read_exact(&mut [0]);
     }
 }
@@ -119,22 +119,22 @@ extern "C" fn in_child() {
     }
     PRIVATE.store(true, Ordering::SeqCst);
     if let Some((_reader, mut writer)) = pipe() {
-        let _ = writer.write_all(&[1]); // the reader is open here, too: no SIGPIPE
+        let _ = writer.write_all(&[1]); // the reader is open here as well: no SIGPIPE
     }
 }
 
 impl SharedPiece {
-    /// Puts a copy in its place.
+    /// Replaces the mapping with a private copy.
     fn make_private(&self) -> Result<()> {
-        // SAFETY: whole pages that are mapped, to which nobody holds a reference (`keep_private`).
+        // SAFETY: whole mapped pages, to which no reference exists (`keep_private`).
         unsafe { memory::replace(self.at.clone(), |copy| self.part.read_at(self.offset, copy)) }
     }
 }
 
-/// Ends this child, which would write to the variables of its parent.
+/// Ends this child, which would otherwise write to the variables of its parent.
 fn refuse(words: &str) -> ! {
     let line = format!("raidshmem: {words}\n");
-    // SAFETY: reads a text of that length, and ends the process. Not by Rust's standard error,
+    // SAFETY: reads `line` within its length, and ends the process. Avoids Rust's standard error,
     // whose lock a thread of the parent may hold.
     unsafe {
         libc::write(2, line.as_ptr().cast(), line.len());
@@ -150,10 +150,10 @@ mod tests {
 
     use super::*;
 
-    /// Forks; the status of the child, which ends as `child` says.
+    /// Forks, runs `child` in the child and returns its status.
     fn fork(child: impl FnOnce() -> i32) -> i32 {
         let mut status = 0;
-        // SAFETY: the child calls no more than loads, stores and `_exit`.
+        // SAFETY: the child makes only loads, stores and `_exit`.
         unsafe {
             let pid = libc::fork();
             if pid == 0 {
@@ -173,11 +173,11 @@ mod tests {
         let part = Part::new(file, PAGE, 3 * PAGE);
         let map = part.map(PAGE, 2 * PAGE, None, true).unwrap();
         let at = map.base() as usize..map.base() as usize + 2 * PAGE;
-        // SAFETY: a mapping that is never unmapped (`forget`), of which there is no reference.
+        // SAFETY: a mapping that is never unmapped (`forget`), to which no reference exists.
         unsafe { keep_private(vec![SharedPiece { part: part.clone(), offset: PAGE, at }]) };
         let word = map.base().cast::<AtomicBool>();
         std::mem::forget(map);
-        // SAFETY: a byte of it, which is used as an atomic only, in either process.
+        // SAFETY: a byte of it, which is used only as an atomic, in either process.
         let byte = unsafe { &*word };
         byte.store(true, Ordering::SeqCst);
         let swap = || i32::from(byte.swap(false, Ordering::SeqCst));

@@ -1,16 +1,17 @@
-//! Memory files that have huge pages, whatever the machine's administrator has set.
+//! Memory files with huge pages, whatever the machine's administrator has configured.
 //!
-//! `transparent_hugepage/shmem_enabled` says whether `memfd` has huge pages; it is `never` on most
-//! systems. It holds for one file system, the kernel's own. A tmpfs that a process makes for itself
-//! has an option of its own, and gives huge pages if `madvise` asks for them. To make one takes the
-//! right to mount. A process without it makes a user namespace, where it has it, in a child that
-//! shares its descriptors, ends at once, and leaves the file system behind.
+//! `transparent_hugepage/shmem_enabled` controls huge pages of `memfd`; it is `never` on most
+//! systems. It applies only to the kernel's internal file system. A tmpfs that a process mounts
+//! itself has an option of its own, and provides huge pages where `madvise` requests them. Creating
+//! one requires the right to mount. A process without that right creates a user namespace, which
+//! grants it, in a child that shares its descriptors, exits at once, and leaves the file system
+//! behind.
 //!
-//! Invariant: the file system is mounted nowhere. A descriptor holds it, and the files in it do; it
-//! is gone with the last of them, however the processes that have them end. A file has a name for a
-//! moment, which only a holder of the descriptor could look up.
+//! Invariant: the file system is not mounted anywhere. Only its descriptor and the files in it keep
+//! it alive; it disappears with the last of them, however their processes end. A file has a name
+//! for a moment, which only a holder of the descriptor could look up.
 //!
-//! Left out: huge pages that are set aside (hugetlbfs). They are the administrator's to give.
+//! Left out: reserved huge pages (hugetlbfs), which only the administrator can provide.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -25,33 +26,33 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::memory;
 
-/// Why there is no such file system.
+/// The reason why there is no such file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoHuge {
     /// The kernel was built without huge pages.
     #[error("the kernel has none")]
     Unknown,
-    /// No shared memory may have them.
+    /// Shared memory must not have them.
     #[error("transparent_hugepage/shmem_enabled is deny")]
     Denied,
-    /// The kernel refused it, with this process's rights and with a namespace's.
+    /// The kernel refused it, with this process's rights and in a namespace.
     #[error("mounting a tmpfs: {0}")]
     Mount(#[from] Errno),
 }
 
-/// A file system whose files have huge pages where they are asked for ([`memory::ask_huge`]).
+/// A file system whose files have huge pages where requested ([`memory::ask_huge`]).
 #[derive(Debug)]
 pub struct HugeFiles {
     root: OwnedFd,
 }
 
 impl HugeFiles {
-    /// Makes one.
+    /// Creates one.
     pub fn new() -> std::result::Result<HugeFiles, NoHuge> {
         HugeFiles::of(|| mount().or_else(|_| mount_in_namespace()))
     }
 
-    /// Makes one as who may not mount does.
+    /// Creates one through a namespace, like a process without the right to mount.
     pub fn by_namespace() -> std::result::Result<HugeFiles, NoHuge> {
         HugeFiles::of(mount_in_namespace)
     }
@@ -64,7 +65,7 @@ impl HugeFiles {
         }
     }
 
-    /// Makes a sparse memory file of `len` bytes, as [`memory::create`] does.
+    /// Creates a sparse memory file of `len` bytes, like [`memory::create`].
     pub fn create(&self, name: &str, len: usize) -> Result<OwnedFd> {
         memory::check_len(len)?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
@@ -75,7 +76,7 @@ impl HugeFiles {
     }
 }
 
-/// A tmpfs without limits of its own, mounted nowhere.
+/// Creates a tmpfs without size limits, not mounted anywhere.
 fn mount() -> Result<OwnedFd> {
     let options = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, value) in [(c"huge", c"advise"), (c"size", c"0"), (c"nr_inodes", c"0")] {
@@ -87,7 +88,7 @@ fn mount() -> Result<OwnedFd> {
     fsmount(options.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// The same by a child in a user namespace, in which user and group are what they are here.
+/// Like [`mount`], but in a child's user namespace, in which user and group map to themselves.
 fn mount_in_namespace() -> Result<OwnedFd> {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
     let (users, groups) = (format!("{user} {user} 1"), format!("{group} {group} 1"));
@@ -96,7 +97,7 @@ fn mount_in_namespace() -> Result<OwnedFd> {
         (c"/proc/self/setgroups", b"deny"),
         (c"/proc/self/gid_map", groups.as_bytes()),
     ];
-    // The child puts the file system in this one's place.
+    // The child replaces this descriptor with the file system.
     let mut place = open(c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let work = || {
         // SAFETY: a process with one thread, which gets namespaces and keeps its descriptors.
@@ -107,27 +108,28 @@ fn mount_in_namespace() -> Result<OwnedFd> {
         }
         dup3(mount()?, &mut place, DupFlags::CLOEXEC)
     };
-    // SAFETY: these are system calls, with words that were made before.
+    // SAFETY: these are system calls, with data prepared before.
     unsafe { in_child(work)? };
     Ok(place)
 }
 
-/// Does `work` in a child that has this process's descriptors, not a copy of them, and waits for
-/// its end. The program is told of no end, and its own way with SIGCHLD changes nothing.
+/// Runs `work` in a child that shares this process's descriptors rather than copying them, and
+/// waits for its end. The program gets no signal for it, and its handling of SIGCHLD does not
+/// matter.
 ///
 /// # Safety
-/// `work` must make system calls only: no lock that another thread holds is ever released there.
+/// `work` must make system calls only: a lock that another thread holds is never released there.
 unsafe fn in_child(work: impl FnOnce() -> Result<()>) -> Result<()> {
     let flags = libc::CLONE_FILES;
-    // SAFETY: as fork, but for the descriptors: the child has its own copy of all memory.
+    // SAFETY: like fork, except for the descriptors: the child has its own copy of all memory.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
     if pid == 0 {
         let status = work().err().map_or(0, Errno::raw_os_error);
-        // SAFETY: ends the child without anything that would be done for its parent.
+        // SAFETY: ends the child without any cleanup meant for its parent.
         unsafe { libc::_exit(status) }
     }
     let pid = Pid::from_raw(pid as i32).filter(|_| pid > 0).ok_or(Errno::AGAIN)?;
-    let any = WaitOptions::from_bits_retain(libc::__WALL as u32); // one that sends no signal too
+    let any = WaitOptions::from_bits_retain(libc::__WALL as u32); // also without an exit signal
     let ended = rustix::io::retry_on_intr(|| waitpid(Some(pid), any))?;
     match ended.and_then(|(_, status)| status.exit_status()) {
         Some(0) => Ok(()),
@@ -145,7 +147,7 @@ mod tests {
     use super::*;
     use crate::memory::{Mapping, allocated, ask_huge};
 
-    /// What is asked for is had in huge pages, and nothing beyond it is taken.
+    /// Checks that the requested range has huge pages, and that no more is allocated.
     fn gives_what_is_asked_for(files: &HugeFiles) {
         let (len, used) = (16 * HUGE, 3 * HUGE + 5 * PAGE);
         let file = files.create("test", len).unwrap();

@@ -1,11 +1,10 @@
-//! Files that a user names, read whole: with a bound on their bytes, and without waiting for a
-//! writer.
+//! Reading files that a user names, in whole: with a size limit, and without waiting for a writer.
 //!
-//! A setting or an option may name anything: a device without an end, a FIFO that nobody writes
-//! to, a folder. A pipe without a name, such as a shell's `<(command)`, ends with its command, and
-//! is read where one process alone reads the file.
+//! A setting or an option may name anything: an endless device, a FIFO without a writer, a folder.
+//! An unnamed pipe, such as a shell's `<(command)`, ends with its command, and is accepted if only
+//! one process reads it.
 //!
-//! Left out: what the bytes mean, and files that only the library names.
+//! Left out: the meaning of the bytes, and files that only the library names.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -14,42 +13,42 @@ use std::path::Path;
 
 use rustix::fs::{OFlags, fcntl_setfl, fstatfs};
 
-/// Longest file that a setting or an option of a job may name, in bytes.
+/// Maximum size of a file that a setting or an option of a job names, in bytes.
 pub const FILE_MAX: u64 = 16 << 20;
 
-/// The file system of pipes without a name (`PIPEFS_MAGIC`).
+/// The file system of unnamed pipes (`PIPEFS_MAGIC`).
 const PIPES: u64 = 0x5049_5045;
 
-/// Pipes without a name, in the place of a file.
+/// The handling of unnamed pipes in place of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pipes {
-    /// Several processes read the file, so each would get a part.
+    /// Rejected: several processes read the file, so each would get a part.
     Refused,
-    /// One process reads it.
+    /// Accepted: one process reads it.
     Read,
 }
 
 /// Reads a file of at most `most` bytes.
 ///
 /// # Errors
-/// What the system says; it is longer, or a FIFO or pipe.
+/// Any I/O error; a file that is too long, or a FIFO or pipe.
 pub fn bytes(path: &Path, most: u64, pipes: Pipes) -> io::Result<Vec<u8>> {
     all(open(path, pipes)?, most)
 }
 
-/// Reads a text of at most `most` bytes.
+/// Reads a UTF-8 text of at most `most` bytes.
 ///
 /// # Errors
-/// As above, or it is no UTF-8.
+/// Like [`bytes`], or the text is not valid UTF-8.
 pub fn text(path: &Path, most: u64, pipes: Pipes) -> io::Result<String> {
     let no_text = |_| io::Error::new(ErrorKind::InvalidData, "not a text in UTF-8");
     String::from_utf8(bytes(path, most, pipes)?).map_err(no_text)
 }
 
-/// Reads at most `most` bytes to their end.
+/// Reads a source of at most `most` bytes to its end.
 ///
 /// # Errors
-/// What the system says, or there are more.
+/// Any I/O error, or more bytes.
 pub fn all(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     match from.take(most + 1).read_to_end(&mut bytes)? as u64 {
@@ -58,7 +57,7 @@ pub fn all(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Opens it without waiting for a writer.
+/// Opens a file without waiting for a writer.
 fn open(path: &Path, pipes: Pipes) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if file.metadata()?.file_type().is_fifo() {
@@ -66,7 +65,7 @@ fn open(path: &Path, pipes: Pipes) -> io::Result<File> {
         if !is_unnamed || pipes == Pipes::Refused {
             return Err(io::Error::new(ErrorKind::InvalidInput, "it is a FIFO or a pipe"));
         }
-        fcntl_setfl(&file, OFlags::empty())?; // its writer comes in its own time
+        fcntl_setfl(&file, OFlags::empty())?; // from now on, wait for its writer
     }
     Ok(file)
 }

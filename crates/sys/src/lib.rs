@@ -1,12 +1,13 @@
 //! The few system calls that raidshmem makes, as safe functions with named errors: memory and its
-//! mappings, processes, sockets, sleeping on a word, what the machine has.
+//! mappings, processes, sockets, futexes, and properties of the machine.
 //!
-//! Invariant: whatever stands on this crate is free of raw system calls. What is unsafe here is
-//! unsafe because the kernel call is; each block says why it is sound. Nothing here knows what a
-//! PE, a view or a checkpoint is.
+//! Invariant: crates above this one make no raw system calls. Unsafe code here is unsafe because
+//! the kernel call is; each block proves that it is sound. Nothing here knows PEs, views or
+//! checkpoints.
 //!
-//! Left out: anything a well-kept crate already offers as safe code is called where it is needed.
-//! The items are public for the programs and tests of the workspace alone, and change at will.
+//! Left out: anything that a well-kept crate already offers as safe code, which is called directly.
+//! The items are public only for the programs and tests of this workspace, and may change at any
+//! time.
 //!
 //! Layers, each importing only from those above it or to the left of it:
 //!
@@ -19,7 +20,7 @@
 //! socket  input                              messages between processes of one machine; files
 //! ```
 
-// Modules explain themselves by what is private to them.
+// Links to private items explain modules to their maintainers.
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod caller;
@@ -45,20 +46,20 @@ pub mod written;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A lock whose data stays meaningful whatever a panicking holder did.
+/// Locks a mutex whose data stays valid even if a holder panics.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The environment as text. A byte that is none becomes a mark, so that a setting with one in it is
-/// refused for its value, not skipped.
+/// Returns the environment as text. Invalid bytes become replacement characters, so that a setting
+/// with such bytes is rejected for its value rather than skipped.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     let text = |word: std::ffi::OsString| word.to_string_lossy().into_owned();
     std::env::vars_os().map(move |(name, value)| (text(name), text(value)))
 }
 
-/// Says that the test that calls it does not run, since this machine lacks `need` (`.ci/sums` knows
-/// what can be needed). Past the harness, which keeps what a test prints that passes.
+/// Reports that the calling test is skipped, because this machine lacks `need` (`.ci/sums` lists
+/// the known needs). Bypasses the harness, which hides the output of passing tests.
 #[cfg(test)]
 pub fn skip(need: &str, why: &str) {
     let thread = std::thread::current();
@@ -66,7 +67,7 @@ pub fn skip(need: &str, why: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
 }
 
-/// True if this process has an open descriptor of this number.
+/// Returns true if this process has an open descriptor with this number.
 pub fn is_open(fd: i32) -> bool {
     std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok()
 }

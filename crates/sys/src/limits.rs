@@ -1,5 +1,5 @@
-//! Limits of processes, for people: how many there may be, and how much each may map. Said when the
-//! kernel has refused something, and does not say why.
+//! Limits on processes and their memory, for messages about a refusal that the kernel does not
+//! explain.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::cgroup;
 
-/// Every limit on the number of processes, as a part of a line.
+/// Lists every limit on the number of processes, as part of a line.
 pub fn of_processes() -> String {
     let user = getrlimit(Resource::Nproc).current.map_or("unlimited".into(), |n| n.to_string());
     let kernel = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
@@ -18,13 +18,13 @@ pub fn of_processes() -> String {
     format!("ulimit -u is {user}{group}, and kernel.pid_max is {}", kernel.trim())
 }
 
-/// The limit of address space as a part of a line, if there is one.
+/// Returns the limit of address space as part of a line, if there is one.
 pub fn of_address_space() -> Option<String> {
     let bytes = getrlimit(Resource::As).current?;
     Some(format!("ulimit -v is {} (KiB)", bytes >> 10))
 }
 
-/// The least `pids.max` of these control groups, and where it is.
+/// Returns the least `pids.max` of these control groups, and its file.
 fn pids_max(
     folders: Vec<PathBuf>,
     read: impl Fn(&Path) -> Option<String>,
@@ -43,7 +43,7 @@ mod tests {
             "/cg/job/pids.max" => Some("max\n".to_owned()),
             "/cg/job/step/pids.max" => Some("40\n".to_owned()),
             "/cg/job/step/task/pids.max" => Some("64\n".to_owned()),
-            _ => None, // the topmost has none
+            _ => None, // the topmost group has no limit
         };
         let found = |folders: &[&str]| pids_max(folders.iter().map(PathBuf::from).collect(), read);
         let step = Some((40, PathBuf::from("/cg/job/step/pids.max")));

@@ -1,9 +1,9 @@
-//! The processors that this process may use: which share a core, and which memory is near. And the
-//! enclosure that the machine is in.
+//! The processors that this process may use, with their cores, NUMA nodes and packages; and the
+//! enclosure of the machine.
 //!
-//! Processors come from hwloc (feature `hwloc`), or from /sys without it; both leave out what the
-//! mask of this process or its control group does not allow. Serial numbers come from where hwloc
-//! has them from: its crate does not hand them on.
+//! Processors come from hwloc (feature `hwloc`), or otherwise from /sys; both omit those that the
+//! affinity mask of this process or its control group excludes. Serial numbers come from the files
+//! that hwloc reads: the hwloc crate does not expose them.
 
 #[cfg(any(test, not(feature = "hwloc")))]
 use raidshmem_core::machine::list;
@@ -11,16 +11,16 @@ use raidshmem_core::machine::{Machine, Processor};
 use raidshmem_core::placement::found::{Enclosure, serial};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// Where the facts come from, for people.
+/// The source of this information, for people.
 pub const SOURCE: &str = if cfg!(feature = "hwloc") { "hwloc" } else { "/sys" };
 
-/// What this process may use now.
+/// Returns the processors that this process may use now.
 pub fn discover() -> Machine {
     let found = allowed(found());
     if found.processors.is_empty() { unknown() } else { found }
 }
 
-/// What the firmware says of the enclosure; only root may read it on most machines.
+/// Returns the enclosure that the firmware reports; only root may read it on most machines.
 pub fn enclosure() -> Enclosure {
     enclosure_from(std::path::Path::new("/sys/class/dmi/id"))
 }
@@ -30,13 +30,13 @@ fn enclosure_from(folder: &std::path::Path) -> Enclosure {
     Enclosure { chassis: read("chassis_serial"), board: read("board_serial") }
 }
 
-/// The same, if nothing is known but the mask: each processor is a core.
+/// Returns a machine of which only the mask is known: each processor counts as a core.
 pub fn unknown() -> Machine {
     let alone = |cpu| Processor { cpu, core: cpu, numa: 0, package: 0 };
     allowed((0..CpuSet::MAX_CPU).map(alone).collect())
 }
 
-/// The machine, with those of `processors` that this process may use.
+/// Returns a machine of those `processors` that this process may use.
 fn allowed(mut processors: Vec<Processor>) -> Machine {
     let Ok(mask) = sched_getaffinity(None) else { return Machine::default() };
     processors.retain(|p| p.cpu < CpuSet::MAX_CPU && mask.is_set(p.cpu));
@@ -74,7 +74,7 @@ fn found() -> Vec<Processor> {
     from_sys(std::path::Path::new("/sys/devices/system"))
 }
 
-/// The processors that a folder such as /sys/devices/system tells of.
+/// Returns the processors listed in a folder such as /sys/devices/system.
 #[cfg(any(test, not(feature = "hwloc")))]
 fn from_sys(root: &std::path::Path) -> Vec<Processor> {
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_default();
@@ -98,7 +98,7 @@ fn from_sys(root: &std::path::Path) -> Vec<Processor> {
 mod tests {
     use super::*;
 
-    /// This machine, both ways: the same processors, and the same threads on a core.
+    /// Both sources agree on this machine: equal processors, with equal threads on each core.
     #[test]
     fn hwloc_and_sys_agree_on_this_machine() {
         let machine = discover();

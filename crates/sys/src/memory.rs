@@ -1,7 +1,7 @@
-//! Anonymous shared memory (memfd), mapping it, and giving its pages back.
+//! Anonymous shared memory (memfd): creation, mapping, and release of its pages.
 //!
-//! Invariant: memory made here has no name in any file system, so nothing is left of it when the
-//! last process that holds it is gone, however that process ends.
+//! Invariant: memory created here has no name in any file system, so it disappears with the last
+//! process that holds it, however that process ends.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -33,22 +33,22 @@ pub fn create(name: &str, len: usize) -> Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Refuses a file longer than this process may make: the kernel would end it by a signal.
+/// Rejects a file longer than this process may create: the kernel would kill it with a signal.
 pub fn check_len(len: usize) -> Result<()> {
     let most = getrlimit(Resource::Fsize).current;
     if most.is_some_and(|most| most < len as u64) { Err(Errno::FBIG) } else { Ok(()) }
 }
 
-/// Has the pages of part of a memory file come from a NUMA node when they are first touched,
-/// whoever touches them, as long as it has room.
+/// Makes pages of part of a memory file come from a NUMA node when first touched, by any process,
+/// as long as the node has free memory.
 pub fn prefer_node(part: &Part, node: usize) -> Result<()> {
     const WORD: usize = libc::c_ulong::BITS as usize;
     let len = part.len;
-    let file = part.map(0, len, None, true)?; // the policy is the file's, and stays
+    let file = part.map(0, len, None, true)?; // the policy belongs to the file, and persists
     let mut mask = vec![0; node / WORD + 1];
     mask[node / WORD] = (1 as libc::c_ulong) << (node % WORD);
     let (base, bits) = (file.base(), mask.len() * WORD + 1);
-    // SAFETY: the range was mapped above, the mask has as many bits as are named (the kernel does
+    // SAFETY: the range was mapped above, the mask has the stated number of bits (the kernel does
     // not look at the last), and a policy changes no byte.
     let done = unsafe {
         libc::syscall(libc::SYS_mbind, base, len, libc::MPOL_PREFERRED, mask.as_ptr(), bits, 0)
@@ -87,7 +87,7 @@ pub fn read_at(fd: impl AsFd, at: usize, bytes: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// A part of a memory file: the memory of one PE in that of its node. Offsets are within it.
+/// Part of a memory file: the memory of one PE in that of its node. Offsets are relative to it.
 #[derive(Debug, Clone)]
 pub struct Part {
     file: Arc<OwnedFd>,
@@ -96,33 +96,33 @@ pub struct Part {
 }
 
 impl Part {
-    /// Bytes `[from, from + len)` of `file`.
+    /// Returns the part `[from, from + len)` of `file`.
     pub fn new(file: Arc<OwnedFd>, from: usize, len: usize) -> Part {
         Part { file, from, len }
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &Arc<OwnedFd> {
         &self.file
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True for a part of no bytes.
+    /// Returns true for a part of no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where byte `at` of it is in the file, if `len` bytes follow it there.
+    /// Returns the file offset of byte `at`, if `len` bytes from there are inside.
     fn place(&self, at: usize, len: usize) -> Result<u64> {
         let inside = at.checked_add(len).is_some_and(|end| end <= self.len);
         if inside { Ok((self.from + at) as u64) } else { Err(Errno::NXIO) }
     }
 
-    /// Maps `len` bytes from `offset`, as [`Mapping::new`] does.
+    /// Maps `len` bytes from `offset`, like [`Mapping::new`].
     pub fn map(
         &self,
         offset: usize,
@@ -134,7 +134,7 @@ impl Part {
         Mapping::new(self.file.as_fd(), place, len, at, writable)
     }
 
-    /// As [`move_to_file`], to byte `offset` of it.
+    /// Like [`move_to_file`], but to byte `offset` of this part.
     ///
     /// # Safety
     /// As for [`move_to_file`].
@@ -144,30 +144,30 @@ impl Part {
         unsafe { move_to_file(self.file.as_fd(), place, len, at) }
     }
 
-    /// Gives every page of it back to the kernel: all bytes read as zero afterwards, in every
-    /// process that maps it. This is how the loss of a node's memory is made real on one machine.
+    /// Returns every page of it to the kernel: all bytes then read as zero, in every process that
+    /// maps it. On one machine this makes the loss of a node's memory real.
     pub fn wipe(&self) -> Result<()> {
         self.give_back(0, self.len)
     }
 
-    /// Gives some of its pages back to the kernel: their bytes read as zero afterwards.
+    /// Returns some of its pages to the kernel: their bytes then read as zero.
     pub fn give_back(&self, at: usize, len: usize) -> Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         fallocate(&self.file, flags, self.place(at, len)?, len as u64)
     }
 
-    /// Fills `bytes` from it.
+    /// Fills `bytes` from this part.
     pub fn read_at(&self, at: usize, bytes: &mut [u8]) -> Result<()> {
         read_at(&self.file, self.place(at, bytes.len())? as usize, bytes)
     }
 
-    /// Writes all of `bytes` to it.
+    /// Writes all of `bytes` to this part.
     pub fn write_at(&self, at: usize, bytes: &[u8]) -> Result<()> {
         write_at(&self.file, self.place(at, bytes.len())? as usize, bytes)
     }
 
-    /// Bytes of `[from, from + len)` that have no pages yet: to read them through a mapping takes
-    /// as much memory as to write them.
+    /// Returns the number of bytes of `[from, from + len)` without pages; reading them through a
+    /// mapping allocates as much memory as writing them.
     pub fn absent(&self, from: usize, len: usize) -> u64 {
         let Ok(start) = self.place(from, len) else { return 0 };
         let (mut at, end, mut absent) = (start, start + len as u64, 0);
@@ -181,28 +181,28 @@ impl Part {
     }
 }
 
-/// Bytes that the file really occupies.
+/// Returns the number of bytes that the file actually occupies.
 pub fn allocated(fd: impl AsFd) -> Result<u64> {
     Ok(fstat(fd)?.st_blocks as u64 * 512)
 }
 
-/// A shared mapping of a whole memory file, unmapped on drop.
+/// A shared mapping of a memory file or a range of it, unmapped on drop.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: a mapping is an address range; who may touch which byte when is the business of the
-// code that hands out addresses, not of the range.
+// SAFETY: a mapping is an address range; the code that hands out addresses is responsible for
+// accesses to its bytes, not the range.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of `fd` from `offset`, readable and perhaps writable, at `at` if that range
-    /// is free (and fails otherwise), or somewhere; if it has room for a huge page, at a multiple
-    /// of one where that can be had.
+    /// Maps `len` bytes of `fd` from `offset`, readable and optionally writable. Maps at `at` if
+    /// given, and fails if that range is in use; otherwise anywhere, aligned to huge pages if
+    /// possible and long enough for one.
     pub fn new(
         fd: BorrowedFd,
         offset: usize,
@@ -215,7 +215,7 @@ impl Mapping {
         let there = place.map(|place| Mapping::map(fd, offset, len, Some(place), writable));
         match there {
             Some(Ok(mapping)) => Ok(mapping),
-            // Somebody else was there first, or has not so much room.
+            // The range was taken meanwhile, or there is not enough address space.
             _ => Mapping::map(fd, offset, len, at, writable),
         }
     }
@@ -238,38 +238,38 @@ impl Mapping {
         let base = unsafe { mmap(hint, len, prot, flags, fd, offset as u64)? };
         let base = NonNull::new(base.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
         if at.is_some_and(|at| at != base.as_ptr() as usize) {
-            // SAFETY: the range was just mapped here and nobody knows of it.
+            // SAFETY: the range was just mapped here and no other code knows it.
             unsafe { munmap(base.as_ptr().cast(), len)? };
             return Err(rustix::io::Errno::EXIST);
         }
         Ok(Mapping { base, len })
     }
 
-    /// The address of `len` bytes from `from`.
+    /// Returns the address of `len` bytes from `from`.
     fn inside(&self, from: usize, len: usize) -> *mut core::ffi::c_void {
         let inside = from.checked_add(len).is_some_and(|end| end <= self.len);
         assert!(inside, "bytes {from}+{len} of a mapping of {}", self.len);
         self.base().wrapping_add(from).cast()
     }
 
-    /// Lets the `len` bytes from `from` be written, whole pages.
+    /// Makes the `len` bytes from `from`, whole pages, writable.
     pub fn open(&self, from: usize, len: usize) -> Result<()> {
         self.protect(from, len, true)
     }
 
-    /// Lets the `len` bytes from `from`, whole pages, be written or only read.
+    /// Makes the `len` bytes from `from`, whole pages, writable or read-only.
     pub fn protect(&self, from: usize, len: usize, writable: bool) -> Result<()> {
         let read = MprotectFlags::READ;
         let flags = if writable { read | MprotectFlags::WRITE } else { read };
-        // SAFETY: inside the mapping; a write that is not allowed any more ends in a signal.
+        // SAFETY: inside the mapping; a write that is no longer allowed ends in a signal.
         unsafe { mprotect(self.inside(from, len), len, flags) }
     }
 
-    /// Maps `len` bytes of `part` from `offset` in place of those from `from`, whole pages, to be
-    /// read and written; `shared`, or so that this process alone sees what it writes.
+    /// Maps `len` bytes of `part` from `offset` in place of those from `from`, whole pages,
+    /// readable and writable; writes are visible to other processes if `shared`, otherwise private.
     ///
     /// # Safety
-    /// Nobody uses a reference to these bytes.
+    /// No reference to these bytes is in use.
     pub unsafe fn map_again(
         &self,
         (part, offset): (&Part, usize),
@@ -281,33 +281,35 @@ impl Mapping {
         let whose = if shared { MapFlags::SHARED } else { MapFlags::PRIVATE };
         let flags = whose | MapFlags::FIXED | MapFlags::NORESERVE;
         let place = part.place(offset, len)?;
-        // SAFETY: inside the mapping, which is this value's to change; else the caller's promise.
+        // SAFETY: inside the mapping, which this value may change; the rest by the caller's
+        // promise.
         unsafe { mmap(at, len, prot, flags, part.file.as_fd(), place).map(drop) }
     }
 
-    /// Maps zeroes, which can only be read, in place of the `len` bytes from `from`, whole pages.
+    /// Maps read-only zeroes in place of the `len` bytes from `from`, whole pages.
     ///
     /// # Safety
-    /// Nobody uses these bytes any more.
+    /// These bytes are no longer in use.
     pub unsafe fn blank(&self, from: usize, len: usize) -> Result<()> {
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
-        // SAFETY: inside the mapping, which is this value's to change; else the caller's promise.
+        // SAFETY: inside the mapping, which this value may change; the rest by the caller's
+        // promise.
         unsafe { mmap_anonymous(self.inside(from, len), len, ProtFlags::READ, flags).map(drop) }
     }
 
-    /// First byte.
+    /// Returns the address of the first byte.
     #[inline]
     pub fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True for a mapping of no bytes.
+    /// Returns true for a mapping of no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -320,11 +322,11 @@ impl Drop for Mapping {
     }
 }
 
-/// Start of `len` bytes of the address space that nothing is mapped to, at this moment.
+/// Returns the start of `len` bytes of address space that are unmapped at this moment.
 fn free(len: usize) -> Option<usize> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-    // SAFETY: the kernel chooses free addresses, and what was mapped there is unmapped again before
-    // anybody knows of it.
+    // SAFETY: the kernel chooses free addresses, and the mapping there is removed again before any
+    // other code knows of it.
     unsafe {
         let start = mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::empty(), flags).ok()?;
         munmap(start, len).ok()?;
@@ -332,20 +334,20 @@ fn free(len: usize) -> Option<usize> {
     }
 }
 
-/// Copies what is mapped at `at` to `offset` of a memory file, and maps that in its place. What
-/// other threads write there from the one to the other is lost.
+/// Copies the memory at `at` to `offset` of a memory file, and maps the file in its place. Writes
+/// by other threads between the two steps are lost.
 ///
 /// # Safety
-/// `[at, at + len)` must be whole pages that are mapped, readable, and the caller's to replace; no
-/// Rust reference to anything in it is used meanwhile.
+/// `[at, at + len)` must be whole mapped pages, readable, and the caller's to replace; no Rust
+/// reference to anything in it is used meanwhile.
 unsafe fn move_to_file(fd: BorrowedFd, offset: usize, len: usize, at: usize) -> Result<()> {
     let mut done = 0;
     while done < len {
         let from = std::ptr::with_exposed_provenance::<core::ffi::c_void>(at + done);
         let (left, to) = (len - done, (offset + done) as i64);
-        // By the kernel, from an address: other threads may write there. By `syscall`: `pwrite` is
-        // one of the functions that AddressSanitizer replaces, and it takes a copy over the gaps
-        // between variables for a mistake.
+        // Copied by the kernel, from an address: other threads may write there. Through `syscall`:
+        // `pwrite` is a function that AddressSanitizer replaces, and it takes a copy of the gaps
+        // between variables for a bug.
         // SAFETY: readable (the caller's promise).
         let wrote = unsafe { libc::syscall(libc::SYS_pwrite64, fd.as_raw_fd(), from, left, to) };
         match usize::try_from(wrote) {
@@ -363,11 +365,10 @@ unsafe fn move_to_file(fd: BorrowedFd, offset: usize, len: usize, at: usize) -> 
     Ok(())
 }
 
-/// Fills new memory of this process alone by `fill`, and maps it in place of what is mapped `at`
-/// some addresses.
+/// Fills new private memory with `fill`, and maps it in place of the memory `at` some addresses.
 ///
 /// # Safety
-/// Whole pages that are the caller's to replace, and nobody holds a reference to any of them.
+/// Whole pages that are the caller's to replace, and to which no reference exists.
 pub(crate) unsafe fn replace(
     at: Range<usize>,
     fill: impl FnOnce(&mut [u8]) -> Result<()>,
@@ -375,50 +376,50 @@ pub(crate) unsafe fn replace(
     let (len, prot) = (at.len(), ProtFlags::READ | ProtFlags::WRITE);
     // SAFETY: the kernel chooses free addresses.
     let new = unsafe { mmap_anonymous(std::ptr::null_mut(), len, prot, MapFlags::PRIVATE)? };
-    // SAFETY: just mapped, so as long and full of zeroes, and of nobody else.
+    // SAFETY: just mapped, so of this length, full of zeroes, and not in use elsewhere.
     fill(unsafe { std::slice::from_raw_parts_mut(new.cast(), len) })?;
     let at = std::ptr::with_exposed_provenance_mut(at.start);
     // SAFETY: the slice is gone; the target is the caller's to replace.
     unsafe { mremap_fixed(new, len, len, MremapFlags::MAYMOVE, at).map(drop) }
 }
 
-/// Makes the pages of a mapped range present ahead of their use. Whole pages. As if they were read:
-/// of memory files the kernel then maps many pages that are there already at a time, which takes a
-/// third of the time that as many writes take, and lets them be written without a further fault.
+/// Populates a mapped range, whole pages, as if by reading: for memory files the kernel then maps
+/// many existing pages at once, in a third of the time that as many writes take, and later writes
+/// to them need no further fault.
 pub fn populate(start: usize, len: usize) {
-    // SAFETY: populating changes no byte and no mapping; an address that is not mapped is an error
-    // of the call, and a failure means that the pages are faulted in one by one later.
+    // SAFETY: populating changes no byte and no mapping; an unmapped address is an error of the
+    // call, and after a failure the pages are faulted in one by one later.
     let _ = unsafe { madvise(start as *mut core::ffi::c_void, len, Advice::LinuxPopulateRead) };
 }
 
-/// Asks for huge pages for a mapped range, as far as they lie in it whole. A file of
-/// [`crate::huge`] gives them; whether others do is for the administrator ([`huge_pages`]).
+/// Requests huge pages for a mapped range, where it contains them whole. Files of [`crate::huge`]
+/// provide them; for others it depends on the administrator ([`huge_pages`]).
 pub fn ask_huge(start: usize, len: usize) {
-    // SAFETY: the advice changes no byte and no mapping; refused, the pages are small.
+    // SAFETY: the advice changes no byte and no mapping; if it is refused, the pages are small.
     let _ = unsafe { madvise(start as *mut core::ffi::c_void, len, Advice::LinuxHugepage) };
 }
 
-/// When `memfd` has huge pages, in the kernel's word: `always`, `within_size`, `advise` (who
-/// asks has them), `never`, `deny`, `force`. None where the kernel knows nothing of them.
+/// Returns the kernel's setting for huge pages of `memfd`: `always`, `within_size`, `advise` (on
+/// request), `never`, `deny` or `force`. None if the kernel does not support them.
 pub fn huge_pages() -> Option<String> {
     let text = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").ok()?;
     let (_, rest) = text.split_once('[')?;
     Some(rest.split_once(']')?.0.to_owned())
 }
 
-/// Memory that this process could still be given without swapping, in bytes: what the machine has
+/// Returns the bytes of memory available to this process without swapping: those of the machine
 /// (`MemAvailable`), within the limits of its control groups.
 pub fn available() -> Option<u64> {
     least(meminfo("MemAvailable:"), |groups| groups.free)
 }
 
-/// Memory of the machine in bytes (`MemTotal`), or of the control groups of this process if they
-/// are limited to less.
+/// Returns the machine's memory in bytes (`MemTotal`), or that of the control groups of this
+/// process if they are limited to less.
 pub fn total() -> Option<u64> {
     least(meminfo("MemTotal:"), |groups| groups.limit)
 }
 
-/// Bytes of the symmetric heap of each of `n_pes` PEs on this machine, where none are asked for.
+/// Returns the default heap size in bytes for each of `n_pes` PEs on this machine.
 pub fn default_heap(n_pes: usize) -> u64 {
     let share = total().unwrap_or(1 << 32) / (2 * n_pes as u64);
     (share.min(1 << 30) >> 20 << 20).max(1 << 20)
@@ -434,8 +435,8 @@ fn meminfo(field: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// This process's proportional share of the memory it maps, in bytes: pages mapped by several
-/// processes count by their share, so the sum over processes is the memory really used.
+/// Returns this process's proportional share of the memory it maps, in bytes: pages mapped by
+/// several processes count by their share, so the sum over processes is the memory actually used.
 pub fn proportional_share() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;

@@ -1,15 +1,16 @@
-//! Threads that help this process through a loop, where it has processors that stand idle else.
+//! A pool of threads that help this process through a loop, on processors that are otherwise idle.
 //!
-//! They are made at the first loop that can use them and sleep between loops. They take none of
-//! the program's signals and run none of its code; they run on the processors that the process was
-//! given, wherever the program has bound its own threads since. Items are handed out in their
-//! order, one at a time, so that what is near in memory is near in time, whichever thread takes it.
+//! The threads start at the first loop that can use them, and sleep between loops. They take none
+//! of the program's signals and run none of its code; they run on the processors that the process
+//! was given, wherever the program has since bound its own threads. Items are handed out in order,
+//! one at a time, so that neighbours in memory are processed at about the same time, whichever
+//! thread takes them.
 //!
-//! Invariants: the thread that calls works as well; when a loop returns nothing of it is being
-//! worked on; a panic in any thread is one of the call. A pool of one has no other thread, and its
-//! loops are plain ones. So are those of a process that may start no threads.
+//! Invariants: the calling thread works as well; when a loop returns, no part of it is still
+//! running; a panic in any thread becomes one of the call. A pool of one has no other thread, and
+//! its loops are plain ones. So are those of a process that cannot start threads.
 //!
-//! Left out: loops inside of loops.
+//! Left out: nested loops.
 
 #![forbid(unsafe_code)]
 
@@ -21,12 +22,12 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::process;
 
-/// Most threads that are taken without being asked for: about as many cores use up what the memory
-/// of a socket gives, as these loops do little but move bytes.
+/// Maximum number of threads by default: about this many cores saturate the memory bandwidth of a
+/// socket, as these loops do little but move bytes.
 pub const MOST: usize = 8;
-/// Fewer items than this are not worth waking anybody.
+/// The number of items below which waking a thread does not pay off.
 const FEW: usize = 4;
-/// Bytes of a helper's stack: tiles and their scratches are not on it.
+/// Bytes of a helper's stack: tiles and scratch buffers are not on it.
 const STACK: usize = 256 << 10;
 
 /// Numbers in a run of [`WorkerPool::numbers`].
@@ -40,34 +41,34 @@ pub struct WorkerPool {
     pool: OnceLock<Option<ThreadPool>>,
 }
 
-/// How many threads a process has that may use `cpus` processors, which `sharing` processes share.
+/// Returns the number of threads for each of `sharing` processes on `cpus` processors.
 pub fn fair(cpus: usize, sharing: usize) -> usize {
     (cpus / sharing.max(1)).clamp(1, MOST)
 }
 
 impl WorkerPool {
-    /// This many threads, the calling one among them, on these processors; on any, if there are
-    /// none.
+    /// Creates a pool of this many threads, including the calling one, on these processors; on any
+    /// if the list is empty.
     pub fn new(threads: usize, cpus: Vec<usize>) -> WorkerPool {
         WorkerPool { threads, cpus, pool: OnceLock::new() }
     }
 
-    /// One for a loop while others sleep, so that only `sharing` processes have a use for the
-    /// processors. Never smaller than this one.
+    /// Returns a pool for a loop during which only `sharing` processes use the processors, as all
+    /// others sleep. Never smaller than this one.
     pub fn among(&self, sharing: usize) -> WorkerPool {
         WorkerPool::new(self.threads.max(fair(self.cpus.len(), sharing)), self.cpus.clone())
     }
 
-    /// How many there are, the calling one among them.
+    /// Returns the number of threads, including the calling one.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Does `work` with each of `items`, in their order, as far as several threads have one. Each
-    /// thread has a room, which `room` makes.
+    /// Runs `work` on each of `items`, handed out in order to all threads. Each thread has scratch
+    /// of its own, which `room` creates.
     ///
     /// # Panics
-    /// If `work` does in any thread, after all have ended.
+    /// If `work` panics in any thread, after all have ended.
     pub fn each<T, R>(
         &self,
         items: impl IntoIterator<Item = T, IntoIter: Send>,
@@ -100,11 +101,11 @@ impl WorkerPool {
         });
     }
 
-    /// The same with each of `numbers`, some of them at a time: for work that may be over sooner
-    /// than it is handed out.
+    /// Like [`WorkerPool::each`], for `numbers`, handed out several at a time: for work that may
+    /// take less time than handing it out.
     ///
     /// # Panics
-    /// As [`WorkerPool::each`].
+    /// As for [`WorkerPool::each`].
     pub fn numbers<R>(
         &self,
         numbers: Range<usize>,
@@ -116,7 +117,7 @@ impl WorkerPool {
         self.each(runs, room, |run, room| run.for_each(|number| work(number, room)));
     }
 
-    /// The helpers; None if there are none or they cannot be had.
+    /// Returns the helper threads; None for a pool of one, or if they cannot be started.
     fn pool(&self) -> Option<&ThreadPool> {
         if self.threads < 2 {
             return None;
@@ -175,7 +176,7 @@ mod tests {
         }
     }
 
-    /// Each waits for all others: it would not end if one thread had two of the items.
+    /// Each waits for all others, so the test would hang if one thread had two of the items.
     #[test]
     fn all_threads_work_at_the_same_time_and_each_has_its_room() {
         let (pool, here) = (pool(4), Barrier::new(4));

@@ -1,9 +1,9 @@
-//! Starting processes that cannot outlive their parent, and watching them through pidfds.
+//! Processes that cannot outlive their parent, watched through pidfds; and the library's threads.
 //!
-//! Invariant: a child started here is killed by the kernel when the thread that started it dies,
-//! is the leader of its own process group, begins with what this process was started with
-//! ([`inherited`]), and (where asked and allowed) runs without address randomisation, so that
-//! symmetric addresses are the same in every PE.
+//! Invariant: a child started here is killed by the kernel when the thread that started it dies, is
+//! the leader of its own process group, starts with the state that this process was started with
+//! ([`inherited`]), and (if requested and allowed) runs without address randomisation, so that
+//! symmetric addresses are equal in every PE.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -28,7 +28,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::{inherited, threads};
 
-/// A running process, held by a descriptor that cannot come to mean another one.
+/// A running process, held by a descriptor that can never refer to another one.
 #[derive(Debug)]
 pub struct Process {
     /// Its process id.
@@ -37,9 +37,9 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` with `kept`, if any, left open for it. With `fixed_addresses` the kernel's
-    /// address randomisation is off for the process and its children, unless a container forbids
-    /// to ask for that ([`crate::startup`]).
+    /// Starts `command`, keeping the descriptor `kept` open for it. With `fixed_addresses` the
+    /// kernel's address randomisation is off for the process and its children, unless a container
+    /// forbids that ([`crate::startup`]).
     pub fn start(
         command: &mut Command,
         kept: Option<BorrowedFd>,
@@ -48,8 +48,8 @@ impl Process {
         let fd = kept.map(|fd| fd.as_raw_fd());
         let parent = rustix::process::getpid();
         let ignored = IGNORED.get().copied();
-        // SAFETY: between fork and exec only system calls are made, no lock is taken and nothing
-        // is allocated.
+        // SAFETY: between fork and exec the closure makes only system calls, takes no lock and
+        // allocates nothing.
         unsafe {
             let act = move || prepare(fd, parent, ignored, fixed_addresses);
             command.process_group(0).pre_exec(act);
@@ -64,32 +64,32 @@ impl Process {
         Ok(Process { pid, pidfd: pidfd_open(id, PidfdFlags::empty())? })
     }
 
-    /// A process whose pidfd came over a control connection.
+    /// Wraps a process whose pidfd was received over a control connection.
     pub fn received(pid: u32, pidfd: OwnedFd) -> Process {
         Process { pid, pidfd }
     }
 
-    /// Another descriptor of it, to be sent.
+    /// Duplicates its descriptor, for sending.
     ///
     /// # Errors
-    /// This process may have no more.
+    /// This process can open no more descriptors.
     pub fn copy(&self) -> io::Result<Arc<OwnedFd>> {
         self.pidfd.try_clone().map(Arc::new)
     }
 
-    /// SIGKILL, if it still runs.
+    /// Sends SIGKILL, if the process still runs.
     pub fn kill(&self) {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
 
-    /// Sends that signal if the process still runs and there is such a signal.
+    /// Sends the signal, if the process still runs and the signal exists.
     pub fn signal(&self, signal: i32) {
         if let Some(signal) = Signal::from_named_raw(signal) {
             let _ = pidfd_send_signal(&self.pidfd, signal);
         }
     }
 
-    /// SIGKILL to it and to all of its process group.
+    /// Sends SIGKILL to the process and its whole process group.
     pub fn kill_group(&self) {
         if let Some(pid) = Pid::from_raw(self.pid as i32) {
             let _ = kill_process_group(pid, Signal::KILL);
@@ -97,7 +97,7 @@ impl Process {
         self.kill();
     }
 
-    /// Collects a child that has ended; None while it runs, or if it is no child of this process.
+    /// Reaps a child that has ended; None while it runs, or if it is not a child of this process.
     pub fn reap(&self) -> Option<Ended> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         let status = waitid(WaitId::PidFd(self.pidfd.as_fd()), options).ok()??;
@@ -108,16 +108,16 @@ impl Process {
         }
     }
 
-    /// True if it has ended, or does nothing any more but end: its descriptors are closed then,
-    /// some time before its end is told. Not to be asked of one that was collected.
+    /// Returns true if the process has ended or is exiting: its descriptors are then closed, some
+    /// time before its end is reported. Must not be called after it was reaped.
     pub fn is_ending(&self) -> bool {
-        // The kernel's; the first thread has it when descriptors are closed.
+        // A kernel flag; the first thread has it by the time descriptors are closed.
         const PF_EXITING: u32 = 4;
         let flags = || fields_of(self.pid).get(6)?.parse::<u32>().ok();
         self.wait_end(0) || flags().is_some_and(|flags| flags & PF_EXITING != 0)
     }
 
-    /// Waits until it has ended (its descriptor becomes readable), at most `limit_ms`.
+    /// Waits at most `limit_ms` until it has ended (its descriptor becomes readable).
     pub fn wait_end(&self, limit_ms: i32) -> bool {
         let limit = Timespec {
             tv_sec: i64::from(limit_ms / 1000),
@@ -128,18 +128,17 @@ impl Process {
     }
 }
 
-/// Which time counts, on a clock that never goes back and is the same for every process of a
-/// machine.
+/// The choice of clock: both are monotonic and common to all processes of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
-    /// All time, also that in which the machine sleeps: for what others wait for meanwhile.
+    /// Counts all time, including suspend: for waits of parties that keep running meanwhile.
     Always,
-    /// The time in which the machine runs: for what sleeps with everybody who waits for it.
+    /// Counts only while the machine runs: for waits whose parties all sleep with it.
     Awake,
 }
 
 impl Clock {
-    /// Its time.
+    /// Returns its time.
     pub fn now(self) -> Duration {
         let time = clock_gettime(self.id());
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -153,25 +152,25 @@ impl Clock {
     }
 }
 
-/// A time at which the kernel kills this process, stopped or not, unless it is moved on.
+/// A time at which the kernel kills this process, stopped or not, unless it is postponed.
 #[derive(Debug)]
 pub struct Deadline(libc::timer_t);
 
 impl Deadline {
-    /// None yet; by that clock.
+    /// Creates an unset deadline on that clock.
     pub fn new(clock: Clock) -> io::Result<Deadline> {
-        // SAFETY: plain data, for which all zero is a value.
+        // SAFETY: plain data, for which all zeroes is a valid value.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         (event.sigev_notify, event.sigev_signo) = (libc::SIGEV_SIGNAL, libc::SIGKILL);
         let mut timer = std::ptr::null_mut();
-        // SAFETY: both live during the call.
+        // SAFETY: both outlive the call.
         match unsafe { libc::timer_create(clock.id() as libc::clockid_t, &mut event, &mut timer) } {
             0 => Ok(Deadline(timer)),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
-    /// It is at `at` of its clock; never, if None.
+    /// Sets the deadline to `at` on its clock, or to never.
     pub fn set(&self, at: Option<Duration>) {
         let at = at.map_or(Duration::ZERO, |at| at.max(Duration::from_nanos(1)));
         let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -180,32 +179,33 @@ impl Deadline {
             tv_nsec: at.subsec_nanos() as libc::c_long,
         };
         let time = libc::itimerspec { it_interval: zero, it_value: value };
-        // SAFETY: a timer of this process, and a time that lives during the call; the old one is
-        // not asked for. What is in range is not refused.
+        // SAFETY: a timer of this process, and a time that outlives the call; the old value is not
+        // requested. The call cannot fail for values in range.
         unsafe { libc::timer_settime(self.0, libc::TIMER_ABSTIME, &time, std::ptr::null_mut()) };
     }
 }
 
-/// Linux's; the crate `libc` has no name for it.
+/// A Linux constant that the crate `libc` lacks.
 const F_SETSIG: libc::c_int = 10;
 
-/// The two ends of a parent-death pipe: the parent holds the first, the child arms the second.
+/// Creates the two ends of a parent-death pipe: the parent holds the first, the child arms the
+/// second.
 ///
 /// # Errors
-/// What the kernel says: no descriptors are left.
+/// No descriptors are left.
 pub fn parent_death_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (armed, held) = io::pipe()?; // nothing is ever written to it
+    let (armed, held) = io::pipe()?; // never written to
     Ok((held.into(), armed.into()))
 }
 
-/// From now on the kernel kills this process, stopped or not, when the other end is let go of: at
-/// the latest when the process that holds it has ended. For the rest of its life.
+/// Makes the kernel kill this process, stopped or not, when the other end is closed: at the latest
+/// when the process that holds it has ended. Lasts for the rest of its life.
 ///
 /// # Errors
-/// What the kernel says.
+/// An error of the kernel.
 pub fn arm(pipe: OwnedFd) -> io::Result<()> {
     let pid = rustix::process::getpid();
-    let fd = pipe.into_raw_fd(); // it stays open
+    let fd = pipe.into_raw_fd(); // keep it open
     for (command, word) in [
         (libc::F_SETOWN, pid.as_raw_nonzero().get()),
         (F_SETSIG, libc::SIGKILL),
@@ -216,37 +216,37 @@ pub fn arm(pipe: OwnedFd) -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
     }
-    // SAFETY: nobody closes it.
+    // SAFETY: it is never closed.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     let mut fds = [PollFd::new(&fd, PollFlags::empty())];
     if poll(&mut fds, Some(&Timespec::default()))? > 0 {
-        let _ = rustix::process::kill_process(pid, Signal::KILL); // it was let go of before
+        let _ = rustix::process::kill_process(pid, Signal::KILL); // it was closed before
     }
     Ok(())
 }
 
-/// True if that process is stopped by a signal or a debugger.
+/// Returns true if that process is stopped by a signal or a debugger.
 pub fn is_stopped(pid: u32) -> bool {
     matches!(fields_of(pid).first().map(String::as_str), Some("T" | "t"))
 }
 
-/// What the kernel says of a process, from its state on.
+/// Returns the fields of `/proc/PID/stat`, from the state on.
 fn fields_of(pid: u32) -> Vec<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // They follow the name, which may hold anything.
+    // They follow the name, which may contain anything.
     let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
     after.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The signal that what [`Process::start`] starts ignores, if there is one.
+/// The signal that processes started by [`Process::start`] ignore, if any.
 static IGNORED: OnceLock<i32> = OnceLock::new();
 
-/// What is started from now on ignores `signal` until it asks for it.
+/// Makes processes started from now on ignore `signal` until they install a handler.
 pub fn ignored_by_children(signal: i32) {
-    let _ = IGNORED.set(signal); // there is one for a job
+    let _ = IGNORED.set(signal); // one per job
 }
 
-/// Files that this process may have open.
+/// Returns the maximum number of open files of this process.
 pub fn open_files_max() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
@@ -256,25 +256,26 @@ pub fn adopt_orphans() -> io::Result<()> {
     set_child_subreaper(Some(rustix::process::getpid())).map_err(Into::into)
 }
 
-/// Kills and collects every child of this process, and whatever becomes its child by that, but for
-/// what does not end: the kernel ends none that waits for a disk.
+/// Kills and reaps every child of this process, and every orphan that becomes its child as a
+/// result, except for those that do not end: the kernel does not kill a process that waits for a
+/// disk.
 pub fn end_children() {
-    const GENERATIONS: usize = 64; // something that starts processes faster than this is left alone
+    const GENERATIONS: usize = 64; // gives up if processes are started faster than this
     let mut stays = BTreeSet::new();
     for _ in 0..GENERATIONS {
-        // A child that was not collected keeps its number, so these are the processes meant.
+        // A child that was not reaped keeps its number, so these are the intended processes.
         let meant = |pid| Process::open(pid).ok().filter(|child| !stays.contains(&child.pid));
         let children: Vec<Process> = children().into_iter().filter_map(meant).collect();
         if children.is_empty() {
             return;
         }
         children.iter().for_each(Process::kill);
-        let _ = children.iter().all(|child| child.wait_end(5_000)); // one that stays is enough
+        let _ = children.iter().all(|child| child.wait_end(5_000)); // stops at the first that stays
         stays.extend(children.iter().filter(|it| it.reap().is_none()).map(|child| child.pid));
     }
 }
 
-/// The children of this process's threads, as far as the kernel tells.
+/// Returns the children of this process's threads, as far as the kernel lists them.
 fn children() -> Vec<u32> {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists = threads.filter_map(|t| std::fs::read_to_string(t.path().join("children")).ok());
@@ -296,13 +297,13 @@ fn prepare(
 ) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid() != Some(parent) {
-        // The parent died before the kernel was asked: nobody is left to be told.
-        // SAFETY: this child has nothing that must be put in order.
+        // The parent died before the death signal was set: there is no process to report to.
+        // SAFETY: this child has no cleanup to do.
         unsafe { libc::_exit(1) };
     }
     inherited::hand_down()?;
     // SAFETY: the descriptor is open in the parent and was inherited by fork; F_SETFD and
-    // personality take integers, and to ignore a signal runs no code.
+    // personality take integers, and ignoring a signal runs no code.
     unsafe {
         if ignored.is_some_and(|signal| libc::signal(signal, libc::SIG_IGN) == libc::SIG_ERR) {
             return Err(io::Error::last_os_error());
@@ -311,19 +312,20 @@ fn prepare(
             return Err(io::Error::last_os_error());
         }
         if fixed_addresses {
-            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong); // `startup` looks at it
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong); // `startup` checks it
         }
     }
     Ok(())
 }
 
-/// Stops this process, as Ctrl-Z would not: until somebody sends SIGCONT.
+/// Stops this process with SIGSTOP, which cannot be caught, until it receives SIGCONT.
 pub fn stop() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
 }
 
-/// Starts a thread of the library's own in the program's process. The program's signals are never
-/// handled on it: it may wait for them with all its threads, and its handlers need a larger stack.
+/// Starts a thread of the library in the program's process. The thread never handles the program's
+/// signals: the program may wait for them with all its threads, and its handlers may need a larger
+/// stack.
 pub fn helper(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let builder = std::thread::Builder::new().name(name.into()).stack_size(stack);
     let (told, here) = sync_channel(1);
@@ -333,7 +335,7 @@ pub fn helper(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) ->
     Ok(())
 }
 
-/// The same for one that ends with `scope`.
+/// Like [`helper`], for a thread that ends with `scope`.
 pub fn scoped_helper<'scope>(
     scope: &'scope std::thread::Scope<'scope, '_>,
     name: &str,
@@ -348,19 +350,19 @@ pub fn scoped_helper<'scope>(
     Ok(())
 }
 
-/// The body of a thread that is known for the library's before its start returns.
+/// Runs `body` on a thread that is registered as the library's before its start returns.
 fn as_own(told: SyncSender<()>, body: impl FnOnce()) {
     let _own = threads::own();
     let _ = told.send(());
     body();
 }
 
-/// Does `start` while signals are blocked: a thread begins with the signals of the one that starts
+/// Runs `start` with signals blocked: a thread inherits the signal mask of the thread that starts
 /// it.
 fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the first call fills `all`, which the second reads; it fills `before`.
+    // SAFETY: the first call fills `all`, which the second reads; the second fills `before`.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
@@ -371,13 +373,13 @@ fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     started
 }
 
-/// Lets this thread run only when nothing else wants its processor, or nearly so.
+/// Gives this process the lowest priority, so that it yields to all others.
 pub fn least_priority() {
-    // A process that cannot be made less important is a little in the way, and nothing else.
+    // If that fails, it only competes a little more.
     let _ = rustix::process::setpriority_process(None, 19);
 }
 
-/// Does `work` with this thread on these processors only: what it starts meanwhile stays on them.
+/// Runs `work` with this thread on these processors only; threads it starts meanwhile stay on them.
 pub fn on_processors<T>(cpus: &[usize], work: impl FnOnce() -> T) -> T {
     let before = sched_getaffinity(None);
     let moved = sched_setaffinity(None, &set_of(cpus)).is_ok();
@@ -388,22 +390,22 @@ pub fn on_processors<T>(cpus: &[usize], work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The processors that this thread may use, ascending.
+/// Returns the processors that this thread may use, ascending.
 pub fn usable() -> Vec<usize> {
     let allowed = sched_getaffinity(None).ok();
     let usable = |&cpu: &usize| allowed.as_ref().is_some_and(|allowed| allowed.is_set(cpu));
     (0..CpuSet::MAX_CPU).filter(usable).collect()
 }
 
-/// Keeps this thread on these processors from now on, if there are any and it may use them.
+/// Restricts this thread to these processors, if the list is not empty and they are allowed.
 pub fn stay_on(cpus: &[usize]) {
     if !cpus.is_empty() {
         let _ = sched_setaffinity(None, &set_of(cpus));
     }
 }
 
-/// Binds every thread that a process has; those that it starts later are bound like the thread
-/// that starts them. What has ended meanwhile needs no processor.
+/// Binds every thread of a process; threads started later inherit the binding of the thread that
+/// starts them. Threads that have ended meanwhile are skipped.
 pub fn bind(pid: u32, cpus: &[usize]) {
     let set = set_of(cpus);
     let mut bound = BTreeSet::new();
@@ -428,27 +430,27 @@ fn set_of(cpus: &[usize]) -> CpuSet {
     set
 }
 
-/// Moves this thread to the `nth` of the processors it may use, and leaves it free to be moved on:
-/// a hint that spreads PEs that are not bound, and keeps out of the way of other jobs.
+/// Moves this thread to the `nth` of the processors it may use, without binding it there: a hint
+/// that spreads unbound PEs, and avoids other jobs.
 pub fn start_on(nth: usize) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let usable = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
     let Some(cpu) = usable.cycle().take(CpuSet::MAX_CPU).nth(nth) else { return };
-    // Where it cannot be moved it runs where it is, and nothing is lost but time.
+    // If it cannot be moved, it runs where it is, and only time is lost.
     if sched_setaffinity(None, &set_of(&[cpu])).is_ok() {
         let _ = sched_setaffinity(None, &allowed);
     }
 }
 
-/// Empties the value of a variable of the environment. Nothing of the environment moves, so that
-/// threads that read other variables meanwhile are not disturbed, as they would be by its removal.
+/// Empties the value of an environment variable. The environment does not move, so threads that
+/// read other variables meanwhile are not disturbed, as they would be by a removal.
 pub fn blank_variable(name: &str) {
     let name = std::ffi::CString::new(name).expect("a name without zeroes");
-    // SAFETY: a name that ends with a zero; the C library's own lookup.
+    // SAFETY: a C string; the C library's own lookup.
     let value = unsafe { libc::getenv(name.as_ptr()) };
     if !value.is_null() {
-        // SAFETY: the first byte of a value, which exists if only as its end; it is changed in one
-        // step, so that who reads this very value has the old one or none.
+        // SAFETY: the first byte of a value, which always exists, if only as the terminator; it is
+        // changed atomically, so that a concurrent reader gets the old value or an empty one.
         unsafe { AtomicU8::from_ptr(value.cast()) }.store(0, Ordering::Relaxed);
     }
 }
@@ -457,7 +459,7 @@ pub fn blank_variable(name: &str) {
 mod tests {
     use super::*;
 
-    /// Telling the parent would reach nobody, and the standard library makes that a crash.
+    /// There is no parent to report to, and the standard library turns an attempt into a crash.
     #[test]
     fn a_child_whose_parent_is_gone_ends_without_a_word() {
         let other = getppid().expect("a test is started by something");

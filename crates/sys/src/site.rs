@@ -1,13 +1,14 @@
-//! Where the program called: the chain of return addresses from the call up to `main`, and where
-//! the call stands in the source, if the header said so right before.
+//! Call sites in the program: the chain of return addresses from the call up to `main`, and the
+//! source line of the call, if the header recorded it just before.
 //!
-//! A program may wrap a call, so one address says little. Addresses are relative to the executable
-//! or library that they lie in: the same in every process of one program, wherever it was loaded.
-//! Addresses in this library and in the C library are left out. What both say together is decided
-//! elsewhere (`core/replay/place.rs`).
+//! A program may wrap a call, so one address says little. Addresses are relative to their
+//! executable or library, and so are equal in every process of one program, wherever it was loaded.
+//! Addresses in this library and in the C library are left out. `core/replay/place.rs` combines
+//! chain and source line.
 //!
 //! Left out: programs that load this library after their start. An interpreter's return addresses
-//! are those of its own loop and say nothing of the program that it runs; so there is no site.
+//! are those of its own loop and do not identify a place in the program it runs, so there is no
+//! site.
 
 #![forbid(unsafe_code)]
 
@@ -20,44 +21,44 @@ use raidshmem_core::replay::place::{CallPlace, CallSource};
 
 use crate::caller;
 
-/// Places of a call that are named.
+/// Maximum number of addresses of a call that are named.
 const NAMED: usize = 4;
 
-/// How functions of this library are named that stand on the stack of a call, if it lies in the
+/// Name prefixes of this library's functions, to skip them in a chain if the library is part of the
 /// executable.
 const OURS: [&str; 2] = ["raidshmem::", "raidshmem_sys::"];
 
-/// The sources of this crate: what holds only lines names no crate.
+/// The sources of this crate: a symbol with only line information does not name its crate.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 
-/// Where the program called.
+/// A call site in the program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallSite {
-    /// The place, as processes compare it.
+    /// The place, in the form that processes compare.
     pub place: CallPlace,
     /// The return addresses in the executable, relative to it, innermost first.
     pub chain: Vec<u64>,
 }
 
 thread_local! {
-    /// Where the call of this thread stands in the source.
+    /// The source line of this thread's current call.
     static SOURCE: Cell<Option<CallSource>> = const { Cell::new(None) };
 }
 
-/// Notes where the next call of this thread stands in the source; None: that is not known.
+/// Sets the source line of this thread's next call; None if it is unknown.
 pub fn set_source(source: Option<CallSource>) {
     SOURCE.set(source);
 }
 
-/// A digest of return addresses, 0 if they are not known, and those in the executable.
+/// A digest of return addresses, 0 if unknown, and those in the executable.
 type Chain = (u64, Vec<u64>);
 
-/// Where objects begin.
+/// Start addresses of objects.
 struct Objects {
     library: usize,
     c_library: usize,
     executable: usize,
-    /// The program was linked with this library.
+    /// True if the program was linked with this library.
     linked: bool,
 }
 
@@ -73,7 +74,7 @@ fn objects() -> Option<&'static Objects> {
     OBJECTS.get_or_init(find).as_ref()
 }
 
-/// Where the program called the function of this library that asks.
+/// Returns the site at which the program called the current function of this library.
 #[inline(never)]
 pub fn here() -> CallSite {
     /// Chains seen before, each with its digest and its addresses: a program has few.
@@ -109,15 +110,15 @@ fn chain_of(frames: &[usize]) -> Option<Chain> {
     (!chain.is_empty()).then(|| (hasher.finish() | 1, chain))
 }
 
-/// A chain for people: file and line where there is debug information, from the call up to `main`.
-/// Lines of `library`, the folder of the sources of the crate that asks, are left out as those of
-/// this one are.
+/// Formats a chain for people: file and line if there is debug information, from the call up to
+/// `main`. Omits lines of `library`, the source folder of the calling crate, like those of this
+/// crate.
 pub fn name(chain: &[u64], library: &str) -> String {
     let base = objects().map_or(0, |objects| objects.executable);
     let (mut named, mut over) = (Vec::new(), false);
     for &address in chain {
         let (mut inlined, mut ours) = (Vec::new(), false);
-        // Once for the function that called, and for each that it is inlined in.
+        // Once for the calling function, and for each that it is inlined into.
         backtrace::resolve((base + address as usize) as *mut c_void, |symbol| {
             let function = symbol.name().map(|name| format!("{name:#}")).unwrap_or_default();
             let path = symbol.filename();
@@ -164,7 +165,7 @@ mod tests {
         assert_ne!(sites[0].place, other.place, "one more line of the caller");
     }
 
-    /// In `main` a call is known by its source, wherever its instruction is.
+    /// In `main` the source identifies a call, wherever its instruction is.
     #[test]
     fn a_source_is_a_part_of_the_place_until_the_call_is_over() {
         let bare = wrapped();
@@ -184,8 +185,8 @@ mod tests {
     #[test]
     fn an_address_without_a_name_is_shown_as_one() {
         assert_eq!(name(&[], SOURCES), "a place that is not known");
-        // Far beyond the end of the program; debug information of functions that the linker left
-        // out claims addresses at its start.
+        // Far beyond the end of the program; debug information of functions that the linker dropped
+        // claims addresses at its start.
         assert_eq!(name(&[1 << 40], SOURCES), "address 0x10000000000");
     }
 }

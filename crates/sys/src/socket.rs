@@ -1,5 +1,5 @@
 //! Control connections on one machine: Unix sequenced-packet pairs that carry one encoded message
-//! a packet, with file descriptors beside it.
+//! per packet, and file descriptors with it.
 //!
 //! ```text
 //! 0, message    the message follows
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Invariant: a packet is a whole message or nothing; a packet that does not decode closes the
-//! conversation with an error and is never half believed.
+//! conversation with an error and is never used in part.
 
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -28,26 +28,26 @@ use serde::de::DeserializeOwned;
 
 use crate::memory;
 
-/// Longest message in bytes: the longest command line, and whatever is said of the largest job.
+/// Maximum message size in bytes: enough for the longest command line and the largest job.
 pub const MESSAGE_MAX: usize = 16 << 20;
-/// Most descriptors beside one message.
+/// Maximum number of descriptors with one message.
 pub const FDS_MAX: usize = 4;
-/// Longest packet: what the kernel queues for a socket is longer.
+/// Maximum packet size; the kernel can queue more than that for a socket.
 const PACKET_MAX: usize = 64 << 10;
-/// First byte of a packet, by where its message is.
+/// First byte of a packet: the location of its message.
 const HERE: u8 = 0;
 const BESIDE: u8 = 1;
 
-/// Why a message could not be sent or received.
+/// The reason why a message could not be sent or received.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
-    /// The other side is gone.
+    /// The other side has closed the connection.
     #[error("the other side closed the control connection")]
     Closed,
-    /// The kernel refused.
+    /// An error of the kernel.
     #[error("control connection: {0}")]
     Io(#[from] Errno),
-    /// A descriptor arrived, and this process may have no more.
+    /// A descriptor arrived, but this process can open no more.
     #[error("control connection: too many open files (see ulimit -n)")]
     Descriptors,
     /// The packet is not a message of this protocol.
@@ -56,7 +56,7 @@ pub enum ChannelError {
     /// Its descriptor is not open.
     #[error("control connection: descriptor {0} was closed before this program began")]
     Gone(i32),
-    /// The bytes are not those of a member of the job.
+    /// The bytes do not come from a member of the job.
     #[error("control connection: what arrived was not written by a member of this job")]
     Foreign,
 }
@@ -68,34 +68,35 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Two connected ends, both closed on exec.
+    /// Creates two connected ends, both closed on exec.
     pub fn pair() -> Result<(Channel, Channel), ChannelError> {
         let (a, b) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((Channel { fd: a }, Channel { fd: b }))
     }
 
-    /// An end inherited from the parent process.
+    /// Wraps an end inherited from the parent process.
     pub fn inherited(fd: OwnedFd) -> Channel {
         Channel { fd }
     }
 
-    /// Takes an inherited end for this process: false if another process that holds it has done so.
+    /// Claims an inherited end for this process; false if another process that holds it has done
+    /// so.
     ///
-    /// The mark is one of the socket, not of a process. Nothing else is meant by it here: only a
-    /// connection over a network is kept alive.
+    /// The claim is a flag of the socket, not of a process. The flag has no other effect here:
+    /// keepalive only matters for network connections.
     pub fn claim(&self) -> Result<bool, ChannelError> {
         let claimed = sockopt::socket_keepalive(&self.fd)?;
         sockopt::set_socket_keepalive(&self.fd, true)?;
         Ok(!claimed)
     }
 
-    /// From now on the kernel says of each message which process sent it.
+    /// Makes the kernel name the sending process of each message from now on.
     pub fn name_senders(&self) -> Result<(), ChannelError> {
         Ok(sockopt::set_socket_passcred(&self.fd, true)?)
     }
 
-    /// Sends one message, waiting for room.
+    /// Sends one message, waiting for buffer space.
     pub fn send<M: Serialize>(&self, message: &M, fds: &[BorrowedFd]) -> Result<(), ChannelError> {
         let (bytes, long) = encode(message)?;
         let fds: Vec<BorrowedFd> =
@@ -129,7 +130,7 @@ impl Channel {
         self.receive_with(RecvFlags::CMSG_CLOEXEC).map(|received| (received.message, received.fds))
     }
 
-    /// Receives one message if one is there.
+    /// Receives one message if one has arrived.
     pub fn try_receive<M: DeserializeOwned>(
         &self,
     ) -> Result<Option<(M, Vec<OwnedFd>)>, ChannelError> {
@@ -158,7 +159,8 @@ impl Channel {
             match recvmsg(&self.fd, &mut part, &mut control, flags) {
                 Ok(got) => break got,
                 Err(Errno::INTR) => {}
-                // Told once, of an end that closed with something unread; what it sent is there.
+                // Reported once, if an end closed with unread data; what it sent can still be
+                // received.
                 Err(Errno::CONNRESET) if !reset => reset = true,
                 Err(Errno::CONNRESET) => return Err(ChannelError::Closed),
                 Err(error) => return Err(error.into()),
@@ -177,7 +179,7 @@ impl Channel {
         let Some((&place, rest)) = bytes[..got.bytes].split_first() else {
             return Err(ChannelError::Closed);
         };
-        // The kernel leaves out the descriptors for which this process has no number left.
+        // The kernel drops descriptors if this process has reached its limit.
         if got.flags.contains(ReturnFlags::CTRUNC) {
             return Err(ChannelError::Descriptors);
         }
@@ -190,15 +192,15 @@ impl Channel {
     }
 }
 
-/// What came.
+/// A received message.
 struct Received<M> {
     message: M,
     fds: Vec<OwnedFd>,
-    /// Process that sent it, by the number that it has here; if that was asked for.
+    /// The sending process, by its number in this process's namespace, if requested.
     sender: Option<u32>,
 }
 
-/// The bytes of a memory file that is a message.
+/// Returns the contents of a memory file that holds a message.
 fn whole(file: &OwnedFd) -> Result<Vec<u8>, ChannelError> {
     let len = usize::try_from(fstat(file)?.st_size).unwrap_or(usize::MAX);
     if len > MESSAGE_MAX {
@@ -209,7 +211,7 @@ fn whole(file: &OwnedFd) -> Result<Vec<u8>, ChannelError> {
     Ok(bytes)
 }
 
-/// The message that a packet is; all of it, and nothing behind it.
+/// Decodes the message in a packet, with no bytes left over.
 pub fn decode<M: DeserializeOwned>(packet: &[u8]) -> Result<M, ChannelError> {
     match postcard::take_from_bytes(packet) {
         Ok((message, [])) => Ok(message),
@@ -217,7 +219,7 @@ pub fn decode<M: DeserializeOwned>(packet: &[u8]) -> Result<M, ChannelError> {
     }
 }
 
-/// The packet of a message, and the file that a long one is in.
+/// Encodes a message as a packet, with a file if it is long.
 fn encode<M: Serialize>(message: &M) -> Result<(Vec<u8>, Option<OwnedFd>), ChannelError> {
     let packet = postcard::to_extend(message, vec![HERE]);
     let packet = packet.map_err(|_| ChannelError::Malformed(0))?;
@@ -232,8 +234,8 @@ fn encode<M: Serialize>(message: &M) -> Result<(Vec<u8>, Option<OwnedFd>), Chann
     Ok((vec![BESIDE], Some(file)))
 }
 
-/// A channel whose sender never waits: what does not fit is queued in order. Both sides of a
-/// conversation that send while the other may be sending need this, or both may wait for room.
+/// A channel whose sender never waits: messages that do not fit are queued in order. Both sides of
+/// a conversation need this if both may send at the same time, or both may wait for buffer space.
 #[derive(Debug)]
 pub struct Outbox {
     channel: Channel,
@@ -243,13 +245,13 @@ pub struct Outbox {
 impl Outbox {
     const FLAGS: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 
-    /// An empty queue before `channel`.
+    /// Creates an empty queue in front of `channel`.
     pub fn new(channel: Channel) -> Outbox {
         Outbox { channel, queue: VecDeque::new() }
     }
 
-    /// Sends one message now or, if there is no room, later. Descriptors are kept until then, and
-    /// are no more by that.
+    /// Sends one message, now or when there is buffer space. Queued descriptors are held, not
+    /// duplicated.
     pub fn send<M: Serialize>(
         &mut self,
         message: &M,
@@ -261,8 +263,8 @@ impl Outbox {
         self.flush()
     }
 
-    /// The same for a message to whose order nobody holds, such as a heartbeat: it does not wait
-    /// behind descriptors that the kernel holds back.
+    /// Like [`Outbox::send`], for a message that need not stay in order, such as a heartbeat: it
+    /// does not wait behind descriptors that the kernel holds back.
     pub fn send_ahead<M: Serialize>(&mut self, message: &M) -> Result<(), ChannelError> {
         let (bytes, long) = encode(message)?;
         let fds: Vec<Arc<OwnedFd>> = long.map(Arc::new).into_iter().collect();
@@ -276,15 +278,15 @@ impl Outbox {
         }
     }
 
-    /// Sends what is queued, as far as there is room.
+    /// Sends queued messages as far as there is buffer space.
     pub fn flush(&mut self) -> Result<(), ChannelError> {
         while let Some((bytes, fds)) = self.queue.front() {
             let fds: Vec<BorrowedFd> = fds.iter().map(|fd| fd.as_fd()).collect();
             match self.channel.send_bytes(bytes, &fds, Outbox::FLAGS) {
                 Ok(()) => drop(self.queue.pop_front()),
                 Err(ChannelError::Io(Errno::AGAIN | Errno::NOBUFS)) => return Ok(()),
-                // The user has too many descriptors under way, to all processes together: those
-                // receive them, and nothing tells when.
+                // The user has too many descriptors in flight to all processes together; the
+                // receivers will take them, but there is no notification.
                 Err(ChannelError::Io(Errno::TOOMANYREFS)) => {
                     std::thread::yield_now();
                     return Ok(());
@@ -295,19 +297,19 @@ impl Outbox {
         Ok(())
     }
 
-    /// What to poll the channel for.
+    /// Returns the events to poll the channel for.
     pub fn interest(&self) -> PollFlags {
         if self.queue.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT }
     }
 
-    /// Receives one message if one is there.
+    /// Receives one message if one has arrived.
     pub fn try_receive<M: DeserializeOwned>(
         &self,
     ) -> Result<Option<(M, Vec<OwnedFd>)>, ChannelError> {
         self.channel.try_receive()
     }
 
-    /// Receives one message if one is there, with the process that sent it instead of descriptors:
+    /// Receives one message if one has arrived, with the sending process instead of descriptors:
     /// see [`Channel::name_senders`].
     pub fn try_receive_from<M: DeserializeOwned>(
         &self,

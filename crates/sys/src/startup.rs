@@ -1,9 +1,9 @@
-//! Load addresses of a PE where a container forbids to switch address randomisation off: the
-//! program is mapped a second time, at addresses that every PE has.
+//! Fixed load addresses of a PE in a container that forbids disabling address randomisation: the
+//! program is mapped a second time, at addresses common to all PEs.
 //!
 //! An agent starts PEs without address randomisation. The profiles of Docker and Podman refuse
-//! that, and the agent goes on. So the constructor of this library, which the loader calls before
-//! any code of the program, does what the kernel does at an exec, in the same process:
+//! that, and the agent carries on. So the constructor of this library, which the loader calls
+//! before any code of the program, does what the kernel does at an exec, in the same process:
 //!
 //! ```text
 //! fill    every gap above the ceiling, so that whatever is mapped from now on lies below it, from
@@ -12,16 +12,16 @@
 //! jump    to the loader, with the words that the kernel left on the stack, told where both lie
 //! ```
 //!
-//! The loader then begins anew. The first image stays mapped and never runs again; its memory is a
-//! few pages. The file of the process, its descriptors and limits are as they were.
+//! The loader then starts over. The first image stays mapped and never runs again; it takes a few
+//! pages. The executable file, the descriptors and the limits of the process stay unchanged.
 //!
-//! Invariant: until the jump nothing of the process has changed but its free addresses, so a
-//! program for which a step fails runs at random addresses, which [`is_random`] says.
+//! Invariant: until the jump only the free addresses of the process have changed, so a program for
+//! which a step fails runs at random addresses, which [`is_random`] reports.
 //!
-//! Left out: processors but x86-64; programs that load this library later or have it in themselves,
+//! Left out: processors other than x86-64; programs that load this library later or contain it,
 //! whose variables are not symmetric; processes with several threads, or with a limit on their
-//! addresses; sanitizers, which own parts of the address space; stack, vDSO and the memory of
-//! `brk`, which stay at random addresses and which nothing that a checkpoint holds may point to.
+//! address space; sanitizers, which own parts of the address space; stack, vDSO and `brk` memory,
+//! which stay at random addresses and which checkpointed data must not point to.
 //!
 //! Unsafe code: mappings at free addresses, words that the kernel left, the jump.
 
@@ -32,37 +32,38 @@ use raidshmem_core::store::objects::LoadedObject;
 
 use crate::caller;
 
-/// Environment name under which a PE finds the descriptor of its control connection.
+/// The environment variable with the descriptor of a PE's control connection.
 pub const CONTROL_FD: &str = "RAIDSHMEM_CONTROL_FD";
 
 static OBJECTS: OnceLock<Vec<LoadedObject>> = OnceLock::new();
 static RANDOM: AtomicBool = AtomicBool::new(false);
 
-/// The executable and the libraries that it was started with; none in a process that no agent
-/// started.
+/// Returns the executable and the libraries that it was started with; an empty list in a process
+/// that no agent started.
 pub fn objects() -> &'static [LoadedObject] {
     OBJECTS.get().map_or(&[], Vec::as_slice)
 }
 
-/// True if other processes have their executable and libraries at other addresses.
+/// Returns true if other processes have their executable and libraries at other addresses.
 pub fn is_random() -> bool {
-    RANDOM.load(Ordering::Relaxed) // set before the program began
+    RANDOM.load(Ordering::Relaxed) // set before the program started
 }
 
-/// Makes the loader call the constructor before the program begins, with the arguments of glibc.
+/// The entry that makes the loader call the constructor before the program starts, with the
+/// arguments of glibc.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[used]
-// SAFETY: a function of the type that glibc calls constructors by.
+// SAFETY: a function of the type that glibc expects of constructors.
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: unsafe extern "C" fn(libc::c_int, *mut *mut libc::c_char) = constructor;
 
 /// # Safety
-/// To be called by the loader, with the number of the program's words and the first of them.
+/// Only the loader may call it, with the number of the program's arguments and the first of them.
 unsafe extern "C" fn constructor(count: libc::c_int, words: *mut *mut libc::c_char) {
     if std::env::var_os(CONTROL_FD).is_none_or(|fd| fd.is_empty()) {
-        return; // no PE, or what a PE started
+        return; // not a PE, or a process that a PE started
     }
-    // SAFETY: asks only.
+    // SAFETY: only queries.
     let persona = unsafe { libc::personality(0xffff_ffff) };
     if persona < 0 || persona & libc::ADDR_NO_RANDOMIZE == 0 {
         // SAFETY: by the contract.
@@ -90,15 +91,15 @@ mod again {
     use rustix::process::{Resource, getrlimit};
 
     const PAGE: usize = 4096;
-    /// Displacement of an executable that may lie anywhere.
+    /// Load address offset of a position-independent executable.
     const EXECUTABLE: usize = 0x2000_0000_0000;
-    /// The highest that everything begins below; the second where the stack has no limit, since
-    /// the kernel then leaves most of the address space to it.
+    /// The highest addresses below which everything must start; the second applies if the stack is
+    /// unlimited, since the kernel then reserves most of the address space for it.
     const CEILINGS: [usize; 2] = [0x5000_0000_0000, 0x0500_0000_0000];
-    /// The bit of `AT_FLAGS` by which the second start is known; the kernel has no use for it.
+    /// The bit of `AT_FLAGS` that marks the second start; the kernel does not use it.
     const BEGUN: usize = 1 << 31;
 
-    /// True in the second start. Begins it, and returns only if that cannot be.
+    /// Returns true in the second start. Otherwise begins it, and returns only if that fails.
     ///
     /// # Safety
     /// As for a constructor.
@@ -113,7 +114,7 @@ mod again {
         false
     }
 
-    /// The top of the stack as the kernel left it: the number of words, the words, the
+    /// The top of the stack as the kernel left it: the number of arguments, the arguments, the
     /// environment, and the auxiliary vector.
     struct Stack {
         top: *mut usize,
@@ -122,13 +123,13 @@ mod again {
 
     impl Stack {
         /// # Safety
-        /// `words` points to the first of `count` words.
+        /// `words` points to the first of `count` arguments.
         unsafe fn of(count: c_int, words: *mut *mut c_char) -> Option<Stack> {
             let count = usize::try_from(count).ok()?;
             let top = words.cast::<usize>().wrapping_sub(1);
-            // SAFETY: glibc passes the words where the kernel left them, and their number stands
-            // before them; behind the zero after them is the environment, and behind its zero
-            // what the kernel says. Nobody else changes them during start-up.
+            // SAFETY: glibc passes the arguments where the kernel left them, with their number
+            // before them; after their terminating zero comes the environment, and after its zero
+            // the auxiliary vector. No other code changes them during start-up.
             unsafe {
                 if *top != count || !(*words.add(count)).is_null() {
                     return None;
@@ -141,7 +142,7 @@ mod again {
             }
         }
 
-        /// Finds the value of that kind in the auxiliary vector.
+        /// Returns the address of the value of that kind in the auxiliary vector.
         fn find(&self, kind: libc::c_ulong) -> Option<*mut usize> {
             let mut at = self.said;
             // SAFETY: pairs up to that of kind 0.
@@ -176,7 +177,7 @@ mod again {
             let file = File::open(path).ok()?;
             let mut head = [0u8; size_of::<libc::Elf64_Ehdr>()];
             file.read_exact_at(&mut head, 0).ok()?;
-            // SAFETY: integers, for which all bytes are values.
+            // SAFETY: integers, for which all bytes are valid values.
             let head: libc::Elf64_Ehdr = unsafe { std::ptr::read_unaligned(head.as_ptr().cast()) };
             let is_ours = head.e_ident[..5] == [0x7f, b'E', b'L', b'F', libc::ELFCLASS64];
             if !is_ours || usize::from(head.e_phentsize) != size_of::<libc::Elf64_Phdr>() {
@@ -196,15 +197,15 @@ mod again {
             self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD)
         }
 
-        /// The loader that it names.
+        /// Opens the loader that it names.
         fn interpreter(&self) -> Option<Image> {
             let header = self.headers.iter().find(|it| it.p_type == libc::PT_INTERP)?;
             let path = self.read(header.p_offset, header.p_filesz as usize)?;
             Image::open(OsStr::from_bytes(CStr::from_bytes_until_nul(&path).ok()?.to_bytes()))
         }
 
-        /// True if it asks for this library itself, so that its constructor comes before all that
-        /// is the program's.
+        /// Returns true if it needs this library directly, so that the constructor runs before all
+        /// code of the program.
         fn asks_for_us(&self) -> Option<bool> {
             const LIBRARY: &str = "libraidshmem.so";
             const NEEDED: usize = 1;
@@ -235,14 +236,14 @@ mod again {
             self.file.read_exact_at(&mut bytes, from).ok().map(|()| bytes)
         }
 
-        /// The addresses in the file, in whole pages.
+        /// Returns its addresses in the file, in whole pages.
         fn span(&self) -> Option<(usize, usize)> {
             let start = self.loads().map(|it| it.p_vaddr as usize / PAGE * PAGE).min()?;
             let end = self.loads().map(|it| (it.p_vaddr + it.p_memsz) as usize).max()?;
             Some((start, end.next_multiple_of(PAGE)))
         }
 
-        /// Addresses for it: at `wanted`, if that is given. How much it is displaced there.
+        /// Reserves addresses for it, at `wanted` if given, and returns its displacement there.
         fn reserve(&self, wanted: Option<usize>) -> Option<usize> {
             let (start, end) = self.span()?;
             let at = none(wanted.unwrap_or(0), end - start)?;
@@ -263,10 +264,10 @@ mod again {
             self.loads().find(holds).map(|it| (it.p_vaddr + at - it.p_offset) as usize)
         }
 
-        /// Maps all of it, displaced by `bias`; false if the kernel refuses some.
+        /// Maps all segments, displaced by `bias`; false if the kernel refuses one.
         ///
         /// # Safety
-        /// Nobody uses the addresses from now on, but through what is mapped there.
+        /// From now on the addresses are used only through the new mappings.
         unsafe fn map(&self, bias: usize) -> bool {
             // SAFETY: by the contract.
             self.loads().all(|load| unsafe { self.map_one(load, bias) })
@@ -304,7 +305,7 @@ mod again {
         }
     }
 
-    /// Takes addresses, near `hint` if that is not 0, for nothing; None if none are free.
+    /// Reserves inaccessible addresses, near `hint` if that is not 0; None if none are free.
     fn none(hint: usize, len: usize) -> Option<usize> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping at free addresses, which cannot be accessed.
@@ -312,20 +313,20 @@ mod again {
         (at != libc::MAP_FAILED).then_some(at as usize)
     }
 
-    /// Gives back what [`none`] took.
+    /// Releases addresses reserved by [`none`].
     fn free(at: usize, len: usize) {
         // SAFETY: such a mapping, which is not in use.
         unsafe { libc::munmap(at as *mut c_void, len) };
     }
 
-    /// The highest page that is free.
+    /// Returns the address of the highest free page.
     fn top() -> Option<usize> {
         let at = none(0, PAGE)?;
         free(at, PAGE);
         Some(at)
     }
 
-    /// Takes whatever is free above the higher ceiling that fits; false if neither fits.
+    /// Reserves all free addresses above the first ceiling below the top; false if that fails.
     fn fill() -> bool {
         let Some(top) = top() else { return false };
         let Some(ceiling) = CEILINGS.into_iter().find(|&it| it < top) else { return false };
@@ -341,25 +342,25 @@ mod again {
         self::top().is_some_and(|top| top < ceiling)
     }
 
-    /// True if this process has one thread, nothing that could not begin twice, and addresses to
-    /// spare.
+    /// Returns true if this process has one thread, no code that cannot start twice, and no limit
+    /// on its addresses.
     fn may_begin() -> bool {
         let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
-        // SAFETY: a C text; the answer is only compared.
+        // SAFETY: a C string; the result is only compared.
         let sanitizer =
             unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__sanitizer_set_report_fd".as_ptr()) };
         let is_limited = getrlimit(Resource::As).current.is_some();
         threads == 1 && sanitizer.is_null() && !is_limited
     }
 
-    /// Begins again, or returns with nothing changed but free addresses.
+    /// Starts over; returns only on failure, with only the free addresses changed.
     ///
     /// # Safety
     /// No other thread runs, and the stack is that of the process.
     unsafe fn begin(stack: &Stack) -> Option<()> {
         let executable = Image::open(OsStr::new("/proc/self/exe")).filter(|_| may_begin())?;
         if !executable.asks_for_us()? {
-            return None; // the program may have begun before it loaded this library
+            return None; // the program may have started before it loaded this library
         }
         let loader = executable.interpreter().filter(|it| it.is_movable)?;
         let kinds = [libc::AT_PHDR, libc::AT_ENTRY, libc::AT_BASE, libc::AT_FLAGS];
@@ -368,7 +369,7 @@ mod again {
         let (start, end) = executable.span()?;
         let own = (&raw const super::RANDOM) as usize;
         if places.contains(&None) || !executable.is_movable && (start..end).contains(&own) {
-            return None; // what cannot move would be overwritten while it runs
+            return None; // an image that cannot move would be overwritten while it runs
         }
         if !fill() {
             return None;
@@ -378,8 +379,8 @@ mod again {
             false => 0,
         };
         let base = loader.reserve(None)?;
-        // SAFETY: addresses reserved above, or those of an executable of which no code has run yet
-        // and none will again before it is as it was.
+        // SAFETY: addresses reserved above, or those of an executable of which no code has run yet,
+        // and none will run before it is restored.
         let mapped = unsafe { loader.map(base) && executable.map(bias) };
         if !mapped {
             return None;
@@ -388,10 +389,10 @@ mod again {
         // SAFETY: words of the stack that were found above.
         places.into_iter().flatten().zip(values).for_each(|(at, value)| unsafe { *at = value });
         let entry = base + loader.entry;
-        drop((executable, loader)); // their files
+        drop((executable, loader)); // closes their files
         forget_rseq();
-        // SAFETY: the loader begins as after an exec: at its entry, with the stack as the kernel
-        // left it and no function for the end of the process.
+        // SAFETY: the loader starts as after an exec: at its entry, with the stack as the kernel
+        // left it and no exit function registered.
         unsafe {
             asm!(
                 "mov rsp, {stack}", "xor ebp, ebp", "xor edx, edx", "jmp {entry}",
@@ -400,8 +401,8 @@ mod again {
         }
     }
 
-    /// Makes the kernel forget the thread's restartable sequences, which the C library of the
-    /// second start registers again.
+    /// Unregisters the thread's restartable sequences, so that the C library of the second start
+    /// can register them again.
     fn forget_rseq() {
         const UNREGISTER: c_int = 1;
         const SIGNATURE: u32 = 0x5305_3053;

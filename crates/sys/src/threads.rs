@@ -1,13 +1,13 @@
-//! The threads of the program in this process, in the order of their creation, and their masks.
+//! The program's threads in this process, in the order of their creation, and their masks.
 //!
-//! /proc/self/task is not read: the kernel keeps what was read of it, and a process that is killed
-//! then makes whoever collects it wait until its last thread has got a processor. Numbers of
-//! threads are asked for one by one instead, each number once: the kernel gives them in ascending
-//! order, and /proc/loadavg names the last.
+//! /proc/self/task is not read: the kernel caches the entries read, and whatever reaps a killed
+//! process must then wait until its last thread was scheduled. Instead, thread ids are probed one
+//! by one, each only once: the kernel assigns them in ascending order, and /proc/loadavg names the
+//! last.
 //!
-//! Invariants: a thread of this library ([`own`]) is never listed; a thread that ended is listed no
-//! more. A number that is given again to another thread of this process, or more new threads than
-//! [`LOOKS`] numbers hold, can hide a thread for a while; nothing is lost but its mask.
+//! Invariants: a thread of this library ([`own`]) is never listed, nor is a thread that has ended.
+//! A thread id that is reused in this process, or more new threads than [`LOOKS`] ids cover, can
+//! hide a thread for a while; only its mask is lost.
 
 use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock};
@@ -17,19 +17,19 @@ use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
 use crate::lock;
 
-/// Most numbers that are asked for in one call.
+/// Maximum number of ids probed in one call.
 const LOOKS: i32 = 1 << 16;
-/// Numbers below are not given again after the last one.
+/// The lowest thread id that the kernel reuses after a wrap.
 const RESERVED: i32 = 300;
 
 /// Threads of this library.
 static OWN: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 
-/// Says that this thread is the library's, for as long as the value lives.
+/// Marks this thread as the library's, for as long as the value lives.
 #[derive(Debug)]
 pub struct Own(i32);
 
-/// Says that this thread is the library's.
+/// Marks this thread as the library's.
 pub fn own() -> Own {
     let id = gettid().as_raw_nonzero().get();
     lock(&OWN).push(id);
@@ -42,23 +42,23 @@ impl Drop for Own {
     }
 }
 
-/// What the program's threads are known to be.
+/// The known threads of the program.
 #[derive(Debug)]
 pub struct Threads {
-    /// Numbers, in the order of their creation.
+    /// Thread ids in the order of creation.
     known: Vec<i32>,
-    /// The first number that was not asked for.
+    /// The next id to probe.
     next: i32,
 }
 
 impl Threads {
-    /// Of this process, whose first thread is known.
+    /// Creates the list for this process, with its first thread.
     pub fn new() -> Threads {
         let process = std::process::id() as i32;
         Threads { known: vec![process], next: process + 1 }
     }
 
-    /// The program's threads that there are now.
+    /// Returns the program's current threads.
     pub fn look(&mut self) -> Vec<i32> {
         let process = std::process::id() as i32;
         self.known.retain(|id| *id == process || exists(process, *id));
@@ -92,72 +92,72 @@ impl Default for Threads {
     }
 }
 
-/// The processors that a thread may use, ascending; none if it has ended.
+/// Returns the processors that a thread may use, ascending; empty if it has ended.
 pub fn mask(thread: i32) -> Vec<usize> {
     let mask = Pid::from_raw(thread).and_then(|id| sched_getaffinity(Some(id)).ok());
     let set = |&cpu: &usize| mask.as_ref().is_some_and(|mask| mask.is_set(cpu));
     (0..CpuSet::MAX_CPU).filter(set).collect()
 }
 
-/// Lets a thread use these processors only. False if the kernel refuses it.
+/// Restricts a thread to these processors. False if the kernel refuses it.
 pub fn set_mask(thread: i32, cpus: &[usize]) -> bool {
     let mut set = CpuSet::new();
     cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU).for_each(|&cpu| set.set(cpu));
     Pid::from_raw(thread).is_some_and(|id| sched_setaffinity(Some(id), &set).is_ok())
 }
 
-/// True if `thread` is one of `process`.
+/// Returns true if `thread` is one of `process`.
 fn exists(process: i32, thread: i32) -> bool {
-    // SAFETY: signal 0 is sent to nobody; the call says whether there is such a thread.
+    // SAFETY: signal 0 is not delivered; the call reports if the thread exists.
     unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) == 0 }
 }
 
-/// How many threads this process has.
+/// Returns the number of threads of this process.
 fn count() -> Option<usize> {
     status("Threads:")?.parse().ok()
 }
 
-/// A field of what the kernel says of this process, and of its first thread.
+/// Returns a field of the kernel's status of this process and its first thread.
 fn status(field: &str) -> Option<String> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     Some(line.trim().to_owned())
 }
 
-/// Called when a thread ends that was noted.
+/// The callback for the end of a thread that called [`note_end`].
 static AT_END: OnceLock<fn()> = OnceLock::new();
 
 unsafe extern "C" fn ended(_: *mut c_void) {
     AT_END.get().into_iter().for_each(|call| call());
 }
 
-/// Has `call` called when the calling thread ends by its return or by `pthread_exit`, the first
-/// thread too. Destructors of Rust and C++ are not run for that one; those of keys are. Only the
-/// first `call` counts.
+/// Registers `call` to run when the calling thread ends by returning or by `pthread_exit`, even if
+/// it is the first thread. Rust and C++ destructors do not run for the first thread; those of keys
+/// do. Only the first `call` counts.
 pub fn note_end(call: fn()) {
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
     AT_END.get_or_init(|| call);
     let key = KEY.get_or_init(|| {
         let mut key = 0;
-        // SAFETY: the call fills `key`; the function stays where it is, as the library is never
+        // SAFETY: the call fills `key`; the function stays in place, as the library is never
         // unloaded, and does not use its argument.
         (unsafe { libc::pthread_key_create(&mut key, Some(ended)) } == 0).then_some(key)
     });
     if let Some(key) = *key {
-        // SAFETY: a key that was made; nobody uses the value, which only must not be null.
+        // SAFETY: a key that was created; the value is never used, and only must not be null.
         unsafe { libc::pthread_setspecific(key, std::ptr::dangling()) };
     }
 }
 
-/// True if the first thread has ended, and all others but those of this library: the C library
-/// would end the process now if this one had no threads.
+/// Returns true if only threads of this library are left: the C library would end the process now
+/// if they did not exist.
 pub fn program_has_ended() -> bool {
     // The kernel keeps the first thread, and counts it, until the process ends.
     let first_ended = status("State:").is_some_and(|state| state.starts_with('Z'));
     first_ended && count() == Some(lock(&OWN).len() + 1)
 }
 
-/// The last number that the kernel gave, and the one that it never gives.
+/// Returns the last thread id that the kernel assigned, and the end of its range.
 fn last_given() -> Option<(i32, i32)> {
     let load = std::fs::read_to_string("/proc/loadavg").ok()?;
     let last = load.split_whitespace().next_back()?.parse().ok()?;
@@ -192,7 +192,7 @@ mod tests {
         assert!(all.contains(&own_one));
         let mut wanted: Vec<i32> = all.iter().copied().filter(|id| *id != own_one).collect();
         wanted.sort_unstable(); // no wrap in so short a time, or one test in thousands looks again
-        // Other tests begin and end threads meanwhile.
+        // Other tests start and end threads meanwhile.
         let ours = |seen: Vec<i32>| -> Vec<i32> {
             seen.into_iter().filter(|id| all.contains(id) && !before.contains(id)).collect()
         };

@@ -1,34 +1,33 @@
-//! Bytes of a file on their way from memory to its disk.
+//! Writeback: bytes of a file on their way from memory to its disk.
 //!
-//! Left out: that they are there to stay, with all that belongs to the file, which `fsync` says.
+//! Left out: durability of these bytes and the file's metadata, which `fsync` ensures.
 
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::{Errno, Result};
 
-/// Has the kernel begin to write `len` bytes from `at` on.
+/// Makes the kernel start writing `len` bytes from `at`.
 ///
 /// # Errors
-/// What the kernel says.
+/// An error of the kernel.
 pub fn begin(file: impl AsFd, at: u64, len: u64) -> Result<()> {
     range(file, at, len, libc::SYNC_FILE_RANGE_WRITE)
 }
 
-/// Waits until those that were begun are written.
+/// Waits until the writes that were started are done.
 ///
 /// # Errors
-/// They could not be. This is not said again.
+/// A write failed. This is reported only once.
 pub fn wait(file: impl AsFd, at: u64, len: u64) -> Result<()> {
     range(file, at, len, libc::SYNC_FILE_RANGE_WAIT_BEFORE)
 }
 
 fn range(file: impl AsFd, at: u64, len: u64, flags: libc::c_uint) -> Result<()> {
     if len == 0 {
-        return Ok(()); // to the kernel that is all of the file
+        return Ok(()); // 0 would mean up to the end of the file
     }
     loop {
-        // SAFETY: the call looks at a descriptor that is open, and touches no memory of this
-        // process.
+        // SAFETY: the call uses an open descriptor, and touches no memory of this process.
         let done = unsafe {
             libc::sync_file_range(file.as_fd().as_raw_fd(), at as i64, len as i64, flags)
         };

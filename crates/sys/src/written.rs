@@ -1,19 +1,20 @@
-//! Which pages of a mapping were written since the last look, as this process's page tables say.
+//! Write tracking: the pages of a mapping written since the last scan, by this process's page
+//! tables.
 //!
-//! The kernel's userfaultfd in asynchronous mode (Linux 6.7) write-protects pages; the first write
-//! to one is let through after the kernel has noted it, with nobody asked. A look (`PAGEMAP_SCAN`)
-//! names the pages that were written and protects them again, in one step for each page.
+//! The kernel's userfaultfd in asynchronous mode (Linux 6.7) write-protects pages; it records the
+//! first write to one and lets it through, without involving this process. A scan (`PAGEMAP_SCAN`)
+//! lists the written pages and protects them again, atomically for each page.
 //!
-//! Seen is every write that goes through this process's page tables: its threads' own, the
-//! kernel's for its system calls (`read`, `recv`), and a debugger's. Not seen are writes through
-//! another mapping, by another process or a child of this one ([`crate::fork`]), and by a device to
-//! pages that it holds.
+//! It detects every write through this process's page tables: by its threads, by the kernel for its
+//! system calls (`read`, `recv`), and by a debugger. It does not detect writes through another
+//! mapping, by another process or a child of this one ([`crate::fork`]), and by a device to pages
+//! that it holds.
 //!
-//! Invariant: a page that was written is named, or the look is an error. What is named may not have
-//! been written: a page whose entry in the page table the kernel took back is named, too.
+//! Invariant: a written page is listed, or the scan fails. A listed page may be unwritten: pages
+//! whose page-table entries the kernel has reclaimed are listed as well.
 //!
-//! What it costs: a fault at the first write to a page after each look, and entries of the page
-//! table for all pages, huge ones and those never touched: 8 bytes each.
+//! Cost: a fault at the first write to a page after each scan, and page-table entries for all
+//! pages, including huge and untouched ones: 8 bytes each.
 
 use std::fs::File;
 use std::ops::Range;
@@ -29,41 +30,41 @@ use rustix::io::{Errno, Result};
 use rustix::ioctl::opcode::{read, read_write};
 use rustix::mm::{UserfaultfdFlags, userfaultfd};
 
-/// Group of the calls of userfaultfd (`linux/userfaultfd.h`), and their numbers.
+/// The ioctl group of userfaultfd (`linux/userfaultfd.h`), and its call numbers.
 const UFFDIO: u8 = 0xaa;
 const REGISTER: u8 = 0x00;
 const UNREGISTER: u8 = 0x01;
 const WRITEPROTECT: u8 = 0x06;
 const API: u8 = 0x3f;
-/// Modes of two of them.
+/// Modes of two of these calls.
 const REGISTER_MODE_WP: u64 = 1 << 1;
 const WRITEPROTECT_MODE_WP: u64 = 1 << 0;
-/// Ranges of pages taken from the kernel at a time.
+/// Number of page ranges fetched from the kernel at a time.
 const REGIONS: usize = 512;
 
-/// Pages under watch. Dropped, all are as they were before.
+/// A set of tracked pages, which are restored to their former state on drop.
 #[derive(Debug)]
 pub struct Watch {
     faults: OwnedFd,
     pages: File,
-    /// Huge pages are cut.
+    /// True if huge pages are split.
     cuts: bool,
-    /// Where there were huge pages.
+    /// Ranges that were huge pages.
     huge: Vec<(usize, usize)>,
 }
 
 impl Watch {
-    /// A watch over nothing yet, which refuses huge pages unless it `cuts` them: then each small
-    /// page of them has its first access, a read or a write, by a fault. Other mappings of the same
+    /// Creates an empty set, which rejects huge pages unless it `cuts` them, that is, splits them:
+    /// each small page then faults at its first access, read or write. Other mappings of these
     /// pages keep their huge ones.
     ///
     /// # Errors
-    /// The kernel's: it is too old, or does not allow it.
+    /// The kernel is too old, or does not allow it.
     pub fn new(cuts: bool) -> Result<Watch> {
         let flags = UserfaultfdFlags::CLOEXEC
             | UserfaultfdFlags::NONBLOCK
             | UserfaultfdFlags::from_bits_retain(UFFD_USER_MODE_ONLY);
-        // SAFETY: no fault is ever handed to this descriptor: pages are registered for asynchronous
+        // SAFETY: this descriptor never receives a fault: pages are registered for asynchronous
         // write protection alone, which the kernel resolves by itself.
         let faults = unsafe { userfaultfd(flags)? };
         let features = UFFD_FEATURE_PAGEFAULT_FLAG_WP
@@ -83,10 +84,10 @@ impl Watch {
         }
     }
 
-    /// Watches `len` bytes at `start` as well, whole pages of a mapping; none is written so far.
+    /// Adds `len` bytes at `start`, whole pages of a mapping, as unwritten.
     ///
     /// # Errors
-    /// The kernel's, or there are huge pages; then nothing is known of these pages.
+    /// An error of the kernel, or there are huge pages; nothing is then known of these pages.
     pub fn add(&mut self, start: usize, len: usize) -> Result<()> {
         let range = uffdio_range { start: start as u64, len: len as u64 };
         let mut register = uffdio_register { range, mode: REGISTER_MODE_WP, ioctls: 0 };
@@ -94,8 +95,8 @@ impl Watch {
         if register.ioctls & 1 << WRITEPROTECT == 0 {
             return Err(Errno::OPNOTSUPP);
         }
-        // A look protects what is there, and at once; but a huge page as a whole, of which the
-        // first write would then be a write to all of it. Such pages are cut into small ones.
+        // A scan protects the pages present, and atomically; but a huge page only as a whole, so
+        // that its first write would mark all of it. Such pages are split into small ones.
         let mut huge = Vec::new();
         self.look(start, len, PAGE_IS_WRITTEN | PAGE_IS_HUGE, |region| {
             if region.categories & u64::from(PAGE_IS_HUGE) != 0 {
@@ -114,22 +115,22 @@ impl Watch {
         })
     }
 
-    /// Shows `each` the addresses of pages in `[start, start + len)`, all of them watched, that
-    /// were written since they were added or looked at last. They count as not written from now on.
+    /// Passes to `each` the addresses of pages in `[start, start + len)`, all of them tracked, that
+    /// were written since they were added or last taken. They count as unwritten from now on.
     ///
     /// # Errors
-    /// The kernel's; then nothing is known of these pages, whatever `each` was shown.
+    /// An error of the kernel; nothing is then known of these pages, whatever `each` received.
     pub fn take(&self, start: usize, len: usize, mut each: impl FnMut(Range<usize>)) -> Result<()> {
-        // The kernel is fast where nothing else is asked for.
+        // The kernel is fastest if no other category is requested.
         self.look(start, len, PAGE_IS_WRITTEN, |at| each(at.start as usize..at.end as usize))
     }
 
-    /// True if huge pages were cut.
+    /// Returns true if huge pages were split.
     pub fn has_cut(&self) -> bool {
         !self.huge.is_empty()
     }
 
-    /// Protects what was written, and shows it `each` with those of the `categories` that it has.
+    /// Protects written pages again, and passes them to `each` with those `categories` they have.
     fn look(
         &self,
         start: usize,
@@ -142,7 +143,7 @@ impl Watch {
     }
 }
 
-/// Bytes of huge pages that are mapped in `range`, whole pages. None where the kernel does not say.
+/// Returns the bytes of huge pages mapped in `range`, whole pages. None if the kernel cannot tell.
 pub fn huge(range: Range<usize>) -> Option<usize> {
     let (pages, mut bytes) = (File::open("/proc/self/pagemap").ok()?, 0);
     let add = |region: &page_region| bytes += (region.end - region.start) as usize;
@@ -150,7 +151,7 @@ pub fn huge(range: Range<usize>) -> Option<usize> {
     Some(bytes)
 }
 
-/// Shows `each` the pages in `range` of a category, and which of the categories shown they have.
+/// Passes to `each` the pages in `range` of a category, with those of the categories `shown`.
 fn scan(
     pages: &File,
     range: Range<usize>,
@@ -178,7 +179,7 @@ fn scan(
         let found = regions.get(..found as usize).ok_or(Errno::OVERFLOW)?;
         found.iter().for_each(&mut each);
         if scan.walk_end <= at || scan.walk_end > end {
-            return Err(Errno::OVERFLOW); // no way on
+            return Err(Errno::OVERFLOW); // the scan makes no progress
         }
         at = scan.walk_end;
     }
@@ -197,19 +198,19 @@ impl Drop for Watch {
     }
 }
 
-/// Maps huge pages as such again. Refused, they stay mapped by small ones.
+/// Restores huge pages. If the kernel refuses, they stay mapped as small ones.
 fn join(start: usize, len: usize) {
     let at = start as *mut libc::c_void;
-    // SAFETY: the advice changes no byte, and nothing but how pages are mapped; of a range that is
-    // not mapped any more it is an error.
+    // SAFETY: the advice changes no byte, and only how pages are mapped; for a range that is no
+    // longer mapped it is an error.
     let _ = unsafe { libc::madvise(at, len, libc::MADV_COLLAPSE) };
 }
 
-/// A call for a device with a structure that it reads and writes; what it returns.
+/// Makes an ioctl call with a structure that it reads and writes, and returns its result.
 fn call<T>(fd: &impl AsRawFd, opcode: rustix::ioctl::Opcode, value: &mut T) -> Result<u32> {
-    // SAFETY: each opcode here is made from the type of its structure, which is alive and has no
-    // other reader; the one address inside such a structure is that of the caller's array, with
-    // its length beside it. No call changes a byte of the program's memory, or what is mapped.
+    // SAFETY: each opcode here is derived from the type of its structure, which is alive and has no
+    // other reader; the one address inside such a structure is that of the caller's array, with its
+    // length. No call changes a byte of the program's memory, or its mappings.
     let done = unsafe { libc::ioctl(fd.as_raw_fd(), opcode as _, std::ptr::from_mut(value)) };
     u32::try_from(done)
         .map_err(|_| Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL))
@@ -228,7 +229,7 @@ mod tests {
     const PAGE: usize = 4096;
     const PAGES: usize = 1024;
 
-    /// A memory file of so many pages, mapped once.
+    /// Creates a memory file of `PAGES` pages, mapped once.
     fn mapped() -> (OwnedFd, Mapping) {
         let file = create("written", PAGES * PAGE).unwrap();
         let mapping = Mapping::new(file.as_fd(), 0, PAGES * PAGE, None, true).unwrap();
@@ -236,7 +237,7 @@ mod tests {
     }
 
     fn poke(mapping: &Mapping, page: usize) {
-        // SAFETY: inside the mapping, which nobody else uses.
+        // SAFETY: inside the mapping, which has no other user.
         unsafe { mapping.base().add(page * PAGE + 7).write_volatile(1) };
     }
 
@@ -250,7 +251,7 @@ mod tests {
         pages
     }
 
-    /// A watch, or a line that says why this machine has none.
+    /// Returns a watch, or prints why this machine has none.
     fn watch() -> Option<Watch> {
         let skip = |error: &_| crate::skip("page-watch", &format!("no pages are watched: {error}"));
         Watch::new(true).inspect_err(skip).ok()
@@ -265,7 +266,7 @@ mod tests {
     #[test]
     fn what_is_written_is_named_once() {
         let (_file, mapping) = mapped();
-        (0..PAGES / 2).for_each(|page| poke(&mapping, page)); // half of the pages are there
+        (0..PAGES / 2).for_each(|page| poke(&mapping, page)); // half of the pages are present
         let Some(watch) = watched(&mapping) else { return };
         assert_eq!(taken(&watch, &mapping), []);
         for step in [1, 3, 7, 64, 700] {
@@ -292,7 +293,7 @@ mod tests {
         let (file, mapping) = mapped();
         let Some(watch) = watched(&mapping) else { return };
         let (at, other) = (mapping.base() as usize, create("other", 3 * PAGE).unwrap());
-        // SAFETY: inside the mapping, which nobody else uses.
+        // SAFETY: inside the mapping, which has no other user.
         let bytes = unsafe { std::slice::from_raw_parts_mut((at + 5 * PAGE) as *mut u8, 2 * PAGE) };
         crate::memory::read_at(&other, 0, bytes).unwrap();
         std::thread::scope(|scope| {
@@ -302,7 +303,7 @@ mod tests {
         drop(file);
     }
 
-    /// Pages that the kernel took out of the page table again are named if they were written.
+    /// Pages that the kernel dropped from the page table are listed if they were written.
     #[test]
     fn what_is_no_longer_in_the_page_table_is_not_forgotten() {
         use rustix::mm::{Advice, madvise};
@@ -311,7 +312,7 @@ mod tests {
         let Some(watch) = watched(&mapping) else { return };
         poke(&mapping, 3);
         poke(&mapping, 800);
-        // SAFETY: of a shared mapping this drops entries of the page table, and no byte.
+        // SAFETY: for a shared mapping this drops page-table entries, and no byte.
         unsafe { madvise(mapping.base().cast(), mapping.len(), Advice::LinuxDontNeed).unwrap() };
         let pages = taken(&watch, &mapping);
         assert!(pages.contains(&3) && pages.contains(&800), "{pages:?}");
@@ -324,8 +325,8 @@ mod tests {
         let mapping = Mapping::new(file.as_fd(), 0, LEN, None, true).unwrap();
         let (start, pages) = (mapping.base() as usize, LEN / PAGE);
         (0..pages).for_each(|page| poke(&mapping, page));
-        // SAFETY: makes huge pages of the small ones, without a change of what is in them. Where it
-        // cannot they are watched as they are.
+        // SAFETY: turns small pages into huge ones, without a change of their contents. If that
+        // fails they are tracked as they are.
         let huge = unsafe { libc::madvise(mapping.base().cast(), LEN, libc::MADV_COLLAPSE) } == 0;
         eprintln!("note: huge pages: {huge}");
         let all = super::huge(start..start + LEN);
@@ -337,7 +338,7 @@ mod tests {
         assert_eq!((watch.has_cut(), taken(&watch, &mapping)), (huge, vec![]));
         poke(&mapping, 700);
         assert_eq!(taken(&watch, &mapping), [700]);
-        // A second mapping of them, which was never touched: nothing is known to be as it was.
+        // A second mapping of these pages, never touched: its pages are not known to be unwritten.
         let other = Mapping::new(file.as_fd(), 0, LEN, None, true).unwrap();
         watch.add(other.base() as usize, LEN).unwrap();
         poke(&other, 900);
@@ -358,7 +359,7 @@ mod tests {
         watch.take(start, PAGE, |_| ()).unwrap();
         assert!(watch.take(start, 2 * PAGE, |_| ()).is_err());
         assert!(watch.add(start + 1, PAGE).is_err());
-        // A second watch cannot have what this one has.
+        // A second watch cannot track pages of this one.
         assert!(Watch::new(true).unwrap().add(start, PAGE).is_err());
     }
 

@@ -1,5 +1,5 @@
-//! A program that this library is linked into: the site of a call is named by the program's lines,
-//! whatever of the library stands on the stack above them.
+//! A program that this library is linked into: the program's lines name the site of a call, despite
+//! the library's frames above them on the stack.
 
 use raidshmem_sys::site::{here, name};
 

@@ -3,8 +3,8 @@
 `run` is the loop of a program that survives losses; the other functions are the calls of
 `shmem_ft.h` under their names. Everything else of OpenSHMEM is shmem4py's.
 
-An array of this module is a view of symmetric memory that nobody owns: the collector never frees
-it, because after a loss the allocator goes back to a checkpoint that may not know it.
+An array of this module is a view of symmetric memory without an owner: the garbage collector never
+frees it, because after a loss the allocator rolls back to a checkpoint that may not contain it.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Lost(Exception):
 
 
 class Refused(Exception):
-    """No PE could make the checkpoint; the last one stays good."""
+    """No PE could make the checkpoint; the previous one remains valid."""
 
 
 def _load() -> ctypes.CDLL:
-    """The library that shmem4py has loaded; a second one would know no job."""
+    """Returns the library that shmem4py has loaded; a second copy would belong to no job."""
     try:
         library = ctypes.CDLL(_SONAME, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
     except OSError:
@@ -114,7 +114,7 @@ def checkpoint_all() -> None:
 
 
 def query_fault() -> dict[int, str]:
-    """The PEs lost since this one last saw the job whole: "process" or "node" for each."""
+    """Returns the PEs lost since this PE last saw a complete job, mapped to "process" or "node"."""
     pes, status = (ctypes.POINTER(ctypes.c_int)() for _ in range(2))
     count = ctypes.c_size_t()
     _lib.shmem_query_fault(ctypes.byref(pes), ctypes.byref(status), ctypes.byref(count))
@@ -125,52 +125,52 @@ def query_fault() -> dict[int, str]:
 
 
 def restart_pes() -> None:
-    """Brings every PE, substitutes among them, back to the last checkpoint. Collective."""
+    """Rolls every PE, including substitutes, back to the last checkpoint. Collective."""
     lost = list(query_fault())
     _lib.shmem_restart_pes((ctypes.c_int * len(lost))(*lost), len(lost))
     shmem.barrier_all()
 
 
 def algo_init() -> bool:
-    """True in a PE that was there from the start, False in a substitute."""
+    """Returns True in an original process, False in a substitute."""
     return bool(_lib.shmem_ft_algo_init())
 
 
 def checkpoint_number() -> int:
-    """Number of the last agreed checkpoint, 0 before the first."""
+    """Returns the number of the last agreed checkpoint, 0 before the first."""
     return int(_lib.shmemx_ft_checkpoint_number())
 
 
 def event(array: NDArray[Any]) -> None:
-    """What the program drew by itself, from a clock, as random numbers or as input: a PE that goes
-    back alone (`SHMEM_FT_ROLLBACK=local`) gets in `array` what it drew before."""
+    """Records a nondeterministic event, such as a time, random numbers or input. Under local
+    rollback (`SHMEM_FT_ROLLBACK=local`), a replaying PE finds the recorded values in `array`."""
     _lib.shmemx_ft_event(_address(array), array.nbytes)
 
 
 def need_checkpoint() -> bool:
-    """Whether the next `checkpoint_all` saves or reports a loss. Collective."""
+    """Returns True if the next `checkpoint_all` saves or reports a loss. Collective."""
     return bool(_lib.shmemx_ft_need_checkpoint())
 
 
 def should_stop() -> bool:
-    """Whether the job was asked to stop, and ends with its next checkpoint. Collective."""
+    """Returns True if the job was asked to stop, with its next checkpoint. Collective."""
     return bool(_lib.shmemx_ft_should_stop())
 
 
 def survives(kind: int, number: int) -> Optional[bool]:
-    """Tells whether the job survives the loss of a PE (kind 0), of a node (1) or of a failure
-    domain above (2 and up) as it is now; None if there is none of that number."""
+    """Returns whether the job in its current state survives the loss of a PE (kind 0), of a node
+    (1) or of a larger failure domain (2 and up); None if the number does not exist."""
     answer = _lib.shmemx_ft_survives(kind, number)
     return None if answer < 0 else bool(answer)
 
 
 def faulted() -> bool:
-    """True from the loss of a PE until `restart_pes`: gets give zeroes, puts are dropped."""
+    """Returns True between a loss and `restart_pes`: gets return zeroes, puts are dropped."""
     return bool(_lib.shmemx_ft_faulted())
 
 
 def last_error() -> Optional[str]:
-    """Why the last checkpoint was refused, or None."""
+    """Returns the reason why the last checkpoint was refused, or None."""
     text = _lib.shmemx_ft_last_error()
     return None if text is None else text.decode()
 
@@ -180,47 +180,47 @@ def protect(name: str, array: NDArray[Any]) -> None:
 
     A substitute protects the same names with arrays of the same size before its restart.
     """
-    _kept[name] = array  # the library reads it from now on
+    _kept[name] = array  # the library reads it from here on
     _check(_lib.shmemx_ft_protect(name.encode(), _address(array), array.nbytes), "protect", name)
 
 
 def exclude(array: NDArray[Any]) -> None:
-    """Leaves symmetric memory out of later checkpoints, the same on every PE."""
+    """Excludes symmetric memory from later checkpoints; every PE must exclude the same memory."""
     _check(_lib.shmemx_ft_exclude(_address(array), array.nbytes), "exclude", "the array")
 
 
 def include(array: NDArray[Any]) -> None:
-    """Takes symmetric memory that was excluded into later checkpoints again."""
+    """Includes excluded symmetric memory in later checkpoints again."""
     _check(_lib.shmemx_ft_include(_address(array), array.nbytes), "include", "the array")
 
 
 def readonly(array: NDArray[Any]) -> bool:
-    """Declares symmetric memory that nobody writes, of which no copy is kept. Collective.
+    """Declares symmetric memory read-only, so that no copy of it is kept. Collective.
 
-    False if it stays as other memory, which PE 0 says with the reason.
+    Returns False if it is treated like other memory; PE 0 prints the reason.
     """
     return bool(_lib.shmemx_ft_readonly(_address(array), array.nbytes) == 0)
 
 
 def writable(array: NDArray[Any]) -> bool:
-    """Lets the same memory be written again. Collective.
+    """Makes read-only memory writable again. Collective.
 
-    False if a PE has no memory for a copy: it stays read-only.
+    Returns False if a PE has no memory for a copy: it stays read-only.
     """
     return bool(_lib.shmemx_ft_writable(_address(array), array.nbytes) == 0)
 
 
 def get(dest: NDArray[Any], source: NDArray[Any], pe: int) -> bool:
-    """Reads `source` of a PE into `dest`; False if a PE is lost, and the bytes are zeroes."""
+    """Reads `source` of a PE into `dest`. Returns False, and zeroes, if a PE is lost."""
     if dest.nbytes != source.nbytes:
         raise ValueError(f"dest has {dest.nbytes} bytes, source has {source.nbytes}")
     return _lib.shmemx_ft_get(_address(dest), _address(source), dest.nbytes, pe) == _SUCCESS
 
 
 def get_checkpoint(dest: NDArray[Any], source: NDArray[Any], pe: int) -> Optional[int]:
-    """Reads what a PE had at the last checkpoint, and returns its number; None if that cannot be.
+    """Reads a PE's data of the last checkpoint, and returns its number; None if that is impossible.
 
-    Of a lost PE it is decoded from parity. Only where nobody goes back, in a mode with parity.
+    The data of a lost PE is decoded from parity. Only without rollback, in a mode with parity.
     """
     if dest.nbytes != source.nbytes:
         raise ValueError(f"dest has {dest.nbytes} bytes, source has {source.nbytes}")
@@ -230,10 +230,10 @@ def get_checkpoint(dest: NDArray[Any], source: NDArray[Any], pe: int) -> Optiona
 
 
 def put2(dest: NDArray[Any], source: NDArray[Any], pe: int, shadow: int) -> bool:
-    """Puts `source` to `dest` of a PE, and then of its shadow; complete at both on return.
+    """Puts `source` to `dest` of a PE, and then of its shadow; both copies are complete on return.
 
-    One of both copies is whole at any time, whoever dies. False if one of the two is lost. They
-    are on different nodes (`shadow`), as long as PEs live on several, or the job ends.
+    One copy is whole at any time, regardless of deaths. Returns False if either PE is lost. They
+    must be on different nodes (`shadow`) if live PEs are on several, or the job ends.
     """
     if dest.nbytes != source.nbytes:
         raise ValueError(f"dest has {dest.nbytes} bytes, source has {source.nbytes}")
@@ -242,35 +242,35 @@ def put2(dest: NDArray[Any], source: NDArray[Any], pe: int, shadow: int) -> bool
 
 
 def shadow(team: shmem.Team, pe: int) -> Optional[int]:
-    """The member of a team that suits as the shadow of member `pe`; None if there is no other.
+    """Returns a member of a team suitable as the shadow of member `pe`; None if there is no other.
 
-    It is on another node, if the team has a member there. The same on all PEs.
+    It is on another node, if the team has a member there. All PEs get the same result.
     """
     found = int(_lib.shmemx_ft_shadow(_handle(team), pe))
     return None if found < 0 else found
 
 
-# ---- going on with fewer: SHMEM_FT_SUBSTITUTE=shrink, SHMEM_FT_ROLLBACK=none ---------------------
+# ---- shrink mode: SHMEM_FT_SUBSTITUTE=shrink, SHMEM_FT_ROLLBACK=none -----------------------------
 
 
 class Agreed(NamedTuple):
-    """What all living members of a team came to."""
+    """The result of an agreement of all live members of a team."""
 
     value: int
-    """The bits that all have."""
+    """The bits that all members set."""
     acknowledged: bool
-    """Every living member has acknowledged every loss in the team."""
+    """True if every live member has acknowledged every loss in the team."""
 
 
 def agree(team: shmem.Team, value: int) -> Agreed:
-    """The bits that all living members have, of 32, the same on all. Collective."""
+    """Returns the bitwise AND of the live members' 32-bit values, identical on all. Collective."""
     bits = ctypes.c_int(ctypes.c_int32(value & 0xFFFFFFFF).value)
     status = _lib.shmemx_ft_agree(_handle(team), ctypes.byref(bits))
     return Agreed(bits.value & 0xFFFFFFFF, status == _SUCCESS)
 
 
 def shrink(team: shmem.Team) -> shmem.Team:
-    """A team of the members that live, in the order of their numbers. Collective."""
+    """Returns a team of the live members, in the order of their numbers. Collective."""
     made = ctypes.c_void_p()
     if _lib.shmemx_ft_shrink(_handle(team), ctypes.byref(made)) != _SUCCESS:
         raise RuntimeError("shrink: a PE is in as many teams as there can be")
@@ -278,7 +278,7 @@ def shrink(team: shmem.Team) -> shmem.Team:
 
 
 def failed(team: shmem.Team) -> list[int]:
-    """The members of a team that are lost and were not replaced, by their numbers in it."""
+    """Returns the members of a team that are lost and not replaced, by their numbers in it."""
     pes, count = ctypes.POINTER(ctypes.c_int)(), ctypes.c_size_t()
     status = _lib.shmemx_ft_failed(_handle(team), ctypes.byref(pes), ctypes.byref(count))
     if status != _SUCCESS:
@@ -289,17 +289,17 @@ def failed(team: shmem.Team) -> list[int]:
 
 
 def on_fault(handler: Callable[[int, str], None]) -> None:
-    """Calls `handler` with each PE that is lost, and how, in a later call of this thread.
+    """Calls `handler` with each lost PE, and the kind of loss, in a later call of this thread.
 
-    It may ask (`query_fault`, `failed`), and makes no call that concerns other PEs.
+    It may call `query_fault` and `failed`, but nothing that involves other PEs.
     """
     called = _HANDLER(lambda pe, status, _: handler(pe, _LOSSES[status]))
-    _handlers.append(called)  # the library calls it from now on
+    _handlers.append(called)  # the library calls it from here on
     _lib.shmemx_ft_on_fault(called, None)
 
 
 def acknowledge() -> dict[int, str]:
-    """Acknowledges the losses that are known, and returns them. Local, and leaves memory alone."""
+    """Acknowledges the known losses, and returns them. Local; memory does not change."""
     lost = query_fault()
     _lib.shmem_restart_pes((ctypes.c_int * len(lost))(*lost), len(lost))
     return lost
@@ -332,7 +332,7 @@ Shape = Union[int, "tuple[int, ...]"]
 
 
 def zeros(shape: Shape, dtype: DTypeLike = float) -> NDArray[Any]:
-    """A new array of zeroes in symmetric memory. Collective."""
+    """Returns a new array of zeroes in symmetric memory. Collective."""
     kind = np.dtype(dtype)
     count = int(np.prod(shape, dtype=np.int64))
     address = _lib.shmem_calloc(max(count, 1), kind.itemsize)
@@ -345,16 +345,16 @@ empty = zeros
 
 
 def array(values: ArrayLike, dtype: DTypeLike = None) -> NDArray[Any]:
-    """A new array in symmetric memory with these values, of one shape on all PEs. Collective."""
+    """Returns a new symmetric array with these values, of one shape on all PEs. Collective."""
     values = np.asarray(values, dtype)
     made = zeros(values.shape, values.dtype)
     made[...] = values
-    shmem.sync_all()  # nobody reads what is not yet there
+    shmem.sync_all()  # no PE reads values that are not there yet
     return made
 
 
 def free(array: NDArray[Any]) -> None:
-    """Gives back the memory of an array of this module, which is not used any more. Collective."""
+    """Frees the memory of an array of this module, which must not be used any more. Collective."""
     _lib.shmem_free(_address(array))
 
 
@@ -371,7 +371,7 @@ Step = Callable[[Any, int], Optional[bool]]
 
 
 class _Table:
-    """How far the loop is and where its arrays lie, in private memory that checkpoints hold."""
+    """The loop's step and the addresses of its arrays, in private memory that checkpoints hold."""
 
     _NAME, _BYTES = "raidshmem.run", 1 << 16
 
@@ -380,7 +380,7 @@ class _Table:
         protect(self._NAME, self._memory)
 
     def read(self) -> Optional[dict[str, Any]]:
-        """None while nothing was written, as in a checkpoint from before the beginning."""
+        """Returns None if nothing was written yet, as in a checkpoint before the first step."""
         text = self._memory.tobytes().rstrip(b"\0")
         return json.loads(text) if text else None
 
@@ -409,11 +409,11 @@ def run(begin: Begin, step: Step) -> Any:
     """Runs a program as steps between checkpoints, over every loss that the parity covers.
 
     `begin()` makes the arrays (`zeros`, `array`) and returns them by name. `step(data, number)`
-    has them as attributes of `data`, and goes from one checkpoint to the next; it returns True
-    when the work is done. After a loss every PE, a substitute too, continues from the last
-    checkpoint, so both may be called again for the same work. What they raise while a PE is lost
-    is dropped, since they compute with zeroes then; anything else ends the loop. A checkpoint
-    that is refused is passed over. Returns the arrays of the end, which every PE has reached.
+    has them as attributes of `data`, and works from one checkpoint to the next; it returns True
+    when the work is done. After a loss every PE, including a substitute, continues from the last
+    checkpoint, so both may be called again for the same work. Exceptions raised while a PE is
+    lost are ignored, because gets return zeroes then; others end the loop. A refused checkpoint
+    is skipped. Returns the final arrays, once every PE has finished.
     """
     table = _Table()
     while True:

@@ -1,4 +1,4 @@
-//! Collectives of PEs that read each other's memory, or pass on what is not mapped.
+//! Collectives of PEs that read each other's memory, or pass on data that is not mapped.
 //!
 //! ```text
 //! mapped            meet (all sources are ready), each reads what it takes, meet (all have read)
@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Invariant: all PEs combine in one tree (`schedule::reduction`), so the bits of a result depend
-//! on the number of PEs alone.
+//! only on the number of PEs.
 
 use std::ops::Range;
 
@@ -34,13 +34,14 @@ use crate::openshmem::memory::address::SymIn;
 use crate::openshmem::memory::rma;
 use crate::pgas::Fault;
 
-/// Elements reduced at a time: the accumulator and a piece of a source stay in the cache.
+/// Elements reduced at a time, few enough that the accumulator and a block of a source stay in
+/// cache.
 const PIECE: usize = 1024;
 
-/// PEs of which elements are read at a time.
+/// PEs whose elements are read at a time.
 const READS: usize = 8;
 
-/// Moves bytes; how many in all, where members say how many they bring.
+/// Moves bytes; returns the total if members contribute different lengths, else 0.
 pub fn movement(of: &Movement) -> Result<usize, Fault> {
     if of.has_lengths() {
         return with_lengths(of);
@@ -52,21 +53,21 @@ pub fn movement(of: &Movement) -> Result<usize, Fault> {
     .map(|()| 0)
 }
 
-/// Reads what this member takes of another one to where it goes.
+/// Reads this member's share of another member's source into its destination.
 fn take(of: &Movement, one: Move) {
     let (call, pe) = (of.group.call, of.group.pe(one.giver));
     let (to, from) = (of.dest.element(one.to).as_out(), of.source.element(one.from));
     rma::get_blocks(call, to, from, one.by, pe);
 }
 
-/// Puts what `taker` takes of this member to where it goes.
+/// Puts this member's data for `taker` into the destination of `taker`.
 fn give(of: &Movement, taker: usize, one: Move) {
     let (call, pe) = (of.group.call, of.group.pe(taker));
     let (to, from) = (of.dest.element(one.to), of.source.element(one.from).as_in());
     rma::put_blocks(call, to, from, one.by, pe);
 }
 
-/// All get the same.
+/// Moves the same data to all members.
 fn for_all(of: &Movement) -> Result<(), Fault> {
     let group = &of.group;
     let nodes = group.nodes(of.root().map(|(root, _)| root));
@@ -94,7 +95,8 @@ fn take_of_each(of: &Movement) {
     of.group.partners().filter_map(|giver| of.taken_from(giver)).for_each(|one| take(of, one));
 }
 
-/// Passes on what each member gives to all, so many bytes in all, each its part of the destination.
+/// Passes on each member's contribution to all: `all` bytes in total, each in its part of the
+/// destination.
 fn pass_on(
     of: &Movement,
     relay: &Relay,
@@ -106,7 +108,7 @@ fn pass_on(
     relay.complete(all, &on)
 }
 
-/// All get the same, and find out how much.
+/// Gathers contributions of different lengths to all members; returns the total.
 fn with_lengths(of: &Movement) -> Result<usize, Fault> {
     let group = &of.group;
     let lengths = exchange::gather(group, of.block.block_bytes as u64)?;
@@ -124,7 +126,7 @@ fn with_lengths(of: &Movement) -> Result<usize, Fault> {
     Ok(all)
 }
 
-/// Each gets something else.
+/// Moves different data to each member.
 fn for_each(of: &Movement) -> Result<(), Fault> {
     let (group, bytes) = (&of.group, of.block.bytes());
     let by_nodes = group.nodes(None).is_some();
@@ -134,7 +136,7 @@ fn for_each(of: &Movement) -> Result<(), Fault> {
     }
     group.meet()?;
     if by_nodes {
-        // Puts to all are under way at a time; the meeting completes them.
+        // The puts to all PEs are in flight together; the meeting completes them.
         for taker in group.partners() {
             of.given_to(taker).into_iter().for_each(|one| give(of, taker, one));
         }
@@ -144,8 +146,8 @@ fn for_each(of: &Movement) -> Result<(), Fault> {
     group.meet()
 }
 
-/// PEs that share the elements between them: this one is number `own` of `size`, and `pe` says
-/// which PE the others are.
+/// PEs that divide the elements among themselves: this one has index `own` of `size`, and `pe` maps
+/// an index to a PE.
 struct Sharers<F> {
     call: &'static str,
     own: usize,
@@ -154,14 +156,15 @@ struct Sharers<F> {
 }
 
 impl<F: Fn(usize) -> i32> Sharers<F> {
-    /// The share of this PE, in pieces.
+    /// Iterates over this PE's share, block by block.
     fn pieces(&self, count: usize) -> impl Iterator<Item = Range<usize>> {
         let share = schedule::share(count, self.own, self.size);
         let end = share.end;
         share.step_by(PIECE).map(move |first| first..end.min(first + PIECE))
     }
 
-    /// Reduces the share of this PE in the tree; `give` gets the first element of a piece, and it.
+    /// Reduces this PE's share in the tree and passes each block, with the index of its first
+    /// element, to `give`.
     fn reduce<T: Copy + Zero>(
         &self,
         source: SymIn<T>,
@@ -181,8 +184,8 @@ impl<F: Fn(usize) -> i32> Sharers<F> {
         });
     }
 
-    /// Goes through the share of this PE piece by piece. `each` is given the first element of a
-    /// piece, the number of a PE and its piece, in the order of the PEs.
+    /// Visits this PE's share block by block. `each` receives the index of the block's first
+    /// element, the index of a PE, and that PE's elements, in the order of the PEs.
     fn in_turn<T: Copy + Zero>(
         &self,
         source: SymIn<T>,
@@ -227,13 +230,13 @@ pub fn reduction<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Resu
     group.meet()
 }
 
-/// All of a group share the elements.
+/// Divides the elements among all members of a group.
 fn all_of(group: &Group) -> Sharers<impl Fn(usize) -> i32> {
     let (call, own, size) = (group.call, group.index, group.size);
     Sharers { call, own, size, pe: |index| group.pe(index) }
 }
 
-/// Reduces where not all PEs map each other.
+/// Reduces when not all PEs map each other.
 fn reduce_by_passing<T: Copy + Zero, F: Fn(T, T) -> T>(
     of: &Reduction<T, F>,
     nodes: &Nodes,

@@ -1,11 +1,12 @@
-//! What PEs that act together leave each other: reductions by doubling and halving, blocks for all.
+//! Exchanges between PEs that act together: reductions by doubling and halving, and all-to-all
+//! blocks.
 //!
-//! The steps are those of `schedule::reduction` and `bruck`; here they are done. Slots are in
-//! the work area of the segments, [`WORK_SLOT`] bytes each, out of the symmetric heap and of every
-//! checkpoint; their words are the team's. A halving needs none: it reads destinations in place, in
-//! pieces of [`READ_BYTES`].
+//! This module executes the steps of `schedule::reduction` and `bruck`. Slots of [`WORK_SLOT`]
+//! bytes lie in the work area of the segments, outside the symmetric heap and every checkpoint;
+//! their words belong to the team. A halving needs no slots: it reads destinations in place,
+//! [`READ_BYTES`] at a time.
 //!
-//! Left out: meetings before and after. See the schedules for why nobody is too early.
+//! Left out: the meetings before and after. The schedules explain why no PE is too early.
 
 use raidshmem_core::layout::WORK_SLOT;
 use raidshmem_core::rounds::rounds;
@@ -22,9 +23,9 @@ use crate::pgas::Fault;
 
 /// Bytes that a halving reads at a time.
 const READ_BYTES: usize = 256 << 10;
-/// Elements that it combines at a time.
+/// Elements that a halving combines at a time.
 const PIECE: usize = 1024;
-/// `own := own op other`, or the other way round.
+/// Sets `own := own op other`, or `own := other op own` if `other` is the lower side.
 fn combine<T: Copy>(own: &mut [T], other: &[T], side: Side, op: &impl Fn(T, T) -> T) {
     let pairs = own.iter_mut().zip(other);
     match side {
@@ -33,7 +34,7 @@ fn combine<T: Copy>(own: &mut [T], other: &[T], side: Side, op: &impl Fn(T, T) -
     }
 }
 
-/// PEs that act: the leaders of nodes, or all of a group.
+/// PEs that take part in an exchange: the leaders of nodes, or all of a group.
 #[derive(Clone, Copy)]
 pub struct Actors<'a> {
     group: &'a Group,
@@ -41,27 +42,27 @@ pub struct Actors<'a> {
 }
 
 impl<'a> Actors<'a> {
-    /// All PEs of a group.
+    /// Selects all PEs of a group.
     pub fn all(group: &'a Group) -> Actors<'a> {
         Actors { group, leaders: None }
     }
 
-    /// The leaders of its nodes.
+    /// Selects the leaders of a group's nodes.
     pub fn leaders(group: &'a Group, nodes: &'a Nodes) -> Actors<'a> {
         Actors { group, leaders: Some(nodes) }
     }
 
-    /// Which of them this PE is.
+    /// Returns the index of this PE among the actors.
     fn own(&self) -> usize {
         self.leaders.map_or(self.group.index, |nodes| nodes.own)
     }
 
-    /// How many they are.
+    /// Returns the number of actors.
     fn size(&self) -> usize {
         self.leaders.map_or(self.group.size, |nodes| nodes.leaders.len())
     }
 
-    /// Index in the group.
+    /// Returns an actor's index in the group.
     fn index(&self, actor: usize) -> usize {
         self.leaders.map_or(actor, |nodes| nodes.leaders[actor])
     }
@@ -84,8 +85,8 @@ impl<'a> Actors<'a> {
         self.group.wait_for(word, 1)
     }
 
-    /// Elements that fit a slot, from `source` and reduced into `dest`, by recursive doubling with
-    /// the slots of `set`.
+    /// Reduces elements that fit a slot from `source` into `dest` by recursive doubling, with the
+    /// slots of `set`.
     pub fn double<T: Copy + Zero>(
         &self,
         (dest, source): (Sym<T>, SymIn<T>),
@@ -116,7 +117,7 @@ impl<'a> Actors<'a> {
         })
     }
 
-    /// Elements of `source` reduced into `dest`, by recursive halving and doubling.
+    /// Reduces elements of `source` into `dest` by recursive halving and doubling.
     pub fn halve<T: Copy + Zero>(
         &self,
         (dest, source): (Sym<T>, SymIn<T>),
@@ -179,20 +180,20 @@ impl<'a> Actors<'a> {
     }
 }
 
-/// True if blocks of so many bytes fit the slots of an exchange between all.
+/// Returns true if blocks of `bytes` bytes fit the slots of an all-to-all exchange.
 pub fn fit_slots(group: &Group, bytes: usize) -> bool {
     let most = bruck::most(group.size);
     group.has_slots() && bytes.checked_mul(most).is_some_and(|bytes| bytes <= WORK_SLOT)
 }
 
-/// Block `i` of each goes to PE `i`, there by index; blocks that fit the slots.
+/// Copies block `i` of each PE to PE `i`, where the blocks lie by index; all blocks fit the slots.
 pub fn blocks(
     group: &Group,
     (dest, source): (Sym<u8>, SymIn<u8>),
     bytes: usize,
 ) -> Result<(), Fault> {
     let (size, me) = (group.size, group.pe(group.index));
-    let mut row = [0u8; 2 * WORK_SLOT]; // all blocks, at most twice what a message has of them
+    let mut row = [0u8; 2 * WORK_SLOT]; // all blocks, at most twice as many as a message holds
     for (distance, block) in row.chunks_exact_mut(bytes.max(1)).take(size).enumerate() {
         let from = bruck::ahead(group.index, distance, size);
         rma::fetch(group.call, &mut block[..bytes], source.element(from * bytes), me);
@@ -205,7 +206,7 @@ pub fn blocks(
     Ok(())
 }
 
-/// The numbers of all PEs, by index, from the number of each.
+/// Gathers one number from each PE; returns them by index.
 pub fn gather(group: &Group, number: u64) -> Result<Vec<u64>, Fault> {
     const BYTES: usize = size_of::<u64>();
     if group.nodes(None).is_none() || !fit_slots(group, BYTES) {
@@ -222,7 +223,7 @@ pub fn gather(group: &Group, number: u64) -> Result<Vec<u64>, Fault> {
     Ok(numbers)
 }
 
-/// The rounds of an exchange between all over a row of blocks by distance.
+/// Runs the rounds of an all-to-all exchange over a row of blocks, ordered by distance.
 fn pass_on(group: &Group, row: &mut [u8], bytes: usize) -> Result<(), Fault> {
     let (actors, size, set) = (Actors::all(group), group.size, group.turn());
     let mut message = [0u8; WORK_SLOT];

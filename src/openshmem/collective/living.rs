@@ -1,4 +1,4 @@
-//! Collectives in a job that goes on with fewer: those that live all get the same, whoever dies.
+//! Collectives in shrink mode: all surviving PEs get the same result, whichever PEs die.
 //!
 //! ```text
 //! arrive   an agreement: the sources of all that live in its view are ready
@@ -7,12 +7,12 @@
 //! write    what was read goes to the destination; the words of an active set are zero before
 //! ```
 //!
-//! Nobody writes before all have read, so a destination may be the source; and what a PE that dies
-//! in between contributes is in what all have read, or in nothing. The block of a lost PE keeps the
-//! bytes of the destination, except in `collect`, where its length is not known, so it has none.
-//! Those who live reduce in the tree of their number.
+//! No PE writes before all have read, so a destination may be the source. A PE that dies in between
+//! contributes to the data of all survivors or of none. The block of a lost PE keeps the bytes of
+//! the destination, except in `collect`, where its length is unknown and taken as zero. Survivors
+//! reduce in the tree for their number.
 //!
-//! Left out: what is checked before, and moving less than all to all: this way each PE reads
+//! Left out: the checks before a call, and patterns that move less data: here each PE reads
 //! everything itself.
 
 use super::merge::with_room;
@@ -26,7 +26,7 @@ use crate::openshmem::memory::strides::Strides;
 use crate::openshmem::order;
 use crate::pgas::{self, Fault};
 
-/// True if a group goes this way.
+/// Returns true if a group's collectives take this path.
 pub fn applies() -> bool {
     pgas::world().goes_on()
 }
@@ -34,8 +34,8 @@ pub fn applies() -> bool {
 /// Elements combined at a time.
 const PIECE: usize = 4096;
 
-/// Arrives, lets `read` read of the members that live (indices), commits, and hands back what was
-/// read last, by whom all have; and whether a member is lost.
+/// Arrives, lets `read` read from the living members (indices), and commits. Returns the last data
+/// read, which all survivors have read from the same members, and an error if a member is lost.
 fn among<R>(group: &Group, mut read: impl FnMut(&[usize]) -> R) -> (R, Result<(), Fault>) {
     let (world, members) = (pgas::world(), group.members());
     order::complete();
@@ -46,7 +46,7 @@ fn among<R>(group: &Group, mut read: impl FnMut(&[usize]) -> R) -> (R, Result<()
         let living: Vec<usize> = (0..group.size).filter(|&index| living[index]).collect();
         let of_view = view.0 == began.view;
         let got = of_view.then(|| read(&living));
-        // What was read of a PE that was lost meanwhile may be zeroes.
+        // Data read from a PE that was lost meanwhile may be zeroes.
         let basis = if of_view && world.adopt() == view { view.0 } else { 0 };
         let decision = world.agree(&members, (u64::MAX, basis));
         if let Some(got) = got.filter(|_| decision.even) {
@@ -56,7 +56,7 @@ fn among<R>(group: &Group, mut read: impl FnMut(&[usize]) -> R) -> (R, Result<()
     }
 }
 
-/// Moves bytes; how many in all.
+/// Moves bytes; returns the total.
 pub fn movement(of: &Movement) -> Result<usize, Fault> {
     let group = &of.group;
     let read = |one: Move| {
@@ -86,7 +86,7 @@ pub fn movement(of: &Movement) -> Result<usize, Fault> {
     status.map(|()| all)
 }
 
-/// Shows the number of each member to all, and lets `read` read of those that live.
+/// Publishes this member's number to all and lets `read` read those of the living members.
 fn numbers<R>(
     group: &Group,
     number: u64,
@@ -98,17 +98,17 @@ fn numbers<R>(
         let words = living.iter().map(|&index| group.word(COUNT_AT, index).fetch());
         read(living, &words.collect::<Vec<_>>())
     });
-    own.store(0); // all that live have read it
+    own.store(0); // all survivors have read it
     outcome
 }
 
-/// The number of each member; an error if one is lost.
+/// Returns the number of each member, or an error if one is lost.
 pub fn gather(group: &Group, number: u64) -> Result<Vec<u64>, Fault> {
     let (got, status) = numbers(group, number, |_, numbers| numbers.to_vec());
     status.map(|()| got)
 }
 
-/// Combines elements of those that live.
+/// Combines elements of the living members.
 pub fn reduction<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Result<(), Fault> {
     let group = &of.group;
     let (got, status) = among(group, |living| {

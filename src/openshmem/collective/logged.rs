@@ -1,11 +1,10 @@
-//! Collectives of all PEs in a job with logs: once, at the level of the call.
+//! Collectives of all PEs in a job with logs, recorded once, at the level of the call.
 //!
-//! Each PE leaves what it brings in its log and comes to a meeting. What comes out each works out
-//! for itself from what all left there. So nobody has to make a collective again for a PE that goes
-//! back alone, and one that was broken off goes on when its substitute comes to it.
+//! Each PE leaves its contribution in its log and comes to a meeting, then computes the result from
+//! all contributions. So no PE repeats a collective for a PE that rolls back locally, and an
+//! interrupted collective completes when the substitute reaches it.
 //!
-//! Where a PE has no room in its log any more, or called what is not logged, all go the way of jobs
-//! without logs.
+//! If a PE's log is full, or a PE made a call that is not logged, all PEs take the unlogged path.
 //!
 //! Left out: teams other than that of all PEs, and active sets, which are not logged.
 
@@ -25,10 +24,10 @@ use crate::pgas::{self, Fault, World};
 /// Elements reduced at a time.
 const PIECE: usize = 1024;
 
-/// What became of a collective: its outcome, or None if it goes the way of jobs without logs.
+/// The outcome of a collective, or None if it takes the unlogged path.
 pub type Outcome = Option<Result<(), Fault>>;
 
-/// True if the group is that of all PEs and its collectives are logged now.
+/// Returns true if the group is that of all PEs and its collectives are currently logged.
 pub fn applies(group: &Group) -> bool {
     if !logged::applies() {
         return false;
@@ -39,7 +38,7 @@ pub fn applies(group: &Group) -> bool {
     pgas::world().logs() && group.is_world()
 }
 
-/// Meets all with `what`, and has `make` work out what comes out of what all brought.
+/// Meets all PEs with the contribution `what`; `make` computes the result from all contributions.
 fn meet(
     call: &'static str,
     with: u64,
@@ -67,12 +66,12 @@ fn part<'a>(world: &'a World, parts: &[(usize, usize)], index: usize) -> &'a [u8
     near.bytes(at, len)
 }
 
-/// A barrier of all PEs.
+/// Runs a barrier of all PEs.
 pub fn barrier(call: &'static str, with: u64) -> Outcome {
     meet(call, with, &[], |_, _| {})
 }
 
-/// Moves bytes; how many in all.
+/// Moves bytes; returns the total.
 pub fn movement(of: &Movement) -> Option<Result<usize, Fault>> {
     let (call, mut all) = (of.group.call, 0);
     let outcome = meet(call, of.digest(), &of.contribution(), |world, parts| {

@@ -1,19 +1,20 @@
-//! One PE combines the operands of all in the tree of reductions (`core/schedule/reduction.rs`): it
-//! has them one after another, and a stack of partial results.
+//! Reduction on one PE: combines the operands of all PEs, one after another, in the tree of
+//! reductions (`core/schedule/reduction.rs`) with a stack of partial results.
 //!
-//! Invariant: the bits of the result depend on the operands and their number alone.
+//! Invariant: the bits of the result depend only on the operands and their number.
 //!
-//! Left out: what is read from whom, and where the result goes.
+//! Left out: reading the operands, and storing the result.
 
 use raidshmem_core::schedule::reduction;
 
 use crate::openshmem::bits::Zero;
 
-/// Elements for which there is room on the stack. It is filled with zeroes, so there are two sizes.
+/// Scratch elements on the stack. They are zeroed on each use, hence two sizes.
 const FEW: usize = 64;
 const MANY: usize = 512;
 
-/// Room for `len` elements while `run` runs: on the stack if they are few, else allocated.
+/// Provides scratch for `len` elements while `run` runs: on the stack if they are few, else on the
+/// heap.
 pub fn with_room<T: Copy + Zero, R>(len: usize, run: impl FnOnce(&mut [T]) -> R) -> R {
     match len {
         0..=FEW => run(&mut [T::zero(); FEW][..len]),
@@ -22,13 +23,13 @@ pub fn with_room<T: Copy + Zero, R>(len: usize, run: impl FnOnce(&mut [T]) -> R)
     }
 }
 
-/// Elements of room that it takes to combine `operands` of `len` elements.
+/// Returns the scratch elements needed to combine `operands` of `len` elements.
 pub fn room(operands: usize, len: usize) -> usize {
     (1 + reduction::depth(operands)) * len
 }
 
-/// Combines `operands` of `len` elements each; `read` is given the number of one and where it is to
-/// be. The result lies in `room`.
+/// Combines `operands` of `len` elements each; `read` receives an operand's number and the buffer
+/// for its elements. The result lies in `room`.
 pub fn all<'a, T: Copy>(
     (operands, len): (usize, usize),
     room: &'a mut [T],
@@ -40,7 +41,7 @@ pub fn all<'a, T: Copy>(
     for number in 0..operands {
         let (below, rest) = stack.split_at_mut(top);
         let merges = reduction::merges(number, operands);
-        // What is not combined at once is read to where it stays.
+        // An operand that is not combined at once is read directly into its place on the stack.
         let into = if merges == 0 { &mut rest[..len] } else { &mut *theirs };
         read(number, into);
         top = if merges == 0 { top + len } else { merge(below, into, merges, op) };
@@ -48,8 +49,8 @@ pub fn all<'a, T: Copy>(
     &stack[..top]
 }
 
-/// Combines `upper` with the topmost of a stack of partial results, that with the one below, and so
-/// on; how high the stack is then.
+/// Combines `upper` with the topmost partial result of a stack, that result with the one below, and
+/// so on; returns the new height of the stack.
 fn merge<T: Copy>(
     mut stack: &mut [T],
     upper: &[T],
@@ -75,7 +76,7 @@ pub fn fold<T: Copy>(into: &mut [T], theirs: &[T], op: &impl Fn(T, T) -> T) {
 mod tests {
     use super::*;
 
-    /// Operand `n` is the pair of `n` and `n + 1`; pairs that are neighbours become one.
+    /// Operand `n` is the pair of `n` and `n + 1`; neighboring pairs become one.
     #[test]
     fn every_operand_is_in_the_result_once_and_in_order() {
         for operands in 1..=40 {

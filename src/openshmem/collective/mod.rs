@@ -1,4 +1,4 @@
-//! Collectives: as data, and carried out in the one way that a job has.
+//! Collectives, described as data and executed on the one path that a job has.
 //!
 //! ```text
 //! merge      one member combines the operands of all
@@ -8,9 +8,9 @@
 //!            living    those that live agree on what they have read
 //! ```
 //!
-//! Invariants: a collective meets nobody before [`carry_out`] has chosen its way, whatever its size
-//! is: a replay of one that met otherwise would wait for PEs that have left it. An executor knows
-//! the data and no collective; the data knows no executor.
+//! Invariants: a collective meets no PE before [`carry_out`] has chosen its path, whatever its
+//! size; otherwise a replay would wait for PEs that have already left it. An executor knows the
+//! data and no collective; the data knows no executor.
 
 mod direct;
 mod exchange;
@@ -31,7 +31,7 @@ use super::memory::prelude;
 use super::memory::strides::Strided;
 use crate::pgas::{self, Fault};
 
-/// Carries a collective out in the one way that its job has. Logs that cannot hold it leave it to
+/// Runs a collective on the one path that its job has. Logs that cannot hold it leave it to
 /// `direct`.
 fn carry_out<R>(
     group: &Group,
@@ -46,12 +46,12 @@ fn carry_out<R>(
     logged.unwrap_or_else(direct)
 }
 
-/// Moves bytes; how many lie in the destination, where members say how many they bring.
+/// Moves bytes; returns the bytes in the destination if members contribute different lengths.
 fn move_bytes(of: &Movement) -> Result<usize, Fault> {
     carry_out(&of.group, || living::movement(of), || logged::movement(of), || direct::movement(of))
 }
 
-/// Combines elements, or gives what came out before.
+/// Combines elements, or returns the recorded result.
 fn combine<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Result<(), Fault> {
     let bytes = of.checked();
     let act = || {
@@ -61,7 +61,7 @@ fn combine<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Result<(),
     made(&of.group, of.dest.erase(), bytes, act).map(drop)
 }
 
-/// Waits until all PEs of a group are here.
+/// Waits until all PEs of a group have arrived.
 pub fn sync(group: Group) -> Result<(), Fault> {
     if pgas::world().prelude.is_given() {
         return Ok(());
@@ -70,7 +70,7 @@ pub fn sync(group: Group) -> Result<(), Fault> {
     carry_out(&group, meet, || logged::barrier(group.call, 0), meet)
 }
 
-/// Gathers the numbers of all PEs, by index, from the number of each.
+/// Gathers one number from each PE; returns them by index.
 pub fn gather(group: &Group, number: u64) -> Result<Vec<u64>, Fault> {
     match living::applies() {
         true => living::gather(group, number),
@@ -78,8 +78,9 @@ pub fn gather(group: &Group, number: u64) -> Result<Vec<u64>, Fault> {
     }
 }
 
-/// Makes a collective by `act`, which says how many bytes of the own destination it has filled, or
-/// fills them as before in a substitute that makes the call again; `own` stands for its arguments.
+/// Runs a collective by `act`, which returns the bytes of the local destination that it filled; in
+/// a substitute that repeats the call, fills them from the record instead. `own` identifies its
+/// arguments.
 fn made(
     group: &Group,
     dest: Sym<u8>,
@@ -94,15 +95,16 @@ fn made(
     prelude::made(group.call, with, dest, act)
 }
 
-/// Moves bytes, or gives what was moved before; how many lie in the destination, where members say
-/// how many they bring.
+/// Moves bytes, or restores the recorded ones; returns the bytes in the destination if members
+/// contribute different lengths.
 fn make(of: &Movement) -> Result<usize, Fault> {
     let filled = of.filled();
     let act = || move_bytes(of).map(|all| if of.has_lengths() { all } else { filled });
     made(&of.group, of.dest, filled, act)
 }
 
-/// Copies bytes from the root to all; `to_itself` says whether to the root's destination too.
+/// Copies bytes from the root to all; `root` is its index, and true if its own destination is
+/// written too.
 pub fn broadcast(
     group: Group,
     dest: Sym<u8>,
@@ -113,13 +115,13 @@ pub fn broadcast(
     make(&Movement::broadcast(group, (dest, source), bytes, root)).map(drop)
 }
 
-/// Gathers the same number of bytes from each, by index.
+/// Gathers an equal number of bytes from each PE, by index.
 pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
     make(&Movement::fcollect(group, (dest, source), bytes)).map(drop)
 }
 
-/// Gathers from each as many bytes as it says, one after another by index; hands back how many in
-/// all. `room` is how many bytes `dest` has, where that is known.
+/// Gathers a different number of bytes from each PE, one after another by index; returns the total.
+/// `room` is the size of `dest` in bytes, or `usize::MAX` if unknown.
 pub fn collect(
     group: Group,
     (dest, room): (Sym<u8>, usize),
@@ -129,12 +131,13 @@ pub fn collect(
     make(&Movement::collect(group, (dest, source), bytes, room))
 }
 
-/// Copies block `i` of each to PE `i`, there by index.
+/// Copies block `i` of each PE to PE `i`, where the blocks lie by index.
 pub fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
     make(&Movement::alltoall(group, (dest, source), bytes)).map(drop)
 }
 
-/// Does so with elements that are `dst` and `sst` elements apart; `shape` is that of one block.
+/// Like [`alltoall`], with elements that are `dst` and `sst` elements apart; `shape` describes one
+/// block.
 pub fn alltoalls(
     group: Group,
     dest: Sym<u8>,

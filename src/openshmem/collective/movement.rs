@@ -1,14 +1,15 @@
-//! Collectives that move data, as data: broadcast, collect, fcollect, alltoall, alltoalls.
+//! Collectives that move data, described as data: broadcast, collect, fcollect, alltoall,
+//! alltoalls.
 //!
-//! Each is a [`Movement`]: the shape of what goes from one member to another, and how far apart
-//! lies what is of one member and what is of the next, in the sources and in the destinations.
-//! What a member takes of what all bring follows from that ([`Movement::moves`]), whichever way the
-//! bytes go.
+//! Each is a [`Movement`]: the shape of the block that goes from one member to another, and the
+//! distance between the blocks of consecutive members, in the sources and in the destinations.
+//! These determine what a member takes of the contributions ([`Movement::moves`]), whichever path
+//! the bytes take.
 //!
-//! Invariant: all is checked before any PE waits for this one; the room of a `collect` once the
-//! lengths of all are known.
+//! Invariant: all arguments are checked before any PE waits for this one; the size of a `collect`
+//! destination is checked once all lengths are known.
 //!
-//! Left out: how the bytes get there.
+//! Left out: the transfer of the bytes.
 
 use std::borrow::Cow;
 
@@ -20,52 +21,53 @@ use crate::openshmem::memory::place::SegmentRange;
 use crate::openshmem::memory::prelude;
 use crate::openshmem::memory::strides::{Strided, Strides};
 
-/// The members that bring something.
+/// The members that contribute data.
 #[derive(Clone, Copy)]
 enum Givers {
-    /// Each as much as the others.
+    /// All members, with equal amounts.
     All,
-    /// Each as many bytes as it says; they lie one after another in a destination of `room` bytes.
+    /// All members, with different lengths; the blocks lie one after another in a destination of
+    /// `room` bytes.
     Each { room: usize },
-    /// One, whose own destination is written too if `to_itself` says so.
+    /// One member, whose own destination is written too if `to_itself`.
     Root { index: usize, to_itself: bool },
 }
 
 /// A collective that moves bytes, seen from one member.
 pub struct Movement {
-    /// Who takes part.
+    /// The members.
     pub group: Group,
-    /// Where the blocks of all go on every member.
+    /// The destination of the blocks, on every member.
     pub dest: Sym<u8>,
-    /// What this member brings.
+    /// This member's contribution.
     pub source: SymIn<u8>,
-    /// What goes from one member to another.
+    /// The block that goes from one member to another.
     pub block: Strides,
-    /// Bytes from what is of one member to what is of the next, where it is written.
+    /// Bytes between the blocks of consecutive members in the destination.
     dest_step: usize,
-    /// Bytes from what is for one member to what is for the next, where it is read: 0 if all get
-    /// the same.
+    /// Bytes between the blocks for consecutive members in the source; 0 if all get the same block.
     source_step: usize,
     givers: Givers,
 }
 
-/// What one member takes of what another one brings.
+/// The block that one member takes of another's contribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Index of the other one.
+    /// Index of the contributing member.
     pub giver: usize,
-    /// Where it is in its source, in bytes.
+    /// Offset in its source, in bytes.
     pub from: usize,
-    /// Where it is in what that brings without gaps.
+    /// Offset in its packed contribution, in bytes.
     pub packed: usize,
-    /// Where it goes.
+    /// Offset in the destination, in bytes.
     pub to: usize,
-    /// Its shape.
+    /// The shape of the block.
     pub by: Strides,
 }
 
 impl Movement {
-    /// From the root to all; `to_itself` says whether the root's destination is written too.
+    /// Describes a copy from the root to all; `to_itself` is true if the root's destination is
+    /// written too.
     pub fn broadcast(
         group: Group,
         both: (Sym<u8>, SymIn<u8>),
@@ -80,14 +82,14 @@ impl Movement {
         Movement::new(group, both, Strides::one(bytes), (0, 0), givers)
     }
 
-    /// The same number of bytes from each, by index.
+    /// Describes a gather of an equal number of bytes from each member, by index.
     pub fn fcollect(group: Group, both: (Sym<u8>, SymIn<u8>), bytes: usize) -> Movement {
         bytes_of(group.call, group.size, bytes);
         Movement::new(group, both, Strides::one(bytes), (bytes, 0), Givers::All)
     }
 
-    /// From each as many bytes as it says, one after another by index; `room` is how many bytes the
-    /// destination has, where that is known.
+    /// Describes a gather of different lengths, one after another by index; `room` is the size of
+    /// the destination in bytes, if known.
     pub fn collect(
         group: Group,
         both: (Sym<u8>, SymIn<u8>),
@@ -97,13 +99,13 @@ impl Movement {
         Movement::new(group, both, Strides::one(bytes), (0, 0), Givers::Each { room })
     }
 
-    /// Block `i` of each goes to PE `i`, there by index.
+    /// Describes a copy of block `i` of each PE to PE `i`, where the blocks lie by index.
     pub fn alltoall(group: Group, both: (Sym<u8>, SymIn<u8>), bytes: usize) -> Movement {
         bytes_of(group.call, group.size, bytes);
         Movement::new(group, both, Strides::one(bytes), (bytes, bytes), Givers::All)
     }
 
-    /// The same with elements that lie apart; `shape` is that of one block.
+    /// Like [`Movement::alltoall`], with elements that lie apart; `shape` describes one block.
     pub fn alltoalls(group: Group, both: (Sym<u8>, SymIn<u8>), shape: Strided) -> Movement {
         let block = shape.strides(group.call).unwrap_or(Strides::NOTHING);
         let step = |stride_bytes| bytes_of(group.call, block.blocks, stride_bytes);
@@ -112,7 +114,7 @@ impl Movement {
         Movement::new(group, both, block, steps, Givers::All)
     }
 
-    /// Its arguments, checked.
+    /// Describes a movement, after a check of the arguments.
     fn new(
         group: Group,
         (dest, source): (Sym<u8>, SymIn<u8>),
@@ -128,7 +130,8 @@ impl Movement {
         movement
     }
 
-    /// The member that brings all there is, if it is one.
+    /// Returns the only contributing member, if there is one, and true if its own destination is
+    /// written.
     pub fn root(&self) -> Option<(usize, bool)> {
         match self.givers {
             Givers::Root { index, to_itself } => Some((index, to_itself)),
@@ -136,23 +139,23 @@ impl Movement {
         }
     }
 
-    /// True if members say how many bytes they bring, and others find out.
+    /// Returns true if members contribute different lengths, known only after an exchange.
     pub fn has_lengths(&self) -> bool {
         matches!(self.givers, Givers::Each { .. })
     }
 
-    /// True if all members get the same.
+    /// Returns true if all members get the same data.
     pub fn is_for_all(&self) -> bool {
         self.source_step == 0
     }
 
-    /// True if blocks lie one after another at both ends, without gaps.
+    /// Returns true if the blocks are contiguous at both ends.
     pub fn is_packed(&self) -> bool {
         let bytes = self.block.bytes();
         self.block.blocks == 1 && [self.dest_step, self.source_step] == [bytes, bytes]
     }
 
-    /// Bytes from the first to the last of what is for `n` members.
+    /// Returns the bytes from the first to the last block for `n` members.
     fn extent(&self, (step, stride_bytes): (usize, usize), n: usize) -> usize {
         match self.block.blocks {
             0 => 0,
@@ -168,12 +171,12 @@ impl Movement {
         self.extent((self.source_step, self.block.source_bytes), self.group.size)
     }
 
-    /// What this member takes of `giver`, where all bring as much.
+    /// Returns the block that this member takes of `giver`, if all contribute equal amounts.
     pub fn taken_from(&self, giver: usize) -> Option<Move> {
         self.between(giver, self.group.index)
     }
 
-    /// What `taker` takes of this member, where all bring as much.
+    /// Returns the block that `taker` takes of this member, if all contribute equal amounts.
     pub fn given_to(&self, taker: usize) -> Option<Move> {
         self.between(self.group.index, taker)
     }
@@ -189,8 +192,8 @@ impl Movement {
         Some(Move { giver, from, packed, to: giver * self.dest_step, by: self.block })
     }
 
-    /// What this member takes of members that bring so many bytes each, in the order of their
-    /// indices; the bytes count where members say how many they are.
+    /// Iterates over the blocks that this member takes of members that contribute `(index, bytes)`,
+    /// in the order of their indices; the byte counts matter only if the lengths differ.
     pub fn moves(
         &self,
         brought: impl Iterator<Item = (usize, usize)>,
@@ -206,7 +209,7 @@ impl Movement {
         })
     }
 
-    /// Refuses a destination without room for `all` bytes that members said they bring.
+    /// Rejects a destination too small for the `all` bytes that members contribute.
     pub fn check_room(&self, all: usize) {
         let Givers::Each { room } = self.givers else { return };
         if all > room {
@@ -216,7 +219,7 @@ impl Movement {
         check(&self.group, self.dest, all);
     }
 
-    /// What this member brings, without gaps.
+    /// Returns this member's contribution, packed.
     pub fn contribution(&self) -> Cow<'static, [u8]> {
         if self.root().is_some_and(|(root, _)| root != self.group.index) {
             return Cow::Borrowed(&[]);
@@ -233,7 +236,7 @@ impl Movement {
         starts.flat_map(|at| &all[at..at + by.block_bytes]).copied().collect()
     }
 
-    /// A number for its arguments that are alike on all members.
+    /// Returns a hash of the arguments that are equal on all members.
     pub fn digest(&self) -> u64 {
         let block_bytes = if self.has_lengths() { 0 } else { self.block.block_bytes };
         let root = self.root().map_or(0, |(root, to_itself)| 1 + 2 * root + usize::from(to_itself));
@@ -241,8 +244,8 @@ impl Movement {
         prelude::with(all.map(|one| one as u64))
     }
 
-    /// Bytes of the destination of this member that it fills, or those that it brings itself if
-    /// members say how many they bring.
+    /// Returns the bytes of this member's destination that the collective fills, or the bytes it
+    /// contributes itself if lengths differ.
     pub fn filled(&self) -> usize {
         match self.givers {
             Givers::Root { index, to_itself: false } if index == self.group.index => 0,
@@ -252,14 +255,15 @@ impl Movement {
     }
 }
 
-/// Refuses a destination that is not symmetric, before any PE waits for this one.
+/// Rejects a destination that is not symmetric, before any PE waits for this one.
 pub fn check(group: &Group, dest: Sym<u8>, bytes: usize) {
     if bytes > 0 {
         SegmentRange::new(group.call, "dest", dest, bytes, group.pe(group.index));
     }
 }
 
-/// The same for a source, also of a PE that nobody reads from: all PEs pass the same object.
+/// Rejects a source that is not symmetric, even on a PE that is not read: all PEs pass the same
+/// object.
 pub fn check_source(group: &Group, source: SymIn<u8>, bytes: usize) {
     if bytes > 0 {
         SegmentRange::source(group.call, source, bytes, group.pe(group.index));

@@ -1,10 +1,10 @@
-//! Reductions and scans, as data: the elements of members, combined one by one.
+//! Reductions and scans, described as data: elements of members, combined one by one.
 //!
-//! A reduction combines those of all in one tree (`merge.rs`), a scan those of the members up to
-//! this one in the order of their indices; every way of a job does so. What is combined depends on
-//! who takes part alone.
+//! A reduction combines the elements of all members in one tree (`merge.rs`); a scan combines those
+//! of the members up to this one, in the order of their indices. This holds on every path of a job:
+//! the order of combination depends only on the members.
 //!
-//! Left out: how the operands get here.
+//! Left out: the transfer of the operands.
 
 use super::merge;
 use super::movement::{check, check_source};
@@ -17,30 +17,30 @@ use crate::openshmem::memory::prelude;
 /// The members whose elements one member combines, and their order.
 #[derive(Clone, Copy)]
 pub enum Order {
-    /// Those of all, in the tree.
+    /// All members, in the tree.
     Tree,
-    /// Those before this one, itself too if `inclusive`; zeroes if there is nobody.
+    /// The members before this one, itself too if `inclusive`; zeroes if there are none.
     Before { inclusive: bool },
 }
 
 /// A collective that combines elements, seen from one member.
 pub struct Reduction<'a, T, F> {
-    /// Who takes part.
+    /// The members.
     pub group: Group,
-    /// Where the result goes.
+    /// The destination of the result.
     pub dest: Sym<T>,
-    /// What this member brings.
+    /// This member's contribution.
     pub source: SymIn<T>,
-    /// Elements of each.
+    /// Elements per member.
     pub count: usize,
     /// Combines two elements.
     pub op: &'a F,
-    /// Whose are combined.
+    /// The members combined, and their order.
     pub order: Order,
 }
 
 impl<T: Copy + Zero, F: Fn(T, T) -> T> Reduction<'_, T, F> {
-    /// How many of `members`, indices in their order, this one combines: the first ones.
+    /// Returns how many of `members` (indices, in order) this member combines: the first ones.
     pub fn operands(&self, members: &[usize]) -> usize {
         match self.order {
             Order::Tree => members.len(),
@@ -51,7 +51,7 @@ impl<T: Copy + Zero, F: Fn(T, T) -> T> Reduction<'_, T, F> {
         }
     }
 
-    /// Elements of room to combine `len` elements of so many members.
+    /// Returns the scratch elements needed to combine `len` elements of `operands` members.
     pub fn room(&self, operands: usize, len: usize) -> usize {
         match self.order {
             Order::Tree => merge::room(operands, len),
@@ -59,8 +59,8 @@ impl<T: Copy + Zero, F: Fn(T, T) -> T> Reduction<'_, T, F> {
         }
     }
 
-    /// Combines `len` elements of `operands` members; `read` is given the number of one of them and
-    /// where its elements are to be. The result lies in `room`.
+    /// Combines `len` elements of `operands` members; `read` receives an operand's number and the
+    /// buffer for its elements. The result lies in `room`.
     pub fn combined<'r>(
         &self,
         (operands, len): (usize, usize),
@@ -84,7 +84,7 @@ impl<T: Copy + Zero, F: Fn(T, T) -> T> Reduction<'_, T, F> {
         sums
     }
 
-    /// A number for its arguments that are alike on all members.
+    /// Returns a hash of the arguments that are equal on all members.
     pub fn digest(&self) -> u64 {
         let order = match self.order {
             Order::Tree => 0,
@@ -93,7 +93,8 @@ impl<T: Copy + Zero, F: Fn(T, T) -> T> Reduction<'_, T, F> {
         prelude::with([self.count, size_of::<T>(), order].map(|one| one as u64))
     }
 
-    /// Refuses what is not symmetric, before any PE waits for this one; how many bytes it fills.
+    /// Rejects arguments that are not symmetric, before any PE waits for this one; returns the
+    /// bytes that the reduction fills.
     pub fn checked(&self) -> usize {
         let bytes = bytes_of(self.group.call, self.count, size_of::<T>());
         check(&self.group, self.dest.erase(), bytes);

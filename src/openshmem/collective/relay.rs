@@ -1,4 +1,4 @@
-//! Passing bytes on between PEs whose nodes do not share memory: node by node.
+//! Forwarding of bytes between PEs whose nodes do not share memory, node by node.
 //!
 //! ```text
 //! gather    PEs of a node bring what is theirs into the leader's destination, by mapped memory
@@ -6,12 +6,12 @@
 //! hand out  PEs of a node copy what they want from the leader's destination
 //! ```
 //!
-//! A put is followed by a signal in a word of the step, so nobody asks for anything over the
-//! network, and nobody waits but on words of its own segment.
+//! A put is followed by a signal in a word of the step, so no PE polls or reads over the network:
+//! each waits only on words of its own segment.
 //!
-//! Invariants: before anything is put all PEs have met (their destinations are theirs no more), and
-//! nobody goes on before its node has copied what it needs of it; so the words are as they were
-//! when the call returns.
+//! Invariants: before anything is put, all PEs have met, which hands over their destinations; no PE
+//! proceeds before its node has copied what it needs of them. So the words hold their initial
+//! values when the call returns.
 
 use std::ops::Range;
 
@@ -22,17 +22,17 @@ use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::rma;
 use crate::pgas::Fault;
 
-/// One collective under way between nodes.
+/// A collective in progress between nodes.
 pub struct Relay<'a> {
     /// The PEs that act together.
     pub group: &'a Group,
-    /// On which nodes they are.
+    /// Their placement on nodes.
     pub nodes: &'a Nodes,
     /// The destination, in bytes; equal on all PEs.
     pub dest: Sym<u8>,
 }
 
-/// Ranges of a destination, one after another; those that touch are one.
+/// Merges consecutive ranges of a destination that touch.
 pub fn joined(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = Vec::new();
     for range in ranges.filter(|range| !range.is_empty()) {
@@ -49,15 +49,15 @@ impl Relay<'_> {
         self.nodes.leaders[self.nodes.own]
     }
 
-    /// Gives the leader what the source of this PE holds for `range` of the destination.
+    /// Copies `range` of the destination from this PE's source to the leader.
     pub fn give(&self, source: SymIn<u8>, range: Range<usize>) {
         let to = self.group.pe(self.leader());
         let dest = self.dest.element(range.start);
         rma::put(self.group.call, dest, source.as_in(), range.len(), to);
     }
 
-    /// What the leaders' destinations hold is complete: all spread it, node `i` the ranges `of(i)`,
-    /// and then every PE has all `bytes`. Every PE calls it after its `give`.
+    /// Spreads the leaders' complete destinations, ranges `of(i)` from node `i`; then every PE has
+    /// all `bytes`. Every PE calls it after its `give`.
     pub fn complete(
         &self,
         bytes: usize,
@@ -66,8 +66,8 @@ impl Relay<'_> {
         self.through_leader(bytes, || self.spread(bytes, (self.dest_in(), None), of))
     }
 
-    /// Once the PEs of the node are done, the leader does something that makes its destination
-    /// complete; then every PE has all `bytes` of it.
+    /// Waits for the PEs of the node, lets the leader complete its destination by `act`, and hands
+    /// all `bytes` of it to every PE.
     pub fn through_leader(
         &self,
         bytes: usize,
@@ -80,8 +80,8 @@ impl Relay<'_> {
         self.hand_out(self.dest_in(), bytes)
     }
 
-    /// `bytes` of the source of PE `root`, which leads its node, to all; its own destination is
-    /// written too if `to_root` says so.
+    /// Sends `bytes` of the source of PE `root`, which leads its node, to all; its own destination
+    /// is written too if `to_root`.
     pub fn broadcast(
         &self,
         source: SymIn<u8>,
@@ -110,8 +110,8 @@ impl Relay<'_> {
         self.hand_out(ours, bytes)
     }
 
-    /// Leaders spread the blocks that each has; `from` is where this one has what it passes on, and
-    /// the leader `spared` has all and is sent nothing.
+    /// Spreads the blocks that each leader has. `from` is the source of this leader's blocks, and
+    /// the leader it names has all data and receives nothing.
     fn spread(
         &self,
         bytes: usize,
@@ -120,13 +120,14 @@ impl Relay<'_> {
     ) -> Result<(), Fault> {
         let (own, size) = (self.nodes.own, self.nodes.leaders.len());
         if self.group.is_long(bytes, size) {
-            // One sender for all rounds: its signals are in order, and one word counts them.
+            // A ring has one sender for all rounds: its signals are in order, and one word counts
+            // them.
             return self.pass(schedule::ring(own, size), |_| SPREAD_AT, from, of);
         }
         self.pass(schedule::spread(own, size), |step| SPREAD_AT + step, from, of)
     }
 
-    /// Does the steps of a leader; each has its word.
+    /// Runs the steps of a leader, each with its own word.
     fn pass(
         &self,
         steps: impl Iterator<Item = ScheduleRound>,
@@ -153,7 +154,7 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// PEs of the node copy from their leader, which waits for them.
+    /// Copies from the leader to the PEs of the node; the leader waits for them.
     fn hand_out(&self, from: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
         let (group, nodes) = (self.group, self.nodes);
         group.release(nodes, READY_AT)?;

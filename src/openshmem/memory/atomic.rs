@@ -1,9 +1,9 @@
 //! Atomic operations on words of PEs, of any type that is moved as bits.
 //!
-//! On a mapped PE an operation is one instruction of the processor on the word itself, and done
-//! when the call returns. Elsewhere one that fetches waits for the answer, one that fetches nothing
-//! is complete with the next quiet, and the non-blocking ones go out together (`pgas::stream`).
-//! Between a death and the restart updates are dropped and what is fetched is zero.
+//! On a mapped PE an operation is one processor instruction on the word itself, complete when the
+//! call returns. On other PEs a fetching operation waits for the answer, a non-fetching one is
+//! complete with the next quiet, and the non-blocking ones go out together (`pgas::stream`).
+//! Between a death and the restart updates are dropped and fetches return zero.
 
 use raidshmem_segment::update::Update;
 
@@ -13,14 +13,14 @@ use super::{logged, prelude};
 use crate::openshmem::bits::Bits;
 use crate::pgas::stream::Target;
 
-/// What was in a word that is updated as a job with logs does; None if it is to be updated
-/// otherwise.
+/// Updates a word through the log and returns its previous value; None if the unlogged path must be
+/// used.
 #[inline(always)]
 fn logged(call: &'static str, word: &Word, change: (Update, u64), fetches: bool) -> Option<u64> {
     if word.world().logs() { logged::changed(call, word, change, fetches) } else { None }
 }
 
-/// Updates a word by `otherwise`, or as a job with logs does; what was there.
+/// Updates a word through the log, or else by `otherwise`; returns its previous value.
 #[inline(always)]
 pub fn logged_or(
     call: &'static str,
@@ -32,7 +32,7 @@ pub fn logged_or(
     logged(call, &word, change, fetches).unwrap_or_else(|| otherwise(word))
 }
 
-/// Updates a word without waiting for it.
+/// Updates a word without waiting for completion.
 #[inline(always)]
 pub fn change_word(call: &'static str, word: Word, how: Update, operand: u64) {
     logged_or(call, word, (how, operand), false, |word| {
@@ -41,7 +41,8 @@ pub fn change_word(call: &'static str, word: Word, how: Update, operand: u64) {
     });
 }
 
-/// What a call finds in a word; in a substitute that makes the call again what it found before.
+/// Returns what `find` reads in a word, or the recorded value in a substitute that repeats the
+/// call.
 #[inline(always)]
 fn found<T: Bits>(call: &'static str, word: &Word, find: impl FnOnce() -> u64) -> T {
     if !word.world().in_prelude() {
@@ -52,7 +53,7 @@ fn found<T: Bits>(call: &'static str, word: &Word, find: impl FnOnce() -> u64) -
     T::of(prelude::value(call, with, find))
 }
 
-/// The value of a word.
+/// Returns the value of a word.
 #[inline]
 pub fn fetch<T: Bits>(call: &'static str, source: SymIn<T>, pe: impl Into<Target>) -> T {
     let word = Word::source(call, source, pe);
@@ -66,7 +67,7 @@ pub fn set<T: Bits>(call: &'static str, dest: Sym<T>, value: T, pe: impl Into<Ta
     change_word(call, Word::new(call, "dest", dest, pe), Update::Store, value.bits());
 }
 
-/// Updates a word; what was there before.
+/// Updates a word; returns its previous value.
 #[inline]
 pub fn update<T: Bits>(
     call: &'static str,
@@ -80,13 +81,13 @@ pub fn update<T: Bits>(
     found(call, &word, update)
 }
 
-/// Updates a word without waiting for it.
+/// Updates a word without waiting for completion.
 #[inline]
 pub fn change<T: Bits>(call: &'static str, how: Update, dest: Sym<T>, value: T, pe: Target) {
     change_word(call, Word::new(call, "dest", dest, pe), how, value.bits());
 }
 
-/// Updates a word; what was there goes to `before`, as late as the next quiet.
+/// Updates a word; its previous value is written to `before` by the next quiet.
 #[inline]
 pub fn update_later<T: Bits>(
     call: &'static str,
@@ -98,7 +99,7 @@ pub fn update_later<T: Bits>(
     later(call, Word::new(call, "dest", dest, pe), (how, value.bits()), before);
 }
 
-/// Reads a word; the value goes to `into`, as late as the next quiet.
+/// Reads a word; the value is written to `into` by the next quiet.
 #[inline]
 pub fn fetch_later<T: Bits>(call: &'static str, source: SymIn<T>, into: Out<T>, pe: Target) {
     later(call, Word::source(call, source, pe), (Update::Load, 0), into);
@@ -117,7 +118,7 @@ fn later<T: Bits>(call: &'static str, word: Word, (how, operand): (Update, u64),
     }
 }
 
-/// Stores `value` where `cond` is; what was there before.
+/// Stores `value` if the word equals `cond`; returns its previous value.
 #[inline]
 pub fn compare_swap<T: Bits>(
     call: &'static str,

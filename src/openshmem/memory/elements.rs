@@ -1,8 +1,8 @@
-//! Puts and gets of elements: a single word of a mapped PE goes straight there.
+//! Puts and gets of elements, with a fast path for a single word of a mapped PE.
 //!
-//! There is one short way for each size of word, not for each type, and the exported functions jump
-//! to it. What stands against it (no such PE, not symmetric, not mapped, not on its boundary, a
-//! death, a call too early) the way for all cases finds out and deals with.
+//! There is one fast path per word size, not per type, and the exported functions jump to it.
+//! Whatever rules it out (an invalid PE, an address that is not symmetric, mapped or aligned, a
+//! death, a call before initialisation) is detected and handled by the general path.
 
 use raidshmem_core::quantity::Pe;
 
@@ -17,8 +17,8 @@ use crate::openshmem::check;
 use crate::pgas::stream::Target;
 use crate::pgas::{self, World};
 
-/// Where a range of PE `pe` is here, if nothing stands against reading or writing it at once. What
-/// it is otherwise, the way for all cases finds out.
+/// Returns the local address of a range of PE `pe`, if it can be read or written at once. The
+/// general path handles all other cases.
 #[inline(always)]
 fn at_once(addr: usize, bytes: usize, pe: Target) -> Option<(&'static World, Pe, *mut u8)> {
     let world = pgas::try_world()?;
@@ -41,7 +41,7 @@ macro_rules! by_size {
     };
 }
 
-/// Copies elements of a caller's buffer to a PE; one word goes the short way of its size.
+/// Copies elements of a caller's buffer to a PE; one word takes the fast path for its size.
 #[inline(always)]
 pub fn put_elements<T>(
     call: &'static str,
@@ -55,7 +55,7 @@ pub fn put_elements<T>(
     by_size!(bytes, n, put_word(call, dest, source, pe), put_any(call, dest, source, n, bytes, pe))
 }
 
-/// Copies elements of a PE to a caller's buffer; one word goes the short way of its size.
+/// Copies elements of a PE to a caller's buffer; one word takes the fast path for its size.
 #[inline(always)]
 pub fn get_elements<T>(
     call: &'static str,
@@ -87,7 +87,8 @@ pub fn get_value<T: Copy + Zero>(call: &'static str, source: SymIn<T>, pe: impl 
 fn put_word<const BYTES: usize>(call: &'static str, dest: Sym<u8>, source: In<u8>, pe: Target) {
     if source.addr() != 0
         && let Some((world, pe, to)) = at_once(dest.addr(), BYTES, pe)
-        // SAFETY: `to` is a place in a mapped segment; the caller owes one element at `source`.
+        // SAFETY: `to` is a place in a mapped segment; the caller guarantees one element at
+        // `source`.
         && unsafe { copy_word(source.0, to, BYTES) }
     {
         return world.segments.ring(pe);
@@ -100,10 +101,11 @@ fn get_word<const BYTES: usize>(call: &'static str, dest: Out<u8>, source: SymIn
     if dest.addr() != 0
         && let Some((world, pe, from)) = at_once(source.addr(), BYTES, pe)
         && !world.in_prelude()
-        // SAFETY: `from` is a place in a mapped segment; the caller owes one element at `dest`.
+        // SAFETY: `from` is a place in a mapped segment; the caller guarantees one element at
+        // `dest`.
         && unsafe { copy_word(from, dest.0, BYTES) }
     {
-        world.cut_short_at(pe); // it may be what is left of a lost node
+        world.cut_short_at(pe); // the bytes may be leftovers of a lost node
         return;
     }
     get_any(call, dest, source, 1, BYTES, pe)

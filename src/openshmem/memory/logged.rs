@@ -1,8 +1,8 @@
-//! Puts, gets, atomic operations and waits of a job with logs (`pgas/local.rs`): what is copied to
-//! and from where, as the calls say it.
+//! Puts, gets, atomic operations and waits of a job with logs (`pgas/local.rs`): each call's bytes
+//! and location, for the log.
 //!
-//! Invariant: only PEs that map each other come here, so an operation is over when its call
-//! returns, whichever context it is of. A call by the Rust interface is not logged.
+//! Invariant: only PEs that map each other come here, so an operation is complete when its call
+//! returns, in any context. A call through the Rust interface is not logged.
 
 use raidshmem_core::quantity::Pe;
 use raidshmem_segment::update::{Change, Update, WordAt};
@@ -16,13 +16,13 @@ use crate::pgas::atomics::AtomicCall;
 use crate::pgas::local::{Call, Remote};
 use crate::pgas::{self, World};
 
-/// True if a call is to come here.
+/// Returns true if calls are logged.
 #[inline]
 pub fn applies() -> bool {
     pgas::try_world().is_some_and(World::logs)
 }
 
-/// A call that is not logged.
+/// Records that a call was not logged.
 #[inline]
 pub fn unlogged(routine: &'static str) {
     pgas::try_world().into_iter().for_each(|world| world.unlogged(routine));
@@ -32,12 +32,13 @@ fn place_of(range: &SegmentRange, block: (usize, usize)) -> Remote {
     Remote { pe: range.pe, at: range.offset, block }
 }
 
-/// Copies a buffer of `bytes`, which the range holds too.
+/// Copies a buffer of `bytes`, which fit the range.
 pub fn put(call: &'static str, range: SegmentRange, source: In<u8>, bytes: usize) {
-    // SAFETY: the caller owes `bytes` readable bytes at `source` that do not change meanwhile.
+    // SAFETY: the caller guarantees `bytes` readable bytes at `source` that do not change
+    // meanwhile.
     let from = unsafe { std::slice::from_raw_parts(source.0, bytes) };
     let carry_out = || {
-        // SAFETY: `range` holds `bytes` bytes of a mapped segment; the caller owes as many.
+        // SAFETY: `range` holds `bytes` bytes of a mapped segment; the caller guarantees as many.
         unsafe { copy(source.0, range.now().at(), bytes) };
     };
     let call = Call { name: call, with: 0 };
@@ -49,7 +50,7 @@ pub fn put_blocks(call: &'static str, range: SegmentRange, source: In<u8>, by: S
     let mut packed = Vec::with_capacity(by.blocks * by.block_bytes);
     for block in 0..by.blocks {
         let from = source.0.wrapping_add(block * by.source_bytes);
-        // SAFETY: the caller owes every block of the shape.
+        // SAFETY: the caller guarantees every block of the shape.
         packed.extend_from_slice(unsafe { std::slice::from_raw_parts(from, by.block_bytes) });
     }
     let carry_out = || {
@@ -64,11 +65,11 @@ pub fn put_blocks(call: &'static str, range: SegmentRange, source: In<u8>, by: S
     range.world.put_logged(Call { name: call, with: 0 }, place, &packed, carry_out);
 }
 
-/// Copies to a buffer of `bytes`, which the range holds too.
+/// Copies to a buffer of `bytes`, which fit the range.
 pub fn get(call: &'static str, range: SegmentRange, dest: Out<u8>, bytes: usize) {
     let read = || {
-        // SAFETY: `range` holds `bytes` bytes of a mapped segment; the caller owes room for as
-        // many, which nobody else touches.
+        // SAFETY: `range` holds `bytes` bytes of a mapped segment; the caller guarantees space for
+        // as many, untouched by other threads.
         unsafe {
             copy(range.now().at(), dest.0, bytes);
             std::slice::from_raw_parts(dest.0, bytes)
@@ -98,20 +99,20 @@ pub fn get_blocks(call: &'static str, range: SegmentRange, dest: Out<u8>, by: St
     instead.into_iter().for_each(|bytes| fill_blocks(dest, by, bytes));
 }
 
-/// Copies packed bytes to the blocks of a caller's buffer; zeroes, if those are others than it has
-/// room for.
+/// Copies packed bytes to the blocks of a caller's buffer; writes zeroes if the sizes differ.
 fn fill_blocks(dest: Out<u8>, by: Strides, packed: &[u8]) {
     let all = by.blocks * by.block_bytes;
     let zeroes = if packed.len() == all { Vec::new() } else { vec![0; all] };
     let packed = if packed.len() == all { packed } else { &zeroes };
     for (block, from) in packed.chunks_exact(by.block_bytes).enumerate() {
         let to = dest.0.wrapping_add(block * by.dest_bytes);
-        // SAFETY: the caller owes every block of the shape.
+        // SAFETY: the caller guarantees every block of the shape.
         unsafe { copy(from.as_ptr(), to, by.block_bytes) };
     }
 }
 
-/// Puts `bytes`, one or more, if the call is to be logged; false if it goes the way of all others.
+/// Puts `bytes`, one or more, if the call is logged; returns false if it must take the general
+/// path.
 pub fn takes_put(call: &'static str, range: &SegmentRange, source: In<u8>, bytes: usize) -> bool {
     let takes = is_logged(call, range);
     if takes {
@@ -120,7 +121,8 @@ pub fn takes_put(call: &'static str, range: &SegmentRange, source: In<u8>, bytes
     takes
 }
 
-/// Gets `bytes`, one or more, in the same way.
+/// Gets `bytes`, one or more, if the call is logged; returns false if it must take the general
+/// path.
 pub fn takes_get(call: &'static str, range: &SegmentRange, dest: Out<u8>, bytes: usize) -> bool {
     let takes = is_logged(call, range);
     if takes {
@@ -129,7 +131,7 @@ pub fn takes_get(call: &'static str, range: &SegmentRange, dest: Out<u8>, bytes:
     takes
 }
 
-/// True if an operation on a range is logged: a constant is in a replay what it was.
+/// Returns true if an operation on a range is logged; constants are not, as they never change.
 pub fn is_logged(call: &'static str, range: &SegmentRange) -> bool {
     if !applies() {
         return false;
@@ -140,8 +142,8 @@ pub fn is_logged(call: &'static str, range: &SegmentRange) -> bool {
     range.world.logs() && !range.is_far() && !range.constant
 }
 
-/// Changes a word where calls are logged; what was there, zero if all go back. None if it is far,
-/// or a constant, which is in a replay what it was.
+/// Changes a word if calls are logged; returns its previous value, or zero if all PEs roll back.
+/// Returns None if the word is remote, or a constant, which has the same value in a replay.
 #[inline(never)]
 pub fn changed(
     call: &'static str,
@@ -161,7 +163,7 @@ pub fn changed(
         let load = || word.now().apply(Update::Load, 0);
         return Some(place.world.fetch_logged(call, place_of(&place, (word.bytes(), 0)), load));
     }
-    // What is overwritten is noted, too: the order of changes follows from what each found.
+    // Note the overwritten value too: the order of changes follows from the values that each found.
     let how = if how == Update::Store { Update::Swap } else { how };
     let call = AtomicCall { name: call, change: Change { how, operand }, fetches };
     let on = WordAt { offset: place.offset, bytes: word.bytes() };
@@ -169,7 +171,7 @@ pub fn changed(
     Some(place.world.atomic_logged(call, (place.pe, on), carry_out))
 }
 
-/// The value of an own word that others change.
+/// Returns the value of a local word that other PEs change.
 pub fn look(call: &'static str, word: &Word) -> u64 {
     let world = word.world();
     if !world.logs() {
@@ -179,13 +181,13 @@ pub fn look(call: &'static str, word: &Word) -> u64 {
     world.fetch_logged(Call { name: call, with: 0 }, place, || word.load())
 }
 
-/// Whether a test of own words, which is made again and again, says yes.
+/// Returns true if a test of local words, which may be repeated, succeeds.
 pub fn tells(call: &'static str, with: u64, look: impl FnOnce() -> bool) -> bool {
     let look = || [u8::from(look())];
     pgas::world().answer_logged(Call { name: call, with }, look) == [1]
 }
 
-/// What a call finds in a set of own words: their indices.
+/// Returns the indices that a call finds in a set of local words.
 pub fn indices(call: &'static str, with: u64, find: impl FnOnce() -> Vec<usize>) -> Vec<usize> {
     let look = || -> Vec<u8> { find().iter().flat_map(|index| index.to_ne_bytes()).collect() };
     let bytes = pgas::world().answer_logged(Call { name: call, with }, look);
@@ -193,13 +195,13 @@ pub fn indices(call: &'static str, with: u64, find: impl FnOnce() -> Vec<usize>)
     words.map(|word| usize::from_ne_bytes(word.try_into().unwrap_or_default())).collect()
 }
 
-/// Stores to an own word that others change, too, but not now.
+/// Stores to a local word that other PEs change too, but not concurrently.
 pub fn assign(word: &Word, value: u64) {
     word.world().assigns(word.place().offset, word.bytes());
     word.store(value);
 }
 
-/// Waits for an own word by `until`.
+/// Waits for a local word by `until`.
 pub fn wait(
     call: &'static str,
     word: &Word,
@@ -212,7 +214,7 @@ pub fn wait(
     place.world.wait_logged(call, (place.offset, word.bytes()), holds, until)
 }
 
-/// Reads elements of what a PE brought to a meeting, from byte `at` of its segment.
+/// Reads elements of a PE's contribution to a meeting, from byte `at` of its segment.
 pub fn elements<T: Copy>(world: &World, pe: Pe, at: usize, into: &mut [T]) {
     let bytes = size_of_val(into);
     let near = world.segments.near(pe).unwrap_or_else(|| world.segments.own());
@@ -222,25 +224,25 @@ pub fn elements<T: Copy>(world: &World, pe: Pe, at: usize, into: &mut [T]) {
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr().cast(), bytes) };
 }
 
-/// The bytes of an own source, for a meeting.
+/// Returns the bytes of a local source, for a meeting.
 pub fn source<'a>(call: &'static str, source: SymIn<u8>, bytes: usize) -> &'a [u8] {
     if bytes == 0 {
         return &[];
     }
     let own = pgas::world().me().0 as i32;
     let range = SegmentRange::source(call, source, bytes, own);
-    // SAFETY: the range is `bytes` bytes of the own segment, which is never unmapped; the program
-    // leaves a source as it is while a collective uses it.
+    // SAFETY: the range is `bytes` bytes of the local segment, which is never unmapped; the program
+    // leaves a source unchanged while a collective uses it.
     unsafe { std::slice::from_raw_parts(range.at(), bytes) }
 }
 
-/// Writes to the own destination of a collective.
+/// Writes to the local destination of a collective.
 pub fn fill(call: &'static str, dest: Sym<u8>, bytes: &[u8]) {
     if bytes.is_empty() {
         return;
     }
     let own = pgas::world().me().0 as i32;
     let range = SegmentRange::new(call, "dest", dest, bytes.len(), own);
-    // SAFETY: the range is as many bytes of the own segment, and the log is elsewhere.
+    // SAFETY: the range is as many bytes of the local segment, and the log is elsewhere.
     unsafe { copy(bytes.as_ptr(), range.at(), bytes.len()) };
 }

@@ -1,4 +1,4 @@
-//! Reaching memory of PEs: addresses, places, transfers, words.
+//! Access to the memory of PEs: addresses, places, transfers, words.
 //!
 //! ```text
 //! address    what a call is given          claims
@@ -11,7 +11,7 @@
 //! slots      the work area of collectives
 //! ```
 //!
-//! Invariant: C pointers and references of the safe API become accesses in this folder only.
+//! Invariant: only this folder turns C pointers and references of the safe API into accesses.
 
 pub mod address;
 pub mod atomic;

@@ -1,7 +1,7 @@
-//! Places: where a symmetric argument is on a PE, and how one that is not mapped is reached there.
+//! Places: locations of symmetric arguments on PEs, and access to those that are not mapped.
 //!
 //! Invariant: a place lies inside the segment of its PE, which exists; or it is a constant of the
-//! program, which every PE has at the same address with the same bytes. A constant is read here,
+//! program, which every PE has at the same address with the same bytes. A constant is read locally,
 //! whichever PE is named, and never written.
 
 use raidshmem_core::quantity::Pe;
@@ -18,14 +18,14 @@ use crate::pgas::{self, World};
 pub struct SegmentRange {
     pub(super) world: &'static World,
     pub(super) pe: Pe,
-    /// Where the segment begins here; null if it is not mapped.
+    /// The local address of the segment; null if it is not mapped.
     pub(super) base: *mut u8,
     pub(super) offset: usize,
-    /// What completes operations on it.
+    /// The stream that completes operations on the range.
     pub(super) stream: Id,
-    /// They need not be over when their call returns.
+    /// True if operations may complete after their call returns.
     pub(super) later: bool,
-    /// It is a constant: `base` is where it begins here.
+    /// True if the range is a constant: `base` is its local address.
     pub(super) constant: bool,
 }
 
@@ -46,7 +46,7 @@ impl SegmentRange {
         }
     }
 
-    /// Checks the symmetric argument `source` of `call`, which is only read: it may be a constant.
+    /// Checks the symmetric argument `source` of `call`, which is only read and may be a constant.
     #[inline]
     pub fn source<T>(
         call: &'static str,
@@ -87,39 +87,39 @@ impl SegmentRange {
         SegmentRange { world, pe, base, offset: 0, stream, later, constant: true }
     }
 
-    /// A place in the library's own part of the segments, which the program cannot name. The offset
-    /// is one of `segment::layout`.
+    /// Returns a place in the library's own part of the segments, which the program cannot name.
+    /// The offset is one of `segment::layout`.
     pub(super) fn of_library(call: &'static str, offset: usize, pe: i32) -> SegmentRange {
         let world = pgas::world_for(call);
         SegmentRange::inside(call, world, offset, Target::from(pe))
     }
 
-    /// The address in this process, for `shmem_ptr`; null if there is none. The program may keep
-    /// it.
+    /// Returns the address in this process, for `shmem_ptr`; null if there is none. The program may
+    /// keep it.
     pub fn pointer(&self) -> *mut u8 {
         self.world.reached.keep(self.pe);
         if self.is_far() { self.base } else { self.at() }
     }
 
-    /// Where it is in the segment.
+    /// Returns the offset in the segment.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// It is not mapped: an engine reaches it.
+    /// Returns true if the range is not mapped and only an engine reaches it.
     #[inline]
     pub(super) fn is_far(&self) -> bool {
         self.base.is_null()
     }
 
-    /// Copies the caller's bytes to `offset` of a PE that is far.
+    /// Copies the caller's bytes to `offset` of a remote PE.
     ///
     /// # Safety
-    /// `[from, from + bytes)` is readable, and does not change: until this returns, or, where it
-    /// need not be over then, until the stream's next quiet.
+    /// `[from, from + bytes)` is readable and does not change until this returns or, if the
+    /// operation may complete later, until the stream's next quiet.
     pub(super) unsafe fn put_far(&self, offset: usize, from: *const u8, bytes: usize) {
         if self.later {
-            // SAFETY: the same contract.
+            // SAFETY: this function has the same contract.
             return unsafe { self.world.later_put(self.stream, self.pe, offset, from, bytes) };
         }
         // SAFETY: the caller's promise.
@@ -127,45 +127,46 @@ impl SegmentRange {
         self.world.far_put(self.stream, self.pe, offset, from);
     }
 
-    /// An update of the word of `bytes` bytes that is here.
+    /// Returns an update request for the word of `bytes` bytes at this place.
     pub(super) fn ask(&self, bytes: usize, how: Update, operand: u64) -> Ask {
         let word = WordAt { offset: self.offset, bytes };
         Ask { pe: self.pe, word, change: Change { how, operand } }
     }
 
-    /// Begins an update that nobody waits for, on a PE that is far.
+    /// Begins an update on a remote PE without waiting for it.
     pub(super) fn post_far(&self, bytes: usize, how: Update, operand: u64) {
         self.world.far_post(self.stream, self.ask(bytes, how, operand));
     }
 
-    /// Begins an update, on a PE that is far; what was there goes to `before`, which the caller
-    /// leaves alone until the stream's next quiet.
+    /// Begins an update on a remote PE; its previous value is written to `before`, which the caller
+    /// leaves untouched until the stream's next quiet.
     pub(super) fn ask_later(&self, bytes: usize, (how, operand): (Update, u64), before: Out<u8>) {
         let ask = self.ask(bytes, how, operand);
-        // SAFETY: the caller owes room for the word until then; a null pointer is left alone.
+        // SAFETY: the caller guarantees space for the word until then; a null pointer is not
+        // written.
         unsafe { self.world.later_update(self.stream, ask, before.0) };
     }
 
-    /// Orders what its stream put on its PE, which is far, before what follows.
+    /// Orders the stream's earlier puts to this remote PE before later operations.
     pub(super) fn fence_far(&self) {
         self.world.fence_at(self.stream, self.pe);
     }
 
-    /// The same, where its PE is now: the loss of a node moves it.
+    /// Returns this range at its PE's current location: the loss of a node moves it.
     #[inline]
     pub(super) fn now(&self) -> SegmentRange {
         let base = if self.constant { self.base } else { self.world.reach(self.pe) };
         SegmentRange { base, ..*self }
     }
 
-    /// The address of a place that is not far.
+    /// Returns the address of a local place.
     #[inline]
     pub(super) fn at(&self) -> *mut u8 {
         self.base.wrapping_add(self.offset)
     }
 }
 
-/// Says why nothing can be written there.
+/// Rejects a destination, with the reason why it cannot be written.
 #[cold]
 #[inline(never)]
 fn no_target(call: &'static str, name: &str, addr: usize, bytes: usize, on: Target) -> ! {

@@ -1,5 +1,5 @@
-//! Results of the calls that a program makes before its first checkpoint call: what they are of, as
-//! bytes (`pgas/prelude.rs`).
+//! Results of the calls that a program makes before its first checkpoint call, as bytes
+//! (`pgas/prelude.rs`).
 //!
 //! ```text
 //! get, fetch           what was read
@@ -7,11 +7,11 @@
 //! collective, split    what is in the destination; what the PEs agreed on
 //! ```
 //!
-//! Results that lie in symmetric memory are there again when the call returns, though the restart
-//! would bring them back: a program may copy them to its own variables.
+//! Results that lie in symmetric memory are restored before the call returns, though the restart
+//! would restore them anyway: a program may copy them to private variables.
 //!
-//! Invariant: a call is known by its name and arguments that are alike in each process: private
-//! addresses are not.
+//! Invariant: a call is identified by its name and by arguments that are alike in each process;
+//! private addresses are not.
 
 use super::address::{Out, Sym};
 use super::logged::fill;
@@ -21,45 +21,46 @@ use super::word::Word;
 use crate::pgas::local::Call;
 use crate::pgas::{self, World};
 
-/// True while results of calls are noted or given.
+/// Returns true while results of calls are recorded or replayed.
 #[inline]
 pub fn applies() -> bool {
     pgas::try_world().is_some_and(World::in_prelude)
 }
 
-/// A number for arguments.
+/// Returns a hash of arguments.
 pub fn with<const N: usize>(arguments: [u64; N]) -> u64 {
     arguments
         .iter()
         .fold(0, |all, one| (all ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23))
 }
 
-/// Where a symmetric object is in each segment.
+/// Returns the offset of a symmetric object in each segment.
 pub fn offset<T>(of: Sym<T>) -> u64 {
     pgas::world().segments.offset_of(of.addr(), 1).map_or(0, |offset| offset as u64)
 }
 
-/// Copies blocks to a caller's buffer by `read`, or those of before.
+/// Copies blocks to a caller's buffer by `read`, or from the record.
 pub fn read(call: &'static str, with: u64, (dest, by): (Out<u8>, Strides), read: impl FnOnce()) {
     let at = |block: usize| dest.0.wrapping_add(block * by.dest_bytes);
     let show = |(): &()| {
         let mut bytes = vec![0; by.blocks * by.block_bytes];
         for (block, into) in bytes.chunks_exact_mut(by.block_bytes).enumerate() {
-            // SAFETY: the caller owes every block of the shape, and `read` has just written it.
+            // SAFETY: the caller guarantees every block of the shape, and `read` has just written
+            // it.
             unsafe { copy(at(block), into.as_mut_ptr(), into.len()) };
         }
         bytes
     };
     let give = |bytes: Vec<u8>| {
         for (block, from) in bytes.chunks_exact(by.block_bytes).take(by.blocks).enumerate() {
-            // SAFETY: the caller owes every block of the shape.
+            // SAFETY: the caller guarantees every block of the shape.
             unsafe { copy(from.as_ptr(), at(block), from.len()) };
         }
     };
     pgas::world().result_of(Call { name: call, with }, read, show, give);
 }
 
-/// A number that `act` finds, or that of before.
+/// Returns a number found by `act`, or the recorded one.
 pub fn value(call: &'static str, with: u64, act: impl FnOnce() -> u64) -> u64 {
     if !applies() {
         return act();
@@ -69,12 +70,13 @@ pub fn value(call: &'static str, with: u64, act: impl FnOnce() -> u64) -> u64 {
     pgas::world().result_of(Call { name: call, with }, act, show, give)
 }
 
-/// Whether `act` says yes.
+/// Returns true if `act` does, or did when it was recorded.
 pub fn tells(call: &'static str, with: u64, act: impl FnOnce() -> bool) -> bool {
     value(call, with, || u64::from(act())) == 1
 }
 
-/// Numbers that `act` finds by looking at own words, which then hold what they held.
+/// Returns numbers that `act` finds in local words, or the recorded ones; then restores the words
+/// too.
 pub fn looks(
     call: &'static str,
     with: u64,
@@ -94,8 +96,8 @@ pub fn looks(
     pgas::world().result_of(Call { name: call, with }, act, show, give)
 }
 
-/// What a collective makes in the own destination by `act`, of so many bytes; or what was there
-/// before.
+/// Fills the local destination of a collective by `act`, which returns the bytes filled, or from
+/// the record.
 pub fn made<E>(
     call: &'static str,
     with: u64,
@@ -107,7 +109,7 @@ pub fn made<E>(
     }
     let show = |made: &Result<usize, E>| {
         let mut bytes = vec![0; *made.as_ref().unwrap_or(&0)];
-        // SAFETY: the collective has checked and written as many bytes of the own segment.
+        // SAFETY: the collective has checked and written as many bytes of the local segment.
         unsafe { copy(dest.as_out().pointer(), bytes.as_mut_ptr(), bytes.len()) };
         bytes
     };

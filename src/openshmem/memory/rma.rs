@@ -1,16 +1,16 @@
-//! Puts and gets: here, and for words in `word.rs`, an address becomes an access.
+//! Puts and gets. Here, and for words in `word.rs`, an address becomes an access.
 //!
-//! A symmetric claim (`address.rs`) becomes a [`SegmentRange`], that is a PE that exists and a
-//! range inside its segment, before anything is read or written there. The caller answers for its
-//! own buffers, as the specification says.
+//! A symmetric claim (`address.rs`) becomes a [`SegmentRange`], which proves that the PE exists and
+//! the range lies inside its segment, before anything is read or written. The caller is responsible
+//! for its own buffers, as the specification says.
 //!
-//! Invariants: a `SegmentRange` lies inside the segment of `pe`. Peers may write the same bytes at
-//! the same time. Words are therefore accessed as atomics. Longer ranges are copied as the caller's
+//! Invariants: a `SegmentRange` lies inside the segment of `pe`. Peers may write these bytes
+//! concurrently. Words are therefore accessed as atomics. Longer ranges are copied as the caller's
 //! own code would copy them, and the specification makes it the caller's duty not to race on them.
 //!
-//! Between a death and the restart (`World::faulted`) writes are dropped and reads give zeroes.
+//! Between a death and the restart (`World::faulted`) writes are dropped and reads return zeroes.
 //!
-//! Left out: single words of a mapped PE, which go a shorter way (`elements.rs`).
+//! Left out: single words of a mapped PE, which take a fast path (`elements.rs`).
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -25,10 +25,10 @@ use crate::openshmem::check::{self, misuse};
 use crate::pgas::stream::Target;
 use crate::pgas::{self, World};
 
-/// Blocks of a strided get that are on their way at a time.
+/// Blocks of a strided get in flight at a time.
 const READS: usize = 64;
 
-/// A caller's buffer is null although bytes are to be moved.
+/// Rejects a null buffer of the caller, with checks on.
 #[inline]
 pub(super) fn check_buffer(call: &'static str, name: &str, addr: usize, world: &World) {
     if addr == 0 && world.checks() {
@@ -36,12 +36,12 @@ pub(super) fn check_buffer(call: &'static str, name: &str, addr: usize, world: &
     }
 }
 
-/// The C library's routine, which moves bytes whatever others do to them meanwhile.
+/// The C library's routine, which tolerates concurrent changes to the bytes it moves.
 const MOVE: unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void = libc::memmove;
 
-/// Copies `bytes` to `to`; both ends may overlap.
+/// Copies `bytes` to `to`; the ranges may overlap.
 ///
-/// Words on their boundary are stored whole, because a peer may be polling them.
+/// Aligned words are stored whole, because a peer may be polling them.
 ///
 /// # Safety
 ///
@@ -49,15 +49,15 @@ const MOVE: unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_vo
 /// - nothing in this process holds a reference to either range.
 #[inline]
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the same contract.
+    // SAFETY: this function has the same contract.
     if !unsafe { copy_word(from, to, bytes) } {
-        // SAFETY: by the contract; this allows overlap. The compiler must not see what is called:
-        // it would believe that nobody else writes there, and with the safe API peers may.
+        // SAFETY: by the contract; `memmove` allows overlap. The compiler must not see the callee:
+        // it would assume that no other process writes there, and with the safe API peers may.
         unsafe { std::hint::black_box(MOVE)(to.cast(), from.cast(), bytes) };
     }
 }
 
-/// Copies a word of 1, 2, 4 or 8 bytes whole; false if it is none, or not on its boundary.
+/// Copies an aligned word of 1, 2, 4 or 8 bytes whole; returns false if size or alignment differ.
 ///
 /// # Safety
 ///
@@ -66,13 +66,13 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 pub(super) unsafe fn copy_word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
     macro_rules! word {
         ($atomic:ty) => {{
-            // SAFETY: readable by the contract, aligned by the match; a word is only ever
-            // accessed as an atomic while it is shared.
+            // SAFETY: readable by the contract, aligned by the match; a shared word is only ever
+            // accessed as an atomic.
             let value = unsafe { <$atomic>::from_ptr(from.cast_mut().cast()) };
             let value = value.load(Ordering::Relaxed);
             // SAFETY: writable by the contract, aligned by the match.
             let target = unsafe { <$atomic>::from_ptr(to.cast()) };
-            // Relaxed: puts are ordered by fence and quiet (`order.rs`), not by themselves.
+            // Relaxed: fence and quiet (`order.rs`) order puts, not the puts themselves.
             target.store(value, Ordering::Relaxed);
             true
         }};
@@ -100,17 +100,18 @@ pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: 
     put_to(place, source, bytes);
 }
 
-/// Copies a buffer of `bytes`, which the place holds too.
+/// Copies a buffer of `bytes`, which fit the place.
 #[inline]
 pub(super) fn put_to(place: SegmentRange, source: In<u8>, bytes: usize) {
     if place.world.drops_at(place.pe) {
         return;
     }
     if place.is_far() {
-        // SAFETY: the caller owes `bytes` readable bytes at `source` that do not change meanwhile.
+        // SAFETY: the caller guarantees `bytes` readable, unchanging bytes at `source`.
         return unsafe { place.put_far(place.offset, source.0, bytes) };
     }
-    // SAFETY: `place` holds `bytes` bytes of a mapped segment; the caller owes as many at `source`.
+    // SAFETY: `place` holds `bytes` bytes of a mapped segment; the caller guarantees as many at
+    // `source`.
     unsafe { copy(source.0, place.at(), bytes) };
     place.world.segments.ring(place.pe);
 }
@@ -134,30 +135,32 @@ pub fn get(
     get_from(place, dest, bytes);
 }
 
-/// Copies to a buffer of `bytes`, which the place holds too.
+/// Copies to a buffer of `bytes`, which fit the place.
 #[inline]
 pub(super) fn get_from(place: SegmentRange, dest: Out<u8>, bytes: usize) {
     if place.world.cut_short_at(place.pe) {
-        // SAFETY: the caller owes `bytes` writable bytes at `dest`.
+        // SAFETY: the caller guarantees `bytes` writable bytes at `dest`.
         unsafe { dest.0.write_bytes(0, bytes) };
         return;
     }
     if place.is_far() && place.later {
         let (id, pe, offset) = (place.stream, place.pe, place.offset);
-        // SAFETY: the caller owes `bytes` writable bytes that nobody uses before the next quiet.
+        // SAFETY: the caller guarantees `bytes` writable bytes, unused before the next quiet.
         return unsafe { place.world.later_get(id, pe, offset, dest.0, bytes) };
     }
     if place.is_far() {
-        // SAFETY: the caller owes `bytes` writable bytes at `dest` that nobody uses meanwhile.
+        // SAFETY: the caller guarantees `bytes` writable bytes at `dest`, unused meanwhile.
         let into = unsafe { std::slice::from_raw_parts_mut(dest.0, bytes) };
         return place.world.far_get(place.pe, place.offset, into);
     }
-    // SAFETY: `place` holds `bytes` bytes of a mapped segment; the caller owes as many at `dest`.
+    // SAFETY: `place` holds `bytes` bytes of a mapped segment; the caller guarantees as many at
+    // `dest`.
     unsafe { copy(place.at(), dest.0, bytes) };
-    place.world.cut_short_at(place.pe); // it may be what is left of a lost node
+    place.world.cut_short_at(place.pe); // the bytes may be leftovers of a lost node
 }
 
-/// Reads elements of a PE. For later: the caller keeps `into` from everybody until then.
+/// Reads elements of a PE. With a `later` target, the caller leaves `into` untouched until the
+/// quiet.
 pub fn fetch<T: Copy + Zero>(
     call: &'static str,
     into: &mut [T],
@@ -168,8 +171,8 @@ pub fn fetch<T: Copy + Zero>(
     get(call, Out(into.as_mut_ptr()).erase(), source.erase(), bytes, pe);
 }
 
-/// Reads the elements of several PEs, `into.len() / pes.len()` of each; those that are not mapped
-/// at a time.
+/// Reads elements of several PEs, `into.len() / pes.len()` of each; those of unmapped PEs
+/// concurrently.
 pub fn fetch_from_each<T: Copy + Zero>(
     call: &'static str,
     into: &mut [T],
@@ -181,7 +184,7 @@ pub fn fetch_from_each<T: Copy + Zero>(
     fetch_from_places(into, pes.iter().map(place));
 }
 
-/// Reads elements of as many places, which hold an equal part of them each.
+/// Reads elements of several places, with an equal share of `into` for each.
 pub fn fetch_from_places<T: Copy + Zero>(
     into: &mut [T],
     places: impl ExactSizeIterator<Item = SegmentRange>,
@@ -205,7 +208,8 @@ pub fn fetch_from_places<T: Copy + Zero>(
     }
 }
 
-/// Stores elements on a PE. For later: the caller keeps `from` as it is until then.
+/// Stores elements on a PE. With a `later` target, the caller keeps `from` unchanged until the
+/// quiet.
 pub fn send<T: Copy + Zero>(call: &'static str, dest: Sym<T>, from: &[T], pe: impl Into<Target>) {
     put(call, dest.erase(), In(from.as_ptr()).erase(), size_of_val(from), pe);
 }
@@ -230,7 +234,7 @@ pub fn put_blocks(
     }
     check_buffer(call, "source", source.addr(), place.world);
     for block in 0..by.blocks {
-        // SAFETY: the caller owes every block of the shape, and its extent does not overflow.
+        // SAFETY: the caller guarantees every block of the shape, and its extent does not overflow.
         let from = unsafe { source.0.add(block * by.source_bytes) };
         if place.is_far() {
             let offset = place.offset + block * by.dest_bytes;
@@ -270,24 +274,25 @@ pub fn get_blocks(
     }
     for block in 0..by.blocks {
         let from = place.at().wrapping_add(block * by.source_bytes);
-        // SAFETY: the caller owes every block of the shape, and its extent does not overflow.
+        // SAFETY: the caller guarantees every block of the shape, and its extent does not overflow.
         let to = unsafe { dest.0.add(block * by.dest_bytes) };
         if faulted {
-            // SAFETY: one block at `to` is the caller's to be written.
+            // SAFETY: the caller guarantees one writable block at `to`.
             unsafe { to.write_bytes(0, by.block_bytes) };
         } else {
             // SAFETY: as above; one block lies within each extent.
             unsafe { copy(from, to, by.block_bytes) };
         }
     }
-    place.world.cut_short_at(place.pe); // it may be what is left of a lost node
+    place.world.cut_short_at(place.pe); // the bytes may be leftovers of a lost node
 }
 
 /// Copies blocks from a PE that is not mapped, many at a time.
 fn get_blocks_far(place: SegmentRange, dest: Out<u8>, by: Strides) {
     for first in (0..by.blocks).step_by(READS) {
         let read = |block: usize| {
-            // SAFETY: the caller owes every block of the shape, and its extent does not overflow.
+            // SAFETY: the caller guarantees every block of the shape, and its extent does not
+            // overflow.
             let to = unsafe { dest.0.add(block * by.dest_bytes) };
             // SAFETY: one writable block; blocks do not overlap, since strides are no shorter.
             let into = unsafe { std::slice::from_raw_parts_mut(to, by.block_bytes) };

@@ -1,7 +1,8 @@
-//! The work area of collectives: what PEs leave for each other, out of the program's sight.
+//! The work area of collectives: slots for data that PEs leave for each other, hidden from the
+//! program.
 //!
-//! A slot is a `SegmentRange` by its number instead of an address of the program's. The schedules
-//! say which PE may write a slot and when (`schedule::reduction`).
+//! A slot is a `SegmentRange` located by number instead of by an address of the program. The
+//! schedules define which PE may write a slot, and when (`schedule::reduction`).
 
 use raidshmem_core::layout::WORK_SLOT;
 
@@ -16,14 +17,14 @@ use crate::pgas;
 pub struct Slot {
     /// Number of the team.
     pub team: usize,
-    /// Which of its two sets.
+    /// Index of its set, 0 or 1.
     pub set: usize,
     /// Round of the collective.
     pub round: usize,
 }
 
 impl Slot {
-    /// It on a PE, for so many bytes.
+    /// Returns the first `bytes` bytes of the slot on a PE.
     fn on(self, call: &'static str, bytes: usize, pe: i32) -> SegmentRange {
         assert!(bytes <= WORK_SLOT, "{bytes} bytes in a slot");
         let layout = pgas::world_for(call).segments.layout();

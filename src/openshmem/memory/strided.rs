@@ -1,4 +1,4 @@
-//! Strided transfers as the program calls them: logged where the job has logs.
+//! Strided transfers as called by the program; logged if the job has logs.
 
 use super::address::{In, Out, Sym, SymIn};
 use super::logged;

@@ -1,24 +1,24 @@
-//! Strided transfers: blocks whose starts are equally far apart, at both ends.
+//! Strided transfers: blocks with equally spaced starts, at both ends.
 //!
-//! Invariant: of [`Strides`], neither a block nor a stride overflows; an extent is checked when it
-//! is asked for.
+//! Invariant: in [`Strides`], neither a block nor a stride overflows; an extent is checked when it
+//! is computed.
 
 use crate::openshmem::check::{bytes_of, misuse};
 
-/// A strided transfer: `blocks` blocks of `block` bytes, their starts this many bytes apart.
+/// A strided transfer of blocks, with the distance between their starts at each end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strides {
-    /// How many blocks.
+    /// The number of blocks.
     pub blocks: usize,
-    /// Bytes in each.
+    /// Bytes per block.
     pub block_bytes: usize,
-    /// From start to start where it is written.
+    /// Bytes between block starts in the destination.
     pub dest_bytes: usize,
-    /// From start to start where it is read.
+    /// Bytes between block starts in the source.
     pub source_bytes: usize,
 }
 
-/// What a call says about a strided transfer, in elements.
+/// The arguments of a strided call, in elements.
 #[derive(Clone, Copy)]
 pub struct Strided {
     /// Stride of `dest`.
@@ -27,14 +27,14 @@ pub struct Strided {
     pub sst: isize,
     /// Elements in a block.
     pub bsize: usize,
-    /// Blocks.
+    /// Number of blocks.
     pub nblocks: usize,
     /// Bytes in an element.
     pub element_bytes: usize,
 }
 
 impl Strided {
-    /// The strides in bytes, checked; `None` when nothing is to be moved.
+    /// Returns the checked strides in bytes; `None` if there is nothing to move.
     pub fn strides(self, call: &'static str) -> Option<Strides> {
         if self.nblocks == 0 || self.bsize == 0 {
             return None;
@@ -50,21 +50,21 @@ impl Strided {
 }
 
 impl Strides {
-    /// Moves nothing.
+    /// A transfer of nothing.
     pub const NOTHING: Strides =
         Strides { blocks: 0, block_bytes: 0, dest_bytes: 0, source_bytes: 0 };
 
-    /// One block.
+    /// Returns a transfer of one block.
     pub const fn one(bytes: usize) -> Strides {
         Strides { blocks: 1, block_bytes: bytes, dest_bytes: bytes, source_bytes: bytes }
     }
 
-    /// Bytes of all blocks.
+    /// Returns the bytes of all blocks.
     pub const fn bytes(&self) -> usize {
         self.blocks * self.block_bytes
     }
 
-    /// First byte to last byte when the blocks start `stride_bytes` apart.
+    /// Returns the bytes from the first to the last block whose starts are `stride_bytes` apart.
     pub fn extent(&self, call: &'static str, stride_bytes: usize) -> usize {
         let gaps = bytes_of(call, self.blocks.saturating_sub(1), stride_bytes);
         match gaps.checked_add(self.block_bytes) {

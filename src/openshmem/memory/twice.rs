@@ -1,13 +1,13 @@
-//! An update of two copies, in an order in which one of both is always whole.
+//! Updates of two copies, ordered so that one of them is always whole.
 //!
 //! ```text
 //! the copy of the first PE     complete there before the other one begins
 //! the copy of its shadow       complete there when the call returns
 //! ```
 //!
-//! A PE that dies in the first step leaves what the shadow had, and in the second one what is new
-//! in the copy of the first. Which of both it is says a word that the program updates after the
-//! bytes.
+//! A PE that dies in the first step leaves the old data on the shadow; one that dies in the second
+//! leaves the new data on the first PE. A version word, which the program updates last, names the
+//! valid copy.
 //!
 //! Invariant: the copies are on two nodes, as long as PEs live on several.
 
@@ -20,7 +20,7 @@ use crate::openshmem::check::{self, misuse};
 use crate::pgas::stream::Target;
 use crate::pgas::{self, World};
 
-/// Puts bytes to a PE and then to its shadow; true if both have them.
+/// Puts bytes to a PE and then to its shadow; returns true if both copies are complete.
 pub fn put(
     call: &'static str,
     dest: Sym<u8>,
@@ -44,8 +44,8 @@ pub fn put(
     pes.into_iter().all(faults::may_use)
 }
 
-/// Ends the job if the copies of two PEs of one node could be on two nodes. A program cannot know
-/// of a loss that is not adopted here: who told it of that was told by the same view.
+/// Ends the job if both copies are on one node although the job has several. A program cannot know
+/// of a loss that this PE has not adopted: it learns of losses through the same view.
 #[cold]
 fn check_apart(call: &'static str, world: &World, [first, shadow]: [Pe; 2]) {
     if [first, shadow].into_iter().any(|pe| world.lost_for_good(pe)) {

@@ -1,9 +1,9 @@
-//! Words of symmetric memory that PEs poll and change at the same time.
+//! Words of symmetric memory that PEs poll and change concurrently.
 //!
 //! Invariant: a [`Word`] is a `SegmentRange` of 2, 4 or 8 bytes on its natural boundary, and every
 //! access to it is atomic.
 //!
-//! Between a death and the restart (`World::faulted`) changes are dropped and give zero.
+//! Between a death and the restart (`World::faulted`) changes are dropped and return zero.
 
 use raidshmem_segment::update::{self, Change, Update};
 use raidshmem_segment::waits::Waiting;
@@ -15,7 +15,7 @@ use crate::openshmem::check::misuse;
 use crate::pgas::stream::Target;
 use crate::pgas::{self, Fault, World};
 
-/// Refuses an address that an atomic access cannot have.
+/// Rejects an address that is not aligned for atomic access.
 #[inline]
 fn check_boundary(call: &str, name: &str, addr: usize, bytes: usize) {
     if addr & (bytes - 1) != 0 {
@@ -47,55 +47,55 @@ impl Word {
         Word { place: SegmentRange::source(call, source, bytes, pe), bytes }
     }
 
-    /// A word of the library, of 8 bytes, out of the program's sight.
+    /// Returns an 8-byte word of the library, hidden from the program.
     pub fn of_library(call: &'static str, offset: usize, pe: i32) -> Word {
         Word { place: SegmentRange::of_library(call, offset, pe), bytes: size_of::<u64>() }
     }
 
-    /// Where it is.
+    /// Returns its place.
     #[inline]
     pub fn place(&self) -> SegmentRange {
         self.place
     }
 
-    /// The same, where its PE is now.
+    /// Returns this word at its PE's current location.
     #[inline]
     pub(super) fn now(&self) -> Word {
         Word { place: self.place.now(), ..*self }
     }
 
-    /// Its bytes: 2, 4 or 8.
+    /// Returns its size in bytes: 2, 4 or 8.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The word of this PE.
+    /// Checks a word of this PE.
     #[inline]
     pub fn own<T: Bits>(call: &'static str, name: &str, on: Sym<T>) -> Word {
         Word::new(call, name, on, pgas::world().me().0 as i32)
     }
 
-    /// The word `bytes` further on, narrower: for words that are made of fields.
+    /// Returns the narrower word `offset_bytes` further on, for words made of fields.
     pub fn field(self, offset_bytes: usize, bytes: usize) -> Word {
         debug_assert!(offset_bytes.is_multiple_of(bytes) && offset_bytes + bytes <= self.bytes);
         let offset = self.place.offset + offset_bytes;
         Word { place: SegmentRange { offset, ..self.place }, bytes }
     }
 
-    /// The world it lies in.
+    /// Returns the world that it belongs to.
     #[inline]
     pub fn world(&self) -> &'static World {
         self.place.world
     }
 
-    /// Reads. Pairs with the releases below: what the writer did before is seen.
+    /// Reads with acquire. Pairs with the releases below: earlier writes of the writer are visible.
     #[inline]
     pub fn load(self) -> u64 {
         self.apply(Update::Load, 0)
     }
 
-    /// Overwrites and wakes the PE. Pairs with `load` and with the updates.
+    /// Overwrites the word and wakes the PE. Pairs with `load` and with the updates.
     #[inline]
     pub fn store(self, value: u64) {
         self.change(Update::Store, value);
@@ -106,7 +106,7 @@ impl Word {
         self.apply(Update::Store, value);
     }
 
-    /// Updates in one step and wakes the PE, without waiting for it.
+    /// Updates the word atomically and wakes the PE, without waiting for completion.
     #[inline]
     pub fn change(self, how: Update, value: u64) {
         let SegmentRange { world, pe, .. } = self.place;
@@ -120,8 +120,8 @@ impl Word {
         world.segments.ring(pe);
     }
 
-    /// As [`Word::update`]; what was there may be written to `before` as late as the stream's next
-    /// quiet.
+    /// Like [`Word::update`], but may write the previous value to `before` as late as the stream's
+    /// next quiet.
     #[inline]
     pub fn update_later<T: Bits>(self, how: Update, value: u64, before: Out<T>) {
         let SegmentRange { world, pe, .. } = self.place;
@@ -131,7 +131,8 @@ impl Word {
         }
     }
 
-    /// Updates in one step and wakes the PE; what was there before, zero in the faulted state.
+    /// Updates the word atomically and wakes the PE; returns its previous value, zero in the
+    /// faulted state.
     #[inline(always)] // `how` is a constant of the caller
     pub fn update(self, how: Update, value: u64) -> u64 {
         let SegmentRange { world, pe, .. } = self.place;
@@ -140,11 +141,11 @@ impl Word {
         }
         let before = self.apply(how, value);
         world.segments.ring(pe);
-        world.cut_short_at(pe); // what was there may be what is left of a lost node
+        world.cut_short_at(pe); // the previous value may be a leftover of a lost node
         before
     }
 
-    /// Reads; zero in the faulted state.
+    /// Reads the word; zero in the faulted state.
     #[inline]
     pub fn fetch(self) -> u64 {
         let SegmentRange { world, pe, .. } = self.place;
@@ -153,12 +154,12 @@ impl Word {
         value
     }
 
-    /// Adds one without waiting for it: tells the PE that what was put to it before is there.
+    /// Adds one without waiting for completion, after all earlier puts to the PE.
     pub fn signal(self) {
         self.after_puts().change(Update::Add, 1);
     }
 
-    /// Waits for a signal to this word, which is the own, and takes `count` of them away.
+    /// Waits for `count` signals to this word, which is local, and consumes them.
     pub fn wait_for(self, count: u64, waiting: impl FnOnce() -> Waiting) -> Result<(), Fault> {
         let enough = || self.load().cast_signed() >= count.cast_signed();
         self.world().wait_until(waiting, enough)?;
@@ -166,8 +167,8 @@ impl Word {
         Ok(())
     }
 
-    /// Makes what was put to this PE before visible to a thread that sees the next change of the
-    /// word.
+    /// Orders earlier puts to this PE before the word's next change, for a thread that sees that
+    /// change.
     #[inline]
     pub fn after_puts(self) -> Word {
         if self.place.is_far() {
@@ -176,7 +177,7 @@ impl Word {
         self
     }
 
-    /// Updates in one step, and does nothing else; what was there.
+    /// Updates the word atomically and nothing more; returns its previous value.
     #[inline(always)]
     pub(super) fn apply(self, how: Update, value: u64) -> u64 {
         if self.place.is_far() {

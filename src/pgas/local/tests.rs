@@ -1,4 +1,4 @@
-//! What calls are compared by.
+//! Digests of calls, by which calls are compared.
 
 use std::collections::BTreeSet;
 

@@ -1,17 +1,17 @@
-//! What a plan leaves out of checkpoints (`store::advice`), and what this PE keeps for it.
+//! A plan in force: what it leaves out of checkpoints (`store::advice`), and the table kept for it.
 //!
-//! The plan knows places in the program. Which blocks of the heap are which of its objects, and
-//! from which place the last checkpoint was called, every checkpoint has to hold, since a
-//! substitute cannot know it. So it is a table of this library in private memory that is registered
-//! as a program's would be:
+//! The plan knows places in the program. A substitute cannot know which blocks of the heap belong
+//! to which of the plan's objects, nor from which place the last checkpoint was called, so every
+//! checkpoint has to hold both. They are kept in a table in private memory that is registered as a
+//! program's would be:
 //!
 //! ```text
 //! | place + 1 | ranges that the program itself excluded | blocks | (offset + 1, object) ... |
 //! ```
 //!
-//! Invariants: the table changes only under the lock of the heap. A block that finds no room in it
-//! is in every checkpoint; which blocks these are follows from the calls that allocate, so it is
-//! the same on every PE.
+//! Invariants: the table changes only under the lock of the heap. A block that does not fit into it
+//! is in every checkpoint; the order of allocations determines these blocks, so they are the same
+//! on every PE.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use raidshmem_core::heap::Heap;
 use raidshmem_core::store::advice::{Advice, Block, whole_pages};
 
-/// Blocks that the table has room for.
+/// The number of blocks that fit into the table.
 const BLOCKS: usize = 1024;
 const PLACE: usize = 0;
 const EXCLUDED: usize = 1;
@@ -31,21 +31,21 @@ const FIRST: usize = 2;
 #[derive(Debug)]
 pub struct Advised {
     plan: Advice,
-    /// What is left out is overwritten after a restart, to the byte.
+    /// True if a restart overwrites what was left out, to the byte.
     audit: bool,
     table: Box<[AtomicU64]>,
-    /// The place of the checkpoint to come, plus 1; 0 is none that the plan knows.
+    /// The place of the next checkpoint, plus 1; 0 if the plan does not know the place.
     wanted: AtomicU64,
 }
 
 impl Advised {
-    /// Nothing was allocated yet.
+    /// Returns a plan in force, with no block allocated.
     pub fn new(plan: Advice, audit: bool) -> Advised {
         let table = (0..FIRST + 2 * BLOCKS).map(|_| AtomicU64::new(0)).collect();
         Advised { plan, audit, table, wanted: AtomicU64::new(0) }
     }
 
-    /// The table, for the list of private memory.
+    /// Returns the table, for the list of private memory.
     pub(in crate::pgas) fn table(&self) -> &[AtomicU64] {
         &self.table
     }
@@ -62,7 +62,7 @@ impl Advised {
         (FIRST..self.table.len()).step_by(2).find(|&at| self.word(at) == offset)
     }
 
-    /// A block is allocated by a call that returns to `address`.
+    /// Records a block that was allocated by a call that returns to `address`.
     pub(in crate::pgas) fn allocated(&self, offset: usize, address: u64) {
         self.forget(offset);
         if let (Some(object), Some(at)) = (self.plan.allocated(address), self.entry(0)) {
@@ -71,7 +71,7 @@ impl Advised {
         }
     }
 
-    /// A block is freed or resized.
+    /// Removes a block that is freed or resized.
     pub(in crate::pgas) fn forget(&self, offset: usize) {
         if let Some(at) = self.entry(offset as u64 + 1) {
             self.set(at, 0);
@@ -79,20 +79,20 @@ impl Advised {
         }
     }
 
-    /// The next checkpoint is called by code that it returns to at `address`; None leaves nothing
-    /// out.
+    /// Notes the return address of the next checkpoint call; None leaves nothing out.
     pub(crate) fn call(&self, address: Option<u64>) {
         let place = address.and_then(|address| self.plan.place(address));
         self.wanted.store(place.map_or(0, |place| place as u64 + 1), Ordering::Relaxed);
     }
 
-    /// A checkpoint begins: what it leaves out is that of its place.
+    /// Begins a checkpoint, which leaves out what the plan says for its place.
     pub(in crate::pgas) fn begin(&self) {
         self.set(PLACE, self.wanted.load(Ordering::Relaxed));
     }
 
-    /// What the checkpoint leaves out beside `excluded`, by the place that the table names; `heap`
-    /// begins at offset `from`. It notes how many ranges are the program's own.
+    /// Returns the ranges that the plan leaves out of the checkpoint at the place in the table, and
+    /// notes the number of ranges that the program itself `excluded`. `heap` begins at offset
+    /// `from`.
     pub(in crate::pgas) fn left_out(
         &self,
         (heap, from): (&Heap, usize),
@@ -111,12 +111,13 @@ impl Advised {
         if self.audit { out } else { whole_pages(out) }
     }
 
-    /// Of the ranges that a manifest excludes: those that the program did. The rest comes back.
+    /// Splits the ranges that a manifest excludes: keeps the program's own in `all`, and returns
+    /// those of the plan.
     pub(in crate::pgas) fn split(&self, all: &mut Vec<Range<usize>>) -> Vec<Range<usize>> {
         all.split_off(all.len().min(self.word(EXCLUDED) as usize))
     }
 
-    /// True if what was left out is to be overwritten.
+    /// Returns true if a restart must overwrite what was left out.
     pub(in crate::pgas) fn audits(&self) -> bool {
         self.audit
     }

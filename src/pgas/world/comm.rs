@@ -1,7 +1,6 @@
-//! How PEs are reached that are not mapped here, and the meetings of a barrier.
+//! Access to PEs that are not mapped here, and the meetings of a barrier.
 //!
-//! Left out: what a transfer does ([`super::far`], [`super::stream`]) and how a PE waits
-//! ([`super::wait`]).
+//! Left out: transfers ([`super::far`], [`super::stream`]) and waiting ([`super::wait`]).
 
 #![forbid(unsafe_code)]
 
@@ -18,75 +17,76 @@ use super::far::Far;
 use super::nodes::Nodes;
 use super::stream::Streams;
 
-/// The ways of this PE to the others.
+/// The paths from this PE to the others.
 #[derive(Debug)]
 pub struct Communication {
-    /// The engine between nodes; None where every PE is mapped.
+    /// The engine between nodes; None if every PE is mapped.
     pub(in crate::pgas) far: Option<Far>,
-    /// What is under way to PEs that are not mapped.
+    /// Operations in progress on PEs that are not mapped.
     pub(in crate::pgas) streams: Streams,
-    /// The meetings of a barrier, in the view joined.
+    /// The meetings of a barrier, in the joined view.
     nodes: ArcSwap<Nodes>,
-    /// PEs live on several nodes in that view.
+    /// True if PEs live on several nodes in that view.
     several: AtomicBool,
-    /// Barriers begun since the last reset, by whose they are.
+    /// Barriers begun since the last reset, indexed by `Barrier`.
     epochs: [AtomicU64; 2],
 }
 
 impl Communication {
-    /// Before a view is joined.
+    /// Returns the state before a view is joined.
     pub(in crate::pgas) fn new(far: Option<Far>, n_pes: usize) -> Communication {
         let (streams, nodes) = (Streams::new(n_pes), ArcSwap::default());
         let several = AtomicBool::new(false);
         Communication { far, streams, nodes, several, epochs: Default::default() }
     }
 
-    /// The meetings of a barrier.
+    /// Returns the meetings of a barrier.
     #[inline]
     pub(in crate::pgas) fn nodes(&self) -> Guard<Arc<Nodes>> {
         self.nodes.load()
     }
 
-    /// Another view is joined, in which PEs live on `several` nodes or on one.
+    /// Sets the meetings of a newly joined view; `several` is true if its PEs live on several
+    /// nodes.
     pub(in crate::pgas) fn set_nodes(&self, nodes: Nodes, several: bool) {
         self.nodes.store(Arc::new(nodes));
-        self.several.store(several, Ordering::Relaxed); // a hint for who adopts no view meanwhile
+        self.several.store(several, Ordering::Relaxed); // a hint, if no view is adopted meanwhile
     }
 
-    /// True if PEs live on several nodes, in the view joined.
+    /// Returns true if PEs live on several nodes, in the joined view.
     #[inline]
     pub fn has_several_nodes(&self) -> bool {
         self.several.load(Ordering::Relaxed)
     }
 
-    /// Counts of barriers begun.
+    /// Returns the numbers of barriers begun.
     pub(in crate::pgas) fn epochs(&self) -> &[AtomicU64; 2] {
         &self.epochs
     }
 
-    /// True if there are PEs that are reached through an engine, or may be.
+    /// Returns true if an engine reaches some PEs, or may.
     #[inline]
     pub fn has_engine(&self) -> bool {
         self.far.is_some()
     }
 
-    /// The engine and what it needs, where a PE is not mapped.
+    /// Returns the engine and its state; call only if a PE is not mapped.
     pub(in crate::pgas) fn far(&self) -> &Far {
         self.far.as_ref().expect("a PE that is not mapped is reached through an engine")
     }
 
-    /// The engine, where one is needed at all.
+    /// Returns the engine, if there is one.
     #[inline]
     pub(in crate::pgas) fn engine(&self) -> Option<&dyn Engine> {
         self.far.as_ref().map(|far| &*far.engine)
     }
 
-    /// How long those who wait go on looking for what comes through the engine.
+    /// Returns how long a waiting PE keeps polling the engine before it sleeps.
     pub(in crate::pgas) fn patience(&self) -> Duration {
         self.engine().map_or(Duration::ZERO, Engine::patience)
     }
 
-    /// Drives the engine; called by threads that wait.
+    /// Drives the engine; waiting threads call it.
     #[inline]
     pub(in crate::pgas) fn progress(&self) {
         if let Some(engine) = self.engine() {
@@ -94,28 +94,28 @@ impl Communication {
         }
     }
 
-    /// This thread, which waits, sleeps from now on.
+    /// Notifies the engine that this waiting thread is about to sleep.
     pub(in crate::pgas) fn rest(&self) {
         if let Some(engine) = self.engine() {
             engine.rest();
         }
     }
 
-    /// The engine ends: no other PE needs this process any more.
+    /// Closes the engine: no other PE needs this process any more.
     pub(in crate::pgas) fn close(&self) {
         if let Some(engine) = self.engine() {
             engine.close();
         }
     }
 
-    /// True if whatever is written to symmetric memory goes through the page tables of processes
+    /// Returns true if every write to symmetric memory goes through the page tables of processes
     /// that map it.
     pub(crate) fn sees_writes(&self) -> bool {
         let far = self.far.as_ref();
         !has_forked() && far.is_none_or(|far| far.engine.writes_are_seen())
     }
 
-    /// A barrier begins: its number since the last reset.
+    /// Begins a barrier, and returns its number since the last reset.
     pub(in crate::pgas) fn next_epoch(&self, whose: Barrier) -> u64 {
         self.epochs[whose as usize].fetch_add(1, Ordering::Relaxed) + 1
     }

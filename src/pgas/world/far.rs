@@ -1,4 +1,4 @@
-//! The engine between nodes, and what is known of the PEs that are reached through it.
+//! The engine between nodes, and the state of the PEs that it reaches.
 
 #![forbid(unsafe_code)]
 
@@ -14,27 +14,27 @@ use raidshmem_segment::Segment;
 use raidshmem_sys::socket::Channel;
 use tracing::info;
 
-/// The engine between nodes and what it needs to know of the peers.
+/// The engine between nodes, and what it needs to know of its peers.
 #[derive(Debug)]
 pub(in crate::pgas) struct Far {
     pub engine: Box<dyn Engine>,
     pub events: Arc<dyn EventSink>,
     pub links: std::sync::Mutex<Vec<FarPeer>>,
-    /// The incarnation of each PE in the view that was last given to `refresh`, in which it lived:
-    /// words of others on the mailbox are refused.
+    /// The incarnation of each PE in the last view passed to `refresh` in which it lived: mailbox
+    /// words of any other are rejected.
     pub heard: Box<[AtomicU32]>,
 }
 
-/// What is known of a PE that may be out of reach.
+/// The connection state of a PE that may not be mapped.
 #[derive(Debug, Default, Clone)]
 pub(in crate::pgas) struct FarPeer {
-    /// The newest incarnation that said where it is reached.
+    /// The newest incarnation that announced its address, and that address.
     pub address: Option<(Incarnation, Vec<u8>)>,
     /// The incarnation that the engine is connected to.
     pub connected: Option<Incarnation>,
 }
 
-/// Asks the page, and tells the agent.
+/// Event sink that reads the page and notifies the agent.
 pub(in crate::pgas) struct EngineEvents {
     pub page: Arc<Page>,
     pub channel: Option<Arc<Channel>>,
@@ -50,7 +50,7 @@ impl EventSink for EngineEvents {
     fn suspect(&self, pe: Pe, incarnation: Incarnation) {
         info!("the connection to PE {pe}, incarnation {incarnation}, broke");
         if let Some(channel) = &self.channel {
-            // An agent that is gone takes this process with it.
+            // If the agent is gone, this process dies with it.
             let _ = channel.send(&PeMessage::Suspect { pe, incarnation }, &[]);
         }
     }

@@ -1,7 +1,7 @@
-//! What a PE of a job that goes on with fewer knows of the lost; the rules are in `pgas/fewer.rs`.
+//! Lost PEs, as a PE in shrink mode knows them; the rules are in `pgas/fewer.rs`.
 //!
-//! Invariants: a PE is noted as lost before its memory is taken away; it stays lost, and the view
-//! in which it was first seen so never changes.
+//! Invariants: a PE is marked as lost before its memory is taken away; it stays lost, and the view
+//! that first showed it as lost never changes.
 
 #![forbid(unsafe_code)]
 
@@ -16,44 +16,44 @@ use raidshmem_core::agree::AgreedBits;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_sys::lock;
 
-/// Which row of agreements: a team, or an active set and its words.
+/// The key of a series of agreements: a team, or an active set and its words.
 pub type Row = (u64, usize);
 
-/// What is called with the number of a lost PE, and whether its node is lost.
+/// A loss callback: takes the lost PE, and true if its node is lost too.
 pub type Told = Box<dyn Fn(Pe, bool) + Send>;
 
-/// The news of each member of an agreement when its record was read last.
+/// The version of each member's record at its last read, in an agreement.
 #[derive(Debug)]
 pub struct Heard(Box<[Option<u64>]>);
 
 impl Heard {
-    /// Nothing of so many members.
+    /// Returns the versions of `members` records that were never read.
     pub(in crate::pgas) fn of(members: usize) -> Heard {
         Heard(vec![None; members].into())
     }
 
-    /// True if the record of a member is to be read: it has shown another one since.
+    /// Returns true if a member's record must be read: it has changed since the last read.
     pub(in crate::pgas) fn is_news(&mut self, member: usize, news: u64) -> bool {
         self.0[member].replace(news) != Some(news)
     }
 
-    /// The record of a member is to be read again.
+    /// Makes the next look read a member's record again.
     pub(in crate::pgas) fn forget_one(&mut self, member: usize) {
         self.0[member] = None;
     }
 
-    /// All records are to be read again.
+    /// Makes the next look read all records again.
     pub(in crate::pgas) fn forget(&mut self) {
         self.0.fill(None);
     }
 }
 
-/// A thread that is told of losses.
+/// A loss callback of a thread.
 struct Listener {
     thread: ThreadId,
-    /// Up to this view it was told.
+    /// The view up to which losses were reported to it.
     since: u64,
-    /// None while it is called.
+    /// The callback; None while it runs.
     told: Option<Told>,
 }
 
@@ -64,36 +64,36 @@ impl fmt::Debug for Listener {
 }
 
 thread_local! {
-    /// This thread is being told.
+    /// True while this thread runs a loss callback.
     static LISTENS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What is known of the lost.
+/// The known losses, in shrink mode.
 #[derive(Debug)]
 pub struct Fewer {
-    /// Somebody may be lost for good.
+    /// True if PEs may be lost for good.
     on: bool,
-    /// The view in which each was first seen lost; 0 while it lives.
+    /// The view that first showed each PE as lost; 0 while it lives.
     lost_in: Box<[AtomicU64]>,
-    /// The newest view in which somebody was first seen lost.
+    /// The newest view that first showed a PE as lost.
     newest: AtomicU64,
     /// Losses up to this view are acknowledged.
     acknowledged: AtomicU64,
-    /// The view of which the program asked last who is lost; 0 since it acknowledged that.
+    /// The view in which the program last queried the losses; 0 once it acknowledged them.
     asked: AtomicU64,
-    /// Writes to lost PEs.
+    /// Dropped writes to lost PEs.
     dropped: AtomicU64,
-    /// Who is told of losses.
+    /// The loss callbacks.
     listeners: Mutex<Vec<Listener>>,
-    /// One thread at a time adopts a view.
+    /// A lock that lets one thread at a time adopt a view.
     adopting: Mutex<()>,
-    /// How many agreements there were in each row, and what the last one came to.
+    /// The number of agreements in each series, and the outcome of the last one.
     rows: Mutex<BTreeMap<Row, (u64, AgreedBits)>>,
 }
 
-// Relaxed where nothing else is said: a view is adopted under a lock, and its number is a release.
+// Relaxed unless noted: a view is adopted under a lock, and its number is stored with release.
 impl Fewer {
-    /// Nobody is lost yet.
+    /// Returns the state with no PE lost.
     pub(in crate::pgas) fn new(on: bool, n_pes: usize) -> Fewer {
         Fewer {
             on,
@@ -108,22 +108,22 @@ impl Fewer {
         }
     }
 
-    /// True if PE `pe` is known to be lost.
+    /// Returns true if PE `pe` is known to be lost.
     #[inline]
     pub fn is_lost(&self, pe: Pe) -> bool {
         self.on && {
-            fence(Ordering::Acquire); // who found its memory taken away finds that it is lost
+            fence(Ordering::Acquire); // a thread that finds the memory withdrawn must see the loss
             self.lost_in[pe.at()].load(Ordering::Relaxed) != 0
         }
     }
 
-    /// True if PE `pe` was known to be lost in `view`.
+    /// Returns true if PE `pe` was known to be lost in `view`.
     pub fn was_lost(&self, pe: Pe, view: ViewNumber) -> bool {
         let since = self.lost_in[pe.at()].load(Ordering::Relaxed);
         since != 0 && since <= view.0
     }
 
-    /// PE `pe` is lost in `view`. False if that was known.
+    /// Marks PE `pe` as lost in `view`. Returns false if it was already lost.
     pub(in crate::pgas) fn lose(&self, pe: Pe, view: ViewNumber) -> bool {
         if self.lost_in[pe.at()].load(Ordering::Relaxed) != 0 {
             return false;
@@ -140,24 +140,23 @@ impl Fewer {
 
     // ---- acknowledgement ------------------------------------------------------------------------
 
-    /// True if a loss is known that the program has not acknowledged.
+    /// Returns true if a loss is known that the program has not acknowledged.
     #[inline]
     pub fn has_news(&self) -> bool {
         self.newest.load(Ordering::Relaxed) > self.acknowledged.load(Ordering::Relaxed)
     }
 
-    /// True if the program has acknowledged that PE `pe` is lost.
+    /// Returns true if the program has acknowledged the loss of PE `pe`.
     pub fn is_acknowledged(&self, pe: Pe) -> bool {
         self.was_lost(pe, ViewNumber(self.acknowledged.load(Ordering::Relaxed)))
     }
 
-    /// The program asks in `view` who is lost.
+    /// Records that the program queries the losses in `view`.
     pub(crate) fn ask(&self, view: ViewNumber) {
         self.asked.store(view.0, Ordering::Relaxed);
     }
 
-    /// The program acknowledges the losses that it was told of, or all that are known if it did not
-    /// ask.
+    /// Acknowledges the losses that the program has queried, or all known ones if it queried none.
     pub(crate) fn acknowledge(&self) {
         let known = self.newest.load(Ordering::Relaxed);
         let told = match self.asked.swap(0, Ordering::Relaxed) {
@@ -167,15 +166,15 @@ impl Fewer {
         self.acknowledged.fetch_max(told, Ordering::Relaxed);
     }
 
-    // ---- who is told ----------------------------------------------------------------------------
+    // ---- loss callbacks -------------------------------------------------------------------------
 
-    /// This thread is told of the losses to come, and of those that are not acknowledged.
+    /// Registers a callback of this thread, for future losses and those not yet acknowledged.
     pub(in crate::pgas) fn listen(&self, told: Told) {
         let (thread, since) = (thread::current().id(), self.acknowledged.load(Ordering::Relaxed));
         lock(&self.listeners).push(Listener { thread, since, told: Some(told) });
     }
 
-    /// Tells this thread what it was not told, unless it is being told of something.
+    /// Runs this thread's callbacks for losses not yet reported to them, unless it is inside one.
     pub(in crate::pgas) fn tell(&self, with_node: impl Fn(Pe) -> bool) {
         if LISTENS.replace(true) {
             return;
@@ -187,7 +186,7 @@ impl Fewer {
         LISTENS.set(false);
     }
 
-    /// The next listener of this thread that has to be told, and of whom.
+    /// Returns the next callback of this thread that is due, with its index and the PEs to report.
     fn untold(&self) -> Option<(usize, Told, Vec<Pe>)> {
         let (thread, newest) = (thread::current().id(), self.newest.load(Ordering::Relaxed));
         let mut listeners = lock(&self.listeners);
@@ -202,38 +201,38 @@ impl Fewer {
         Some((at, told, news.collect()))
     }
 
-    /// True if some thread has not been told of every loss yet.
+    /// Returns true if some callback is still due.
     pub(in crate::pgas) fn is_anybody_untold(&self) -> bool {
         let newest = self.newest.load(Ordering::Relaxed);
         lock(&self.listeners).iter().any(|one| one.since < newest)
     }
 
-    // ---- what was dropped -----------------------------------------------------------------------
+    // ---- dropped writes -------------------------------------------------------------------------
 
-    /// A write to a lost PE is dropped.
+    /// Counts a dropped write to a lost PE.
     pub(in crate::pgas) fn drop_write(&self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Writes to lost PEs that were dropped.
+    /// Returns the number of dropped writes to lost PEs.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
     // ---- agreements -----------------------------------------------------------------------------
 
-    /// The number of the next agreement of a row, and what the last one came to.
+    /// Returns the number of the next agreement of a series, and the outcome of the last one.
     pub(crate) fn next(&self, row: Row) -> (u64, AgreedBits) {
         let (last, decision) = lock(&self.rows).get(&row).copied().unwrap_or_default();
         (last + 1, decision)
     }
 
-    /// An agreement of a row is over.
+    /// Records the outcome of an agreement.
     pub(in crate::pgas) fn over(&self, row: Row, number: u64, decision: AgreedBits) {
         lock(&self.rows).insert(row, (number, decision));
     }
 
-    /// There is no agreement of a row any more.
+    /// Removes a series of agreements.
     pub(in crate::pgas) fn forget(&self, row: Row) {
         lock(&self.rows).remove(&row);
     }

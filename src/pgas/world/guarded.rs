@@ -1,10 +1,9 @@
-//! Ranges of segments that the program may only read: the same of every PE, in every process that
-//! maps it.
+//! Read-only ranges of segments: the same for every PE, in every process that maps them.
 //!
-//! Invariant: outside of a recovery what is mapped here and listed cannot be written through the
-//! mapping that the program has. Between a loss and the restart it may be: by a process that begins
-//! and takes over such a range, and after a call that a loss has cut short. Then what is written is
-//! for this process alone: a restart undoes it, and the range stays what it is for the others.
+//! Invariant: outside of a recovery, a listed range cannot be written through the program's mapping
+//! of a segment. Between a loss and the restart it can be, by a new process that adopts such a
+//! range and after a call that a loss has cut short. Such writes are private to this process: a
+//! restart undoes them, and the range is unchanged for other processes.
 
 #![forbid(unsafe_code)]
 
@@ -19,25 +18,25 @@ use raidshmem_sys::lock;
 use raidshmem_sys::memory::Part;
 use rustix::io::Result;
 
-/// Segments that are mapped here, with their PEs: the own one first.
+/// The segments that are mapped here with their PEs, this PE's own first.
 pub(super) type MappedSegments<'a> = Vec<(Pe, &'a Segment)>;
 
-/// Offsets in segments, whole pages.
+/// Read-only ranges: offsets in segments, whole pages.
 #[derive(Debug, Default)]
 pub(super) struct GuardedRanges {
-    /// May only be read.
+    /// The ranges.
     ranges: Mutex<Vec<Range<usize>>>,
-    /// There is one.
+    /// True if there is a range.
     any: AtomicBool,
-    /// The own ones of which this process has pages for itself.
+    /// Own ranges of which this process has private pages.
     shadowed: Mutex<Vec<Range<usize>>>,
 }
 
 impl GuardedRanges {
-    /// From now on the program may read these ranges of any of the segments, and write all others.
+    /// Makes these ranges of all segments read-only for the program, and all others writable.
     pub fn guard(&self, mapped: &MappedSegments, ranges: Vec<Range<usize>>) -> Result<()> {
         let mut guarded = lock(&self.ranges);
-        // Relaxed: who writes there after the barrier of the call sees it.
+        // Relaxed: a thread that writes there after the barrier of the call sees it.
         self.any.store(!ranges.is_empty(), Ordering::Relaxed);
         let before = std::mem::replace(&mut *guarded, ranges);
         let open = before.iter().filter(|range| !guarded.contains(range));
@@ -51,7 +50,7 @@ impl GuardedRanges {
         Ok(())
     }
 
-    /// A segment, beside the own one, was mapped just now.
+    /// Applies the ranges to a newly mapped segment other than the own one.
     pub fn extend(&self, own: (Pe, &Segment), new: (Pe, &Segment)) -> Result<()> {
         let guarded = lock(&self.ranges);
         guarded.iter().try_for_each(|range| new.1.protect(range, false))?;
@@ -61,27 +60,26 @@ impl GuardedRanges {
         Ok(())
     }
 
-    /// True if a byte of `[at, at + len)` of a segment may only be read.
+    /// Returns true if a byte of `[at, at + len)` of a segment is read-only.
     #[inline]
     pub fn meets(&self, at: usize, len: usize) -> bool {
         let meets = |range: &Range<usize>| at < range.end && range.start < at + len;
         self.any.load(Ordering::Relaxed) && lock(&self.ranges).iter().any(meets)
     }
 
-    /// The library may write the own segment until the next [`GuardedRanges::guard`].
+    /// Lets the library write the own segment until the next [`GuardedRanges::guard`].
     pub fn open(&self, own: &Segment) -> Result<()> {
         lock(&self.ranges).iter().try_for_each(|range| own.protect(range, true))
     }
 
-    /// What is written to an own range is for this process alone, until
-    /// [`GuardedRanges::unshadow`].
+    /// Makes writes to an own range private to this process, until [`GuardedRanges::unshadow`].
     pub fn shadow(&self, own: &Segment, part: &Part, range: Range<usize>) -> Result<()> {
         own.share(part, &range, false)?;
         lock(&self.shadowed).push(range);
         Ok(())
     }
 
-    /// It is for all again; the ranges.
+    /// Shares all such ranges again, and returns them.
     pub fn unshadow(&self, own: &Segment, part: &Part) -> Result<Vec<Range<usize>>> {
         let shadowed = std::mem::take(&mut *lock(&self.shadowed));
         shadowed.iter().try_for_each(|range| own.share(part, range, true))?;
@@ -89,7 +87,7 @@ impl GuardedRanges {
     }
 }
 
-/// A write to one of `segments` has a line from now on, and to those before, if these are `more`.
+/// Sets the message for a write to one of `segments`; keeps earlier messages if `more`.
 fn tell(
     (me, own): (Pe, &Segment),
     segments: &[(Pe, &Segment)],

@@ -1,4 +1,4 @@
-//! What a PE of a job with logs knows of its own log (`pgas/local.rs`).
+//! The state of a PE's own log, in a job with logs (`pgas/local.rs`).
 
 #![forbid(unsafe_code)]
 
@@ -12,82 +12,84 @@ use raidshmem_core::replay::edges::Edges;
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_sys::futex;
 
-/// What becomes of calls.
+/// The log mode of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallWay {
-    /// They are carried out without a log: there is none, or this PE is to go back with all.
+    /// Calls are carried out without a log: the job keeps no logs, or this PE will roll back with
+    /// all others.
     Plain = 0,
-    /// They are logged.
+    /// Calls are logged.
     Logged,
-    /// They come from the log of the predecessor.
+    /// Calls are replayed from the log of the predecessor.
     Replayed,
 }
 
-/// How far a substitute has come in the logs.
+/// The progress of a substitute in the logs.
 #[derive(Debug, Default)]
 pub struct Replay {
-    /// Where its next call is in its own log, and where that ends.
+    /// The position of its next call in its own log, and the end of that log.
     pub at: usize,
     pub end: usize,
-    /// Where the next record of each other PE is.
+    /// The position of the next record of each other PE.
     pub next: Vec<usize>,
-    /// Atomic operations on own words that are not certain yet, and all words that had one.
+    /// Atomic operations on own words that are not yet certain, and all words that had one.
     pub edges: Edges,
     pub changed: BTreeSet<usize>,
-    /// What the predecessor found when it took over the operation of a PE, by where its record is.
+    /// Values that the predecessor found when it took over other PEs' operations, by PE and
+    /// position.
     pub taken: BTreeMap<(Pe, usize), u64>,
-    /// How often the answer of the next record was given again.
+    /// Number of replays so far of the answer in the next record.
     pub repeated: u64,
-    /// Calls that came from the log.
+    /// Number of replayed calls.
     pub calls: u64,
-    /// When it began, and how long it took.
+    /// The start of the replay, and its duration.
     pub begun: Option<Instant>,
     pub took: Duration,
 }
 
-/// A number of the one thread at a time that calls the library: read and written without a lock.
-/// Relaxed: where several call at the same time nothing is logged.
+/// A number that only the thread inside the library reads and writes, without a lock. Relaxed: if
+/// several threads call at the same time, nothing is logged.
 #[derive(Debug, Default)]
 pub struct OwnNumber(AtomicU64);
 
 impl OwnNumber {
-    /// What it is.
+    /// Returns the number.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// It is this from now on.
+    /// Sets the number.
     #[inline]
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 }
 
-/// How far the own log is: what each call that is logged needs.
+/// The append cursor of the own log: what each logged call needs.
 #[derive(Debug, Default)]
 pub struct Pen {
-    /// Where the next record goes, and how many there are.
+    /// The position of the next record, and the number of records.
     pub tail: OwnNumber,
     pub records: OwnNumber,
-    /// The time of the last one.
+    /// The time of the last record.
     pub time: OwnNumber,
     /// Bytes that the records of this interval need.
     pub need: OwnNumber,
-    /// Where the last record begins, plus one, if it is of an answer.
+    /// The position of the last record plus one, if it holds an answer.
     pub answer: OwnNumber,
-    /// There are no records any more in this interval.
+    /// True if the rest of this interval has no records.
     pub bare: AtomicBool,
 }
 
 impl Pen {
-    /// True if there are no records any more in this interval.
+    /// Returns true if the rest of this interval has no records.
     #[inline]
     pub fn is_bare(&self) -> bool {
         self.bare.load(Ordering::Relaxed)
     }
 
-    /// An interval begins; times go on.
+    /// Begins an interval; times continue.
     pub fn begin(&self, is_bare: bool) {
         for number in [&self.tail, &self.records, &self.need, &self.answer] {
             number.set(0);
@@ -96,48 +98,48 @@ impl Pen {
     }
 }
 
-/// What meetings and a replay need of logs.
+/// The state of meetings and of a replay in a job with logs.
 #[derive(Debug, Default)]
 pub struct Book {
-    /// The last meeting that this PE came to, and its record.
+    /// The last meeting that this PE entered, and its record.
     pub met: u64,
     pub last: Option<usize>,
-    /// The last meeting of each PE that was read.
+    /// The last meeting read of each PE.
     pub seen: Vec<Option<usize>>,
     pub replay: Replay,
 }
 
-/// Logging of a PE.
+/// The logging state of a PE.
 #[derive(Debug)]
 pub struct Local {
-    /// The job keeps logs.
+    /// True if the job keeps logs.
     on: bool,
-    /// This process is reached by the barrier of others: light fences are enough.
+    /// True if other processes' barriers reach this process, so that light fences suffice.
     light: bool,
     way: AtomicU8,
-    /// Most bytes of records, and how many there have been so far.
+    /// The limit on bytes of records, and the most bytes so far.
     pub(in crate::pgas) limit: AtomicU64,
     pub(in crate::pgas) touched: AtomicU64,
-    /// How many records those were.
+    /// The number of records in those bytes.
     pub(in crate::pgas) most: AtomicU64,
     pub(in crate::pgas) era: AtomicU64,
-    /// The place of the checkpoint call that was made last.
+    /// The place of the last checkpoint call.
     pub(in crate::pgas) place: Mutex<CallPlace>,
     pub(in crate::pgas) pen: Pen,
-    /// The PE that keeps the replica of the own log, plus one; 0: there is none.
+    /// The PE that keeps the replica of the own log, plus one; 0 if there is no replica.
     holder: AtomicU32,
-    /// The view whose PEs are mapped where it says.
+    /// The view by which PEs are mapped now.
     pub(in crate::pgas) mapped: AtomicU64,
     pub(in crate::pgas) book: Mutex<Book>,
-    /// It was said that the log is full, and how much would have been enough.
+    /// True once a full log, and the size that it would have needed, were reported.
     pub(in crate::pgas) said_full: AtomicBool,
     pub(in crate::pgas) said_need: AtomicBool,
-    /// This PE cannot log anything, for this reason.
+    /// The reason that this PE cannot log anything, if so.
     pub(in crate::pgas) never: Mutex<Option<&'static str>>,
 }
 
 impl Local {
-    /// The logging of a process that begins.
+    /// Returns the logging state of a new process.
     pub(in crate::pgas) fn new(on: bool, n_pes: usize) -> Local {
         let book = Book { seen: vec![None; n_pes], ..Book::default() };
         Local {
@@ -159,19 +161,19 @@ impl Local {
         }
     }
 
-    /// True if the job keeps logs: false in all others.
+    /// Returns true if the job keeps logs.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.on
     }
 
-    /// True if the order of looks of this PE is left to the barrier of those whom it looks at.
+    /// Returns true if this PE relies on other PEs' barriers for the order of its looks.
     pub(in crate::pgas) fn is_light(&self) -> bool {
         self.light
     }
 
-    /// What this PE has shown shows before it looks at others: to all, or to those that call
-    /// [`Segments::order_others`](super::segments::Segments::order_others).
+    /// Orders what this PE has published before its looks at other PEs: for all of them, or for
+    /// those that call [`Segments::order_others`](super::segments::Segments::order_others).
     #[inline]
     pub(in crate::pgas) fn order(&self) {
         match self.light {
@@ -180,7 +182,7 @@ impl Local {
         }
     }
 
-    /// What becomes of calls. Relaxed: one thread at a time calls the library.
+    /// Returns the log mode. Relaxed: one thread at a time calls the library.
     #[inline]
     pub(crate) fn way(&self) -> CallWay {
         match self.way.load(Ordering::Relaxed) {
@@ -190,7 +192,7 @@ impl Local {
         }
     }
 
-    /// The PE that keeps the replica of the own log.
+    /// Returns the PE that keeps the replica of the own log.
     #[inline]
     pub(in crate::pgas) fn holder(&self) -> Option<Pe> {
         self.holder.load(Ordering::Relaxed).checked_sub(1).map(Pe)

@@ -1,4 +1,4 @@
-//! The meetings of the protocol that a PE has come to (`pgas/meeting.rs`).
+//! The meetings of the protocol that a PE has entered (`pgas/meeting.rs`).
 
 #![forbid(unsafe_code)]
 
@@ -15,10 +15,10 @@ pub struct Meetings {
     pub(in crate::pgas) tree: Option<(ViewNumber, Tree)>,
     /// Checkpoints begun since the last reset.
     pub(in crate::pgas) checkpoints: u64,
-    /// The last meeting of a recovery that is over.
+    /// The last meeting of a completed recovery.
     pub(in crate::pgas) last: Option<MeetingId>,
-    /// What all brought to the meeting that settles, in that view.
+    /// The contributions of all PEs to the meeting that agrees, in that view.
     pub(in crate::pgas) settled: Option<Brought>,
-    /// The meeting that this PE is in, or was in last.
+    /// The current meeting of this PE, or its last one.
     pub(in crate::pgas) now: Option<(MeetingId, Meeting<Brought>)>,
 }

@@ -1,8 +1,8 @@
-//! This PE as a member of the job: the views it is shown, the one it has joined, its connection to
-//! the agent.
+//! This PE as a member of the job: the published views, the joined one, and the connection to the
+//! agent.
 //!
-//! Invariants: `joined <= view number`, equal exactly when the PE is not faulted, but for a PE that
-//! goes on alone, which is faulted for good.
+//! Invariants: `joined <= view number`, equal exactly when the PE is not faulted, except in a PE
+//! that goes on alone, which stays faulted.
 
 #![forbid(unsafe_code)]
 
@@ -22,35 +22,35 @@ use tracing::info;
 
 use crate::pgas::complain::complain;
 
-/// A PE was lost: the view shown is not the one that this PE has joined.
+/// A PE was lost: the published view is not the one that this PE has joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a PE was lost")]
 pub struct Fault;
 
-/// What a PE knows of the job's membership.
+/// The membership of the job, as a PE knows it.
 #[derive(Debug)]
 pub struct Membership {
     me: Pe,
     incarnation: Incarnation,
-    /// The node it runs on; a view on the page may be older than this process.
+    /// The node of this PE; a view on the page may be older than this process.
     node: u32,
     page: Arc<Page>,
     /// The agent; None in a job of one PE without a launcher.
     channel: Option<Arc<Channel>>,
-    /// PEs that were lost before this substitute was made one, its own number among them.
+    /// PEs that were lost before this process became a substitute, its own number among them.
     lost_before: Vec<Pe>,
-    /// Incarnations when that was so.
+    /// The incarnations of all PEs then.
     incarnations: Vec<Incarnation>,
     joined: AtomicU64,
     joined_view: Mutex<Option<View>>,
-    /// The view in which calls are carried out: the one joined, or none.
+    /// The view in which calls are carried out: the joined one, or an impossible one.
     works: AtomicU64,
-    /// Faults to be injected.
+    /// Faults to inject.
     rules: Vec<(u32, InjectedFault)>,
 }
 
 impl Membership {
-    /// The membership of a process that has joined no view yet.
+    /// Returns the membership of a process that has joined no view yet.
     pub(in crate::pgas) fn new(
         welcome: Welcome,
         page: Arc<Page>,
@@ -72,108 +72,108 @@ impl Membership {
         }
     }
 
-    /// How many processes carried this number before.
+    /// Returns how many processes carried this number before.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
 
-    /// PE `pe` in the view that is shown.
+    /// Returns PE `pe` in the published view.
     #[inline]
     pub(in crate::pgas) fn member(&self, pe: Pe) -> Member {
         self.page.member(pe)
     }
 
-    /// The same of PE `pe`, in the view that is shown.
+    /// Returns the incarnation of PE `pe`: that of this process, or that in the published view.
     pub fn incarnation_of(&self, pe: Pe) -> Incarnation {
         if pe == self.me { self.incarnation } else { self.page.member(pe).incarnation }
     }
 
-    /// The connection to the agent, if there is one.
+    /// Returns the connection to the agent, if there is one.
     pub(in crate::pgas) fn channel(&self) -> Option<&Channel> {
         self.channel.as_deref()
     }
 
-    /// True unless this is a job of one PE without a launcher.
+    /// Returns true unless this is a job of one PE without a launcher.
     pub(in crate::pgas) fn has_agent(&self) -> bool {
         self.channel.is_some()
     }
 
-    /// True once every PE has come into `shmem_finalize`.
+    /// Returns true once every PE has entered `shmem_finalize`.
     pub(in crate::pgas) fn all_have_come(&self) -> bool {
         self.page.finished().load(Ordering::SeqCst) == 1
     }
 
-    /// True once the launcher has the record of what the first calls of each PE gave back.
+    /// Returns true once the launcher has the prelude record of each PE.
     pub(in crate::pgas) fn has_preludes(&self) -> bool {
         self.page.preludes_kept().load(Ordering::SeqCst) == 1
     }
 
-    /// True once the job is to stop after its next checkpoint.
+    /// Returns true once the job must stop after its next checkpoint.
     pub(in crate::pgas) fn is_stopping(&self) -> bool {
         self.page.stopping().load(Ordering::SeqCst) == 1
     }
 
-    /// The node it runs on.
+    /// Returns the node of this PE.
     pub(in crate::pgas) fn node(&self) -> u32 {
         self.node
     }
 
-    /// The view that this PE has joined; None before the first.
+    /// Returns the view that this PE has joined; None before the first.
     pub(in crate::pgas) fn joined_view(&self) -> MutexGuard<'_, Option<View>> {
         lock(&self.joined_view)
     }
 
-    /// This PE is a member of `view` from now on.
+    /// Makes this PE a member of `view`.
     pub(in crate::pgas) fn join(&self, view: &View) {
         info!("view {} joined", view.number);
         *lock(&self.joined_view) = Some(view.clone());
         self.joined.store(view.number.0, Ordering::Release);
     }
 
-    /// Number of the view the agent shows now.
+    /// Returns the number of the view that the agent publishes now.
     #[inline]
     pub fn view_number(&self) -> ViewNumber {
         ViewNumber(self.page.number().load(Ordering::Acquire))
     }
 
-    /// The view the agent shows now.
+    /// Returns the view that the agent publishes now.
     pub fn view(&self) -> View {
         self.page.read()
     }
 
-    /// True while calls that concern other PEs are not carried out: between a death and the
+    /// Returns true while calls that concern other PEs are not carried out: between a death and the
     /// restart, and for good in a PE that goes on alone.
     #[inline]
     pub fn faulted(&self) -> bool {
         self.view_number() != ViewNumber(self.works.load(Ordering::Relaxed))
     }
 
-    /// Number of the view that this PE has joined.
+    /// Returns the number of the view that this PE has joined.
     #[inline]
     pub fn joined(&self) -> ViewNumber {
         ViewNumber(self.joined.load(Ordering::Acquire))
     }
 
-    /// True in a substitute that has not taken part in a recovery yet.
+    /// Returns true in a substitute that has not taken part in a recovery yet.
     pub fn is_new(&self) -> bool {
         self.incarnation > Incarnation::FIRST && self.joined.load(Ordering::Relaxed) == 0
     }
 
-    /// True once the page shows a view, and with an engine one in which this process is alive:
-    /// addresses are sent before the view that needs them.
+    /// Returns true once the page shows a view; with an engine, a view in which this process is
+    /// alive, because addresses are sent before the view that needs them.
     pub(in crate::pgas) fn shown(&self, with_engine: bool) -> bool {
         let own = || self.page.member(self.me);
         let alive = || own().state == State::Alive && own().incarnation == self.incarnation;
         self.view_number() >= ViewNumber(1) && (!with_engine || alive())
     }
 
-    /// From now on calls are carried out in that view only.
+    /// Restricts calls to that view from now on.
     pub(in crate::pgas) fn work_in(&self, view: ViewNumber) {
         self.works.store(view.0, Ordering::Release);
     }
 
-    /// PEs lost since this PE last joined a view, and whether their node was lost with them. The
-    /// same on every PE, survivor or substitute, that asks in the same view.
+    /// Returns the PEs lost since this PE last joined a view, each with true if its node was lost
+    /// too. Every PE that asks in the same view, survivor or substitute, gets the same answer.
     pub fn lost(&self) -> Vec<(Pe, bool)> {
         let view = self.view();
         let joined = self.joined_view();
@@ -188,19 +188,19 @@ impl Membership {
         Pe::all(view.pes.len()).filter(lost).map(|pe| (pe, view.pes[pe.at()].with_node)).collect()
     }
 
-    /// The lost PEs as a list for people, and its verb.
+    /// Returns the replaced PEs as a list for messages, with its verb.
     pub(crate) fn replaced_in(&self, view: &View) -> String {
         let replaced = |pe: &Pe| view.pes[pe.at()].incarnation > Incarnation::FIRST;
         let lost: Vec<Pe> = Pe::all(view.pes.len()).filter(replaced).collect();
         format!("{} {}", Pe::names(&lost), if lost.len() == 1 { "was" } else { "were" })
     }
 
-    // ---- what the launcher hears --------------------------------------------------------------
+    // ---- messages to the launcher -------------------------------------------------------------
 
     pub(in crate::pgas) fn say(&self, what: &PeMessage) {
         info!("says {what}");
         if let Some(channel) = &self.channel {
-            // An agent that is gone takes this process with it; nobody is left to tell.
+            // If the agent is gone, this process dies with it, and there is no receiver left.
             let _ = channel.send(what, &[]);
         }
     }
@@ -209,21 +209,21 @@ impl Membership {
         self.say(&PeMessage::Report(report));
     }
 
-    /// The same without a trace: how far something is.
+    /// Sends a progress report without tracing it.
     pub(crate) fn report_progress(&self, report: ProgressReport) {
         if let Some(channel) = &self.channel {
             let _ = channel.send(&PeMessage::Report(report), &[]); // as above
         }
     }
 
-    /// The recovery has come to a step, of which one PE tells.
+    /// Reports a step of the recovery; only PE 0 does.
     pub(crate) fn report_step(&self, step: RecoveryStep) {
         if self.me == Pe(0) {
             self.report(ProgressReport::Step(step));
         }
     }
 
-    /// A named step of the protocol: if a fault is to be injected here, waits to be killed.
+    /// Marks a named step of the protocol; if a fault is injected here, waits to be killed.
     #[inline]
     pub(crate) fn point(&self, point: Point, checkpoint: CheckpointNumber) {
         if !self.rules.is_empty() {
@@ -247,22 +247,22 @@ impl Membership {
         }
     }
 
-    /// Says that what PE `pe` keeps cannot be used: the launcher orders the next view.
+    /// Reports that what PE `pe` keeps cannot be used, so that the launcher orders the next view.
     pub(crate) fn report_unusable(&self, view: &View, pe: Pe, flaw: Flaw) {
         self.say(&PeMessage::Unusable { view: view.number, pe, flaw });
     }
 
-    /// Says that the job cannot go on, as every PE does, and ends this process.
+    /// Reports, as every PE does, that the job cannot go on, and ends this process.
     pub(crate) fn abort(&self, words: &str) -> ! {
         if !self.has_agent() {
-            complain(words); // else the launcher says it, once for all
+            complain(words); // otherwise the launcher prints it, once for all PEs
         }
         self.say(&PeMessage::Verdict { status: UNRECOVERABLE, words: words.to_string() });
         // Exit handlers of the program must not run on memory that is in the middle of a recovery.
         exit::end(UNRECOVERABLE)
     }
 
-    /// Ends the job, with `words` of the launcher that say why.
+    /// Ends the job; the launcher prints `words` as the reason.
     pub(crate) fn end_job(&self, status: i32, words: Option<String>) -> ! {
         exit::flush_streams();
         self.say(&PeMessage::GlobalExit { status, words });

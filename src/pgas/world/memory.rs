@@ -1,7 +1,7 @@
-//! Symmetric memory of this PE: what is allocated, and what a checkpoint of it covers.
+//! Symmetric memory of this PE: its allocations, and the coverage of a checkpoint.
 //!
-//! Invariants: `heap` is the allocator's state as of now; `covered` is that of the checkpoint being
-//! made or last restored.
+//! Invariants: `heap` is the current state of the allocator; `covered` belongs to the checkpoint
+//! being made or last restored.
 
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
@@ -21,7 +21,7 @@ use super::segments::Segments;
 
 /// The byte that an audited restart writes to memory that a plan left out.
 const AUDITED: u8 = 0xa5;
-/// Why a block cannot be freed or resized.
+/// The reason that a block cannot be freed or resized.
 pub const READONLY: &str = "it has a range that is read-only: shmemx_ft_writable comes first";
 
 /// The heap, the registered regions and the coverage of the own segment.
@@ -35,14 +35,14 @@ pub struct PeMemory {
 }
 
 impl PeMemory {
-    /// With nothing allocated.
+    /// Returns symmetric memory with nothing allocated.
     pub(in crate::pgas) fn new(segments: &'static Segments) -> PeMemory {
         let heap = Mutex::new(Heap::new(segments.layout().heap_len));
         let (regions, covered) = (Mutex::default(), Mutex::new(None));
         PeMemory { segments, heap, regions, covered, advised: OnceLock::new() }
     }
 
-    /// Checkpoints leave out what a plan says, from now on; before anything is allocated.
+    /// Makes checkpoints leave out what a plan says; called before anything is allocated.
     pub(in crate::pgas) fn advise(&self, advised: Advised) {
         let table = self.advised.get_or_init(|| advised).table();
         let (at, len) = (table.as_ptr() as usize, size_of_val(table));
@@ -51,13 +51,13 @@ impl PeMemory {
         unsafe { self.register(Name::Library("plan"), at, len) };
     }
 
-    /// The plan in force.
+    /// Returns the plan in force.
     pub(crate) fn advised(&self) -> Option<&Advised> {
         self.advised.get()
     }
 
-    /// Allocates `size` bytes of the symmetric heap at a multiple of `align`; null if there is no
-    /// room. Symmetric only if every PE makes the same calls in the same order.
+    /// Allocates `size` bytes of the symmetric heap at a multiple of `align`; null if they do not
+    /// fit. Symmetric only if every PE makes the same calls in the same order.
     ///
     /// Offsets follow from the usual address of a segment, so they are the same on every PE.
     pub fn alloc(&self, size: usize, align: usize) -> *mut u8 {
@@ -73,7 +73,7 @@ impl PeMemory {
         }
     }
 
-    /// True if all PEs can have memory at multiples of `align` in this process.
+    /// Returns true if all PEs can have memory at multiples of `align` in this process.
     pub fn can_align(&self, align: usize) -> bool {
         self.segments.own().base().addr().wrapping_sub(BASE).is_multiple_of(align)
     }
@@ -84,7 +84,7 @@ impl PeMemory {
         (offset < self.segments.layout().heap_len).then_some(offset)
     }
 
-    /// Frees what `alloc` gave.
+    /// Frees a block that [`Self::alloc`] returned.
     pub fn free(&self, ptr: *mut u8) -> Result<(), String> {
         let offset = self.offset(ptr).ok_or("not in the symmetric heap")?;
         if self.is_readonly(ptr) {
@@ -98,7 +98,7 @@ impl PeMemory {
         Ok(())
     }
 
-    /// True if a block that begins there has a range that is read-only.
+    /// Returns true if the block that begins at `ptr` has a read-only range.
     pub(crate) fn is_readonly(&self, ptr: *mut u8) -> bool {
         let at = self.segments.layout().heap;
         let block = self.offset(ptr).and_then(|offset| lock(&self.heap).block_at(offset));
@@ -109,12 +109,12 @@ impl PeMemory {
         lock(&self.regions).readonly.iter().any(|range| meets(range.range()))
     }
 
-    /// The ranges that are read-only.
+    /// Returns the read-only ranges.
     pub(crate) fn readonly(&self) -> Vec<ReadOnly> {
         lock(&self.regions).readonly.clone()
     }
 
-    /// A range is read-only from the next checkpoint on, or is not any more.
+    /// Makes a range read-only from the next checkpoint on, or writable again.
     pub(crate) fn set_readonly(&self, range: ReadOnly, is_readonly: bool) {
         let all = &mut lock(&self.regions).readonly;
         all.retain(|other| *other != range);
@@ -124,13 +124,13 @@ impl PeMemory {
         }
     }
 
-    /// The offsets of the bytes `[addr, addr + len)`, if they lie in one block of the heap.
+    /// Returns the offsets of the bytes `[addr, addr + len)`, if they lie in one block of the heap.
     pub(crate) fn in_block(&self, addr: usize, len: usize) -> Option<Range<usize>> {
         let range = self.allocated(&lock(&self.heap), addr, len)?;
         (range.start >= self.segments.layout().heap).then_some(range)
     }
 
-    /// The same, or if they are in the statics.
+    /// Like `in_block`, but accepts bytes of the statics too.
     fn allocated(&self, heap: &Heap, addr: usize, len: usize) -> Option<Range<usize>> {
         let range = self.segments.offset_of(addr, len).map(|offset| offset..offset + len)?;
         let Some(at) = range.start.checked_sub(self.segments.layout().heap) else {
@@ -139,13 +139,13 @@ impl PeMemory {
         heap.block_at(at).is_some_and(|block| at + len <= block.end).then_some(range)
     }
 
-    /// Size of an allocation.
+    /// Returns the size of an allocation.
     pub fn size_of(&self, ptr: *mut u8) -> Option<usize> {
         lock(&self.heap).size_of(self.offset(ptr)?)
     }
 
-    /// Grows or shrinks an allocation, moving it if it must; null if there is no room, and then the
-    /// old one stays.
+    /// Grows or shrinks an allocation, moving it if necessary; null if it does not fit, in which
+    /// case the old block stays.
     pub fn resize(&self, ptr: *mut u8, size: usize) -> *mut u8 {
         let Some(offset) = self.offset(ptr) else { return std::ptr::null_mut() };
         let mut heap = lock(&self.heap);
@@ -166,7 +166,7 @@ impl PeMemory {
         self.segments.at(at + new)
     }
 
-    // ---- what a checkpoint covers -------------------------------------------------------------
+    // ---- coverage of checkpoints --------------------------------------------------------------
 
     /// Adds private memory to every later checkpoint.
     ///
@@ -177,9 +177,9 @@ impl PeMemory {
         unsafe { lock(&self.regions).register(name, addr, len) };
     }
 
-    /// Takes the symmetric bytes `[addr, addr + len)` out of every later checkpoint, until they are
-    /// freed; or, `covered`, takes them in again. False if they are not in one block of the heap or
-    /// in the statics.
+    /// Excludes the symmetric bytes `[addr, addr + len)` from every later checkpoint until they are
+    /// freed; if `covered`, includes them again. Returns false if they are not in one block of the
+    /// heap or in the statics.
     pub(crate) fn set_covered(&self, addr: usize, len: usize, covered: bool) -> bool {
         let heap = lock(&self.heap);
         let Some(range) = self.allocated(&heap, addr, len) else { return false };
@@ -192,7 +192,7 @@ impl PeMemory {
         true
     }
 
-    /// Offsets in the heap are freed: what was said of them ends.
+    /// Drops the exclusions of freed heap offsets.
     fn forget_said_of(&self, freed: Range<usize>) {
         if breaks(Mutant::ExclusionOutlives) {
             return;
@@ -201,7 +201,7 @@ impl PeMemory {
         lock(&self.regions).include(at + freed.start..at + freed.end);
     }
 
-    /// Offsets in the heap are copied to another one, and what was said of them holds there.
+    /// Copies the exclusions of heap offsets `from` to `to`, where their contents were copied.
     fn move_said_of(&self, from: Range<usize>, to: usize) {
         let at = self.segments.layout().heap;
         lock(&self.regions).moved(at + from.start..at + from.end, at + to);
@@ -222,7 +222,8 @@ impl PeMemory {
         Coverage::build(layout, &self.segments.static_ranges(), heap, left_out, &private)
     }
 
-    /// Where a variable lies that has these addresses, counted from where the executable begins.
+    /// Returns the segment offsets of a variable, whose addresses count from the start of the
+    /// executable.
     fn find(&self, range: &Range<u64>) -> Option<Range<usize>> {
         let len = (range.end - range.start) as usize;
         let at = caller::executable()?.checked_add(usize::try_from(range.start).ok()?)?;
@@ -230,12 +231,12 @@ impl PeMemory {
         Some(at..at + len)
     }
 
-    /// The manifest of the present data.
+    /// Returns the manifest of the present data.
     pub(crate) fn manifest(&self) -> Result<Vec<u8>, ManifestError> {
         self.described(&lock(&self.heap)).map(|(_, manifest)| manifest)
     }
 
-    /// Works out what a checkpoint of the present data covers, and writes its manifest.
+    /// Determines the coverage of a checkpoint of the present data, and writes its manifest.
     pub(crate) fn cover(&self) -> Result<Coverage, ManifestError> {
         let heap = lock(&self.heap); // held until the manifest is written
         self.advised().inspect(|advised| advised.begin());
@@ -245,25 +246,25 @@ impl PeMemory {
         Ok(coverage)
     }
 
-    /// The coverage of the checkpoint being made.
+    /// Returns the coverage of the checkpoint being made.
     pub(crate) fn covered(&self) -> Coverage {
         lock(&self.covered).clone().expect("a checkpoint was begun")
     }
 
-    /// What was registered and allocated is in an agreed checkpoint.
+    /// Notes that an agreed checkpoint holds every registered region.
     pub(crate) fn note_saved(&self) {
         lock(&self.regions).saved();
     }
 
-    /// True if there is symmetric memory that no checkpoint holds.
+    /// Returns true if some symmetric memory is excluded from checkpoints.
     pub(crate) fn excludes(&self) -> bool {
         !lock(&self.regions).excluded.is_empty()
     }
 
-    /// Takes over what a snapshot says of allocator, coverage and registered private memory.
+    /// Adopts the allocator state, the coverage and the registered private memory of a snapshot.
     ///
     /// # Errors
-    /// What does not fit what this process registered: no substitute would do better.
+    /// The snapshot does not fit what this process registered: no substitute would do better.
     pub(crate) fn adopt(&self, mut manifest: Manifest) -> Result<(), Misfit> {
         let saved = objects::take(&mut manifest.private).ok_or(Misfit::Unreadable)?;
         self.points_to_none_of(&objects::moved(saved, startup::objects()), &manifest)?;
@@ -282,8 +283,8 @@ impl PeMemory {
         Ok(())
     }
 
-    /// Fails if a word that was saved may be an address in one of `moved`: in memory that was put
-    /// back, or in private memory that will be.
+    /// Fails if a saved word may be an address in one of `moved`. Searches memory that was
+    /// restored, and private memory that will be.
     fn points_to_none_of(&self, moved: &[LoadedObject], manifest: &Manifest) -> Result<(), Misfit> {
         if moved.is_empty() {
             return Ok(());
@@ -307,7 +308,7 @@ impl PeMemory {
     }
 }
 
-/// The objects of this process, as a manifest holds them.
+/// Returns the objects of this process, encoded for a manifest.
 fn saved_objects() -> Vec<u8> {
     let contents = objects::encode(startup::objects());
     private::encode([Saved { name: objects::NAME, contents: contents.as_bytes() }].into_iter())

@@ -1,4 +1,4 @@
-//! A process of the job: its parts, and what needs several of them.
+//! A process of the job: its parts, and the functions that need several of them.
 //!
 //! Each part is a value of its own, and a function takes the parts that it needs:
 //!
@@ -61,70 +61,70 @@ use self::store::Store;
 use self::timing::Timing;
 use self::watch::Reached;
 
-/// Everything a process knows about its job.
+/// The state of a process in its job.
 #[derive(Debug)]
 pub struct World {
     pub(in crate::pgas) job: Job,
     pub(in crate::pgas) settings: Settings,
     /// This PE as a member of the job.
     pub(crate) members: Membership,
-    /// Where the bytes of PEs are.
+    /// The mapped memory of PEs.
     pub(crate) segments: &'static Segments,
-    /// What is where in the own one.
+    /// The allocations in this PE's own segment, and their coverage.
     pub(crate) memory: PeMemory,
-    /// Its ways to the others.
+    /// The paths to the other PEs.
     pub(crate) comm: Communication,
-    /// What this PE keeps for checkpoints.
+    /// The checkpoint state of this PE.
     pub(crate) store: Store,
-    /// Which PEs the program has used.
+    /// The PEs whose memory the program has used.
     pub(crate) reached: Reached,
     pub(in crate::pgas) pace: Pace,
     pub(in crate::pgas) thread_level: i32,
     pub(in crate::pgas) finish: Finish,
-    /// Logs, where a lost PE goes back alone.
+    /// Logs for local rollback.
     pub(crate) local: Local,
-    /// Who is lost for good.
+    /// PEs lost for good.
     pub(crate) fewer: Fewer,
-    /// What a loss means.
+    /// The consequences of a loss.
     pub(super) policy: LossPolicy,
-    /// What the first calls of the program gave back.
+    /// The results of the program's first calls.
     pub(crate) prelude: Prelude,
     pub(crate) sites: Sites,
     /// The meetings of the protocol.
     pub(in crate::pgas) meetings: Mutex<Meetings>,
-    /// When a checkpoint is due.
+    /// The schedule of checkpoints.
     pub(crate) timing: Timing,
 }
 
 impl World {
-    /// This PE's number.
+    /// Returns this PE's number.
     #[inline]
     pub fn me(&self) -> Pe {
         self.segments.me()
     }
 
-    /// Number of PEs.
+    /// Returns the number of PEs.
     #[inline]
     pub fn n_pes(&self) -> usize {
         self.segments.n_pes()
     }
 
-    /// The job's random number.
+    /// Returns the job's random number.
     pub fn job(&self) -> u64 {
         self.job.id
     }
 
-    /// Thread level asked for at initialisation.
+    /// Returns the thread level requested at initialisation.
     pub fn thread_level(&self) -> i32 {
         self.thread_level
     }
 
-    /// The settings in force.
+    /// Returns the settings in force.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Argument checks are on (`SHMEM_CHECK`).
+    /// Returns true if argument checks are on (`SHMEM_CHECK`).
     #[inline]
     pub fn checks(&self) -> bool {
         self.settings.check
@@ -132,7 +132,7 @@ impl World {
 
     // ---- views -------------------------------------------------------------------------------
 
-    /// The recovery is over: this PE is a member of `view`.
+    /// Completes a recovery: makes this PE a member of `view`.
     pub(crate) fn join(&self, view: &View) {
         self.members.join(view);
         let mut living = view.pes.iter().filter(|pe| pe.state == State::Alive);
@@ -142,9 +142,9 @@ impl World {
         self.join_apart();
     }
 
-    /// Takes every PE that is alive in `view` to be where it says, connects to those that cannot be
-    /// mapped, and shuts out the dead. The agent has memory files and addresses before it shows the
-    /// view, so this waits for nothing that is not on its way.
+    /// Adopts the node of every PE alive in `view`, connects to those that cannot be mapped, and
+    /// shuts out the dead. The agent has memory files and addresses before it publishes the view,
+    /// so this waits only for messages that are on their way.
     pub(crate) fn refresh(&self, view: &View) {
         let Some(channel) = self.members.channel() else { return };
         self.fence_off(view);
@@ -170,24 +170,24 @@ impl World {
 
     // ---- checkpoint state ---------------------------------------------------------------------
 
-    /// The seal of tiles PE `pe` writes for checkpoint `number`.
+    /// Returns the stamp of tiles that PE `pe` writes for checkpoint `number`.
     pub(crate) fn stamp(&self, pe: Pe, number: CheckpointNumber) -> Stamp {
         let incarnation = self.members.incarnation_of(pe);
         let whole = self.settings.checksum;
         Stamp { number, job: self.job.id, pe, incarnation, whole }
     }
 
-    // ---- who speaks ---------------------------------------------------------------------------
+    // ---- job-wide messages --------------------------------------------------------------------
 
-    /// True on the one PE that tells people what is the same on all: the lowest that lives.
+    /// Returns true on the PE that prints job-wide messages: the lowest that lives.
     pub(crate) fn speaks(&self) -> bool {
         Pe::all(self.n_pes()).find(|&pe| !self.fewer.is_lost(pe)) == Some(self.me())
     }
 
-    // ---- what the launcher hears --------------------------------------------------------------
+    // ---- messages to the launcher -------------------------------------------------------------
 
-    /// A tile of PE `pe` that held when it was checked does not hold any more: asks for a new view,
-    /// in which all check anew, and waits for it.
+    /// Reports that a tile of PE `pe` was verified earlier and is corrupt now: requests a new view,
+    /// in which all PEs verify again, and waits for it.
     pub(crate) fn found_corrupt(&self, view: &View, pe: Pe) {
         self.members.report_unusable(view, pe, Flaw::Damaged);
         let waiting = || Waiting::anyone("shmem_restart_pes");
@@ -196,23 +196,23 @@ impl World {
 
     // ---- the program --------------------------------------------------------------------------
 
-    /// True if this PE has seen no fault; the error otherwise.
+    /// Returns an error if this PE has seen a fault.
     pub fn healthy(&self) -> Result<(), Fault> {
         if self.cut_short() { Err(Fault) } else { Ok(()) }
     }
 
-    // ---- who is where -------------------------------------------------------------------------
+    // ---- locations ----------------------------------------------------------------------------
 
-    /// Where PE `pe`'s segment begins here, for the program's reads and writes, which are noted;
-    /// null if it is not mapped.
+    /// Returns the local base address of PE `pe`'s segment for the program's accesses, and notes
+    /// the use; null if the segment is not mapped.
     #[inline]
     pub fn reach(&self, pe: Pe) -> *mut u8 {
         self.reached.note(pe);
         self.segments.base(pe)
     }
 
-    /// True if PEs act together by nodes: where there is an engine between nodes, or by the
-    /// setting.
+    /// Returns true if collectives work node by node, because of an engine between nodes or by the
+    /// settings.
     pub fn acts_by_nodes(&self) -> bool {
         match self.settings.collectives {
             Collectives::Auto => self.comm.has_engine(),
@@ -221,8 +221,8 @@ impl World {
         }
     }
 
-    /// The node of each of `pes`; by the setting every PE is on one of its own. The same answer for
-    /// all who ask in the same view.
+    /// Returns the node of each of `pes`; by some settings every PE is on a node of its own. All
+    /// PEs that ask in the same view get the same answer.
     pub fn nodes_of(&self, pes: impl Iterator<Item = usize>) -> Option<Vec<u32>> {
         if let Collectives::Doubling | Collectives::Halving = self.settings.collectives {
             return Some(pes.map(|pe| pe as u32).collect());
@@ -232,20 +232,21 @@ impl World {
         Some(pes.map(|pe| view.pes[pe].node).collect())
     }
 
-    /// The machine that each PE of `view` runs on.
+    /// Returns the machine of each PE of `view`.
     pub fn machines_of(&self, view: &View) -> Vec<u32> {
         view.pes.iter().map(|member| self.job.machine(member.node)).collect()
     }
 
-    /// PEs that run on this machine, this one among them; a view on the page may be older than it.
+    /// Returns the number of PEs on this machine, this one included; a view on the page may be
+    /// older than this process.
     pub fn pes_of_machine(&self) -> usize {
         let own = self.job.machine(self.members.node());
         let machines = self.machines_of(&self.members.view()).into_iter().enumerate();
         1 + machines.filter(|&(pe, machine)| pe != self.me().at() && machine == own).count()
     }
 
-    /// The PEs that map each other's memory, this one among them, as (first, stride, number): all,
-    /// or those of the node; this one alone if those are no progression.
+    /// Returns the PEs that map each other's memory, this one included, as (first, stride, number):
+    /// all PEs, or those of the node, or this one alone if those are no progression.
     pub fn sharing(&self) -> (isize, isize, usize) {
         if !self.comm.has_engine() {
             return (0, 1, self.n_pes());

@@ -1,4 +1,4 @@
-//! A view as a barrier sees it: nodes, and the lowest PE of each.
+//! A view from the perspective of a barrier: nodes, and the lowest PE of each.
 
 #![forbid(unsafe_code)]
 
@@ -8,23 +8,23 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_core::rounds::{Counter, counters};
 use raidshmem_core::view::View;
 
-/// A view as the barrier sees it.
+/// A view from the perspective of a barrier.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
     /// The lowest PE of each node.
     pub leaders: Vec<Pe>,
-    /// Index of the own node among them.
+    /// Index of this PE's node in `leaders`.
     pub index: usize,
-    /// PEs of the own node.
+    /// PEs of this PE's node.
     pub here: Vec<Pe>,
-    /// Index of this PE among them.
+    /// Index of this PE in `here`.
     pub place: usize,
-    /// The counters at which it meets them, from the lowest level on.
+    /// The counters at which this PE meets them, from the lowest level up.
     pub counters: Vec<Counter>,
 }
 
 impl Nodes {
-    /// Nodes of `view` as PE `me` sees them; one node if there is no engine between them.
+    /// Returns the nodes of `view` as PE `me` sees them; one node if there is no engine.
     pub fn of(view: &View, me: Pe, engine: bool) -> Nodes {
         let node = |pe: Pe| if engine { view.pes[pe.at()].node } else { 0 };
         let all = || Pe::all(view.pes.len());
@@ -38,7 +38,7 @@ impl Nodes {
     }
 }
 
-/// PEs as (first, stride, number), if they are a progression.
+/// Returns `pes` as (first, stride, number), if they are a progression.
 pub fn progression(pes: &[Pe]) -> Option<(isize, isize, usize)> {
     let (first, last) = (pes.first()?.at(), pes.last()?.at());
     let stride = ((last - first) / (pes.len() - 1).max(1)).max(1);

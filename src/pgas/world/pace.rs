@@ -1,16 +1,16 @@
-//! How a PE waits on this machine, with these settings.
+//! The pace of waiting on this machine, with these settings.
 
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::AtomicU32;
 
-/// How a PE waits.
+/// The pace of waiting.
 #[derive(Debug)]
 pub struct Pace {
-    /// There are more PEs than processors.
+    /// True if there are more PEs than processors.
     pub oversubscribed: bool,
-    /// Each PE has a processor of its own, and one thread that waits.
+    /// True if each PE has its own processor, and one thread that waits.
     pub spreads: bool,
-    /// How often the processor was offered to others.
+    /// The number of times the processor was yielded.
     pub offers: AtomicU32,
 }

@@ -1,6 +1,6 @@
-//! What a loss means to a job: one value, chosen at its start.
+//! The consequences of a loss for a job: one value, chosen at its start.
 //!
-//! Invariant: nothing else sees [`Policy`]; what follows from it is asked of the world
+//! Invariant: only this module sees [`Policy`]; other code asks the world about its consequences
 //! (`pgas/policy.rs`).
 
 #![forbid(unsafe_code)]
@@ -9,20 +9,21 @@ use raidshmem_core::settings::{Rollback, Settings};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Policy {
-    /// All go back together to the last checkpoint.
+    /// All PEs roll back together to the last checkpoint.
     Global,
-    /// Calls are logged, and a lost PE goes back alone while that can be.
+    /// Calls are logged, and a lost PE rolls back locally while that is possible.
     Local,
-    /// Nobody goes back: what is called is carried out among those that live.
+    /// No PE rolls back: calls are carried out among the PEs that live.
     Shrink,
 }
 
-/// What a loss means.
+/// The consequences of a loss.
 #[derive(Debug, Clone, Copy)]
 pub struct LossPolicy(Policy);
 
 impl LossPolicy {
-    /// That of a job with these settings; logs need PEs that map each other, and an agent.
+    /// Returns the policy of a job with these settings; logs need PEs that map each other, and an
+    /// agent.
     pub(in crate::pgas) fn of(settings: &Settings, may_log: bool) -> LossPolicy {
         LossPolicy(match settings.rollback {
             Rollback::None => Policy::Shrink,
@@ -31,17 +32,17 @@ impl LossPolicy {
         })
     }
 
-    /// True if a loss takes all back, whatever came before.
+    /// Returns true if every loss rolls back all PEs.
     pub(in crate::pgas) fn goes_back_together(self) -> bool {
         self.0 == Policy::Global
     }
 
-    /// True if calls are logged as long as nothing speaks against it.
+    /// Returns true if calls are logged unless something rules it out.
     pub(in crate::pgas) fn keeps_logs(self) -> bool {
         self.0 == Policy::Local
     }
 
-    /// True if those that live go on without the lost.
+    /// Returns true in shrink mode, in which the living PEs continue without the lost.
     #[inline]
     pub(in crate::pgas) fn goes_on(self) -> bool {
         self.0 == Policy::Shrink

@@ -9,28 +9,29 @@ use raidshmem_core::message::Welcome;
 use raidshmem_core::prelude::{Notes, Results, limit};
 use raidshmem_core::quantity::Incarnation;
 
-/// What becomes of the results of calls.
+/// The treatment of the results of calls.
 #[derive(Debug)]
 pub(in crate::pgas) enum PreludeBook {
-    /// Nothing.
+    /// They are not recorded.
     Closed,
-    /// They are noted.
+    /// They are recorded.
     Noted(Notes),
-    /// They are what they were before.
+    /// They are replayed from the predecessor's record.
     Given(Results),
 }
 
 /// The results of the first calls.
 #[derive(Debug)]
 pub struct Prelude {
-    /// To be looked at without the lock: the book is not closed, and results are given.
+    /// Flags to be read without the lock: the book is not closed, and results are replayed.
     open: AtomicBool,
     given: AtomicBool,
     pub(in crate::pgas) book: Mutex<PreludeBook>,
 }
 
 impl Prelude {
-    /// The prelude of a process that begins; `protected` if it may have a substitute, or be one.
+    /// Returns the prelude of a new process; `protected` is true if it may have a substitute, or be
+    /// one.
     pub(in crate::pgas) fn begin(welcome: &mut Welcome, n_pes: usize, protected: bool) -> Prelude {
         let record = welcome.prelude.take();
         let given = || record.and_then(|record| Results::read(&record)).map(PreludeBook::Given);
@@ -46,13 +47,13 @@ impl Prelude {
         }
     }
 
-    /// True while results of calls are noted or given.
+    /// Returns true while results of calls are recorded or replayed.
     #[inline]
     pub fn is_open(&self) -> bool {
-        self.open.load(Ordering::Relaxed) // the program's threads come to an order by themselves
+        self.open.load(Ordering::Relaxed) // the program orders its own threads
     }
 
-    /// True while they are given: this process makes calls again.
+    /// Returns true while results are replayed: this process repeats its predecessor's calls.
     #[inline]
     pub fn is_given(&self) -> bool {
         self.given.load(Ordering::Relaxed)

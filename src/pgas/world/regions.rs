@@ -1,12 +1,12 @@
-//! Memory the program adds to its checkpoints, or takes out of them.
+//! Memory that the program adds to its checkpoints, or excludes from them.
 //!
-//! Private memory (a loop counter on the stack, a C++ object) can be registered: its bytes travel
-//! in the manifest, and it is found again by its name (`store::private`). Symmetric memory that can
-//! be computed again can be excluded, until it is freed.
+//! Private memory (a loop counter on the stack, a C++ object) can be registered: its bytes are part
+//! of the manifest, and are restored by name (`store::private`). Symmetric memory that can be
+//! recomputed can be excluded, until it is freed.
 //!
-//! A region that was registered after the checkpoint that is gone back to is not in it. It gets the
-//! bytes that it had when it was registered, so that a survivor goes on as a substitute does that
-//! registers it anew. They are kept until a checkpoint has the region.
+//! A region that was registered after the restored checkpoint is not in it. It gets the bytes that
+//! it had at registration, so that a survivor continues like a substitute that registers it anew.
+//! Those bytes are kept until a checkpoint holds the region.
 
 use std::ops::Range;
 
@@ -14,24 +14,24 @@ use raidshmem_core::store::coverage::without;
 use raidshmem_core::store::private::{self, Misfit, Saved};
 use raidshmem_core::store::readonly::ReadOnly;
 
-/// What a region is called. No two of different kinds are the same.
+/// The name of a region. Names of different kinds never collide.
 #[derive(Debug, Clone, Copy)]
 pub enum Name<'a> {
-    /// By the program.
+    /// Given by the program.
     Given(&'a str),
-    /// By the place in the program that registers it: the regions of one place are counted.
+    /// The place in the program that registers it; regions of one place are counted.
     Place(&'a str),
     /// A table of this library.
     Library(&'static str),
 }
 
-/// Private memory that is registered.
+/// A registered region of private memory.
 #[derive(Debug)]
 struct Region {
     name: String,
     addr: usize,
     len: usize,
-    /// What it held when it was registered; None once a checkpoint has it.
+    /// The contents at registration; None once a checkpoint holds the region.
     first: Option<Box<[u8]>>,
 }
 
@@ -40,35 +40,35 @@ impl Region {
         if self.len == 0 {
             return &[];
         }
-        // SAFETY: the promise made to `register`: readable, and changed by nobody meanwhile.
+        // SAFETY: the promise made to `register`: readable, and unchanged meanwhile.
         unsafe { std::slice::from_raw_parts(self.addr as *const u8, self.len) }
     }
 
     fn restore(&self, bytes: &[u8]) {
         assert_eq!(bytes.len(), self.len, "{}", self.name);
-        // SAFETY: the promise made to `register`: writable, and used by nobody meanwhile. The
-        // bytes are a copy of the library's.
+        // SAFETY: the promise made to `register`: writable, and not used by any other code
+        // meanwhile. The bytes are a copy that the library owns.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.addr as *mut u8, self.len) };
     }
 }
 
-/// What a program registered and excluded.
+/// The memory that a program registered and excluded.
 #[derive(Debug, Default)]
 pub struct Regions {
     private: Vec<Region>,
-    /// Offsets in the segment that no checkpoint covers, in order, none of them empty.
+    /// Segment offsets that no checkpoint covers: sorted, and not empty.
     pub(in crate::pgas) excluded: Vec<Range<usize>>,
-    /// Those that are protected apart, since the program does not write them.
+    /// Read-only ranges, which are protected separately since the program does not write them.
     pub(in crate::pgas) readonly: Vec<ReadOnly>,
 }
 
 impl Regions {
-    /// Adds private memory. What is registered again by a name is another region from then on; at
-    /// a place the same memory is the same region.
+    /// Registers private memory. A name that is registered again refers to the new region from then
+    /// on; at a place, memory that is already registered is left alone.
     ///
     /// # Safety
     /// `[addr, addr + len)` must be readable and writable until the job ends, or its name is
-    /// registered again. Nobody else uses it during a checkpoint or restart, nor during this call.
+    /// registered again. No other code may use it during a checkpoint, a restart or this call.
     pub unsafe fn register(&mut self, name: Name, addr: usize, len: usize) {
         let name = match name {
             Name::Given(name) => format!("`{name}`"),
@@ -93,19 +93,19 @@ impl Regions {
         }
     }
 
-    /// The registered bytes, with their names.
+    /// Returns the registered bytes with their names.
     pub(in crate::pgas) fn gather<'a>(&'a self) -> Vec<u8> {
         let saved = |region: &'a Region| Saved { name: &region.name, contents: region.bytes() };
         private::encode(self.private.iter().map(saved))
     }
 
-    /// A checkpoint has every region.
+    /// Notes that a checkpoint holds every region.
     pub(in crate::pgas) fn saved(&mut self) {
         self.private.iter_mut().for_each(|region| region.first = None);
     }
 
-    /// Puts every region back to what it held in a checkpoint; one that is not in it to what it
-    /// held when it was registered.
+    /// Restores every region from a checkpoint; a region that is not in it gets its contents at
+    /// registration.
     pub(in crate::pgas) fn scatter(&self, saved: &[Saved]) -> Result<(), Misfit> {
         let registered: Vec<(&str, usize)> =
             self.private.iter().map(|region| (region.name.as_str(), region.len)).collect();
@@ -116,7 +116,7 @@ impl Regions {
         Ok(())
     }
 
-    /// Takes a range out of every later checkpoint.
+    /// Excludes a range from every later checkpoint.
     pub(in crate::pgas) fn exclude(&mut self, range: Range<usize>) {
         self.include(range.clone());
         if !range.is_empty() {
@@ -125,13 +125,13 @@ impl Regions {
         }
     }
 
-    /// Takes a range into every later checkpoint again.
+    /// Includes a range in every later checkpoint again.
     pub(in crate::pgas) fn include(&mut self, range: Range<usize>) {
         let excluded = std::mem::take(&mut self.excluded);
         self.excluded = excluded.into_iter().flat_map(|piece| without(piece, &range)).collect();
     }
 
-    /// What was excluded in `from` moves by so many bytes.
+    /// Copies the exclusions in `from` to the range of the same length at `to`.
     pub(in crate::pgas) fn moved(&mut self, from: Range<usize>, to: usize) {
         let inside = |piece: &Range<usize>| {
             let (start, end) = (piece.start.max(from.start), piece.end.min(from.end));

@@ -1,15 +1,15 @@
 //! The segments of all PEs, as far as they are mapped here.
 //!
-//! The memory of a PE lies in the memory file of its node, at a place of its own. The memory of
-//! another PE is mapped when it is first used, if this process has the file of its node; else it is
-//! far.
+//! The memory of a PE lies in the memory file of its node, at an offset of its own. The memory of
+//! another PE is mapped at its first use, if this process has the file of its node; otherwise that
+//! PE is remote.
 //!
-//! Invariants: the own segment is mapped as long as the process lives. That of another PE is taken
-//! away when the PE is on another node; what was mapped stays mapped, since another thread may be
-//! using it. A PE that gets new memory on the same node gets it at the same place.
+//! Invariants: the own segment is mapped as long as the process lives. That of another PE is
+//! withdrawn when the PE moves to another node; the old mapping stays, since another thread may be
+//! using it. A PE that gets new memory on the same node gets it at the same offset.
 //!
-//! Left out: what is allocated there and what a checkpoint covers ([`super::memory`]), and which
-//! ranges may only be read ([`super::guarded`]).
+//! Left out: allocations and the coverage of checkpoints ([`super::memory`]), and read-only ranges
+//! ([`super::guarded`]).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,23 +32,23 @@ use raidshmem_sys::{futex, lock};
 
 use super::guarded::{GuardedRanges, MappedSegments};
 
-/// Addresses of segments that were replaced: kept, so that they are no leak.
+/// Addresses of replaced segments, kept so that leak checkers do not report them.
 static REPLACED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// Ends the process, and says why.
+/// A function that ends the process with a reason.
 pub(in crate::pgas) type End = fn(&str) -> !;
 
-/// A PE's segment as mapped here, null if it is not.
+/// A PE's segment as mapped here; null if it is not mapped.
 #[derive(Debug)]
 struct Peer {
     segment: AtomicPtr<Segment>,
-    /// The node whose file has it.
+    /// The node whose file holds it.
     node: AtomicU32,
-    /// This process has not that file.
+    /// True if this process lacks that file.
     far: AtomicBool,
 }
 
-/// Where the bytes of PEs are.
+/// The mapped memory of PEs.
 #[derive(Debug)]
 pub struct Segments {
     me: Pe,
@@ -57,24 +57,24 @@ pub struct Segments {
     /// The own memory.
     part: Part,
     statics: Option<Statics>,
-    /// The memory files of nodes whose PEs can be mapped here. Locked while one is.
+    /// The memory files of nodes whose PEs can be mapped here. Locked during a mapping.
     files: Mutex<BTreeMap<u32, Arc<OwnedFd>>>,
     peers: Box<[Peer]>,
-    /// Where each begins.
+    /// The base address of each segment.
     bases: Box<[AtomicPtr<u8>]>,
-    /// The job asks for huge pages.
+    /// True if the job asks for huge pages.
     large: bool,
-    /// What is written of stores of peers.
+    /// The parts of peers' stores that this process writes.
     open: OpenParts,
-    /// Ends the process, and says why.
+    /// Ends the process with a reason.
     end: End,
-    /// Which ranges of segments may only be read.
+    /// Read-only ranges of segments.
     guarded: GuardedRanges,
 }
 
 impl Segments {
-    /// The segments of the PEs on the nodes `node_of`; `own`, in `part`, is that of PE `me`, on the
-    /// first node of which there is a file.
+    /// Returns the segments of the PEs on the nodes `node_of`; `own`, in `part`, is that of PE
+    /// `me`, on the first node with a file.
     pub(in crate::pgas) fn new(
         me: Pe,
         (own, part): (&'static Segment, Part),
@@ -111,45 +111,45 @@ impl Segments {
         }
     }
 
-    /// The executable's statics lie in the own segment from now on.
+    /// Notes that the executable's statics lie in the own segment.
     pub(in crate::pgas) fn set_statics(&mut self, statics: Option<Statics>) {
         self.statics = statics;
     }
 
-    /// The executable's statics, if they are symmetric.
+    /// Returns the executable's statics, if they are symmetric.
     pub(in crate::pgas) fn statics(&self) -> Option<&Statics> {
         self.statics.as_ref()
     }
 
-    /// This PE's number.
+    /// Returns this PE's number.
     #[inline]
     pub fn me(&self) -> Pe {
         self.me
     }
 
-    /// Number of PEs.
+    /// Returns the number of PEs.
     #[inline]
     pub fn n_pes(&self) -> usize {
         self.peers.len()
     }
 
-    /// Where the parts of a segment are.
+    /// Returns the layout of a segment.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The own segment.
+    /// Returns the own segment.
     #[inline]
     pub fn own(&self) -> &Segment {
         self.own
     }
 
-    /// The own memory.
+    /// Returns the own memory.
     pub(crate) fn part(&self) -> &Part {
         &self.part
     }
 
-    /// PE `pe`'s segment; None if it is far.
+    /// Returns PE `pe`'s segment; None if it is remote.
     #[inline]
     pub fn near(&self, pe: Pe) -> Option<&Segment> {
         // SAFETY: null, or set in `new` and `map` to leaked segments, which are never freed.
@@ -159,7 +159,7 @@ impl Segments {
         }
     }
 
-    /// Where PE `pe`'s segment begins here; null if it is far. Not to be written through.
+    /// Returns the local base address of PE `pe`'s segment; null if it is remote. Read-only.
     #[inline]
     pub(in crate::pgas) fn base(&self, pe: Pe) -> *mut u8 {
         let base = self.bases[pe.at()].load(Ordering::Relaxed);
@@ -169,20 +169,20 @@ impl Segments {
         }
     }
 
-    /// The node that PE `pe` runs on, or ran on when it was lost.
+    /// Returns the node that PE `pe` runs on, or ran on when it was lost.
     #[inline]
     pub fn node_of(&self, pe: Pe) -> u32 {
         self.peers[pe.at()].node.load(Ordering::Relaxed)
     }
 
-    /// True if PE `pe` cannot be mapped here.
+    /// Returns true if PE `pe` cannot be mapped here.
     #[inline]
     pub fn is_far(&self, pe: Pe) -> bool {
         self.peers[pe.at()].far.load(Ordering::Relaxed)
     }
 
-    /// Offset in the segment of the symmetric bytes `[addr, addr + len)`; None if they are not
-    /// symmetric: neither in the heap nor in the executable's statics.
+    /// Returns the segment offset of the symmetric bytes `[addr, addr + len)`; None if they are
+    /// neither in the heap nor in the executable's statics.
     #[inline]
     pub fn offset_of(&self, addr: usize, len: usize) -> Option<usize> {
         let heap = addr.wrapping_sub(self.own.base() as usize + self.layout.heap);
@@ -192,19 +192,19 @@ impl Segments {
         self.statics.as_ref()?.offset_of(addr, len).map(|at| self.layout.statics + at)
     }
 
-    /// True if `[addr, addr + len)` are bytes of the executable that nobody writes, and that every
-    /// PE has at the same address.
+    /// Returns true if `[addr, addr + len)` are constant bytes of the executable, which every PE
+    /// has at the same address.
     pub fn is_constant(&self, addr: usize, len: usize) -> bool {
         self.statics.as_ref().is_some_and(|statics| statics.is_constant(addr, len))
     }
 
-    /// Where this process sees byte `offset` of its own segment.
+    /// Returns the address of byte `offset` of the own segment in this process's main mapping.
     #[inline]
     pub fn at(&self, offset: usize) -> *mut u8 {
         self.own.base().wrapping_add(offset)
     }
 
-    /// Where the program sees byte `offset` of its own segment.
+    /// Returns the address at which the program sees byte `offset` of its own segment.
     pub(in crate::pgas) fn program_address(&self, offset: usize) -> usize {
         let into = |statics: &&Statics| {
             (self.layout.statics..self.layout.statics + statics.len).contains(&offset)
@@ -215,9 +215,9 @@ impl Segments {
         }
     }
 
-    /// Writes own memory that is of nobody else: just allocated, or shown by the barrier to come.
+    /// Writes own memory that no other PE uses: just allocated, or published by the next barrier.
     pub(in crate::pgas) fn write_own(&self, at: usize, bytes: &[u8]) {
-        // SAFETY: as said, and only by the thread that holds the heap's lock, or between meetings
+        // SAFETY: as stated, and only by the thread that holds the heap's lock, or between meetings
         // of a recovery, which one thread of a PE goes through.
         unsafe { self.own.bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
     }
@@ -228,17 +228,17 @@ impl Segments {
         unsafe { self.own.bytes_mut(range.start, range.len()) }.fill(byte);
     }
 
-    /// Reads bytes of the own memory through its file, as it is now; false if that cannot be.
+    /// Reads bytes of the own memory through its file, as they are now; false if that fails.
     pub(crate) fn read_own(&self, at: usize, bytes: &mut [u8]) -> bool {
         self.part.read_at(at, bytes).is_ok()
     }
 
-    /// Writes own memory through its file: the program may only read it.
+    /// Writes own memory through its file, because the program may only read it.
     pub(crate) fn write_through(&self, at: usize, bytes: &[u8]) {
         self.protected(self.part.write_at(at, bytes));
     }
 
-    /// The statics without what belongs to other libraries, as offsets in the segment.
+    /// Returns the statics without those of other libraries, as offsets in the segment.
     pub(in crate::pgas) fn static_ranges(&self) -> Vec<Range<usize>> {
         let Some(statics) = &self.statics else { return Vec::new() };
         let offset = |addr: usize| addr - statics.start + self.layout.statics;
@@ -251,42 +251,43 @@ impl Segments {
         ranges
     }
 
-    /// Bytes of the own live data that have no memory yet, and will have when they are read.
+    /// Returns the number of bytes of the own live data that have no memory until they are read.
     pub(crate) fn absent(&self, coverage: &Coverage) -> u64 {
         let pieces = coverage.pieces(0..coverage.len());
         pieces.map(|piece| self.part.absent(piece.at, piece.len)).sum()
     }
 
-    /// Others show what they are about to do in their logs, and then look at what this PE, or its
-    /// node, shows. From here on this PE sees what they have shown, but for those that see in their
-    /// look what was shown before this. False if that cannot be: others leave the order of these
-    /// steps to a barrier that the kernel refuses to this process.
+    /// Orders this PE's reads after the published steps of other PEs. A PE first publishes its next
+    /// step in its log, and then looks at the state that this PE, or its node, has published. After
+    /// this call each such step is visible here, unless the PE's look sees all that was published
+    /// before this call. False if that cannot be ensured: some PE relies on a barrier that the
+    /// kernel refuses to this process.
     pub(crate) fn order_others(&self) -> bool {
-        fence(Ordering::SeqCst); // pairs with that of `Local::order`
+        fence(Ordering::SeqCst); // pairs with the fence of `Local::order`
         futex::global_barrier() || !self.says(|_| true, Word::Light, 1)
     }
 
-    /// True if no PE that lives in `view` may be in the midst of an operation on this one that it
-    /// began before the order of [`Segments::order_others`].
+    /// Returns true if no PE that lives in `view` may be inside an operation on this PE that it
+    /// began before [`Segments::order_others`].
     pub(crate) fn is_quiet(&self, view: &View) -> bool {
         let is_alive = |pe: Pe| view.pes[pe.at()].state == State::Alive;
         !self.says(is_alive, Word::Flight, u64::from(self.me.0) + 1)
     }
 
-    /// True if a word of the log of another PE that `is_it` holds `value`.
+    /// Returns true if a word of the log of another PE, selected by `is_it`, holds `value`.
     fn says(&self, is_it: impl Fn(Pe) -> bool, word: Word, value: u64) -> bool {
         let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me && is_it(pe));
         let mut logs = others.filter_map(|pe| Some(self.near(pe)?.log(self.n_pes())));
         logs.any(|log| log.get(word) == value)
     }
 
-    /// Wakes PE `pe` if it is mapped here and sleeps until a put brings what it waits for. Called
-    /// after every put to a mapped PE.
+    /// Wakes PE `pe` if it is mapped here and sleeps until a put changes its words. Called after
+    /// every put to a mapped PE.
     #[inline]
     pub fn ring(&self, pe: Pe) {
         let Some(peer) = self.near(pe) else { return };
         let bell = &peer.words().bell;
-        // The processor's order is the sleeper's business (`pgas::wait`); this is for the compiler.
+        // The sleeper ensures the processor's order (`pgas::wait`); this fence is for the compiler.
         compiler_fence(Ordering::SeqCst);
         if bell.watchers.load(Ordering::Relaxed) != 0 {
             bell.pull();
@@ -304,27 +305,28 @@ impl Segments {
 
     // ---- huge pages ---------------------------------------------------------------------------
 
-    /// Asks for huge pages for a part of the own segment that is about to be used, if the job has
+    /// Requests huge pages for a part of the own segment that is about to be used, if the job has
     /// them.
     pub fn ask_huge(&self, offset: usize, len: usize) {
         self.ask_huge_near(self.me, offset, len);
     }
 
-    /// The same for a part of the segment of PE `pe`, if that is mapped here.
+    /// Like [`Self::ask_huge`], for a part of the segment of PE `pe`, if that is mapped here.
     pub fn ask_huge_near(&self, pe: Pe, offset: usize, len: usize) {
         let near = self.near(pe).filter(|_| self.large);
         near.into_iter().for_each(|near| near.ask_huge(offset, len));
     }
 
-    /// Bytes of huge pages of the own memory in `spans` (offsets, whole pages).
+    /// Returns the number of bytes in huge pages of the own memory in `spans` (offsets, whole
+    /// pages).
     pub(crate) fn huge_bytes(&self, spans: &[Range<usize>]) -> usize {
         let at = |offset: usize| self.at(offset) as usize;
         spans.iter().filter_map(|span| huge(at(span.start)..at(span.end))).sum()
     }
 
-    // ---- what may only be read ----------------------------------------------------------------
+    // ---- read-only ranges ---------------------------------------------------------------------
 
-    /// Those that are mapped here, the own one first.
+    /// Returns the mapped segments, the own one first.
     fn mapped_segments(&self) -> MappedSegments<'_> {
         let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me);
         let others = others.filter_map(|pe| Some((pe, self.mapped(pe)?)));
@@ -337,19 +339,19 @@ impl Segments {
         })
     }
 
-    /// From now on the program may read these ranges of any segment, and write all others.
+    /// Makes these ranges of all segments read-only for the program, and all others writable.
     pub(crate) fn guard(&self, ranges: Vec<Range<usize>>) {
-        let _files = lock(&self.files); // nobody maps a segment meanwhile
+        let _files = lock(&self.files); // no thread maps a segment meanwhile
         self.protected(self.guarded.guard(&self.mapped_segments(), ranges));
     }
 
-    /// The library may write its own segment until the next [`Segments::guard`].
+    /// Lets the library write its own segment until the next [`Segments::guard`].
     pub(crate) fn open_own(&self) {
         self.protected(self.guarded.open(self.own));
     }
 
-    /// What a process that begins writes to read-only ranges that it takes over is for it alone,
-    /// until [`Segments::unshadow`].
+    /// Makes writes of a new process to read-only ranges that it adopts private to it, until
+    /// [`Segments::unshadow`].
     pub(in crate::pgas) fn shadow_inherited(&self, job: u64) {
         if breaks(Mutant::ReadonlyOverwritten) {
             return;
@@ -358,44 +360,44 @@ impl Segments {
         held.filter(|held| held.state.is_live()).for_each(|held| self.shadow(held.range.range()));
     }
 
-    /// What this process writes to an own range is for it alone, until [`Segments::unshadow`].
+    /// Makes this process's writes to an own range private to it, until [`Segments::unshadow`].
     pub(crate) fn shadow(&self, range: Range<usize>) {
         self.protected(self.guarded.shadow(self.own, &self.part, range));
     }
 
-    /// True if a byte of `[at, at + len)` of a segment may only be read.
+    /// Returns true if a byte of `[at, at + len)` of a segment is read-only.
     #[inline]
     pub(in crate::pgas) fn is_guarded(&self, at: usize, len: usize) -> bool {
         self.guarded.meets(at, len)
     }
 
-    /// Takes from this process, at its end, all but words of the library and the own heap. Memcheck
-    /// goes through all that a process may write, and the kernel gives a page for each that it
+    /// Unmaps, at the end of the process, all but words of the library and the own heap. Memcheck
+    /// scans all memory that a process may write, and the kernel allocates a page for each that it
     /// reads.
     pub(in crate::pgas) fn close(&self) {
-        let Ok(_files) = self.files.try_lock() else { return }; // by a thread that maps one
+        let Ok(_files) = self.files.try_lock() else { return }; // another thread maps one
         for (pe, segment) in self.mapped_segments() {
-            // SAFETY: the process is at its end, and in no call but in threads that it does not
+            // SAFETY: the process is at its end, and in no call except in threads that it does not
             // wait for. The scrub reads and writes through the memory's file.
-            let _ = unsafe { segment.close(pe == self.me) }; // refused, it takes longer
+            let _ = unsafe { segment.close(pe == self.me) }; // on failure the scan takes longer
         }
     }
 
-    /// It is for all again.
+    /// Shares all shadowed ranges again.
     pub(crate) fn unshadow(&self) {
         let shadowed = self.protected(self.guarded.unshadow(self.own, &self.part));
         shadowed.into_iter().for_each(|range| self.ask_huge(range.start, range.len()));
     }
 
-    // ---- what changes -------------------------------------------------------------------------
+    // ---- changes of mappings ------------------------------------------------------------------
 
-    /// Maps the segment of PE `pe`; None if it is far. What the system refuses ends the process.
+    /// Maps the segment of PE `pe`; None if it is remote. Ends the process if the kernel refuses.
     #[cold]
     fn map(&self, pe: Pe) -> Option<&Segment> {
         let peer = &self.peers[pe.at()];
         let files = lock(&self.files);
         if let Some(segment) = self.mapped(pe) {
-            return Some(segment); // by another thread, meanwhile
+            return Some(segment); // mapped by another thread meanwhile
         }
         let file = files.get(&peer.node.load(Ordering::Relaxed))?;
         let part = Part::new(Arc::clone(file), pe.at() * self.layout.total, self.layout.total);
@@ -404,7 +406,7 @@ impl Segments {
             Err(error) => (self.end)(&format!("memory of PE {pe} cannot be mapped: {error}")),
         };
         if self.large {
-            segment.ask_huge(self.layout.heap, self.layout.heap_len); // who touches it first says
+            segment.ask_huge(self.layout.heap, self.layout.heap_len); // the first touch decides
         }
         self.protected(self.guarded.extend((self.me, self.own), (pe, segment)));
         self.bases[pe.at()].store(segment.base(), Ordering::Release);
@@ -412,18 +414,18 @@ impl Segments {
         Some(segment)
     }
 
-    /// PE `pe`'s segment, if it is mapped here already.
+    /// Returns PE `pe`'s segment, if it is already mapped here.
     pub(in crate::pgas) fn mapped(&self, pe: Pe) -> Option<&Segment> {
         // SAFETY: as in `near`.
         unsafe { self.peers[pe.at()].segment.load(Ordering::Acquire).as_ref() }
     }
 
-    /// True if this process has the memory file of `node`.
+    /// Returns true if this process has the memory file of `node`.
     pub(in crate::pgas) fn has(&self, node: u32) -> bool {
         lock(&self.files).contains_key(&node)
     }
 
-    /// The memory file of `node`, whose PEs are near from now on.
+    /// Adds the memory file of `node`, whose PEs can be mapped from now on.
     pub(in crate::pgas) fn add(&self, node: u32, file: OwnedFd) {
         lock(&self.files).insert(node, Arc::new(file));
         let there = |peer: &&Peer| peer.node.load(Ordering::Relaxed) == node;
@@ -431,10 +433,10 @@ impl Segments {
         here.for_each(|peer| peer.far.store(false, Ordering::Relaxed));
     }
 
-    /// PE `pe` is on `node` now. If it was on another one, what is mapped of it is the memory of a
-    /// dead process.
+    /// Notes that PE `pe` is on `node`. If it was on another one, the present mapping is of a dead
+    /// process's memory, and is replaced.
     pub(in crate::pgas) fn move_to(&self, pe: Pe, node: u32) {
-        let (files, peer) = (lock(&self.files), &self.peers[pe.at()]); // nobody maps it meanwhile
+        let (files, peer) = (lock(&self.files), &self.peers[pe.at()]); // no mapping meanwhile
         if pe == self.me || peer.node.swap(node, Ordering::Relaxed) == node {
             return;
         }
@@ -442,9 +444,9 @@ impl Segments {
         self.replace(pe);
     }
 
-    /// PE `pe` is lost for good: what is mapped of it is of no use any more.
+    /// Withdraws the memory of PE `pe`, which is lost for good.
     pub(in crate::pgas) fn take_away(&self, pe: Pe) {
-        let _files = lock(&self.files); // nobody maps it meanwhile
+        let _files = lock(&self.files); // no thread maps it meanwhile
         if pe != self.me {
             self.peers[pe.at()].far.store(true, Ordering::Relaxed);
             self.replace(pe);

@@ -1,5 +1,5 @@
-//! What this PE keeps for checkpoints beside the bytes: how far it has come, what it remembers of
-//! the last one, the lock of the store, and the threads that go through it.
+//! The checkpoint state of this PE besides the bytes: its progress, the history of the last
+//! checkpoint, the lock of the store, and the worker threads.
 
 #![forbid(unsafe_code)]
 
@@ -25,40 +25,40 @@ pub struct Store {
     protection: Mutex<Option<Arc<Protection>>>,
     agreed: AtomicU64,
     used: [AtomicUsize; 2],
-    /// Bytes that people were told to be read-only.
+    /// The number of read-only bytes last reported to the user.
     pub(crate) readonly: AtomicU64,
     pub(crate) recovery: RecoveryState,
     pub(crate) lock: StoreLock,
-    /// The threads that go through its loops.
+    /// The threads that carry out its loops.
     pub(crate) pool: WorkerPool,
-    /// What the next checkpoint may build on; forgotten in every recovery.
+    /// The history that the next checkpoint may build on; dropped in every recovery.
     pub(crate) history: Mutex<Option<History>>,
-    /// The watch over what this process writes; over in every recovery.
+    /// The tracking of this process's writes; ends in every recovery.
     pub(crate) tracking: Mutex<Tracking>,
-    /// Why checkpoints were refused.
+    /// The reason that checkpoints were refused.
     pub(crate) refused: Mutex<Refused>,
-    /// What the scrub has seen.
+    /// The results of the scrub.
     pub(crate) scrubbed: Mutex<Scrubbed>,
 }
 
-/// Bytes of the parts of a store.
+/// Sizes of the parts of a store, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct StoreBytes {
-    /// Of all snapshots.
+    /// All snapshots.
     pub snapshots: usize,
-    /// Of all parity slots.
+    /// All parity slots.
     pub slots: usize,
 }
 
 impl StoreBytes {
-    /// Of both.
+    /// Returns the total.
     pub fn all(self) -> usize {
         self.snapshots + self.slots
     }
 }
 
 impl Store {
-    /// The state of a process that begins.
+    /// Returns the state of a new process.
     pub(in crate::pgas) fn new(
         protection: Option<Protection>,
         recovery: RecoveryState,
@@ -79,17 +79,18 @@ impl Store {
         }
     }
 
-    /// How the last checkpoint is protected, or the first one will be; None in mode `none`.
+    /// Returns the protection of the last checkpoint, or of the first one to come; None in mode
+    /// `none`.
     pub fn protection(&self) -> Option<Arc<Protection>> {
         lock(&self.protection).clone()
     }
 
-    /// The last agreed checkpoint is protected so.
+    /// Sets the protection of the last agreed checkpoint.
     pub(crate) fn protect(&self, protection: Arc<Protection>) {
         *lock(&self.protection) = Some(protection);
     }
 
-    /// Number of the last agreed checkpoint, 0 before the first.
+    /// Returns the number of the last agreed checkpoint, 0 before the first.
     pub fn agreed(&self) -> CheckpointNumber {
         CheckpointNumber(self.agreed.load(Ordering::Acquire))
     }
@@ -98,7 +99,7 @@ impl Store {
         self.agreed.store(number.0, Ordering::Release);
     }
 
-    /// What it already occupies.
+    /// Returns the bytes that the store already occupies.
     pub(crate) fn used(&self) -> StoreBytes {
         let [snapshots, slots] = [0, 1].map(|at: usize| self.used[at].load(Ordering::Relaxed));
         StoreBytes { snapshots, slots }
@@ -109,12 +110,12 @@ impl Store {
         self.used[1].fetch_max(bytes.slots, Ordering::Relaxed);
     }
 
-    /// Less of it is occupied than was noted.
+    /// Forgets the noted sizes, because less is occupied now.
     pub(crate) fn forget_used(&self) {
         self.used.iter().for_each(|used| used.store(0, Ordering::Relaxed));
     }
 
-    /// Why the last checkpoint was refused, if it was.
+    /// Returns the reason that the last checkpoint was refused, if it was.
     pub fn last_error(&self) -> Option<String> {
         lock(&self.refused).words().map(str::to_owned)
     }

@@ -1,20 +1,20 @@
-//! The lock of the own store: one call at a time changes it and drives the protocol.
+//! The lock of the own store: one call at a time changes the store and drives the protocol.
 //!
-//! It is a sequence lock: its number grows when it is taken and when it is given back, and is odd
-//! in between. A PE that reads the store without it, and sees the same even number before and
-//! after, has read what nobody was changing.
+//! It is a sequence lock: its number is incremented when it is taken and when it is released, and
+//! is odd in between. A PE that reads the store without the lock, and sees the same even number
+//! before and after, has read data that did not change meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The lock, and how often it was taken and given back.
+/// The lock and its sequence number.
 #[derive(Debug, Default)]
 pub struct StoreLock {
     taken: Mutex<()>,
     sequence: AtomicU64,
 }
 
-/// The lock as taken, given back on drop.
+/// The lock while held; released on drop.
 pub(crate) struct StoreGuard<'a> {
     sequence: &'a AtomicU64,
     _taken: MutexGuard<'a, ()>,
@@ -34,19 +34,19 @@ impl Drop for StoreGuard<'_> {
 }
 
 impl StoreLock {
-    /// Waits until it is free, and takes it.
+    /// Waits until the lock is free, and takes it.
     pub(crate) fn lock(&self) -> StoreGuard<'_> {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         StoreGuard::begin(&self.sequence, taken)
     }
 
-    /// Takes it if it is free.
+    /// Takes the lock if it is free.
     pub(crate) fn try_lock(&self) -> Option<StoreGuard<'_>> {
         let taken = self.taken.try_lock().ok()?;
         Some(StoreGuard::begin(&self.sequence, taken))
     }
 
-    /// How often it was taken and given back so far.
+    /// Returns the sequence number, which counts each time the lock was taken or released.
     pub(crate) fn sequence(&self) -> u64 {
         self.sequence.load(Ordering::SeqCst)
     }

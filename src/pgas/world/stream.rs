@@ -1,7 +1,7 @@
 //! Streams: operations to PEs that are not mapped, each stream with a fence and quiet of its own.
 //!
 //! The contexts of OpenSHMEM and of the Rust API are streams; stream 0 is the default context's.
-//! What goes to mapped PEs is over when its call returns and is no stream's business.
+//! An operation on a mapped PE is complete when its call returns, and belongs to no stream.
 //!
 //! ```text
 //! put, post          begin at once; the stream notes the peer, and its quiet asks the engine to
@@ -11,15 +11,15 @@
 //! put, later         the same in a session for batches; otherwise as a put
 //! ```
 //!
-//! So a call that need not be over costs a part of a round trip instead of a whole one; it does not
-//! run beside the program's own work. A stream without stores (`SHMEM_CTX_NOSTORE`) completes what
-//! is gathered and waits for no put.
+//! So a call that may complete later costs a part of a round trip instead of a whole one; it does
+//! not overlap with the program's own work. A stream without stores (`SHMEM_CTX_NOSTORE`) completes
+//! what is gathered and waits for no put.
 //!
-//! Between a death and the restart nothing goes out: what was to be read is zero.
+//! Between a death and the restart nothing is sent, and reads return zero.
 //!
-//! Left out: carrying it out (`pgas/nonblocking.rs`).
+//! Left out: the execution of operations (`pgas/nonblocking.rs`).
 //!
-//! Unsafe code: what is gathered goes from thread to thread.
+//! Unsafe code: gathered pointers move from thread to thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -31,17 +31,17 @@ use raidshmem_fabric::Ask;
 pub type Id = u16;
 /// Streams besides the default one.
 pub const STREAMS: usize = 256;
-/// Operations that are gathered before they go out.
+/// The number of operations that are gathered before they are sent.
 pub(in crate::pgas) const WINDOW: usize = 64;
 
 /// The target of an operation, and what completes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// The PE, as the caller named it: unchecked.
+    /// The PE as the caller named it, unchecked.
     pub pe: i32,
     /// The stream that completes it.
     pub stream: Id,
-    /// It need not be over when the call returns.
+    /// True if it may complete after the call returns.
     pub later: bool,
 }
 
@@ -52,13 +52,13 @@ impl From<i32> for Target {
 }
 
 impl Target {
-    /// The same for an operation that need not be over when the call returns.
+    /// Returns the target of an operation that may complete after the call returns.
     pub fn later(self) -> Target {
         Target { later: true, ..self }
     }
 }
 
-/// Where a peer's bytes are, and where in this process.
+/// Bytes of a peer, and their place in this process.
 #[derive(Debug)]
 pub(in crate::pgas) struct Bytes<P> {
     pub pe: Pe,
@@ -67,7 +67,7 @@ pub(in crate::pgas) struct Bytes<P> {
     pub len: usize,
 }
 
-/// Operations that were not begun yet.
+/// Operations that have not begun yet.
 #[derive(Debug, Default)]
 pub(in crate::pgas) struct Gathered {
     pub writes: Vec<Bytes<*const u8>>,
@@ -75,8 +75,8 @@ pub(in crate::pgas) struct Gathered {
     pub asks: Vec<(Ask, *mut u8)>,
 }
 
-// SAFETY: pointers to buffers that their owners leave alone until the operation is over, so any
-// thread may use them (`World::later_get` and its like).
+// SAFETY: the pointers are to buffers that their owners leave alone until the operation is over, so
+// any thread may use them (`World::later_get` and its like).
 unsafe impl Send for Gathered {}
 
 impl Gathered {
@@ -85,23 +85,23 @@ impl Gathered {
     }
 }
 
-/// What was begun at a peer, and how much of it is complete.
+/// The number of operations begun at a peer, and of those complete.
 #[derive(Debug, Default)]
 pub(in crate::pgas) struct Note {
     pub begun: AtomicU64,
     pub over: AtomicU64,
 }
 
-/// One stream.
+/// A stream.
 #[derive(Debug)]
 pub(in crate::pgas) struct WriteStream {
     pub notes: Box<[Note]>,
     pub gathered: Mutex<Gathered>,
-    /// How many are gathered, to be looked at without the lock.
+    /// The number of gathered operations, to be read without the lock.
     pub waiting: AtomicUsize,
-    /// Puts are gathered too.
+    /// True if puts are gathered too.
     pub batch: AtomicBool,
-    /// Its fence and quiet are not for puts.
+    /// True if its fence and quiet do not cover puts.
     pub no_store: AtomicBool,
 }
 
@@ -120,7 +120,7 @@ impl WriteStream {
         self.notes[pe.at()].begun.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The peers where something may not be complete, and up to what it was begun.
+    /// Returns the peers with operations that may be incomplete, and the number begun at each.
     pub fn open(&self) -> (Vec<Pe>, Vec<u64>) {
         let begun = |note: &Note| {
             let begun = note.begun.load(Ordering::SeqCst);
@@ -136,7 +136,7 @@ impl WriteStream {
 pub(in crate::pgas) struct Streams {
     pub table: Box<[OnceLock<WriteStream>]>,
     pub n_pes: usize,
-    /// Streams with something gathered.
+    /// The number of streams with gathered operations.
     pub waiting: AtomicUsize,
 }
 
@@ -154,7 +154,7 @@ impl Streams {
         self.table.iter().filter_map(OnceLock::get)
     }
 
-    /// Changes what is gathered.
+    /// Changes the gathered operations, and updates both counts.
     pub fn change<R>(
         &self,
         stream: &WriteStream,

@@ -1,6 +1,6 @@
-//! Losses that the job survives now, as this PE sees it.
+//! Losses that the job would survive now, as this PE sees it.
 //!
-//! Left out: the rule, which is [`raidshmem_core::placement::survival`].
+//! Left out: the rule ([`raidshmem_core::placement::survival`]).
 
 #![forbid(unsafe_code)]
 
@@ -12,8 +12,9 @@ use raidshmem_core::view::{State, View};
 use super::World;
 
 impl World {
-    /// Tells whether the job, as it is now, survives the loss of a PE, of a node, or of a domain of
-    /// a kind above the node; `kind` is 0, 1, or 2 and up. None where there is no such thing.
+    /// Returns true if the job, as it is now, survives the loss of a PE, of a node, or of a domain
+    /// of a kind above the node; `kind` is 0, 1, or 2 and up. None if there is no such PE or
+    /// domain.
     pub fn survives(&self, kind: usize, id: usize) -> Option<bool> {
         let view = self.members.view();
         let loss = match kind.checked_sub(1) {
@@ -49,7 +50,7 @@ impl World {
         known.then_some(Loss::Domain { kind, domain })
     }
 
-    /// Whether a PE lives that the loss leaves alone.
+    /// Returns true if the loss spares a PE that lives.
     fn leaves_somebody(&self, view: &View, loss: Loss) -> bool {
         let spared = |pe: Pe, node: u32| match loss {
             Loss::Process(lost) => pe != lost,

@@ -1,4 +1,4 @@
-//! When the next checkpoint is due, where not each call makes one (`SHMEM_FT_INTERVAL`).
+//! The schedule of checkpoints, if not every call makes one (`SHMEM_FT_INTERVAL`).
 
 #![forbid(unsafe_code)]
 
@@ -11,25 +11,25 @@ use raidshmem_core::settings::{Interval, Settings};
 use raidshmem_core::sizing::due::Due;
 use raidshmem_sys::lock;
 
-/// What this PE knows of it; what PE 0 knows decides.
+/// The schedule as this PE knows it; that of PE 0 decides.
 #[derive(Debug)]
 pub struct Timing {
-    /// Calls may pass without saving.
+    /// True if calls may pass without saving.
     is_on: bool,
-    /// Checkpoints go to disk, so the job may be asked to stop.
+    /// True if checkpoints go to disk, so that the job can be asked to stop.
     has_store: bool,
-    /// When the job began.
+    /// The start of the job.
     begun: Instant,
     due: Mutex<Due>,
-    /// A checkpoint was agreed in the view that was joined last.
+    /// True if a checkpoint was agreed in the view that was joined last.
     has_saved: AtomicBool,
-    /// The program was told that the next call saves.
+    /// True if the program was promised that the next call saves.
     promised: AtomicBool,
 }
 
 impl Timing {
-    /// The state of a process that comes to a job with that past; calls pass only where it `keeps`
-    /// checkpoints to which all go back.
+    /// Returns the state of a process that joins a job with that past. Calls pass only if it
+    /// `keeps` checkpoints to which all PEs roll back.
     pub(in crate::pgas) fn new(settings: &Settings, past: Past, keeps: bool) -> Timing {
         let now = Instant::now();
         let mtbf = settings.mtbf.map(|time| time.as_secs_f64());
@@ -43,33 +43,33 @@ impl Timing {
         }
     }
 
-    /// True if a call may pass without saving. The first call does not, nor do those from a restart
-    /// to the next checkpoint: until then a PE may be behind the others.
+    /// Returns true if a call may pass without saving. The first call may not, nor may those from a
+    /// restart to the next checkpoint: until then a PE may be behind the others.
     pub(in crate::pgas) fn may_pass(&self) -> bool {
         self.is_on && self.has_saved.load(Ordering::Relaxed)
     }
 
-    /// True if the job may be asked to stop, and no PE can be behind the others.
+    /// Returns true if the job may be asked to stop, and no PE can be behind the others.
     pub(in crate::pgas) fn may_stop(&self) -> bool {
         self.has_store && self.has_saved.load(Ordering::Relaxed)
     }
 
-    /// True if a call that is made now saves, as far as this PE decides.
+    /// Returns true if a call that is made now saves, as far as this PE decides.
     pub(in crate::pgas) fn is_due(&self) -> bool {
         lock(&self.due).is_due(self.begun.elapsed().as_secs_f64())
     }
 
-    /// The program is told that the next call saves.
+    /// Notes that the program was promised that the next call saves.
     pub(crate) fn promise(&self) {
         self.promised.store(true, Ordering::Relaxed);
     }
 
-    /// True if it was told so.
+    /// Returns true if the program has that promise.
     pub(crate) fn is_promised(&self) -> bool {
         self.promised.load(Ordering::Relaxed)
     }
 
-    /// A checkpoint is agreed, in a call that began at that time.
+    /// Notes that a checkpoint is agreed, in a call that began at `began`.
     pub(crate) fn saved(&self, began: Instant) {
         let now = self.begun.elapsed().as_secs_f64();
         lock(&self.due).saved(now, began.elapsed().as_secs_f64());
@@ -77,12 +77,12 @@ impl Timing {
         self.promised.store(false, Ordering::Relaxed);
     }
 
-    /// This PE went back alone to the last checkpoint: calls passed after it.
+    /// Notes a local rollback of this PE: calls after the last checkpoint may pass again.
     pub(crate) fn went_back_alone(&self) {
         self.has_saved.store(true, Ordering::Relaxed);
     }
 
-    /// All went back to the last checkpoint, after a loss: the answer is how many the job has had.
+    /// Notes a global rollback after a loss, and returns the number of losses of the job.
     pub(crate) fn restarted(&self) -> u32 {
         self.has_saved.store(false, Ordering::Relaxed);
         self.promised.store(false, Ordering::Relaxed);

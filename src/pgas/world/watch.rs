@@ -1,8 +1,9 @@
-//! The mappings through which this process writes symmetric memory, under watch page by page.
+//! Write tracking, page by page, of the mappings through which this process writes symmetric
+//! memory.
 //!
-//! Invariant: all of them are watched or none. The own memory is mapped twice where the statics
-//! are; that of a PE near it once. Mappings of memory that was lost count no more. What was not
-//! [`Reached`] was not written.
+//! Invariant: all of these mappings are watched, or none. The own memory is mapped twice where the
+//! statics are; that of another mapped PE once. Mappings of lost memory no longer count. Memory of
+//! a PE that was not [`Reached`] was not written.
 
 #![forbid(unsafe_code)]
 
@@ -18,19 +19,19 @@ use rustix::io::Result;
 
 use super::segments::Segments;
 
-/// Most pieces that mappings are cut into: the kernel has a limit for each process.
+/// The most pieces of mappings; the kernel limits their number per process.
 const MOST: usize = 4096;
 
-/// What is watched, and what is known of it.
+/// The state of write tracking.
 #[derive(Debug, Default)]
 pub struct Tracking {
-    /// What a look is good for.
+    /// The validity of the watch.
     pub tracked: Tracked,
-    /// The watch itself; None if it is over.
+    /// The watch itself; None once it has ended.
     pub watched: Option<Watched>,
-    /// What it costs to find changes.
+    /// The costs of finding changes.
     pub costs: Costs,
-    /// When the last checkpoint was made; None in the first, and in the first after a recovery.
+    /// The time of the last checkpoint; None in the first, and in the first after a recovery.
     pub since: Option<Instant>,
 }
 
@@ -43,7 +44,7 @@ struct Piece {
     len: usize,
 }
 
-/// Pieces of mappings that are watched.
+/// Pieces of mappings under watch.
 #[derive(Debug)]
 pub struct Watched {
     watch: Watch,
@@ -53,10 +54,10 @@ pub struct Watched {
 impl Watched {
     /// Watches `spans` (offsets in the segment, whole pages) in all mappings of this process; huge
     /// pages only if it `cuts` them. Then live memory is read through other mappings, which keep
-    /// them.
+    /// huge pages.
     ///
     /// # Errors
-    /// The kernel's, or too many spans, or huge pages.
+    /// Those of the kernel, or too many spans, or huge pages.
     pub fn new(segments: &Segments, spans: &[Range<usize>], cuts: bool) -> Result<Watched> {
         let mut pieces = Vec::new();
         for pe in Pe::all(segments.n_pes()) {
@@ -95,10 +96,10 @@ impl Watched {
         Ok(Watched { watch, pieces })
     }
 
-    /// Shows `each` the offsets of what this process wrote to PE `pe` since it was asked last.
+    /// Calls `each` with the offsets that this process wrote on PE `pe` since the last call.
     ///
     /// # Errors
-    /// The kernel's: then nothing is known.
+    /// Those of the kernel: then nothing is known.
     pub fn take(&self, pe: Pe, mut each: impl FnMut(Range<usize>)) -> Result<()> {
         self.pieces.iter().filter(|piece| piece.pe == pe).try_for_each(|piece| {
             let offset = |at: usize| at - piece.at + piece.offset;
@@ -108,27 +109,27 @@ impl Watched {
     }
 }
 
-/// Which PEs' memory this process has used since it was asked last, and since the last checkpoint.
-/// Every access of the program to that of another PE goes through calls that say so, or through a
-/// pointer that one gave away.
+/// The PEs whose memory this process has used since the last query, and since the last checkpoint.
+/// The program accesses another PE only through calls that record it, or through a pointer that
+/// such a call returned.
 #[derive(Debug)]
 pub struct Reached(Box<[AtomicU8]>);
 
-/// It was used.
+/// Flag: the memory was used.
 const USED: u8 = 1;
-/// It may be used at any time, by a pointer.
+/// Flag: the memory may be used at any time, through a pointer.
 const KEPT: u8 = 2;
-/// It was used since the last checkpoint.
+/// Flag: the memory was used since the last checkpoint.
 const SINCE: u8 = 4;
 
-// Relaxed throughout: it is asked between barriers, where no other thread is in a call.
+// Relaxed throughout: it is queried between barriers, where no other thread is in a call.
 impl Reached {
-    /// None of so many PEs.
+    /// Returns the state with the memory of none of `n_pes` PEs used.
     pub fn none(n_pes: usize) -> Reached {
         Reached((0..n_pes).map(|_| AtomicU8::new(0)).collect())
     }
 
-    /// PE `pe` is used.
+    /// Notes a use of PE `pe`'s memory.
     #[inline]
     pub fn note(&self, pe: Pe) {
         if self.0[pe.at()].load(Ordering::Relaxed) & (USED | SINCE) != USED | SINCE {
@@ -136,27 +137,27 @@ impl Reached {
         }
     }
 
-    /// The program has a pointer to memory of PE `pe`.
+    /// Notes that the program has a pointer to memory of PE `pe`.
     pub fn keep(&self, pe: Pe) {
         self.0[pe.at()].fetch_or(KEPT, Ordering::Relaxed);
     }
 
-    /// True if PE `pe` may have been used since this was asked last.
+    /// Returns true if PE `pe` may have been used since the last call of this function.
     pub fn take(&self, pe: Pe) -> bool {
         self.0[pe.at()].fetch_and(!USED, Ordering::Relaxed) & (USED | KEPT) != 0
     }
 
-    /// There is a new checkpoint, or the last one was gone back to.
+    /// Begins anew after a checkpoint, or after a rollback to the last one.
     pub fn begin(&self) {
         self.0.iter().for_each(|used| _ = used.fetch_and(!SINCE, Ordering::Relaxed));
     }
 
-    /// True if the program has a pointer to memory of PE `pe`.
+    /// Returns true if the program has a pointer to memory of PE `pe`.
     pub fn keeps(&self, pe: Pe) -> bool {
         self.0[pe.at()].load(Ordering::Relaxed) & KEPT != 0
     }
 
-    /// True if a PE besides `me` may have been used since the last checkpoint.
+    /// Returns true if a PE besides `me` may have been used since the last checkpoint.
     pub fn others(&self, me: Pe) -> bool {
         let used = |used: &AtomicU8| used.load(Ordering::Relaxed) & (SINCE | KEPT) != 0;
         self.0.iter().enumerate().any(|(pe, word)| pe != me.at() && used(word))

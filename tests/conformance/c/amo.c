@@ -1,7 +1,7 @@
 /* amo: every atomic in every type, blocking and not, plain and in a context, and the old names. */
 #include "common.h"
 
-static shmem_ctx_t ctx; /* of a team that counts the PEs from the last to the first */
+static shmem_ctx_t ctx; /* of a team with the PEs in reverse order */
 
 #define PLAIN(op, ...) CAT4(shmem_, NAME, _atomic_, op)(__VA_ARGS__)
 #define IN_CTX(op, ...) CAT4(shmem_ctx_, NAME, _atomic_, op)(ctx, __VA_ARGS__)

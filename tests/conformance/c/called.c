@@ -1,9 +1,9 @@
 /*
- * called.c: which functions of the interface a program calls.
+ * called.c: records the interface functions that a program calls.
  *
- * The generated trampolines have the names of the interface; each notes its number here and goes on
- * to the profiling twin. The notes are a file that all PEs of all runs share, so nothing is lost
- * when a PE ends in the middle of a call.
+ * The generated trampolines have the names of the interface; each records its number here and
+ * continues in the profiling twin. The record is a file that all PEs of all runs share, so nothing
+ * is lost when a PE ends in the middle of a call.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* coll: collectives in every type over the world, over it reversed and over every second PE; and
- * over active sets. What they come to is computed in turn from everybody's known values. */
+ * over active sets. The expected results are computed from every PE's known values. */
 #include "common.h"
 
 enum { N = 7, TEAMS = 3 };
 
-/* The PEs first, first + stride, .. of the world, of which this one is number `index`. */
+/* The PEs first, first + stride, .. of the world; this PE has number `index` among them. */
 static struct {
     shmem_team_t team;
     int first, stride, size, index;

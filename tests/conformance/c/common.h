@@ -1,5 +1,5 @@
 /*
- * common.h: what the conformance programs share.
+ * common.h: common parts of the conformance programs.
  *
  * A family is written once, in a `.inc` file with NAME and TYPE for the type, and included for each
  * type of its set by the generated each_<set>.h. `types.h` is generated too.
@@ -36,7 +36,7 @@ static long failures;
                     #__VA_ARGS__);                                                               \
     } while (0)
 
-/* A small number for an element of a PE, in the type at hand; a sum of products of it is exact. */
+/* A small number for an element of a PE, in the current type; a sum of products of it is exact. */
 #define VALUE(pe, i) ((TYPE)((((pe) * 7 + (int)(i) * 3) % 11 + 1) * UNIT))
 
 static void begin(void) {

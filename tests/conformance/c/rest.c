@@ -1,4 +1,4 @@
-/* rest: the functions that have no type: setup, memory, teams, contexts, order, locks, signals. */
+/* rest: the functions without a type: setup, memory, teams, contexts, ordering, locks, signals. */
 #include "common.h"
 
 #define WHAT "rest"
@@ -119,6 +119,6 @@ int main(int argc, char **argv) {
     teams_and_contexts();
     locks();
     int failed = end("rest");
-    shmem_finalize(); /* as often as it was started */
+    shmem_finalize(); /* as often as it was initialised */
     return failed;
 }

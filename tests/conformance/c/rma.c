@@ -3,7 +3,7 @@
 
 enum { N = 12 };
 
-static shmem_ctx_t ctx; /* of a team that counts the PEs from the last to the first */
+static shmem_ctx_t ctx; /* of a team with the PEs in reverse order */
 static uint64_t signal_word;
 
 #define BODY "rma.inc"

@@ -1,4 +1,4 @@
-//! The table of `docs/fewer.md`, walked: a program that is written from the prototypes calls every
+//! The table of `docs/fewer.md`, executed: a program generated from the prototypes calls every
 //! routine of OpenSHMEM in a job that has lost a PE.
 
 use std::collections::BTreeMap;
@@ -14,12 +14,12 @@ fn text(path: &str) -> String {
     std::fs::read_to_string(Path::new(ROOT).join(path)).unwrap()
 }
 
-/// The routines of the specification.
+/// Returns the routines of the specification.
 fn routines() -> Vec<String> {
     text("tests/spec/openshmem-1.6-symbols.txt").split_whitespace().map(str::to_owned).collect()
 }
 
-/// The rows of the table: a name, and patterns.
+/// Returns the rows of the table: a name, and patterns.
 fn rows() -> Vec<(String, Vec<String>)> {
     let page = text("docs/fewer.md");
     let rows = page.lines().skip_while(|line| !line.starts_with("| rows |")).skip(2);
@@ -40,13 +40,13 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// The row of each routine.
+/// Returns the row of each routine.
 fn row_of(rows: &[(String, Vec<String>)], name: &str) -> String {
     let row = rows.iter().find(|(_, patterns)| patterns.iter().any(|p| fits(p, name)));
     row.unwrap_or_else(|| panic!("{name} is in no row of docs/fewer.md")).0.clone()
 }
 
-/// What each routine returns, and the names of its parameters.
+/// Returns each routine's result type, and the names of its parameters.
 fn prototypes() -> BTreeMap<String, (String, Vec<String>)> {
     let header = text("include/shmem.h");
     let prototype = |line: &str| {
@@ -59,7 +59,7 @@ fn prototypes() -> BTreeMap<String, (String, Vec<String>)> {
     header.lines().filter_map(prototype).collect()
 }
 
-/// What a call is given for a parameter.
+/// Returns the argument for a parameter.
 fn argument(name: &str, parameter: &str) -> &'static str {
     match parameter {
         "ctx" => "SHMEM_CTX_DEFAULT",
@@ -72,7 +72,7 @@ fn argument(name: &str, parameter: &str) -> &'static str {
         "pe" => "LOST",
         "ivar" | "ivars" => "at(word)",
         "cmp" => "SHMEM_CMP_EQ",
-        // The oldest wait is for another value than that.
+        // The oldest wait waits for any other value.
         "cmp_value" if name.ends_with("_wait") => "0",
         "cmp_value" => "1",
         "cmp_values" => "at(source)",
@@ -91,7 +91,7 @@ fn argument(name: &str, parameter: &str) -> &'static str {
     }
 }
 
-/// Routines whose calls need more than arguments; those of the row `ends` the program makes.
+/// Routines whose calls need more than arguments; the program itself makes those of the row `ends`.
 const BY_HAND: &[(&str, &str)] = &[
     ("shmem_malloc", "p = shmem_malloc(64); CHECK(p);"),
     ("shmem_realloc", "p = shmem_realloc(p, 128); CHECK(p);"),
@@ -148,13 +148,13 @@ const BY_HAND: &[(&str, &str)] = &[
     ("shmem_clear_lock", "shmem_clear_lock(of_pe_0());"),
 ];
 
-/// The line that calls a routine and checks what the row says.
+/// Returns the line that calls a routine and checks what the row promises.
 fn call(row: &str, name: &str, (returns, parameters): &(String, Vec<String>)) -> String {
     if let Some((_, by_hand)) = BY_HAND.iter().find(|(other, _)| *other == name) {
         return format!("{{ {by_hand} }}");
     }
     let arguments: Vec<&str> = parameters.iter().map(|p| argument(name, p)).collect();
-    let call = format!("({name})({})", arguments.join(", ")); // no macro of that name
+    let call = format!("({name})({})", arguments.join(", ")); // bypasses a macro of that name
     let gives = returns != "void";
     match row {
         "pointers" | "reads" | "fetches" if gives => format!("CHECK({call} == 0);"),
@@ -167,7 +167,7 @@ fn call(row: &str, name: &str, (returns, parameters): &(String, Vec<String>)) ->
     }
 }
 
-/// The program, and how many routines it calls by their rows.
+/// Returns the program, and how many routines it calls by their rows.
 fn program() -> (String, BTreeMap<String, usize>) {
     let (rows, prototypes) = (rows(), prototypes());
     let (mut waits, mut rest, mut counts) = (String::new(), String::new(), BTreeMap::new());
@@ -181,7 +181,7 @@ fn program() -> (String, BTreeMap<String, usize>) {
         let part = if row == "waits" { &mut waits } else { &mut rest };
         writeln!(part, "    {line}").unwrap();
     }
-    // In the order of what they need of each other.
+    // In the order of their dependencies.
     for (name, _) in BY_HAND.iter().rev() {
         let line = call("", name, &prototypes[*name]);
         rest = rest.replace(&format!("    {line}\n"), "");

@@ -1,4 +1,4 @@
-//! What the whole module says, for its functions; and why a text is no module.
+//! The module-wide context of functions, and the errors of reading.
 
 use std::collections::HashSet;
 
@@ -6,15 +6,15 @@ use super::debug::Debug;
 use crate::lex::{Token, tokens};
 use crate::shape::Shapes;
 
-/// Why a text is no module that can be read; `line` counts from 1.
+/// The reason why a text is not a readable module; `line` counts from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Something else, or a newer form of IR.
+    /// Something unexpected, or a newer form of IR.
     #[error("line {line}: expected {expected} of LLVM IR")]
     Expected {
         /// The line.
         line: usize,
-        /// What could have stood there.
+        /// The expected construct.
         expected: &'static str,
     },
     /// Typed pointers: the compiler is too old.
@@ -23,13 +23,13 @@ pub enum Error {
         /// The line.
         line: usize,
     },
-    /// A function that has no end.
+    /// A function without an end.
     #[error("line {line}: a function without its closing bracket")]
     Open {
-        /// Where it begins.
+        /// Its first line.
         line: usize,
     },
-    /// A jump to a block that is not there.
+    /// A jump to a block that does not exist.
     #[error("line {line}: no block {label} in this function")]
     NoBlock {
         /// The line.
@@ -39,7 +39,7 @@ pub enum Error {
     },
 }
 
-/// What the whole module says, for its functions.
+/// The module-wide context of functions.
 pub struct ModuleContext<'a> {
     /// Its types.
     pub shapes: Shapes<'a>,
@@ -49,7 +49,7 @@ pub struct ModuleContext<'a> {
     pub nounwind: HashSet<&'a str>,
 }
 
-/// Reads what stands outside functions.
+/// Reads the lines outside functions.
 pub fn context<'a>(lines: &[&'a str]) -> ModuleContext<'a> {
     let mut context = ModuleContext {
         shapes: Shapes::default(),

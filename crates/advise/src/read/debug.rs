@@ -1,7 +1,7 @@
-//! Debug information: which place of the source, which variable.
+//! Debug information: source locations and variables.
 //!
-//! Nodes are kept as text and read when asked for. What is missing or malformed gives no name and
-//! no place, since a program is to be read without it too.
+//! Nodes are kept as text and parsed on demand. Missing or malformed nodes yield no name and no
+//! place, because a program can be read without them.
 
 use std::collections::HashMap;
 
@@ -11,15 +11,15 @@ use crate::ir::{SourceLine, Variable};
 #[derive(Default)]
 pub struct Debug<'a> {
     nodes: HashMap<&'a str, &'a str>,
-    /// The node of the unit that was compiled.
+    /// The node of the compilation unit.
     unit: Option<&'a str>,
 }
 
-/// Scopes are nested no deeper than this, or the text is no debug information.
+/// Maximum nesting depth of scopes; deeper nesting means that the text is not debug information.
 const DEEPEST: usize = 256;
 
 impl<'a> Debug<'a> {
-    /// Notes a line `!12 = NODE`.
+    /// Records a line `!12 = NODE`.
     pub fn define(&mut self, line: &'a str) {
         if let Some((number, node)) = line.trim_start_matches('!').split_once(" = ") {
             self.nodes.insert(number, node);
@@ -29,7 +29,7 @@ impl<'a> Debug<'a> {
         }
     }
 
-    /// A field of a node, of the kind that is wanted.
+    /// Returns a field of a node of the given kind.
     fn field(&self, number: &str, kind: &str, key: &str) -> Option<&'a str> {
         let node = self.nodes.get(number)?;
         let (_, inside) = node.split_once(kind)?.1.split_once('(')?;
@@ -47,7 +47,7 @@ impl<'a> Debug<'a> {
         }
     }
 
-    /// The path of a file as seen from where the compiler ran.
+    /// Returns the path of a file, relative to where the compiler ran.
     fn path(&self, file: &str) -> Option<String> {
         let name = self.field(file, "DIFile", "filename")?;
         let folder = self.field(file, "DIFile", "directory").unwrap_or_default();
@@ -57,7 +57,8 @@ impl<'a> Debug<'a> {
         Some(if there { name.to_owned() } else { format!("{folder}/{name}") })
     }
 
-    /// The file of a scope, a variable or a function: its own, or that of the scope round it.
+    /// Returns the file of a scope, a variable or a function: its own, or that of the enclosing
+    /// scope.
     fn file(&self, number: &str) -> Option<String> {
         let mut number = number;
         for _ in 0..DEEPEST {
@@ -69,20 +70,20 @@ impl<'a> Debug<'a> {
         None
     }
 
-    /// The place of a node that has a line.
+    /// Returns the place of a node that has a line.
     pub fn place(&self, number: &str) -> SourceLine {
         let line = self.field(number, "DI", "line").and_then(|line| line.parse().ok());
         let file = self.file(number).unwrap_or_default();
         SourceLine { file, line: line.unwrap_or(0) }
     }
 
-    /// A local variable.
+    /// Returns a local variable.
     pub fn variable(&self, number: &str) -> Option<Variable> {
         let name = self.field(number, "DILocalVariable", "name")?.to_owned();
         Some(Variable { name, place: self.place(number) })
     }
 
-    /// A variable outside functions, by the expression that stands at its definition.
+    /// Returns a variable outside functions, by the expression at its definition.
     pub fn global(&self, expression: &str) -> Option<Variable> {
         let of = self.field(expression, "DIGlobalVariableExpression", "var")?.strip_prefix('!')?;
         let name = self.field(of, "DIGlobalVariable", "name")?.to_owned();
@@ -111,7 +112,7 @@ mod tests {
         let i = debug.variable("5").expect("a variable");
         assert_eq!((i.name.as_str(), i.place.line), ("i", 8));
         assert_eq!(debug.variable("4"), None);
-        // A scope that holds itself ends, too.
+        // A scope that contains itself ends, too.
         assert_eq!(debug.place("7"), SourceLine { file: String::new(), line: 9 });
     }
 }

@@ -1,13 +1,13 @@
-//! What the result of an instruction is, where that is simple arithmetic.
+//! The value of an instruction's result, if it is simple arithmetic.
 //!
-//! Left out: everything that is not needed to see which element of an array is meant.
+//! Left out: everything that is not needed to identify an element of an array.
 
 use super::operand::Locals;
 use crate::ir::{Exact, Operand};
 use crate::lex::{Token, parts};
 use crate::shape::Shapes;
 
-/// Reads what stands after `%result =`.
+/// Reads the part after `%result =`.
 pub fn exact<'a>(tokens: &[Token<'a>], locals: &mut Locals<'a>, shapes: &Shapes<'a>) -> Exact {
     known(tokens, locals, shapes).unwrap_or_default()
 }
@@ -60,7 +60,7 @@ fn known<'a>(tokens: &[Token<'a>], locals: &mut Locals<'a>, shapes: &Shapes<'a>)
     }
 }
 
-/// The values of `phi i1 [VALUE, %BLOCK], ..`, each with the name of its block.
+/// Returns the values of `phi i1 [VALUE, %BLOCK], ..`, each with the name of its block.
 pub fn joined<'a>(tokens: &[Token<'a>], locals: &mut Locals<'a>) -> Vec<(&'a str, Operand)> {
     let [Token::Word("phi"), Token::Word("i1"), rest @ ..] = tokens else { return Vec::new() };
     let pair = |part: &&[Token<'a>]| match part {
@@ -72,7 +72,7 @@ pub fn joined<'a>(tokens: &[Token<'a>], locals: &mut Locals<'a>) -> Vec<(&'a str
     parts(rest).iter().filter_map(pair).collect()
 }
 
-/// What `[N x TYPE]` is made of.
+/// Returns the element type of `[N x TYPE]`.
 fn element<'t, 'a>(of: &'t [Token<'a>]) -> Option<&'t [Token<'a>]> {
     match of {
         [Token::Mark('['), Token::Word(_), Token::Word("x"), inside @ .., Token::Mark(']')] => {

@@ -1,4 +1,4 @@
-//! One function: its head, and its body cut into blocks.
+//! One function: its head, and its body split into blocks.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use super::operand::Locals;
 use crate::ir::{Block, Callee, Exact, Function, Inst, Op, Operand};
 use crate::lex::{Line, Token, closing, parts, tokens};
 
-/// A block whose successors still have names.
+/// A block whose successors are still names.
 #[derive(Default)]
 struct Draft<'a> {
     block: Block,
     labels: Vec<(usize, &'a str)>,
-    /// By instruction: values by block.
+    /// By instruction: its values by block.
     joined: Vec<(usize, Vec<(&'a str, Operand)>)>,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn function<'a>(
     let (mut drafts, mut numbers) = (vec![Draft::default()], HashMap::new());
     for line in &body {
         if let [Token::Word(label) | Token::Text(label), Token::Mark(':'), ..] = line.tokens[..] {
-            // The entry may have a name; it is the only block that may still be empty.
+            // The entry may have a name; only that block may still be empty.
             if !drafts[drafts.len() - 1].block.insts.is_empty() {
                 drafts.push(Draft::default());
             }
@@ -48,7 +48,7 @@ pub(super) fn function<'a>(
     read.locals = locals.count();
     for Draft { mut block, labels, joined } in drafts {
         for (at, values) in joined {
-            // The entry alone may have no label.
+            // Only the entry may lack a label.
             let number = |name| numbers.get(name).copied().unwrap_or_default();
             let values = values.into_iter().map(|(name, of)| (number(name), of));
             block.insts[at].exact = Exact::Joined(values.collect());
@@ -64,8 +64,8 @@ pub(super) fn function<'a>(
     Ok(read)
 }
 
-/// The macro of a checkpoint call hands its routine to one that notes the place and gives it back:
-/// `shmemx_ft_place(.., shmem_checkpoint_all)()`. That is a call by name.
+/// Resolves checkpoint calls. The macro of a checkpoint passes its routine through one that records
+/// the place and returns it: `shmemx_ft_place(.., shmem_checkpoint_all)()`. This is a call by name.
 fn name_checkpoints(blocks: &mut [Block]) {
     let mut given = HashMap::new();
     for inst in blocks.iter_mut().flat_map(|block| &mut block.insts) {
@@ -123,7 +123,7 @@ fn signature<'a>(
     })
 }
 
-/// The node after `!dbg`.
+/// Returns the node after `!dbg`.
 fn location<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
     tokens.windows(2).rev().find_map(|pair| match pair {
         [Token::Meta("dbg"), Token::Meta(node)] => Some(*node),
@@ -131,7 +131,7 @@ fn location<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
     })
 }
 
-/// `(ptr %x, !VARIABLE, ..)`: the variable that lies in an alloca.
+/// Reads `(ptr %x, !VARIABLE, ..)`: the variable in an alloca.
 fn declare<'a>(
     tokens: &[Token<'a>],
     locals: &mut Locals<'a>,
@@ -163,7 +163,7 @@ fn inst<'a>(
     if line.tokens.contains(&Token::Mark('*')) {
         return Err(Error::TypedPointer { line: line.number });
     }
-    // Metadata stands at the end, behind a comma, and is no operand.
+    // Metadata follows at the end, after a comma, and is not an operand.
     let bracket = |t: &Token<'_>| matches!(t, Token::Meta(name) if !name.is_empty());
     let attached =
         tokens.windows(2).position(|pair| pair[0] == Token::Mark(',') && bracket(&pair[1]));
@@ -189,7 +189,7 @@ fn inst<'a>(
     Ok(())
 }
 
-/// A call whose operands are metadata.
+/// Returns true for a call whose operands are metadata.
 fn debugger(tokens: &[Token<'_>]) -> bool {
     tokens.iter().any(|token| matches!(token, Token::Global(name) if name.starts_with("llvm.dbg.")))
 }

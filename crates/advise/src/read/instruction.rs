@@ -1,13 +1,13 @@
-//! One instruction: a logical line of a body becomes an `Inst` and labels.
+//! One instruction: turns a logical line of a body into an `Inst` and labels.
 //!
-//! An instruction that is not known is refused, never skipped: what it did would be missing.
+//! An unknown instruction is rejected, never skipped: its effects would be missing.
 
 use super::operand::Locals;
 use crate::ir::{Callee, Op, Operand};
 use crate::lex::{Token, closing, parts};
 use crate::shape::Shapes;
 
-/// Results that may point wherever an operand points.
+/// Instructions whose results may point wherever an operand points.
 const COPIES: &[&str] = &[
     "phi",
     "select",
@@ -53,13 +53,13 @@ const COPIES: &[&str] = &[
     "addrspacecast",
 ];
 
-/// What an instruction is, and the labels that it may go to.
+/// The operation of an instruction, and the labels that it may jump to.
 pub struct Read<'a> {
     pub op: Op,
     pub labels: Vec<&'a str>,
 }
 
-/// Reads what stands after `%result =`. None: not known.
+/// Reads the part after `%result =`. Returns `None` for an unknown instruction.
 pub fn instruction<'a>(
     tokens: &[Token<'a>],
     locals: &mut Locals<'a>,
@@ -118,7 +118,7 @@ fn has(tokens: &[Token<'_>], word: &str) -> bool {
     tokens.iter().take(2).any(|token| *token == Token::Word(word))
 }
 
-/// The tokens after any of these words.
+/// Returns the tokens after any of these words.
 fn after_words<'t, 'a>(tokens: &'t [Token<'a>], words: &[&str]) -> &'t [Token<'a>] {
     let given = |t: &&Token<'_>| matches!(t, Token::Word(word) if words.contains(word));
     &tokens[tokens.iter().take_while(given).count()..]
@@ -136,7 +136,7 @@ fn alloca<'a>(tokens: &[Token<'a>], shapes: &Shapes<'a>) -> Option<Op> {
     Some(Op::Alloca { bytes })
 }
 
-/// The labels of a terminator.
+/// Returns the labels of a terminator.
 fn labels<'a>(tokens: &[Token<'a>]) -> Vec<&'a str> {
     let pairs = tokens.windows(2).filter_map(|pair| match pair {
         [Token::Word("label"), Token::Local(name)] => Some(*name),
@@ -145,8 +145,8 @@ fn labels<'a>(tokens: &[Token<'a>]) -> Vec<&'a str> {
     pairs.collect()
 }
 
-/// A call: the callee is the last value outside brackets that stands before one, since a type with
-/// a name may stand before the bracket of a function type.
+/// Reads a call: the callee is the last value outside brackets that precedes a bracket, because a
+/// named type may precede the bracket of a function type.
 fn call<'a>(word: &str, tokens: &[Token<'a>], locals: &mut Locals<'a>) -> Option<Op> {
     let (mut at, mut found, mut last, mut assembly) = (0, None, None, false);
     while let Some(token) = tokens.get(at) {

@@ -1,7 +1,7 @@
 //! From the text of a module to `ir`.
 //!
-//! What is read is what clang 15 or newer prints (`-S -emit-llvm`): opaque pointers, debug records
-//! or calls of `llvm.dbg.declare`. Anything else is refused with the number of its line.
+//! The input is the output of clang 15 or newer (`-S -emit-llvm`): opaque pointers, debug records
+//! or calls of `llvm.dbg.declare`. Anything else is rejected with its line number.
 
 use crate::ir::{Global, Module};
 use crate::lex::{Token, logical, parts, tokens};
@@ -45,7 +45,7 @@ pub fn module(text: &str) -> Result<Module, Error> {
     Ok(module)
 }
 
-/// Lines outside functions that say nothing of memory, or were read before.
+/// Returns true for lines outside functions that do not concern memory, or were read before.
 fn known(line: &str) -> bool {
     const BEGINNINGS: &[&str] = &[
         ";",
@@ -63,7 +63,7 @@ fn known(line: &str) -> bool {
     line.trim().is_empty() || BEGINNINGS.iter().any(|beginning| line.starts_with(beginning))
 }
 
-/// `@name = LINKAGE.. global|constant TYPE INITIAL, ..`, or an alias.
+/// Reads `@name = LINKAGE.. global|constant TYPE INITIAL, ..`, or an alias.
 fn global(number: usize, line: &str, context: &ModuleContext<'_>) -> Result<Global, Error> {
     let tokens = tokens(line);
     let wrong = Error::Expected { line: number, expected: "a global" };
@@ -88,7 +88,7 @@ fn global(number: usize, line: &str, context: &ModuleContext<'_>) -> Result<Glob
         _ => None,
     });
     let rest = rest.get(length..).unwrap_or_default();
-    // What an ifunc is, code decides that the loader runs.
+    // The loader runs code that decides the target of an ifunc.
     let external = says(&["external", "extern_weak"]) || is(&tokens[at], &["ifunc"]);
     let initial = if external { &[] } else { parts(rest).first().copied().unwrap_or(&[]) };
     let aliased = operand::holds(rest);

@@ -5,25 +5,25 @@ use std::collections::HashMap;
 use crate::ir::{Local, Operand};
 use crate::lex::Token;
 
-/// The locals of one function: a number for each name, in order of appearance.
+/// The locals of one function, numbered by name in order of appearance.
 #[derive(Default)]
 pub struct Locals<'a> {
     numbers: HashMap<&'a str, Local>,
 }
 
 impl<'a> Locals<'a> {
-    /// The number of a name.
+    /// Returns the number of a name.
     pub fn number(&mut self, name: &'a str) -> Local {
         let next = self.numbers.len();
         *self.numbers.entry(name).or_insert(next)
     }
 
-    /// How many there are.
+    /// Returns the number of locals.
     pub fn count(&self) -> usize {
         self.numbers.len()
     }
 
-    /// The operand that the last token of `TYPE ATTRIBUTES VALUE` says.
+    /// Returns the operand denoted by the last token of `TYPE ATTRIBUTES VALUE`.
     pub fn operand(&mut self, tokens: &[Token<'a>]) -> Operand {
         match tokens.last() {
             Some(Token::Local(name)) => Operand::Local(self.number(name)),
@@ -35,7 +35,7 @@ impl<'a> Locals<'a> {
         }
     }
 
-    /// The operand after the word `ptr`, whatever follows it.
+    /// Returns the operand after the word `ptr`, whatever follows it.
     pub fn pointer(&mut self, tokens: &[Token<'a>]) -> Operand {
         let at = tokens.iter().position(|token| *token == Token::Word("ptr"));
         let mut rest = &tokens[at.map_or(0, |at| at + 1)..];
@@ -48,15 +48,15 @@ impl<'a> Locals<'a> {
         }
     }
 
-    /// Every value and global among the tokens. Types and labels have names like values; taking
-    /// them for values that point nowhere does no harm.
+    /// Returns every value and global among the tokens. Types and labels look like values; treating
+    /// them as values that point nowhere does no harm.
     pub fn all(&mut self, tokens: &[Token<'a>]) -> Vec<Operand> {
         let named = tokens.iter().filter(|t| matches!(t, Token::Local(_) | Token::Global(_)));
         named.map(|token| self.operand(&[*token])).collect()
     }
 }
 
-/// The number of `inttoptr (i64 NUMBER to ptr)`: a handle.
+/// Returns the number in `inttoptr (i64 NUMBER to ptr)`: a handle.
 fn handle(tokens: &[Token<'_>]) -> Option<i64> {
     match tokens {
         [
@@ -73,13 +73,13 @@ fn handle(tokens: &[Token<'_>]) -> Option<i64> {
     }
 }
 
-/// The globals among the tokens, into which a constant may point.
+/// Returns the globals among the tokens as a constant that may point into them.
 pub fn into(tokens: &[Token<'_>]) -> Operand {
     let globals = holds(tokens);
     if globals.is_empty() { Operand::Nothing } else { Operand::Into(globals) }
 }
 
-/// The globals among the tokens.
+/// Returns the globals among the tokens.
 pub fn holds(tokens: &[Token<'_>]) -> Vec<String> {
     let named = tokens.iter().filter_map(|token| match token {
         Token::Global(name) => Some((*name).to_owned()),

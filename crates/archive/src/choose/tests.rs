@@ -1,4 +1,4 @@
-//! Every way in which three hosts can hold the files of three PEs, and what each is good for.
+//! Tests of every way in which three hosts can hold the files of three PEs.
 
 use raidshmem_core::disk::Entry;
 use raidshmem_core::placement::Domains;
@@ -34,7 +34,7 @@ fn manifest(job: u64, protection: &Protection) -> Manifest {
     Manifest { job, number: N, heap_len, seconds, mode, program, entries, raw: None, parity }
 }
 
-/// A folder with the files of these PEs.
+/// Returns a folder with the files of these PEs.
 fn held(manifest: &Manifest, set: Option<u64>, pes: &[usize]) -> Held {
     let of = |content| move |&pe: &usize| (content, Pe::of(pe), entry(content, pe));
     let (data, parity) = (pes.iter().map(of(Content::Data)), pes.iter().map(of(Content::Parity)));
@@ -48,7 +48,7 @@ fn newest(hosts: &[Vec<Held>]) -> Result<Chosen, String> {
     choose(hosts, &Wanted { set: None, home: &HOMES, protect: &raid5, damages: &[] })
 }
 
-/// The most PEs that can be at home, by trying every order of the hosts.
+/// Returns the most PEs that can be at home, by trying every order of the hosts.
 fn most_at_home(holds: &[Vec<usize>]) -> usize {
     let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
     let at_home = |order: &[usize; 3]| (0..3).filter(|&pe| holds[order[pe]].contains(&pe)).count();
@@ -96,7 +96,7 @@ fn any_order_of_the_hosts_is_taken_and_that_which_is_stays() {
     assert_eq!(host_of(&[host(2), host(0), host(1)]), [1, 2, 0]);
     assert_eq!(host_of(&[host(0), Vec::new(), host(2)]), [0, 1, 2]);
     assert_eq!(host_of(&[host(2), Vec::new(), host(0)]), [2, 1, 0]);
-    // A disk that all see.
+    // A disk that all hosts see.
     let all: Vec<Held> = (0..3).flat_map(host).collect();
     let chosen = newest(&[all.clone(), all.clone(), all]).expect("it is whole");
     assert_eq!((chosen.host_of, chosen.node_of), (vec![0, 1, 2], HOMES.to_vec()));
@@ -151,18 +151,18 @@ fn what_does_not_fit_is_said() {
     let without: Vec<Vec<Held>> = vec![hosts[0].clone(), Vec::new(), hosts[2].clone()];
     let why = of(&HOMES, &rs, &without).unwrap_err();
     assert_eq!(why, "set 5: no disk has PE 1, and its parity is of other groups");
-    // A parity file that is missing is a loss too.
+    // A missing parity file is a loss too.
     let mut bare = without;
     bare[0][0].files.retain(|&(content, ..)| content == Content::Data);
     let why = of(&HOMES, &raid5, &bare).unwrap_err();
     assert!(why.contains("unrecoverable: group 0 lost"), "{why}");
-    // A file of another set of that checkpoint is none.
+    // A file of another set of that checkpoint does not count.
     let mut other = hosts;
     other[1][0].files[0].2.sum ^= 64;
     assert_eq!(of(&HOMES, &raid5, &other).expect("it is made up for").lost, [Pe(1)]);
 }
 
-/// A PE that went to another node before the set was written begins where its file is.
+/// A PE that moved to another node before the set was written begins on the node of its file.
 #[test]
 fn a_pe_begins_where_its_file_is() {
     let manifest = manifest(7, &protection(BackupMode::Raid5, 1, 3));
@@ -173,8 +173,8 @@ fn a_pe_begins_where_its_file_is() {
     assert_eq!(chosen.folders, [vec!["7-[0, 2]".to_owned()], vec!["7-[1]".to_owned()], vec![]]);
 }
 
-/// Patterns of tiles of three PEs, of which each has two chunks of two tiles and one parity
-/// chunk of two: the set is taken just where no stripe has two chunks that are damaged.
+/// Tests patterns of tiles of three PEs, each with two chunks of two tiles and one parity chunk of
+/// two: the set is chosen exactly if no stripe has two damaged chunks.
 #[test]
 fn a_set_is_taken_just_where_parity_makes_up_for_each_damaged_tile() {
     let of = protection(BackupMode::Raid5, 1, 3);
@@ -218,7 +218,7 @@ fn a_set_is_taken_just_where_parity_makes_up_for_each_damaged_tile() {
     }
 }
 
-/// Where no parity fits, every file must hold; and one that cannot be read counts as lost.
+/// If no parity fits, every file must be intact; an unreadable file counts as lost.
 #[test]
 fn a_damaged_file_counts_where_no_parity_fits_and_a_broken_one_as_lost() {
     let manifest = manifest(7, &protection(BackupMode::Raid5, 1, 3));

@@ -1,4 +1,4 @@
-//! A head is read back as it was, and nothing else is taken for one.
+//! Tests that a head is decoded as it was, and that nothing else is accepted as one.
 
 use raidshmem_core::message::HEAP_MAX;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
@@ -6,7 +6,7 @@ use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use super::*;
 use crate::bytes::tests::nothing_else_is_taken;
 
-/// A head with something of everything.
+/// Returns a head with every field filled.
 pub(crate) fn head() -> Head {
     let mut heap = Heap::new(1 << 20);
     heap.alloc(100, 64).expect("room");
@@ -30,7 +30,7 @@ pub(crate) fn head() -> Head {
     }
 }
 
-/// The same, whose tiles are compressed.
+/// Returns such a head with compressed tiles.
 fn compressed() -> Head {
     Head { stored: vec![1 << 16, 1, 999, 7], ..head() }
 }
@@ -46,7 +46,7 @@ fn a_head_is_read_back_as_it_was_written() {
     }
 }
 
-/// A head without compressed tiles is of the version that builds before this one read.
+/// A head without compressed tiles has the version that older builds read.
 #[test]
 fn only_a_head_of_compressed_tiles_has_the_new_version_and_their_lengths() {
     let (plain, new) = (head().encode(), compressed().encode());

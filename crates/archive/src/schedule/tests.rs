@@ -1,4 +1,4 @@
-//! Every order, in its order.
+//! Tests of every order, in sequence.
 
 use super::*;
 use CheckpointNumber as N;
@@ -44,7 +44,7 @@ fn a_commit_comes_after_every_node_has_written() {
     assert_eq!(plan.checkpoint(N(5), &NODES, SECOND).len(), 2, "4 was missed");
 }
 
-/// On disks of their own all commit, and what one of them may have committed stays.
+/// With local disks all nodes commit, and a set that one may have committed stays.
 #[test]
 fn every_node_commits_on_its_own_disk_after_all_have_written() {
     let local = |pes: &[u32], next| {
@@ -141,7 +141,7 @@ fn a_job_that_is_to_stop_does_so_with_the_next_set() {
     assert!(plan.stop(N(120)) && !plan.stop(N(121)), "said twice");
     assert_eq!(plan.checkpoint(N(120), &nodes, SECOND * 120), []);
     assert!(ends(&mut plan, 121));
-    // A set that was under way is older than the word.
+    // A set that was already in progress is older than the request.
     let mut plan = schedule(Every::Checkpoints(100));
     plan.checkpoint(N(100), &nodes, SECOND * 100);
     plan.stop(N(100));
@@ -151,8 +151,8 @@ fn a_job_that_is_to_stop_does_so_with_the_next_set() {
     assert!(ends(&mut plan, 101));
 }
 
-/// A checkpoint that has come to be every `tempo`, in a job in which it takes `word` to hear of an
-/// order: whether each set that was ordered was claimed before it was overwritten.
+/// Simulates a job with a checkpoint every `tempo` and a message delay of `word`; returns for each
+/// ordered set whether it was claimed before it was overwritten.
 fn sets_of(tempo: Duration, word: Duration) -> Vec<bool> {
     let (mut plan, mut sets) = (schedule(Every::Checkpoints(1)), Vec::new());
     let (mut claimed, mut number) = (None, 0);
@@ -179,7 +179,7 @@ fn sets_of(tempo: Duration, word: Duration) -> Vec<bool> {
     sets
 }
 
-/// However fast checkpoints come, a few sets are too late at most, and then none is.
+/// However fast checkpoints come, at most a few sets are too late, and later sets are not.
 #[test]
 fn where_checkpoints_come_faster_than_word_they_are_claimed_ahead() {
     let millis = Duration::from_millis;

@@ -1,36 +1,36 @@
-//! Every run of small agreements: each read, step, view and death in every order; and random runs
-//! of larger ones.
+//! A model checker for agreements: every order of reads, steps, views and deaths in small teams,
+//! and random runs of larger ones.
 //!
-//! A member reads one record at a time, so what it knows of two others may be of different times.
-//! Members die at any moment, also after they have decided; the view that shows it comes later, and
-//! each living member adopts the newest one when it likes.
+//! A member reads one record at a time, so its knowledge of two others may be from different times.
+//! Members die at any moment, also after they have decided. The view with the loss comes later, and
+//! each living member adopts the newest one at any time.
 //!
-//! After the last agreement each shows a record of another team in the same place, as soon as it
-//! may.
+//! After the last agreement each member publishes a record of another team in the same place, as
+//! soon as it may.
 
 use std::collections::HashSet;
 
 use super::{AgreedBits, Agreement, AgreementPhase, Proposal, Record, Which, is_past};
 
-/// A member: the agreement that it is in, and what it has come to.
+/// A member: the agreement that it is in, and its decisions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Member {
     lives: bool,
     now: Option<Agreement>,
     decided: Vec<AgreedBits>,
-    /// Those that it has seen to be past the last agreement.
+    /// Members that it has seen past the last agreement.
     past: Vec<bool>,
-    /// What it shows in the place since the team has ended.
+    /// The record that it publishes in the place after the team has ended.
     after: Option<Record>,
 }
 
-/// A record of the team that has the place next.
+/// Returns a record of the team that reuses the place.
 fn of_the_next_team() -> Record {
     let (which, view) = (Which { team: 2, number: 1, gate: 0 }, (1, vec![true; 2]));
     Agreement::begin((which, 0), Proposal::default(), AgreedBits::default(), view).record
 }
 
-/// All members, and the newest view: who lives in each.
+/// All members, and the living members in each view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Run {
     members: Vec<Member>,
@@ -38,7 +38,7 @@ struct Run {
     deaths: usize,
 }
 
-/// How much there is of everything.
+/// The size of a search.
 #[derive(Clone, Copy)]
 struct Size {
     members: usize,
@@ -68,8 +68,8 @@ impl Run {
         member.after.as_ref().or_else(|| member.now.as_ref().map(Agreement::record))
     }
 
-    /// A member that has come to the last decision looks whether another is past it, and ends the
-    /// team when it has seen that of all that live.
+    /// Lets a member with the last decision check one other member for being past it. Ends the team
+    /// for the member when it has seen that of all living members.
     fn ends(&self, me: usize, size: Size, next: &mut Vec<Run>) {
         let member = &self.members[me];
         let Some(now) = &member.now else { return };
@@ -94,7 +94,7 @@ impl Run {
         }
     }
 
-    /// What a member may do next, without its death.
+    /// Collects the possible next steps of a member, except its death.
     fn steps(&self, me: usize, size: Size, next: &mut Vec<Run>) {
         let member = &self.members[me];
         if !member.lives {
@@ -134,7 +134,7 @@ impl Run {
         });
     }
 
-    /// A decision is noted when it is taken, by who dies next as well.
+    /// Records new decisions, including those of members that die next.
     fn note(&mut self) {
         for member in &mut self.members {
             let Some(now) = &member.now else { continue };
@@ -185,7 +185,8 @@ impl Run {
 }
 
 impl Run {
-    /// Nobody can do anything, in a view that shows who lives: then nobody waits.
+    /// Checks a run without further steps: if the view shows the living members, none of them may
+    /// wait.
     fn check_end(&self) -> Result<(), String> {
         let shown = self.view().1.iter().zip(&self.members).all(|(shown, m)| *shown == m.lives);
         let waits = |member: &Member| member.lives && member.after.is_none();
@@ -195,7 +196,7 @@ impl Run {
         }
     }
 
-    /// One run to its end, in an order that the seed says; how many died in it.
+    /// Runs to the end, in a random order given by the seed. Returns the number of deaths.
     fn random(size: Size, mut seed: u64) -> Result<usize, String> {
         let mut choose = |among: usize| {
             seed ^= seed << 13;
@@ -211,7 +212,7 @@ impl Run {
             let shows = |next: &Run| next.deaths == run.deaths;
             let shown = fatal.iter().position(shows).map(|at| fatal.swap_remove(at));
             next.extend(shown);
-            // Deaths are rare, so that they find the others at every step.
+            // Deaths are rare, so that they occur at every step of the other members.
             if !fatal.is_empty() && (next.is_empty() || choose(6 * size.members) == 0) {
                 next = fatal;
             }
@@ -225,7 +226,7 @@ impl Run {
     }
 }
 
-/// Goes through all runs; the first thing that is wrong with one, and how many there were.
+/// Explores all runs. Returns the number of states, or the first error.
 fn explore(size: Size) -> Result<usize, String> {
     let (mut known, mut open) = (HashSet::new(), vec![Run::first(size)]);
     while let Some(run) = open.pop() {

@@ -1,4 +1,5 @@
-//! The launcher's part: which nodes it hears, which it asks, which it declares lost.
+//! The launcher's half of the detector: tracks heartbeats, asks for second opinions, declares
+//! losses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,52 +9,52 @@ use super::monitor::News;
 use super::timing::{MachineTime, Timing};
 use crate::message::{Beat, Party};
 
-/// What the launcher hears of a node.
+/// An observation of a node, as the launcher receives it.
 #[derive(Debug, Clone, Copy)]
 pub enum Observation {
-    /// Its heartbeat.
+    /// A heartbeat of the node.
     Beat { beat: Beat },
-    /// Node `by` does not hear it.
+    /// Node `by` gets no answers from it.
     Accused { by: u32 },
-    /// Node `by` hears it again.
+    /// Node `by` withdraws its accusation: the node answers again.
     Withdrawn { by: u32 },
-    /// What node `by`, which was asked, says of it.
+    /// The second opinion of node `by`: true if the node answers it.
     Opinion { by: u32, alive: bool },
-    /// Node `by` does not renew its lease any more, and has not heard it for so long.
+    /// Node `by` no longer renews its lease, after a silence of `silent`.
     GivenUp { by: u32, term: u64, silent: Duration },
-    /// Its connection is over, but its processes may run.
+    /// Its connection was lost, but its processes may still run.
     Disconnected,
-    /// Its processes are known to have ended.
+    /// Its processes have ended.
     Dead,
 }
 
-/// What the launcher must do.
+/// An action that the launcher must take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DetectorAction {
     /// Answer a heartbeat.
     Beat { node: u32, beat: Beat },
-    /// Ask `witness` whether it hears `node`.
+    /// Ask `witness` for a second opinion on `node`.
     Ask { witness: u32, node: u32 },
-    /// Two nodes do not hear it, though the launcher does: tell it to end.
+    /// Order `node` to end: `by` and `witness` cannot hear it, although the launcher can.
     CutOff { node: u32, by: u32, witness: u32 },
-    /// Node `by` does not hear it, but `witness` and the launcher do.
+    /// Report an asymmetric link: `by` does not hear the node, `witness` and the launcher do.
     AsymmetricLink { node: u32, by: u32, witness: u32 },
-    /// It is lost, for good. `silent` for this long, if that is the reason; `witness` hears nothing
-    /// either.
+    /// Declare the node lost, for good. `silent` is set if it was declared for its silence;
+    /// `witness` is a node that did not hear it either.
     Declare { node: u32, silent: Option<MachineTime>, witness: Option<u32> },
-    /// Tell `node` whom it watches from now on.
+    /// Tell `node` which successor to watch from now on.
     Watch { node: u32, successor: Option<u32> },
-    /// Tell `parent` that it renews the lease of `node` from now on.
+    /// Tell `parent` to renew the lease of `node` from now on.
     Adopt { parent: u32, node: u32, term: u64 },
-    /// Tell it not to do so any more, and to say when it has stopped.
+    /// Tell `parent` to stop renewing it, and to report when it has stopped.
     Release { parent: u32, node: u32, term: u64 },
-    /// Tell `node` who renews its lease; the launcher if there is no parent.
+    /// Tell `node` which party renews its lease: a parent, or the launcher if there is no parent.
     Parent { node: u32, parent: Option<u32> },
 }
 
 impl DetectorAction {
-    /// The node that is told something by it, and what; None if it is told to end, or if all of
-    /// it is done by the launcher.
+    /// Returns the message to send and the node it goes to; None if the action is an order to end
+    /// or concerns only the launcher.
     pub fn news(&self) -> Option<(u32, News)> {
         Some(match *self {
             DetectorAction::Beat { node, beat } => {
@@ -75,7 +76,7 @@ impl DetectorAction {
     }
 }
 
-/// A node that may renew the lease of another; a term is one time that it was told so.
+/// A node that may renew another node's lease. Each assignment has a new term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Renewer {
     node: u32,
@@ -84,42 +85,42 @@ struct Renewer {
 
 #[derive(Debug)]
 struct Node {
-    /// When it was heard last by the launcher, or by a node that renewed its lease until then.
+    /// Last contact with the launcher or, until it gave the node up, with the renewer of the lease.
     contact: MachineTime,
-    /// Who may renew its lease beside the launcher: it may have heard it since.
+    /// The node that may renew the lease besides the launcher, and may have had later contact.
     renewer: Option<Renewer>,
-    /// The nodes that this one is the renewer of.
+    /// The nodes whose leases this one renews.
     children: BTreeSet<u32>,
-    /// When a renewer gave it up for its silence.
+    /// The time at which a renewer last gave it up for its silence.
     given_up: Option<MachineTime>,
     accused_by: Option<u32>,
     asked: Option<u32>,
     opinion: Option<(u32, bool)>,
-    /// It is not answered any more, so its lease runs out.
+    /// It gets no more answers, so its lease will expire.
     cut_off: bool,
 }
 
-/// The machine.
+/// The failure detector, one per job, in the launcher.
 #[derive(Debug)]
 pub struct FailureDetector {
     timing: Timing,
     /// Living nodes.
     nodes: BTreeMap<u32, Node>,
-    /// Those of them that have no renewer: only the launcher hears them.
+    /// Living nodes without a renewer: only the launcher hears them.
     direct: BTreeSet<u32>,
-    /// Those that somebody was asked about.
+    /// Nodes about which a second opinion was asked.
     doubted: BTreeSet<u32>,
-    /// Who shall be whose renewer.
+    /// The intended renewer of each node.
     tree: LeaseTree,
     terms: u64,
-    /// Whether nodes can reach each other: those of one machine need no second opinion.
+    /// True if nodes can reach each other; nodes on one machine need no second opinion.
     ring: bool,
     looked: MachineTime,
 }
 
 impl FailureDetector {
-    /// Over `nodes`, all of which were heard just now. With `ring` they watch each other, and the
-    /// launcher and each of them renew the leases of `degree` others at most.
+    /// Creates a detector for `nodes`, all of them in contact now. With `ring`, nodes watch each
+    /// other, and the launcher and each node renew the leases of at most `degree` others.
     pub fn new(
         nodes: impl Iterator<Item = u32>,
         ring: bool,
@@ -148,7 +149,7 @@ impl FailureDetector {
         }
     }
 
-    /// What nodes must know at the start: whom they watch, and who renews whose lease.
+    /// Tells each node which successor it watches and which party renews its lease.
     pub fn begin(&mut self) -> Vec<DetectorAction> {
         if !self.ring {
             return Vec::new();
@@ -159,14 +160,15 @@ impl FailureDetector {
         decisions
     }
 
-    /// Whom `node` watches: the next one in the ring.
+    /// Assigns `node` its successor: the next node in the ring.
     fn watch(&self, node: u32) -> Option<DetectorAction> {
         let mut after = self.nodes.range(node + 1..).chain(self.nodes.iter());
         let successor = after.next().map(|(&other, _)| other).filter(|&other| other != node);
         self.ring.then_some(DetectorAction::Watch { node, successor })
     }
 
-    /// When it was heard last, by the launcher or by whom that heard: its lease is of then at most.
+    /// Returns the last contact with the node, or with a node above it in the tree. Its lease was
+    /// renewed no later than that.
     fn heard(&self, node: u32) -> Option<MachineTime> {
         let up = |entry: &&Node| self.nodes.get(&entry.renewer?.node);
         let line = std::iter::successors(self.nodes.get(&node), up);
@@ -177,8 +179,8 @@ impl FailureDetector {
         self.heard(node).map_or(MachineTime::MAX, |heard| now.saturating_sub(heard))
     }
 
-    /// The nodes whose silence may mean something, and when each was heard. Who was heard just now
-    /// has none below it, and those are passed over: most of all.
+    /// Returns the nodes whose silence may matter, with their last contact. Skips the nodes below
+    /// one with recent contact, which are usually most of them.
     fn visited(&self, now: MachineTime) -> Vec<(u32, MachineTime)> {
         let mut left: Vec<(u32, MachineTime)> =
             self.direct.iter().map(|&node| (node, MachineTime::ZERO)).collect();
@@ -195,7 +197,8 @@ impl FailureDetector {
         visited
     }
 
-    /// When to look at the clock again: every period at least, or it would seem to be away.
+    /// Returns when to call `tick` next: at least once per period, or a gap would look like a
+    /// pause.
     pub fn deadline(&self) -> Option<MachineTime> {
         let look = |(number, heard): (u32, MachineTime)| {
             let node = self.nodes.get(&number)?;
@@ -213,7 +216,7 @@ impl FailureDetector {
         Some(look.min(self.looked + self.timing.period))
     }
 
-    /// Takes one observation of `node`.
+    /// Processes one observation of `node`.
     pub fn handle(
         &mut self,
         now: MachineTime,
@@ -262,12 +265,12 @@ impl FailureDetector {
         }
     }
 
-    /// Leaves a node that was heard just now to its parent in the tree, if that is heard well.
+    /// Hands a node that is in contact to its parent in the tree, if that parent is healthy.
     fn attach(&mut self, now: MachineTime, node: u32) -> Vec<DetectorAction> {
         let (Some(entry), Some(parent)) = (self.nodes.get(&node), self.tree.parent(node)) else {
             return Vec::new();
         };
-        // Its link to the parent may have failed: not at once again.
+        // The link to the parent may have failed: do not retry at once.
         let waits = entry.given_up.is_some_and(|at| now.saturating_sub(at) < self.timing.doubt());
         if entry.renewer.is_some() || entry.cut_off || waits || !self.is_fit(now, parent, node) {
             return Vec::new();
@@ -285,7 +288,7 @@ impl FailureDetector {
         vec![adopt, DetectorAction::Parent { node, parent: Some(parent) }]
     }
 
-    /// True if `parent` can renew the lease of `node`, and does not live by that itself.
+    /// Returns true if `parent` can renew the lease of `node` and does not itself depend on `node`.
     fn is_fit(&self, now: MachineTime, parent: u32, node: u32) -> bool {
         let up = |at: &u32| Some(self.nodes.get(at)?.renewer?.node);
         let below = std::iter::successors(Some(parent), up).any(|at| at == node);
@@ -293,7 +296,7 @@ impl FailureDetector {
         here && !below && self.silence(now, parent) < self.timing.doubt()
     }
 
-    /// Takes the right to renew the lease of `node` from who should not have it.
+    /// Revokes the right to renew the lease of `node` from a renewer that should not have it.
     fn release(&self, node: u32) -> Option<DetectorAction> {
         let entry = self.nodes.get(&node)?;
         let Renewer { node: parent, term } = entry.renewer?;
@@ -301,7 +304,7 @@ impl FailureDetector {
         (!stays).then_some(DetectorAction::Release { parent, node, term })
     }
 
-    /// Nobody but the launcher renews its lease from now on.
+    /// Records that `by` gave the node up: only the launcher renews its lease from now on.
     fn given_up(
         &mut self,
         now: MachineTime,
@@ -323,12 +326,12 @@ impl FailureDetector {
         vec![DetectorAction::Parent { node, parent: None }]
     }
 
-    /// Looks at the clock. To be called after what has arrived was handled: it may be from before.
+    /// Evaluates all timeouts. Call it after handling every message received, which may be older.
     pub fn tick(&mut self, now: MachineTime) -> Vec<DetectorAction> {
         let gap = now.saturating_sub(self.looked);
         self.looked = now;
         if gap > self.timing.away() {
-            // Nothing was heard because nobody listened.
+            // The detector was not running, so it received nothing.
             self.nodes.values_mut().for_each(|node| node.contact = (node.contact + gap).min(now));
         }
         self.believe_again(now);
@@ -347,7 +350,8 @@ impl FailureDetector {
         decisions
     }
 
-    /// What others said of a node whose parent is heard again does not count any more.
+    /// Discards second opinions on nodes that are in contact again, directly or through their
+    /// parent.
     fn believe_again(&mut self, now: MachineTime) {
         for node in std::mem::take(&mut self.doubted) {
             let calm = self.silence(now, node) < self.timing.doubt();
@@ -361,7 +365,7 @@ impl FailureDetector {
         }
     }
 
-    /// Asks a node that is heard well and is not itself concerned.
+    /// Asks a healthy node that is not itself involved for a second opinion.
     fn ask(&mut self, now: MachineTime, node: u32) -> Vec<DetectorAction> {
         self.doubted.insert(node);
         let accuser = self.nodes.get(&node).and_then(|entry| entry.accused_by);
@@ -379,7 +383,7 @@ impl FailureDetector {
         vec![DetectorAction::Ask { witness, node }]
     }
 
-    /// An accusation and a second opinion together.
+    /// Combines an accusation with a second opinion.
     fn confront(&mut self, node: u32) -> Vec<DetectorAction> {
         let Some(entry) = self.nodes.get_mut(&node) else { return Vec::new() };
         match (entry.accused_by, entry.opinion) {
@@ -405,7 +409,7 @@ impl FailureDetector {
                 other.accused_by = None;
             }
             if other.asked == Some(node) && other.opinion.is_none() {
-                other.asked = None; // somebody else is asked at the next look
+                other.asked = None; // another node is asked at the next tick
             }
         }
         let mut decisions = vec![DetectorAction::Declare { node, silent, witness }];
@@ -417,7 +421,7 @@ impl FailureDetector {
         }
         for child in entry.children {
             let Some(entry) = self.nodes.get_mut(&child) else { continue };
-            // The lost node may have renewed their leases for as long as its own.
+            // The lost node may have renewed its children's leases until its own expired.
             (entry.renewer, entry.contact) = (None, entry.contact.max(heard));
             self.direct.insert(child);
             decisions.push(DetectorAction::Parent { node: child, parent: None });

@@ -1,4 +1,4 @@
-//! The tree in which leases are renewed: who is whose parent, whatever is under way.
+//! The tree of lease renewers: each node's intended parent, even while changes are in progress.
 //!
 //! ```text
 //! launcher -- places 0 .. d-1       the parent of place p is place p / d - 1,
@@ -6,22 +6,22 @@
 //! ```
 //!
 //! Invariants: the launcher and every node have at most `d` children; a loss moves one node, the
-//! last, into the place of the lost one, so only the last and the children there get another
-//! parent.
+//! last, into the place of the lost one, so only that node and the children of the lost one get
+//! another parent.
 //!
-//! A node that does not hear its parent stays where it is: the launcher renews its lease until the
-//! link is mended, for one heartbeat and one answer in a period, as much as for a child.
+//! A node that does not hear its parent keeps its place: the launcher renews its lease until the
+//! link recovers, at the cost of a child: one heartbeat and one answer per period.
 //!
-//! Left out: who renews whose lease at the moment, which follows later (`failure_detector.rs`).
+//! Left out: the renewers at a given moment, which lag behind the tree (`failure_detector.rs`).
 
 use std::collections::BTreeMap;
 
-/// Most children of the launcher and of each node: each costs one heartbeat and one answer in a
-/// period. 4,680 nodes are four levels of 8, and a level adds one way of a message to the age of a
-/// lease.
+/// Maximum number of children of the launcher and of each node; each costs one heartbeat and one
+/// answer per period. 4,680 nodes need four levels of 8, and each level adds one message latency to
+/// the age of a lease.
 pub const DEGREE: usize = 8;
 
-/// The tree over the living nodes.
+/// The tree of all living nodes.
 #[derive(Debug)]
 pub(super) struct LeaseTree {
     degree: usize,
@@ -30,21 +30,21 @@ pub(super) struct LeaseTree {
 }
 
 impl LeaseTree {
-    /// Over `nodes`, with so many children each.
+    /// Builds the tree of `nodes`, with at most `degree` children per parent.
     pub fn new(nodes: impl Iterator<Item = u32>, degree: usize) -> LeaseTree {
         let places: Vec<u32> = nodes.collect();
         let place_of = places.iter().enumerate().map(|(place, &node)| (node, place)).collect();
         LeaseTree { degree, places, place_of }
     }
 
-    /// The parent of `node`; None if that is the launcher.
+    /// Returns the parent of `node`; None if it is the launcher.
     pub fn parent(&self, node: u32) -> Option<u32> {
         let place = self.place_of.get(&node)?;
         let above = (place / self.degree).checked_sub(1)?;
         self.places.get(above).copied()
     }
 
-    /// Takes `node` out. Gives the node that took its place, if there is one.
+    /// Removes `node` and returns the node that took its place, if any.
     pub fn remove(&mut self, node: u32) -> Option<u32> {
         let place = self.place_of.remove(&node)?;
         self.places.swap_remove(place);
@@ -58,7 +58,7 @@ impl LeaseTree {
 mod tests {
     use super::*;
 
-    /// Every node reaches the launcher, by as few levels as there can be, whoever was lost before.
+    /// Every node reaches the launcher over the fewest possible levels, whichever nodes were lost.
     #[test]
     fn every_shape_has_its_degree_and_its_depth() {
         for (degree, count) in [(1, 5), (2, 30), (8, 9), (8, 700)] {

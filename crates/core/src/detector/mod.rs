@@ -1,6 +1,6 @@
-//! Decides which nodes are dead: time and messages in, decisions out; no clock, no socket.
+//! Node failure detection: time and messages in, decisions out; no clock, no socket.
 //!
-//! Two machines. A [`Monitor`] runs in every agent, the [`FailureDetector`] in the launcher.
+//! Two state machines: a [`Monitor`] in every agent, the [`FailureDetector`] in the launcher.
 //!
 //! ```text
 //! every period   agent --ping--> launcher --pong--> agent      renews the agent's lease
@@ -23,29 +23,31 @@
 //! ```
 //!
 //! Invariants:
-//! - a lease is counted from when its ping was sent, by the clock of its holder, and the launcher
-//!   counts from when it heard that ping, which is later: so nobody is declared lost by silence
-//!   before its lease is over, and of the sides of a partition only the launcher's goes on;
-//! - a parent hears a ping before it answers it, and gives no more than it has: so a lease that it
-//!   renews is over when its own is, and one limit after it heard the child last at the latest. The
-//!   launcher counts a node as heard when its parent was heard, until the parent has given it up;
-//! - a node has one parent at a time: it gets another only after that has given it up, or is lost;
-//! - a loss takes nobody along: the nodes below it turn to the launcher while half of the time of
-//!   their leases is left;
-//! - nobody is declared lost while pings are answered within the limit; with more nodes than DEGREE
-//!   while those to the launcher are answered within half of it, whatever parents do;
-//! - a death is declared within 1.5 limits; if the parent is lost too before it has given the node
-//!   up, within 1.5 limits of that, since it may have renewed the lease until then;
-//! - a process that was away itself (stopped, not scheduled) judges nobody by that time: it extends
-//!   the others' time, never its own lease;
+//! - a lease starts when its ping was sent, by the clock of its holder; the launcher counts from
+//!   when it received that ping, which is later. So silence never gets a node declared lost before
+//!   its lease is over, and after a partition only the launcher's side continues;
+//! - a parent hears a ping before it answers it, and grants no more time than it has itself. So a
+//!   lease that it renews is over when its own is, and at most one limit after the child's last
+//!   ping. The launcher takes contact with a parent for contact with its children, until the parent
+//!   has given them up;
+//! - a node has one parent at a time: it gets another only after the first has given it up or is
+//!   lost;
+//! - a loss takes no other node along: the nodes below it turn to the launcher while half of the
+//!   time of their leases is left;
+//! - no node is declared lost while pings are answered within the limit or, with more nodes than
+//!   DEGREE, while pings to the launcher are answered within half of it, whatever parents do;
+//! - a death is declared within 1.5 limits; if the parent is lost as well before it has given the
+//!   node up, within 1.5 limits of that loss, since it may have renewed the lease until then;
+//! - a process that was itself stopped or not scheduled does not count that time against others: it
+//!   extends their deadlines, never its own lease;
 //! - a node that was declared lost never gets an answer again.
 //!
-//! All time counts, also that in which a machine sleeps: others do not wait for it. Only nodes that
-//! are all on the launcher's machine sleep with it, and their leases do.
+//! Suspend time counts as well, because other machines do not wait. Only when all nodes are on the
+//! launcher's machine do they, and their leases, sleep together with it.
 //!
-//! Left out: deaths that are known at once (by a pidfd, or a node supervisor's exit status).
+//! Left out: deaths that are known at once (from a pidfd, or a node supervisor's exit status).
 
-#![allow(missing_docs)] // the sentence of each event and action speaks of its fields
+#![allow(missing_docs)] // the comment of each event and action covers its fields
 
 mod failure_detector;
 mod lease_tree;

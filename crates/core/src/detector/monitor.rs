@@ -1,5 +1,5 @@
-//! The agent's part: its lease and those of its children, its successor in the ring, and what it
-//! thinks of others when asked.
+//! The agent's half of the detector: its own lease, its children's leases, its successor in the
+//! ring, and its answers when asked for a second opinion.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,36 +8,36 @@ use super::timing::{Lease, MachineTime, Timing};
 use crate::message::{Beat, Party};
 use crate::mutant::{Mutant, breaks};
 
-/// What an agent hears.
+/// A message or report that an agent receives.
 #[derive(Debug, Clone)]
 pub enum News {
     /// A heartbeat.
     Beat { from: Party, beat: Beat },
-    /// The node that this one watches, if any.
+    /// Sets the node to watch, if any.
     Watch { successor: Option<u32> },
-    /// The launcher wants to know whether this node hears that one.
+    /// The launcher asks whether `node` answers this one.
     Ask { node: u32 },
-    /// Who renews the lease of this node.
+    /// Sets the party that renews this node's lease.
     Parent { parent: Party },
-    /// This node renews the lease of that one from now on.
+    /// This node renews the lease of `node` from now on.
     Adopt { node: u32, term: u64 },
-    /// It does not any more.
+    /// This node stops renewing it.
     Release { node: u32, term: u64 },
 }
 
-/// What an agent must do.
+/// An action that an agent must take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MonitorAction {
     /// Send a heartbeat.
     Beat { to: Party, beat: Beat },
-    /// Tell the launcher that the successor is silent.
+    /// Report to the launcher that the successor is silent.
     Accuse { node: u32 },
-    /// Tell the launcher that it is not any more.
+    /// Report to the launcher that the successor answers again.
     Withdraw { node: u32 },
-    /// Tell the launcher whether that node answers.
+    /// Report to the launcher whether `node` answers.
     Opinion { node: u32, alive: bool },
-    /// Tell the launcher that this node does not renew the lease of that one any more, which it
-    /// has not heard for so long.
+    /// Report to the launcher that this node no longer renews the lease of `node`, after a silence
+    /// of `silent`.
     GiveUp { node: u32, term: u64, silent: Duration },
     /// The lease is over: end every PE and this agent.
     Die,
@@ -48,38 +48,38 @@ pub enum MonitorAction {
 struct Child {
     term: u64,
     heard: MachineTime,
-    /// The stamp of its last ping, and when that came.
+    /// The stamp of its last ping, and when it arrived.
     ping: Option<(MachineTime, MachineTime)>,
 }
 
-/// The machine.
+/// The monitor, one per agent.
 #[derive(Debug)]
 pub struct Monitor {
     me: u32,
     timing: Timing,
     lease: Lease,
-    /// Who renews it.
+    /// The party that renews the lease.
     parent: Party,
-    /// When the parent did last, however little.
+    /// When the parent last answered, even with a short lease.
     answered: MachineTime,
-    /// When to turn to the launcher again, if the parent does not help.
+    /// When to ping the launcher again, if the parent does not help.
     next_direct: MachineTime,
     children: BTreeMap<u32, Child>,
-    /// The end of the lease that the children were told last.
+    /// The end of the lease that was last passed on to the children.
     passed_on: MachineTime,
     successor: Option<u32>,
-    /// When the successor was heard last.
+    /// Last contact with the successor.
     heard: MachineTime,
-    /// When it was last accused of its present silence.
+    /// When the successor was last accused of its present silence.
     accused: Option<MachineTime>,
-    /// Nodes that the launcher asked about, and until when they may answer.
+    /// Nodes to give an opinion on, each with the time at which a missing answer counts as silence.
     asked: BTreeMap<u32, MachineTime>,
     next_ping: MachineTime,
     looked: MachineTime,
 }
 
 impl Monitor {
-    /// The monitor of node `me`; its lease begins now.
+    /// Creates the monitor of node `me`; its lease begins now.
     pub fn new(me: u32, timing: Timing, now: MachineTime) -> Monitor {
         let lease = Lease::new(now, timing.limit);
         Monitor {
@@ -100,17 +100,17 @@ impl Monitor {
         }
     }
 
-    /// The node that this one watches.
+    /// Returns the node that this one watches.
     pub fn successor(&self) -> Option<u32> {
         self.successor
     }
 
-    /// The lease as it stands.
+    /// Returns the current lease.
     pub fn lease(&self) -> Lease {
         self.lease
     }
 
-    /// When to look at the clock again.
+    /// Returns when to call `tick` next.
     pub fn deadline(&self) -> MachineTime {
         let asked = self.asked.values().copied();
         let direct = self.orphaned_at().map(|at| at.max(self.next_direct));
@@ -118,14 +118,15 @@ impl Monitor {
         all.min().unwrap_or(self.next_ping)
     }
 
-    /// When this node turns to the launcher, because its parent says nothing or knows nothing new.
+    /// Returns when this node turns to the launcher: its parent is silent or its lease has become
+    /// old.
     fn orphaned_at(&self) -> Option<MachineTime> {
         let silent = self.answered + self.timing.orphaned();
         let old = self.lease.contact() + self.timing.doubt();
         (self.parent != Party::Launcher).then_some(silent.min(old))
     }
 
-    /// Takes one piece of news. To be called only while the lease holds: see `tick`.
+    /// Processes one message. Call it only while the lease holds: see `tick`.
     pub fn handle(&mut self, now: MachineTime, news: News) -> Vec<MonitorAction> {
         match news {
             News::Beat { from, beat: Beat::Ping(stamp) } => vec![self.pinged(now, from, stamp)],
@@ -141,7 +142,7 @@ impl Monitor {
                 self.lease.renew_for(stamp, left);
                 [self.heard(now, node), self.pass_on()].concat()
             }
-            // The launcher's business, and that of the shell.
+            // Handled by the launcher or the caller.
             News::Beat { .. } => Vec::new(),
             News::Watch { successor } => {
                 let successor = successor.filter(|&node| node != self.me);
@@ -169,7 +170,7 @@ impl Monitor {
         }
     }
 
-    /// Answers a ping: that of a child with as much of the own lease as there is.
+    /// Answers a ping; a child gets as much of this node's own lease as is left.
     fn pinged(&mut self, now: MachineTime, from: Party, stamp: MachineTime) -> MonitorAction {
         let child = match from {
             Party::Node(node) => self.children.get_mut(&node),
@@ -182,8 +183,8 @@ impl Monitor {
         MonitorAction::Beat { to: from, beat: lease.unwrap_or(Beat::Pong(stamp)) }
     }
 
-    /// The own lease was renewed: those of the children are too, or each level would add the time
-    /// between two heartbeats to the age of a lease. Not for an answer that brings next to nothing.
+    /// Passes a renewal of this node's lease on to its children, or each level would add a
+    /// heartbeat period to the age of a lease. Skips renewals that gain less than half a period.
     fn pass_on(&mut self) -> Vec<MonitorAction> {
         if self.lease.end() < self.passed_on + self.timing.period / 2 {
             return Vec::new();
@@ -215,8 +216,8 @@ impl Monitor {
         acts
     }
 
-    /// Looks at the clock. To be called before anything that was received is looked at: if the
-    /// lease is over, nothing that arrived makes it whole again.
+    /// Evaluates all timeouts. Call it before handling any message received: once the lease is
+    /// over, no message revives it.
     pub fn tick(&mut self, now: MachineTime) -> Vec<MonitorAction> {
         if self.lease.is_over(now) {
             return vec![MonitorAction::Die];
@@ -245,8 +246,9 @@ impl Monitor {
         acts
     }
 
-    /// Gives up children that are silent. After a time away what they sent is still to be heard,
-    /// but who is always so slow must not hold up their loss.
+    /// Gives up silent children. After a pause their messages may still be queued, so the limit is
+    /// then longer; but it applies, or a node that is always this slow would delay the detection of
+    /// losses.
     fn give_up_silent(&mut self, now: MachineTime, gap: Duration) -> Vec<MonitorAction> {
         let away = gap > self.timing.away();
         let limit = if away { self.timing.limit } else { self.timing.doubt() };
@@ -256,7 +258,7 @@ impl Monitor {
         silent.into_iter().filter_map(|node| self.give_up(now, node)).collect()
     }
 
-    /// The heartbeats that are due: to the parent and the successor, to whom was asked about, and
+    /// Returns the pings that are due: to the parent, the successor and the nodes asked about, and
     /// to the launcher if the parent does not help.
     fn pings(&mut self, now: MachineTime) -> Vec<MonitorAction> {
         let mut to: BTreeSet<Party> = BTreeSet::new();
@@ -274,8 +276,8 @@ impl Monitor {
     }
 }
 
-/// What the last ping of `child` is answered with: it may go on for as long as its parent may, and
-/// no longer than the limit from that ping. None if there was none, or nothing to give.
+/// Returns the answer to the last ping of `child`: it may run as long as its parent, and no longer
+/// than `limit` from that ping. None without a ping or without time left to grant.
 fn lease_of(child: &Child, own: Lease, limit: Duration) -> Option<Beat> {
     let (stamp, came) = child.ping?;
     let left = own.end().checked_sub(came).filter(|left| !left.is_zero())?.min(limit);

@@ -1,4 +1,4 @@
-//! A network that delays, loses and parts, and the machines' promises on it, by seeds.
+//! Property tests of the detector on a seeded network that delays, loses and partitions.
 
 use std::collections::BTreeMap;
 
@@ -38,18 +38,18 @@ enum Message {
 
 #[derive(Debug, Clone, Copy)]
 enum Fault {
-    /// The node ends at once, and nobody knows.
+    /// The node ends at once, without notice.
     Dies(u32),
-    /// From now on these cannot reach the others, nor be reached; a bit each.
+    /// From now on these are partitioned from the remaining ones; one bit each.
     Part(u64),
     Heal,
-    /// Does nothing until then.
+    /// Stops until then.
     Stops(Party, MachineTime),
 }
 
 struct Agent {
     monitor: Monitor,
-    /// Ended by its own hand or by a fault.
+    /// When it ended, by its own decision or by a fault.
     ended: Option<MachineTime>,
     stopped: MachineTime,
     inbox: Vec<News>,
@@ -58,7 +58,7 @@ struct Agent {
 struct World {
     random: Random,
     now: MachineTime,
-    /// When the last sure message from one to the other arrives: none overtakes it.
+    /// When the last reliable message of each pair arrives: none overtakes it.
     streams: BTreeMap<(u64, u64), MachineTime>,
     sent: BTreeMap<(MachineTime, u64), (Party, Message)>,
     count: u64,
@@ -112,7 +112,7 @@ impl World {
         world
     }
 
-    /// Heartbeats may be lost, but not more than so many in a row between two parties.
+    /// Sends a message. Heartbeats may be lost, but only so many in a row between two parties.
     fn send(&mut self, from: Party, to: Party, message: Message, sure: bool) {
         let parted = self.parted & bit(from) != 0;
         if parted != (self.parted & bit(to) != 0) {
@@ -181,10 +181,10 @@ impl World {
                 self.send(Party::Launcher, Party::Node(node), Message::Down(news), by_stream);
             }
             match decision {
-                DetectorAction::CutOff { node, .. } => self.end(node), // told to end, and it does
+                DetectorAction::CutOff { node, .. } => self.end(node), // obeys the order to end
                 DetectorAction::Declare { node, .. } => {
                     let agent = &self.agents[&node];
-                    // The supervisor of a stopped agent has the same lease.
+                    // The supervisor of a stopped agent shares its lease.
                     let over = agent.monitor.lease().is_over(self.now) || agent.ended.is_some();
                     assert!(over, "node {node} was declared lost while it might act");
                     self.declared.insert(node, self.now);
@@ -223,7 +223,7 @@ impl World {
         }
     }
 
-    /// Everybody who runs looks at what arrived, and at the clock, as the shells do.
+    /// Lets every running party handle its messages and then its timeouts, as the callers do.
     fn look(&mut self) {
         if self.detector_stopped <= self.now {
             for (node, observation) in std::mem::take(&mut self.detector_inbox) {
@@ -278,7 +278,7 @@ impl World {
             }
             self.look();
             if self.now == next && self.next(&faults) <= next {
-                self.now = next + MachineTime::from_nanos(1); // a clock goes on
+                self.now = next + MachineTime::from_nanos(1); // a clock advances
             }
         }
     }
@@ -296,9 +296,9 @@ fn degree(seed: u64) -> usize {
     [DEGREE, 2, 1][seed as usize % 3]
 }
 
-/// One loss in a row each way (every fourth ping is answered at least), two delays and a stop are
-/// less than the limit: 4 * 100 + 2 * 200 + 100 ms. In a tree they are less than half of it:
-/// 3 * 100 + 2 * 50 + 50 ms after a node turned to the launcher.
+/// One loss in a row each way (at least every fourth ping is answered), two delays and a stop take
+/// less than the limit: 4 * 100 + 2 * 200 + 100 ms. In a tree they take less than half of it,
+/// 3 * 100 + 2 * 50 + 50 ms, after a node turned to the launcher.
 #[test]
 fn nobody_is_declared_lost_while_messages_arrive_within_the_limit() {
     for seed in 0..SEEDS {
@@ -333,7 +333,7 @@ fn every_death_is_declared_within_one_and_a_half_limits_and_nothing_else() {
         assert_eq!(declared, died, "seed {seed}");
         for (node, at) in faults {
             let took = world.declared[&node] - at;
-            // Nobody knows of two at once who are one below the other which was first.
+            // Of two nodes that die at once, one below the other, it is unknown which died first.
             let alone = died.len() == 1 || degree(seed) >= nodes as usize;
             let most = if alone { LIMIT * 3 / 2 } else { LIMIT * 2 };
             assert!(took <= most, "seed {seed}: node {node} after {took:?}");
@@ -341,7 +341,7 @@ fn every_death_is_declared_within_one_and_a_half_limits_and_nothing_else() {
     }
 }
 
-/// `World::judge` asserts on the way that nobody is declared lost before its lease is over.
+/// `World::judge` asserts meanwhile that no node is declared lost before its lease is over.
 #[test]
 fn after_a_partition_the_launcher_s_side_goes_on_and_the_other_has_ended() {
     for seed in 0..SEEDS {
@@ -382,8 +382,8 @@ fn short_partitions_and_stops_harm_nobody() {
     }
 }
 
-/// A launcher that was stopped declares nobody by the time it was away; who ended meanwhile did so
-/// by its own lease.
+/// A launcher that was stopped declares no node lost for the time it was away; a node that ended
+/// meanwhile ended by its own lease.
 #[test]
 fn whoever_stops_for_long_ends_its_own_side_only() {
     for seed in 0..SEEDS {
@@ -403,7 +403,7 @@ fn whoever_stops_for_long_ends_its_own_side_only() {
     }
 }
 
-/// Its peers hear nothing of it, the launcher does: it is told to end.
+/// Its peers hear nothing from it, the launcher does: it is ordered to end.
 #[test]
 fn a_node_that_only_the_launcher_hears_is_cut_off() {
     let mut world = World::new(1, 4, DEGREE, LIMIT / 20, 0);
@@ -429,7 +429,7 @@ fn a_node_that_only_the_launcher_hears_is_cut_off() {
     assert!(world.detector.handle(now, 2, Observation::Beat { beat: Beat::Ping(now) }).is_empty());
 }
 
-/// Two nodes that do not hear each other, while all others hear both, are no reason to end one.
+/// Two nodes that cannot hear each other, while all others hear both, are no reason to end one.
 #[test]
 fn one_accusation_is_not_enough() {
     let now = START;
@@ -442,7 +442,7 @@ fn one_accusation_is_not_enough() {
     assert!(two.handle(now, 1, Observation::Accused { by: 0 }).is_empty(), "nobody to ask");
 }
 
-/// Where only the launcher's answers are lost it hears how the node ends itself: nobody waits then.
+/// If only the launcher's answers are lost, it hears the node's last message and need not wait.
 #[test]
 fn a_node_that_says_it_is_gone_is_believed() {
     let mut detector = FailureDetector::new(0..3, true, DEGREE, TIMING, START);

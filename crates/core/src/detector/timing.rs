@@ -4,51 +4,51 @@ use std::time::Duration;
 
 use crate::mutant::{Mutant, breaks};
 
-/// Time of the machine's own clock, which never goes back.
+/// Time of the machine's monotonic clock, including suspend.
 pub type MachineTime = Duration;
 
-/// How often, and how long.
+/// The heartbeat period and the lease limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// Between two heartbeats.
+    /// Time between two heartbeats.
     pub period: Duration,
-    /// After this without an answer of the launcher a node ends itself.
+    /// Time without an answer from the launcher after which a node ends itself.
     pub limit: Duration,
 }
 
 impl Timing {
-    /// Silence after which the launcher asks for a second opinion.
+    /// Returns the silence after which the launcher asks for a second opinion.
     pub(super) fn doubt(&self) -> Duration {
         self.limit / 2
     }
 
-    /// How long a second opinion may take.
+    /// Returns the time allowed for a second opinion.
     pub(super) fn opinion(&self) -> Duration {
         self.limit / 4
     }
 
-    /// Silence after which a lease has run out, with time to end what it held.
+    /// Returns the silence after which a lease has expired and what it held has had time to end.
     pub(super) fn over(&self) -> Duration {
         if breaks(Mutant::DeclaredTooEarly) { self.doubt() } else { self.limit * 5 / 4 }
     }
 
-    /// Silence after which no opinion counts any more.
+    /// Returns the silence after which no opinion counts any more.
     pub(super) fn last(&self) -> Duration {
         self.limit * 7 / 5
     }
 
-    /// Silence of its parent after which a node turns to the launcher itself.
+    /// Returns the silence of its parent after which a node turns to the launcher itself.
     pub(super) fn orphaned(&self) -> Duration {
         self.limit / 4
     }
 
-    /// Between two looks at a clock more time than this does not pass unless one was away.
+    /// Returns the longest gap between two ticks of a process that was running all the time.
     pub(super) fn away(&self) -> Duration {
         self.period * 2
     }
 }
 
-/// The right of a node to go on, renewed by every answer of the launcher or of its parent.
+/// A node's right to keep running, renewed by every answer of the launcher or of its parent.
 #[derive(Debug, Clone, Copy)]
 pub struct Lease {
     limit: Duration,
@@ -56,33 +56,34 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Begins at `now`.
+    /// Starts a lease at `now`.
     pub fn new(now: MachineTime, limit: Duration) -> Lease {
         Lease { limit, contact: now }
     }
 
-    /// The ping that was sent at `stamp` was answered.
+    /// Renews the lease: the ping sent at `stamp` was answered.
     pub fn renew(&mut self, stamp: MachineTime) {
         self.contact = self.contact.max(stamp);
     }
 
-    /// The ping that was sent at `stamp` was answered by a node that renews for so long.
+    /// Renews the lease for `left` only, which the parent that answered the ping sent at `stamp`
+    /// grants.
     pub fn renew_for(&mut self, stamp: MachineTime, left: Duration) {
         let end = stamp.saturating_add(left.min(self.limit));
         self.contact = self.contact.max(end.saturating_sub(self.limit));
     }
 
-    /// When the launcher was last known to be there.
+    /// Returns when the launcher was last known to be reachable.
     pub(super) fn contact(&self) -> MachineTime {
         self.contact
     }
 
-    /// When it ends unless it is renewed.
+    /// Returns when the lease ends unless it is renewed.
     pub fn end(&self) -> MachineTime {
         self.contact + self.limit
     }
 
-    /// True when it has run out.
+    /// Returns true once the lease has expired.
     pub fn is_over(&self, now: MachineTime) -> bool {
         now >= self.end() && !breaks(Mutant::LeaseWithoutEnd)
     }

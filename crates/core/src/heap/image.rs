@@ -1,17 +1,17 @@
-//! The stored form of a heap, which goes into symmetric memory with every checkpoint.
+//! The stored form of a heap, which is saved in symmetric memory with every checkpoint.
 //!
 //! ```text
 //! | magic 8 | length 8 | blocks 8 | offset 8 | size 8 | ... one pair per block ... | digest 8 |
 //! ```
 //!
-//! All little-endian, blocks sorted by offset. Only what cannot be computed is stored: the free
-//! ranges follow from the blocks.
+//! All little-endian, blocks sorted by offset. Free ranges are not stored: they follow from the
+//! blocks.
 //!
-//! Invariants: `decode(encode(h)) == h`; equal heaps have equal bytes; bytes that `decode` takes
-//! are a heap whose invariants hold, whoever wrote them, and no bytes make it panic or allocate
-//! more than they themselves need.
+//! Invariants: `decode(encode(h)) == h`; equal heaps have equal bytes; bytes that `decode` accepts
+//! are a heap whose invariants hold, whatever wrote them; and no bytes make it panic or allocate
+//! more than their own size requires.
 //!
-//! Left out: protection against somebody who means harm. The digest finds damage, not forgery.
+//! Left out: protection against tampering. The digest detects damage, not forgery.
 
 use super::{GRANULE, Heap, HeapError, round_up};
 
@@ -22,12 +22,12 @@ const HEADER: usize = 3 * WORD;
 const PAIR: usize = 2 * WORD;
 
 impl Heap {
-    /// Bytes that [`Heap::encode`] gives.
+    /// Returns the length of the bytes that [`Heap::encode`] returns.
     pub fn encoded_len(&self) -> usize {
         HEADER + PAIR * self.blocks.len() + WORD
     }
 
-    /// The state as bytes; equal heaps give equal bytes.
+    /// Returns the state as bytes; equal heaps give equal bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.encoded_len());
         let mut put = |word: u64| bytes.extend_from_slice(&word.to_le_bytes());
@@ -42,7 +42,7 @@ impl Heap {
         bytes
     }
 
-    /// The heap that these bytes, all of them, are the state of.
+    /// Decodes a heap from its stored form, which must span all of `bytes`.
     ///
     /// # Errors
     /// `Length`, `Magic`, `BadLen`, `BadBlock` or `BadDigest`.
@@ -55,8 +55,8 @@ impl Heap {
         }
     }
 
-    /// As [`Heap::decode`], but bytes may follow the state, as in an area of fixed length; returns
-    /// how many bytes the state took.
+    /// Like [`Heap::decode`], but allows bytes after the state, as in an area of fixed length, and
+    /// also returns the length of the state in bytes.
     ///
     /// # Errors
     /// As [`Heap::decode`].
@@ -88,7 +88,7 @@ impl Heap {
         Ok((heap, total))
     }
 
-    /// Fills an empty heap with stored blocks, each of which must lie behind the one before it.
+    /// Fills an empty heap with stored blocks, each of which must lie after the previous one.
     fn place_all(&mut self, pairs: &[u8]) -> Result<(), HeapError> {
         self.take(&(0..self.len));
         let mut end = 0;
@@ -113,7 +113,7 @@ impl Heap {
     }
 }
 
-/// The little-endian word at byte `at`, if it is there.
+/// Returns the little-endian word at byte `at`, if it is in range.
 fn read(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().copied().map(u64::from_le_bytes)
 }

@@ -1,9 +1,9 @@
 //! The symmetric heap's allocator: offsets in, offsets out, no memory of its own.
 //!
 //! Every PE makes the same calls in the same order (OpenSHMEM 1.5, section 9.3), so every PE gets
-//! the same offsets without a word between them. The state is small and goes into symmetric memory
-//! with every checkpoint; rolled back with it, a substitute allocates exactly as the others do
-//! (which the thesis could not: it forbade allocation between checkpoints).
+//! the same offsets without communication. The state is small and is saved in symmetric memory with
+//! every checkpoint; after a rollback a substitute allocates exactly as the other PEs do (which the
+//! thesis could not: it forbade allocation between checkpoints).
 //!
 //! ```text
 //! 0        64                 192       256                      len
@@ -16,13 +16,13 @@
 //! - the free ranges are exactly the gaps between blocks, never two in a row (coalesced), and
 //!   `free_at` and `free_by_len` hold the same ranges;
 //! - hence the whole state follows from `len` and the set of (offset, size): two heaps with the
-//!   same blocks are equal, whatever calls led there, and behave equally from then on.
+//!   same blocks are equal, whatever calls produced them, and behave equally from then on.
 //!
-//! Best fit, lowest offset among equals. Every operation is O(log n), but for an alignment above
-//! [`GRANULE`]: it looks at each free range that is long enough only with luck, until one fits.
+//! Best fit, lowest offset among equals. Every operation is O(log n), except for alignments above
+//! [`GRANULE`], which may have to try every free range that is long enough.
 //!
-//! Left out: the mapping of memory, locking, and the checking that PEs agree ([`Heap::digest`]
-//! is for that).
+//! Left out: the mapping of memory, locking, and the check that PEs agree (which [`Heap::digest`]
+//! is for).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -33,18 +33,18 @@ mod image;
 #[cfg(test)]
 mod tests;
 
-/// Offsets and lengths of blocks are multiples of this, in bytes: one cache line, so that no two
+/// The granularity of offsets and lengths of blocks, in bytes: one cache line, so that no two
 /// blocks share one.
 pub const GRANULE: usize = 64;
 
-/// A gap between two allocated ranges that is shorter than this, in bytes, is counted as live:
-/// copying it is cheaper than starting anew behind it.
+/// The length in bytes below which a gap between two allocated ranges is treated as live: copying
+/// it is cheaper than starting another range.
 pub const SWALLOWED_GAP: usize = 4096;
 
-/// What is wrong with a call, or with the bytes of a stored heap.
+/// An invalid call, or an invalid stored heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HeapError {
-    /// The offset lies in free memory: it is freed twice, or was never allocated.
+    /// The offset lies in free memory: it was freed already, or never allocated.
     #[error("offset {offset:#x} of the symmetric heap is free already")]
     AlreadyFree {
         /// The offset, in bytes from the start of the heap.
@@ -66,21 +66,21 @@ pub enum HeapError {
         /// Length of the heap in bytes.
         len: usize,
     },
-    /// A block cannot be resized to nothing; free it.
+    /// A block cannot be resized to 0 bytes; free it instead.
     #[error("the block at offset {offset:#x} cannot be resized to 0 bytes")]
     ZeroSize {
         /// Start of the block.
         offset: usize,
     },
-    /// The stored heap has another number of bytes than it says.
+    /// The stored heap has a different number of bytes than it states.
     #[error("a stored heap has {found} bytes where {expected} are needed")]
     Length {
         /// Bytes needed.
         expected: usize,
-        /// Bytes there.
+        /// Bytes found.
         found: usize,
     },
-    /// The bytes are no stored heap, or one of an unknown format.
+    /// The bytes are not a stored heap, or have an unknown format.
     #[error("no stored heap: it begins with {found:#018x}")]
     Magic {
         /// The first eight bytes as a little-endian number.
@@ -89,7 +89,7 @@ pub enum HeapError {
     /// A stored block is empty, misplaced, overlaps the one before it or reaches past the end.
     #[error("stored heap: block {index} of size {size:#x} at offset {offset:#x} cannot be there")]
     BadBlock {
-        /// Which block, counted from 0.
+        /// Index of the block, counted from 0.
         index: usize,
         /// Its stored offset.
         offset: u64,
@@ -102,7 +102,7 @@ pub enum HeapError {
         /// The stored length in bytes.
         len: u64,
     },
-    /// The blocks are possible but not those that were stored.
+    /// The blocks are valid but not those that were stored.
     #[error("stored heap: digest {found:#018x}, but {expected:#018x} was stored")]
     BadDigest {
         /// The digest stored.
@@ -116,18 +116,18 @@ pub enum HeapError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heap {
     len: usize,
-    /// Offset of each allocated block, and the size asked for.
+    /// Offset of each allocated block, and its requested size.
     blocks: BTreeMap<usize, usize>,
     /// Offset of each free range, and its length.
     free_at: BTreeMap<usize, usize>,
-    /// The same ranges as (length, offset), for best fit.
+    /// The free ranges as (length, offset), for best fit.
     free_by_len: BTreeSet<(usize, usize)>,
     used: usize,
     digest: u64,
 }
 
 impl Heap {
-    /// An empty heap of `len` bytes, rounded down to [`GRANULE`].
+    /// Creates an empty heap of `len` bytes, rounded down to [`GRANULE`].
     pub fn new(len: usize) -> Heap {
         let len = len - len % GRANULE;
         let mut heap = Heap {
@@ -144,14 +144,14 @@ impl Heap {
 
     /// Allocates `size` bytes at a multiple of `align` and returns the offset.
     ///
-    /// `None` if there is no room, or if `size` is 0 or `align` no power of two, for which
+    /// `None` if there is no space, or if `size` is 0 or `align` is not a power of two, for which
     /// `shmem_malloc` and `shmem_align` return a null pointer (OpenSHMEM 1.5, section 9.3.1).
     pub fn alloc(&mut self, size: usize, align: usize) -> Option<usize> {
         self.alloc_from(0, size, align)
     }
 
-    /// As [`Heap::alloc`] in a heap whose first byte has the address `origin`, a multiple of
-    /// [`GRANULE`]: it is the address that is a multiple of `align`.
+    /// Like [`Heap::alloc`], but aligns the address rather than the offset, in a heap whose first
+    /// byte has the address `origin`, a multiple of [`GRANULE`].
     pub fn alloc_from(&mut self, origin: usize, size: usize, align: usize) -> Option<usize> {
         if size == 0 || !align.is_power_of_two() {
             return None;
@@ -165,7 +165,7 @@ impl Heap {
         Some(start)
     }
 
-    /// Frees the block that starts at `offset` and returns the size it was asked for with.
+    /// Frees the block that starts at `offset` and returns its requested size.
     ///
     /// # Errors
     /// `AlreadyFree`, `InsideBlock` or `Unknown`; the heap is then unchanged.
@@ -176,8 +176,8 @@ impl Heap {
         Ok(size)
     }
 
-    /// Makes the block at `offset` `size` bytes long without moving it. `Ok(false)` if there is
-    /// no room behind it; the heap is then unchanged and the caller moves the block.
+    /// Makes the block at `offset` `size` bytes long without moving it. `Ok(false)` if there is not
+    /// enough space after it; the heap is then unchanged and the caller moves the block.
     ///
     /// # Errors
     /// As [`Heap::free`], and `ZeroSize`; the heap is then unchanged.
@@ -199,35 +199,35 @@ impl Heap {
         Ok(true)
     }
 
-    /// The size that the block at `offset` was asked for with, in bytes; `None` if no block
-    /// starts there.
+    /// Returns the requested size in bytes of the block at `offset`; `None` if no block starts
+    /// there.
     pub fn size_of(&self, offset: usize) -> Option<usize> {
         self.blocks.get(&offset).copied()
     }
 
-    /// The block that `offset` lies in, as the range that was asked for (without rounding).
+    /// Returns the block that `offset` lies in, as the requested range (without rounding).
     pub fn block_at(&self, offset: usize) -> Option<Range<usize>> {
         let (&start, &size) = self.blocks.range(..=offset).next_back()?;
         (offset < start + size).then(|| start..start + size)
     }
 
-    /// Bytes allocated, each block rounded up to [`GRANULE`].
+    /// Returns the bytes allocated, each block rounded up to [`GRANULE`].
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// Length of the heap in bytes.
+    /// Returns the length of the heap in bytes.
     pub fn capacity(&self) -> usize {
         self.len
     }
 
-    /// Number of allocated blocks.
+    /// Returns the number of allocated blocks.
     pub fn blocks(&self) -> usize {
         self.blocks.len()
     }
 
-    /// The allocated ranges, sorted; two with a gap of less than [`SWALLOWED_GAP`] between them
-    /// are given as one. O(n).
+    /// Returns the allocated ranges, sorted and merged across gaps shorter than [`SWALLOWED_GAP`].
+    /// O(n).
     pub fn live(&self) -> Vec<Range<usize>> {
         let mut ranges: Vec<Range<usize>> = Vec::new();
         for (&start, &size) in &self.blocks {
@@ -240,14 +240,14 @@ impl Heap {
         ranges
     }
 
-    /// A number that is the same on all PEs whose heaps are equal, and, but for one chance in
-    /// 2^64, different where they are not. Kept up to date, so reading it costs nothing.
+    /// Returns a digest that is equal on PEs whose heaps are equal, and differs otherwise but for
+    /// one chance in 2^64. It is kept up to date, so reading it costs nothing.
     pub fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// The free range to use and the offset in it that is aligned in a heap that begins at
-    /// `origin`, for `need` rounded bytes.
+    /// Returns the free range to use for `need` rounded bytes, and the offset in it that is aligned
+    /// in a heap that begins at `origin`.
     fn best_fit(&self, origin: usize, need: usize, align: usize) -> Option<(Range<usize>, usize)> {
         self.free_by_len.range((need, 0)..).find_map(|&(len, at)| {
             let start = origin.checked_add(at)?.checked_next_multiple_of(align)? - origin;
@@ -256,7 +256,7 @@ impl Heap {
         })
     }
 
-    /// The size of the block at `offset`, or what is wrong with the offset.
+    /// Returns the size of the block at `offset`, or why the offset is invalid.
     fn find(&self, offset: usize) -> Result<usize, HeapError> {
         if let Some(size) = self.size_of(offset) {
             return Ok(size);
@@ -284,7 +284,7 @@ impl Heap {
         self.digest = self.digest.wrapping_sub(mix(offset, size));
     }
 
-    /// Removes a whole free range (nothing, if it is empty).
+    /// Removes a whole free range; does nothing if it is empty.
     fn take(&mut self, range: &Range<usize>) {
         if !range.is_empty() {
             self.free_at.remove(&range.start);
@@ -292,7 +292,7 @@ impl Heap {
         }
     }
 
-    /// Adds a free range that has no free neighbour (nothing, if it is empty).
+    /// Adds a free range that has no free neighbour; does nothing if it is empty.
     fn release(&mut self, range: Range<usize>) {
         if !range.is_empty() {
             self.free_at.insert(range.start, range.len());
@@ -300,7 +300,7 @@ impl Heap {
         }
     }
 
-    /// Adds a free range and joins it with free neighbours on both sides.
+    /// Adds a free range and merges it with free neighbours on both sides.
     fn release_coalesced(&mut self, mut range: Range<usize>) {
         if let Some((&start, &len)) = self.free_at.range(..range.start).next_back()
             && start + len == range.start
@@ -317,18 +317,18 @@ impl Heap {
     }
 }
 
-/// `size` rounded up to [`GRANULE`]; `None` if that does not fit.
+/// Rounds `size` up to [`GRANULE`]; `None` on overflow.
 fn round_up(size: usize) -> Option<usize> {
     size.checked_next_multiple_of(GRANULE)
 }
 
-/// Length of a block whose size passed [`round_up`] when it was allocated.
+/// Returns the length of a block whose size passed [`round_up`] when it was allocated.
 fn block_len(size: usize) -> usize {
     size.next_multiple_of(GRANULE)
 }
 
-/// Spreads a block's offset and size over 64 bits (finalizer of SplitMix64, twice), so that sums
-/// of such numbers tell sets of blocks apart. A fixed function: it is stored in checkpoints.
+/// Spreads a block's offset and size over 64 bits (finalizer of SplitMix64, twice), so that sums of
+/// these numbers distinguish sets of blocks. Must never change: it is stored in checkpoints.
 fn mix(offset: usize, size: usize) -> u64 {
     let scramble = |mut x: u64| {
         x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);

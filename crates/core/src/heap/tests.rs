@@ -175,7 +175,7 @@ fn equal_blocks_are_equal_heaps_whatever_the_history() {
     assert_ne!(Heap::new(64).digest(), Heap::new(128).digest());
 }
 
-/// Random calls; every block is painted in a model of the memory, so an overlap is seen.
+/// Makes random calls; paints every block in a model of the memory to reveal overlaps.
 fn model(seed: u64, len: usize, steps: usize) -> Heap {
     let mut r = Random(seed);
     let mut heap = Heap::new(len);
@@ -255,7 +255,7 @@ fn hostile_bytes_are_refused() {
     assert_eq!(Heap::decode_prefix(&longer), Ok((heap, good.len())));
 }
 
-/// A stored heap of any blocks, with a digest that fits them.
+/// Builds a stored heap of arbitrary blocks with a matching digest.
 fn forged(len: u64, count: u64, pairs: &[(u64, u64)]) -> Vec<u8> {
     let mut words = vec![u64::from_le_bytes(*b"RSHEAP01"), len, count];
     let mut digest = mix(len as usize, usize::MAX);

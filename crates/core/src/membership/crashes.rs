@@ -1,54 +1,54 @@
 //! Crash loops: a PE that dies again and again without progress of the program.
 //!
-//! Pure, and of one PE: `deaths` is what the machine makes of it. A program that crashes at one
-//! place takes a checkpoint or two of the same state on its way back there, so the number of the
-//! checkpoint grows without progress. What counts is how many a process has passed from its restart
-//! to its death: at most [`FEW`], or at most [`MANY`] and as many as the one before it, are no
-//! progress.
+//! Pure, and for one PE; `deaths` acts on it. A program that crashes at one place takes a
+//! checkpoint or two of the same state on its way back there, so a growing checkpoint number alone
+//! is no progress. Progress is judged by the number of checkpoints that a process passes from its
+//! restart to its death: at most [`FEW`] is no progress, nor is at most [`MANY`] if its predecessor
+//! passed equally many.
 //!
-//! From the second such death on the next substitute is held back, longer each time, so that a
-//! cause that passes (memory that is short, say) may pass.
+//! From the second such death on, the next substitute is delayed, longer each time, so that a
+//! transient cause (such as a memory shortage) can pass.
 
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::CheckpointNumber;
 
-/// Checkpoints that are passed on the way back to the place of a crash.
+/// Maximum checkpoints passed on the way back to the place of a crash.
 const FEW: u64 = 2;
-/// The same in a program that calls the checkpoint from many places.
+/// The corresponding maximum for a program that calls the checkpoint from many places.
 const MANY: u64 = 8;
-/// How long the first substitute is held back, in milliseconds; the next one twice as long.
+/// Delay of the first substitute in milliseconds; it doubles with each further one.
 const REST: u64 = 100;
-/// The longest time.
+/// Maximum delay in milliseconds.
 const LONGEST: u64 = 5000;
 
-/// What is known of the deaths of one PE.
+/// The history of one PE's deaths.
 #[derive(Debug, Clone)]
 pub(super) struct Crashes {
-    /// The checkpoint from which its process began; None before its restart is over.
+    /// The checkpoint from which its process started; None until its restart is over.
     from: Option<CheckpointNumber>,
-    /// Checkpoints that the process before it had passed.
+    /// Checkpoints that the previous process had passed.
     before: Option<u64>,
-    /// Deaths without progress, the last one among them.
+    /// Consecutive deaths without progress, including the last one.
     deaths: u32,
 }
 
 impl Crashes {
-    /// The deaths of a process that the job began with: none.
+    /// Creates the empty history of a process that the job started with.
     pub fn original() -> Crashes {
         Crashes { from: Some(CheckpointNumber::START), before: None, deaths: 0 }
     }
 
-    /// A substitute begins.
+    /// Records the start of a substitute.
     pub fn begin(&mut self) {
         self.from = None;
     }
 
-    /// All go on from checkpoint `number`.
+    /// Records that all PEs continue from checkpoint `number`.
     pub fn resume(&mut self, number: CheckpointNumber) {
         self.from.get_or_insert(number);
     }
 
-    /// It dies when checkpoint `now` is the last. How often it has without progress.
+    /// Records a death after checkpoint `now`; returns the number of deaths without progress.
     pub fn die(&mut self, now: CheckpointNumber) -> u32 {
         let passed = self.from.map_or(0, |from| now.0.saturating_sub(from.0));
         let again = passed <= MANY && self.before == Some(passed);
@@ -61,7 +61,7 @@ impl Crashes {
     }
 }
 
-/// How long the substitute after so many deaths is held back, in milliseconds; 0 is not at all.
+/// Returns the delay in milliseconds of the substitute after `deaths` deaths without progress.
 pub(super) fn rest(deaths: u32) -> u64 {
     match deaths {
         0 | 1 => 0,
@@ -73,7 +73,7 @@ pub(super) fn rest(deaths: u32) -> u64 {
 mod tests {
     use super::*;
 
-    /// Deaths counted after each of several lives that passed so many checkpoints.
+    /// Returns the deaths counted after each of several lives that passed so many checkpoints.
     fn counted(lives: &[u64]) -> Vec<u32> {
         let (mut crashes, mut now) = (Crashes::original(), 0);
         let mut count = |passed: &u64| {

@@ -1,4 +1,4 @@
-//! What the machine does about PEs that die again and again: it counts, and holds substitutes back.
+//! Response to PEs that die repeatedly: counts deaths and delays substitutes.
 //!
 //! Part of the machine in [`super`].
 
@@ -12,14 +12,14 @@ use crate::quantity::{CheckpointNumber, Pe};
 use crate::signals::name;
 
 impl Membership {
-    /// All go on from checkpoint `number`: nobody is lost any more.
+    /// Records that all PEs continue from checkpoint `number`: no PE is lost any more.
     pub(super) fn resumed(&mut self, number: CheckpointNumber) {
         (self.lost, self.corrupt) = (BTreeSet::new(), 0);
         (self.checkpoint, self.from_disk) = (number, false);
         self.pes.iter_mut().for_each(|pe| pe.crashes.resume(number));
     }
 
-    /// Counts a death of `pe` against the limit. False when the job is over by that.
+    /// Counts a death of `pe` against the limit. Returns false if that ends the job.
     pub(super) fn count_death(&mut self, pe: Pe, how: Ended) -> bool {
         let limit = self.max_restarts;
         let deaths = self.pes[pe.at()].crashes.die(self.checkpoint);
@@ -43,7 +43,7 @@ impl Membership {
         !self.ended
     }
 
-    /// The substitute of `pe` need not be held back any longer.
+    /// Ends the delay of `pe`'s substitute.
     pub(super) fn rested(&mut self, pe: Pe) {
         self.pes[pe.at()].rests = false;
         self.repair();

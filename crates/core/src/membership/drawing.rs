@@ -1,8 +1,8 @@
-//! The machine drawn: every change of a PE that any order of events can bring about, found by
-//! trying them all on a small job, so the picture is that of the code.
+//! The membership machine as a drawing: every change of a PE that any order of events can cause,
+//! found by exhaustive search on a small job, so the picture always matches the code.
 //!
-//! Two PEs on two nodes, up to two deaths. What the launcher asks for happens at any time, or is
-//! overtaken by an end or a lost node.
+//! Two PEs on two nodes, up to two deaths. Actions requested from the launcher complete at any
+//! time, or are cancelled by an end or a lost node.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -11,7 +11,7 @@ use super::*;
 #[derive(Clone)]
 struct DrawnJob {
     machine: Membership,
-    /// What was asked for and has not happened yet.
+    /// Requested actions that have not completed yet.
     pending: Vec<MembershipEvent>,
     /// Processes and their nodes.
     running: Vec<(ProcId, u32)>,
@@ -62,7 +62,7 @@ impl DrawnJob {
         }
     }
 
-    /// Every event that may come next.
+    /// Returns every event that may come next.
     fn events(&self) -> Vec<MembershipEvent> {
         let mut events = self.pending.clone();
         let joined = self.machine.view.number;
@@ -77,7 +77,7 @@ impl DrawnJob {
             let says = match self.machine.pes[pe].stage {
                 Stage::Running => vec![PeMessage::Finalizing { joined, cut: false }, verdict],
                 Stage::Finalizing if self.machine.all_in_finalize() => vec![PeMessage::Finalized],
-                // It has seen the loss, and served those who went back.
+                // It has seen the loss, and served the PEs that rolled back.
                 Stage::Finalizing if self.machine.pes[pe].joined < joined => {
                     vec![PeMessage::Finalizing { joined, cut: false }]
                 }
@@ -157,7 +157,7 @@ fn name(event: &MembershipEvent) -> &'static str {
     }
 }
 
-/// All changes of a PE's place, as a graph in the dot language; and the number of states tried.
+/// Returns all changes of a PE's place as a graph in the DOT language, and the number of states.
 fn draw() -> (String, usize) {
     let mut rows = BTreeSet::new();
     let mut seen = HashSet::new();
@@ -184,7 +184,7 @@ fn draw() -> (String, usize) {
     (format!("digraph membership {{\n{rows}}}\n"), seen.len())
 }
 
-/// A changed machine shows as a changed picture. `RAIDSHMEM_WRITE_DOCS=1` writes it anew.
+/// A change of the machine changes the picture. `RAIDSHMEM_WRITE_DOCS=1` updates it.
 #[test]
 fn the_drawing_is_that_of_the_machine() {
     let (drawn, states) = draw();

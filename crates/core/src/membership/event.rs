@@ -1,52 +1,52 @@
-//! Events that the machine takes, and actions that it asks of the launcher.
+//! Events that the membership machine processes, and actions that it requests from the launcher.
 
 use crate::ended::Ended;
 use crate::message::{Down, PeMessage, ProcId, ProgressReport};
 use crate::placement::survival::Survival;
 use crate::quantity::{Pe, ViewNumber};
 
-/// What happened.
+/// An event that the launcher reports.
 #[derive(Debug, Clone)]
 pub enum MembershipEvent {
-    /// The memory asked for was made and handed to every node.
+    /// The requested memory was created and passed to every node.
     MemoryMade { pe: Pe, memory: u32 },
-    /// The bytes of a lost memory were taken away.
+    /// The contents of a lost memory were discarded.
     Wiped { pe: Pe, memory: u32 },
-    /// A process said something.
+    /// A process sent a message.
     Said { proc: ProcId, what: PeMessage },
     /// A process ended.
     Ended { proc: ProcId, how: Ended },
-    /// A node is gone and its processes are known to be dead.
+    /// A node is lost and its processes are known to be dead.
     NodeLost { node: u32 },
-    /// The agent of `proc` was asked to look after it, and answered.
+    /// The agent of `proc` was asked to check on it, and answered.
     Looked { proc: ProcId },
-    /// Node `by` was asked whether it hears node `about`.
+    /// The second opinion of node `by`: true if it hears node `about`.
     Opinion { by: u32, about: u32, alive: bool },
-    /// A substitute of that PE was held back for long enough.
+    /// The delay of a substitute for that PE is over.
     Rested { pe: Pe },
-    /// A node shows that view.
+    /// A node has published this view.
     Shown { node: u32, number: ViewNumber },
 }
 
-/// What the launcher must do, in this order.
+/// An action that the launcher must carry out, in the order given.
 #[derive(Debug, Clone)]
 pub enum Action {
     /// Send a message to a node's agent.
     Send { node: u32, message: Down },
-    /// Take the bytes of a lost memory away, and say when that is done.
+    /// Discard the contents of a lost memory, and report completion.
     Wipe { pe: Pe, memory: u32 },
     /// Kill a node: its agent and every process on it.
     KillNode { node: u32 },
-    /// Say so when that many milliseconds are over.
+    /// Report after this many milliseconds.
     Rest { pe: Pe, ms: u64 },
-    /// PEs were lost, with their node if there is one, and how they ended.
+    /// Report that PEs were lost, and how they ended; `node` is set if it was lost with them.
     Lost { pes: Vec<Pe>, node: Option<u32>, how: Ended },
-    /// A line for people.
+    /// Print a line for the user.
     Say(String),
-    /// The single losses that would end the job are these from now on.
+    /// Report that exactly these single losses would now end the job.
     Survives(Survival),
-    /// A progress report for people and tests.
+    /// Pass on a progress report, for people and tests.
     Tell(ProgressReport),
-    /// The job is over.
+    /// End the job.
     End { status: i32, words: Option<String> },
 }

@@ -1,8 +1,8 @@
-//! The end of a job in good order: which PEs are in `shmem_finalize`, and what a loss means then.
+//! The orderly end of a job: which PEs are in `shmem_finalize`, and what a loss means by then.
 //!
-//! Part of the machine in [`super`]. All PEs are in when each has reported so as a member of a view
-//! in which the latest loss was repaired. The PEs find out whether a loss cannot be repaired
-//! (`pgas::finish`), and report it here.
+//! Part of the machine in [`super`]. A PE counts as being in `shmem_finalize` once it has reported
+//! entering it as a member of a view in which the latest loss was repaired. The PEs detect if a
+//! loss cannot be repaired (`pgas::finish`), and report it here.
 
 use super::{Action, Membership, Stage};
 use crate::ended::Ended;
@@ -27,7 +27,7 @@ impl Membership {
         self.finish_if_all_in();
     }
 
-    /// PE `pe` has gone back alone, and needs PEs that are at their end.
+    /// Ends the job: `pe`, which rolled back locally, needs PEs that have entered `shmem_finalize`.
     pub(super) fn needs_others(&mut self, pe: Pe) {
         let other = self.pes.iter().position(|pe| pe.stage == Stage::Finalizing).unwrap_or(pe.at());
         let words = format!(
@@ -37,7 +37,7 @@ impl Membership {
         self.end(UNRECOVERABLE, Some(words));
     }
 
-    /// True if all are in `shmem_finalize`, and what was lost before has been made good.
+    /// Returns true if all PEs are in `shmem_finalize` and earlier losses have been repaired.
     pub(super) fn all_in_finalize(&self) -> bool {
         self.pes.iter().all(|pe| pe.stage >= Stage::Finalizing && pe.joined >= self.fault_view)
     }
@@ -61,13 +61,13 @@ impl Membership {
         let status = named.map_or(0, |(_, how)| how.status());
         let words = named.and_then(|(pe, how)| match how {
             Ended::Exited(_) => Some(format!("PE {pe} {how} after shmem_finalize")),
-            Ended::Killed(_) => None, // that was said when it was
+            Ended::Killed(_) => None, // already reported when it happened
         });
         self.end(if breaks(Mutant::StatusLost) { 0 } else { status }, words);
     }
 
-    /// Ends PEs that had passed `shmem_finalize` together with their node: what a mode protects is
-    /// done, so it costs nothing there.
+    /// Ends PEs that had passed `shmem_finalize` and were lost with their node: in a mode that
+    /// protects, their work is done, so the loss costs nothing.
     pub(super) fn over_with_node(&mut self, over: &[Pe], how: Ended) {
         let costs = !self.mode.protects() && self.holes.is_none();
         let how = if costs { how } else { Ended::Exited(0) };
@@ -81,7 +81,8 @@ impl Membership {
         }
     }
 
-    /// All have done their work: nothing of it is lost. A status is what the program says.
+    /// Records losses after all PEs have done their work, of which nothing is lost. An exit status
+    /// of the program is kept.
     pub(super) fn lose_at_end(&mut self, lost: &[Pe], how: Ended) -> bool {
         for &pe in lost {
             let how = if let Ended::Exited(_) = how { how } else { Ended::Exited(0) };

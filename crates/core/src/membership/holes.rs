@@ -1,8 +1,8 @@
-//! A job that goes on with fewer: the number of a lost PE stays, and nobody carries it.
+//! Shrink mode: the job continues without lost PEs, whose numbers stay unused.
 //!
-//! Part of the machine in [`super`]. A hole has had its end: nobody is started for it, its memory
-//! is left alone, nobody waits for it in `shmem_finalize`, and how its process ended is not the
-//! status of the job, which is the first of the living that is not 0.
+//! Part of the machine in [`super`]. A hole counts as ended: it gets no substitute, its memory is
+//! left alone, and `shmem_finalize` does not wait for it. The way its process ended does not affect
+//! the job's status, which is the first status of a living PE that is not 0.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use crate::ended::{Ended, UNRECOVERABLE};
 use crate::quantity::{Pe, ViewNumber};
 
 impl Membership {
-    /// True if the PE was lost for good.
+    /// Returns true if the PE was lost for good.
     pub(super) fn is_hole(&self, pe: Pe) -> bool {
         self.holes.as_ref().is_some_and(|holes| holes.contains(&pe))
     }
 
-    /// PEs that are dead in the view to come leave holes. False: what is to be done about them is
-    /// done.
+    /// Turns the PEs that are dead in the next view into holes. Returns false: the loss needs no
+    /// further handling.
     pub(super) fn leave_holes(&mut self, lost: &[Pe]) -> bool {
         self.holes.get_or_insert_default().extend(lost);
         for &pe in lost {
@@ -35,7 +35,7 @@ impl Membership {
         false
     }
 
-    /// The job is over: says who was lost on the way.
+    /// Reports at the end of the job which PEs were lost.
     pub(super) fn tell_of_holes(&mut self) {
         let holes: &BTreeSet<Pe> = match &self.holes {
             Some(holes) if !holes.is_empty() => holes,

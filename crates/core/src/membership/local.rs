@@ -1,11 +1,12 @@
-//! Who goes back after a loss where logs are kept: the lost PEs alone, or all.
+//! The choice of rollback with logs: local (only the lost PEs) or global (all PEs).
 //!
-//! Part of the machine in [`super`]. A view says which of the two it is, so all PEs see the same.
-//! It begins with the lost PE alone. Any PE that finds a reason against it says so, and all go back
-//! from the next view on. After the loss of a node that is the substitute if no copy of its log is
-//! left; while a PE goes back it reads the logs of all, so all go back if a node is lost then.
+//! Part of the machine in [`super`]. The view states the choice, so all PEs see the same one. It
+//! starts as local. Any PE that finds a reason for global rollback reports it, and all roll back
+//! from the next view on. After the loss of a node the substitute reports that no copy of its log
+//! is left, if so. A PE that rolls back reads the logs of all PEs, so all roll back if a node is
+//! lost meanwhile.
 //!
-//! Invariant: once all go back they do, until that recovery is over.
+//! Invariant: once the choice is global, it stays so until that recovery is over.
 
 use super::{Action, Membership};
 use crate::quantity::Pe;
@@ -13,7 +14,7 @@ use crate::replay::decide::Reason;
 use crate::view::State;
 
 impl Membership {
-    /// PEs are lost: whether they go back alone in the view that shows it.
+    /// Chooses local or global rollback for the view that shows these PEs as lost.
     pub(super) fn decide_alone(&mut self, lost: &[Pe], state: State) {
         if !self.local {
             return;
@@ -27,14 +28,14 @@ impl Membership {
         }
     }
 
-    /// There is a reason for all to go back, which the next view shows.
+    /// Switches to global rollback, which the next view shows.
     pub(super) fn cannot_go_alone(&mut self, reason: &Reason, pe: Pe) {
         if std::mem::replace(&mut self.view.alone, false) {
             self.out.push(Action::Say(format!("all PEs go back: PE {pe}: {reason}")));
         }
     }
 
-    /// A PE found a reason for all to go back.
+    /// Switches to global rollback for a reason that a PE reported, and publishes a new view.
     pub(super) fn take_all_back(&mut self, why: &str) {
         if std::mem::replace(&mut self.view.alone, false) {
             self.out.push(Action::Say(format!("all PEs go back: {why}")));
@@ -42,7 +43,7 @@ impl Membership {
         }
     }
 
-    /// PE `pe` has gone back alone, and has caught up with the others.
+    /// Records that PE `pe` has finished its local rollback and caught up with the others.
     pub(super) fn caught_up(&mut self, pe: Pe) {
         self.lost.remove(&pe);
         self.pes[pe.at()].crashes.resume(self.checkpoint);

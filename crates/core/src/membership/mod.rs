@@ -1,6 +1,6 @@
-//! Decides which process carries which PE number: the launcher's decisions as a pure machine.
+//! The assignment of processes to PE numbers: the launcher's decisions as a pure state machine.
 //!
-//! Events in, actions out; no clock, no socket, no process: `launcher` is the shell.
+//! Events in, actions out; no clock, no socket, no process: `launcher` supplies those.
 //!
 //! ```text
 //! PE:   starting -> running -> finalizing -> finalized
@@ -9,17 +9,17 @@
 //!                     v  |
 //!                    dead -> (view shown on every living node) -> replacing
 //! ```
-//! A death while others are finalizing is one like any other; they serve those who go back. In a
-//! job that goes on with fewer a dead PE stays dead ([`holes`]).
+//! A death while other PEs are finalizing is an ordinary one; they serve the PEs that roll back. In
+//! shrink mode a dead PE stays dead ([`holes`]).
 //!
 //! Invariants:
 //! - memory of a lost PE is wiped, and a substitute chosen, only after every living node has shown
 //!   the view in which the PE is dead: a survivor that read wiped bytes sees that view afterwards;
-//!   the number is given to the substitute only after the memory is wiped;
-//! - a PE number is given away only after its process is known to have ended; `view.number`, and
+//!   the number is assigned to the substitute only after the memory is wiped;
+//! - a PE number is reassigned only after its process is known to have ended; `view.number`, and
 //!   each PE's `incarnation` and `memory`, only grow.
 
-#![allow(missing_docs)] // the sentence of each event and action speaks of its fields
+#![allow(missing_docs)] // the comment of each event and action covers its fields
 
 mod crashes;
 mod deaths;
@@ -52,7 +52,7 @@ use suspicion::Suspicions;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Pe(Pe),
-    /// Meant for a PE number, not carrying it yet.
+    /// Intended for a PE number, not carrying it yet.
     Substitute(Pe),
     Spare,
 }
@@ -78,43 +78,43 @@ struct PeEntry {
     proc: Option<ProcId>,
     stage: Stage,
     memory_made: bool,
-    /// Its process was told its number, and may have said where its engine is reached.
+    /// Its process has received its number, and may have reported its engine's address.
     assigned: bool,
     reached: bool,
     crashes: Crashes,
-    /// Its substitute is not started yet: it died too often.
+    /// Its substitute is delayed, because it died too often.
     rests: bool,
-    /// How its process ended, once it has done its work.
+    /// The way its process ended, once its work is done.
     status: Option<Ended>,
-    /// The view of which it was a member when it last said that it is in `shmem_finalize`.
+    /// The view of which it was a member when it last reported being in `shmem_finalize`.
     joined: ViewNumber,
 }
 
-/// What a job is made of.
+/// The nodes and PEs of a job.
 #[derive(Debug, Clone)]
 pub struct Shape {
     /// Node of each PE.
     pub node_of: Vec<u32>,
-    /// Nodes in all, those of spares included.
+    /// Number of nodes, including those of spares.
     pub nodes: u32,
-    /// Node of each sleeping spare.
+    /// Node of each idle spare.
     pub spares: Vec<u32>,
-    /// What carries data between the nodes; never `Auto`.
+    /// The transport between the nodes; never `Auto`.
     pub fabric: Fabric,
 }
 
-/// The machine.
+/// The membership machine.
 #[derive(Debug, Clone)]
 pub struct Membership {
     mode: BackupMode,
     substitute: Substitute,
     adopt: bool,
     max_restarts: u32,
-    /// PEs of other nodes are reached through an engine, by addresses.
+    /// True if PEs of other nodes are reached through an engine, by addresses.
     engine: bool,
     rules: Vec<InjectedFault>,
     fired: BTreeSet<u32>,
-    /// Groups and failure domains: a substitute keeps away from its group.
+    /// Groups and failure domains: a substitute is placed away from its group.
     site: JobLayout,
     view: View,
     pes: Vec<PeEntry>,
@@ -122,25 +122,25 @@ pub struct Membership {
     wiping: BTreeSet<(Pe, u32)>,
     procs: BTreeMap<ProcId, Proc>,
     next_proc: ProcId,
-    /// Living nodes and the newest view each shows.
+    /// Living nodes and the newest view that each has published.
     shown: BTreeMap<u32, ViewNumber>,
     checkpoint: CheckpointNumber,
     /// The view in which the latest loss was shown; a PE that joined an older one has not seen it.
     fault_view: ViewNumber,
     /// PEs lost since the job last resumed.
     lost: BTreeSet<Pe>,
-    /// How often its recovery was begun again since a tile did not hold.
+    /// Restarts of the current recovery because of corrupt tiles.
     corrupt: u32,
-    /// A lost PE goes back alone where it can.
+    /// True if a lost PE rolls back alone when possible.
     local: bool,
-    /// PEs that were lost for good: nobody takes their numbers. None while the lost are replaced.
+    /// PEs that were lost for good, without substitutes. None if the job replaces lost PEs.
     holes: Option<BTreeSet<Pe>>,
     suspicions: Suspicions,
     preludes: Preludes,
-    /// Memory comes from the disk until all are back at its checkpoint.
+    /// True if memory comes from disk, until all PEs have restored its checkpoint.
     from_disk: bool,
     started: bool,
-    /// The last survey, and the view of which it was made.
+    /// The last survey, and the view it was made for.
     surveyed: Option<(ViewNumber, Survival)>,
     verdict: Option<(i32, String)>,
     ended: bool,
@@ -148,7 +148,7 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// A job that is about to start, and the actions that start it.
+    /// Creates a job that is about to start, and the actions that start it.
     pub fn new(
         shape: &Shape,
         settings: &Settings,
@@ -211,15 +211,15 @@ impl Membership {
         (machine, out)
     }
 
-    /// The job begins from a checkpoint on disk: for the program every PE is a substitute, and all
-    /// were lost. Before the first event.
+    /// Starts the job from a checkpoint on disk: to the program every PE is a substitute, and all
+    /// were lost. Call it before the first event.
     pub fn resume_from(&mut self, number: CheckpointNumber) {
         self.view.pes.iter_mut().for_each(|pe| pe.incarnation = Incarnation::FIRST.next());
         self.lost = Pe::all(self.pes.len()).collect();
         (self.checkpoint, self.from_disk) = (number, true);
     }
 
-    /// Takes one event and says what to do.
+    /// Processes one event and returns the actions to take.
     pub fn handle(&mut self, event: MembershipEvent) -> Vec<Action> {
         if !self.ended {
             match event {
@@ -244,19 +244,19 @@ impl Membership {
         std::mem::take(&mut self.out)
     }
 
-    /// The rules of injection that have not been carried out, and the last checkpoint.
+    /// Returns the injection rules that have not fired, and the last checkpoint.
     pub fn not_due(&self) -> (impl Iterator<Item = &InjectedFault>, CheckpointNumber) {
         let numbered = (0..).zip(&self.rules);
         let left = numbered.filter(|(rule, _)| !self.fired.contains(rule)).map(|(_, rule)| rule);
         (left, self.checkpoint)
     }
 
-    /// True once a PE said that the job cannot go on: the others may say so too.
+    /// Returns true once a PE has reported that the job cannot continue; others may follow.
     pub fn unrecoverable(&self) -> bool {
         self.verdict.is_some()
     }
 
-    /// Ends the job with the verdict already heard, though not every PE has spoken.
+    /// Ends the job with the verdict received so far, without waiting for the remaining PEs.
     pub fn cut_short(&mut self) -> Vec<Action> {
         let (status, words) = self.verdict.clone().unwrap_or((1, "the job was cut short".into()));
         self.end(status, Some(words));
@@ -313,7 +313,7 @@ impl Membership {
                 entry.hello = true;
                 self.refuse_part_of_a_job();
                 self.advance();
-                self.repair(); // a spare may be waited for
+                self.repair(); // a repair may be waiting for a spare
             }
             (PeMessage::CannotStart { status, words, cause }, _) => {
                 let role = entry.role;
@@ -363,7 +363,7 @@ impl Membership {
     fn proc_ended(&mut self, proc: ProcId, how: Ended) {
         let Some(entry) = self.procs.remove(&proc) else { return };
         match entry.role {
-            Role::Spare => self.repair(), // it may have been waited for
+            Role::Spare => self.repair(), // a repair may be waiting for it
             Role::Substitute(pe) if Membership::is_missing(&entry, how) => {
                 self.program_is_missing(pe, how)
             }
@@ -394,7 +394,7 @@ impl Membership {
             Stage::Running | Stage::Finalizing => {}
         }
         if self.mode.protects() || self.holes.is_some() || self.all_in_finalize() {
-            let line = format!("PE {pe} {}", how.cause()); // else it is in the last words
+            let line = format!("PE {pe} {}", how.cause()); // otherwise it is in the final message
             self.out.push(Action::Say(line));
         }
         if self.lose(&[pe], State::ProcessDead, how) && self.count_death(pe, how) {
@@ -402,7 +402,7 @@ impl Membership {
         }
     }
 
-    /// Marks PEs as dead. False when the job is over by that.
+    /// Marks PEs as dead. Returns false if that ends the job.
     fn lose(&mut self, lost: &[Pe], state: State, how: Ended) -> bool {
         for &pe in lost {
             self.view.pes[pe.at()].state = state;
@@ -452,7 +452,7 @@ impl Membership {
             }
         }
         lost.extend(Pe::all(self.pes.len()).filter(|&pe| {
-            // Its process died before, but its memory was still there: not any more.
+            // Its process died before, but its memory was still there until now.
             let left = self.view.pes[pe.at()].state == State::ProcessDead && !self.is_hole(pe);
             left && self.view.pes[pe.at()].node == node
         }));

@@ -1,7 +1,7 @@
-//! What PEs found out before their first checkpoint call, for those that take their numbers later
+//! Records of what PEs learned before their first checkpoint call, for their substitutes
 //! ([`crate::prelude`]).
 //!
-//! Left out: what follows when all records are there (`substitutes.rs`).
+//! Left out: what follows once all records are known (`substitutes.rs`).
 
 use crate::quantity::Pe;
 
@@ -13,18 +13,18 @@ pub(super) struct Preludes {
 }
 
 impl Preludes {
-    /// No record of so many PEs.
+    /// Creates an empty set of records for `n_pes` PEs.
     pub fn new(n_pes: usize) -> Preludes {
         Preludes { records: vec![None; n_pes], known: 0 }
     }
 
-    /// Keeps the record of PE `pe`; true if those of all are there.
+    /// Keeps the record of PE `pe`; returns true if all records are known.
     pub fn keep(&mut self, pe: Pe, record: Vec<u8>) -> bool {
         self.known += usize::from(self.records[pe.at()].replace(record).is_none());
         self.known == self.records.len()
     }
 
-    /// The record of PE `pe`, for its substitute.
+    /// Returns the record of PE `pe`, for its substitute.
     pub fn of(&self, pe: Pe) -> Option<Vec<u8>> {
         self.records[pe.at()].clone()
     }

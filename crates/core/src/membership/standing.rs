@@ -1,4 +1,4 @@
-//! How far the machine says each PE is.
+//! The progress of each PE, as the membership machine sees it.
 //!
 //! Part of the machine in [`super`].
 
@@ -9,22 +9,22 @@ use crate::stall::PeProgress;
 use crate::view::{Member, State, View};
 
 impl Membership {
-    /// True once every PE has come to `shmem_init`.
+    /// Returns true once every PE has reached `shmem_init`.
     pub fn has_started(&self) -> bool {
         self.started
     }
 
-    /// The view: which process carries which number.
+    /// Returns the view: the process that carries each PE number.
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// True if the PE was lost and the job has not resumed since.
+    /// Returns true if the PE was lost and the job has not resumed since.
     pub fn is_lost(&self, pe: Pe) -> bool {
         self.lost.contains(&pe)
     }
 
-    /// The PE that a process is, or is to be; None for a spare.
+    /// Returns the PE that a process carries or will carry; None for a spare.
     pub fn pe_of(&self, proc: ProcId) -> Option<Pe> {
         match self.procs.get(&proc)?.role {
             Role::Pe(pe) | Role::Substitute(pe) => Some(pe),
@@ -32,18 +32,18 @@ impl Membership {
         }
     }
 
-    /// Processes that wait for a PE to be lost.
+    /// Returns the number of spares: processes that wait for a PE to be lost.
     pub fn spares(&self) -> usize {
         self.procs.values().filter(|proc| proc.role == Role::Spare).count()
     }
 
-    /// How many of them a node has.
+    /// Returns the number of spares on a node.
     pub fn spares_on(&self, node: u32) -> usize {
         let procs = self.procs.values().filter(|proc| proc.node == node);
         procs.filter(|proc| proc.role == Role::Spare).count()
     }
 
-    /// How far each PE is.
+    /// Returns the progress of each PE.
     pub fn standing(&self) -> Vec<PeProgress> {
         let of = |(number, (pe, member)): (usize, (&PeEntry, &Member))| match pe.stage {
             _ if self.is_hole(Pe::of(number)) => PeProgress::Hole,

@@ -1,5 +1,5 @@
-//! Processes that cannot become PEs, and ends before the job is whole, when nobody can be replaced
-//! yet.
+//! Startup failures: processes that cannot become PEs, and ends before the job is complete, when no
+//! PE can be replaced yet.
 //!
 //! Part of the machine in [`super`].
 
@@ -9,8 +9,8 @@ use crate::message::StartFailure;
 use crate::quantity::Pe;
 
 impl Membership {
-    /// A process says why it cannot become a PE, and will end. If its substitute would fail alike,
-    /// or nobody can be replaced yet, the job ends with that line.
+    /// Handles a process that reports why it cannot become a PE, and will end. If its substitute
+    /// would fail likewise, or no PE can be replaced yet, the job ends with that report.
     pub(super) fn cannot_start(
         &mut self,
         role: Role,
@@ -25,20 +25,21 @@ impl Membership {
         self.out.push(Action::Say(line));
     }
 
-    /// A process ended as a shell or the loader ends it where the program or a library of it is
-    /// missing or is no executable.
+    /// Returns true if the process ended as a shell or the loader ends it when the program, or one
+    /// of its libraries, is missing or not executable.
     pub(super) fn is_missing(proc: &Proc, how: Ended) -> bool {
         !proc.hello && matches!(how, Ended::Exited(126 | 127))
     }
 
-    /// Every substitute would end alike.
+    /// Ends the job: every substitute would end likewise.
     pub(super) fn program_is_missing(&mut self, pe: Pe, how: Ended) {
         let why = "the program or a library of it is missing";
         let words = format!("PE {pe} cannot start: its process {how} before shmem_init: {why}");
         self.end(how.status(), Some(words));
     }
 
-    /// A process ended before the job was whole: a program that never calls `shmem_init` may.
+    /// Handles the end of a process before the job is complete; this is valid if the program never
+    /// calls `shmem_init`.
     pub(super) fn ended_at_start(&mut self, pe: Pe, hello: bool, how: Ended) {
         if how != Ended::Exited(0) || hello {
             let words = format!("PE {pe} {how} before shmem_init was complete");
@@ -49,7 +50,8 @@ impl Membership {
         self.end_if_all_over();
     }
 
-    /// Some PEs called `shmem_init` and one ended without: the job will never be whole.
+    /// Ends the job if some PEs called `shmem_init` and one ended without: it can never be
+    /// complete.
     pub(super) fn refuse_part_of_a_job(&mut self) {
         let gone = self.pes.iter().position(|pe| pe.status.is_some());
         let waits = self.procs.values().any(|proc| proc.hello && proc.role != Role::Spare);

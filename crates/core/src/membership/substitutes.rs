@@ -1,8 +1,8 @@
-//! Substitutes: which process takes the number of a lost PE, where, and with which memory.
+//! Substitutes: which process takes over a lost PE's number, where, and with which memory.
 //!
-//! Part of the machine in [`super`]. A spare on the same node is best, for there the
-//! memory of a dead process can be adopted; then a new process there; then the place that
-//! [`crate::placement::substitute`] finds.
+//! Part of the machine in [`super`]. A spare on the same node is best, because the memory of a dead
+//! process can be adopted there; then a new process there; then the node that
+//! [`crate::placement::substitute`] chooses.
 
 use super::{Action, Membership, Role, Stage};
 use crate::ended::UNRECOVERABLE;
@@ -15,11 +15,11 @@ use crate::replay::decide::Reason;
 use crate::settings::Substitute;
 use crate::view::State;
 
-/// How often a recovery may begin again because a tile does not hold.
+/// Maximum restarts of a recovery because of corrupt tiles.
 const CORRUPT_MAX: u32 = 8;
 
 impl Membership {
-    /// Finds substitutes for the dead once every living node shows that they are dead.
+    /// Finds substitutes for the dead PEs once every living node shows that they are dead.
     pub(super) fn repair(&mut self) {
         let current = self.view.number;
         let unseen = self.shown.values().any(|&shown| shown < current);
@@ -50,7 +50,7 @@ impl Membership {
             _ => match self.elsewhere(pe, spawn) {
                 Some(place) => place,
                 None if self.procs.values().any(|proc| proc.role == Role::Spare) => {
-                    return; // it is on its way to shmem_init
+                    return; // a spare is on its way to shmem_init
                 }
                 None => {
                     let words = format!(
@@ -88,7 +88,7 @@ impl Membership {
         (self.pes[pe.at()].assigned, self.pes[pe.at()].reached) = (false, false);
     }
 
-    /// No process lives that is a PE, and no memory is left that a substitute could take over.
+    /// Returns true if no PE is alive and no memory is left that a substitute could adopt.
     pub(super) fn nobody_is_left(&self) -> bool {
         self.view.pes.iter().all(|pe| match pe.state {
             State::Alive => false,
@@ -102,7 +102,7 @@ impl Membership {
         found.map(|(&id, _)| id)
     }
 
-    /// The best living node for PE `lost`, and the spare that sleeps there if one does.
+    /// Returns the best living node for PE `lost`, and a spare on it if there is one.
     fn elsewhere(&self, lost: Pe, spawn: bool) -> Option<(Option<ProcId>, u32)> {
         let node_of: Vec<usize> = self.view.pes.iter().map(|pe| pe.node as usize).collect();
         let place = |&node: &u32| SubstituteNode {
@@ -114,13 +114,13 @@ impl Membership {
         Some((self.spare(|at| at == node), node))
     }
 
-    /// The bytes of a lost memory are gone.
+    /// Records that the contents of a lost memory were discarded.
     pub(super) fn wiped(&mut self, pe: Pe, memory: u32) {
         self.wiping.remove(&(pe, memory));
         self.advance();
     }
 
-    /// Gives numbers to processes that are ready for them.
+    /// Assigns numbers to processes that are ready for them.
     pub(super) fn advance(&mut self) {
         if self.ended {
             return;
@@ -140,8 +140,8 @@ impl Membership {
         self.introduce(Pe::all(self.pes.len()).filter(waiting).collect());
     }
 
-    /// Tells processes their numbers, and shows those whom all others can reach. The originals are
-    /// shown together.
+    /// Assigns processes their numbers, and shows as alive those that are reachable. The original
+    /// PEs are shown together.
     fn introduce(&mut self, ready: Vec<Pe>) {
         for &pe in &ready {
             if !self.pes[pe.at()].assigned {
@@ -171,8 +171,8 @@ impl Membership {
         self.show();
     }
 
-    /// A process that was told its number said where it is reached: all others learn it before the
-    /// view that shows it.
+    /// Records the address of a process with an assigned number. All others receive the address
+    /// before the view that shows the process as alive.
     pub(super) fn addressed(&mut self, proc: ProcId, address: Vec<u8>) {
         let carries = |pe: &Pe| self.pes[pe.at()].proc == Some(proc) && self.pes[pe.at()].assigned;
         let Some(pe) =
@@ -190,9 +190,9 @@ impl Membership {
         self.advance();
     }
 
-    /// What PE `of` keeps cannot be used in the recovery of a view: all begin again in a new one,
-    /// and what they then find they find alike. A PE that says so of an older view is on the way
-    /// already.
+    /// Restarts the recovery of `view`, because it cannot use the checkpoint data of PE `of`: all
+    /// PEs recover again in a new view, and reach equal conclusions there. Ignores a report about
+    /// an older view, whose recovery has been restarted already.
     pub(super) fn unusable(&mut self, view: ViewNumber, of: Pe, flaw: Flaw) {
         if view != self.view.number || !self.started || breaks(Mutant::CorruptUnheard) {
             return;
@@ -216,11 +216,11 @@ impl Membership {
         };
         self.cannot_go_alone(&Reason::Damaged, of);
         self.show();
-        self.out.push(Action::Say(line)); // who reads it finds all PEs told
+        self.out.push(Action::Say(line)); // once it is printed, every PE has been notified
     }
 
-    /// PE `pe` has come to its first checkpoint call, with the record of what calls before it gave
-    /// back. Nobody's checkpoint begins before all records are here: whoever is lost after it has
+    /// Records that PE `pe` has reached its first checkpoint call, with the results of its earlier
+    /// calls. No PE begins a checkpoint before all records are here, so any PE lost after that has
     /// one.
     pub(super) fn prelude_over(&mut self, pe: Pe, record: Vec<u8>) {
         if self.preludes.keep(pe, record) {
@@ -229,7 +229,8 @@ impl Membership {
         }
     }
 
-    /// A process stands where a rule says: what the rule names is killed, once, or has stopped.
+    /// Carries out a rule whose point a process has reached: kills the rule's target, once. A
+    /// process that stops itself needs nothing more.
     pub(super) fn at_point(&mut self, proc: ProcId, rule: u32) {
         let Some(target) = self.rules.get(rule as usize).map(|rule| rule.target) else { return };
         if !self.fired.insert(rule) {
@@ -245,14 +246,14 @@ impl Membership {
         }
     }
 
-    /// True of a rule that is carried out each time.
+    /// Returns true for a rule that fires each time.
     fn stops(&self, rule: u32) -> bool {
         let rule = self.rules.get(rule as usize);
         rule.is_some_and(|rule| matches!(rule.target, FaultTarget::Stop(_)))
     }
 
-    /// The incarnation of the next process of PE `pe`: the processes that the job begins with are
-    /// the first.
+    /// Returns the incarnation of the next process of PE `pe`; the processes that the job starts
+    /// with are the first.
     fn next_incarnation(&self, pe: Pe) -> Incarnation {
         let last = self.view.pes[pe.at()].incarnation;
         if self.started { last.next() } else { last }

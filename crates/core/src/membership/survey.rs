@@ -1,13 +1,13 @@
-//! Reports the single losses that would end the job, whenever they change.
+//! The survey of survivable losses: reports the single losses that would end the job.
 //!
-//! Part of the machine in [`super`]. Nothing is reported while PEs are lost, since they may come
-//! back anywhere, nor in a job that keeps no checkpoints or goes on with fewer.
+//! Part of the machine in [`super`]. It reports only changes, and nothing while PEs are lost, since
+//! they may restart anywhere, nor in a job without checkpoints or in shrink mode.
 
 use super::{Action, Membership};
 use crate::placement::survival::{Places, Survival};
 
 impl Membership {
-    /// Surveys a view in which every PE lives, and reports what has changed.
+    /// Surveys a view in which every PE is alive, and reports changes.
     pub(super) fn survey(&mut self) {
         let protects = self.mode.protects() && self.holes.is_none();
         let settled = self.started && !self.ended && self.lost.is_empty();
@@ -21,7 +21,7 @@ impl Membership {
         self.surveyed = Some((self.view.number, found));
     }
 
-    /// The single losses that would end the job; None while that is about to change.
+    /// Returns the single losses that would end the job; None while they are out of date.
     pub fn known_survival(&self) -> Option<&Survival> {
         let (view, known) = self.surveyed.as_ref()?;
         (*view == self.view.number).then_some(known)

@@ -1,4 +1,4 @@
-//! One broken connection between two PEs: what is asked, and the decision (pure).
+//! One broken connection between two PEs: its observations and the decision (pure).
 
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::{Incarnation, Pe};
@@ -6,30 +6,30 @@ use crate::quantity::{Incarnation, Pe};
 /// A process that carries a PE: its number and incarnation.
 pub type Process = (Pe, Incarnation);
 
-/// What is asked about one connection.
+/// The observations of one broken connection.
 #[derive(Debug, Clone)]
 pub struct Suspicion {
     pub accuser: Process,
     pub suspect: Process,
-    /// The suspect's agent answered.
+    /// True once the suspect's agent has answered.
     pub answered: bool,
     /// A PE on another node whose connection to the suspect broke too.
     pub second: Option<Pe>,
     pub witness: Option<u32>,
-    /// Whether the witness hears the nodes of accuser and suspect.
+    /// True for the nodes of accuser and suspect that the witness hears; None until it answers.
     pub hears: [Option<bool>; 2],
 }
 
-/// All that is asked.
+/// All open suspicions.
 #[derive(Debug, Clone, Default)]
 pub struct Suspicions {
-    /// Agents can ask each other.
+    /// True if agents can ask each other for a second opinion.
     pub among_hosts: bool,
     pub open: Vec<Suspicion>,
 }
 
-/// The one to be ended and why, once everybody who was asked has answered. Without its agent it is
-/// the node that is in doubt, whoever else accuses the PE.
+/// Returns the process to end, and why, once all parties have answered. While the suspect's agent
+/// has not answered, its node is in doubt rather than the PE, whatever other PEs report.
 pub fn decide(suspicion: &Suspicion) -> Option<(Suspicion, Process, String)> {
     let (accuser, suspect) = (suspicion.accuser, suspicion.suspect);
     if let (true, Some(second)) = (suspicion.answered, suspicion.second) {

@@ -1,7 +1,7 @@
-//! Broken connections: which of two PEs is ended when one of them says that it lost the other.
+//! Broken connections: the choice of the PE to end when one of two reports losing the other.
 //!
-//! Part of the machine in [`super`]. What was under way on the connection is lost, and only a
-//! rollback mends that: one of the two has to be replaced. Which one, others say:
+//! Part of the machine in [`super`]. Operations in flight on the connection are lost, and only a
+//! rollback repairs that, so one of the two must be replaced. Third parties decide which one:
 //!
 //! ```text
 //! its agent        of the suspect: whether it answers; if not, its node is in doubt, not the PE
@@ -11,8 +11,8 @@
 //! nobody to ask    two nodes, or one machine: the suspect
 //! ```
 //!
-//! Invariants: nobody is ended for what an earlier incarnation of it did; of the two PEs of one
-//! connection, one is ended, though each may accuse the other.
+//! Invariants: no process is ended because of an earlier incarnation; of the two PEs of one
+//! connection only one is ended, even if each accuses the other.
 
 use super::suspicion::{Process, Suspicion, decide};
 use super::{Action, Membership, Stage};
@@ -21,12 +21,12 @@ use crate::quantity::{Incarnation, Pe};
 use crate::view::State;
 
 impl Membership {
-    /// Agents hear each other: they can be asked for a second opinion.
+    /// Allows asking nodes for a second opinion: their agents hear each other.
     pub fn let_nodes_be_asked(&mut self) {
         self.suspicions.among_hosts = true;
     }
 
-    /// The connection of `accuser` to that incarnation of `pe` broke.
+    /// Handles a report that `accuser` lost its connection to this incarnation of `pe`.
     pub(super) fn suspected(&mut self, accuser: Pe, pe: Pe, incarnation: Incarnation) {
         let accuser = (accuser, self.view.pes[accuser.at()].incarnation);
         let suspect = (pe, incarnation);
@@ -62,7 +62,7 @@ impl Membership {
         self.suspicions.open.push(suspicion);
     }
 
-    /// The agent of `proc` answered.
+    /// Records that the agent of `proc` answered.
     pub(super) fn looked(&mut self, proc: ProcId) {
         for suspicion in &mut self.suspicions.open {
             let asked = self.pes[suspicion.suspect.0.at()].proc == Some(proc);
@@ -70,7 +70,7 @@ impl Membership {
         }
     }
 
-    /// Node `by` says whether it hears node `about`.
+    /// Records the second opinion of node `by` on node `about`.
     pub(super) fn opinion(&mut self, by: u32, about: u32, alive: bool) {
         for suspicion in
             self.suspicions.open.iter_mut().filter(|suspicion| suspicion.witness == Some(by))
@@ -84,7 +84,7 @@ impl Membership {
         }
     }
 
-    /// Drops what has been settled otherwise, and decides what can be decided.
+    /// Drops suspicions that no longer matter, and decides those that are complete.
     pub(super) fn settle(&mut self) {
         let mut open = std::mem::take(&mut self.suspicions.open);
         open.retain(|suspicion| {
@@ -103,7 +103,7 @@ impl Membership {
         let Some(member) = self.view.pes.get(pe.at()) else { return false };
         let alive = member.state == State::Alive && member.incarnation == incarnation;
         let entry = &self.pes[pe.at()];
-        // Once all are in finalize nobody waits for what was under way.
+        // Once all are in finalize, no PE waits for operations in flight.
         let needed = matches!(entry.stage, Stage::Running | Stage::Finalizing);
         self.started && alive && needed && entry.proc.is_some() && !self.all_in_finalize()
     }
@@ -132,7 +132,7 @@ mod tests {
     use crate::quantity::ViewNumber;
     use crate::settings::{BackupMode, Fabric, Settings};
 
-    /// So many nodes with two PEs each, over an engine.
+    /// Creates a cluster of `nodes` nodes with two PEs each, over an engine.
     fn cluster(nodes: u32, among_hosts: bool) -> Cluster {
         let node_of = (0..2 * nodes).map(|pe| pe / 2).collect();
         let shape = Shape { node_of, nodes, spares: Vec::new(), fabric: Fabric::Ucx };
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(killed(&cluster), [3], "once");
     }
 
-    /// Connections break before the launcher hears that the node is lost.
+    /// Connections break before the launcher learns that the node is lost.
     #[test]
     fn a_pe_that_dies_with_its_node_is_not_blamed_for_the_connections_of_two() {
         let mut cluster = cluster(3, true);
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(killed(&cluster), [3]);
     }
 
-    /// It waits there for its accuser, which waits for what becomes of it.
+    /// It waits there for its accuser, which waits for the decision.
     #[test]
     fn a_suspect_in_finalize_is_ended_and_replaced() {
         for accuser_too in [false, true] {

@@ -1,4 +1,4 @@
-//! A cluster that does what it is told, and the machine's promises checked on it.
+//! A simulated healthy cluster, and the machine's guarantees checked on it.
 
 mod holes;
 mod local;
@@ -15,19 +15,19 @@ fn settings(mode: BackupMode) -> Settings {
     Settings { backup_mode: mode, ..Settings::default() }
 }
 
-/// Carries out the actions as a healthy cluster would, until nothing is left to do.
+/// A cluster that carries out actions as a healthy one would, until none is left.
 pub struct Cluster {
     pub machine: Membership,
     pub sent: Vec<(u32, Down)>,
     end: Option<(i32, Option<String>)>,
-    /// What happened to memory and views, in order.
+    /// Changes of memory and views, in order.
     log: Vec<String>,
     hold_shown: bool,
     hold_rests: bool,
     hold_wiped: bool,
-    /// New processes do not come to `shmem_init`.
+    /// True if new processes must not reach `shmem_init`.
     hold_hello: bool,
-    /// PEs say where they are reached as soon as they know their number.
+    /// True if PEs report their address as soon as they know their number.
     reached: bool,
     held: Vec<MembershipEvent>,
 }
@@ -125,7 +125,7 @@ impl Cluster {
         self.machine.pes[pe as usize].proc.expect("carried by a process")
     }
 
-    /// A PE dies after each of these checkpoints, and all go on from there.
+    /// Kills a PE after each of these checkpoints, and resumes from there.
     fn crash_at(&mut self, pe: u32, checkpoints: &[u64]) {
         for &number in checkpoints {
             let (found, micros) = (None, 1);
@@ -319,7 +319,7 @@ fn a_crash_loop_in_which_the_number_grows_ends_the_job() {
     assert!(cluster.ended().1.contains("crashed 4 times at the same place, by SIGKILL"));
 }
 
-/// The launcher's time passes elsewhere: while a substitute is held back nothing else is.
+/// Delays are timed by the launcher: one substitute's delay holds up nothing else.
 #[test]
 fn a_substitute_that_is_held_back_starts_when_its_time_is_over() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
@@ -396,7 +396,7 @@ fn a_node_that_is_lost_after_finalize_is_the_end_of_its_pe() {
     }
 }
 
-/// PE `pe` is in finalize, a member of the newest view.
+/// PE `pe` enters finalize as a member of the newest view.
 fn finalizes(cluster: &mut Cluster, pe: u32) {
     let joined = cluster.machine.view.number;
     cluster.says(pe, PeMessage::Finalizing { joined, cut: false });
@@ -419,7 +419,7 @@ fn a_loss_while_others_are_in_finalize_is_replaced_and_they_take_part() {
     assert!(cluster.end.is_none());
 }
 
-/// A PE that went on without knowing of the loss, and was not hindered by it.
+/// A PE that continued without noticing the loss, and without being affected by it.
 #[test]
 fn a_loss_that_nobody_noticed_holds_up_the_end_until_it_is_made_good() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);

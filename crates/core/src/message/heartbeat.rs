@@ -1,4 +1,4 @@
-//! Heartbeats between launcher and agents, and what an agent must know to send them.
+//! Heartbeats between launcher and agents, and the settings an agent needs to send them.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::secret::Secret;
 
-/// A heartbeat, with the time of the asker's clock.
+/// A heartbeat, with the time by the clock of the party that pinged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Beat {
-    /// Do you hear me?
+    /// A ping, sent at this time.
     Ping(Duration),
-    /// Yes, I heard what you asked at that time.
+    /// The answer to the ping sent at this time.
     Pong(Duration),
-    /// Yes, and because I did you may go on for so long from that time.
+    /// The answer to the ping sent at the first time; the lease may run from then for the second.
     Lease(Duration, Duration),
-    /// My lease is over, and every process of my node has ended.
+    /// The sender's lease is over, and every process of its node has ended.
     Gone,
-    /// This queue pair wants to read your counter.
+    /// A request to read the receiver's counter with this queue pair.
     Reader(CounterEnd),
-    /// Mine for yours, and where my counter is.
+    /// The answer to `Reader`: the sender's queue pair and the address of its counter.
     Counter(CounterEnd),
 }
 
@@ -32,11 +32,11 @@ pub struct CounterEnd {
     pub lid: u16,
     /// Largest packet as the code of the verbs interface.
     pub mtu: u8,
-    /// Reads that it serves at a time.
+    /// Number of reads that it serves concurrently.
     pub reads: u8,
     /// Its queue pair.
     pub qpn: u32,
-    /// The queue pair at the other end; 0 while it is not known.
+    /// The queue pair at the other end; 0 while unknown.
     pub peer: u32,
     /// Address of its counter.
     pub place: u64,
@@ -53,16 +53,16 @@ pub enum Party {
     Launcher,
 }
 
-/// What an agent needs to know about heartbeats.
+/// The heartbeat settings of an agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HeartbeatSettings {
-    /// Between two heartbeats.
+    /// Time between two heartbeats.
     pub period: Duration,
-    /// A node that has not heard the launcher for this time ends itself.
+    /// A node that gets no answer from the launcher for this time ends itself.
     pub limit: Duration,
-    /// A PE that is stopped for longer is killed; never if there is none.
+    /// A PE that is stopped for longer is killed; None: never.
     pub pe_limit: Option<Duration>,
-    /// A PE that waits for longer in one call is told of; never if there is none.
+    /// A PE that waits in one call for longer is reported; None: never.
     pub stall: Option<Duration>,
     /// Between hosts: the key of heartbeats, and the launcher's UDP port.
     pub net: Option<(Secret, u16)>,

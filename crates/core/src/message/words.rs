@@ -1,4 +1,4 @@
-//! What PEs say and wait for in plain English, for the record of what a process did.
+//! Descriptions in plain English of messages from PEs and of waits, for traces.
 //!
 //! Left out: lines for people about a job, which `launch/launcher` writes.
 
@@ -32,7 +32,7 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// Completes the sentence "the PE says ...".
+/// Formats the message as the rest of "the PE says ...".
 impl fmt::Display for PeMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

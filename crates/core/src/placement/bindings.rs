@@ -1,4 +1,4 @@
-//! Which processors each PE of a machine is bound to, and which memory is near it.
+//! CPU bindings: the processors of each PE of a machine, and the NUMA node of its memory.
 //!
 //! ```text
 //! 2 PEs on 4 cores of 2 threads      0 0 0 0 1 1 1 1     auto: each its share of the cores
@@ -8,26 +8,26 @@
 //! 9 PEs                              auto: not bound; core: round the threads again
 //! ```
 //!
-//! Invariants: a binding is never empty and uses what the machine lists only; with no more PEs than
-//! threads no two PEs share a thread, and with no more PEs than cores no two share a core; a share
-//! smaller than a NUMA node lies in one.
+//! Invariants: a binding is never empty and contains only processors that the machine lists; with
+//! no more PEs than threads no two PEs share a thread, and with no more PEs than cores no two share
+//! a core; a share smaller than a NUMA node lies within one.
 //!
-//! Left out: finding out about the machine, and binding.
+//! Left out: discovering the machine, and applying the bindings.
 
 use crate::machine::Machine;
 use crate::mutant::{Mutant, breaks};
 use crate::settings::Bind;
 
-/// Where one PE runs.
+/// The CPU binding of one PE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binding {
-    /// Its processors, ascending; empty: it is not bound.
+    /// Its processors, ascending; empty: not bound.
     pub cpus: Vec<usize>,
-    /// The NUMA node of its memory, if its processors have one.
+    /// The NUMA node of its memory, if all its processors are on one.
     pub numa: Option<usize>,
 }
 
-/// The bindings of `pes` PEs on a machine, in the order of their numbers.
+/// Returns the bindings of `pes` PEs on a machine, in the order of their numbers.
 pub fn bindings(machine: &Machine, pes: usize, bind: Bind) -> Vec<Binding> {
     let threads = machine.processors.len();
     let free = bind == Bind::None || threads == 0 || (bind == Bind::Auto && pes > threads);
@@ -49,18 +49,18 @@ pub fn bindings(machine: &Machine, pes: usize, bind: Bind) -> Vec<Binding> {
     (0..pes).map(|pe| binding(machine, &share(pe))).collect()
 }
 
-/// True if PEs have to take turns on the processors.
+/// Returns true if PEs must share processors.
 pub fn oversubscribed(machine: &Machine, pes: usize) -> bool {
     pes > machine.processors.len().max(1)
 }
 
-/// Indices of the processors of some cores.
+/// Returns the indices of the processors of some cores.
 fn threads_of(machine: &Machine, cores: std::ops::Range<usize>) -> Vec<usize> {
     let inside = |&at: &usize| cores.contains(&machine.processors[at].core);
     (0..machine.processors.len()).filter(inside).collect()
 }
 
-/// The first thread of every core, then the second of every core that has one, and so on.
+/// Returns the first thread of every core, then the second of every core that has one, and so on.
 fn threads_in_turn(machine: &Machine) -> Vec<usize> {
     let core = |at: usize| machine.processors[at].core;
     let rank = |at: usize| (0..at).rev().take_while(|&other| core(other) == core(at)).count();
@@ -69,7 +69,7 @@ fn threads_in_turn(machine: &Machine) -> Vec<usize> {
     order
 }
 
-/// A share that holds no whole NUMA node is cut down to the node that most of it is in.
+/// Limits a share that covers no whole NUMA node to the node with most of it.
 fn in_one_node(machine: &Machine, share: Vec<usize>) -> Vec<usize> {
     let numa = |at: usize| machine.processors[at].numa;
     let part = |node: usize| share.iter().filter(|&&at| numa(at) == node).count();
@@ -99,7 +99,8 @@ mod tests {
     use super::*;
     use crate::machine::Processor;
 
-    /// NUMA nodes of cores of threads; the kernel counts all first threads first.
+    /// Builds a machine of NUMA nodes, each of cores with threads; first threads are numbered
+    /// first.
     fn machine(nodes: usize, cores: usize, threads: usize) -> Machine {
         let all = (0..threads).flat_map(|t| (0..nodes * cores).map(move |core| (t, core)));
         let processor = |(t, core)| Processor {

@@ -1,15 +1,15 @@
-//! Groups for two kinds of failure domain that cross each other: the best there is, exactly.
+//! Exact, optimal parity groups for two kinds of failure domain that cross each other.
 //!
-//! Take the domains of one kind (racks) for the points on the left, those of the other (power
-//! feeds) for the points on the right, and each PE for a line between its two. A domain with more
-//! PEs than there are groups is cut into several points, so that no point has more lines than there
-//! are groups. Then the lines can be coloured, a colour for a group, so that no point sees a colour
+//! The domains of one kind (racks) are the points on the left, those of the other (power feeds) the
+//! points on the right, and each PE is a line between its two domains. A domain with more PEs than
+//! there are groups is split into several points, so that no point has more lines than there are
+//! groups. The lines can then be coloured, one colour per group, so that no point sees a colour
 //! twice: a domain with `c` PEs has `floor(c / k)` or `ceil(c / k)` members of each of `k` groups.
 //!
 //! Source: D. Koenig, Ueber Graphen und ihre Anwendung auf Determinantentheorie und Mengenlehre,
 //! Mathematische Annalen 77, 1916; even sizes: D. de Werra, Equitable colorations of graphs, 1971.
 //!
-//! Left out: a third kind, and the node where a rack has more members of a group than its parity.
+//! Left out: a third kind, and the case of a rack with more members of a group than its parity.
 
 const NONE: usize = usize::MAX;
 
@@ -23,7 +23,7 @@ struct Coloring {
     sizes: Vec<usize>,
 }
 
-/// The group of each PE, of `groups`; `left` and `right` are its domains of the two kinds.
+/// Returns the group of each PE, of `groups`; `left` and `right` are its domains of the two kinds.
 pub(super) fn groups(left: &[usize], right: &[usize], groups: usize) -> Vec<usize> {
     let (left, used) = points(left, groups, 0);
     let (right, used) = points(right, groups, used);
@@ -42,9 +42,9 @@ pub(super) fn groups(left: &[usize], right: &[usize], groups: usize) -> Vec<usiz
     coloring.color
 }
 
-/// The point of each PE on one side, numbered from `first`, and the number after the last.
+/// Returns the point of each PE on one side, numbered from `first`, and the first unused number.
 fn points(domain_of: &[usize], most: usize, first: usize) -> (Vec<usize>, usize) {
-    let mut open = std::collections::BTreeMap::new(); // the point in use of each domain, its lines
+    let mut open = std::collections::BTreeMap::new(); // current point of each domain, and its lines
     let mut next = first;
     let mut point = |domain: &usize| {
         let (point, lines) = open.entry(*domain).or_insert((NONE, most));
@@ -63,7 +63,7 @@ impl Coloring {
         self.lines[point * self.colors + color]
     }
 
-    /// Colours one more line; what is in the way changes its colour, and so on from point to point.
+    /// Colours one more line; conflicting lines swap colours along a path from point to point.
     fn insert(&mut self, line: usize) {
         let [left, right] = self.ends[line];
         let start = line % self.colors; // so that sizes are about even from the start
@@ -79,7 +79,8 @@ impl Coloring {
         self.set(line, a);
     }
 
-    /// The lines of the path that begins at `point` with colour `a` and goes on with `b`, `a`...
+    /// Returns the lines of the path that begins at `point` with colour `a` and alternates with
+    /// `b`.
     fn chain(&self, mut point: usize, mut a: usize, mut b: usize) -> Vec<usize> {
         let mut chain = Vec::new();
         loop {
@@ -102,7 +103,7 @@ impl Coloring {
         }
     }
 
-    /// Exchanges two colours on the lines of a path.
+    /// Swaps two colours on the lines of a path.
     fn flip(&mut self, chain: &[usize], a: usize, b: usize) {
         for &line in chain {
             let color = self.color[line];
@@ -116,7 +117,8 @@ impl Coloring {
         }
     }
 
-    /// While one colour has two lines more than another, some path of the two has one more of it.
+    /// Evens out sizes: while one colour has two lines more than another, flips a path with one
+    /// more.
     fn even_out(&mut self) {
         loop {
             let most = (0..self.colors).max_by_key(|&color| self.sizes[color]).unwrap_or(0);

@@ -1,18 +1,17 @@
-//! Groups where the kinds of failure domain cross each other: exchanges until nothing is gained.
+//! Parity groups for three or more crossing kinds of failure domain, improved by local search.
 //!
-//! Dealing is the best there is for nested domains, and [`super::coloring`] for two kinds that
-//! cross. With more kinds than that two PEs of different groups change places as long as that
-//! lowers, first, the number of members beyond the parity, summed over all domains and groups, and
-//! then the unevenness.
+//! Dealing is optimal for nested domains, and [`super::coloring`] for two kinds that cross. With
+//! more kinds, two PEs of different groups swap places as long as that reduces, first, the number
+//! of members beyond the parity, summed over all domains and groups, and then the unevenness.
 //!
 //! Invariants: sizes of groups do not change; the sum never grows; the work is bounded.
 
 use crate::quantity::Pe;
 
-/// Exchanges that are looked at before it is left as it is.
+/// Maximum number of swaps evaluated.
 const LOOKS_MAX: usize = 2_000_000;
 
-/// Members of each group in each domain.
+/// Member counts of each group in each domain.
 struct Tally<'a> {
     /// For each kind the domain of each PE, numbered from 0 without gaps.
     of_kind: &'a [Vec<usize>],
@@ -23,12 +22,12 @@ struct Tally<'a> {
     members: Vec<Vec<usize>>,
 }
 
-/// Members beyond `parity`, summed over kinds, domains and groups.
+/// Returns the number of members beyond `parity`, summed over kinds, domains and groups.
 pub(super) fn excess(of_kind: &[Vec<usize>], group_of: &[usize], parity: usize) -> usize {
     Tally::new(of_kind, group_of.to_vec(), parity).excess()
 }
 
-/// The least that [`excess`] can be for one kind after the other, whatever the groups.
+/// Returns a lower bound of [`excess`] over all possible groups, taking each kind separately.
 pub(super) fn bound(of_kind: &[Vec<usize>], groups: usize, parity: usize) -> usize {
     let over = |kind: &Vec<usize>| -> usize {
         let mut pes = vec![0; kind.iter().max().map_or(0, |most| most + 1)];
@@ -38,7 +37,7 @@ pub(super) fn bound(of_kind: &[Vec<usize>], groups: usize, parity: usize) -> usi
     of_kind.iter().map(over).sum()
 }
 
-/// Better groups of the same sizes, where exchanges lead to any.
+/// Improves the groups by swaps, keeping their sizes.
 pub(super) fn improve(
     of_kind: &[Vec<usize>],
     group_of: Vec<usize>,
@@ -89,14 +88,14 @@ impl<'a> Tally<'a> {
         self.of_kind[kind][pe.at()] * self.groups + group
     }
 
-    /// True if this PE is in a domain that has too many of its group.
+    /// Returns true if some domain of this PE has too many members of its group.
     fn oversubscribed(&self, pe: Pe) -> bool {
         let members = |kind: usize| self.members[kind][self.cell(kind, pe, self.group_of[pe.at()])];
         (0..self.of_kind.len()).any(|kind| members(kind) > self.parity)
     }
 
-    /// What changes when two PEs take each other's place: the excess, and the sum of the squares
-    /// of all counts.
+    /// Returns the change if two PEs swap places: of the excess, and of the sum of the squares of
+    /// all counts.
     fn gain(&self, a: Pe, b: Pe) -> (isize, isize) {
         let (from, to) = (self.group_of[a.at()], self.group_of[b.at()]);
         let mut sums = (0, 0);

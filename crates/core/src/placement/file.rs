@@ -1,4 +1,4 @@
-//! The user's file of failure domains: which host is in which rack, on which switch, on which feed.
+//! The user's file of failure domains: the rack, switch or power feed of each host.
 //!
 //! ```toml
 //! [rack]                               # a kind of failure domain, named as you like
@@ -10,11 +10,11 @@
 //! b = ["node[09-16,25-31]", "login"]
 //! ```
 //!
-//! A host is a name, or a pattern in which `[01-16,20]` stands for these numbers, written with as
-//! many digits as the first bound of their range has. A file may name more hosts than a job uses,
-//! but each host of the job is named once in every kind.
+//! A host is a name or a pattern, in which `[01-16,20]` expands to these numbers, padded to as many
+//! digits as the first bound of their range has. A file may name more hosts than a job uses, but
+//! must name each host of the job once in every kind.
 //!
-//! Format: TOML 1.0, <https://toml.io>. What is wrong is one line with file and line number.
+//! Format: TOML 1.0, <https://toml.io>. An error is one line with file and line number.
 
 use std::ops::Range;
 
@@ -24,42 +24,42 @@ use toml::de::{DeTable, DeValue};
 
 use super::domains::{DomainKind, Domains, Source};
 
-/// Why a file is refused.
+/// An invalid file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{file}:{line}: {what}")]
 pub struct FileError {
-    /// The file, as it was named.
+    /// The file, as the user named it.
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The error on that line.
     pub what: Box<Wrong>,
 }
 
-/// What is wrong with a line.
+/// An error on a line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Wrong {
-    /// It is no TOML.
+    /// The text is not valid TOML.
     #[error("{message}: expected tables of hosts, as [rack] with left = ['node[01-16]']")]
     Syntax {
-        /// What the reader of TOML says.
+        /// The TOML parser's message.
         message: String,
     },
-    /// It is TOML of another shape.
+    /// The text is TOML of an unexpected structure.
     #[error("{name} is {found}: expected tables of hosts, as [rack] with left = ['node[01-16]']")]
     Shape {
-        /// What has the wrong shape.
+        /// The name of the misplaced item.
         name: String,
-        /// What it is.
+        /// Its actual type.
         found: String,
     },
-    /// A kind has the name of one that is always there.
+    /// A kind has a reserved name.
     #[error("[{name}] is built in: expected a name of what is above nodes, such as rack")]
     Reserved {
         /// The name.
         name: String,
     },
-    /// A pattern cannot be read.
+    /// A pattern is invalid.
     #[error("`{text}` is no host: expected a name, or a pattern such as node[01-16,20]")]
     Pattern {
         /// The pattern.
@@ -72,9 +72,9 @@ pub enum Wrong {
         host: String,
         /// The kind.
         kind: String,
-        /// Its domain, by the line before.
+        /// Its domain according to an earlier line.
         first: String,
-        /// Its domain, by this line.
+        /// Its domain according to this line.
         second: String,
     },
     /// A host of the job is in no domain of a kind.
@@ -87,10 +87,10 @@ pub enum Wrong {
     },
 }
 
-/// Reads the failure domains of the hosts of a job from `text`, which is that of `file`.
+/// Parses the failure domains of the hosts of a job from `text`, the contents of `file`.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first error in the file.
 pub fn parse(file: &str, text: &str, hosts: Vec<String>) -> Result<Domains, FileError> {
     let reader = Reader { file, text };
     let table = DeTable::parse(text).map_err(|error| {
@@ -187,14 +187,14 @@ impl Reader<'_> {
     }
 }
 
-/// A host name in which some parts are one of several numbers.
+/// A host name pattern, with numeric ranges in some places.
 #[derive(Debug, PartialEq, Eq)]
 struct Pattern(Vec<NamePart>);
 
 #[derive(Debug, PartialEq, Eq)]
 enum NamePart {
     Text(String),
-    /// First, last and fewest digits of each range.
+    /// First number, last number and minimum digits of each range.
     Numbers(Vec<(u64, u64, usize)>),
 }
 
@@ -217,13 +217,13 @@ impl Pattern {
     }
 }
 
-/// A part of a host name (RFC 1123, section 2.1, and the underscore that many sites use).
+/// Checks a part of a host name (RFC 1123, section 2.1, and the underscore that many sites use).
 fn literal(text: &str) -> Option<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     text.chars().all(fits).then(|| text.to_owned())
 }
 
-/// `01-16` or `7`.
+/// Parses `01-16` or `7`.
 fn range(text: &str) -> Option<(u64, u64, usize)> {
     let number = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,15 +1,15 @@
-//! Failure domains that nobody named: what machines say of themselves.
+//! Failure domains that machines report by themselves.
 //!
 //! Hosts whose firmware reports the same chassis or board fail together, as blades of one enclosure
 //! do. Agents that share a machine fail with the package, or the NUMA node, that their PEs are
 //! bound to.
 //!
-//! Invariants: a kind that is found has two domains at least, and one of them has two nodes at
-//! least; no two kinds divide the nodes in the same way; a kind lies inside the one before it or
-//! the other way round. Found kinds spread groups and substitutes. They never refuse a job and
-//! never make groups smaller, because nobody asked for that.
+//! Invariants: a kind that is found has at least two domains, at least one of them with two nodes
+//! or more; no two kinds divide the nodes in the same way; of two kinds one is nested in the other.
+//! Found kinds spread groups and substitutes. They never refuse a job and never make groups
+//! smaller, because the user did not ask for that.
 //!
-//! Left out: asking firmware and the kernel, which is the business of the agents.
+//! Left out: querying firmware and the kernel, which the agents do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,9 +19,9 @@ use super::bindings::Binding;
 use super::domains::{DomainKind, Source};
 use crate::machine::Machine;
 
-/// Most bytes of a serial number that are looked at.
+/// Maximum bytes of a serial number that are compared.
 const SERIAL_MAX: usize = 64;
-/// What firmware says where nobody filled the number in, in lower case.
+/// Firmware's placeholders for a serial number that was never set, in lower case.
 const PLACEHOLDERS: &[&str] = &[
     "chassis serial number",
     "board serial number",
@@ -43,9 +43,8 @@ const PLACEHOLDERS: &[&str] = &[
     "unknown",
 ];
 
-/// The enclosure that a host is in, as its firmware tells it (DMI, types 2 and 3; hwloc reports the
-/// same as `DMIChassisSerial` and `DMIBoardSerial`). None where that may not be read, or is no
-/// number.
+/// The enclosure of a host as its firmware reports it (DMI, types 2 and 3; hwloc reports these as
+/// `DMIChassisSerial` and `DMIBoardSerial`). None if unreadable or not a real serial number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enclosure {
     /// Serial number of the chassis.
@@ -54,7 +53,7 @@ pub struct Enclosure {
     pub board: Option<String>,
 }
 
-/// A serial number that tells machines apart; None for what firmware says in place of one.
+/// Returns a serial number that identifies a machine; None for a placeholder.
 pub fn serial(text: &str) -> Option<String> {
     let text: String = text.trim().chars().filter(|c| !c.is_control()).take(SERIAL_MAX).collect();
     let lower = text.to_ascii_lowercase();
@@ -64,7 +63,7 @@ pub fn serial(text: &str) -> Option<String> {
     (!same && !counted && !PLACEHOLDERS.contains(&lower.as_str())).then_some(text)
 }
 
-/// Kinds of domain above hosts with these names. A host that says nothing is alone.
+/// Finds kinds of domain above hosts with these names. A host without data is on its own.
 pub fn of_hosts(names: &[String], enclosures: &[Enclosure]) -> Vec<DomainKind> {
     let kind = |name: &str, of: &dyn Fn(&Enclosure) -> Option<String>| {
         let serials = enclosures.iter().map(|enclosure| of(enclosure).as_deref().and_then(serial));
@@ -75,8 +74,9 @@ pub fn of_hosts(names: &[String], enclosures: &[Enclosure]) -> Vec<DomainKind> {
     nested([chassis, board])
 }
 
-/// Kinds of domain above nodes, with these names, that share `machine`: `bindings` by PE, `node_of`
-/// its node. A node without PEs is alone. A kind is left out if a node is in two of its domains.
+/// Finds kinds of domain above nodes, named `names`, that share `machine`: `bindings` by PE,
+/// `node_of` its node. A node without PEs is on its own. Omits a kind if a node is in two of its
+/// domains.
 pub fn of_machine(
     machine: &Machine,
     bindings: &[Binding],
@@ -87,7 +87,7 @@ pub fn of_machine(
         let mut homes = vec![BTreeSet::new(); names.len()];
         for (binding, &node) in bindings.iter().zip(node_of) {
             if binding.cpus.is_empty() {
-                return None; // it runs anywhere
+                return None; // the PE may run anywhere
             }
             homes.get_mut(node)?.extend(binding.cpus.iter().map(|&cpu| of(cpu)));
         }
@@ -104,7 +104,7 @@ pub fn of_machine(
     nested([package, numa])
 }
 
-/// The kind that puts nodes with the same key together, if that says more than the nodes do.
+/// Groups nodes with equal keys into domains of a kind; None if that adds nothing to the nodes.
 fn divide(
     name: &str,
     source: Source,
@@ -129,7 +129,7 @@ fn divide(
     tells.then(|| DomainKind { name: name.to_owned(), domains, of, source })
 }
 
-/// The kinds that there are, less one that says what another says, or that cuts across it.
+/// Returns the kinds that exist; of two that are equal or cross each other only the first.
 fn nested(kinds: [Option<DomainKind>; 2]) -> Vec<DomainKind> {
     let kinds: Vec<DomainKind> = kinds.into_iter().flatten().collect();
     let [outer, inner] = kinds.as_slice() else { return kinds };
@@ -159,7 +159,7 @@ mod tests {
         of_hosts(&names(serials.len()), &enclosures)
     }
 
-    /// Packages of NUMA nodes of cores.
+    /// Builds a machine of packages of NUMA nodes of cores.
     fn machine(packages: usize, nodes: usize, cores: usize) -> Machine {
         let processor = |cpu: usize| Processor {
             cpu,

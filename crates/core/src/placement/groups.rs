@@ -1,6 +1,6 @@
-//! Parity groups: which PEs protect each other, and which losses that survives.
+//! Parity groups: which PEs protect each other, and which losses they survive.
 //!
-//! A pure function of where the PEs run, so every PE computes the same plan:
+//! A pure function of the PEs' locations, so every PE computes the same plan:
 //!
 //! ```text
 //! PEs, sorted by domain  0 1 2 3 | 4 5 6 7        two nodes of four PEs
@@ -8,23 +8,23 @@
 //! places in the group    0 4 2 6 and 1 5 3 7      neighbours on different nodes
 //! ```
 //!
-//! Sorted by rack, then by node, what a rack has and what a node has both lie together, so that
-//! one deal spreads both. Where kinds cross each other [`super::coloring`] is exact for two of
-//! them, and [`super::crossing`] goes on from there.
+//! Sorted by rack, then by node, the PEs of a rack are adjacent and so are those of a node, so one
+//! deal spreads both. If kinds cross each other, [`super::coloring`] is exact for two of them, and
+//! [`super::crossing`] improves on that for more.
 //!
 //! Invariants:
 //! - every PE is in exactly one group, and `of[groups[g].members[p]] == (g, p)`;
 //! - the sizes of two groups differ by at most 1;
-//! - where the kinds are nested, of a domain with `c` PEs no group of `k` has more than
-//!   `ceil(c / k)`, which is the best there is; `worst[kind]` is the largest such number, and a
-//!   loss of any one domain of that kind is survived if it is at most the parity;
-//! - two neighbours (the last place and the first are neighbours too) are in the same domain of
-//!   the widest kind only if more than half of the group is, and then as seldom as can be: a copy
+//! - if the kinds are nested, no group of `k` has more than `ceil(c / k)` members in a domain with
+//!   `c` PEs, which is optimal; `worst[kind]` is the largest such number, and a loss of any one
+//!   domain of that kind is survived if it is at most the parity;
+//! - two neighbours (the last place and the first are neighbours too) are in one domain of the
+//!   widest kind only if more than half of the group is, and then as rarely as possible: a copy
 //!   goes to the next place, so it should be elsewhere.
 //!
 //! Source: ARCHITECTURE.md and whitepaper/paper.typ, "Stripes appended to the data".
 //!
-//! Left out: finding out the nodes, and the layout of stripes inside a group.
+//! Left out: discovering the nodes, and the layout of stripes inside a group.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -37,20 +37,20 @@ use super::{coloring, crossing};
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::Pe;
 
-/// Members that a group has when no size is asked for, about.
+/// Approximate number of members of a group if no size is requested.
 pub const SIZE_CHOSEN: usize = 8;
 
-/// PEs that protect each other.
+/// A group of PEs that protect each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// PE numbers, in the order of their place in the layout.
     pub members: Vec<Pe>,
 }
 
-/// The largest share that one domain of a kind has of one group, the first of equals.
+/// The largest share that one domain of a kind has of one group; the first if several are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainShare {
-    /// The word for the kind.
+    /// The name of the kind.
     pub kind: String,
     /// Index of the group.
     pub group: usize,
@@ -60,11 +60,11 @@ pub struct DomainShare {
     pub name: String,
     /// Members of the group in that domain.
     pub members: usize,
-    /// The loss of one is to be survived ([`Domains::asked`]).
+    /// True if the loss of one must be survived ([`Domains::asked`]).
     pub asked: bool,
 }
 
-/// Where a PE is.
+/// The position of a PE in the groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InGroup {
     /// Index of its group.
@@ -73,12 +73,12 @@ pub struct InGroup {
     pub place: usize,
 }
 
-/// Members of the smallest and of the largest group. `Display` is one number if they are equal.
+/// Sizes of the smallest and the largest group. `Display` prints one number if they are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Of the smallest.
+    /// Members of the smallest.
     pub least: usize,
-    /// Of the largest.
+    /// Members of the largest.
     pub most: usize,
 }
 
@@ -91,23 +91,23 @@ impl fmt::Display for Sizes {
     }
 }
 
-/// All groups of a job. `Display` says in one line what they survive.
+/// All groups of a job. `Display` summarizes in one line the losses that they survive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grouping {
     /// The groups; none is empty.
     pub groups: Vec<Group>,
-    /// Where each PE is; of one that is in no group, a place that another PE has.
+    /// Position of each PE; a PE in no group gets a position that another PE has.
     pub of: Vec<InGroup>,
-    /// Losses that each group survives, as asked for.
+    /// Losses that each group survives, as requested.
     pub parity: usize,
-    /// For each kind of domain, from the node on, what the loss of one can cost.
+    /// For each kind of domain, from the node on, the largest cost of losing one.
     pub worst: Vec<DomainShare>,
 }
 
-/// Why there is no plan.
+/// The reason why there is no plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GroupError {
-    /// There is nothing to group.
+    /// There are no PEs to group.
     #[error("a job without PEs has no groups")]
     NoPes,
     /// The smallest group has no member left for data.
@@ -120,16 +120,16 @@ pub enum GroupError {
     TooSmall {
         /// PEs in the smallest group.
         size: usize,
-        /// Parities asked for.
+        /// Requested parity.
         parity: usize,
     },
 }
 
-/// Plans the groups of a job; `node_of[pe]` is the node of a PE, `domains` what is above.
+/// Plans the groups of a job; `node_of[pe]` is the node of a PE, `domains` the domains above.
 ///
-/// With a `size` there are `max(1, n / size)` groups, so none is smaller than `size` unless the
-/// job is; without one, groups of about [`SIZE_CHOSEN`], or larger where `parity` would be more
-/// than half of that, or smaller where only smaller ones survive the loss of a domain.
+/// With a `size` there are `max(1, n / size)` groups, so none is smaller than `size` unless the job
+/// is. Without one, groups have about [`SIZE_CHOSEN`] members, more if `parity` would exceed half
+/// of that, and fewer if only smaller groups survive the loss of a domain.
 ///
 /// # Errors
 /// `NoPes`; `TooSmall` if a group would have no more members than `parity`.
@@ -178,8 +178,8 @@ pub fn plan(
 }
 
 impl Grouping {
-    /// The same groups of other PEs: of those of `pes`, by their index, of `all` that the job has.
-    /// The others are in none: no group has them where `of` says.
+    /// Renumbers groups planned for the PEs `pes` alone, by index, to a job of `all` PEs. The other
+    /// PEs are in no group: the position that `of` gives them belongs to another PE.
     pub fn of_pes(self, pes: &[Pe], all: usize) -> Grouping {
         let Grouping { mut groups, of: known, .. } = self;
         for member in groups.iter_mut().flat_map(|group| &mut group.members) {
@@ -192,23 +192,23 @@ impl Grouping {
         Grouping { groups, of, ..self }
     }
 
-    /// The group that a PE is in; `None` for a PE that the plan does not know.
+    /// Returns the group of a PE; `None` for a PE that the plan does not contain.
     pub fn group_of(&self, pe: Pe) -> Option<&Group> {
         self.of.get(pe.at()).and_then(|of| self.groups.get(of.group))
     }
 
-    /// How large they are.
+    /// Returns the sizes of the smallest and the largest group.
     pub fn sizes(&self) -> Sizes {
         let sizes = || self.groups.iter().map(|g| g.members.len());
         Sizes { least: sizes().min().unwrap_or(0), most: sizes().max().unwrap_or(0) }
     }
 
-    /// True if the loss of any one domain of this kind costs no group more than its parity.
+    /// Returns true if the loss of any one domain of this kind costs no group more than its parity.
     pub fn survives(&self, kind: usize) -> bool {
         self.worst[kind].members <= self.parity
     }
 
-    /// True if that is so of every kind of which it was asked.
+    /// Returns true if this holds for every kind for which it was requested.
     pub fn survives_all(&self) -> bool {
         (0..self.worst.len()).all(|kind| !self.worst[kind].asked || self.survives(kind))
     }
@@ -234,8 +234,8 @@ impl fmt::Display for Grouping {
     }
 }
 
-/// Groups when no size is asked for: as few as are of the usual size, or more where that takes the
-/// loss of a domain from what is not survived to what is, and leaves more than the parity in each.
+/// Returns the number of groups if no size is requested: groups of the usual size, or more of them
+/// if that makes the loss of a domain survivable and leaves more members than the parity in each.
 fn number_chosen<'a>(
     of_kind: impl Iterator<Item = &'a Vec<usize>>,
     pes: usize,
@@ -250,8 +250,8 @@ fn number_chosen<'a>(
     of_kind.map(needed).filter(enough).fold(usual, usize::max)
 }
 
-/// The group of each PE: dealt in the order of the domains, so that what one has is spread as
-/// evenly as can be, and so are the sizes.
+/// Returns the group of each PE, dealt in the order of the domains, so that the PEs of a domain,
+/// and the sizes, are spread as evenly as possible.
 fn spread(of_kind: &[Vec<usize>], number: usize, parity: usize) -> Vec<usize> {
     let order = widest_first(of_kind);
     let best = deal(of_kind, &order, number);
@@ -273,7 +273,7 @@ fn spread(of_kind: &[Vec<usize>], number: usize, parity: usize) -> Vec<usize> {
     crossing::improve(&dense, least.unwrap_or(best), parity, bound)
 }
 
-/// The kinds, that with the fewest domains first.
+/// Returns the kinds, sorted by number of domains, fewest first.
 fn widest_first(of_kind: &[Vec<usize>]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..of_kind.len()).collect();
     order
@@ -295,15 +295,15 @@ fn deal(of_kind: &[Vec<usize>], order: &[usize], number: usize) -> Vec<usize> {
     group_of
 }
 
-/// The same domains, numbered from 0 without gaps.
+/// Renumbers domains from 0 without gaps.
 fn without_gaps(kind: &[usize]) -> Vec<usize> {
     let used = shares(0..kind.len(), kind);
     let number: BTreeMap<usize, usize> = used.into_keys().zip(0..).collect();
     kind.iter().map(|domain| number[domain]).collect()
 }
 
-/// Orders the members so that neighbours are in different domains where that can be: domain by
-/// domain, the one with most members first, on to the even places and then on to the odd ones.
+/// Orders the members so that neighbours are in different domains if possible: domain by domain,
+/// the one with the most members first, into the even places and then into the odd ones.
 fn arrange(members: Vec<usize>, domain_of: &[usize], node_of: &[usize]) -> Vec<usize> {
     let domains = shares(members.iter().copied(), domain_of);
     let nodes = shares(members.iter().copied(), node_of);
@@ -321,7 +321,7 @@ fn arrange(members: Vec<usize>, domain_of: &[usize], node_of: &[usize]) -> Vec<u
     placed
 }
 
-/// Members in each domain.
+/// Returns the number of members in each domain.
 fn shares(members: impl Iterator<Item = usize>, domain_of: &[usize]) -> BTreeMap<usize, usize> {
     let mut shares = BTreeMap::new();
     for pe in members {
@@ -350,7 +350,7 @@ fn largest_share(
     DomainShare { kind: kind_name, group, domain, name, members, asked }
 }
 
-/// A number with its noun.
+/// Formats a number with its noun.
 fn count(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
@@ -371,14 +371,14 @@ mod tests {
         nodes(node_of, size, parity).unwrap().to_string()
     }
 
-    /// Neighbours on the same node, counted round the circle.
+    /// Counts neighbours on the same node, around the circle.
     fn clashes(group: &Group, node_of: &[usize]) -> usize {
         let n = group.members.len();
         let node = |place: usize| node_of[group.members[place % n].at()];
         (0..n).filter(|&place| node(place) == node(place + 1)).count()
     }
 
-    /// Every invariant of the module doc.
+    /// Checks every invariant of the module doc.
     fn check(node_of: &[usize], size: Option<usize>, parity: usize) {
         let p = nodes(node_of, size, parity).unwrap();
         let n = node_of.len();

@@ -1,18 +1,15 @@
-//! Places PEs and parity so that what is likely to fail together costs no group too much.
+//! Placement of PEs and parity, so that a likely common failure costs no group too much.
 //!
-//! A *failure domain* is what dies together: a process, a node, and what the user names above the
-//! node (a rack, a switch, a power feed). [`domains`] holds them, [`mod@file`] reads the user's,
-//! [`found`] works out what machines say of themselves,
-//! [`groups`] decides which PEs protect each other, [`substitute`] where a lost PE goes on,
-//! [`survival`] which losses are survived now,
-//! [`mod@shadow`] where a second copy lies, and
-//! [`bindings`] on which processors each runs, and [`threads`] what its threads get back.
+//! A *failure domain* is a set of things that fail together: a process, a node, and larger units
+//! named by the user (a rack, a switch, a power feed). [`domains`] holds them, [`mod@file`] parses
+//! the user's, and [`found`] derives those that machines report. [`groups`] chooses the PEs that
+//! protect each other, [`substitute`] the node for a lost PE, [`mod@shadow`] the place of a second
+//! copy, and [`bindings`] the processors of each PE; [`threads`] restores those of its threads.
+//! [`survival`] computes which losses are survivable now.
 //!
-//! All of it is a function of words that every process of a job is given, so all come to the same
-//! answer.
+//! Every process of a job computes all of this from equal inputs, so all get equal results.
 //!
-//! Left out: reading files and binding processes; that is the business of the launcher and of the
-//! agents.
+//! Left out: reading files and binding processes, which the launcher and the agents do.
 
 pub mod bindings;
 mod coloring;

@@ -1,14 +1,14 @@
-//! Chooses where the second copy of what a PE has lies: on another node, so that no loss takes
-//! both.
+//! The choice of the shadow, the second copy of a PE's data: on another node, so that no single
+//! loss takes both copies.
 //!
-//! All members are shifted by the same number of places, the least with which nobody has its shadow
-//! on its own node: then each PE is the shadow of one. Where there is no such number, because a
-//! node has more than half of the members, each has the next one on another node.
+//! All members are shifted by the same number of places, the smallest that puts every shadow on
+//! another node; each PE is then the shadow of one other. If there is no such number, because a
+//! node has more than half of the members, each member uses the next one on another node.
 //!
 //! Invariant: a shadow is another member, and on another node if any member is.
 
-/// The shadow of member `of`, where each member is on the node that `nodes` says. None of one that
-/// is alone, or is no member.
+/// Returns the shadow of member `of`, where `nodes` has the node of each member. None if `of` is
+/// the only member, or not a member.
 pub fn shadow(nodes: &[u32], of: usize) -> Option<usize> {
     let (members, own) = (nodes.len(), *nodes.get(of)?);
     let shifted = |member: usize, by: usize| (member + by) % members;

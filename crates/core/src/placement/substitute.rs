@@ -1,22 +1,23 @@
-//! Chooses where a lost PE goes on: as near as possible to where it was, but away from its group.
+//! The choice of the node for a lost PE: close to its old place, but away from its group.
 //!
 //! The better of two places is the one that, in this order:
 //! 1. puts fewer members beyond the group's parity into one failure domain, of any kind, so that
-//!    the group survives again what it survived before;
+//!    the group can again survive the losses that it could before;
 //! 2. has fewer other members of the group in its domains;
-//! 3. has a sleeping spare;
-//! 4. is nearer: the same node, then in the same domain of more kinds;
+//! 3. has an idle spare;
+//! 4. is closer: the same node, then a node that shares domains of more kinds;
 //! 5. carries fewer PEs;
-//! 6. is nearer in the order of the nodes, which is that of their names in a list of hosts.
+//! 6. is closer in the order of the nodes, which is their order in a list of hosts.
 //!
-//! Invariant: a place whose domains hold no other member of the group is taken if there is one.
+//! Invariant: a place whose domains hold no other member of the group is chosen if there is one.
 
 use std::cmp::Reverse;
 
 use super::domains::Domains;
 use crate::quantity::Pe;
 
-/// What the choice of a place needs to know of a job; from groups alone, nodes fail one by one.
+/// The parts of a job that the choice of a place needs. If converted from groups alone, nodes fail
+/// independently.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobLayout {
     /// Parity group of each PE.
@@ -38,21 +39,22 @@ impl From<Vec<usize>> for JobLayout {
 pub struct SubstituteNode {
     /// The node.
     pub node: usize,
-    /// Whether a spare sleeps there.
+    /// True if it has an idle spare.
     pub spare: bool,
 }
 
-/// Members of a group in the domains of a node, summed over the kinds of domains.
+/// Members of a group in the domains of a node, summed over the kinds of domain.
 #[derive(Default)]
 struct Company {
-    /// Those beyond the parity, with one more.
+    /// Members beyond the parity if one more were added.
     over: usize,
-    /// All of them.
+    /// All members.
     others: usize,
 }
 
 impl JobLayout {
-    /// The best of `places` for PE `lost`, when `node_of` is where each PE is, or was when it died.
+    /// Returns the best of `places` for PE `lost`; `node_of` is the node of each PE, or its last
+    /// one.
     pub fn best(
         &self,
         lost: Pe,
@@ -77,7 +79,7 @@ impl JobLayout {
         })
     }
 
-    /// What a PE would share the domains of `node` with.
+    /// Counts the group members with which a PE on `node` would share its domains.
     fn company(&self, node: usize, group: &[usize]) -> Company {
         let mut sums = Company::default();
         for kind in self.domains.kinds() {

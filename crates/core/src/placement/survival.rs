@@ -1,13 +1,13 @@
-//! Losses that a job survives with its PEs where they are now, and changes that would mend the
-//! rest.
+//! Losses that a job survives with its PEs at their current places, and changes that would make the
+//! remaining ones survivable.
 //!
-//! Substitutes may gather on the nodes that are left, so a job can be less safe after a loss than
-//! at its start, or safe again once a spare has taken a PE.
+//! Substitutes may gather on the remaining nodes, so a job can be less safe after a loss than at
+//! its start, or safe again once a spare has taken over a PE.
 //!
-//! Invariant: a pure function of where the PEs are, their groups and the failure domains; a domain
-//! that holds no PE is survived. At the start it agrees with [`Grouping::worst`].
+//! Invariant: a pure function of the PEs' places, their groups and the failure domains; the loss of
+//! a domain without PEs is survived. At the start it agrees with [`Grouping::worst`].
 //!
-//! Left out: whether a checkpoint exists to go back to, and losses of several domains at once.
+//! Left out: the existence of a checkpoint to roll back to, and losses of several domains at once.
 //!
 //! [`Grouping::worst`]: super::groups::Grouping::worst
 
@@ -22,15 +22,15 @@ use crate::mutant::{Mutant, breaks};
 use crate::quantity::Pe;
 use crate::settings::BackupMode;
 
-/// Domains that a line names before it counts the rest.
+/// Maximum number of domains that a line names; it only counts further ones.
 const NAMED: usize = 4;
 
-/// One loss.
+/// A single loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// A process, whose memory its node still holds.
+    /// The loss of a process, whose memory its node still holds.
     Process(Pe),
-    /// A domain of a kind, by their numbers in [`super::Domains`]; kind 0 is the node.
+    /// The loss of a domain, by its kind and number in [`super::Domains`]; kind 0 is the node.
     Domain {
         /// The kind.
         kind: usize,
@@ -39,37 +39,37 @@ pub enum Loss {
     },
 }
 
-/// The places of the PEs of a job, and how they protect each other.
+/// The places of the PEs of a job, and their protection.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
-    /// How copies or parity are kept.
+    /// The mode of copies or parity.
     pub mode: BackupMode,
-    /// Whether a substitute takes over the memory that a dead process left.
+    /// True if a substitute adopts the memory that a dead process left.
     pub adopt: bool,
     /// Groups, failure domains and parity.
     pub site: &'a JobLayout,
     /// The node of each PE.
     pub node_of: &'a [usize],
-    /// Whether the memory of each PE is lost and not rebuilt yet.
+    /// True for each PE whose memory is lost and not rebuilt yet.
     pub erased: &'a [bool],
 }
 
 /// A domain whose loss would end the job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FatalDomain {
-    /// The word for its kind.
+    /// The name of its kind.
     pub kind: String,
     /// Its number among those of its kind.
     pub domain: usize,
     /// Its name.
     pub name: String,
-    /// The group that would lose most.
+    /// The group that would lose the most members.
     pub group: usize,
     /// Members that the group would lose.
     pub members: usize,
 }
 
-/// Single losses that would end a job. `Display` is one line; `{:#}` leaves out what would mend it.
+/// Single losses that would end a job. `Display` prints one line; `{:#}` omits the remedies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survival {
     /// Domains whose loss would end the job, nodes first.
@@ -80,21 +80,21 @@ pub struct Survival {
     pub mends: Vec<String>,
 }
 
-/// Members that a group lacks; the greater one lacks more, or as many with a lower number.
+/// The members that a group lacks; ordered by their number, then by lower group number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct GroupLoss {
     members: usize,
     group: Reverse<usize>,
 }
 
-/// Members that each group lacks before another loss, and the group that lacks most.
+/// The members that each group lacks before another loss, and the worst group.
 struct Lacking {
     of: Vec<usize>,
     most: GroupLoss,
 }
 
 impl Places<'_> {
-    /// Whether the job survives a loss.
+    /// Returns true if the job survives a loss.
     pub fn survive(&self, loss: Loss) -> bool {
         let lacking = self.lacking();
         match loss {
@@ -106,7 +106,7 @@ impl Places<'_> {
         }
     }
 
-    /// Surveys every single loss: one pass over the PEs for each kind of domain, and three more.
+    /// Surveys every single loss in one pass over the PEs per kind of domain, plus three.
     pub fn survey(&self) -> Survival {
         let domains = &self.site.domains;
         let lacking = self.lacking();
@@ -136,7 +136,7 @@ impl Places<'_> {
         }
     }
 
-    /// Whether the loss of a domain that holds PEs is survived, by the group that lacks most then.
+    /// Returns true if the loss of a domain with PEs is survived, given the worst group after it.
     fn survives_domain(&self, most: GroupLoss) -> bool {
         !matches!(self.mode, BackupMode::None | BackupMode::Single) && self.bears(most)
     }
@@ -145,7 +145,7 @@ impl Places<'_> {
         most.members <= self.site.parity + usize::from(breaks(Mutant::MovesUncounted))
     }
 
-    /// All PEs of the job, in one pass.
+    /// Returns all PEs of the job, as one pass.
     fn pes(&self) -> impl Iterator<Item = Pe> {
         #[cfg(test)]
         tests::PASSES.set(tests::PASSES.get() + 1);
@@ -164,7 +164,7 @@ impl Places<'_> {
         Lacking { most: most.unwrap_or_default(), of }
     }
 
-    /// The group that lacks most after the loss of each domain of a kind that holds PEs.
+    /// Returns the worst group after the loss of each domain of a kind that holds PEs.
     fn shares(&self, lacking: &Lacking, kind: usize) -> BTreeMap<usize, GroupLoss> {
         let domains = &self.site.domains;
         let mut kept: BTreeMap<(usize, usize), usize> = BTreeMap::new();
@@ -182,7 +182,7 @@ impl Places<'_> {
         shares
     }
 
-    /// Changes that would make any one of these losses survivable, each alone.
+    /// Returns changes, each of which alone would make any one of these losses survivable.
     fn mends(&self, fatal: &[FatalDomain]) -> Vec<String> {
         if matches!(self.mode, BackupMode::None | BackupMode::Single) {
             return vec!["SHMEM_FT_BACKUP_MODE=raid5".to_owned()];
@@ -207,12 +207,12 @@ impl Places<'_> {
 }
 
 impl Survival {
-    /// Whether the loss of any one domain of the kind with this name is survived.
+    /// Returns true if the loss of any one domain of the kind with this name is survived.
     pub fn survives(&self, kind: &str) -> bool {
         self.fatal.iter().all(|domain| domain.kind != kind)
     }
 
-    /// Whether every single loss is survived.
+    /// Returns true if every single loss is survived.
     pub fn is_whole(&self) -> bool {
         self.fatal.is_empty() && self.fatal_pes.is_empty()
     }
@@ -251,7 +251,7 @@ mod tests {
     use crate::placement::{DomainKind, Domains, Source, groups};
 
     thread_local! {
-        /// Passes over the PEs that this thread has begun.
+        /// Passes over the PEs that this thread has started.
         pub(super) static PASSES: Cell<usize> = const { Cell::new(0) };
     }
 
@@ -269,7 +269,7 @@ mod tests {
         places(site, node_of, &vec![false; node_of.len()]).survey().to_string()
     }
 
-    /// Every shape of a small job as it starts: what the plan says of the largest share.
+    /// Every shape of a small job at its start agrees with the plan's largest share.
     #[test]
     fn a_job_that_starts_survives_as_its_plan_says() {
         for pes in 2..=6usize {
@@ -334,7 +334,8 @@ mod tests {
         assert_eq!(single.mends, ["SHMEM_FT_BACKUP_MODE=raid5"]);
     }
 
-    /// Each loss alone, by the definition: members that each group lacks, counted from nothing.
+    /// Checks each loss against the definition, with the members that each group lacks counted
+    /// anew.
     #[test]
     fn a_survey_finds_what_each_single_loss_says() {
         for code in 0..4usize.pow(4) * 16 * 2 {

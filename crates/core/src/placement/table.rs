@@ -8,21 +8,21 @@ use super::bindings::Binding;
 use super::domains::Domains;
 use crate::machine;
 
-/// Rows before the next larger unit is a row.
+/// Maximum number of rows before rows stand for the next larger unit.
 const ROWS_MAX: usize = 64;
-/// Letters of a list before it is a number.
+/// Maximum length of a list before only its count is printed.
 const LIST_MAX: usize = 24;
 
-/// What is to be shown; every list is by PE.
+/// The data to show; every list is indexed by PE.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacementTable<'a> {
-    /// Nodes.
+    /// The node of each PE.
     pub node_of: &'a [usize],
-    /// What is above them.
+    /// The domains above the nodes.
     pub domains: &'a Domains,
-    /// Parity groups; empty where there are none.
+    /// Parity groups; empty in a job without groups.
     pub group_of: &'a [usize],
-    /// Processors.
+    /// The CPU binding of each PE.
     pub bindings: &'a [Binding],
 }
 
@@ -44,7 +44,7 @@ impl std::fmt::Display for PlacementTable<'_> {
 }
 
 impl PlacementTable<'_> {
-    /// The PEs of each row.
+    /// Returns the PEs of each row.
     fn rows(&self) -> BTreeMap<usize, Vec<usize>> {
         let by = |key: &dyn Fn(usize) -> usize| {
             let mut rows: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -83,7 +83,7 @@ impl PlacementTable<'_> {
     }
 }
 
-/// `0-3,8`, or how many they are where that would be long.
+/// Formats numbers as `0-3,8`, or as their count if that would be long.
 fn numbers(all: impl Iterator<Item = usize>, what: &str) -> String {
     let mut all: Vec<usize> = all.collect();
     all.sort_unstable();

@@ -1,6 +1,6 @@
-//! Properties of placement: small topologies exhaustively, others up to 10,000 PEs at random.
+//! Property tests of placement: small topologies exhaustively, up to 10,000 PEs at random.
 //!
-//! Time is that of this thread's processor, so that a busy machine fails nothing.
+//! Measures this thread's processor time, so that a busy machine fails nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::substitute::{JobLayout, SubstituteNode};
 use super::{DomainKind, Domains, Source, coloring, crossing};
 use crate::quantity::Pe;
 
-/// The processor time that one decision about 10,000 PEs may take.
+/// Maximum processor time for one decision about 10,000 PEs.
 const LIMIT: Duration = Duration::from_secs(1);
 
 fn timed<T>(work: impl FnOnce() -> T) -> T {
@@ -27,7 +27,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A job: node of each PE, and the domains of the nodes.
+/// A job: the node of each PE, and the domains of the nodes.
 #[derive(Clone, Debug)]
 struct Job {
     node_of: Vec<usize>,
@@ -46,7 +46,7 @@ impl Job {
         Job { node_of, domains: Domains::default().with_kinds(kinds) }
     }
 
-    /// PEs in each domain of a kind.
+    /// Counts the PEs in each domain of a kind.
     fn sizes(&self, kind: usize) -> BTreeMap<usize, usize> {
         let mut sizes = BTreeMap::new();
         for &node in &self.node_of {
@@ -55,7 +55,7 @@ impl Job {
         sizes
     }
 
-    /// The largest part of a group that some domain of a kind has, counted from the groups.
+    /// Returns the largest part of a group in one domain of a kind, counted from the groups.
     fn worst(&self, plan: &Grouping, kind: usize) -> usize {
         let mut most = 0;
         for group in &plan.groups {
@@ -73,7 +73,7 @@ impl Job {
         timed(|| plan(&self.node_of, &self.domains, size, parity)).unwrap()
     }
 
-    /// What holds of every plan, whatever the domains.
+    /// Checks the properties of every plan, whatever the domains.
     fn check(&self, plan: &Grouping, size: Option<usize>) {
         let pes = self.node_of.len();
         assert_eq!(plan.groups.iter().map(|group| group.members.len()).sum::<usize>(), pes);
@@ -91,7 +91,7 @@ impl Job {
         }
     }
 
-    /// What holds besides where the kinds are nested: nothing better is possible.
+    /// Checks the optimum, which plans for nested kinds reach.
     fn check_best(&self, plan: &Grouping) {
         for kind in self.domains.kinds() {
             let largest = self.sizes(kind).into_values().max().unwrap();
@@ -99,7 +99,7 @@ impl Job {
         }
     }
 
-    /// Members beyond the parity, summed over kinds, domains and groups.
+    /// Returns the members beyond the parity, summed over kinds, domains and groups.
     fn excess(&self, group_of: &[usize], parity: usize) -> usize {
         crossing::excess(&self.of_kind(), group_of, parity)
     }
@@ -110,7 +110,7 @@ impl Job {
     }
 }
 
-/// Rooms of racks of nodes of PEs, shuffled: up to `most` PEs.
+/// Generates rooms of racks of nodes of PEs, shuffled: up to `most` PEs.
 fn nested(most: usize) -> impl Strategy<Value = Job> {
     let nodes = prop::collection::vec((0..12usize, 1..=64usize), 1..400);
     let cut = move |nodes: &Vec<(usize, usize)>| {
@@ -133,7 +133,7 @@ fn nested(most: usize) -> impl Strategy<Value = Job> {
     })
 }
 
-/// Racks and power feeds that have nothing to do with each other.
+/// Generates independent racks and power feeds.
 fn crossed() -> impl Strategy<Value = Job> {
     let node = (0..6usize, 0..4usize, 1..=4usize);
     prop::collection::vec(node, 2..60).prop_map(|nodes| {
@@ -172,7 +172,7 @@ proptest! {
         prop_assert_eq!(&plan, &job.plan(size, parity), "the same again");
     }
 
-    /// Without a size asked for, what smaller groups survive is survived.
+    /// Without a requested size, a loss is survived if smaller groups would survive it.
     #[test]
     fn a_size_that_is_chosen_survives_what_can_be(job in nested(2_000), parity in 1..=3usize) {
         let pes = job.node_of.len();
@@ -260,8 +260,8 @@ proptest! {
     }
 }
 
-/// Every job of up to six PEs, one a node, in up to three racks and up to three feeds that cross
-/// them: no groups are better, counted one by one.
+/// Every job of up to six PEs, one per node, in up to three racks and up to three feeds that cross
+/// them: an exhaustive search finds no better groups.
 #[test]
 fn small_crossing_domains_against_every_way_to_group() {
     let mut survivable = 0;
@@ -271,7 +271,7 @@ fn small_crossing_domains_against_every_way_to_group() {
             let rack: Vec<usize> = (0..pes).map(|pe| digit(pe) % 3).collect();
             let power: Vec<usize> = (0..pes).map(|pe| digit(pe) / 3).collect();
             if !in_order(&rack) || !in_order(&power) {
-                continue; // the same with other names
+                continue; // equivalent up to renaming
             }
             let kinds = vec![kind("rack", rack), kind("power", power)];
             let job = Job::new(&vec![1; pes as usize], kinds);
@@ -286,7 +286,7 @@ fn small_crossing_domains_against_every_way_to_group() {
     assert!(survivable > 100, "{survivable}");
 }
 
-/// True if every number is at most one more than those before.
+/// Returns true if every number is at most one more than the largest before it.
 fn in_order(of: &[usize]) -> bool {
     let mut next = 0;
     of.iter().all(|&domain| {
@@ -296,7 +296,7 @@ fn in_order(of: &[usize]) -> bool {
     })
 }
 
-/// The least excess of all ways to make that many groups of even sizes, parity 1.
+/// Returns the least excess over all ways to form that many groups of even sizes, parity 1.
 fn best_excess(job: &Job, groups: usize) -> usize {
     let (pes, of_kind) = (job.node_of.len(), job.of_kind());
     let even = |group_of: &[usize]| {
@@ -311,7 +311,7 @@ fn best_excess(job: &Job, groups: usize) -> usize {
         .unwrap()
 }
 
-/// 10,000 PEs of one node in a hundred crossing domains, in time.
+/// Plans for 10,000 PEs, or for one node in a hundred crossing domains, within the time limit.
 #[test]
 fn ten_thousand_pes_in_time() {
     let nodes = 625;

@@ -1,4 +1,4 @@
-//! The processors of a program's threads, kept over a restart.
+//! The processors of a program's threads, preserved across a restart.
 //!
 //! ```text
 //! binding of the PE   4 5 6 7      kept: thread 1 has the second and the third of them
@@ -6,26 +6,26 @@
 //! new binding         0 1 2 3      thread 1 gets 1 2
 //! ```
 //!
-//! Threads are matched by the order of their creation. A mask inside the PE's binding is kept by
-//! ranks, so that a substitute on another machine gets the equivalent; one that reaches beyond it
-//! is kept as it is. Source: Saini, affinity-aware restart.
+//! Threads are matched by the order of their creation. A mask inside the PE's binding is stored as
+//! ranks, so that a substitute on another machine gets the equivalent; one that reaches beyond the
+//! binding is stored unchanged. Source: Saini, affinity-aware restart.
 //!
-//! Invariants: a mask that is kept is never empty; nothing outside the new binding is made of one
-//! that was inside the old.
+//! Invariants: a stored mask is never empty; a mask that was inside the old binding never yields
+//! processors outside the new one.
 //!
-//! Left out: asking the kernel, and telling it.
+//! Left out: querying and setting affinity in the kernel.
 
 use crate::mutant::{Mutant, breaks};
 
-/// Threads of a PE whose masks are kept; more keep none.
+/// Number of threads of a PE whose masks are stored; further threads have none.
 pub const THREADS: usize = 64;
 /// Words of a mask, of 64 processors each.
 pub const WORDS: usize = 16;
 
-/// The processors of a thread, to be kept in a checkpoint. The default is none: no such thread.
+/// The processors of a thread, stored in a checkpoint. The default is empty: no such thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadMask {
-    /// 0: none; 1: `bits` are ranks in the binding; 2: numbers of processors.
+    /// 0: empty; 1: `bits` are ranks in the binding; 2: numbers of processors.
     pub kind: u64,
     /// The set.
     pub bits: [u64; WORDS],
@@ -35,7 +35,7 @@ const IN_BINDING: u64 = 1;
 const AS_IT_IS: u64 = 2;
 
 impl ThreadMask {
-    /// What is kept of a thread that may use `cpus`, of a PE that may use `binding`; both ascend.
+    /// Encodes the mask `cpus` of a thread of a PE bound to `binding`; both ascend.
     pub fn of(cpus: &[usize], binding: &[usize]) -> ThreadMask {
         let rank = |cpu: &usize| binding.binary_search(cpu).ok();
         match cpus.iter().map(rank).collect::<Option<Vec<usize>>>() {
@@ -49,14 +49,14 @@ impl ThreadMask {
         for number in numbers {
             match bits.get_mut(number / 64) {
                 Some(word) => *word |= 1 << (number % 64),
-                None => return ThreadMask::default(), // larger machines than this keep none
+                None => return ThreadMask::default(), // no masks of larger machines
             }
         }
         if bits == [0; WORDS] { ThreadMask::default() } else { ThreadMask { kind, bits } }
     }
 
-    /// The processors of the thread where its PE may use `binding`, ascending; None if nothing was
-    /// kept, or `binding` is empty. A smaller binding is gone round.
+    /// Returns the processors of the thread in `binding`, ascending; None if no mask was stored or
+    /// `binding` is empty. Ranks wrap around in a smaller binding.
     pub fn on(&self, binding: &[usize]) -> Option<Vec<usize>> {
         let numbers = (0..WORDS * 64).filter(|at| self.bits[at / 64] >> (at % 64) & 1 == 1);
         let mut cpus: Vec<usize> = match self.kind {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes of a checkpoint are a value: they lead to processors of the binding, or none.
+        /// Any bytes of a checkpoint are a value: they yield processors of the binding, or none.
         #[test]
         fn any_bytes_lead_to_processors(kind in 0u64..4, word in any::<u64>(), at in 0..WORDS) {
             let mut bits = [0; WORDS];

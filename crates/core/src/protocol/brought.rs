@@ -1,8 +1,8 @@
-//! What PEs bring to the meetings of a checkpoint and of a recovery, added up in the tree
-//! ([`crate::tree`]).
+//! The values that PEs bring to the meetings of a checkpoint and of a recovery, combined in the
+//! tree ([`crate::tree`]).
 //!
-//! Most meetings are for coming to them alone. What decides travels with four of them, so that no
-//! PE reads words of all others:
+//! Most meetings only synchronize. Four of them also carry the input of decisions, so that no PE
+//! must read the words of all other PEs:
 //!
 //! ```text
 //! BarrierQ       what is to be saved, memory for it, the calls    -> all save or all refuse
@@ -11,8 +11,8 @@
 //! MeetJudged     the verdict on each group                        -> all go on or all end
 //! ```
 //!
-//! Invariant: what is added up does not depend on the order, and all PEs that have met know the
-//! same.
+//! Invariant: the combined value does not depend on the order, and is equal on all PEs that have
+//! met.
 
 use super::{At, meeting};
 use crate::plan::Lost;
@@ -23,30 +23,31 @@ use crate::store::site::{CALLS, Calls};
 use crate::tree::meeting::Sum;
 use crate::tree::post::BODY;
 
-/// True of the states in which PEs meet in the tree; at other barriers they count.
+/// True for states in which PEs meet in the tree; other barriers use a counter.
 pub fn is_in_tree(at: At) -> bool {
     at == At::BarrierQ || meeting(at).is_some()
 }
 
-/// What the checks of all PEs found, as far as all must know it.
+/// The findings of all PEs, reduced to what every PE must know.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Found {
     /// The lowest PE that knows of a snapshot, and its length.
     len: Option<(Pe, u64)>,
-    /// PEs that miss a part of their snapshot.
+    /// Number of PEs that miss a part of their snapshot.
     pub incomplete: u64,
-    /// [`crate::status::Ending`] of who is furthest at its end, or 0.
+    /// [`crate::status::Ending`] of the PE furthest in `shmem_finalize`, or 0.
     pub ending: u64,
 }
 
 impl Found {
-    /// What PE `pe` found: the length of the snapshot that its findings speak of (0 if it knows of
-    /// none), whether it misses a part of its own, and how it came to its end.
+    /// Returns the finding of PE `pe`: the length of the snapshot that it refers to (0 if the PE
+    /// knows of none), whether the PE misses a part of its own, and how it entered
+    /// `shmem_finalize`.
     pub fn of(pe: Pe, len: u64, misses: bool, ending: u64) -> Found {
         Found { len: (len != 0).then_some((pe, len)), incomplete: misses.into(), ending }
     }
 
-    /// The length of all snapshots, 0 if nobody knows of one.
+    /// Returns the length of all snapshots, 0 if no PE knows of one.
     pub fn snapshot_len(&self) -> u64 {
         self.len.map_or(0, |(_, len)| len)
     }
@@ -58,23 +59,24 @@ impl Found {
     }
 }
 
-/// What several PEs bring to a meeting.
+/// The values that several PEs bring to a meeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Brought {
-    /// Nothing: they come.
+    /// No value: the meeting only synchronizes.
     Nothing,
-    /// To barrier Q.
+    /// Values for barrier Q.
     Intents(Intents, Calls),
-    /// To the meeting that settles; [`crate::status::Ending`] of who is furthest at its end, or 0.
+    /// Values for `MeetSettling`; the last is [`crate::status::Ending`] of the PE furthest in
+    /// `shmem_finalize`, or 0.
     Settling(Votes, Calls, u64),
-    /// To the meeting after the check.
+    /// Values for the meeting after the check.
     Found(Found),
-    /// To the meeting before the verdict: the lowest group that is lost.
+    /// Values for the meeting before the verdict: the lowest group that is lost.
     Judged(Option<Lost>),
 }
 
 impl Brought {
-    /// As words.
+    /// Packs the value into words.
     pub fn body(&self) -> [u64; BODY] {
         let mut body = [0; BODY];
         match self {
@@ -97,7 +99,7 @@ impl Brought {
         body
     }
 
-    /// The inverse, in the meeting of that state, on a PE with that limit of memory.
+    /// Unpacks the value, in the meeting of state `at`, on a PE with this memory limit.
     pub fn read(at: At, body: &[u64; BODY], limit: Option<u64>) -> Brought {
         fn part<const N: usize>(words: &[u64]) -> [u64; N] {
             std::array::from_fn(|at| words[at])

@@ -1,14 +1,14 @@
-//! The driver of checkpoint and recovery: which operation a PE carries out next.
+//! The driver of checkpoint and recovery, which selects the next operation of a PE.
 //!
 //! A [`Driver`] is a value. It walks the states of [`super::next`]; each state is a list of
-//! operations ([`super::operation`]) that a [`Port`] carries out one at a time: that of the crate
-//! `raidshmem` over real memory, the simulator and the model checker (`explore`). So the order of
-//! operations stands once, and what every seed and every search tries of it is what runs.
+//! operations ([`super::operation`]) that a [`Port`] executes one at a time: the crate `raidshmem`
+//! on real memory, the simulator, and the model checker (`explore`). So the order of operations is
+//! defined once, and every seed and every search tests the code that runs.
 //!
-//! Invariants: no call of a port blocks: where a PE has to wait the port says so, and whoever runs
-//! the driver asks again later. All that the driver remembers is in the value.
+//! Invariants: no call of a port blocks; a port that must wait reports that, and the caller of the
+//! driver retries later. The complete state of the driver is in the value.
 //!
-//! Left out: how bytes move, how a PE waits, what people are told.
+//! Left out: data movement, waiting, messages to people.
 
 use super::operation::{Op, Path, list};
 use super::{At, Call, Outcome, next};
@@ -17,82 +17,83 @@ use crate::quantity::CheckpointNumber;
 use crate::status::Ending;
 use crate::store::phase::{Phase, Votes, decide, forward_too_early};
 
-/// What is true of a PE at the begin of a checkpoint.
+/// The condition of a PE at the beginning of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// A substitute that has not recovered yet.
     New,
     /// It knows of a loss.
     Faulted,
-    /// It is behind, and the others have gone on.
+    /// It is behind, and the other PEs have moved on.
     Late,
-    /// Nothing of these.
+    /// None of these.
     Well,
 }
 
-/// What the plan says of the findings of all PEs; the same on each.
+/// The verdict of the plan on the findings of all PEs; equal on each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
     /// All that is lost can be rebuilt.
     Recoverable,
-    /// Too much is lost, and a part of it is damaged.
+    /// Too much is lost, and a part of it is corrupt.
     Damaged,
     /// Too much is lost.
     Unrecoverable,
 }
 
-/// How an operation went.
+/// The progress of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpProgress {
-    /// It is done.
+    /// The operation is complete.
     Done,
-    /// A part of it is done; it goes on from there.
+    /// A part of the operation is complete; the next call continues it.
     Part,
-    /// It has to wait; it is asked for again.
+    /// The operation must wait; the driver will repeat it.
     Wait,
-    /// It is done, and so is the state, with this outcome.
+    /// The operation and its state are complete, with this outcome.
     Out(Outcome),
 }
 
-/// How far a step came.
+/// The result of a step of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepResult {
-    /// There is another one.
+    /// There is another step.
     Again,
-    /// There is another one once something has changed.
+    /// There is another step once something has changed.
     Wait,
-    /// A state is left.
+    /// The driver left this state, with this outcome.
     Left(At, Outcome),
 }
 
-/// What a driver runs over: memory, views and peers of one PE.
+/// The environment of a driver: memory, views and peers of one PE.
 pub trait Port {
-    /// Carries out an operation of the driver, or a part of it. Does not block.
+    /// Executes an operation of the driver, or a part of it. Does not block.
     fn carry_out(&mut self, driver: &Driver, op: Op) -> OpProgress;
 
-    /// What is true of this PE at the begin of a checkpoint.
+    /// Returns the condition of this PE at the beginning of a checkpoint.
     fn standing(&mut self) -> Standing;
-    /// True if the intents of all fit.
+    /// True if the intents of all PEs fit.
     fn agrees(&mut self, driver: &Driver) -> bool;
-    /// Two snapshots are kept in turns.
+    /// True if two snapshots are kept and used in turn.
     fn in_turns(&self) -> bool;
-    /// Snapshots are kept at all.
+    /// True if snapshots are kept.
     fn keeps_snapshot(&self) -> bool;
-    /// True in a substitute that has not recovered yet.
+    /// True for a substitute that has not recovered yet.
     fn is_new(&self) -> bool;
-    /// A substitute keeps the dead's live memory of this checkpoint beside the snapshot.
+    /// True if a substitute keeps its predecessor's live memory as a shadow snapshot of this
+    /// checkpoint.
     fn is_beside(&self, number: CheckpointNumber) -> bool;
-    /// The own phase.
+    /// Returns the phase of this PE.
     fn phase(&self) -> Option<Phase>;
-    /// What the living of the adopted view vote, added up.
+    /// Returns the combined votes of the living PEs of the adopted view.
     fn votes(&self) -> Votes;
-    /// The view shown is not the one joined.
+    /// True if the published view is not the joined one.
     fn faulted(&self) -> bool;
-    /// The view shown is not the one adopted.
+    /// True if the published view is not the adopted one.
     fn changed(&self) -> bool;
-    /// What the plan says of the findings that were read.
+    /// Returns the verdict of the plan on the findings that were read.
     fn judgement(&self) -> Judgement;
-    /// How other PEs came into `shmem_finalize`, if any did.
+    /// Returns how other PEs entered `shmem_finalize`, if any did.
     fn ends(&self) -> Option<Ending>;
     /// True if this rule is broken on purpose.
     fn breaks(&self, rule: Mutant) -> bool {
@@ -100,24 +101,24 @@ pub trait Port {
     }
 }
 
-/// One call of a program on its way through the protocol.
+/// The passage of one call of a program through the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Driver {
     call: Call,
     at: At,
     path: Path,
-    /// Operations of the list that are done; none is chosen yet at 0.
+    /// Number of completed operations of the list, plus 1; 0 before a list is chosen.
     done: u8,
     /// The checkpoint being made, or the one decided on.
     number: CheckpointNumber,
-    /// How often the own store was checked in this call.
+    /// Number of checks of this PE's store in this call.
     checks: u32,
-    /// Others are in `shmem_finalize`.
+    /// Set if other PEs are in `shmem_finalize`.
     ends: Option<Ending>,
 }
 
 impl Driver {
-    /// A call that is about to begin, after checkpoint `agreed`.
+    /// Returns a driver for a call that is about to begin, after checkpoint `agreed`.
     pub fn new(call: Call, agreed: CheckpointNumber) -> Driver {
         let (at, number) = match call {
             Call::Checkpoint => (At::Enter, agreed.next()),
@@ -126,38 +127,38 @@ impl Driver {
         Driver { call, at, path: Path::Usual, done: 0, number, checks: 0, ends: None }
     }
 
-    /// The call.
+    /// Returns the call.
     pub fn call(&self) -> Call {
         self.call
     }
 
-    /// The state.
+    /// Returns the state.
     pub fn at(&self) -> At {
         self.at
     }
 
-    /// The checkpoint being made, or the one decided on.
+    /// Returns the checkpoint being made, or the one decided on.
     pub fn number(&self) -> CheckpointNumber {
         self.number
     }
 
-    /// How others came into `shmem_finalize`, as far as this recovery found any there.
+    /// Returns how other PEs entered `shmem_finalize`, if this recovery found any there.
     pub fn ends(&self) -> Option<Ending> {
         self.ends
     }
 
-    /// How often the own store was checked in this call, now included.
+    /// Returns the number of checks of this PE's store in this call, the current one included.
     pub fn checks(&self) -> u32 {
         self.checks
     }
 
-    /// The operation that comes next; None at the begin of a state and at an end.
+    /// Returns the next operation; None at the beginning of a state and at an end.
     pub fn op(&self) -> Option<Op> {
         let op = list(self.at, self.path).get(usize::from(self.done).checked_sub(1)?);
         op.copied()
     }
 
-    /// Takes one step: chooses what a state does, or carries out an operation.
+    /// Takes one step: chooses the list of a state, or executes an operation.
     pub fn step(&mut self, port: &mut impl Port) -> StepResult {
         if self.done == 0 {
             self.done = 1;
@@ -191,7 +192,7 @@ impl Driver {
         StepResult::Left(from, outcome)
     }
 
-    /// How a state ends whose list is done.
+    /// Returns the outcome of a state whose list is complete.
     fn outcome(&self) -> Outcome {
         match self.path {
             Path::Refused => Outcome::Refused,
@@ -200,7 +201,7 @@ impl Driver {
         }
     }
 
-    /// What the state does, or its outcome if it does nothing.
+    /// Chooses the list of the state, or returns the outcome of a state that has nothing to do.
     fn choose(&mut self, port: &mut impl Port) -> Result<Path, Outcome> {
         let serves = self.call == Call::Finalize && !port.breaks(Mutant::EndGoesBack);
         match self.at {
@@ -219,7 +220,7 @@ impl Driver {
             At::Verify => self.checks += 1,
             At::Verdict => match port.judgement() {
                 Judgement::Recoverable => return Err(Outcome::Done),
-                // What else is damaged is not known yet.
+                // Further damage may still be undetected.
                 Judgement::Damaged if self.checks == 1 => return Ok(Path::Damaged),
                 Judgement::Damaged | Judgement::Unrecoverable => return Err(Outcome::Lost),
             },
@@ -234,7 +235,7 @@ impl Driver {
         Ok(Path::Usual)
     }
 
-    /// How the checkpoint decided on comes to be the own one.
+    /// Chooses how this PE reaches the checkpoint decided on.
     fn finish(&self, port: &impl Port) -> Path {
         let target = self.number;
         match (port.is_new(), port.phase()) {
@@ -247,7 +248,7 @@ impl Driver {
         }
     }
 
-    /// Operations that only look and decide.
+    /// Executes operations that only check and decide; None for the others.
     fn decides(&mut self, port: &mut impl Port, op: Op) -> Option<OpProgress> {
         let unless = |gone: bool| match gone && !port.breaks(Mutant::ViewNotChecked) {
             true => OpProgress::Out(Outcome::Changed),
@@ -261,7 +262,7 @@ impl Driver {
                     self.number = target;
                     OpProgress::Done
                 }
-                // Memory is wiped only after this node has shown that it is lost.
+                // A lost node's memory is wiped only after this node has published the loss.
                 None if port.changed() => OpProgress::Out(Outcome::Changed),
                 None => OpProgress::Out(Outcome::Lost),
             },
@@ -272,7 +273,7 @@ impl Driver {
                 self.ends = port.ends();
                 progress
             }
-            // The list goes on behind it.
+            // The list continues after the operation.
             Op::Arrive | Op::Await
                 if self.at == At::BarrierB && port.breaks(Mutant::NoBarrierB) =>
             {
@@ -293,8 +294,8 @@ impl Driver {
 
 #[cfg(test)]
 impl Driver {
-    /// A driver as a model keeps it: at the begin of a state, or before the first operation of it
-    /// that `pauses` names.
+    /// Restores the driver of a model: at the beginning of a state, or before its first operation
+    /// for which `pauses` is true.
     pub fn restored(
         (call, at): (Call, At),
         number: CheckpointNumber,

@@ -1,10 +1,11 @@
-//! The protocol of checkpoint and recovery as one pure machine: states, outcomes, a table.
+//! The protocol of checkpoint and recovery as a pure state machine: states, outcomes, a table.
 //!
-//! A PE inside `shmem_checkpoint_all` or `shmem_restart_pes` is at one state of [`At`]. The
-//! [`driver`] says what is done there, one operation after the other, and hands the outcome to
-//! [`next`]. Operations are carried out over real memory (by the crate `raidshmem`), over a model
-//! of memory, views and deaths (`explore`, in the tests), and over the simulator's (`tests/sim`).
-//! [`crate::store::phase::decide`] and [`crate::plan::check`] are the two decisions it takes.
+//! A PE inside `shmem_checkpoint_all` or `shmem_restart_pes` is in one state of [`At`]. The
+//! [`driver`] selects the operations of the state, one after the other, and passes the outcome to
+//! [`next`]. The crate `raidshmem` executes operations on real memory, the model checker
+//! (`explore`, in the tests) on a model of memory, views and deaths, and the simulator
+//! (`tests/sim`) on its own memory. The machine takes two decisions:
+//! [`crate::store::phase::decide`] and [`crate::plan::check`].
 //!
 //! ```text
 //! checkpoint  Enter Intend BarrierQ Agree Compare BarrierC Encode Publish BarrierA
@@ -16,16 +17,17 @@
 //! finalize    the same, when a PE is lost; it rebuilds, restores and re-encodes nothing
 //! ```
 //!
-//! If a PE of the view is in `shmem_finalize`, no parity is made anew, since live memory is not
-//! that of one checkpoint then; a PE that has gone back comes to its end alone.
+//! If a PE of the view is in `shmem_finalize`, no parity is recomputed, because live memory then
+//! does not belong to a single checkpoint; a PE that has rolled back runs to its end without the
+//! other PEs.
 //!
-//! At a state named Meet all living PEs of the view wait for each other *in that view*: a PE that
-//! has gone on to a later one does not count, it makes the meeting impossible. A change of view is
-//! the outcome `Changed` and leads back to the meeting that settles, with the new view.
+//! In a state named Meet, all living PEs of the view wait for each other *in that view*. A PE that
+//! has moved to a later view does not count; it makes the meeting impossible. A change of view is
+//! the outcome `Changed`, which leads back to `MeetSettling` in the new view.
 //!
 //! Invariants: no user code runs between `Publish` and the end of a call; a decision is written
-//! before anybody acts on it; the store of the checkpoint decided on is not overwritten before
-//! redundancy is whole.
+//! before any PE acts on it; the store of the chosen checkpoint is not overwritten before
+//! redundancy is restored.
 
 pub mod brought;
 pub mod driver;
@@ -34,24 +36,24 @@ pub(crate) mod explore;
 pub mod operation;
 mod words;
 
-/// Which call of the program a PE is in.
+/// The call of the program that a PE is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Call {
     /// `shmem_checkpoint_all`.
     Checkpoint,
     /// `shmem_restart_pes`.
     Restart,
-    /// `shmem_finalize`: it keeps what it has computed, and serves those who go back.
+    /// `shmem_finalize`: the PE keeps its results, and serves PEs that roll back.
     Finalize,
 }
 
 impl Call {
-    /// True if it goes through the whole of a recovery, not to the report of the fault only.
+    /// True if the call goes through a whole recovery, not only to the report of the fault.
     pub fn recovers(self) -> bool {
         self != Call::Checkpoint
     }
 
-    /// Where a PE is, for people.
+    /// Returns the name of the call, for people.
     pub const fn name(self) -> &'static str {
         match self {
             Call::Checkpoint => "shmem_checkpoint_all",
@@ -61,37 +63,37 @@ impl Call {
     }
 }
 
-/// Where a PE is in the protocol.
+/// The position of a PE in the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum At {
-    /// Begin of a checkpoint: is the view the one joined?
+    /// Begins a checkpoint: is the view the joined one?
     Enter,
-    /// The first call after a restart of a PE that is behind: wait for what the reference does
-    /// ([`crate::store::site`]).
+    /// The first call after a restart of a PE that is behind: wait for the next action of the
+    /// reference ([`crate::store::site`]).
     Follow,
-    /// Quiet; write the manifest, say what is to be saved and what it needs.
+    /// Quiet; write the manifest, publish the intent.
     Intend,
     /// Barrier Q: no transfer is in flight anywhere, every intent can be read.
     BarrierQ,
-    /// Compare the intents of all.
+    /// Compare the intents of all PEs.
     Agree,
-    /// The intents do not fit: nobody changes its own before all have read them.
+    /// Barrier before a refusal: no PE changes its intent before all PEs have read it.
     BarrierRefuse,
-    /// Find what changed since the last checkpoint, and show it.
+    /// Find the changes since the last checkpoint, and publish them.
     Compare,
-    /// Barrier C: what changed can be read of all.
+    /// Barrier C: the changes of all PEs can be read.
     BarrierC,
-    /// Pull the chunks this PE protects into the free slot.
+    /// Pull the chunks that this PE protects, and write their parity into the free slot.
     Encode,
-    /// Seal the slot and say so: `Encoded(n + 1)`.
+    /// Seal the slot and publish `Encoded(n + 1)`.
     Publish,
     /// Barrier A.
     BarrierA,
-    /// Live memory into the snapshot: `Copying(n + 1)`, then `Agreed(n + 1)`.
+    /// Copy live memory into the snapshot: `Copying(n + 1)`, then `Agreed(n + 1)`.
     Copy,
     /// Barrier B.
     BarrierB,
-    /// Take the current view; wait until no PE is dead in it.
+    /// Wait until the current view has no dead PE; adopt it.
     Whole,
     /// Meet: every living PE has stopped.
     MeetSettling,
@@ -99,66 +101,67 @@ pub enum At {
     Decide,
     /// Meet: every living PE has written the decision.
     MeetDecided,
-    /// Forward: complete the snapshot. Back: forget the checkpoint begun.
+    /// Forward: complete the snapshot. Back: discard the unfinished checkpoint.
     Finish,
-    /// Meet: every living PE has one checkpoint.
+    /// Meet: all living PEs have one checkpoint.
     MeetSettled,
-    /// Check the own store; show what does not hold. The tiles of the snapshot are checked when
-    /// they are used, unless the recovery began again.
+    /// Check this PE's store and publish the faults. The tiles of the snapshot are checked when
+    /// they are used, unless the recovery has restarted.
     Verify,
     /// Meet: all findings can be read.
     MeetVerified,
-    /// Make the plan from the findings of all.
+    /// Make the plan from the findings of all PEs.
     Judge,
     /// Meet: all have read all findings.
     MeetJudged,
-    /// Go on, or say the verdict; that is not given before all tiles were checked.
+    /// Continue, or abort with the verdict; that requires that all tiles were checked.
     Verdict,
-    /// Decode what the own snapshot misses.
+    /// Decode the missing parts of this PE's snapshot.
     Rebuild,
-    /// Meet: all snapshots are whole.
+    /// Meet: all snapshots are complete.
     MeetRebuilt,
-    /// Snapshot into live memory.
+    /// Copy the snapshot into live memory.
     Restore,
-    /// Meet: all live memory is that of the checkpoint.
+    /// Meet: live memory on all PEs is that of the checkpoint.
     MeetRestored,
-    /// Compute the parity that is missing.
+    /// Compute the missing parity.
     Reencode,
-    /// Meet: redundancy is whole.
+    /// Meet: redundancy is restored.
     MeetEncoded,
     /// Reset control words.
     Reset,
-    /// Meet: nobody's words will be reset any more.
+    /// Meet: no PE will reset control words any more.
     MeetReset,
-    /// Join the view, forget the decision.
+    /// Join the view, clear the decision.
     Join,
     /// End: the checkpoint is agreed.
     Saved,
-    /// End: nothing was written since the restart, and the others have gone on: no checkpoint.
+    /// End: no checkpoint, because nothing was written since the restart and the other PEs have
+    /// moved on.
     Passed,
     /// End: the checkpoint was refused on every PE.
     Refused,
-    /// End: a fault is reported; every PE has one checkpoint.
+    /// End: a fault is reported; all PEs have one checkpoint.
     Reported,
-    /// End: back at the checkpoint, whole.
+    /// End: rolled back to the checkpoint, with full redundancy.
     Resumed,
-    /// End: the job cannot go on; the same words on every PE.
+    /// End: the job cannot continue; the error is equal on every PE.
     Unrecoverable,
 }
 
-/// What came of a state.
+/// The result of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
-    /// It is done; all have met.
+    /// The state is complete; in a meeting, all PEs have arrived.
     Done,
-    /// A PE was lost: the view is another one.
+    /// A PE was lost: the view has changed.
     Changed,
     /// The intents do not fit.
     Refused,
-    /// Too much is lost, or calls that never meet; of a substitute, at its begin: all that it would
-    /// have to settle.
+    /// Too much is lost, or calls will never meet. For a substitute in `Enter`: the live memory
+    /// that it would have to settle is lost.
     Lost,
-    /// This PE is behind; the others have gone on.
+    /// This PE is behind; the other PEs have moved on.
     Behind,
 }
 
@@ -171,14 +174,14 @@ impl Outcome {
 }
 
 impl At {
-    /// True where a call ends.
+    /// True for the end of a call.
     pub fn is_end(self) -> bool {
         use At::{Passed, Refused, Reported, Resumed, Saved, Unrecoverable};
         matches!(self, Saved | Passed | Refused | Reported | Resumed | Unrecoverable)
     }
 }
 
-/// The transitions that do not depend on the call.
+/// Transitions that do not depend on the call.
 pub const TABLE: &[(At, Outcome, At)] = {
     use At::*;
     use Outcome::{Behind, Changed, Done, Lost};
@@ -233,12 +236,12 @@ pub const TABLE: &[(At, Outcome, At)] = {
     ]
 };
 
-/// The state after `outcome` at `at`. None for an outcome the state cannot have.
+/// Returns the state after `outcome` at `at`. None if the state cannot have that outcome.
 pub fn next(call: Call, at: At, outcome: Outcome) -> Option<At> {
     use At::{Decide, MeetSettled, MeetSettling, Reported, Unrecoverable, Verify, Whole};
     match (call.recovers(), at, outcome) {
-        // A substitute has no live memory to bring in order. It votes in a whole view, where the
-        // others do for whom memory speaks.
+        // A substitute has no live memory to settle. Its adopted memory votes later, in a whole
+        // view.
         (false, At::Enter, Outcome::Lost) => Some(Reported),
         (false, MeetSettled, Outcome::Done) => Some(Reported),
         (true, MeetSettled, Outcome::Done) => Some(Verify),
@@ -254,7 +257,8 @@ pub fn next(call: Call, at: At, outcome: Outcome) -> Option<At> {
     }
 }
 
-/// The number under which a meeting is shown, growing through a recovery; None if `at` is none.
+/// Returns the number under which a meeting is published, ascending within a recovery; None if `at`
+/// is not a meeting.
 pub fn meeting(at: At) -> Option<u64> {
     use At::*;
     let order = [
@@ -275,13 +279,13 @@ fn meets(at: At) -> bool {
     meeting(at).is_some()
 }
 
-/// Recovery steps that a change of view breaks off: those that read peers' memory, which a lost
-/// node takes away under the reader, and those that come upon a tile that does not hold.
+/// True for recovery steps that a change of view interrupts: those that read peers' memory, which
+/// disappears with a lost node, and those that may find an invalid tile.
 fn breaks_off(at: At) -> bool {
     matches!(at, At::Decide | At::Verdict | At::Rebuild | At::Restore | At::Reencode)
 }
 
-/// The machine as a graph in the dot language.
+/// Draws the machine as a graph in the dot language.
 pub fn dot() -> String {
     let mut rows: Vec<String> = Vec::new();
     for call in [Call::Checkpoint, Call::Restart] {
@@ -299,7 +303,7 @@ pub fn dot() -> String {
     format!("digraph protocol {{\n{}}}\n", rows.concat())
 }
 
-/// Every state.
+/// All states.
 pub const ALL: [At; 39] = {
     use At::*;
     [
@@ -349,7 +353,7 @@ pub const ALL: [At; 39] = {
 mod tests {
     use super::*;
 
-    /// A changed protocol shows as a changed picture. `RAIDSHMEM_WRITE_DOCS=1` writes it anew.
+    /// A changed protocol must show as a changed picture. `RAIDSHMEM_WRITE_DOCS=1` updates it.
     #[test]
     fn the_drawing_is_that_of_the_table() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/protocol.dot");

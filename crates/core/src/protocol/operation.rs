@@ -1,20 +1,20 @@
-//! What a PE does in each state of the protocol: lists of operations, in their order.
+//! The operations of a PE in each state of the protocol, in order.
 //!
-//! [`list`] is where it stands when a PE voids, encodes, seals, posts and copies. Which of its
-//! lists a state takes is decided by [`super::driver`], which goes through it.
+//! [`list`] defines when a PE voids, encodes, seals, posts and copies. [`super::driver`] decides
+//! which list a state uses, and walks through it.
 //!
-//! Invariants: a record is void while what it speaks of is written; nothing is read from another
-//! PE that it has not posted; an operation is one moment for the other PEs, or a transfer of tiles
-//! between two such moments.
+//! Invariants: a record is void while the data it describes is being written; a PE reads nothing
+//! from another PE before that PE has posted it; an operation is atomic for the other PEs, or a
+//! transfer of tiles between two atomic operations.
 //!
-//! Left out: how an operation is carried out, and how a PE waits.
+//! Left out: execution of operations, and waiting.
 
 use super::{At, meeting};
 use crate::inject::Point;
 use crate::quantity::CheckpointNumber;
 use crate::store::phase::Phase;
 
-/// A part of the store whose record says which checkpoint it is of.
+/// A part of the store whose record names its checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StorePart {
     /// The snapshot.
@@ -23,10 +23,10 @@ pub enum StorePart {
     Slot,
 }
 
-/// The phase that a PE posts, of the checkpoint that the driver is at.
+/// The phase that a PE posts, relative to the checkpoint of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Posted {
-    /// It makes the checkpoint.
+    /// It is making the checkpoint.
     Entering,
     /// Its parity is complete.
     Encoded,
@@ -34,14 +34,14 @@ pub enum Posted {
     Copying,
     /// It has the checkpoint.
     Agreed,
-    /// It has the one before, after a refusal.
+    /// It has the previous checkpoint, after a refusal.
     Previous,
-    /// What it inherited has no say any more.
+    /// The inherited phase no longer votes.
     None,
 }
 
 impl Posted {
-    /// The phase for checkpoint `number`.
+    /// Returns the phase for checkpoint `number`.
     pub fn phase(self, number: CheckpointNumber) -> Option<Phase> {
         Some(match self {
             Posted::Entering => Phase::Entering(number),
@@ -57,123 +57,123 @@ impl Posted {
 /// An operation of a PE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
-    /// A step at which a fault can be injected.
+    /// Passes a point at which a fault can be injected.
     Pass(Point),
-    /// Posts the phase in the own header.
+    /// Posts the phase in this PE's header.
     Post(Posted),
-    /// The record of a part of the own store says nothing.
+    /// Voids the record of a part of this PE's store.
     Void(StorePart),
-    /// It speaks of the checkpoint again.
+    /// Makes the record name the checkpoint again.
     Seal(StorePart),
-    /// Comes to the barrier or meeting of this state.
+    /// Arrives at the barrier or meeting of this state.
     Arrive,
-    /// Waits for the others there.
+    /// Waits there for the other PEs.
     Await,
 
-    /// Shows the place of the call, where the program has two.
+    /// Publishes the site of the call, if the program has two.
     ShowCall,
-    /// Waits for what the reference does, as one that is behind.
+    /// Waits for the next action of the reference, on a PE that is behind.
     Follow,
     /// Completes all transfers.
     Quiet,
-    /// Writes the manifest, and says what is to be saved and what it needs.
+    /// Writes the manifest, and publishes the intent.
     Describe,
-    /// Gets memory for the store.
+    /// Allocates memory for the store.
     Prepare,
-    /// Finds what changed since the last checkpoint, and shows it.
+    /// Finds the changes since the last checkpoint, and publishes them.
     Compare,
-    /// Pulls what this PE protects into the void slot.
+    /// Pulls the chunks that this PE protects, and writes their parity into the void slot.
     Encode,
-    /// Goes on only if no PE was lost since the view was joined.
+    /// Continues only if no PE was lost since the view was joined.
     StillJoined,
-    /// Live memory into the void snapshot.
+    /// Copies live memory into the void snapshot.
     CopyLive,
-    /// Begins to watch what is written.
+    /// Begins write tracking.
     Watch,
-    /// Notes that all have the checkpoint.
+    /// Records that all PEs have the checkpoint.
     Saved,
 
-    /// Forgets what was known of changes, of which a recovery keeps nothing.
+    /// Discards all knowledge of changes, which is invalid after a recovery.
     ForgetChanges,
     /// Waits for a view in which no PE is dead.
     AwaitWhole,
-    /// Takes the view that is shown.
+    /// Adopts the published view.
     Adopt,
-    /// Shows phase and decision.
+    /// Publishes phase and decision.
     ShowVote,
-    /// Decides, from the votes of the living.
+    /// Decides, from the votes of the living PEs.
     Decide,
-    /// Finds who is behind whom, where the program calls the checkpoint at two places.
+    /// Finds the PEs that are behind, if the program calls the checkpoint at two places.
     FindApart,
     /// Writes the decision.
     WriteDecision,
-    /// What a dead process left in live memory, and was kept beside, into the void snapshot.
+    /// Copies the shadow snapshot of a dead process's live memory into the void snapshot.
     BringInherited,
-    /// Nothing lies beside the snapshot any more.
+    /// Discards the shadow snapshot.
     ClearBeside,
-    /// The decision is the last agreed checkpoint.
+    /// Records the decision as the last agreed checkpoint.
     SetAgreed,
 
-    /// Checks the own store, and shows what does not hold.
+    /// Checks this PE's store, and publishes the faults.
     CheckStore,
-    /// Reads the findings of all.
+    /// Reads the findings of all PEs.
     ReadFindings,
-    /// Says which PE's store is damaged: the recovery begins again in the next view.
+    /// Publishes which PE's store is corrupt: the recovery restarts in the next view.
     ShowDamage,
-    /// Waits for the view after the one adopted.
+    /// Waits for the view after the adopted one.
     AwaitNext,
-    /// Goes on only if the own snapshot misses something.
+    /// Continues only if this PE's snapshot is incomplete.
     NeedSnapshot,
-    /// Decodes that from the others' stores.
+    /// Decodes the missing parts from the stores of other PEs.
     Decode,
-    /// Goes on only if the view is still the one adopted.
+    /// Continues only if the view is still the adopted one.
     StillAdopted,
-    /// Notes that the snapshot is rebuilt.
+    /// Records that the snapshot is rebuilt.
     Rebuilt,
-    /// Snapshot into live memory.
+    /// Copies the snapshot into live memory.
     Restore,
-    /// Goes on only if the own parity misses something.
+    /// Continues only if this PE's parity is incomplete.
     NeedParity,
-    /// Pulls that anew.
+    /// Computes the missing parity.
     EncodeMissing,
-    /// Notes what the store occupies.
+    /// Records the size of the store.
     Account,
     /// Resets control words.
     ResetWords,
-    /// Forgets the decision.
+    /// Clears the decision.
     ForgetDecision,
-    /// Joins the view that was adopted.
+    /// Joins the adopted view.
     Join,
 }
 
-/// Which of its lists a state takes.
+/// The list that a state uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Path {
-    /// Most have one.
+    /// The only list of most states.
     Usual,
-    /// There are two snapshots in turns: the new one is written with the parity.
+    /// Two snapshots in turn: the new one is written with the parity.
     InTurns,
-    /// No snapshots are kept.
+    /// Mode without snapshots.
     NoSnapshot,
-    /// The checkpoint is refused.
+    /// Refused checkpoint.
     Refused,
-    /// The report of a fault: the view is the one that is shown.
+    /// Report of a fault: adopts the published view.
     Report,
-    /// The snapshot is completed.
+    /// Completes the snapshot.
     Copies,
-    /// A substitute completes it from what it inherited.
+    /// A substitute completes the snapshot from the inherited shadow.
     Brings,
     /// A substitute inherited the checkpoint decided on.
     Inherits,
-    /// What it inherited is not that.
+    /// A substitute inherited a different checkpoint.
     Forfeits,
-    /// It inherited nothing.
+    /// A substitute inherited nothing.
     Nothing,
-    /// The damage is not known whole yet.
+    /// The extent of the damage is not yet known.
     Damaged,
 }
 
-/// The operations of a state, in their order.
+/// Returns the operations of a state, in order.
 pub(super) fn list(at: At, path: Path) -> &'static [Op] {
     use Op::*;
     use Posted::*;
@@ -187,8 +187,8 @@ pub(super) fn list(at: At, path: Path) -> &'static [Op] {
         (At::Agree, Path::Refused) => &[Post(Previous)],
         (At::Agree, _) => &[Prepare],
         (At::Compare, _) => &[Compare],
-        // The slot may hold this very number, of an attempt that was given up: half of that
-        // and half of this would pass every checksum.
+        // The slot may hold this very number, from an abandoned attempt: a mixture of the two
+        // attempts would pass every checksum.
         (At::Encode, Path::InTurns) => &[Void(Slot), Void(Snapshot), Encode, StillJoined],
         (At::Encode, _) => &[Void(Slot), Encode, StillJoined],
         (At::Publish, _) => &[Seal(Slot), Post(Encoded), Pass(Point::Encoded)],

@@ -1,6 +1,6 @@
-//! The states and outcomes of the protocol in plain English, for the record of what a PE did.
+//! The states and outcomes of the protocol in plain English, for the record of a PE's actions.
 //!
-//! Left out: what the end of a call means to the program, which the launcher's lines tell.
+//! Left out: the meaning of the end of a call for the program, which the launcher reports.
 
 use std::fmt;
 

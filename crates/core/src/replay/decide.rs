@@ -1,55 +1,55 @@
-//! Whether a loss is for the lost PE alone, or takes all back: one decision, with its reason.
+//! The choice between local and global rollback after a loss: one decision, with its reason.
 //!
-//! Each PE, and for the dead their agent, brings a [`Finding`]: a reason against going back alone,
-//! if there is one. Findings are added up on the way to the launcher, which is to write the
-//! decision into the view. Invariant: the sum does not depend on the order of adding.
+//! Each PE contributes a [`Finding`]: a reason against local rollback, if there is one. For a dead
+//! PE, its agent does. Findings are combined on the way to the launcher, which writes the decision
+//! into the view. Invariant: the result does not depend on the order of combining.
 
-#![allow(missing_docs)] // the sentence of each variant speaks of its fields
+#![allow(missing_docs)] // each variant's message describes its fields
 
 use std::fmt::{Display, Formatter, Result};
 
 use crate::quantity::Pe;
 
-/// Why all go back.
+/// The reason for a global rollback.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// A node is lost, and the logs of its PEs with it.
+    /// The node of the PE is lost, and the logs of its PEs with it.
     NodeLost,
-    /// Its node is lost before a PE that was lost earlier has gone back.
+    /// Its node is lost before a PE that was lost earlier has rolled back.
     NodeLostThen,
-    /// The memory of its process is not taken over.
+    /// The memory of its process was not adopted.
     MemoryLost,
     /// PEs do not map each other's memory.
     NotMapped,
-    /// There is no checkpoint to go back to, or it and the logs are not of one interval.
+    /// There is no checkpoint to restore, or it belongs to another interval than the logs.
     NoCheckpoint,
-    /// What it kept of the checkpoint is damaged.
+    /// A part of its checkpoint is corrupt.
     Damaged,
-    /// It was lost while a checkpoint was made.
+    /// It was lost during a checkpoint.
     InCheckpoint,
-    /// The first checkpoint call of the substitute is not the one that was made.
+    /// The first checkpoint call of the substitute is not the call that made the checkpoint.
     OtherCall,
-    /// It may not be, and nothing in the log shows that it is.
+    /// The first checkpoint call may be another one, and no log entry proves that it is not.
     UnprovenCall,
-    /// The PE was killed in the midst of an operation that may not happen twice.
+    /// The PE was killed during an operation that must not be executed twice.
     InDoubt,
-    /// The node of a PE was lost while it changed a word there that may not change twice.
+    /// The node of a PE was lost while the PE changed a word there that must not be changed twice.
     LostMeanwhile,
-    /// It is not known what a word holds that is changed atomically.
+    /// The value of a word under atomic operations is unknown.
     Uncertain,
-    /// Others leave the order of their looks to a barrier that its kernel refuses.
+    /// Peers rely on membarrier, which its kernel refuses.
     NoBarrier,
     /// A routine without a rule was called since the last checkpoint.
     NoRule { routine: String },
-    /// The logs of the interval need more than the limit, this many bytes.
+    /// The logs of the interval need this many bytes, more than the limit.
     Overflow { bytes: u64 },
-    /// Threads call the library at the same time.
+    /// Threads call the library concurrently.
     Threads,
-    /// The replay made another call than before.
+    /// The replay made a different call than the predecessor.
     Differs,
-    /// It meets others that make another call.
+    /// It meets PEs that make a different call.
     Unlike,
-    /// A PE has said why.
+    /// A reason that a PE reported in words.
     Said { why: String },
 }
 
@@ -83,37 +83,37 @@ impl Display for Reason {
     }
 }
 
-/// What speaks against going back alone: the reason of the lowest PE that has one.
+/// The reason of the lowest PE that has one against local rollback.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Finding(Option<(Pe, Reason)>);
 
-/// Who goes back.
+/// The PEs that roll back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// The lost PEs.
     Local,
-    /// All.
+    /// All PEs, for this reason of this PE.
     Global(Pe, Reason),
 }
 
 impl Finding {
-    /// That of one PE.
+    /// Returns the finding of one PE.
     pub fn of(pe: Pe, reason: Option<Reason>) -> Finding {
         Finding(reason.map(|reason| (pe, reason)))
     }
 
-    /// Adds that of others.
+    /// Combines two findings: the reason of the lowest PE remains.
     pub fn add(&mut self, other: Finding) {
         let least = self.0.take().into_iter().chain(other.0).min();
         self.0 = least;
     }
 
-    /// As words for people; None if nothing speaks against it.
+    /// Formats the finding for people; None if there is no reason.
     pub fn words(&self) -> Option<String> {
         self.0.as_ref().map(|(pe, reason)| format!("PE {pe}: {reason}"))
     }
 
-    /// What follows from the findings of all.
+    /// Returns the decision, given the findings of all PEs.
     pub fn decide(self) -> Decision {
         match self.0 {
             None => Decision::Local,
@@ -122,8 +122,7 @@ impl Finding {
     }
 }
 
-/// What is decided when the decision before was `before`: once all go back, all do until the
-/// recovery is over.
+/// Returns the next decision after `before`: a global rollback stands until the recovery is over.
 pub fn later(before: &Decision, now: Finding) -> Decision {
     match before {
         Decision::Local => now.decide(),

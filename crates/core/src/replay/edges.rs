@@ -1,48 +1,49 @@
-//! Atomic operations on a word, in the order of their effects.
+//! The atomic operations on a word, in the order of their effects.
 //!
-//! That order is not that of their times, which were drawn before. Each is an *edge* from the value
-//! that it found to the one that it left. Every order that explains all edges of a word ends at the
-//! same value:
+//! This order differs from the order of their times, which are drawn earlier. Each operation is an
+//! *edge* from the value that it found to the value that it left. Every order that explains all
+//! edges of a word ends at the same value:
 //!
 //! ```text
 //! the v with  [v = value before] + edges that end at v - edges that begin at v = 1
 //! ```
 //!
-//! If there is none, or more than one, what is known cuts through operations of the same time; the
-//! edges stay *pending* until the rest is known, and nobody may look at the word meanwhile.
+//! If there is no such value, or more than one, the known operations are an incomplete set of
+//! concurrent ones. The edges stay *pending* until the rest is known, and the word must not be read
+//! meanwhile.
 
 use std::ops::Range;
 
-/// What a word held before an operation, and after it.
+/// The value of a word before and after an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Edge {
-    /// Before.
+    /// Value before the operation.
     pub old: u64,
-    /// After.
+    /// Value after the operation.
     pub new: u64,
 }
 
-/// Operations on words whose values are not certain yet.
+/// Operations on words whose values are still uncertain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Edges(Vec<(usize, Edge)>);
 
 impl Edges {
-    /// True if nobody may look at any of these bytes yet.
+    /// True if any of these bytes must not be read yet.
     pub fn is_pending(&self, bytes: &Range<usize>) -> bool {
         self.0.iter().any(|(at, _)| bytes.contains(at))
     }
 
-    /// True if every word is certain.
+    /// True if the value of every word is known.
     pub fn is_certain(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Bytes are assigned: what came before is over.
+    /// Drops the pending edges of `bytes`, which an assignment overwrites.
     pub fn assign(&mut self, bytes: &Range<usize>) {
         self.0.retain(|(at, _)| !bytes.contains(at));
     }
 
-    /// An operation on the word at `at`, which holds `now`; what it holds then, if that is certain.
+    /// Adds an operation on the word at `at`, which holds `now`. Returns its new value, if known.
     pub fn add(&mut self, at: usize, edge: Edge, now: u64) -> Option<u64> {
         let alone = !self.0.iter().any(|(other, _)| *other == at);
         if alone && edge.old == now {
@@ -95,7 +96,7 @@ mod tests {
     #[test]
     fn a_swap_back_is_certain_with_all_that_happened() {
         let mut edges = Edges::default();
-        // adds from 0 to 1 and from 0 to 1 again, with a swap to 0 between them
+        // Two adds from 0 to 1, with a swap to 0 between them.
         assert_eq!(edges.add(0, edge(0, 1), 0), Some(1));
         assert_eq!(edges.add(0, edge(0, 1), 1), None);
         assert_eq!(edges.add(0, edge(1, 0), 1), Some(1));

@@ -1,6 +1,6 @@
-//! From "survivors only log" to "survivors reach the substitute".
+//! The transition from "survivors only log" to "survivors reach the substitute".
 //!
-//! The substitute shows a [`Stage`]:
+//! The substitute publishes a [`Stage`]:
 //!
 //! ```text
 //! Replaying   origins log and go on; who needs an answer waits
@@ -8,47 +8,47 @@
 //! Direct      origins carry out what was not taken over, and everything from then on
 //! ```
 //!
-//! An origin appends its entry, and then looks: first at the view of its node, then, if the
-//! target was lost, at the stage. The substitute shows `Draining`, and then looks at the chains.
-//! So either the substitute sees the entry, or the origin sees `Draining`: no operation is lost.
-//! (A full fence on both sides between the store and the look.) What the substitute takes over it
-//! marks as done in the chain, so no operation is done twice: an origin marks an entry as logged
-//! by a compare and swap with `Begun`, and what is done stays done, also if the next substitute
-//! replays already.
+//! An origin appends its entry, and then reads: first the view of its node, then, if the target was
+//! lost, the stage. The substitute publishes `Draining`, and then reads the chains. So either the
+//! substitute sees the entry, or the origin sees `Draining`: no operation is lost. (Both sides have
+//! a full fence between the store and the read.) The substitute marks the entries that it takes
+//! over as done in the chain, so no operation is executed twice. An origin marks an entry as logged
+//! by a compare-and-swap from `Begun`, so a done entry stays done, even if the next substitute
+//! already replays.
 //!
-//! A node that does not show the loss yet lets its PEs reach the memory of the dead. Therefore the
-//! last look comes after every node has shown it, and so does every release of an origin that only
-//! logged an operation: whom it releases must not read what the dead left.
+//! A node that does not show the loss yet lets its PEs access the memory of the dead process. So
+//! the last read of the chains must wait until every node shows the loss. So must every release by
+//! an origin that only logged an operation: a released waiter must not read stale memory.
 
-#![allow(missing_docs)] // the sentence of each variant speaks of its fields
+#![allow(missing_docs)] // each variant's doc comment describes its fields
 
 use super::log::EntryProgress;
 
-/// What a substitute shows to origins.
+/// The stage that a substitute publishes to origins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// It replays.
+    /// The substitute replays.
     Replaying,
-    /// It looks at the chains for the last time.
+    /// The substitute reads the chains for the last time.
     Draining,
-    /// It is reached.
+    /// Origins reach the substitute directly.
     Direct,
 }
 
-/// What an origin does with an operation whose entry is in the chain.
+/// The action of an origin for an operation whose entry is in the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// It carries it out.
+    /// Execute the operation.
     CarryOut,
-    /// It marks the entry as logged and goes on; who needs an answer waits as below.
+    /// Mark the entry as logged and continue; an origin that needs a result waits as below.
     Log,
-    /// It marks the entry as logged and looks again when the stage changes.
+    /// Mark the entry as logged and check again when the stage changes.
     Wait,
-    /// The substitute has taken it over, and this is what it found.
+    /// The substitute has taken the operation over, and found `old`.
     TakenOver { old: u64 },
 }
 
-/// The way of an entry that is so far, at this stage of its target.
+/// Returns the action for an entry with this progress, at this stage of its target.
 pub fn deliver(stage: Stage, progress: EntryProgress) -> Delivery {
     match (progress, stage) {
         (EntryProgress::Done { old }, _) => Delivery::TakenOver { old },
@@ -58,20 +58,20 @@ pub fn deliver(stage: Stage, progress: EntryProgress) -> Delivery {
     }
 }
 
-/// What a substitute does next on its way from replay to live.
+/// The next action of a substitute on its way from replay to live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Wait until every node shows the loss.
     AwaitNodes,
-    /// Show that it drains.
+    /// Publish that it drains.
     Drain,
-    /// Look at all chains, apply them, mark what was taken over, and be direct.
+    /// Read and apply all chains, mark the entries taken over, and become direct.
     TakeOver,
-    /// Nothing: it is live.
+    /// No action: it is live.
     Live,
 }
 
-/// The next step at this stage; `all_show`: every node shows the loss.
+/// Returns the next action at this stage; `all_show` is true if every node shows the loss.
 pub fn next(stage: Stage, all_show: bool) -> Next {
     match stage {
         Stage::Replaying if !all_show => Next::AwaitNodes,

@@ -1,37 +1,38 @@
 //! The logs of one interval between two checkpoints, as data.
 //!
-//! An [`LogEntry`] is an operation on a PE, kept by its origin in one chain for each target, in the
-//! order of its calls. It is appended before the operation shows. An [`Event`] is what a call
-//! taught the PE that made it. An [`Arrival`] is what a member brings to a meeting of several
-//! PEs, a barrier or a collective: the result is a function of the arrivals of all, so nobody
-//! has to make a collective again for a substitute.
+//! A [`LogEntry`] is an operation on another PE. Its origin keeps one chain of entries per target,
+//! in the order of its calls, and appends an entry before the operation becomes visible. An
+//! [`Event`] is the result that a call gave the PE that made it. An [`Arrival`] is the contribution
+//! of a member to a meeting of several PEs, which is a barrier or a collective. The result is a
+//! function of all arrivals, so no PE must repeat a collective for a substitute.
 //!
-//! Invariants: if an operation happens before another its time is smaller; the time of an event is
-//! drawn after the load that it reports. In a chain, all entries before a loss of the target that
-//! were carried out come before those that were only logged.
+//! Invariants: if an operation happens before another, its time is smaller; the time of an event is
+//! drawn after the load that it reports. In a chain, entries executed before a loss of the target
+//! precede those that were only logged.
 //!
-//! Left out: where logs lie, and how many bytes they may have.
+//! Left out: location and maximum size of the logs.
 
-#![allow(missing_docs)] // the sentence of each variant speaks of its fields
+#![allow(missing_docs)] // each variant's doc comment describes its fields
 
-/// When an entry was appended, or an event seen. An event has the time of a clock that all PEs
-/// share; an entry or an arrival comes one after what its PE knows, which may be long before now.
+/// The time at which an entry was appended, or an event observed. The time of an event is from a
+/// clock shared by all PEs. The time of an entry or an arrival is one more than the latest that its
+/// PE knows, which may be long before now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
-/// How an atomic operation makes a new value of a word.
+/// The function by which an atomic operation changes a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// The operand.
+    /// Replace the word by the operand.
     Set(u64),
-    /// The sum.
+    /// Add the operand.
     Add(u64),
-    /// The second if the word holds the first.
+    /// Replace the word by the second operand if it equals the first.
     CompareSwap(u64, u64),
 }
 
 impl Change {
-    /// What the word holds then.
+    /// Returns the new value of the word.
     pub fn of(self, old: u64) -> u64 {
         match self {
             Change::Set(new) => new,
@@ -42,88 +43,90 @@ impl Change {
     }
 }
 
-/// What an operation does to the memory of its target. `B` is the bytes of a transfer.
+/// The effect of an operation on the memory of its target. `B` is the bytes of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Effect<B> {
-    /// Bytes are written; nobody may read them before a later release of the origin.
+    /// Bytes are written; they may only be read after a later release of the origin.
     Bulk { at: usize, bytes: B },
-    /// A word is written whole, and may be waited for.
+    /// A whole word is written; a PE may wait for it.
     Assign { at: usize, value: u64 },
-    /// A word is changed in one step.
+    /// A word is changed atomically.
     Atomic { at: usize, change: Change },
 }
 
 impl<B> Effect<B> {
-    /// It must happen once: its target may have used it up, and doing it again would show.
+    /// True if the operation must happen exactly once: its target may have consumed the value, so a
+    /// repetition would be visible.
     pub fn is_exact(&self) -> bool {
         !matches!(self, Effect::Bulk { .. })
     }
 }
 
-/// How far an operation is.
+/// The progress of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EntryProgress {
-    /// Nothing of it has happened.
+    /// It has not started.
     Begun,
     /// It may or may not have happened.
     Underway,
-    /// It happened; an atomic operation found this.
+    /// It happened; an atomic operation found `old`.
     Done { old: u64 },
-    /// Its target was lost: it was logged and not carried out.
+    /// Its target was lost: it was logged but not executed.
     Logged,
 }
 
 /// An operation in a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LogEntry<B> {
-    /// When it was appended.
+    /// Time at which it was appended.
     pub time: Time,
-    /// What it does.
+    /// Effect on the target.
     pub effect: Effect<B>,
-    /// How far it is.
+    /// Progress of the operation.
     pub progress: EntryProgress,
-    /// What it found is drawn later: its origin may know everything with a smaller time.
+    /// Time drawn after its result: its origin may know everything with a smaller time.
     pub seen: Time,
 }
 
 impl<B> LogEntry<B> {
-    /// An operation that is about to begin.
+    /// Returns an entry for an operation that is about to begin.
     pub fn new(time: Time, effect: Effect<B>) -> LogEntry<B> {
         LogEntry { time, effect, progress: EntryProgress::Begun, seen: Time(0) }
     }
 
-    /// Nobody can say whether it happened, and it may not happen twice, if its origin is lost now.
+    /// True if a loss of the origin now would leave the operation in doubt: it may have happened,
+    /// and must not be repeated.
     pub fn is_in_doubt(&self) -> bool {
         self.effect.is_exact() && self.progress == EntryProgress::Underway
     }
 }
 
-/// The kinds of calls that teach a PE something.
+/// The kinds of calls whose result depends on other PEs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Asked {
-    /// Bytes of another PE.
+    /// Reads bytes of another PE.
     Get,
-    /// A wait that ended.
+    /// Waits until a condition holds.
     Wait,
-    /// A test, and what it said.
+    /// Tests a condition.
     Test,
 }
 
-/// What a call returned, and up to when the PE knows what was done to it.
+/// The result of a call, and the time up to which the PE knows the operations on its memory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Event {
-    /// The kind of call.
+    /// Kind of the call.
     pub asked: Asked,
-    /// What it returned.
+    /// Return value of the call.
     pub outcome: u64,
     /// Everything with a smaller time may be known.
     pub until: Time,
 }
 
-/// A PE has come to a meeting, and brings `what`: which routine, its arguments, its contribution.
+/// The arrival of a PE at a meeting with `what`: routine, arguments and contribution.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Arrival<C> {
-    /// Everything that the PE did before has a smaller time.
+    /// Time greater than that of every earlier action of the PE.
     pub time: Time,
     pub what: C,
 }

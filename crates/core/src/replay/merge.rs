@@ -1,12 +1,13 @@
-//! Entries of all origins become the memory of a substitute, in the order of their times.
+//! The merge of entries of all origins into the memory of a substitute, in the order of their
+//! times.
 //!
-//! Bytes and assignments follow each other in that order: in a program without races the order is
-//! that of cause and effect wherever it matters. The order of atomic operations is not that of
-//! their times, which were drawn before (`edges.rs`): where it is not known, nobody may look at the
-//! word.
+//! Bytes and assignments are applied in that order: in a program without data races it agrees with
+//! the causal order wherever that matters. The order of atomic operations differs from that of
+//! their times, which are drawn earlier (`edges.rs`): while it is unknown, the word must not be
+//! read.
 //!
-//! What is not done comes last, in [`Merge::finish`], when nobody reaches the memory of the
-//! dead any more: it happens after everything that was carried out there.
+//! Entries that are not done come last, in [`Merge::finish`], when no PE accesses the memory of the
+//! dead process any more: they happen after everything that was executed there.
 //!
 //! Invariant: an entry is applied once.
 
@@ -15,7 +16,7 @@ use super::log::{Effect, EntryProgress, LogEntry, Time};
 
 /// The memory of a substitute.
 pub trait SubstituteMemory<B> {
-    /// The value of a word.
+    /// Returns the value of a word.
     fn load(&self, at: usize) -> u64;
     /// Writes a word.
     fn store(&mut self, at: usize, value: u64);
@@ -23,11 +24,11 @@ pub trait SubstituteMemory<B> {
     fn copy(&mut self, at: usize, bytes: &B);
 }
 
-/// An entry that may still be carried out by its origin is in the way.
+/// The merge must wait for an origin that may still execute an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InTheMidst;
 
-/// How far a substitute has come with the entries of each origin.
+/// The progress of a substitute in the entries of each origin.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Merge {
     me: usize,
@@ -36,27 +37,27 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// Nothing is applied yet, of `origins` PEs, to the memory of PE `me`. Its own entries are left
-    /// to the replay of its calls.
+    /// Starts a merge of the entries of `origins` PEs into the memory of PE `me`. Its own entries
+    /// are left to the replay of its calls.
     pub fn begin(me: usize, origins: usize) -> Merge {
         Merge { me, taken: vec![0; origins], edges: Edges::default() }
     }
 
-    /// Entries of an origin that were applied.
+    /// Returns the number of applied entries of an origin.
     pub fn taken(&self, origin: usize) -> usize {
         self.taken[origin]
     }
 
-    /// True if nobody may look at the word yet.
+    /// True if the word must not be read yet.
     pub fn is_pending(&self, at: usize) -> bool {
         self.edges.is_pending(&(at..at + 1))
     }
 
-    /// Applies what was carried out before `until`, when this PE saw something. What was under way
-    /// then may be what it saw.
+    /// Applies entries with a time before `until`, at which this PE observed something. It may have
+    /// observed entries that were under way then.
     ///
     /// # Errors
-    /// An origin is in the midst of an atomic operation, and nobody knows yet what it found.
+    /// An origin is in the midst of an atomic operation whose result is still unknown.
     pub fn apply<B>(
         &mut self,
         chains: &[Vec<LogEntry<B>>],
@@ -76,8 +77,8 @@ impl Merge {
         Ok(())
     }
 
-    /// Applies all there is, in the end what is not done, which is marked as done: its origin finds
-    /// that it was taken over.
+    /// Applies all remaining entries. Those that are not done come last and are marked as done,
+    /// which tells their origin that they were taken over.
     ///
     /// # Errors
     /// As for [`Merge::apply`].
@@ -106,7 +107,7 @@ impl Merge {
         Ok(())
     }
 
-    /// The origin with the earliest entry that is not applied, among those whose next one `fits`.
+    /// Returns the origin with the earliest unapplied entry, among those whose next entry `fits`.
     fn next<B>(
         &self,
         chains: &[Vec<LogEntry<B>>],
@@ -118,7 +119,7 @@ impl Merge {
         ready.min_by_key(|origin| (next(origin).map(|entry| entry.time), *origin))
     }
 
-    /// Applies an operation that found `progress`, of another PE or of this one.
+    /// Applies an operation with this progress, of another PE or of this one.
     pub fn carry_out<B>(
         &mut self,
         effect: &Effect<B>,
@@ -142,12 +143,12 @@ impl Merge {
     }
 }
 
-/// What the entry found is not known, and may have been seen.
+/// True if the entry's result is unknown, but may have been observed.
 fn is_unknown<B>(entry: &LogEntry<B>) -> bool {
     matches!(entry.effect, Effect::Atomic { .. }) && entry.progress == EntryProgress::Underway
 }
 
-/// What an operation that nobody has carried out finds.
+/// Returns the value found by an operation that was never executed.
 fn before<B>(effect: &Effect<B>, memory: &impl SubstituteMemory<B>) -> u64 {
     match effect {
         Effect::Bulk { .. } => 0,

@@ -1,8 +1,9 @@
-//! Local rollback: what a substitute must know to compute again alone, while nobody else goes back.
+//! Local rollback: a substitute recomputes from the checkpoint alone, and no other PE rolls back.
 //!
-//! Each PE logs what it does to others and what it learns from them since the last checkpoint. A
-//! substitute restores that checkpoint for itself, runs the program again, and takes from the logs
-//! what the program learned and what others did to its memory:
+//! Since the last checkpoint, each PE logs its operations on other PEs and the results it receives
+//! from them. A substitute restores that checkpoint for itself, runs the program again, and takes
+//! from the logs the results that the program received and the operations of other PEs on its
+//! memory:
 //!
 //! ```text
 //! routine    what each routine of OpenSHMEM logs, and what its replay does
@@ -17,18 +18,18 @@
 //! ```
 //!
 //! Invariants (`explore` checks them over every interleaving and every death of small programs):
-//! - an entry is in the log before its operation shows anywhere;
-//! - every atomic change and every assignment of a word is carried out once over all incarnations;
-//! - nobody is taken back by a local decision, and a decision is the same on all PEs.
+//! - an entry is in the log before its operation is visible anywhere;
+//! - every atomic operation and every assignment of a word is executed once over all incarnations;
+//! - a local decision rolls no other PE back, and a decision is equal on all PEs.
 //!
-//! Limits: PEs map each other. The explorer has deaths of processes, whose logs survive in the
-//! memory of their agent; after the loss of a node a substitute begins with a replica of such a
-//! log, and goes on in the same way. Programs are free of races, and depend on their memory and on
-//! what calls return alone.
+//! Limits: PEs map each other. The explorer covers deaths of processes, whose logs survive in the
+//! memory of their agent; after the loss of a node, a substitute starts with a replica of such a
+//! log, and proceeds in the same way. Programs have no data races, and depend only on their memory
+//! and on return values of calls.
 //!
-//! Used by the explorer in its tests, which drives all of it, and by the C tables, each family of
-//! which must have a [`routine::rule`]. The logs of real PEs are those of the crate `raidshmem`; of
-//! this they use the rules, the reasons and the order of atomic operations.
+//! The tests of the explorer use all modules. The C tables use [`routine`]: each family of
+//! functions must have a [`routine::rule`]. The crate `raidshmem` has its own logs for real PEs,
+//! and uses the rules, the reasons and the order of atomic operations from here.
 
 pub mod decide;
 pub mod edges;

@@ -1,6 +1,7 @@
-//! The own calls of a substitute, compared with what its predecessor logged.
+//! The calls of a substitute, compared with the log of its predecessor.
 //!
-//! The program runs from the checkpoint again, and makes the same calls. Each asks here first:
+//! The program runs again from the checkpoint, and makes the same calls. Each consults this log
+//! first:
 //!
 //! ```text
 //! operation on another PE   done there: skipped. Else it is done again, once if it is exact
@@ -10,52 +11,53 @@
 //! meeting                   over, if the predecessor has logged anything since
 //! ```
 //!
-//! A call that is in no log is the first that the predecessor did not make: the substitute hands
-//! over (`handover.rs`) before it makes it. Invariant: a call that differs from the log changes
-//! nothing anywhere.
+//! The first call without a log entry is the first that the predecessor did not make; the
+//! substitute hands over (`handover.rs`) before it. Invariant: a call that differs from the log has
+//! no effect on any PE.
 
-#![allow(missing_docs)] // the sentence of each variant speaks of its fields
+#![allow(missing_docs)] // each variant's doc comment describes its fields
 
 use super::log::{Arrival, Asked, Effect, EntryProgress, Event, LogEntry};
 
-/// What becomes of an operation.
+/// The treatment of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition {
-    /// The target has it; this is what it found.
+    /// The target has it already; it found `old`.
     Skip { old: u64 },
-    /// It is done again; it is the entry with this number in the chain.
+    /// It is executed again, for the chain entry with this number.
     Again { number: usize },
-    /// It is an operation on the own memory: applied as it was.
+    /// It is on the PE's own memory: applied as before.
     Own { progress: EntryProgress },
-    /// The same, atomic, and it never happened: it is the last entry, done after the hand-over.
+    /// Like `Own`, but atomic and not executed before: it is the last entry, done after the
+    /// hand-over.
     Late,
     /// It is in no log.
     New,
-    /// The program does something else than before.
+    /// The program makes a different call than before.
     Differs,
 }
 
-/// The program does something else than before.
+/// The error that the program makes a different call than before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Differs;
 
-/// How far a substitute has come in its own logs.
+/// The progress of a substitute in its own logs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Replay {
     me: usize,
-    /// Entries of the chain to each target.
+    /// Number of repeated entries in the chain to each target.
     made: Vec<usize>,
     events: usize,
     meetings: usize,
 }
 
 impl Replay {
-    /// The replay of PE `me` in a job of `n_pes`, at the checkpoint.
+    /// Starts the replay of PE `me` in a job of `n_pes`, at the checkpoint.
     pub fn begin(me: usize, n_pes: usize) -> Replay {
         Replay { me, made: vec![0; n_pes], events: 0, meetings: 0 }
     }
 
-    /// The program makes this operation on PE `target`, whose chain is `chain`.
+    /// Returns the treatment of an operation on PE `target`, whose chain is `chain`.
     pub fn operation<B: PartialEq>(
         &mut self,
         target: usize,
@@ -79,15 +81,15 @@ impl Replay {
         }
     }
 
-    /// Entries of the chain to PE `target` that the program has made again.
+    /// Returns the number of entries in the chain to PE `target` that the program has repeated.
     pub fn made(&self, target: usize) -> usize {
         self.made[target]
     }
 
-    /// The program asks something; None if the predecessor did not learn it.
+    /// Returns the logged event of the next such call; None if the predecessor did not complete it.
     ///
     /// # Errors
-    /// The program asks something else than before.
+    /// The program makes a different kind of call than before.
     pub fn event<'a>(
         &mut self,
         asked: Asked,
@@ -101,20 +103,20 @@ impl Replay {
         }
     }
 
-    /// True if the predecessor logged nothing more. It may have died in the last meeting: what
-    /// others only logged since then may be a part of it, so the substitute hands over before
-    /// it leaves.
+    /// True if the predecessor logged nothing more. It may have died in the last meeting.
+    /// Operations that other PEs only logged since then may be part of it, so the substitute hands
+    /// over before it leaves.
     pub fn is_over<B>(&self, chains: &[Vec<LogEntry<B>>], events: &[Event], came: usize) -> bool {
         let mut all = self.made.iter().zip(chains);
         all.all(|(made, chain)| *made == chain.len())
             && (self.events, self.meetings) == (events.len(), came)
     }
 
-    /// The number in this interval of the meeting that the program comes to with `what`, if the
-    /// predecessor had come to it.
+    /// Returns the number, in this interval, of the meeting that the program enters with `what`;
+    /// None if the predecessor had not reached it.
     ///
     /// # Errors
-    /// The program comes to another meeting than before, or brings something else.
+    /// The program enters a different meeting than before, or contributes something else.
     pub fn meeting<C: PartialEq>(
         &mut self,
         what: &C,

@@ -1,8 +1,8 @@
-//! Whether a substitute comes to the checkpoint call that made the checkpoint of its predecessor.
+//! The check that a substitute reaches the same checkpoint call as its predecessor did.
 //!
-//! A call is known by its source, which the macro of the header passes (file, line, a number that
-//! tells two calls of a line apart, the function), and by the return addresses from the call up to
-//! `main`:
+//! A call is identified by its source, which the macro of the header passes (file, line, a number
+//! that distinguishes calls on one line, the function), and by the return addresses from the call
+//! up to `main`:
 //!
 //! ```text
 //! source      addresses   place
@@ -15,21 +15,21 @@
 //! not known   not known   unproven
 //! ```
 //!
-//! Calls that the log holds prove a place: the replay compares each of them. That a call is the
-//! first of its process proves nothing.
+//! Calls in the log prove a place: the replay compares each of them. Being the first call of its
+//! process proves nothing.
 //!
-//! Left out: PEs that learned of a loss in several places (`store/site.rs`), which compare digests
+//! Left out: PEs that learned of a loss at several places (`store/site.rs`), which compare digests
 //! of whole places.
 
 use super::decide::Reason;
 use crate::mutant::{Mutant, breaks};
 
-/// Where a call stands in its source.
+/// The source location of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallSource {
-    /// Digest of what the header passes, never 0.
+    /// Digest of the values that the header passes, never 0.
     digest: u64,
-    /// It stands in `main`, so no return address says more.
+    /// True if the call is in `main`, so return addresses add nothing.
     is_whole: bool,
 }
 
@@ -39,17 +39,18 @@ fn add(digest: u64, bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(digest, mix)
 }
 
-/// The digest of nothing.
+/// The digest of no bytes.
 const EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// True for `main` as C names a function, and as C++ prints its signature.
+/// True for `main` as C names the function, and as C++ prints its signature.
 fn is_main(function: &str) -> bool {
     let signature = function.starts_with("int main(") && function.ends_with(')');
     function == "main" || signature && !function.contains("::")
 }
 
 impl CallSource {
-    /// What the macro of the header passes. `number` tells two calls of a line apart.
+    /// Hashes the values that the macro of the header passes. `number` distinguishes calls on one
+    /// line.
     pub fn of(file: &str, line: u32, number: u32, function: &str) -> CallSource {
         let numbers = [line, number].into_iter().flat_map(u32::to_le_bytes);
         let digest = add(EMPTY, numbers);
@@ -61,9 +62,9 @@ impl CallSource {
 /// The place of a checkpoint call, as processes compare it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CallPlace {
-    /// Digest of the whole place, 0 if that is not known.
+    /// Digest of the whole place, 0 if unknown.
     pub whole: u64,
-    /// Digest of the source, 0 if that is not known.
+    /// Digest of the source, 0 if unknown.
     pub source: u64,
 }
 
@@ -71,7 +72,7 @@ impl CallPlace {
     /// The place of no call.
     pub const NONE: CallPlace = CallPlace { whole: 1, source: 0 };
 
-    /// That of a call with these return addresses, by their digest; 0 if they are not known.
+    /// Returns the place of a call with this digest of return addresses; 0 if they are unknown.
     pub fn of(source: Option<CallSource>, addresses: u64) -> CallPlace {
         let Some(CallSource { digest, is_whole }) = source else {
             return CallPlace { whole: addresses, source: 0 };
@@ -85,8 +86,8 @@ impl CallPlace {
     }
 }
 
-/// Why a substitute that comes from `comes` may not go back alone to a checkpoint that was `made`
-/// there; `is_checked` if the log holds a call since then.
+/// Returns the reason against local rollback to a checkpoint `made` at one place, for a substitute
+/// that calls it from `comes`; `is_checked` is true if the log holds a call since then.
 pub fn speaks_against(made: CallPlace, comes: CallPlace, is_checked: bool) -> Option<Reason> {
     if made.source != comes.source {
         return Some(Reason::OtherCall);
@@ -147,7 +148,7 @@ mod tests {
         others.iter().for_each(|name| assert!(!is_main(name), "{name}"));
     }
 
-    /// Whether a substitute goes back alone, without a call in the log and with one.
+    /// Returns true if local rollback is allowed: first without a call in the log, then with one.
     fn goes(made: CallPlace, comes: CallPlace) -> [bool; 2] {
         [false, true].map(|is_checked| speaks_against(made, comes, is_checked).is_none())
     }

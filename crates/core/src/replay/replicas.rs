@@ -1,11 +1,12 @@
-//! Replicas of logs: a PE on another node keeps one, which outlives the node of the log's owner.
+//! Replicas of logs: a PE on another node keeps one, so that it survives the loss of the owner's
+//! node.
 //!
 //! Invariants: a PE keeps the replica of one log; it is on another node than that log's owner.
 
 use crate::quantity::Pe;
 
-/// Which PE keeps the replica of each PE's log, by the node of each PE. None where more than half
-/// of the PEs are on one node.
+/// Returns the PE that keeps the replica of each PE's log, given the node of each PE. None if more
+/// than half of the PEs are on one node.
 pub fn holders(node_of: &[u32]) -> Option<Vec<Pe>> {
     let mut by_node: Vec<usize> = (0..node_of.len()).collect();
     by_node.sort_by_key(|&pe| node_of[pe]);
@@ -14,7 +15,7 @@ pub fn holders(node_of: &[u32]) -> Option<Vec<Pe>> {
     if 2 * most > node_of.len() {
         return None;
     }
-    // PEs of a node stand in a row, so as many places further on is another node.
+    // The PEs of a node are adjacent, so the PE `most` positions further on is on another node.
     let mut holders = vec![Pe(0); node_of.len()];
     for (at, &pe) in by_node.iter().enumerate() {
         holders[pe] = Pe::of(by_node[(at + most) % by_node.len()]);
@@ -28,7 +29,7 @@ mod tests {
 
     use super::*;
 
-    /// Every way to put up to six PEs on up to four nodes.
+    /// Covers every placement of up to six PEs on up to four nodes.
     #[test]
     fn each_log_has_a_replica_on_another_node_and_each_pe_keeps_one() {
         for n_pes in 1..=6u32 {

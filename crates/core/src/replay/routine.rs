@@ -1,40 +1,40 @@
-//! What each routine of OpenSHMEM logs, and what its replay does: one table.
+//! The table of what each OpenSHMEM routine logs, and of what its replay does.
 //!
-//! A routine is named as the tables of the C interface name its family: what stands before the name
-//! of the type, and behind it. A family without a rule does not compile (`capi/family.rs`).
-//! [`Rule::Global`] is a rule: a loss takes all back if the routine was called since the last
-//! checkpoint.
+//! A routine has the name of its family in the tables of the C interface: the parts before and
+//! after the name of the type. A family without a rule does not compile (`capi/family.rs`).
+//! [`Rule::Global`] is a rule, too: a loss causes a global rollback if the routine was called since
+//! the last checkpoint.
 
-/// What a routine logs, and what its replay does.
+/// The data that a routine logs, and its replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Nothing is logged: it depends on nothing that another PE does, and is executed.
+    /// Nothing is logged: the routine depends on no other PE, and is executed again.
     Local,
-    /// Bytes for a PE: an entry in its chain, done again if begun.
+    /// Bytes for a PE: an entry in its chain, repeated if begun.
     Bytes,
     /// A word for a PE, which may wait for it: an entry that happens once.
     Word,
     /// Bytes and then a signal: two entries.
     BytesAndSignal,
-    /// An atomic operation, with what it found: happens once, its answer comes from the log.
+    /// An atomic operation: happens once, and its result comes from the log.
     Atomic,
-    /// Bytes of a PE: an event that holds them, never read again.
+    /// Bytes of a PE: an event that holds them; they are not read again.
     Get,
-    /// A wait: an event that holds when it ended.
+    /// A wait: an event that holds the time of its end.
     Wait,
-    /// What was chosen or tested: an event that holds the answer and when it was seen.
+    /// A choice or a test: an event that holds the result and the time at which it was observed.
     Answer,
     /// A lock: the atomic operations and waits of its queue.
     Lock,
-    /// What the program draws by itself: an event that holds it.
+    /// A value that the program draws by itself: an event that holds it.
     Event,
-    /// Order of operations: nothing is logged. What was logged only is released late.
+    /// Order of operations: nothing is logged. Operations that were only logged delay the release.
     Order,
     /// A meeting: the time of each member.
     Meeting,
-    /// A collective that moves data: a meeting, and what each contributes.
+    /// A collective that moves data: a meeting, and the contribution of each member.
     Movement,
-    /// A reduction or a scan: the same, and the result.
+    /// A reduction or a scan: a meeting, the contributions, and the result.
     Reduction,
     /// The symmetric heap: a meeting and the arguments; executed, and the offset compared.
     Heap,
@@ -42,13 +42,13 @@ pub enum Rule {
     Handle,
     /// The beginning or the end of a checkpoint interval, or of the job.
     Interval,
-    /// There is no rule: a loss in the same interval takes all back.
+    /// No rule: a loss in the same interval causes a global rollback.
     Global,
 }
 
 macro_rules! rules {
     ($($rule:ident: $($pre:literal $post:literal)*;)*) => {
-        /// The table: what stands before the type, what behind it, and the rule.
+        /// The table: the parts of the name before and after the type, and the rule.
         pub const RULES: &[(&str, &str, Rule)] = &[$($(($pre, $post, Rule::$rule),)*)*];
     };
 }
@@ -142,8 +142,8 @@ rules! {
         "shmemx_ft_register" "" "shmemx_ft_exclude" "" "shmemx_ft_include" "";
 }
 
-/// The rule of a family of routines, which is that of its context form; None if the table has no
-/// row for it. A `const` asks.
+/// Returns the rule of a family of routines, which is also that of its context form; None if the
+/// table has no row for it. Called in a `const`.
 pub const fn rule(pre: &str, post: &str) -> Option<Rule> {
     let mut row = 0;
     while row < RULES.len() {
@@ -156,7 +156,7 @@ pub const fn rule(pre: &str, post: &str) -> Option<Rule> {
     None
 }
 
-/// True for `shmem_put` and `shmem_ctx_put`.
+/// True if `pre` is the context form of `plain`, as with `shmem_put` and `shmem_ctx_put`.
 const fn is_context_form(plain: &str, pre: &str) -> bool {
     starts(pre, "shmem_ctx_")
         && starts(plain, "shmem_")
@@ -178,8 +178,9 @@ const fn same_from(one: &[u8], one_from: usize, two: &[u8], two_from: usize) -> 
     one_from + at == one.len() && two_from + at == two.len()
 }
 
-/// True if a call of the family is logged, or depends on nobody: after any other call a loss takes
-/// all back. What of a family is logged for the team of all PEs only, its call finds out.
+/// True if calls of the family are logged, or depend on no other PE: after any other call, a loss
+/// causes a global rollback. If a family is logged only for the team of all PEs, the call itself
+/// checks.
 pub const fn is_covered(pre: &str, post: &str) -> bool {
     let Some(rule) = rule(pre, post) else { return false };
     match rule {
@@ -188,13 +189,13 @@ pub const fn is_covered(pre: &str, post: &str) -> bool {
         Rule::BytesAndSignal | Rule::Atomic | Rule::Lock | Rule::Event => true,
         Rule::Wait | Rule::Answer => true,
         Rule::Get => !starts(pre, "shmemx_"),
-        // A handle of a context is the same when it is made again.
+        // Repeating the call creates the same context handle.
         Rule::Handle => starts(pre, "shmem_ctx_"),
         Rule::Global => starts(pre, "shmemx_") && !is_collective(pre),
     }
 }
 
-/// Calls of the extensions in which PEs act together, or reach each other.
+/// True for extension calls in which PEs cooperate or access each other.
 const fn is_collective(pre: &str) -> bool {
     same(pre, "shmemx_ft_agree")
         || same(pre, "shmemx_ft_shrink")

@@ -1,7 +1,7 @@
-//! An exchange of small blocks between all, in few messages (Bruck and others, 1997).
+//! The all-to-all exchange of small blocks in few messages (Bruck and others, 1997).
 //!
-//! Every PE keeps a row of blocks by *distance*: at first that for the PE so far ahead, in the end
-//! that from the PE so far behind.
+//! Every PE keeps its blocks ordered by *distance*: initially the block for the PE that far ahead,
+//! finally the block from the PE that far behind.
 //!
 //! ```text
 //! round 0   blocks of distance 1, 3, 5, ..   go to the PE 1 ahead
@@ -9,26 +9,26 @@
 //! round 2   blocks of distance 4, 5, 6, ..   go to the PE 4 ahead
 //! ```
 //!
-//! A block goes as far as its distance says, a binary digit in each round; with whom, says
-//! `pgas::rounds`. So a PE sends `ceil(log2 size)` messages of half of its blocks, and not one
-//! to each. Nobody leaves before all have come, since each gets something from each.
+//! A block travels its distance, one binary digit per round; [`crate::rounds`] gives the partners.
+//! So a PE sends `ceil(log2 size)` messages with half of its blocks each, instead of one message to
+//! each PE. No PE leaves before all have arrived, since each receives a block from each.
 
-/// Distances of the blocks that are sent in a round.
+/// Returns the distances of the blocks sent in a round.
 pub fn sent(round: usize, size: usize) -> impl Iterator<Item = usize> + Clone {
     (0..size).filter(move |distance| distance >> round & 1 == 1)
 }
 
-/// Most blocks in a message.
+/// Returns the maximum number of blocks in a message.
 pub fn most(size: usize) -> usize {
     size.next_power_of_two() / 2
 }
 
-/// The PE that is `distance` ahead.
+/// Returns the PE that is `distance` ahead.
 pub fn ahead(index: usize, distance: usize, size: usize) -> usize {
     (index + distance) % size
 }
 
-/// The PE that is `distance` behind.
+/// Returns the PE that is `distance` behind.
 pub fn behind(index: usize, distance: usize, size: usize) -> usize {
     (index + size - distance) % size
 }

@@ -1,4 +1,4 @@
-//! Reductions: the one tree in which elements are combined, and which PE does which part of it.
+//! Reductions: the single tree in which elements are combined, and the part of each PE in it.
 //!
 //! ```text
 //! size 7     0   1   2   3   4   5   6      2^k + r PEs: the first 2r are r pairs
@@ -10,59 +10,60 @@
 //!                         o
 //! ```
 //!
-//! The tree depends on the number of PEs and on nothing else, and the lower operand is that of the
-//! lower PEs. So all that is here gives the same bits, whichever of it is chosen for the size of
-//! the vector or the place of the PEs:
+//! The tree depends only on the number of PEs, and the lower operand is that of the lower PEs. So
+//! all algorithms here give the same bits, and the choice may depend on the size of the vector or
+//! the location of the PEs:
 //!
 //! - [`merges`]: one PE has all operands, one after another (a stack of partial results)
-//! - [`doubling`]: recursive doubling (Thakur, Rabenseifner, Gropp, 2005, section 4.1): the fewest
-//!   messages. Partial results are left in slots of the partner, one for each round
+//! - [`doubling`]: recursive doubling (Thakur, Rabenseifner, Gropp, 2005, section 4.1), with the
+//!   fewest messages. A PE leaves partial results in slots of its partner, one for each round
 //! - [`halving`]: reduce-scatter by recursive halving, allgather by recursive doubling (the same
-//!   paper, section 4.4: Rabenseifner's): the fewest bytes. Neighbours first, as the tree wants it,
-//!   so the part that a PE is left with has the bits of its number reversed
-//! - [`fits`]: PEs of a node combine theirs first, then leaders of nodes do, by any of these
+//!   paper, section 4.4: Rabenseifner's), with the fewest bytes. The tree requires neighbors first,
+//!   so the index of the part that a PE ends with is the bit reversal of its number
+//! - [`fits`]: PEs of a node combine their operands first, then the leaders of nodes, with any of
+//!   these
 //!
-//! There is no barrier before or after. A PE leaves a reduction only when all have come to it, and
-//! only one PE signals each word, so it may signal the word for the next reduction before this one
-//! reads it; slots, which cannot count, are there twice and used in turns. In a halving, PE `i`
-//! reads from a partner only what the partner keeps until it has `i`'s part of the result, and `i`
-//! signals that part after it has read. So there is no temporary memory at all.
+//! There is no barrier before or after. A PE leaves a reduction only when all have arrived, and
+//! only one PE signals each word, so it may signal the word for the next reduction before the
+//! receiver reads it for this one. Slots cannot count; there are two of each, used in turn. In a
+//! halving, PE `i` reads from a partner only data that the partner keeps until it has `i`'s part of
+//! the result, and `i` signals that part after it has read. So no temporary memory is needed.
 
 use std::ops::Range;
 
 use crate::mutant::{Mutant, breaks};
 
-/// Which operand of a combination comes from outside.
+/// The side of the foreign operand in a combination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The first one: it is that of lower PEs.
+    /// The first operand: it belongs to lower PEs.
     Lower,
-    /// The second one.
+    /// The second operand.
     Upper,
 }
 
-/// Where the partial result of a PE lies in a halving.
+/// The location of a PE's partial result in a halving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartialPlace {
-    /// It is the PE's operand.
+    /// The PE's operand.
     Source,
-    /// In the destination; its other parts are of no use yet.
+    /// The destination; its other parts are not needed yet.
     Dest,
 }
 
-/// What a PE does. Rounds name slots and words; in each of them one PE tells another.
+/// A step of a PE. Rounds identify slots and words; in each, one PE signals another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the fields are what the texts speak of
+#[allow(missing_docs)] // the variants' comments describe the fields
 pub enum ReductionStep {
-    /// Puts the partial result into a slot of PE `to`, and tells it.
+    /// Puts the partial result into a slot of PE `to`, and signals it.
     Leave { to: usize, round: usize },
-    /// Waits for the slot, and combines what is in it with the partial result.
+    /// Waits for the slot, and combines its contents with the partial result.
     Combine { round: usize, side: Side },
-    /// Waits for the slot, in which the result is.
+    /// Waits for the slot, which contains the result.
     Adopt { round: usize },
-    /// Tells PE `to` that it may read.
+    /// Signals PE `to` that it may read.
     Offer { to: usize, round: usize },
-    /// Waits for the offer of PE `from` and combines elements of it with the own, into `Dest`.
+    /// Waits for the offer of PE `from` and combines its elements with the PE's own, into `Dest`.
     Read {
         from: usize,
         round: usize,
@@ -71,24 +72,24 @@ pub enum ReductionStep {
         theirs: PartialPlace,
         mine: PartialPlace,
     },
-    /// Puts elements of the result into the destination of PE `to`, and tells it.
+    /// Puts elements of the result into the destination of PE `to`, and signals it.
     Give { to: usize, round: usize, range: Range<usize> },
-    /// Waits for what another one gives.
+    /// Waits for elements given by another PE.
     Get { round: usize },
 }
 
-/// PEs as leaves of the tree: `2^log` of them, the first `pairs` made of two PEs.
+/// PEs as leaves of the tree: `2^log` leaves, of which the first `pairs` consist of two PEs.
 #[derive(Clone, Copy)]
 struct Leaves {
     log: usize,
     pairs: usize,
 }
 
-/// What a PE is in the tree.
+/// The role of a PE in the tree.
 enum Role {
-    /// The lower one of a pair: it gives its operand to the upper one, and gets the result.
+    /// The lower PE of a pair: it gives its operand to the upper one, and receives the result.
     Lower,
-    /// It acts for a leaf: as the upper one of a pair, or alone.
+    /// A PE that acts for a leaf: the upper PE of a pair, or a single one.
     Leaf(usize),
 }
 
@@ -110,17 +111,17 @@ impl Leaves {
         leaf < self.pairs
     }
 
-    /// The PE that acts for a leaf.
+    /// Returns the PE that acts for a leaf.
     fn actor(self, leaf: usize) -> usize {
         if self.is_pair(leaf) { 2 * leaf + 1 } else { leaf + self.pairs }
     }
 
-    /// Before the first and after the last round, the pairs do.
+    /// Returns the round of the pairs after the last one of the leaves; round 0 is theirs, too.
     fn last(self) -> usize {
         self.log + 1
     }
 
-    /// The elements of `count` that a leaf is left with after `rounds` rounds of halving.
+    /// Returns the elements of `count` that a leaf keeps after `rounds` rounds of halving.
     fn kept(self, leaf: usize, rounds: usize, count: usize) -> Range<usize> {
         (0..rounds).fold(0..count, |range, round| {
             let middle = range.start + range.len() / 2;
@@ -129,8 +130,9 @@ impl Leaves {
     }
 }
 
-/// How often the two topmost of a stack of partial results are combined once the operand of PE
-/// `index` of `size` is on it; operands come in the order of the PEs, and in the end there is one.
+/// Returns the number of combinations of the two topmost partial results on the stack, after the
+/// operand of PE `index` of `size` was pushed. Operands are pushed in the order of the PEs; one
+/// result remains.
 pub fn merges(index: usize, size: usize) -> usize {
     if breaks(Mutant::OrderOfThePes) {
         return usize::from(index > 0);
@@ -142,24 +144,25 @@ pub fn merges(index: usize, size: usize) -> usize {
     }
 }
 
-/// Most partial results on the stack at a time; an operand that is combined at once does not count.
+/// Returns the maximum size of the stack; an operand that is combined at once does not count.
 pub fn depth(size: usize) -> usize {
     let leaves = Leaves::of(size);
     (leaves.log + usize::from(leaves.pairs > 0)).max(1)
 }
 
-/// Rounds of a reduction at most: slots and words are numbered below it.
+/// Returns the maximum number of rounds of a reduction, which bounds the numbers of slots and
+/// words.
 pub const fn rounds(size: usize) -> usize {
     size.ilog2() as usize + 2
 }
 
-/// The side of what PE of leaf `partner` has, for that of `leaf`.
+/// Returns the side of the data of leaf `partner`, relative to that of `leaf`.
 fn side(partner: usize, leaf: usize) -> Side {
     if partner < leaf { Side::Lower } else { Side::Upper }
 }
 
-/// What PE `index` of `size` does in a recursive doubling. It has its operand before and the
-/// result afterwards.
+/// Returns the steps of PE `index` of `size` in a recursive doubling. The PE starts with its
+/// operand and ends with the result.
 pub fn doubling(index: usize, size: usize) -> impl Iterator<Item = ReductionStep> {
     let leaves = Leaves::of(size);
     let last = leaves.last();
@@ -188,7 +191,8 @@ pub fn doubling(index: usize, size: usize) -> impl Iterator<Item = ReductionStep
     first.into_iter().chain(leaf.into_iter().flat_map(exchange)).chain(end)
 }
 
-/// What PE `index` of `size` does with `count` elements in a halving and the doubling after it.
+/// Returns the steps of PE `index` of `size` with `count` elements in a halving and the doubling
+/// after it.
 pub fn halving(index: usize, size: usize, count: usize) -> impl Iterator<Item = ReductionStep> {
     let leaves = Leaves::of(size);
     let last = leaves.last();
@@ -244,9 +248,9 @@ pub fn halving(index: usize, size: usize, count: usize) -> impl Iterator<Item = 
     lower.chain(before).chain(halves).chain(gathers).chain(after)
 }
 
-/// True if the tree over all PEs is one over nodes, each leaf of which is the tree over the PEs of
-/// a node: as many PEs on each, a power of two, one after another. Then the bits are the same if
-/// nodes reduce what they have first. `members` are the PEs of each node.
+/// True if the tree over all PEs is a tree over nodes whose leaves are the trees over the PEs of a
+/// node: an equal number of PEs on each, a power of two, consecutive. Then nodes may reduce locally
+/// first without changing any bit. `members` are the PEs of each node.
 pub fn fits(members: &[Vec<usize>]) -> bool {
     let each = members.first().map_or(0, Vec::len);
     let in_order = members.iter().flatten().enumerate().all(|(index, pe)| index == *pe);

@@ -1,4 +1,4 @@
-//! The schedules, run for every size up to 64 by a simulation of PEs at any speed.
+//! The schedules for every size up to 64, in a simulation of PEs at any speed.
 
 use super::*;
 
@@ -38,14 +38,14 @@ fn shares_follow_each_other_cover_all_and_differ_by_one_at_most() {
     }
 }
 
-/// Runs all PEs' steps, those who can go on in an order that a fixed generator picks; `has` are the
-/// blocks of each before. Hands back those after, and fails if a block is sent before it is there
-/// or comes twice, if a message is not what its receiver waits for, or if somebody waits for ever.
+/// Runs the steps of all PEs, in an order of a fixed random generator; `has` are the initial blocks
+/// of each PE. Returns the final blocks. Fails if a PE sends a block that it does not have,
+/// receives a block twice or a message that it does not expect, or waits forever.
 fn run(steps: &[Vec<ScheduleRound>], mut has: Vec<u64>) -> Vec<u64> {
     let size = steps.len();
     let mask = |blocks: Blocks| blocks.numbers(size).fold(0, |mask, block| mask | 1u64 << block);
     let mut random = 0x9e37_79b9_7f4a_7c15u64 ^ size as u64;
-    let mut at = vec![(0, false); size]; // the round, and whether it has sent in it
+    let mut at = vec![(0, false); size]; // the round, and a flag for having sent in it
     let mut sent = std::collections::HashMap::new();
     let (mut done, mut idle) = (0, 0);
     while done < size {

@@ -1,34 +1,34 @@
-//! What a checkpoint does about memory that did not change: whether it looks, and how.
+//! Incremental checkpoints: the choice to look for unchanged memory, and the method.
 
-/// Whether a checkpoint looks for what changed since the last one.
+/// The choice to copy only what changed since the last checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Delta {
-    /// If little changed with the last one.
+    /// Only if little changed at the last checkpoint.
     #[default]
     Auto,
     /// Always.
     On,
-    /// Never: all is copied.
+    /// Never: everything is copied.
     Off,
 }
 
 impl Delta {
     pub(super) const NAMES: [&'static str; 3] = ["auto", "on", "off"];
 
-    /// The name as `SHMEM_FT_DELTA` spells it.
+    /// Returns the name as `SHMEM_FT_DELTA` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 }
 
-/// How a checkpoint that looks for what changed finds it.
+/// The method of finding changed memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Track {
-    /// By pages where little changes, every write is seen and that is worth what it takes from the
-    /// program, else by digests.
+    /// By pages if little changes, every write is tracked and the gain exceeds the cost to the
+    /// program; otherwise by digests.
     #[default]
     Auto,
-    /// By pages whenever every write is seen.
+    /// By pages whenever every write is tracked.
     Pages,
     /// By digests.
     Digests,
@@ -37,7 +37,7 @@ pub enum Track {
 impl Track {
     pub(super) const NAMES: [&'static str; 3] = ["auto", "pages", "digests"];
 
-    /// The name as `SHMEM_FT_TRACK` spells it.
+    /// Returns the name as `SHMEM_FT_TRACK` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }

@@ -8,28 +8,28 @@ use super::reasons::reason;
 pub struct Setting {
     /// The environment variable.
     pub name: &'static str,
-    /// What its value may be.
+    /// The kind and bounds of its value.
     pub kind: ValueKind,
-    /// The default as documentation prints it; in words where it is not a value.
+    /// The default as documentation prints it; a description if it is not a fixed value.
     pub default: &'static str,
-    /// One sentence on what it does.
+    /// A short description.
     pub doc: &'static str,
     pub(super) store: fn(&mut Draft, Value),
     pub(super) show: fn(&Settings) -> Option<String>,
 }
 
 impl Setting {
-    /// Why somebody would change it, in one line.
+    /// Returns the reason to change it, in one line.
     pub fn reason(&self) -> &'static str {
         reason(self.name)
     }
 
-    /// What is allowed, as documentation and error messages print it.
+    /// Returns the allowed values, as documentation and error messages print them.
     pub fn allowed(&self) -> String {
         self.kind.allowed()
     }
 
-    /// The value in force as the environment would spell it; `None` where it is unset.
+    /// Returns the value in force as the environment would spell it; `None` if it is unset.
     pub fn show(&self, settings: &Settings) -> Option<String> {
         (self.show)(settings)
     }

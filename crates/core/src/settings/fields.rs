@@ -18,25 +18,26 @@ pub struct Settings {
     pub group_size: Option<usize>,
     /// `SHMEM_FT_PARITY`: parities of a group, that is, losses it survives; 1 unless mode `rs`.
     pub parity: usize,
-    /// `SHMEM_FT_SNAPSHOTS`: local copies that a PE keeps, in turns; 1 but in modes with parity.
+    /// `SHMEM_FT_SNAPSHOTS`: local copies that a PE keeps, used in turn; 1 except in modes with
+    /// parity.
     pub snapshots: usize,
     /// `SHMEM_FT_INTERVAL`: time from one checkpoint to the next.
     pub interval: Interval,
-    /// `SHMEM_FT_MTBF`: time between two losses; `None`: what is seen.
+    /// `SHMEM_FT_MTBF`: mean time between two losses; `None`: estimated from losses seen.
     pub mtbf: Option<Duration>,
     /// `SHMEM_FT_SUBSTITUTE`.
     pub substitute: Substitute,
     /// `SHMEM_FT_ROLLBACK`.
     pub rollback: Rollback,
-    /// `SHMEM_FT_LOG_LIMIT`: most bytes of the log of a PE; `None`: a quarter of its heap.
+    /// `SHMEM_FT_LOG_LIMIT`: maximum bytes of a PE's log; `None`: a quarter of its heap.
     pub log_limit: Option<u64>,
     /// `SHMEM_FT_PLACEMENT`.
     pub placement: Placement,
     /// `SHMEM_FT_DOMAINS`: path of a file of failure domains.
     pub domains: Option<String>,
-    /// `SHMEM_FT_PLAN`: path of a plan of what checkpoints leave out.
+    /// `SHMEM_FT_PLAN`: path of a plan that lists memory to leave out of checkpoints.
     pub plan: Option<String>,
-    /// `SHMEM_FT_AUDIT`: what it left out is overwritten after a restart.
+    /// `SHMEM_FT_AUDIT`: overwrite the omitted memory after a restart.
     pub audit: bool,
     /// `SHMEM_FT_BIND`.
     pub bind: Bind,
@@ -44,12 +45,12 @@ pub struct Settings {
     pub affinity: bool,
     /// `SHMEM_FT_PAGES`.
     pub pages: Pages,
-    /// `SHMEM_FT_DELTA`: a checkpoint may look for what changed.
+    /// `SHMEM_FT_DELTA`: incremental checkpoints.
     pub delta: Delta,
-    /// `SHMEM_FT_TRACK`: how it finds that.
+    /// `SHMEM_FT_TRACK`: the method of finding changed memory.
     pub track: Track,
     /// `SHMEM_FT_THREADS`: threads of a PE in a checkpoint or recovery; 0: as many as it has
-    /// processors for itself.
+    /// processors of its own.
     pub threads: usize,
     /// `SHMEM_FT_FABRIC`.
     pub fabric: Fabric,
@@ -57,37 +58,37 @@ pub struct Settings {
     pub device: Option<Device>,
     /// `SHMEM_FT_COLLECTIVES`.
     pub collectives: Collectives,
-    /// `SHMEM_FT_ADOPT`: a substitute may take over the memory that a dead process left behind.
+    /// `SHMEM_FT_ADOPT`: a substitute may adopt the memory that a dead process left.
     pub adopt: bool,
     /// `SHMEM_FT_MAX_RESTARTS`: deaths of one PE between two checkpoints before the job ends.
     pub max_restarts: u32,
-    /// `SHMEM_FT_MEMORY_LIMIT`: most bytes of all checkpoints on a machine; `None`: what is free.
+    /// `SHMEM_FT_MEMORY_LIMIT`: maximum bytes of all checkpoints on a machine; `None`: free memory.
     pub memory_limit: Option<u64>,
-    /// `SHMEM_FT_NODE_TIMEOUT`: a node without the launcher for this time ends itself.
+    /// `SHMEM_FT_NODE_TIMEOUT`: a node that the launcher does not answer for this time ends itself.
     pub node_timeout: Duration,
     /// `SHMEM_FT_PE_TIMEOUT`: a stopped PE is killed after this; `None`: never.
     pub pe_timeout: Option<Duration>,
-    /// `SHMEM_FT_STALL`: a wait in one call that lasts for longer is reported; zero: none is.
+    /// `SHMEM_FT_STALL`: a wait in one call that lasts longer is reported; zero: never.
     pub stall: Duration,
     /// `SHMEM_FT_TRACE`: events that a PE keeps for `oshrun --dump`.
     pub trace: Trace,
     /// `SHMEM_FT_CHECKSUM`: blocks of a checkpoint carry checksums.
     pub checksum: bool,
-    /// `SHMEM_FT_SCRUB`: bytes a second in which a PE looks over its checkpoint; 0 is off.
+    /// `SHMEM_FT_SCRUB`: bytes per second at which a PE scrubs its checkpoint; 0: off.
     pub scrub: u64,
-    /// `SHMEM_FT_STORE`: folder of checkpoints on disk; `None`: there are none.
+    /// `SHMEM_FT_STORE`: folder of checkpoints on disk; `None`: no checkpoints on disk.
     pub store: Option<String>,
-    /// `SHMEM_FT_STORE_EVERY`: which checkpoints are written there.
+    /// `SHMEM_FT_STORE_EVERY`: how often a checkpoint is written there.
     pub store_every: Every,
-    /// `SHMEM_FT_STORE_KEEP`: sets that stay there.
+    /// `SHMEM_FT_STORE_KEEP`: number of sets kept there.
     pub store_keep: usize,
-    /// `SHMEM_FT_STORE_LAYOUT`: where the files of a set lie.
+    /// `SHMEM_FT_STORE_LAYOUT`: the location of a set's files.
     pub store_layout: StoreLayout,
-    /// `SHMEM_FT_STORE_MEMORY`: bytes that a node keeps for its disk beside the checkpoints.
+    /// `SHMEM_FT_STORE_MEMORY`: bytes a node may use for disk writes, in addition to checkpoints.
     pub store_memory: u64,
-    /// `SHMEM_FT_STORE_RATE`: bytes a second that a node writes there; 0: as many as it can.
+    /// `SHMEM_FT_STORE_RATE`: bytes per second that a node writes there; 0: unlimited.
     pub store_rate: u64,
-    /// `SHMEM_FT_STORE_COMPRESS`: level of zstd for what is written there; 0: it is not compressed.
+    /// `SHMEM_FT_STORE_COMPRESS`: zstd level of files written there; 0: not compressed.
     pub store_compress: u32,
     /// `SHMEM_FT_INJECT`: faults to inject; empty for none.
     pub inject: Vec<InjectedFault>,
@@ -103,7 +104,7 @@ pub struct Settings {
     pub debug: bool,
     /// `SHMEM_CHECK`: check the arguments of every call.
     pub check: bool,
-    /// `SHMEM_FT_REPORT`: say on standard error what was lost and how it was recovered.
+    /// `SHMEM_FT_REPORT`: report losses and recoveries on standard error.
     pub report: bool,
 }
 
@@ -161,7 +162,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Time between two heartbeats: a few late ones are no death.
+    /// Returns the time between two heartbeats; short enough that a few late ones are no death.
     pub fn period(&self) -> Duration {
         self.node_timeout / 10
     }

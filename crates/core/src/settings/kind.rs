@@ -1,59 +1,59 @@
-//! The kinds of value that a setting may have: what parses and bounds them, and says so.
+//! The kinds of value that a setting can have, with their parsing, bounds and description.
 //!
-//! Invariant: [`ValueKind::allowed`] is the text of both the error message and the documentation,
-//! so the two cannot differ.
+//! Invariant: [`ValueKind::allowed`] supplies the text for error messages and documentation, so
+//! these cannot differ.
 
 use super::units::{KIB, parse_count, parse_seconds, parse_size, show_seconds, show_size};
 use super::values::{Device, Every};
 use crate::inject::{self, InjectedFault, Point};
 
-/// What a setting's value may be.
+/// The kind and bounds of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     /// One of these words, in lower case.
     Choice(&'static [&'static str]),
     /// A whole number.
     Count {
-        /// Smallest allowed.
+        /// Minimum.
         min: u64,
-        /// Largest allowed.
+        /// Maximum.
         max: u64,
     },
     /// Bytes, whole or decimal, with an optional suffix K, M, G or T (powers of 1024), rounded
     /// up; another suffix is an error (OpenSHMEM, environment variables).
     Size {
-        /// Smallest allowed, in bytes.
+        /// Minimum in bytes.
         min: u64,
-        /// Largest allowed, in bytes.
+        /// Maximum in bytes.
         max: u64,
     },
-    /// A [`ValueKind::Size`] that is asked for, and may be larger: less than `least` is `least`.
+    /// A [`ValueKind::Size`] that is a lower bound; values below `least` become `least`.
     AtLeast {
-        /// Smallest that is given, in bytes.
+        /// Smallest result in bytes.
         least: u64,
-        /// Largest allowed, in bytes.
+        /// Maximum in bytes.
         max: u64,
     },
     /// Seconds, whole or decimal, to the millisecond.
     Seconds {
-        /// Smallest allowed, in milliseconds.
+        /// Minimum in milliseconds.
         min: u64,
-        /// Largest allowed, in milliseconds.
+        /// Maximum in milliseconds.
         max: u64,
     },
     /// A [`ValueKind::Seconds`] from 0, or `auto`.
     Interval {
-        /// Largest allowed, in milliseconds.
+        /// Maximum in milliseconds.
         max: u64,
     },
-    /// A [`ValueKind::Size`] of at least one tile a second, or `off`, which is 0.
+    /// A [`ValueKind::Size`] of at least one tile per second, or `off`, which is 0.
     Rate {
-        /// Largest allowed, in bytes a second.
+        /// Maximum in bytes per second.
         max: u64,
     },
     /// A whole number from 1, or `auto`, which is 0.
     Share {
-        /// Largest allowed.
+        /// Maximum.
         max: u64,
     },
     /// `1` for on or `0` for off.
@@ -62,20 +62,20 @@ pub enum ValueKind {
     Flag,
     /// Fault injection rules, see [`crate::inject`].
     Rules,
-    /// A path of a file.
+    /// The path of a file.
     File,
-    /// A path of a folder.
+    /// The path of a folder.
     Folder,
-    /// A whole number of checkpoints from 1, or seconds with an `s` behind them.
+    /// A whole number of checkpoints from 1, or seconds with the suffix `s`.
     Every {
-        /// Largest allowed: checkpoints, or milliseconds.
+        /// Maximum in checkpoints, or in milliseconds.
         max: u64,
     },
-    /// A device for RDMA, and perhaps its port.
+    /// An RDMA device, optionally with a port.
     Device,
 }
 
-/// A parsed value; which variant it is follows from the [`ValueKind`].
+/// A parsed value; the [`ValueKind`] determines the variant.
 pub(super) enum Value {
     Choice(usize),
     Number(u64),
@@ -88,7 +88,7 @@ pub(super) enum Value {
 }
 
 impl ValueKind {
-    /// The word for the kind in documentation.
+    /// Returns the name of the kind in documentation.
     pub const fn name(&self) -> &'static str {
         match self {
             ValueKind::Choice(_) => "word",
@@ -108,7 +108,7 @@ impl ValueKind {
         }
     }
 
-    /// What is allowed, as documentation and error messages print it.
+    /// Returns the allowed values, as documentation and error messages print them.
     pub fn allowed(&self) -> String {
         match self {
             ValueKind::Choice(words) => words.join(", "),

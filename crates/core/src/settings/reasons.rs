@@ -1,8 +1,8 @@
-//! Why somebody would change each setting. A setting without a reason here is one too many.
+//! A reason to change each setting. A setting without a reason here should not exist.
 //!
-//! Invariant: one reason for each row of the table, in its order; the tests hold that.
+//! Invariant: one reason for each row of the table, in the order of the table; tests enforce it.
 
-/// Why somebody would change the setting of that name.
+/// Returns the reason to change the setting with this name.
 pub(super) fn reason(name: &str) -> &'static str {
     REASONS.iter().find(|(known, _)| *known == name).map_or("", |(_, why)| why)
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: names are unique and grouped, `SHMEM_FT_*` first.
 //!
-//! Left out: what a setting does; that is the business of the module that reads the field.
+//! Left out: the effects of a setting, which the module that reads the field implements.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use super::values::{
 };
 use crate::inject;
 
-/// Every setting, in the order of the documentation.
+/// Returns all settings, in the order of the documentation.
 pub fn table() -> &'static [Setting] {
     TABLE
 }
 
-/// The store function of a number, which narrows to the field's type. The bounds of the row are
-/// inside every target type, so the narrowing cannot fail; tests store both bounds of each row.
+/// Defines the store function of a number, which narrows it to the field's type. The bounds of a
+/// row fit every target type, so this cannot fail; tests store both bounds of each row.
 macro_rules! number {
     ($draft:ident, $n:ident, $set:expr) => {
         |$draft, value| {

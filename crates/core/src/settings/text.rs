@@ -1,11 +1,11 @@
-//! The table of settings as people read it, and the name that they perhaps meant.
+//! The settings as text for people, and suggestions for misspelled names.
 
 use super::entry::Setting;
 use super::fields::Settings;
 use super::table::table;
 use crate::spelling::{self, likeness};
 
-/// The settings as a Markdown table, one row each.
+/// Formats the settings as a Markdown table, one row each.
 pub fn markdown() -> String {
     let mut text = String::from("| setting | allowed | default | what it does | why change it |\n");
     text.push_str("| --- | --- | --- | --- | --- |\n");
@@ -17,8 +17,8 @@ pub fn markdown() -> String {
     text
 }
 
-/// Every setting with its value in force, a line each, and what it does. Where the library chooses,
-/// a name and the value of `chosen` says what.
+/// Lists every setting with its value in force and its description, one per line. `chosen` has
+/// names and values of settings that the library chooses.
 pub fn in_force(settings: &Settings, chosen: &[(&'static str, String)]) -> String {
     let width = table().iter().map(|entry| entry.name.len()).max().unwrap_or(0);
     let line = |entry: &Setting| {
@@ -35,7 +35,7 @@ pub fn in_force(settings: &Settings, chosen: &[(&'static str, String)]) -> Strin
     table().iter().map(line).collect()
 }
 
-/// The allowed `SHMEM_FT_*` name that was perhaps meant; the first of equals.
+/// Returns the most similar allowed `SHMEM_FT_*` name; the first if several are equally similar.
 pub(super) fn nearest(name: &str) -> &'static str {
     let names = table().iter().map(|entry| entry.name).filter(|name| name.starts_with(PREFIX));
     spelling::nearest(names, |known| alike(name, known), 0.0).unwrap_or_default()
@@ -43,8 +43,8 @@ pub(super) fn nearest(name: &str) -> &'static str {
 
 const PREFIX: &str = "SHMEM_FT_";
 
-/// How much alike two names are, 0 to 1: letter by letter, or, where words were left out, by the
-/// words there are.
+/// Returns the similarity of two names from 0 to 1: letter by letter or, if words were left out, by
+/// the words present.
 fn alike(name: &str, known: &str) -> f64 {
     let words = |text: &'_ str| {
         let words = text.trim_start_matches(PREFIX).split('_').map(str::to_owned);

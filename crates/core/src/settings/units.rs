@@ -1,17 +1,17 @@
-//! Sizes and times as people write them.
+//! Sizes and times in the notation of settings.
 
 use std::time::Duration;
 
 pub(super) const KIB: u64 = 1 << 10;
 pub(super) const TIB: u64 = 1 << 40;
 
-/// A whole number of digits only.
+/// Parses a whole number of digits only.
 pub(super) fn parse_count(text: &str) -> Option<u64> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// `20m`, `3.1M`, `.5g`, `65536`: bytes, rounded up. Another suffix (`8MB`) is refused, and more
-/// than 26 digits, so that the arithmetic is exact in 128 bits.
+/// Parses `20m`, `3.1M`, `.5g` or `65536` as bytes, rounded up. Rejects other suffixes (`8MB`), and
+/// more than 26 digits, so that the arithmetic is exact in 128 bits.
 pub fn parse_size(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
@@ -32,7 +32,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
     u64::try_from(scaled.div_ceil(10u128.pow(u32::try_from(fraction.len()).ok()?))).ok()
 }
 
-/// `10`, `0.5`: milliseconds. More than three decimals are refused.
+/// Parses `10` or `0.5` seconds as milliseconds. Rejects more than three decimals.
 pub(super) fn parse_seconds(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     if fraction.is_empty() || fraction.len() > 3 {
@@ -43,18 +43,18 @@ pub(super) fn parse_seconds(text: &str) -> Option<u64> {
     whole.checked_mul(1000)?.checked_add(fraction * scale)
 }
 
-/// Milliseconds as seconds, with as few decimals as it takes.
+/// Formats milliseconds as seconds, with as few decimals as possible.
 pub(super) fn show_seconds(millis: u64) -> String {
     let text = format!("{}.{:03}", millis / 1000, millis % 1000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A time in seconds.
+/// Formats a time in seconds.
 pub fn show_time(time: Duration) -> String {
     show_seconds(time.as_millis() as u64)
 }
 
-/// Bytes with the largest suffix that leaves a whole number.
+/// Formats bytes with the largest suffix that leaves a whole number.
 pub fn show_size(bytes: u64) -> String {
     for (shift, suffix) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
         if bytes != 0 && bytes.is_multiple_of(1 << shift) {
@@ -64,17 +64,17 @@ pub fn show_size(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// A rate in bytes a second, of which 0 is none.
+/// Formats a rate in bytes per second; 0 is `off`.
 pub(super) fn show_rate(rate: u64) -> String {
     if rate == 0 { "off".to_owned() } else { show_size(rate) }
 }
 
-/// A switch as its variable says it.
+/// Formats a switch as its variable spells it.
 pub(super) fn show_switch(on: bool) -> Option<String> {
     Some(if on { "1" } else { "0" }.to_owned())
 }
 
-/// A flag counts as soon as it is set, so one that is off must not be shown at all.
+/// Formats a flag. It is on as soon as it is set, so a flag that is off must be omitted.
 pub(super) fn show_flag(on: bool) -> Option<String> {
     on.then(|| "1".to_owned())
 }

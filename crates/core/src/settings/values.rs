@@ -1,4 +1,4 @@
-//! What a setting may be, where that is one of a few words; and a device.
+//! The values of settings that are a choice of a few words; and an RDMA device.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::units::{parse_count, parse_seconds, show_time};
 
-/// How a checkpoint is protected (`single`, `double` and `raid4` are what the thesis describes, for
+/// The protection of a checkpoint (`single`, `double` and `raid4` are those of the thesis, for
 /// comparison).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BackupMode {
-    /// Nothing is kept; a death ends the job.
+    /// No protection; a death ends the job.
     #[default]
     None,
     /// One full copy, on another PE of the group.
@@ -26,7 +26,7 @@ pub enum BackupMode {
 }
 
 impl BackupMode {
-    /// Every mode, in the order of the documentation.
+    /// All modes, in the order of the documentation.
     pub const ALL: [BackupMode; 6] = [
         BackupMode::None,
         BackupMode::Single,
@@ -38,23 +38,23 @@ impl BackupMode {
     pub(super) const NAMES: [&'static str; 6] =
         ["none", "single", "double", "raid4", "raid5", "rs"];
 
-    /// The name as `SHMEM_FT_BACKUP_MODE` spells it.
+    /// Returns the name as `SHMEM_FT_BACKUP_MODE` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 
-    /// True if a death can be survived.
+    /// Returns true if the job can survive a death.
     pub const fn protects(self) -> bool {
         !matches!(self, BackupMode::None)
     }
 
-    /// True if every PE keeps a copy of its own live memory.
+    /// Returns true if every PE keeps a copy of its own live memory.
     pub const fn keeps_snapshot(self) -> bool {
         !matches!(self, BackupMode::None | BackupMode::Single)
     }
 
-    /// Slots for what a PE keeps for others: two parity slots (the agreed one and the one being
-    /// written), or one place for a copy, or none.
+    /// Returns the number of slots for data that a PE keeps for other PEs: two parity slots (the
+    /// agreed one and the one being written), one place for a copy, or 0.
     pub const fn slots(self) -> usize {
         match self {
             BackupMode::None => 0,
@@ -64,17 +64,17 @@ impl BackupMode {
     }
 }
 
-/// How often a checkpoint is written to disk.
+/// The frequency of writing a checkpoint to disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Every {
-    /// Each time so many were made.
+    /// One in this many checkpoints.
     Checkpoints(u64),
-    /// The first that is made after so much time.
+    /// The first checkpoint after this much time.
     Time(Duration),
 }
 
 impl Every {
-    /// Reads `10` or `2.5s`, of at most `max` checkpoints or milliseconds.
+    /// Parses `10` or `2.5s`, of at most `max` checkpoints or milliseconds.
     pub(super) fn parse(text: &str, max: u64) -> Option<Every> {
         let inside = |number: &u64| (1..=max).contains(number);
         match text.strip_suffix('s') {
@@ -86,7 +86,7 @@ impl Every {
         }
     }
 
-    /// As `SHMEM_FT_STORE_EVERY` spells it.
+    /// Formats it as `SHMEM_FT_STORE_EVERY` spells it.
     pub fn show(self) -> String {
         match self {
             Every::Checkpoints(count) => count.to_string(),
@@ -95,75 +95,75 @@ impl Every {
     }
 }
 
-/// Where the files of a checkpoint on disk lie.
+/// The location of a checkpoint's files on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreLayout {
-    /// All in one folder that every node sees.
+    /// All in one folder that every node can access.
     #[default]
     Shared,
-    /// Those of each node on its own disk, with the parity that it holds.
+    /// Each node's files on its own disk, with the parity that it holds.
     Local,
 }
 
 impl StoreLayout {
     pub(super) const NAMES: [&'static str; 2] = ["shared", "local"];
 
-    /// The name as `SHMEM_FT_STORE_LAYOUT` spells it.
+    /// Returns the name as `SHMEM_FT_STORE_LAYOUT` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 }
 
-/// What takes the place of a dead PE.
+/// The replacement for a dead PE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Substitute {
-    /// A sleeping spare where there is one, else a new process.
+    /// An idle spare if there is one, otherwise a new process.
     #[default]
     Spawn,
-    /// Only a sleeping spare; without one the job ends.
+    /// Only an idle spare; without one the job ends.
     Spare,
-    /// Nothing: its number stays empty.
+    /// No replacement: the number stays unused.
     Shrink,
 }
 
 impl Substitute {
-    /// Every way, in the order of the documentation.
+    /// All choices, in the order of the documentation.
     pub const ALL: [Substitute; 3] = [Substitute::Spawn, Substitute::Spare, Substitute::Shrink];
     pub(super) const NAMES: [&'static str; 3] = ["spawn", "spare", "shrink"];
 
-    /// The name as `SHMEM_FT_SUBSTITUTE` spells it.
+    /// Returns the name as `SHMEM_FT_SUBSTITUTE` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 }
 
-/// Who goes back to the last checkpoint after a loss.
+/// The PEs that roll back to the last checkpoint after a loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rollback {
     /// Every PE.
     #[default]
     Global,
-    /// Nobody.
+    /// No PE.
     None,
-    /// The lost PEs, as far as the logs go; else every PE.
+    /// The lost PEs if the logs suffice, otherwise every PE.
     Local,
 }
 
 impl Rollback {
-    /// Every way, in the order of the documentation.
+    /// All choices, in the order of the documentation.
     pub const ALL: [Rollback; 3] = [Rollback::Global, Rollback::None, Rollback::Local];
     pub(super) const NAMES: [&'static str; 3] = ["global", "none", "local"];
 
-    /// The name as `SHMEM_FT_ROLLBACK` spells it.
+    /// Returns the name as `SHMEM_FT_ROLLBACK` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 }
 
-/// What happens when groups cannot be placed so that they survive the loss of any one domain.
+/// The response when no placement of groups survives the loss of any one domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Placement {
-    /// Spread over domains as well as can be, and say what is not survived.
+    /// Spread over domains as well as possible, and report the losses that are not survivable.
     #[default]
     Spread,
     /// Refuse to start.
@@ -173,76 +173,76 @@ pub enum Placement {
 impl Placement {
     pub(super) const NAMES: [&'static str; 2] = ["spread", "strict"];
 
-    /// The name as `SHMEM_FT_PLACEMENT` spells it.
+    /// Returns the name as `SHMEM_FT_PLACEMENT` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 }
 
-/// What PEs are bound to.
+/// The CPU binding of PEs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Bind {
-    /// Each to its share of the cores, if there are enough threads for all.
+    /// Each PE to its share of the cores, if there are enough threads for all.
     #[default]
     Auto,
-    /// Each to one core, or one thread of it, however many there are.
+    /// Each PE to one core, or one thread of it, even if several PEs share it.
     Core,
-    /// Nothing.
+    /// No binding.
     None,
 }
 
 impl Bind {
     pub(super) const NAMES: [&'static str; 3] = ["auto", "core", "none"];
 
-    /// The name as `SHMEM_FT_BIND` spells it.
+    /// Returns the name as `SHMEM_FT_BIND` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 }
 
-/// Which events a PE keeps, to be read when a job hangs.
+/// The events that a PE records, for diagnosing a job that hangs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Trace {
-    /// None.
+    /// No events.
     Off,
     /// Rare events: views, steps of a checkpoint and a recovery, connections.
     #[default]
     Info,
-    /// And every wait that lasts.
+    /// In addition, every long wait.
     Debug,
 }
 
 impl Trace {
-    /// Every level, in the order of the documentation.
+    /// All levels, in the order of the documentation.
     pub const ALL: [Trace; 3] = [Trace::Off, Trace::Info, Trace::Debug];
     pub(super) const NAMES: [&'static str; 3] = ["off", "info", "debug"];
 
-    /// The name as `SHMEM_FT_TRACE` spells it.
+    /// Returns the name as `SHMEM_FT_TRACE` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 }
 
-/// Pages of the memory of PEs.
+/// The page size of the memory of PEs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pages {
-    /// Huge ones for large heaps, where they can be had.
+    /// Huge pages for large heaps, if available.
     #[default]
     Auto,
-    /// The smallest.
+    /// The smallest pages.
     Small,
 }
 
 impl Pages {
     pub(super) const NAMES: [&'static str; 2] = ["auto", "small"];
 
-    /// The name as `SHMEM_FT_PAGES` spells it.
+    /// Returns the name as `SHMEM_FT_PAGES` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 }
 
-/// What carries data between PEs that are on different nodes.
+/// The transport between PEs on different nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Fabric {
     /// The library chooses.
@@ -250,34 +250,34 @@ pub enum Fabric {
     Auto,
     /// Memory that every PE maps: one machine only.
     Shm,
-    /// UCX: TCP, and the other networks it drives.
+    /// UCX: TCP, and the other networks that it supports.
     Ucx,
-    /// RDMA by ibverbs.
+    /// RDMA through ibverbs.
     Verbs,
 }
 
 impl Fabric {
-    /// Every fabric, in the order of the documentation.
+    /// All fabrics, in the order of the documentation.
     pub const ALL: [Fabric; 4] = [Fabric::Auto, Fabric::Shm, Fabric::Ucx, Fabric::Verbs];
     pub(super) const NAMES: [&'static str; 4] = ["auto", "shm", "ucx", "verbs"];
 
-    /// The name as `SHMEM_FT_FABRIC` spells it.
+    /// Returns the name as `SHMEM_FT_FABRIC` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 }
 
-/// A device for RDMA, and one of its ports.
+/// An RDMA device, and one of its ports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// Its name, as `ibv_devices` lists it.
     pub name: String,
-    /// From 1; `None`: the first that is active.
+    /// The port, from 1; `None`: the first active one.
     pub port: Option<u8>,
 }
 
 impl Device {
-    /// From `NAME` or `NAME:PORT`; None if it is neither.
+    /// Parses `NAME` or `NAME:PORT`; None if the text is invalid.
     pub fn parse(text: &str) -> Option<Device> {
         let (name, port) = match text.split_once(':') {
             Some((name, port)) => (name, Some(port.parse().ok().filter(|&port| port > 0)?)),
@@ -296,24 +296,24 @@ impl std::fmt::Display for Device {
     }
 }
 
-/// How PEs act together in a collective.
+/// The algorithm of collectives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Collectives {
-    /// By nodes where nodes do not map each other, else directly.
+    /// By nodes if nodes do not map each other's memory, otherwise directly.
     #[default]
     Auto,
-    /// Each PE reads what it needs where it lies.
+    /// Each PE reads the data it needs in place.
     Direct,
-    /// Within the node, then between the leaders of nodes, then within the node.
+    /// Within the node, then between node leaders, then within the node.
     Nodes,
-    /// Among all PEs, in the fewest messages.
+    /// Among all PEs, with the fewest messages.
     Doubling,
-    /// Among all PEs, in the fewest bytes.
+    /// Among all PEs, with the fewest bytes.
     Halving,
 }
 
 impl Collectives {
-    /// Every way, in the order of the documentation.
+    /// All algorithms, in the order of the documentation.
     pub const ALL: [Collectives; 5] = [
         Collectives::Auto,
         Collectives::Direct,
@@ -323,26 +323,26 @@ impl Collectives {
     ];
     pub(super) const NAMES: [&'static str; 5] = ["auto", "direct", "nodes", "doubling", "halving"];
 
-    /// The name as `SHMEM_FT_COLLECTIVES` spells it.
+    /// Returns the name as `SHMEM_FT_COLLECTIVES` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 }
 
-/// How long after a checkpoint the next one is made.
+/// The time from one checkpoint to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interval {
-    /// As what a checkpoint costs and the losses suggest.
+    /// Derived from the cost of a checkpoint and the rate of losses.
     Auto,
-    /// This time.
+    /// A fixed time.
     After(Duration),
 }
 
 impl Interval {
-    /// Each call makes a checkpoint.
+    /// A checkpoint at each call.
     pub const EACH_CALL: Interval = Interval::After(Duration::ZERO);
 
-    /// As the environment spells it.
+    /// Formats it as the environment spells it.
     pub fn show(self) -> String {
         match self {
             Interval::Auto => "auto".to_owned(),

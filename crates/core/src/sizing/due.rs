@@ -1,23 +1,23 @@
-//! Whether a checkpoint is due: what one PE decides for all, from the time since the last one, its
-//! cost and the losses seen (`SHMEM_FT_INTERVAL`, `SHMEM_FT_MTBF`).
+//! The decision that a checkpoint is due, which one PE makes for all: from the time since the last
+//! one, its cost and the losses seen (`SHMEM_FT_INTERVAL`, `SHMEM_FT_MTBF`).
 //!
-//! Pure: times are given, as seconds since the job began. [`interval`] has the formula.
+//! Pure: times are arguments, in seconds since the start of the job. [`interval`] has the formula.
 //!
-//! Until losses tell more, the time between two of them is taken to be [`EXPECTED`], with the
-//! weight of [`WEIGHT`] losses: after `n` losses in `t` seconds it is
+//! Before enough losses are seen, the time between two of them is assumed to be [`EXPECTED`], with
+//! the weight of [`WEIGHT`] losses: after `n` losses in `t` seconds it is
 //! `(WEIGHT EXPECTED + t) / (WEIGHT + n)`.
 
 use super::interval;
 use crate::settings::Interval;
 
-/// Time between two losses that is expected before one was seen: a day.
+/// Assumed time between two losses before one was seen, in seconds: a day.
 const EXPECTED: f64 = 86_400.0;
-/// Losses that the expectation counts for.
+/// Weight of that assumption, in losses.
 const WEIGHT: f64 = 0.1;
-/// Share of the last measurement in what a checkpoint is taken to cost.
+/// Weight of the latest measurement in the estimated cost of a checkpoint.
 const LATEST: f64 = 0.5;
 
-/// What is known about the checkpoints and losses of a job.
+/// The history of a job's checkpoints and losses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Due {
     wanted: Interval,
@@ -25,36 +25,37 @@ pub struct Due {
     losses: u32,
     /// When the last checkpoint was complete.
     saved: f64,
-    /// What a checkpoint costs; None before the first.
+    /// Estimated cost of a checkpoint; None before the first.
     cost: Option<f64>,
 }
 
 impl Due {
-    /// A decision for a job with this interval and, if known, this time between two losses, which
-    /// has had `losses`: a process that takes the place of PE 0 decides as that would have.
+    /// Creates the decision for a job with this interval, this time between two losses, if known,
+    /// and this number of losses so far, so that a substitute of PE 0 decides as its predecessor
+    /// would.
     pub fn new(wanted: Interval, mtbf: Option<f64>, losses: u32) -> Due {
         Due { wanted, mtbf, losses, saved: 0.0, cost: None }
     }
 
-    /// A checkpoint is complete at `now`, and took `cost`.
+    /// Records a checkpoint completed at `now` that took `cost`.
     pub fn saved(&mut self, now: f64, cost: f64) {
         let before = self.cost.unwrap_or(cost);
         (self.saved, self.cost) = (now, Some(before + LATEST * (cost - before)));
     }
 
-    /// A loss was repaired: the answer is how many there were.
+    /// Records a repaired loss, and returns the number of losses.
     pub fn lost(&mut self) -> u32 {
         self.losses = self.losses.saturating_add(1);
         self.losses
     }
 
-    /// Time between two losses, as far as it is known at `now`.
+    /// Returns the time between two losses, as estimated at `now`.
     pub fn mtbf(&self, now: f64) -> f64 {
         let seen = (WEIGHT * EXPECTED + now) / (WEIGHT + f64::from(self.losses));
         self.mtbf.unwrap_or(seen)
     }
 
-    /// Time from one checkpoint to the next; None where each call makes one.
+    /// Returns the time from one checkpoint to the next; None if each call makes one.
     pub fn interval(&self, now: f64) -> Option<f64> {
         match (self.wanted, self.cost) {
             (Interval::Auto, Some(cost)) => Some(interval::daly(cost, self.mtbf(now))),
@@ -63,7 +64,7 @@ impl Due {
         }
     }
 
-    /// True if a call at `now` makes a checkpoint.
+    /// Returns true if a call at `now` makes a checkpoint.
     pub fn is_due(&self, now: f64) -> bool {
         self.interval(now).is_none_or(|interval| now - self.saved >= interval)
     }
@@ -94,7 +95,7 @@ mod tests {
         let expected = interval::daly(2.0, 3600.0);
         assert!((118.0..119.0).contains(&expected), "{expected}");
         assert!(!due.is_due(99.0 + expected) && due.is_due(101.0 + expected));
-        due.saved(300.0, 8.0); // taken to cost 5
+        due.saved(300.0, 8.0); // estimated at 5
         assert_eq!(due.interval(300.0), Some(interval::daly(5.0, 3600.0)));
     }
 

@@ -1,20 +1,21 @@
-//! How often to take a checkpoint: the interval after Young and after Daly, and what it costs.
+//! Checkpoint intervals after Young and after Daly, and their cost.
 //!
-//! Losses come at random, `mtbf` seconds apart on average; a checkpoint takes `cost` seconds, and a
-//! recovery `recovery`, in which a further loss begins it again. All in seconds. Pure.
+//! Losses are random, `mtbf` seconds apart on average; a checkpoint takes `cost` seconds and a
+//! recovery `recovery` seconds, and a further loss restarts the recovery. All times in seconds.
+//! Pure.
 //!
 //! Sources: J. W. Young, "A first order approximation to the optimum checkpoint interval", CACM
 //! 17(9), 1974; J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart
 //! dumps", FGCS 22(3), 2006, equations 20 and 37.
 
-/// Seconds of work between two checkpoints after Young: the first order, good while `cost` is
-/// much smaller than `mtbf`.
+/// Returns the seconds of work between two checkpoints after Young: the first-order formula,
+/// accurate while `cost` is much smaller than `mtbf`.
 pub fn young(cost: f64, mtbf: f64) -> f64 {
     (2.0 * cost * mtbf).sqrt()
 }
 
-/// Seconds of work between two checkpoints after Daly; `mtbf` where a checkpoint takes half of that
-/// and more.
+/// Returns the seconds of work between two checkpoints after Daly; `mtbf` if a checkpoint takes
+/// half of that or more.
 pub fn daly(cost: f64, mtbf: f64) -> f64 {
     if cost >= mtbf / 2.0 {
         return mtbf;
@@ -23,8 +24,8 @@ pub fn daly(cost: f64, mtbf: f64) -> f64 {
     young(cost, mtbf) * (1.0 + ratio.sqrt() / 3.0 + ratio / 9.0) - cost
 }
 
-/// Expected time of a run over its time without checkpoints and losses, with a checkpoint after
-/// every `interval` seconds of work. Exact for losses that do not remember each other.
+/// Returns the expected time of a run relative to its time without checkpoints and losses, with a
+/// checkpoint after every `interval` seconds of work. Exact for memoryless losses.
 pub fn stretch(interval: f64, cost: f64, recovery: f64, mtbf: f64) -> f64 {
     mtbf / interval * (recovery / mtbf).exp() * ((interval + cost) / mtbf).exp_m1()
 }
@@ -52,13 +53,13 @@ mod tests {
         }
     }
 
-    /// Without losses only the checkpoints are paid for.
+    /// Without losses only the checkpoints cost time.
     #[test]
     fn reliable_machines_pay_for_checkpoints_only() {
         assert!((stretch(90.0, 10.0, 100.0, 1e12) - 100.0 / 90.0).abs() < 1e-6);
     }
 
-    /// Runs a job over and over, with losses drawn at random.
+    /// Runs a job repeatedly, with random losses.
     #[test]
     fn the_expectation_is_what_runs_take() {
         for (interval, cost, recovery, mtbf) in

@@ -1,10 +1,10 @@
-//! Which mode, group, parity and interval suit a job: `oshinfo plan`.
+//! The choice of mode, group, parity and interval for a job: `oshinfo plan`.
 //!
-//! Every candidate has its groups from [`crate::placement`], its memory and its times from the
-//! bytes that have to move, its interval from [`interval`] and its chance to be lost from [`risk`].
-//! [`report`] prints; `oshinfo` reads the command line.
+//! Every candidate has its groups from [`crate::placement`], its memory and times from the bytes
+//! that must move, its interval from [`interval`] and its chance of losing the job from [`risk`].
+//! [`report`] prints them; `oshinfo` parses the command line.
 //!
-//! With `L` live bytes a PE, `p` PEs a node, groups of `g` with `m` parities and `k = g - m`:
+//! With `L` live bytes per PE, `p` PEs per node, groups of `g` with `m` parities and `k = g - m`:
 //!
 //! ```text
 //! memory      2 + 2 m / k          live bytes, one snapshot, two parity slots (double: 3)
@@ -14,7 +14,7 @@
 //!                                  substitutes, and p L at the rate of a copy to go back
 //! ```
 //!
-//! Left out: what a program does besides; time to meet, which is small beside bytes of this size.
+//! Left out: other work of the program, and synchronization, which is negligible for such sizes.
 
 pub mod due;
 pub mod interval;
@@ -30,14 +30,14 @@ use crate::placement::groups;
 use crate::settings::BackupMode;
 use risk::Exposure;
 
-/// Group sizes that are tried.
+/// Group sizes that are evaluated.
 const GROUPS: [usize; 5] = [4, 8, 16, 32, 64];
-/// Parities that are tried.
+/// Parities that are evaluated.
 const PARITIES: [usize; 3] = [1, 2, 3];
-/// Share of the time that less memory may cost.
+/// Share of run time that saving memory may cost.
 const WORTH: f64 = 0.01;
 
-/// A job and the machine it runs on. Bytes, seconds, and bytes a second.
+/// A job and the machine it runs on. Bytes, seconds, and bytes per second.
 #[derive(Debug, Clone, Copy)]
 pub struct SizingInput {
     /// Live symmetric bytes of each PE.
@@ -46,61 +46,61 @@ pub struct SizingInput {
     pub pes: usize,
     /// Nodes that they run on, in equal shares.
     pub nodes: usize,
-    /// Between two losses of nodes of the job, on average.
+    /// Average time between two losses of nodes of the job.
     pub mtbf: f64,
     /// Rate of a node's link.
     pub link: f64,
     /// Rate at which the PEs of a node together copy memory.
     pub copy: f64,
-    /// From the death of a node until it is declared lost.
+    /// Time from the death of a node until it is declared lost.
     pub detection: f64,
-    /// Bytes of memory of a node, where they bound the choice.
+    /// Bytes of memory per node, if they limit the choice.
     pub memory: Option<f64>,
-    /// Chance of a loss of the job in 30 days that is accepted.
+    /// Accepted probability of losing the job in 30 days.
     pub risk: f64,
 }
 
-/// One way to protect the job, and what it costs.
+/// One way to protect the job, and its cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
-    /// How checkpoints are protected.
+    /// The backup mode.
     pub mode: BackupMode,
-    /// Size of groups to ask for; None leaves it to the library.
+    /// Group size to request; None leaves it to the library.
     pub size: Option<usize>,
-    /// PEs of the largest group.
+    /// PEs in the largest group.
     pub group: usize,
-    /// Parities of a group.
+    /// Parities per group.
     pub parity: usize,
-    /// Memory over live bytes.
+    /// Memory relative to live bytes.
     pub memory: f64,
-    /// Seconds of a checkpoint.
+    /// Duration of a checkpoint in seconds.
     pub checkpoint: f64,
-    /// Seconds from a loss until all is whole again.
+    /// Seconds from a loss until full protection is restored.
     pub recovery: f64,
     /// Seconds of work between two checkpoints.
     pub interval: f64,
-    /// Share of the time that goes into checkpoints, recoveries and work done again.
+    /// Share of run time spent on checkpoints, recoveries and repeated work.
     pub lost: f64,
-    /// Chance that the job is lost within 30 days.
+    /// Probability of losing the job within 30 days.
     pub chance: f64,
-    /// The loss of any one node is survived, and there is memory for it.
+    /// True if the loss of any one node is survivable and memory suffices.
     pub possible: bool,
 }
 
-/// Every candidate, and the index of the best.
+/// All candidates, and the index of the best one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     /// All candidates, ordered by parity and group size; copies last.
     pub candidates: Vec<Candidate>,
-    /// The one to take; None if none survives the loss of a node within the memory there is.
+    /// The recommended one; None if none survives the loss of a node within the available memory.
     pub best: Option<usize>,
-    /// Its chance is the one that was accepted, or less.
+    /// True if its probability of loss is within the accepted one.
     pub safe: bool,
 }
 
-/// Tries every candidate. The best is the one with the least memory among those that lose hardly
-/// more time than the fastest, where the chance of a loss is accepted; where it is nowhere, the one
-/// with the smallest chance.
+/// Evaluates all candidates. Among those with an accepted probability of loss, the best is the one
+/// with the least memory that loses hardly more time than the fastest; if no candidate has one, the
+/// best is the one with the smallest probability.
 pub fn choose(site: &SizingInput) -> Choice {
     let sizes = || GROUPS.into_iter().filter(|&group| group <= site.nodes).map(Some);
     let shapes = PARITIES.into_iter().flat_map(|m| sizes().chain([None]).map(move |s| (m, s)));
@@ -124,7 +124,7 @@ pub fn choose(site: &SizingInput) -> Choice {
     Choice { candidates, best, safe }
 }
 
-/// Bytes, times and chances with parity; None where groups of this size hold no such parity.
+/// Evaluates a mode with parity; None if groups of this size cannot hold the parity.
 fn striped(site: &SizingInput, size: Option<usize>, parity: usize) -> Option<Candidate> {
     let (m, bytes) = (parity as f64, site.bytes_a_node());
     let placed = placed(site, size, parity)?;
@@ -150,7 +150,7 @@ fn striped(site: &SizingInput, size: Option<usize>, parity: usize) -> Option<Can
     Some(site.rated(shape, |_| exposure.chance(risk::MONTH)))
 }
 
-/// A copy on another PE, for comparison: it is not whole while a checkpoint overwrites it.
+/// Evaluates a copy on another PE, for comparison; it is invalid while a checkpoint overwrites it.
 fn copies(site: &SizingInput) -> Option<Candidate> {
     let (placed, bytes) = (placed(site, None, 1)?, site.bytes_a_node());
     let checkpoint = (2.0 * bytes / site.copy).max(bytes / site.link);
@@ -165,7 +165,7 @@ fn copies(site: &SizingInput) -> Option<Candidate> {
         possible: placed.share <= 1 && site.has_room(3.0),
         ..Candidate::bare()
     };
-    // The loss of either neighbour during a recovery, and of any node during a checkpoint.
+    // Fatal: the loss of either neighbour during a recovery, or of any node during a checkpoint.
     let pairs = Placed { group: 3, sets: site.nodes as f64 / 3.0, ..placed };
     let between = site.exposure(&pairs, 1, recovery).rate();
     Some(site.rated(shape, |interval| {
@@ -174,12 +174,12 @@ fn copies(site: &SizingInput) -> Option<Candidate> {
     }))
 }
 
-/// Groups as the library makes them.
+/// Groups as the library forms them.
 struct Placed {
     group: usize,
-    /// Sets of nodes that carry a group.
+    /// Sets of nodes that each carry a group.
     sets: f64,
-    /// Most members of one group that lie on one node.
+    /// Maximum number of members of one group on one node.
     share: usize,
 }
 
@@ -230,7 +230,7 @@ impl SizingInput {
         }
     }
 
-    /// With its interval, and what follows from it.
+    /// Completes a candidate with its interval and the results that follow from it.
     fn rated(&self, shape: Candidate, chance: impl Fn(f64) -> f64) -> Candidate {
         let interval = interval::daly(shape.checkpoint, self.mtbf);
         let stretch = interval::stretch(interval, shape.checkpoint, shape.recovery, self.mtbf);

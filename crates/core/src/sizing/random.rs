@@ -1,10 +1,10 @@
-//! Random numbers for the tests of this folder: the same in every run.
+//! Reproducible random numbers for the tests of this folder.
 
 /// SplitMix64.
 pub struct Random(u64);
 
 impl Random {
-    /// Begins at a seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
@@ -16,12 +16,12 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// A whole number below `end`.
+    /// Returns a whole number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// Time to the next event of a process that has one every `mean`.
+    /// Returns the time to the next event of a Poisson process with this mean interval.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         let unit = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
         -mean * (1.0 - unit).ln()

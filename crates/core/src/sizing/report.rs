@@ -1,4 +1,4 @@
-//! The answer of `oshinfo plan` for people: a table of candidates, and what to set.
+//! The output of `oshinfo plan`: a table of candidates, and recommended settings.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::{Candidate, Choice, SizingInput};
 
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// Seconds with the unit that people would take.
+/// Formats seconds in a suitable unit.
 pub(super) fn time(seconds: f64) -> String {
     match seconds {
         s if s < 1.0 => format!("{:.0} ms", s * 1e3),
@@ -17,7 +17,7 @@ pub(super) fn time(seconds: f64) -> String {
     }
 }
 
-/// A share as per cent, with as many digits as it takes to be no 0.
+/// Formats a share as a percentage, with enough digits to differ from 0.
 fn share(share: f64) -> String {
     let percent = 100.0 * share;
     match percent {
@@ -42,7 +42,7 @@ fn row(candidate: &Candidate, mark: char) -> String {
     )
 }
 
-/// A choice, with the site that it was made for.
+/// A choice, with the input that it was made for.
 pub struct Report<'a>(pub &'a SizingInput, pub &'a Choice);
 
 impl fmt::Display for Report<'_> {

@@ -1,16 +1,15 @@
-//! How likely it is that more members of a group are lost than it has parities.
+//! The probability that a group loses more members than it has parities.
 //!
-//! Nodes are lost at random and independently of each other. From a loss on, a recovery of
-//! `recovery` seconds runs; a further loss anywhere in the job begins it again, since all PEs go
-//! back together. The job is lost if `parity + 1` nodes of one group are lost before a recovery has
-//! come to its end. Pure.
+//! Nodes are lost at random and independently. Each loss starts a recovery of `recovery` seconds; a
+//! further loss anywhere in the job restarts it, since all PEs roll back together. The job is lost
+//! if `parity + 1` nodes of one group are lost before a recovery completes. Pure.
 //!
-//! Left out: several nodes that are lost by one cause. Name such causes with `SHMEM_FT_DOMAINS`.
+//! Left out: several nodes lost by one cause. Declare such causes with `SHMEM_FT_DOMAINS`.
 
-/// Seconds in the 30 days that chances are given for.
+/// Seconds in 30 days, the period that probabilities refer to.
 pub const MONTH: f64 = 30.0 * 86_400.0;
 
-/// What bears on the chance.
+/// The parameters of the probability.
 #[derive(Debug, Clone, Copy)]
 pub struct Exposure {
     /// Nodes of the job.
@@ -19,16 +18,16 @@ pub struct Exposure {
     pub group: usize,
     /// Sets of nodes that carry groups.
     pub groups: f64,
-    /// Nodes of a group whose loss is survived.
+    /// Number of nodes of a group whose loss is survivable.
     pub parity: usize,
     /// Seconds between two losses of nodes of the job, on average.
     pub mtbf: f64,
-    /// Seconds from a loss until all is whole again.
+    /// Seconds from a loss until full protection is restored.
     pub recovery: f64,
 }
 
 impl Exposure {
-    /// Losses of the job a second, on average.
+    /// Returns the average number of losses of the job per second.
     pub fn rate(&self) -> f64 {
         let first = self.groups * self.group as f64 / (self.nodes * self.mtbf);
         let next = |lost: usize| {
@@ -39,7 +38,7 @@ impl Exposure {
         first * (1..=self.parity).map(next).product::<f64>()
     }
 
-    /// Chance that the job is lost within `seconds`.
+    /// Returns the probability of losing the job within `seconds`.
     pub fn chance(&self, seconds: f64) -> f64 {
         -(-self.rate() * seconds).exp_m1()
     }
@@ -54,7 +53,7 @@ mod tests {
         Exposure { nodes: 12.0, group: 4, groups: 3.0, parity, mtbf: 100.0, recovery }
     }
 
-    /// Losses of a simulated job a second: three groups of four nodes.
+    /// Returns the losses per second of a simulated job: three groups of four nodes.
     fn simulate(of: Exposure, seconds: f64) -> f64 {
         let mut random = Random::new(11);
         let (mut time, mut ends) = (0.0, 0);
@@ -90,8 +89,8 @@ mod tests {
         }
     }
 
-    /// The mean time to the loss of a RAID5 group, as textbooks give it: MTBF^2 / (n (n - 1) MTTR)
-    /// of one disk's MTBF.
+    /// The mean time to the loss of a RAID5 group as in textbooks: MTBF^2 / (n (n - 1) MTTR), with
+    /// the MTBF of one disk.
     #[test]
     fn short_recoveries_have_the_rate_of_textbooks() {
         let of = Exposure { recovery: 1e-3, nodes: 4.0, groups: 1.0, ..exposure(1, 0.0) };

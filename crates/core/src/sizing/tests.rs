@@ -1,4 +1,4 @@
-//! What is recommended for jobs whose answer can be foreseen.
+//! Recommendations for jobs with a foreseeable answer.
 
 use super::*;
 
@@ -59,7 +59,7 @@ fn who_accepts_nothing_gets_the_safest() {
     assert!(possible.into_iter().all(|c| c.chance >= best.chance));
 }
 
-/// Between one node for each PE and two nodes for all.
+/// Jobs from one node per PE to two nodes for all.
 #[test]
 fn every_size_of_job_has_an_answer() {
     for (pes, nodes) in [(2, 2), (3, 3), (4, 2), (5, 3), (64, 3), (64, 64), (100, 7), (4096, 5)] {
@@ -69,7 +69,7 @@ fn every_size_of_job_has_an_answer() {
     }
 }
 
-/// A copy is not whole while it is written: that is most of its risk.
+/// A copy is invalid while it is written, which is most of its risk.
 #[test]
 fn copies_are_less_safe_than_parity() {
     let choice = choose(&site());

@@ -1,20 +1,21 @@
-//! Finds PEs that wait for each other too long: prints a line, or ends the job if the wait can
-//! never end. Pure: reports and times in, words out.
+//! Detection of PEs that wait for each other too long: prints a line, or ends the job if the wait
+//! can never end. Pure: reports and times in, messages out.
 //!
-//! Agents report long waits of their PEs, again and again while there are any. When a wait has
-//! lasted for the limit, a line says which PEs wait in which call and which do not. The line comes
-//! once for each stall, and again after another limit if a wait lasts that it did not show, or a PE
-//! stopped or finalised since. (Agents report one after another, so one of them may still report a
-//! stall that is over: that some PEs go on is no news.)
+//! Agents report long waits of their PEs, repeatedly while there are any. When a wait has lasted
+//! for the limit, a line lists the PEs that wait in each call, and those that do not. The line is
+//! printed once per stall, and again after another limit if it did not show a wait that lasts, or
+//! if a PE has since stopped or finalised. (Agents report one after another, so one of them may
+//! still report a stall that is over; PEs that resume are therefore no reason for a new line.)
 //!
-//! A wait can never end if it is for PEs that have to make the same call, one of them waits in
-//! `shmem_finalize` or has ended, and nobody can still move who could have to do with it: a PE can
-//! *move* if it computes, is stopped, is being replaced, or waits for something that any PE may do;
-//! and a PE that waits for one that can move can move. (A PE that has done its part of a collective
-//! may be in `shmem_finalize` while others are still in that collective: those look, and go on.)
+//! A wait can never end if it is for PEs that must make a matching call, one of them waits in
+//! `shmem_finalize` or has ended, and no PE that could affect the wait can still make progress. A
+//! PE can *move* if it computes, is stopped, is being replaced, or waits for something that any PE
+//! may do; and a PE that waits for one that can move can move. (A PE that has done its part of a
+//! collective may be in `shmem_finalize` while other PEs are still in the collective: they poll
+//! again, and continue.)
 //!
-//! Invariant: before the job ends for it, every waiting PE has looked again at what it waits for,
-//! while the picture was already this one.
+//! Invariant: before the job ends for a stall, every waiting PE has polled again since the picture
+//! last changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -25,7 +26,7 @@ use crate::message::{Wait, Whom};
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::{CheckpointNumber, Pe};
 
-/// How far a PE is, as membership knows it.
+/// The progress of a PE, as membership sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PeProgress {
     /// It has not called `shmem_init`.
@@ -34,26 +35,26 @@ pub enum PeProgress {
     Joining,
     /// It runs the program.
     Running,
-    /// It was lost, and its substitute is on its way.
+    /// It was lost, and its substitute is starting.
     Lost,
-    /// It was lost, and nobody takes its number: nobody waits for it either.
+    /// It was lost for good: it has no substitute, and no PE waits for it.
     Hole,
     /// It is in `shmem_finalize`.
     Finalizing,
-    /// It has left that.
+    /// It has left `shmem_finalize`.
     Ended,
 }
 
-/// What to do.
+/// An action for the launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StallAction {
-    /// A line for people.
+    /// Print a line for people.
     Say(String),
     /// End the job: the wait can never end.
     End(String),
 }
 
-/// What a PE does.
+/// The activity of a PE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Does {
     Wait,
@@ -68,21 +69,21 @@ enum Does {
     Ended,
 }
 
-/// What one node reported last.
+/// The latest report of a node.
 #[derive(Debug, Clone, Default)]
 struct Report {
     waits: Vec<Wait>,
     stopped: Vec<Pe>,
 }
 
-/// Everybody at one time.
+/// The state of all PEs at one time.
 struct Picture<'a> {
     does: Vec<Does>,
-    /// The waits of each PE that waits.
+    /// The waits of each PE; empty if it does not wait.
     waits: Vec<Vec<&'a Wait>>,
 }
 
-/// What the last line showed.
+/// The picture that the last line showed.
 #[derive(Debug)]
 struct Printed {
     time: MachineTime,
@@ -90,17 +91,17 @@ struct Printed {
     waits: BTreeSet<(Pe, (u8, u64))>,
 }
 
-/// Waits by PE, thread and serial, and how often each has looked.
+/// Waits by PE, thread and serial, each with its number of polls.
 type Looks = BTreeMap<(Pe, (u8, u64)), u64>;
 
-/// PEs that cannot move, since when, and how often each had looked then.
+/// PEs that cannot move, since when, and the poll count of each at the time.
 #[derive(Debug)]
 struct Stuck {
     since: MachineTime,
     looks: Looks,
 }
 
-/// Looks that show that a thread has seen what was there when the first was counted.
+/// Polls that guarantee that a thread has seen the state at the time of the first count.
 const LOOKED: u64 = 2;
 
 /// The stalls of a job.
@@ -109,18 +110,19 @@ pub struct Stalls {
     limit: Duration,
     nodes: BTreeMap<u32, Report>,
     said: Option<Printed>,
-    /// Since when some PE is in `shmem_init`, until a line was said of it.
+    /// Time since when some PE has been in `shmem_init`, until a line has reported it.
     joining: Option<MachineTime>,
     stuck: Option<Stuck>,
 }
 
 impl Stalls {
-    /// Watches for waits that last longer than `limit`.
+    /// Creates a detector of waits that last longer than `limit`.
     pub fn new(limit: Duration) -> Stalls {
         Stalls { limit, nodes: BTreeMap::new(), said: None, joining: None, stuck: None }
     }
 
-    /// Before the job is whole nobody shows waits: all wait for those that have not come.
+    /// Checks for a stall in `shmem_init`, where PEs wait for those missing before any wait is
+    /// reported.
     pub fn look(&mut self, time: MachineTime, standing: &[PeProgress]) -> Option<StallAction> {
         let of = |what| {
             let is = |pe: &Pe| standing[pe.at()] == what;
@@ -134,7 +136,7 @@ impl Stalls {
         if time.saturating_sub(since) < self.limit {
             return None;
         }
-        self.joining = Some(MachineTime::MAX); // said
+        self.joining = Some(MachineTime::MAX); // reported
         let (verb, lasted) = (if joining.len() == 1 { "waits" } else { "wait" }, time - since);
         let (who, rest) = (Pe::names(&joining), others(Does::Starting, &missing));
         Some(StallAction::Say(format!(
@@ -143,12 +145,12 @@ impl Stalls {
         )))
     }
 
-    /// What was reported of a node that is gone counts no more.
+    /// Discards the report of a node that was lost.
     pub fn forget(&mut self, node: u32) {
         self.nodes.remove(&node);
     }
 
-    /// A node's report: the waits of its PEs that last, and those that are stopped.
+    /// Processes a node's report: the long waits of its PEs, and its stopped PEs.
     pub fn hear(
         &mut self,
         time: MachineTime,
@@ -181,7 +183,8 @@ impl Stalls {
     }
 }
 
-/// True if the same waits have been stuck for half of `limit`, and all have looked meanwhile.
+/// Returns true if the stuck waits are unchanged for half of `limit`, and all have polled
+/// meanwhile.
 fn is_settled(stuck: &mut Option<Stuck>, time: MachineTime, looks: Looks, limit: Duration) -> bool {
     match stuck {
         Some(before) if before.looks.keys().eq(looks.keys()) => {
@@ -240,8 +243,8 @@ impl<'a> Picture<'a> {
         self.pes().filter(|&pe| self.does[pe.at()] == Does::Wait)
     }
 
-    /// True if a wait of `lasting` was not shown by then, or somebody does what nobody comes out of
-    /// soon, and did not.
+    /// Returns true if the last line did not show a wait of `lasting`, or if a PE has since entered
+    /// a state that it will not leave soon.
     fn is_news(&self, said: &Printed, lasting: &BTreeSet<Pe>) -> bool {
         let new = |wait: &&Wait| !said.waits.contains(&(wait.pe, wait.serial));
         let goes_on = |does: Does| matches!(does, Does::Wait | Does::Compute);
@@ -251,7 +254,7 @@ impl<'a> Picture<'a> {
                 .any(|pe| !goes_on(self.does[pe.at()]) && self.does[pe.at()] != said.does[pe.at()])
     }
 
-    /// PEs that have waited for `limit`.
+    /// Returns the PEs that have waited for `limit`.
     fn lasting(&self, limit: Duration) -> BTreeSet<Pe> {
         let long = |pe: &Pe| self.waits[pe.at()].iter().any(|wait| wait.lasted >= limit);
         self.waiting().filter(long).collect()
@@ -261,7 +264,7 @@ impl<'a> Picture<'a> {
         matches!(self.does[pe.at()], Does::Finalize | Does::Ended)
     }
 
-    /// PEs that wait and cannot move.
+    /// Returns the PEs that wait and cannot move.
     fn stuck(&self) -> BTreeSet<Pe> {
         let mut stuck: BTreeSet<Pe> = self.waiting().collect();
         loop {
@@ -280,7 +283,7 @@ impl<'a> Picture<'a> {
         }
     }
 
-    /// The wait of a PE for others that are in `shmem_finalize`, or have ended.
+    /// Returns a wait of the PE for PEs that are in `shmem_finalize`, or have ended.
     fn blocker(&self, pe: Pe) -> Option<&'a Wait> {
         let n_pes = self.does.len();
         let of = |wait: &&&Wait| {
@@ -290,7 +293,7 @@ impl<'a> Picture<'a> {
         self.waits[pe.at()].iter().find(of).copied()
     }
 
-    /// The waits of those who are stuck, and of those in `shmem_finalize`.
+    /// Returns the waits of stuck PEs, and of those in `shmem_finalize`, with their polls.
     fn looks(&self, stuck: &BTreeSet<Pe>) -> Looks {
         let of = self.pes().filter(|pe| stuck.contains(pe) || self.does[pe.at()] == Does::Finalize);
         let waits = of.flat_map(|pe| &self.waits[pe.at()]);
@@ -299,7 +302,7 @@ impl<'a> Picture<'a> {
 
     // ---- words --------------------------------------------------------------------------------
 
-    /// The PEs that wait in each call: `PEs 0-2 wait in shmem_barrier_all for 60 s`.
+    /// Lists the PEs that wait in each call: `PEs 0-2 wait in shmem_barrier_all for 60 s`.
     fn calls(&self, of: impl Iterator<Item = Pe>) -> String {
         let mut calls: BTreeMap<(&str, Whom, CheckpointNumber), (Vec<Pe>, Duration)> =
             BTreeMap::new();
@@ -406,7 +409,7 @@ impl Does {
     }
 }
 
-/// `PE 3 does not (it computes)`.
+/// Describes PEs that do not wait: `PE 3 does not (it computes)`.
 fn others(does: Does, pes: &[Pe]) -> String {
     let one = pes.len() == 1;
     let (verb, who) = if one { ("does", "it") } else { ("do", "they") };

@@ -1,4 +1,4 @@
-//! Lines and verdicts: in time, once, and by every combination of what PEs do.
+//! Lines and verdicts: on time, only once, and for every combination of PE activities.
 
 use crate::quantity::CheckpointNumber;
 
@@ -6,15 +6,15 @@ use super::*;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_secs(5);
-/// The nodes of the small jobs below: PEs in turns.
+/// The nodes of the small jobs below; PEs are assigned in turn.
 const NODES: usize = 2;
 
-/// A wait that began at a time.
+/// A wait and its start time.
 #[derive(Clone)]
 struct Since {
     wait: Wait,
     begun: MachineTime,
-    /// The thread looks, again and again.
+    /// True if the thread keeps polling.
     looks: bool,
 }
 
@@ -42,7 +42,7 @@ impl Job {
         }
     }
 
-    /// PE `pe` waits from now on, besides what it waits in already.
+    /// PE `pe` waits from now on, in addition to its earlier waits.
     fn waits(&mut self, pe: usize, call: &str, whom: Whom) {
         self.serial += 4;
         let all = Whom::Members { start: 0, stride: 1, size: self.standing.len() as u32 };
@@ -89,7 +89,7 @@ impl Job {
         acts
     }
 
-    /// What is said in a time that follows.
+    /// Runs for some time and returns the actions.
     fn run(&mut self, seconds: u64) -> Vec<StallAction> {
         let mut acts = Vec::new();
         for _ in 0..seconds / TICK.as_secs() {
@@ -144,7 +144,7 @@ fn another_picture_is_said_after_another_limit() {
     let line = "PEs 0,2 wait in shmem_barrier_all for 180 s, PE 1 waits in shmem_checkpoint_all \
                 after checkpoint 4 for 115 s; no PE computes";
     assert_eq!(job.run(60), [say(line)]);
-    // Nobody is at the end: the same for ever, and the job is not ended for it.
+    // No PE is at its end: this may last forever, and the job is not ended for it.
     assert_eq!(job.run(3600), []);
 }
 
@@ -169,7 +169,7 @@ fn who_waits_for_one_that_finalizes_waits_for_ever() {
     let line = "unrecoverable: PE 3 waits in shmem_checkpoint_all after checkpoint 7 for 60 s, and \
                 PEs 0-2, for which it waits, are in shmem_finalize";
     assert_eq!(job.run(5), [end(line)]);
-    // It finalizes when the line was said already, and is given time.
+    // It finalizes after the line was printed, and is given time.
     let mut job = Job::new(3);
     (0..2).for_each(|pe| job.waits(pe, "shmem_barrier_all", ALL));
     assert_eq!(job.run(600).len(), 1);
@@ -227,10 +227,10 @@ fn a_team_concerns_its_members_only() {
     let line = "PEs 1,3 wait in shmem_team_sync of PEs 1,3,5 for 60 s; PE 5 does not (it computes)";
     assert_eq!(job.run(600), [say(line)]);
     job.waits(5, "shmem_int_sum_reduce", team);
-    assert_eq!(job.run(600).len(), 1); // another picture, and nobody of them is at the end
+    assert_eq!(job.run(600).len(), 1); // another picture, and none of these PEs is at its end
     job.finalizes(5);
     assert!(matches!(job.run(600)[..], [StallAction::Say(_), StallAction::End(_)]));
-    // The wait of a team for one that waits for all is a wait for all.
+    // The wait of a team for a PE that waits for all is a wait for all.
     let mut job = Job::new(6);
     (0..4).step_by(2).for_each(|pe| job.finalizes(pe));
     job.waits(1, "shmem_team_sync", team);
@@ -266,7 +266,7 @@ fn what_a_lost_node_reported_counts_no_more() {
     assert_eq!(job.run(60), [say(line)]);
 }
 
-/// Those who are left come together without it, so it is nobody's reason to wait.
+/// The remaining PEs meet without it, so no PE has a reason to wait for it.
 #[test]
 fn nobody_waits_for_a_hole() {
     let mut job = Job::new(4);
@@ -281,7 +281,7 @@ fn nobody_waits_for_a_hole() {
     assert!(job.run(60).iter().any(ends));
 }
 
-/// What agents say is not believed blindly.
+/// Reports from agents are not trusted blindly.
 #[test]
 fn nonsense_in_a_report_is_no_harm() {
     let mut job = Job::new(2);
@@ -313,12 +313,12 @@ fn before_the_job_is_whole_a_line_says_who_has_not_come() {
     assert_eq!((off.look(Duration::ZERO, &standing), off.look(LIMIT, &standing)), (None, None));
 }
 
-/// What a PE may do in the combinations below.
+/// The activities of a PE in the combinations below.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Role {
     Barrier,
     Checkpoint,
-    /// With its neighbour, in a ring.
+    /// A wait with its neighbour, in a ring.
     Pair,
     Until,
     Computes,
@@ -344,7 +344,7 @@ const ROLES: [Role; 10] = [
 
 const PES: usize = 4;
 
-/// The PEs that have to make the same call before PE `pe` goes on.
+/// Returns the PEs that must make a matching call before PE `pe` continues.
 fn awaited(pe: usize, role: Role) -> Option<Vec<usize>> {
     match role {
         Role::Barrier | Role::Checkpoint => Some((0..PES).collect()),
@@ -354,8 +354,8 @@ fn awaited(pe: usize, role: Role) -> Option<Vec<usize>> {
     }
 }
 
-/// Whether some PEs wait for each other and for such as are over, and one of them for one of those:
-/// by looking at every set of PEs.
+/// Returns true if a set of PEs wait only for each other and for PEs that are over, at least one of
+/// them for one of the latter; tries every set of PEs.
 fn never_ends(roles: &[Role]) -> bool {
     let over = |pe: usize| matches!(roles[pe], Role::Finalizes | Role::Ended);
     (1u32..1 << PES).any(|set| {
@@ -401,7 +401,7 @@ fn every_combination_has_its_line_or_its_end() {
             matches!(role, Role::Barrier | Role::Checkpoint | Role::Pair | Role::Until)
         };
         match (never_ends(&roles), roles.iter().any(waits)) {
-            // Another wait may have had its line a report before.
+            // Another wait may have been reported one report earlier.
             (true, _) => assert!(
                 matches!(
                     acts[..],

@@ -1,4 +1,4 @@
-//! A plan of what checkpoints leave out, as `oshadvise -o` writes it, and what it says of one call.
+//! A plan of the objects that checkpoints leave out, as `oshadvise -o` writes it.
 //!
 //! ```toml
 //! build = "4f2a..."                  # the program that it is for
@@ -20,10 +20,11 @@
 //! dead = [0, 1]                      # objects, counted from 0
 //! ```
 //!
-//! Invariants: what is left out is dead at the very place that is called from, and what is not
-//! known is saved. A block keeps the object that it was allocated as until it is freed or resized.
+//! Invariants: an object is left out only at a call site where it is dead; at an unknown call site
+//! everything is saved. A block belongs to the object that it was allocated as until it is freed or
+//! resized.
 //!
-//! Left out: whether the plan is right, which is the adviser's business; who called.
+//! Left out: the correctness of the plan, which is up to the adviser, and finding the caller.
 
 use std::ops::Range;
 
@@ -34,20 +35,20 @@ use toml::de::{DeTable, DeValue};
 use crate::mutant::{Mutant, breaks};
 use crate::page::PAGE;
 
-/// Why a file is no plan.
+/// The reason why a file is not a valid plan.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {what}: expected a plan that oshadvise -o wrote")]
 pub struct AdviceError {
-    /// The line, counted from 1.
+    /// Line number, counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// Description of the fault.
     pub what: String,
 }
 
-/// Where an object lies.
+/// Location of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lies {
-    /// A variable: its addresses, from where the executable begins.
+    /// A variable: its addresses, relative to the start of the executable.
     Static(Range<u64>),
     /// Blocks of the heap: the code that allocates them.
     Blocks(Vec<Range<u64>>),
@@ -56,44 +57,44 @@ pub enum Lies {
 /// Memory that some checkpoints leave out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// What it is called.
+    /// Name of the object.
     pub name: String,
     /// File and line of its declaration or allocation.
     pub at: String,
-    /// Where it lies.
+    /// Location of the object.
     pub lies: Lies,
 }
 
 /// A call of the checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advised {
-    /// File and line.
+    /// File and line of the call.
     pub at: String,
-    /// Its code.
+    /// Code ranges of the call.
     pub code: Vec<Range<u64>>,
-    /// What it leaves out, by index.
+    /// Indices of the objects that it leaves out.
     pub dead: Vec<usize>,
 }
 
 /// A plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advice {
-    /// Which program it is for, in hexadecimal digits.
+    /// Build ID of the program that the plan is for, in hexadecimal digits.
     pub build: String,
-    /// What is left out somewhere.
+    /// Objects that at least one call leaves out.
     pub objects: Vec<Subject>,
-    /// Where.
+    /// Calls of the checkpoint.
     pub places: Vec<Advised>,
 }
 
-/// A block of the heap: its bytes, and the object that it is.
+/// A block of the heap: its bytes, and the index of its object.
 pub type Block = (Range<usize>, usize);
 
 impl Advice {
-    /// Reads a plan.
+    /// Parses a plan.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first fault in `text`.
     pub fn parse(text: &str) -> Result<Advice, AdviceError> {
         let reader = Reader { text };
         let table = DeTable::parse(text).map_err(|error| {
@@ -108,7 +109,7 @@ impl Advice {
         Ok(Advice { build: table.text("build")?, objects, places })
     }
 
-    /// As a file.
+    /// Formats the plan as a file.
     #[must_use]
     pub fn text(&self) -> String {
         let ranges = |of: &[Range<u64>]| {
@@ -133,13 +134,13 @@ impl Advice {
         text
     }
 
-    /// The place that a call returns to at `address`.
+    /// Returns the place whose call returns to `address`.
     #[must_use]
     pub fn place(&self, address: u64) -> Option<usize> {
         self.places.iter().position(|place| covers(&place.code, address))
     }
 
-    /// The object of a block that a call allocates that returns to `address`.
+    /// Returns the object of the blocks that are allocated by a call returning to `address`.
     #[must_use]
     pub fn allocated(&self, address: u64) -> Option<usize> {
         self.objects.iter().position(|object| match &object.lies {
@@ -148,8 +149,8 @@ impl Advice {
         })
     }
 
-    /// What a checkpoint at `place` leaves out, in order: `blocks` of the heap, and variables where
-    /// `find` says that they lie.
+    /// Returns the ranges that a checkpoint at `place` leaves out, in order: dead `blocks` of the
+    /// heap, and dead variables at the addresses that `find` returns.
     pub fn left_out(
         &self,
         place: usize,
@@ -170,7 +171,7 @@ impl Advice {
     }
 }
 
-/// A text as TOML has it.
+/// Quotes `text` as a TOML string.
 fn quoted(text: &str) -> String {
     let escaped = text.chars().map(|c| match c {
         '"' | '\\' => format!("\\{c}"),
@@ -180,13 +181,13 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", escaped.collect::<String>())
 }
 
-/// True if code holds the call that returns to `address`.
+/// True if `code` contains the call that returns to `address`.
 fn covers(code: &[Range<u64>], address: u64) -> bool {
-    // What returns to the first byte was called from before it.
+    // A return address may be the first byte after the range, so look up the byte before it.
     address.checked_sub(1).is_some_and(|at| code.iter().any(|range| range.contains(&at)))
 }
 
-/// The union of ranges, in order.
+/// Returns the union of ranges, in order.
 fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| (range.start, range.end));
@@ -200,7 +201,7 @@ fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     all
 }
 
-/// The whole pages in ranges: what is left of a segment keeps its place in its page.
+/// Shrinks ranges to whole pages, so that the remaining bytes of a segment keep their page offsets.
 #[must_use]
 pub fn whole_pages(ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     let inside = |range: Range<usize>| range.start.next_multiple_of(PAGE)..range.end / PAGE * PAGE;

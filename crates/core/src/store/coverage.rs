@@ -1,10 +1,11 @@
-//! Which bytes of a PE a checkpoint covers, as one line of bytes, and the manifest that says so.
+//! The bytes of a PE that a checkpoint covers, as a linear address space, and the manifest that
+//! describes them.
 //!
 //! The snapshot of a PE is the concatenation of its extents. The first extent is the manifest: the
-//! list of the extents and the allocator's state, written into the segment at every checkpoint, so
-//! a snapshot explains itself and `shmem_malloc` between checkpoints is undone by a rollback. The
-//! manifest also holds a copy of the private memory that the program registered, and the list of
-//! what it excluded, which a substitute cannot know otherwise.
+//! list of the extents and the allocator's state, written into the segment at every checkpoint. So
+//! a snapshot describes itself, and a rollback undoes `shmem_malloc` calls since the checkpoint.
+//! The manifest also holds a copy of the registered private memory, and the list of excluded
+//! ranges, which a substitute could not know otherwise.
 //!
 //! ```text
 //! manifest   magic | bytes | extents | bytes of heap state | bytes of private memory | left out
@@ -13,11 +14,11 @@
 //! ```
 //!
 //! Invariants: the coverage is equal on every PE (symmetric allocation, same executable); PEs
-//! compare digests before anything is written. The manifest and the heap come in whole pages, and
-//! first, so that a byte of the heap has the same place in its page as in that of its snapshot
-//! (unless the program excluded something before it): a copy whose source is a little behind its
-//! destination, counted in pages, makes the processor take each load for one that has to wait for
-//! the stores before it.
+//! compare digests before anything is written. The manifest and the heap come first, in whole
+//! pages, so that a heap byte has the same page offset in the segment and in the snapshot (unless
+//! the program excluded a range before it). Otherwise, with the source slightly behind the
+//! destination modulo the page size, the processor would assume that each load of a copy depends on
+//! the preceding stores.
 
 use std::ops::Range;
 
@@ -34,10 +35,10 @@ const FIXED: usize = 48;
 /// Bits of half a word.
 const HALF: u32 = 32;
 
-/// Why bytes are no manifest, or a manifest cannot be made.
+/// The reason why bytes are not a valid manifest, or why a manifest cannot be made.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ManifestError {
-    /// Too many ranges for the room reserved.
+    /// The ranges do not fit into the reserved space.
     #[error("the allocator's state needs {need} bytes, the manifest has room for {room}")]
     TooLong {
         /// Bytes needed.
@@ -50,7 +51,7 @@ pub enum ManifestError {
     Malformed(&'static str),
 }
 
-/// What a manifest says.
+/// The contents of a manifest.
 #[derive(Debug)]
 pub struct Manifest<'a> {
     /// The covered bytes.
@@ -59,16 +60,17 @@ pub struct Manifest<'a> {
     pub heap: Heap,
     /// Offsets that the program excluded.
     pub excluded: Vec<Range<usize>>,
-    /// Offsets that it does not write, which are protected apart ([`super::readonly`]).
+    /// Offsets of read-only ranges, which are protected separately ([`super::readonly`]).
     pub readonly: Vec<Range<usize>>,
-    /// Private memory that it registered.
+    /// Private memory that the program registered.
     pub private: Vec<Saved<'a>>,
 }
 
-/// The covered bytes as one line.
+/// The covered bytes as a linear address space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coverage {
-    /// (start in the line, offset in the segment, length), in order, without gaps in the line.
+    /// (linear start, offset in the segment, length), in order, without gaps between linear
+    /// addresses.
     extents: Vec<(usize, usize, usize)>,
     len: usize,
 }
@@ -83,14 +85,14 @@ impl Coverage {
         Coverage { extents, len }
     }
 
-    /// The coverage of one range, which needs no manifest.
+    /// Returns the coverage of one range, which needs no manifest.
     pub fn of_range(range: Range<usize>) -> Coverage {
         Coverage::new(std::iter::once(range))
     }
 
-    /// The coverage of `ranges` (offsets in the segment) and of what is allocated in `heap`, less
-    /// what is `left_out`: excluded, and read-only. With its manifest's bytes, `private` (encoded
-    /// regions) among them.
+    /// Builds the coverage of `ranges` (offsets in the segment) and of the live blocks in `heap`,
+    /// without the `left_out` ranges (excluded, and read-only). Also returns the bytes of its
+    /// manifest, which include `private` (encoded regions).
     pub fn build(
         layout: &Layout,
         ranges: &[Range<usize>],
@@ -132,8 +134,8 @@ impl Coverage {
         Ok((coverage, bytes))
     }
 
-    /// Bytes at the start of a snapshot that are its manifest, by what the first tile says; at most
-    /// all of `bytes`.
+    /// Returns the length of the manifest at the start of a snapshot, as its first tile states it;
+    /// at most all of `bytes`.
     pub fn manifest_len(bytes: &[u8]) -> usize {
         let word = bytes.get(8..16).map(|at| at.try_into().expect("eight bytes"));
         word.map_or(bytes.len(), |word| bytes.len().min(u64::from_le_bytes(word) as usize))
@@ -183,7 +185,7 @@ impl Coverage {
         Ok(Manifest { coverage, heap, excluded, readonly, private })
     }
 
-    /// Bytes covered.
+    /// Returns the number of covered bytes.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -193,8 +195,9 @@ impl Coverage {
         self.len == 0
     }
 
-    /// Digest of the extents; equal coverages have equal digests. The lower half is the number of
-    /// pages of the manifest, so that refusals can tell symmetric memory from private memory.
+    /// Returns a digest of the extents; equal coverages have equal digests. The lower half is the
+    /// number of pages of the manifest, so that error messages can distinguish symmetric from
+    /// private memory.
     pub fn digest(&self) -> u64 {
         let mut hasher = Hasher::new();
         for &(_, at, len) in self.extents.iter().skip(1) {
@@ -205,12 +208,12 @@ impl Coverage {
         u64::from(hasher.finish()) << 32 | manifest as u64 & 0xffff_ffff
     }
 
-    /// Bytes of the manifest of a coverage with this digest.
+    /// Returns the bytes of the manifest of a coverage with this digest.
     pub fn manifest_of(digest: u64) -> u64 {
         (digest & 0xffff_ffff) * PAGE as u64
     }
 
-    /// The same by offset in the segment.
+    /// Returns the coverage sorted by offset in the segment.
     pub fn places(&self) -> LinePlaces {
         let by_offset = |&(start, at, len): &(usize, usize, usize)| (at, start, len);
         let mut extents: Vec<_> = self.extents.iter().map(by_offset).collect();
@@ -218,8 +221,8 @@ impl Coverage {
         LinePlaces { extents }
     }
 
-    /// The pieces of the segment that make up `range` of the line. What lies beyond the end of the
-    /// line is left out.
+    /// Returns the pieces of the segment that make up `range` of the linear addresses, up to their
+    /// end.
     pub fn pieces(&self, range: Range<usize>) -> impl Iterator<Item = Piece> + '_ {
         let first = self.extents.partition_point(|&(start, _, len)| start + len <= range.start);
         self.extents[first..].iter().map_while(move |&(start, at, len)| {
@@ -232,28 +235,28 @@ impl Coverage {
 /// A piece of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    /// Its offset.
+    /// Offset in the segment.
     pub at: usize,
-    /// Its length.
+    /// Length in bytes.
     pub len: usize,
 }
 
 impl Piece {
-    /// Its offsets.
+    /// Returns its offsets.
     pub fn range(self) -> Range<usize> {
         self.at..self.at + self.len
     }
 }
 
-/// Where bytes of the segment are in the line.
+/// A map from segment offsets to linear addresses.
 #[derive(Debug)]
 pub struct LinePlaces {
-    /// (offset in the segment, start in the line, length), by offset.
+    /// (offset in the segment, linear start, length), by offset.
     extents: Vec<(usize, usize, usize)>,
 }
 
 impl LinePlaces {
-    /// The parts of the line that lie in `range` of the segment.
+    /// Returns the linear ranges that lie in `range` of the segment.
     pub fn of(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let first = self.extents.partition_point(|&(at, _, len)| at + len <= range.start);
         let inside = self.extents[first..].iter().take_while(move |&&(at, ..)| at < range.end);
@@ -263,8 +266,8 @@ impl LinePlaces {
         })
     }
 
-    /// Whole units of `page` bytes of the segment with all that is covered in them, in order; what
-    /// is less than `gap` bytes apart is one.
+    /// Returns the covered offsets, in order, extended to whole units of `page` bytes. Ranges less
+    /// than `gap` bytes apart are merged.
     pub fn spans(&self, page: usize, gap: usize) -> Vec<Range<usize>> {
         let mut spans: Vec<Range<usize>> = Vec::new();
         for &(at, _, len) in &self.extents {
@@ -278,7 +281,7 @@ impl LinePlaces {
     }
 }
 
-/// The pages that `ranges`, which are sorted, lie on.
+/// Extends sorted `ranges` to whole pages, and merges them.
 fn whole_pages(ranges: Vec<Range<usize>>) -> impl Iterator<Item = Range<usize>> {
     let mut pages: Vec<Range<usize>> = Vec::new();
     for range in ranges {
@@ -291,7 +294,7 @@ fn whole_pages(ranges: Vec<Range<usize>>) -> impl Iterator<Item = Range<usize>> 
     pages.into_iter()
 }
 
-/// `range` without `hole`: none, one or two pieces.
+/// Returns `range` without `hole`: zero, one or two pieces.
 pub fn without(range: Range<usize>, hole: &Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let before = range.start..range.end.min(hole.start).max(range.start);
     let after = range.start.max(hole.end).min(range.end)..range.end;

@@ -1,21 +1,22 @@
-//! Finds what changed between two checkpoints, tile by tile, and how the next one does less for it.
+//! Change detection between two checkpoints, tile by tile, and the work that it saves the next one.
 //!
-//! A tile of a snapshot that did not change is not copied again; a tile of parity none of whose
-//! sources changed is not computed again. Either gets only a new stamp ([`super::stamp`]), so that
-//! all valid tiles carry the number of the checkpoint they belong to. If few sources of a parity
-//! tile changed, it is updated from what it was, and from what they were and are.
+//! A snapshot tile that did not change is not copied again; a parity tile none of whose sources
+//! changed is not recomputed. Such a tile only gets a new stamp ([`super::stamp`]), so that all
+//! valid tiles carry the number of the checkpoint they belong to. If few sources of a parity tile
+//! changed, it is updated from its old value and the old and new values of those sources.
 //!
-//! A parity slot holds the checkpoint before the last one, or the last one where there is but one
-//! slot: [`next`] says what follows from that, for the snapshots of a PE as well. What a process
-//! knows of earlier checkpoints is in its own memory ([`History`]): it is gone with the process,
-//! and forgotten in every recovery, and then the next checkpoint is a full one. While a checkpoint
-//! is made it is part of [`Changes`].
+//! A parity slot holds the checkpoint before the last one, or, if there is only one slot, the last
+//! one; [`next`] derives the step for a tile from that, for snapshots as well. A process remembers
+//! earlier checkpoints only in its own memory ([`History`]). That memory is lost with the process,
+//! and every recovery discards it; the next checkpoint is then a full one. While a checkpoint is
+//! being made, the history is part of [`Changes`].
 //!
-//! What changed is found by comparing tiles, or known from the pages that were written
-//! ([`super::track`]); then a tile that was written counts as changed, whatever is in it.
+//! A PE finds changes by comparing tiles, or knows them from the pages that were written
+//! ([`super::track`]); in the second case every written tile counts as changed, regardless of
+//! content.
 //!
-//! Invariant: a choice made here by one PE binds no other. A PE that has nothing to compare with
-//! says that all of its tiles changed.
+//! Invariant: a choice made here by one PE does not bind any other. A PE that has nothing to
+//! compare with reports all of its tiles as changed.
 
 use twox_hash::XxHash3_128;
 
@@ -30,12 +31,12 @@ pub struct TileSet {
 }
 
 impl TileSet {
-    /// No tile, with room for `count`.
+    /// Returns an empty set with space for `count` tiles.
     pub fn none(count: usize) -> TileSet {
         TileSet { bits: vec![0; count.div_ceil(8)] }
     }
 
-    /// The first `count` tiles.
+    /// Returns the set of the first `count` tiles.
     pub fn all(count: usize) -> TileSet {
         let mut all = TileSet { bits: vec![u8::MAX; count.div_ceil(8)] };
         if let Some(last) = all.bits.last_mut().filter(|_| !count.is_multiple_of(8)) {
@@ -44,108 +45,109 @@ impl TileSet {
         all
     }
 
-    /// The set that [`TileSet::bytes`] shows.
+    /// Restores a set from [`TileSet::bytes`].
     pub fn from_bytes(bytes: &[u8]) -> TileSet {
         TileSet { bits: bytes.to_vec() }
     }
 
-    /// One bit per tile, the lowest first.
+    /// Returns one bit per tile, the lowest first.
     pub fn bytes(&self) -> &[u8] {
         &self.bits
     }
 
-    /// Adds a tile there is room for.
+    /// Adds a tile within the capacity of the set.
     pub fn insert(&mut self, tile: TileIndex) {
         self.bits[tile.at() / 8] |= 1 << (tile.at() % 8);
     }
 
-    /// True if `tile` is one of them; what there is no room for is not.
+    /// True if the set contains `tile`; false for tiles beyond its capacity.
     pub fn contains(&self, tile: TileIndex) -> bool {
         self.bits.get(tile.at() / 8).is_some_and(|bits| bits >> (tile.at() % 8) & 1 == 1)
     }
 
-    /// Adds all tiles of `other`, which has no more room.
+    /// Adds all tiles of `other`, whose capacity is at most that of `self`.
     pub fn add(&mut self, other: &TileSet) {
         self.bits.iter_mut().zip(&other.bits).for_each(|(bits, more)| *bits |= more);
     }
 
-    /// How many they are.
+    /// Returns the number of tiles in the set.
     pub fn count(&self) -> usize {
         self.bits.iter().map(|bits| bits.count_ones() as usize).sum()
     }
 }
 
-/// What a process remembers of the last checkpoint, which it saw agreed.
+/// The data that a process remembers of the last checkpoint, which it saw agreed.
 #[derive(Debug)]
 pub struct History {
-    /// Its number.
+    /// Number of the checkpoint.
     pub number: CheckpointNumber,
     /// Bytes of its snapshot.
     pub len: usize,
-    /// Digests of the tiles of the own live data at that time; empty if none were taken.
+    /// Digests of the live tiles at the checkpoint; empty if it computed no digests.
     pub digests: Vec<u128>,
-    /// Own tiles that may differ from those of the checkpoint before.
+    /// The PE's tiles that may differ from those of the checkpoint before.
     pub own: TileSet,
-    /// Tiles of the own parity that differ from those of the checkpoint before.
+    /// The PE's parity tiles that differ from those of the checkpoint before.
     pub parity: TileSet,
-    /// Tiles of the own snapshot that changed with it, as far as was seen.
+    /// Number of changed tiles in the PE's snapshot, as far as known.
     pub changed: usize,
 }
 
-/// How a PE knows which of its tiles changed.
+/// The method by which a PE knows which of its tiles changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// It did not look: all count as changed.
+    /// No check: all tiles count as changed.
     Nothing,
-    /// By comparing them.
+    /// Comparison of tiles.
     Digests,
-    /// By the pages that were written.
+    /// The pages that were written.
     Pages,
 }
 
-/// What a look at a tile found.
+/// The result of checking one tile.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Look {
     digest: u128,
     changed: bool,
 }
 
-/// How much the store of a PE has.
+/// Sizes of a PE's store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreCounts {
     /// Tiles of a snapshot.
     pub tiles: usize,
-    /// Tiles of parity in a slot.
+    /// Parity tiles in a slot.
     pub parity: usize,
-    /// Snapshots.
+    /// Number of snapshots.
     pub snapshots: usize,
-    /// Parity slots.
+    /// Number of parity slots.
     pub slots: usize,
 }
 
-/// What is known of the changes since the last checkpoint, while the next is made.
+/// The known changes since the last checkpoint, while the next one is being made.
 #[derive(Debug)]
 pub struct Changes {
-    /// The own tiles that are not as they were.
+    /// The PE's tiles that may have changed.
     pub own: TileSet,
-    /// How they were found.
+    /// Method that found them.
     pub by: By,
-    /// How many tiles there are.
+    /// Number of tiles.
     pub tiles: usize,
-    /// The last checkpoint, if this process saw it agreed and it covered as many bytes.
+    /// The last checkpoint, if this process saw it agreed and it covered the same number of bytes.
     before: Option<History>,
     digests: Vec<u128>,
-    /// Changed tiles of the own snapshot that the copy came upon, where no look was taken.
+    /// Number of changed tiles that the copy found in the PE's snapshot, if tiles were not checked
+    /// before.
     pub seen: usize,
-    /// Tiles of the own parity computed anew.
+    /// The PE's parity tiles that were computed anew.
     pub made: TileSet,
     snapshots: usize,
     slots: usize,
 }
 
 impl Changes {
-    /// Before checkpoint `number` of `len` bytes, with what is known of an earlier one: all own
-    /// tiles are taken for changed.
+    /// Starts checkpoint `number` of `len` bytes with the `history` of an earlier one. All of the
+    /// PE's tiles count as changed at first.
     pub fn since(
         history: Option<History>,
         (number, len): (CheckpointNumber, usize),
@@ -159,16 +161,16 @@ impl Changes {
         Changes { own, by, tiles, before, digests, seen: 0, made, snapshots, slots }
     }
 
-    /// Takes the tiles of `written` for the own ones that changed since the last checkpoint, if
-    /// there is one to build on.
+    /// Takes the tiles in `written` as the PE's changed tiles, if there is a last checkpoint to
+    /// build on.
     pub fn know(&mut self, written: TileSet) {
         if self.before.is_some() {
             (self.own, self.by) = (written, By::Pages);
         }
     }
 
-    /// True if it pays to look which of the `tiles` own tiles changed: then each is to be shown to
-    /// [`Changes::look`], and what that finds to [`Changes::note`].
+    /// True if checking which of the PE's `tiles` tiles changed pays off. The caller must then pass
+    /// each tile to [`Changes::look`], and the result to [`Changes::note`].
     pub fn looks(&mut self, delta: Delta, tiles: usize) -> bool {
         let looks = self.before.as_ref().is_some_and(|h| pays(delta, h.changed, tiles));
         if looks {
@@ -179,8 +181,8 @@ impl Changes {
         looks
     }
 
-    /// Looks at a tile: `bytes` now, and in the snapshot what `was` says, which is asked for if no
-    /// digest was taken the last time. `job` seeds the digests.
+    /// Compares a tile's current `bytes` with the last checkpoint: with the digest recorded then,
+    /// or otherwise with the snapshot tile that `was` returns. `job` seeds the digests.
     pub fn look<'a>(
         &self,
         job: u64,
@@ -196,7 +198,7 @@ impl Changes {
         Look { digest, changed }
     }
 
-    /// Notes what a look at the next tile found; they are noted in their order, all of them.
+    /// Records the result for the next tile. The caller must record all tiles, in order.
     pub fn note(&mut self, look: Look) {
         if look.changed {
             self.own.insert(TileIndex::of(self.digests.len()));
@@ -204,20 +206,20 @@ impl Changes {
         self.digests.push(look.digest);
     }
 
-    /// What to do with tile `tile` of the own parity, which has such sources.
+    /// Returns the step for tile `tile` of the PE's parity, which has these sources.
     pub fn next(&self, tile: TileIndex, sources: SourceCount) -> TileStep {
         next(self.slots, sources, self.before.as_ref().map(|before| before.parity.contains(tile)))
     }
 
-    /// What to do with own tile `tile` of the snapshot: the same, with the live tile as its one
-    /// source.
+    /// Returns the step for tile `tile` of the PE's snapshot, whose only source is the live tile.
     pub fn next_own(&self, tile: TileIndex) -> TileStep {
         let changed = usize::from(self.own.contains(tile));
         let before = self.before.as_ref().map(|before| before.own.contains(tile));
         next(self.snapshots, SourceCount { changed, all: 1 }, before)
     }
 
-    /// The checkpoint is agreed: what the next one may build on.
+    /// Converts the changes into the history for the next checkpoint, once this checkpoint is
+    /// agreed.
     pub fn agreed(self, number: CheckpointNumber, len: usize) -> History {
         let looked = self.by != By::Nothing;
         let changed = if looked { self.own.count() } else { self.seen };
@@ -226,31 +228,31 @@ impl Changes {
     }
 }
 
-/// What is done with a tile of parity, or of a snapshot.
+/// The step that brings a parity or snapshot tile up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TileStep {
-    /// It is right as it is, with a new stamp.
+    /// Keep the tile, with a new stamp.
     Keep,
-    /// The other slot, or the other snapshot, has it.
+    /// Copy it from the other slot or snapshot.
     Carry,
-    /// It is computed from what the other slot has and what the changed sources were and are.
+    /// Compute it from the other slot's tile and the old and new values of the changed sources.
     Update,
-    /// It is computed anew from all sources.
+    /// Compute it anew from all sources.
     Make,
 }
 
-/// How many sources a tile of parity has.
+/// The number of sources of a parity tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceCount {
-    /// Those that changed.
+    /// Sources that changed.
     pub changed: usize,
-    /// All of them.
+    /// All sources.
     pub all: usize,
 }
 
-/// What to do with a tile of parity in one of `slots` slots; `before` says whether the last
-/// checkpoint changed it; None if that is not known. An update reads the tile, and each changed
-/// source twice: it is done where that is less than all sources.
+/// Returns the step for a parity tile in one of `slots` slots; `before` is true if the last
+/// checkpoint changed the tile, None if unknown. An update reads the tile, and each changed source
+/// twice; it is chosen if that is less than reading all sources.
 pub fn next(slots: usize, sources: SourceCount, before: Option<bool>) -> TileStep {
     let SourceCount { changed, all } = sources;
     match (changed, slots, before) {
@@ -262,8 +264,8 @@ pub fn next(slots: usize, sources: SourceCount, before: Option<bool>) -> TileSte
     }
 }
 
-/// True if it pays to look for what changed: as asked for, or if less than a quarter of `tiles`
-/// had with the checkpoint before.
+/// True if checking for changes pays off: always or never by setting, in `auto` if less than a
+/// quarter of `tiles` changed with the last checkpoint.
 pub fn pays(delta: Delta, changed: usize, tiles: usize) -> bool {
     match delta {
         Delta::On => true,
@@ -292,12 +294,12 @@ mod tests {
         }
     }
 
-    /// Slots hold tiles of checkpoints: whatever changes when, what is kept or carried is right.
+    /// In every pattern of changes, a tile that is kept or carried has the right content.
     #[test]
     fn a_slot_never_keeps_what_is_not_so_any_more() {
         for (slots, sources) in [(1, 7), (2, 3), (2, 7), (1, 1), (2, 1)] {
             for pattern in 0u32..1 << 12 {
-                // The content of a tile is the number of the checkpoint that changed it.
+                // The content of a tile is the number of the checkpoint that changed it last.
                 let (mut held, mut content, mut before) = (vec![0u64; slots], 0, None);
                 for number in 1..=6u64 {
                     let bits = pattern >> ((number - 1) * 2);

@@ -1,9 +1,9 @@
-//! What a substitute that takes over the memory of a dead process says for it, and does first.
+//! The vote of a substitute that adopts the memory of a dead process, and how it keeps it valid.
 //!
-//! The phase and the decision in that memory are what the dead would have voted with, and the vote
-//! counts like that of a survivor once the memory can do what it promises: go back to the
-//! checkpoint that all agreed on, and forward to the one that it has encoded. For that the dead
-//! had its live memory, which the program of the substitute is about to overwrite. So, before:
+//! The phase and the decision in that memory are those that the dead process would have voted with.
+//! The vote counts like a survivor's once the memory can do what it promises: roll back to the
+//! checkpoint that all agreed on, or go forward to the one that it has encoded. Going forward needs
+//! live memory, which the substitute's program is about to overwrite. Hence, before that:
 //!
 //! ```text
 //! Copying(n)   every PE has encoded n: the copy is completed, and the phase is Agreed(n)
@@ -11,25 +11,26 @@
 //!              decision says which of the two stays
 //! ```
 //!
-//! Both may be done again when the substitute dies over it. What would need live memory is given up
-//! ([`without_live`]) where it cannot be saved: then the PE counts as lost, and is rebuilt.
+//! Both steps can be repeated if the substitute dies during them. If live memory cannot be saved,
+//! the phase is reduced to what does not need it ([`without_live`]): then the PE counts as lost,
+//! and is rebuilt.
 
 use super::phase::{Phase, Vote};
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::CheckpointNumber;
 
-/// What must be done before the program of the substitute runs.
+/// The step that must precede the program of the substitute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rescue {
-    /// Nothing: live memory is not needed any more.
+    /// No step: live memory is no longer needed.
     Nothing,
-    /// Make the snapshot that of this checkpoint.
+    /// Complete the snapshot of this checkpoint.
     Complete(CheckpointNumber),
-    /// Keep live memory as this checkpoint, beside the snapshot.
+    /// Keep live memory as this checkpoint, as a shadow of the snapshot.
     Keep(CheckpointNumber),
 }
 
-/// What the memory of a PE that died with this vote needs.
+/// Returns the step required for the memory of a PE that died with this vote.
 pub fn rescue(vote: &Vote) -> Rescue {
     match vote.phase {
         Some(Phase::Copying(n)) => Rescue::Complete(n),
@@ -40,7 +41,7 @@ pub fn rescue(vote: &Vote) -> Rescue {
     }
 }
 
-/// The phase of a PE whose live memory is gone.
+/// Returns the phase of a PE whose live memory is gone.
 pub fn without_live(phase: Phase) -> Phase {
     match phase {
         Phase::Encoded(n) => Phase::Entering(n),
@@ -49,8 +50,8 @@ pub fn without_live(phase: Phase) -> Phase {
     }
 }
 
-/// True if what a memory holds, by its records, bears out what its header says: that word has no
-/// owner any more who would show it anew.
+/// True if the records in an adopted memory confirm the phase in its header, which no longer has an
+/// owner to publish it again.
 pub fn is_borne_out(
     phase: Phase,
     snapshot: impl Fn(CheckpointNumber) -> bool,

@@ -1,33 +1,33 @@
-//! What all PEs bring to a checkpoint, compared: equal coverage, and memory for all of it.
+//! The comparison of what all PEs bring to a checkpoint: equal coverage, and memory for all of it.
 //!
-//! [`Intents`] adds up what PEs bring, in any order; the sum of all is the same on every PE, so
-//! every PE comes to the same answer.
+//! [`Intents`] accumulates the intents of PEs in any order. The total is equal on every PE, so
+//! every PE reaches the same result.
 //!
-//! Invariant: memory is counted for each machine by itself, with the PEs that run there now.
+//! Invariant: memory is counted per machine, for the PEs that currently run on it.
 
 use super::coverage::Coverage;
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::Pe;
 
-/// A length that says: this PE cannot describe what it has to save.
+/// A length that marks a PE whose manifest does not fit.
 pub const CANNOT: u64 = u64::MAX;
 
-/// What a checkpoint must fit into, in bytes.
+/// The limits of a checkpoint, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Name of the mode.
+    /// Name of the backup mode.
     pub mode: &'static str,
-    /// Room for a manifest.
+    /// Space for a manifest.
     pub manifest: usize,
-    /// Room for a snapshot.
+    /// Space for a snapshot.
     pub snapshot: usize,
-    /// `SHMEM_FT_MEMORY_LIMIT`: what all stores of a machine may hold together.
+    /// `SHMEM_FT_MEMORY_LIMIT`: the maximum total of all stores of a machine.
     pub limit: Option<u64>,
 }
 
-/// Why a checkpoint cannot be made.
+/// The reason why a checkpoint cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[allow(missing_docs)] // the sentence of each variant speaks of its fields
+#[allow(missing_docs)] // each variant's message describes its fields
 pub enum Refusal {
     #[error(
         "PE {pe} has more allocations or registered private memory than the manifest holds \
@@ -62,22 +62,22 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// What a PE brings to a checkpoint.
+/// The requirements of one PE for a checkpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Intent {
-    /// Digest of the ranges that the checkpoint covers.
+    /// Digest of the covered ranges.
     pub digest: u64,
-    /// Bytes that it covers.
+    /// Number of covered bytes.
     pub len: u64,
-    /// Bytes that the store will hold with it.
+    /// Bytes that the store will hold with this checkpoint.
     pub hold: u64,
-    /// Bytes of them, and of live data that nobody has written, that must still be allocated.
+    /// Bytes of `hold`, and of live data never written, that are still to be allocated.
     pub need: u64,
-    /// Bytes that the machine could still give when the PE looked.
+    /// Bytes available on the machine when the PE checked.
     pub available: u64,
 }
 
-/// What PEs of one machine take, together.
+/// The combined requirements of PEs of one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Share {
     machine: u32,
@@ -99,24 +99,24 @@ impl Share {
     }
 }
 
-/// What several PEs bring, as far as it matters.
+/// The relevant part of the intents of several PEs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intents {
     /// The lowest PE, with its digest and length.
     first: (Pe, u64, u64),
-    /// The lowest PE that brings something else, with the same.
+    /// The lowest PE that differs from it, with its digest and length.
     odd: Option<(Pe, (u64, u64))>,
-    /// The lowest PE that cannot say what it has to save.
+    /// The lowest PE that cannot describe its memory in a manifest.
     cannot: Option<Pe>,
     /// The machine whose PEs are being added up.
     open: Option<Share>,
-    /// The lowest machine that has no room for what its PEs take.
+    /// The lowest machine whose memory does not suffice for its PEs.
     short: Option<Share>,
-    /// `SHMEM_FT_MEMORY_LIMIT`, the same on all PEs.
+    /// `SHMEM_FT_MEMORY_LIMIT`, equal on all PEs.
     limit: Option<u64>,
 }
 
-/// The lower of two PEs, with what is known of it.
+/// Returns the entry with the lower key.
 pub(super) fn lower<K: Ord, T>(one: Option<(K, T)>, other: Option<(K, T)>) -> Option<(K, T)> {
     match (one, other) {
         (Some(one), Some(other)) => Some(if one.0 <= other.0 { one } else { other }),
@@ -125,7 +125,7 @@ pub(super) fn lower<K: Ord, T>(one: Option<(K, T)>, other: Option<(K, T)>) -> Op
 }
 
 impl Intents {
-    /// What PE `pe` brings, which runs on that machine.
+    /// Returns the intent of PE `pe`, which runs on `machine`.
     pub fn of((pe, machine): (Pe, u32), intent: &Intent, limit: Option<u64>) -> Intents {
         let Intent { digest, len, hold, need, available: free } = *intent;
         let machine = if breaks(Mutant::MemoryOfTheJob) { 0 } else { machine };
@@ -134,7 +134,7 @@ impl Intents {
         Intents { first: (pe, digest, len), odd: None, cannot, open, short: None, limit }
     }
 
-    /// Adds what others bring.
+    /// Adds the intents of other PEs.
     pub fn add(&mut self, other: &Intents) {
         let (low, high) =
             if self.first.0 < other.first.0 { (*self, other) } else { (*other, &*self) };
@@ -150,7 +150,7 @@ impl Intents {
         self.note_short(other.short);
     }
 
-    /// All PEs of the machine are added up.
+    /// Closes the sum of a machine, once all its PEs are added up.
     pub fn close(&mut self) {
         if !breaks(Mutant::MemoryOfTheJob) {
             self.count();
@@ -168,7 +168,7 @@ impl Intents {
         self.short = lower(of(self.short), of(other)).map(|(_, share)| share);
     }
 
-    /// As words.
+    /// Packs the intents into words.
     pub fn words(&self) -> [u64; INTENTS] {
         let pe = |pe: Option<Pe>| pe.map_or(0, |pe| u64::from(pe.0) + 1);
         let (first, digest, len) = self.first;
@@ -187,7 +187,7 @@ impl Intents {
         words
     }
 
-    /// The inverse, on a PE with that limit.
+    /// Unpacks intents, on a PE with this limit.
     pub fn read(words: [u64; INTENTS], limit: Option<u64>) -> Intents {
         let [first, digest, len, odd, odd_digest, odd_len, cannot, ..] = words;
         let pe = |word: u64| word.checked_sub(1).map(|pe| Pe(pe as u32));
@@ -202,13 +202,13 @@ impl Intents {
     }
 }
 
-/// Words of what several PEs bring.
+/// Number of words of packed [`Intents`].
 pub const INTENTS: usize = 15;
 
-/// Compares what all PEs bring, each of which runs on the machine of that number.
+/// Checks the intents of all PEs; `machine_of` gives the machine number of each PE.
 ///
 /// # Errors
-/// The first reason not to make the checkpoint.
+/// The first reason to refuse the checkpoint.
 pub fn agree(all: &Intents, machine_of: &[u32], bounds: &Bounds) -> Result<(), Refusal> {
     let (mut all, len) = (*all, all.first.2);
     all.count();
@@ -229,7 +229,7 @@ pub fn agree(all: &Intents, machine_of: &[u32], bounds: &Bounds) -> Result<(), R
     Err(refuse(&short, &pes, bounds))
 }
 
-/// How PE `pe` differs from the lowest, by digest and length of the two.
+/// Describes how PE `pe` differs from the lowest PE, from their digests and lengths.
 fn differ([first, pe]: [Pe; 2], brought: [(u64, u64); 2]) -> Refusal {
     let manifests = brought.map(|(digest, _)| Coverage::manifest_of(digest));
     let symmetric = |at: usize| {
@@ -243,7 +243,7 @@ fn differ([first, pe]: [Pe; 2], brought: [(u64, u64); 2]) -> Refusal {
     }
 }
 
-/// What is said of a machine that has no room for what its PEs take.
+/// Builds the refusal for a machine whose memory does not suffice for its PEs.
 fn refuse(&Share { need, hold, free, .. }: &Share, pes: &[Pe], bounds: &Bounds) -> Refusal {
     let (mode, shown) = (bounds.mode, Pe::names(pes));
     let (needs, whose, takes) = match pes.len() {
@@ -268,7 +268,7 @@ mod tests {
         Intent { digest: 7 << 32, len: 1000, hold: need, need, available }
     }
 
-    /// The sum of all: of each machine, closed, in an order that `turn` picks.
+    /// Adds up all intents, machine by machine, in an order that `turn` selects.
     fn sum(posted: &[Intent], machine_of: &[u32], turn: usize) -> Intents {
         let mut machines: Vec<u32> = machine_of.to_vec();
         machines.sort_unstable();
@@ -300,7 +300,7 @@ mod tests {
             .map_or_else(|refusal| refusal.to_string(), |()| String::new())
     }
 
-    /// Sixteen hosts with room for their own, and for no more.
+    /// Sixteen hosts have memory for their own PEs only.
     #[test]
     fn memory_is_counted_for_each_machine() {
         let posted = [posted(100, 210); 32];
@@ -357,7 +357,7 @@ mod tests {
         assert!(words(&[short, elsewhere], &[0, 1]).starts_with("PEs 0 and 1 have not allocated"));
     }
 
-    /// What is registered is in the manifest, whose pages the lower half of a digest counts.
+    /// Registered memory is part of the manifest, whose pages the lower half of a digest counts.
     #[test]
     fn private_memory_is_not_said_to_be_symmetric() {
         let of = |pages: u64, heap: u64| Intent {

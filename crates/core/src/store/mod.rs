@@ -1,4 +1,4 @@
-//! The checkpoint store: what a checkpoint is, how it is written and agreed.
+//! The checkpoint store: the contents of a checkpoint, and how PEs write it and agree on it.
 //!
 //! ```text
 //! quiesce     outstanding transfers done; barrier Q
@@ -10,22 +10,23 @@
 //! barrier B   leaving it means: all snapshots are n+1
 //! ```
 //!
-//! With a second snapshot (`SHMEM_FT_SNAPSHOTS`) encode writes that, too, and entering barrier A
-//! means that what this PE writes of it is there; copy only seals it.
+//! With a second snapshot (`SHMEM_FT_SNAPSHOTS`) the encode step writes that snapshot, too. A PE
+//! that enters barrier A has then written its part of it, and the copy step only seals it.
 //!
-//! [`coverage`] says which bytes, [`advice`] which of them a plan leaves out, [`readonly`] which
-//! are protected apart since nobody writes them, [`private`] how private ones go along, [`objects`]
-//! how pointers to the program's code and variables stay right, [`delta`]
-//! which of them need no second trip, [`track`] when the kernel is asked what was written,
-//! [`protection`] who protects whom, `raidshmem_codec::stripe` which chunk is where, [`stamp`] how
-//! they are sealed, [`phase`] what stands after a death at any moment, [`site`] whose call of the
-//! checkpoint is none, [`intent`] whether there is room for a checkpoint at all, [`refusal`] what
-//! follows if not. The crate `raidshmem` does it.
+//! [`coverage`] defines the covered bytes, [`advice`] the ranges that a plan leaves out,
+//! [`readonly`] the read-only ranges, which are protected separately. [`private`] stores private
+//! memory, [`objects`] validates pointers to the program's code and variables. [`delta`] finds the
+//! tiles that need not be copied again, [`track`] decides when the kernel is queried for written
+//! pages. [`protection`] assigns PEs to groups, `raidshmem_codec::stripe` chunks to stripes;
+//! [`stamp`] seals tiles. [`phase`] decides which checkpoint is valid after a death at any moment,
+//! [`site`] recognizes checkpoint calls of PEs that are behind. [`intent`] checks that memory
+//! suffices for a checkpoint, [`refusal`] handles the case that it does not. The crate `raidshmem`
+//! implements the steps.
 //!
-//! Invariant: at every moment a complete checkpoint exists that every survivor can name from the
-//! phases alone: slot and snapshot of `n` are untouched until every PE's parity of `n + 1` is
-//! complete. The modes with one slot (`single`, `double`) give that up while they write, as the
-//! thesis' do; a loss in that window that needs the slot is an agreed error.
+//! Invariant: at every moment a complete checkpoint exists that every survivor can identify from
+//! the phases alone: slot and snapshot of `n` are untouched until every PE's parity of `n + 1` is
+//! complete. The modes with one slot (`single`, `double`) give that up while they write, as in the
+//! thesis; a loss in that window that needs the slot is an agreed error.
 
 pub mod advice;
 pub mod coverage;

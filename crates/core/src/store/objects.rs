@@ -1,31 +1,31 @@
-//! The addresses at which the executable and its libraries were loaded, kept in a manifest as a
-//! region of private memory that no program can name.
+//! The addresses at which the executable and its libraries were loaded. A manifest holds them as a
+//! region of private memory whose name no program can use.
 //!
 //! ```text
 //! region   a line for each object: start length name, the numbers in hexadecimal
 //! ```
 //!
-//! A checkpoint holds pointers to functions, to tables of virtual functions and to variables. They
-//! are right in a substitute if what they point to lies where it lay. If an object [`moved`], no
-//! word that is saved may be an address in it.
+//! A checkpoint holds pointers to functions, virtual function tables and variables. They are valid
+//! in a substitute only if their targets have the same addresses. If an object [`moved`], no saved
+//! word may be an address in it.
 
 use std::ops::Range;
 
 use super::private::Saved;
 
-/// The name of the region: no name that a program gives, for those are in quotes.
+/// Name of the region. It differs from all names that a program gives, which are in quotes.
 pub const NAME: &str = "load addresses";
 
 /// An executable or a library in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadedObject {
-    /// The name of its file, without folders; empty for the executable.
+    /// File name, without folders; empty for the executable.
     pub name: String,
-    /// Its addresses.
+    /// Address range.
     pub addresses: Range<u64>,
 }
 
-/// The contents of the region.
+/// Encodes the contents of the region.
 pub fn encode(objects: &[LoadedObject]) -> String {
     let line = |object: &LoadedObject| {
         let Range { start, end } = object.addresses;
@@ -34,7 +34,7 @@ pub fn encode(objects: &[LoadedObject]) -> String {
     objects.iter().map(line).collect()
 }
 
-/// The objects that such contents name; None if these are no such contents.
+/// Decodes the contents of the region; None if they are malformed.
 pub fn decode(contents: &[u8]) -> Option<Vec<LoadedObject>> {
     let object = |line: &str| {
         let mut words = line.splitn(3, ' ');
@@ -46,7 +46,8 @@ pub fn decode(contents: &[u8]) -> Option<Vec<LoadedObject>> {
     std::str::from_utf8(contents).ok()?.lines().map(object).collect()
 }
 
-/// Takes the objects out of what a manifest has of private memory; empty if it has none.
+/// Removes the load addresses from the private memory of a manifest and decodes them; empty if it
+/// has no such region, None if they are malformed.
 pub fn take(private: &mut Vec<Saved>) -> Option<Vec<LoadedObject>> {
     let Some(at) = private.iter().position(|saved| saved.name == NAME) else {
         return Some(Vec::new());
@@ -54,13 +55,13 @@ pub fn take(private: &mut Vec<Saved>) -> Option<Vec<LoadedObject>> {
     decode(private.remove(at).contents)
 }
 
-/// Those of the checkpoint that do not lie so in this process.
+/// Returns the objects of the checkpoint that have a different address range in this process.
 pub fn moved(saved: Vec<LoadedObject>, here: &[LoadedObject]) -> Vec<LoadedObject> {
     saved.into_iter().filter(|object| !here.contains(object)).collect()
 }
 
-/// Finds the first word of `bytes`, on its boundary, that may be an address in one of `objects`,
-/// and that object; `at` is the address of the first byte.
+/// Finds the first aligned word of `bytes` that may be an address in one of `objects`. Returns its
+/// offset and that object; `at` is the address of the first byte.
 pub fn address_in<'a>(
     bytes: &[u8],
     at: usize,

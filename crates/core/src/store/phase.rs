@@ -1,4 +1,5 @@
-//! Which checkpoint stands after a death at any moment: a pure rule over the survivors' phases.
+//! The rule that selects the valid checkpoint after a death at any moment, from the survivors'
+//! phases.
 //!
 //! ```text
 //! Agreed(n) -> Entering(n+1) -> Encoded(n+1) -> Copying(n+1) -> Agreed(n+1)
@@ -7,30 +8,30 @@
 //! ```
 //!
 //! A PE becomes `Encoded(n+1)` only when its own parity of `n+1` is complete, and `Copying(n+1)`
-//! only when every PE was `Encoded(n+1)`. Hence: forward to `n+1` if every survivor is at least
-//! `Encoded(n+1)`, or any has gone past it; back to `n` otherwise. A decision once written into a
-//! header stands until the recovery it belongs to is over, whatever the phases say meanwhile.
+//! only when every PE was `Encoded(n+1)`. Hence the job goes forward to `n+1` if every survivor is
+//! at least `Encoded(n+1)`, or any is beyond it, and rolls back to `n` otherwise. A decision
+//! written into a header stands until its recovery is over, regardless of later phases.
 //!
-//! Why it holds: whitepaper/paper.typ, "One agreed decision". The thesis has no such rule (its
-//! faults are simulated between checkpoints).
+//! Proof: whitepaper/paper.typ, "One agreed decision". The thesis has no such rule (its faults are
+//! simulated between checkpoints).
 
 use crate::quantity::CheckpointNumber;
 
-/// How far a PE has come.
+/// The progress of a PE in the checkpoint protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Snapshot and parity of this checkpoint are complete here; the program runs.
     Agreed(CheckpointNumber),
     /// The PE is in the call that makes this checkpoint; its parity is not complete.
     Entering(CheckpointNumber),
-    /// Own parity of this checkpoint complete; snapshot still the one before.
+    /// The PE's parity of this checkpoint is complete; its snapshot is still the previous one.
     Encoded(CheckpointNumber),
-    /// Snapshot being overwritten with this checkpoint.
+    /// The snapshot is being overwritten with this checkpoint.
     Copying(CheckpointNumber),
 }
 
 impl Phase {
-    /// As one word of the store header; never 0.
+    /// Packs the phase into one word of the store header; never 0.
     pub fn pack(self) -> u64 {
         match self {
             Phase::Agreed(n) => n.0 << 3 | 1,
@@ -40,7 +41,7 @@ impl Phase {
         }
     }
 
-    /// The inverse; None for 0 (a process that has no say) and for garbage.
+    /// Unpacks a phase; None for 0 (a process without a vote) and for garbage.
     pub fn unpack(word: u64) -> Option<Phase> {
         let n = CheckpointNumber(word >> 3);
         match word & 7 {
@@ -52,13 +53,13 @@ impl Phase {
         }
     }
 
-    /// True if this PE can be made that of checkpoint `number`, going back or forward.
+    /// True if this PE can move to checkpoint `number`, by rolling back or going forward.
     pub fn has(self, number: CheckpointNumber) -> bool {
         (self.knows()..=self.reaches()).contains(&number)
     }
 
-    /// The checkpoint whose parity is complete here and whose snapshot is, or can still be made,
-    /// if the rule says forward.
+    /// Returns the newest checkpoint whose parity is complete here, and whose snapshot is complete
+    /// or can still be made after a decision to go forward.
     fn reaches(self) -> CheckpointNumber {
         match self {
             Phase::Agreed(n) | Phase::Encoded(n) | Phase::Copying(n) => n,
@@ -66,7 +67,7 @@ impl Phase {
         }
     }
 
-    /// A checkpoint this PE knows every PE to have encoded.
+    /// Returns a checkpoint that this PE knows every PE to have encoded.
     fn knows(self) -> CheckpointNumber {
         match self {
             Phase::Agreed(n) | Phase::Copying(n) => n,
@@ -75,35 +76,35 @@ impl Phase {
     }
 }
 
-/// What a PE brings to the decision: a survivor, or a substitute for the dead
+/// The input of one PE to the decision: a survivor, or a substitute for a dead process
 /// ([`super::inherited`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vote {
-    /// Its phase; None in a substitute that has not taken over the memory of the dead.
+    /// Phase of the PE; None for a substitute that has not adopted the memory of its predecessor.
     pub phase: Option<Phase>,
-    /// A decision it has written down and not yet finished.
+    /// A recorded decision whose recovery is not finished.
     pub decided: Option<CheckpointNumber>,
 }
 
-/// The votes of several PEs, as far as they matter.
+/// The relevant part of the votes of several PEs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Votes {
-    /// The highest decision that any has written down.
+    /// The highest decision that any PE has recorded.
     decided: Option<CheckpointNumber>,
-    /// The highest checkpoint that any knows every PE to have encoded.
+    /// The highest checkpoint that any PE knows every PE to have encoded.
     known: Option<CheckpointNumber>,
-    /// The lowest and the highest that any reaches.
+    /// The lowest and the highest checkpoint that any PE reaches.
     reached: Option<(CheckpointNumber, CheckpointNumber)>,
 }
 
 impl Votes {
-    /// That of one PE.
+    /// Returns the vote of one PE.
     pub fn of(vote: Vote) -> Votes {
         let reached = vote.phase.map(|phase| (phase.reaches(), phase.reaches()));
         Votes { decided: vote.decided, known: vote.phase.map(Phase::knows), reached }
     }
 
-    /// Adds those of others.
+    /// Adds the votes of other PEs.
     pub fn add(&mut self, other: &Votes) {
         self.decided = self.decided.max(other.decided);
         self.known = self.known.max(other.known);
@@ -113,13 +114,13 @@ impl Votes {
         };
     }
 
-    /// As words.
+    /// Packs the votes into words.
     pub fn words(&self) -> [u64; 4] {
         let (least, most) = self.reached.unzip();
         [self.decided, self.known, least, most].map(CheckpointNumber::pack)
     }
 
-    /// The inverse.
+    /// Unpacks the votes.
     pub fn read(words: [u64; 4]) -> Votes {
         let [decided, known, least, most] = words.map(CheckpointNumber::unpack);
         Votes { decided, known, reached: least.zip(most) }
@@ -136,13 +137,14 @@ impl FromIterator<Vote> for Votes {
     }
 }
 
-/// The checkpoint to resume from. None if nobody has a say.
+/// Returns the checkpoint to resume from. None if no PE has a vote.
 pub fn decide(votes: &Votes) -> Option<CheckpointNumber> {
     let by_phase = || Some(votes.known?.max(votes.reached?.0));
     votes.decided.or_else(by_phase)
 }
 
-/// The rule broken on purpose ([`crate::mutant`]): forward as soon as one survivor has encoded.
+/// The rule broken on purpose ([`crate::mutant`]): goes forward as soon as one survivor has
+/// encoded.
 pub fn forward_too_early(votes: &Votes) -> Option<CheckpointNumber> {
     decide(votes).max(votes.reached.map(|(_, most)| most))
 }
@@ -183,8 +185,8 @@ mod tests {
         assert_eq!(of(&[]), None);
     }
 
-    /// Every set of phases the protocol can reach, with the truth beside it: at `n+1` agreed only
-    /// if all survivors hold its parity, and always if one may have thrown `n` away.
+    /// Compares the rule with an oracle on every reachable set of phases: forward to `n+1` only if
+    /// all survivors hold its parity, and always if one may have discarded `n`.
     #[test]
     fn exhaustive_over_reachable_phases_of_four() {
         let all = [
@@ -205,7 +207,7 @@ mod tests {
             let past_b = set.iter().any(|p| matches!(p, Entering(N(6))));
             let not_copied = set.iter().any(|p| !matches!(p, Agreed(N(5)) | Entering(N(6))));
             if (overwritten && least < N(5)) || (past_b && not_copied) {
-                continue; // the barriers forbid it
+                continue; // the barriers rule this out
             }
             reachable += 1;
             let expected = if least >= N(5) { 5 } else { 4 };
@@ -225,7 +227,7 @@ mod tests {
         assert_eq!(of(&[substitute]), Some(N(5)));
     }
 
-    /// Added up in any order and read back on the way, votes lead to the same decision.
+    /// Votes lead to the same decision in any order, also if packed and unpacked in between.
     #[test]
     fn votes_are_added_up_in_any_order() {
         let phases = [None, Some(Agreed(N(4))), Some(Entering(N(5))), Some(Encoded(N(5)))];

@@ -1,41 +1,41 @@
-//! Private memory in a manifest: each region with its name, so that it is found again by that.
+//! Private memory in a manifest: each region with its name, by which a substitute finds it.
 //!
 //! ```text
 //! region   bytes of name | bytes of contents | name | contents
 //! ```
 //!
-//! A substitute may have a region at another address and register it in another order. What it has
-//! registered must have every region of the checkpoint, as long; what it has beyond that was
-//! registered later, or by the substitute alone.
+//! A substitute may have a region at another address and may register regions in another order. It
+//! must have registered every region of the checkpoint, with the same length. Its additional
+//! regions were registered after the checkpoint, or by the substitute alone.
 //!
-//! Invariant: every region has a name, and no two of a manifest have one.
+//! Invariant: every region of a manifest has a name, and no two share one.
 
 use crate::mutant::{Mutant, breaks};
 
-/// A region as a manifest holds it.
+/// A region as stored in a manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Saved<'a> {
-    /// What it is found by.
+    /// Name of the region.
     pub name: &'a str,
-    /// What it held.
+    /// Contents of the region.
     pub contents: &'a [u8],
 }
 
-/// Why a checkpoint cannot be put back.
+/// The reason why private memory cannot be restored from a checkpoint.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
     /// A region of the checkpoint is not registered.
     #[error("it has not registered {name}, of which that has {saved} bytes")]
     Missing {
-        /// Its name.
+        /// Name of the region.
         name: String,
-        /// Its bytes in the checkpoint.
+        /// Length of the region in the checkpoint, in bytes.
         saved: usize,
     },
     /// The load addresses in the checkpoint are not readable.
     #[error("its load addresses cannot be read")]
     Unreadable,
-    /// Memory may hold an address in an object that lies elsewhere in this process.
+    /// Memory may hold an address inside an object that this process loaded elsewhere.
     #[error(
         "{holder} may hold at {at:#x} an address in {object}, which was loaded at {then:#x} and is \
          loaded elsewhere here"
@@ -43,26 +43,26 @@ pub enum Misfit {
     Moved {
         /// Symmetric memory, or the name of a region.
         holder: String,
-        /// Place of the word: its address, or its offset in the region.
+        /// Location of the word: its address, or its offset in the region.
         at: usize,
         /// Name of the object.
         object: String,
-        /// Its address when the checkpoint was made.
+        /// Load address of the object when the checkpoint was made.
         then: u64,
     },
-    /// A region has another length.
+    /// A region has a different length.
     #[error("it has registered {name} with {registered} bytes, expected {saved}")]
     Length {
-        /// Its name.
+        /// Name of the region.
         name: String,
-        /// Its bytes in the checkpoint.
+        /// Length of the region in the checkpoint, in bytes.
         saved: usize,
-        /// Its bytes now.
+        /// Registered length, in bytes.
         registered: usize,
     },
 }
 
-/// The bytes of all regions.
+/// Encodes all regions.
 pub fn encode<'a>(regions: impl Iterator<Item = Saved<'a>>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for Saved { name, contents } in regions {
@@ -74,7 +74,7 @@ pub fn encode<'a>(regions: impl Iterator<Item = Saved<'a>>) -> Vec<u8> {
     bytes
 }
 
-/// The regions that were encoded; None if these bytes are none.
+/// Decodes regions; None if the encoding is invalid.
 pub fn decode(mut bytes: &[u8]) -> Option<Vec<Saved<'_>>> {
     let mut regions: Vec<Saved> = Vec::new();
     let mut names = std::collections::BTreeSet::new();
@@ -95,8 +95,8 @@ pub fn decode(mut bytes: &[u8]) -> Option<Vec<Saved<'_>>> {
     bytes.is_empty().then_some(regions)
 }
 
-/// What each of the `registered` regions (name, bytes) held, in their order; None for one that the
-/// checkpoint does not know.
+/// Returns the saved contents of each of the `registered` regions (name, bytes), in their order;
+/// None for a region that the checkpoint does not contain.
 pub fn fit<'a>(
     saved: &[Saved<'a>],
     registered: &[(&str, usize)],
@@ -139,7 +139,7 @@ mod tests {
         let twice = encode(SAVED.into_iter().chain(SAVED));
         assert!(decode(&twice).is_none());
         assert!(decode(&[0; 16]).is_none());
-        // What is cut short is refused, but for where a region ends.
+        // A truncated encoding is rejected unless the cut is at the end of a region.
         let ends: Vec<usize> = (0..=3).map(|n| encode(SAVED.into_iter().take(n)).len()).collect();
         for cut in 0..bytes.len() {
             assert_eq!(decode(&bytes[..cut]).is_some(), ends.contains(&cut), "{cut}");

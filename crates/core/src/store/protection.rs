@@ -1,4 +1,4 @@
-//! Who protects whom in this job: mode, groups, stripe layouts and codes, worked out once.
+//! The protection of a job: mode, groups, stripe layouts and codes, computed once.
 
 use raidshmem_codec::code::Code;
 use raidshmem_codec::stripe::{Layout, Scheme};
@@ -10,31 +10,31 @@ use crate::placement::groups::{self, Grouping, InGroup};
 use crate::quantity::{CheckpointNumber, Pe};
 use crate::settings::{BackupMode, Settings};
 
-/// Why a job cannot be protected as asked.
+/// The reason why a job cannot be protected as requested.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtectionError {
-    /// The groups cannot be made.
+    /// The PEs cannot be divided into groups.
     #[error("{0}")]
     Group(#[from] groups::GroupError),
-    /// The codec refuses the shape.
+    /// The codec rejects the shape.
     #[error("group of {members} PEs: {error}")]
     Shape {
         /// Members of the group.
         members: usize,
-        /// What the codec said.
+        /// Error of the codec.
         error: raidshmem_codec::Error,
     },
-    /// `SHMEM_FT_PLACEMENT=strict` and the loss of a failure domain is not survived.
+    /// With `SHMEM_FT_PLACEMENT=strict`, the job would not survive the loss of a failure domain.
     #[error("SHMEM_FT_PLACEMENT=strict: {0}")]
     Placement(String),
 }
 
-/// One group's layout and the code of each of its stripes.
+/// A group with its layout and the code of each stripe.
 #[derive(Debug)]
 pub struct GroupLayout {
-    /// PEs by place.
+    /// Members, by their place in the group.
     pub members: Vec<Pe>,
-    /// Which chunk is where.
+    /// Assignment of chunks to stripes.
     pub layout: Layout,
     /// Code of each stripe.
     pub codes: Vec<Code>,
@@ -49,9 +49,9 @@ impl GroupLayout {
         Ok(GroupLayout { members, layout, codes })
     }
 
-    /// The PE that makes the first parity over a chunk of the member at `place`, and may copy that
-    /// into its second snapshot on the way. None where some make more parity than others: then each
-    /// PE copies for itself.
+    /// Returns the PE that makes the first parity over a chunk of the member at `place`, and may
+    /// copy the chunk into its second snapshot in the same pass. None if some PEs make more parity
+    /// than others: then each PE copies its own chunks.
     pub fn copier(&self, place: usize, chunk: usize) -> Option<Pe> {
         let stripes = self.layout.stripes();
         let stripe = &stripes[self.layout.place_of(place, chunk).stripe];
@@ -59,12 +59,13 @@ impl GroupLayout {
         even.then(|| self.members[stripe.parity[0].member])
     }
 
-    /// Bytes of a chunk of a snapshot of `len` bytes; whole tiles.
+    /// Returns the bytes of a chunk of a snapshot of `len` bytes, in whole tiles.
     pub fn chunk_len(&self, len: usize) -> usize {
         self.layout.chunk_len(len, TILE)
     }
 
-    /// Bytes of parity that the member at `place` keeps over snapshots of `len` bytes; whole tiles.
+    /// Returns the bytes of parity that the member at `place` keeps over snapshots of `len` bytes,
+    /// in whole tiles.
     pub fn parity_len(&self, place: usize, len: usize) -> usize {
         self.layout.parities_of(place).len() * self.chunk_len(len)
     }
@@ -91,18 +92,18 @@ impl std::fmt::Display for Protection {
 /// The protection of a job.
 #[derive(Debug)]
 pub struct Protection {
-    /// How copies or parity are kept.
+    /// Backup mode: how copies or parity are kept.
     pub mode: BackupMode,
-    /// Snapshots that a PE keeps, in turns.
+    /// Number of snapshots that a PE keeps, used in turn.
     pub snapshots: usize,
-    /// The groups.
+    /// Layouts of the groups.
     pub shapes: Vec<GroupLayout>,
-    /// What is survived.
+    /// Groups, and the failures they survive.
     pub plan: Grouping,
 }
 
 impl Protection {
-    /// The protection of PEs on the nodes `node_of`; None in mode `none`.
+    /// Computes the protection of PEs on the nodes `node_of`; None in mode `none`.
     pub fn new(
         settings: &Settings,
         node_of: &[usize],
@@ -112,7 +113,8 @@ impl Protection {
         Protection::among(settings, node_of, domains, &all)
     }
 
-    /// That of those of the PEs that live, ascending; the others are in no group.
+    /// Like [`Protection::new`], for the `living` PEs (ascending) only; the other PEs are in no
+    /// group.
     pub fn among(
         settings: &Settings,
         node_of: &[usize],
@@ -143,26 +145,26 @@ impl Protection {
         Ok(Some(protection))
     }
 
-    /// True if the loss of any one failure domain of each kind is survived. Mode `single` never
-    /// does: with a copy on another PE and no local one, a PE that loses its copy cannot go back
-    /// (thesis, section 5.1.1).
+    /// True if the job survives the loss of any one failure domain of each kind. Never true in mode
+    /// `single`: its copy on another PE is the only one, so a PE whose copy is lost cannot roll
+    /// back (thesis, section 5.1.1).
     pub fn survives_domains(&self) -> bool {
         self.plan.survives_all() && self.mode != BackupMode::Single
     }
 
-    /// True if the PE is in a group: it lived when the groups were made.
+    /// True if the PE is in a group: it was alive when the groups were made.
     pub fn holds(&self, pe: Pe) -> bool {
         let (shape, place) = self.place(pe);
         shape.members[place] == pe
     }
 
-    /// Group and place of a PE that is in one.
+    /// Returns the group of a PE that has one, and its place in it.
     pub fn place(&self, pe: Pe) -> (&GroupLayout, usize) {
         let InGroup { group, place } = self.plan.of[pe.at()];
         (&self.shapes[group], place)
     }
 
-    /// The snapshot that checkpoint `number` is, or will be, in.
+    /// Returns the index of the snapshot that holds, or will hold, checkpoint `number`.
     pub fn snapshot_of(&self, number: CheckpointNumber) -> usize {
         match breaks(Mutant::SnapshotReused) {
             false => number.turn(self.snapshots),
@@ -170,12 +172,12 @@ impl Protection {
         }
     }
 
-    /// Where that snapshot lies in a segment.
+    /// Returns the offset of that snapshot in a segment.
     pub fn snapshot_at(&self, layout: &layout::Layout, number: CheckpointNumber) -> usize {
         layout.snapshots[self.snapshot_of(number)]
     }
 
-    /// The slot that checkpoint `number` is, or will be, in.
+    /// Returns the slot that holds, or will hold, checkpoint `number`.
     pub fn slot_of(&self, number: CheckpointNumber) -> usize {
         match breaks(Mutant::SlotReused) {
             false => number.turn(self.mode.slots().max(1)),
@@ -192,7 +194,8 @@ mod tests {
         Settings { backup_mode: BackupMode::Raid5, ..Settings::default() }
     }
 
-    /// Whoever of seven PEs on four nodes lives: they are in groups, and only they.
+    /// For every set of survivors among seven PEs on four nodes, exactly the survivors are in
+    /// groups.
     #[test]
     fn those_that_live_are_in_groups_and_nobody_else() {
         let node_of = [0, 0, 1, 1, 2, 2, 3];
@@ -222,8 +225,8 @@ mod tests {
         }
     }
 
-    /// Of all copying each PE has its share, one chunk of as many others as it makes parity of; who
-    /// copies a chunk makes its first parity; or nobody copies for others.
+    /// Each PE copies an equal share: one chunk for each parity that it makes. The PE that copies a
+    /// chunk makes its first parity; otherwise no PE copies for another.
     #[test]
     fn copying_for_others_is_shared_out_evenly() {
         let of = |scheme, members: usize| {

@@ -1,17 +1,17 @@
-//! Ranges of the symmetric heap that the program has declared read-only, and where what protects
-//! them lies in a segment.
+//! Ranges of the symmetric heap that the program has declared read-only, and the location of their
+//! protection in a segment.
 //!
-//! Live memory of such a range is its snapshot: it cannot change. A checkpoint leaves it out.
-//! Parity over it is made once, when it is declared, over the same bytes of each PE of the group,
-//! and there is one slot of it. The manifest of a checkpoint names the range. So extra memory for a
-//! range is its parity alone, and a checkpoint costs what the other memory costs.
+//! The live memory of such a range is its snapshot, since it cannot change. Checkpoints leave it
+//! out. Its parity is computed once, when the range is declared, over the same bytes of each PE of
+//! the group, and has a single slot. The manifest of a checkpoint names the range. So a range needs
+//! only its parity as extra memory, and adds nothing to the cost of a checkpoint.
 //!
-//! If the range is to be written again, each PE copies it first. The copy stands for the range
-//! until a checkpoint covers that again.
+//! Before a range becomes writable again, each PE copies it. The copy serves as its snapshot until
+//! a checkpoint covers the range again.
 //!
-//! Invariant: parts of different ranges, where a segment keeps them, do not overlap. A range is
+//! Invariant: the stored parts of different ranges do not overlap in a segment. A range consists of
 //! whole pages and whole tiles; its n-th tile has the same place in the tables as in the segment,
-//! rounded up, and its parity is at least a tile shorter than it.
+//! rounded up, and its parity is at least a tile shorter than the range.
 
 use std::ops::Range;
 
@@ -20,56 +20,57 @@ use crate::layout::{Layout, TILE};
 use crate::page::page_up;
 use crate::quantity::TileIndex;
 
-/// Most ranges at a time.
+/// Maximum number of read-only ranges.
 pub const RANGES: usize = 16;
 
 /// A read-only range of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadOnly {
-    /// Its offset: whole pages.
+    /// Offset in the segment, page-aligned.
     pub at: usize,
-    /// Its tiles.
+    /// Number of tiles.
     pub tiles: usize,
 }
 
-/// Tiles of a store that belong together.
+/// A run of tiles of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TileRun {
-    /// Offset of the region that they are counted in.
+    /// Offset of the region that contains the tiles.
     pub region: usize,
-    /// The first of them there.
+    /// Index of the first tile in the region.
     pub first: TileIndex,
 }
 
 impl ReadOnly {
-    /// What of a range of a segment can be kept apart. None if that is less than a tile.
+    /// Returns the part of a range of a segment that can be protected separately. None if it is
+    /// less than a tile.
     pub fn within(range: &Range<usize>) -> Option<ReadOnly> {
         let at = page_up(range.start);
         let tiles = range.end.checked_sub(at)? / TILE;
         (tiles > 0).then_some(ReadOnly { at, tiles })
     }
 
-    /// The range, as a manifest names it.
+    /// Returns the range that a manifest names.
     pub fn of(range: &Range<usize>) -> Option<ReadOnly> {
         ReadOnly::within(range).filter(|found| found.range() == *range)
     }
 
-    /// Its bytes.
+    /// Returns its length in bytes.
     pub fn len(self) -> usize {
         self.tiles * TILE
     }
 
-    /// True for a range without bytes.
+    /// True if the range is empty.
     pub fn is_empty(self) -> bool {
         self.tiles == 0
     }
 
-    /// Its offsets.
+    /// Returns its offsets.
     pub fn range(self) -> Range<usize> {
         self.at..self.at + self.len()
     }
 
-    /// True if it is worth it: parity takes less memory than the snapshot does.
+    /// True if separate protection saves memory: the parity is smaller than the snapshot.
     pub fn saves_memory(self, protection: &Protection) -> bool {
         let of = |shape: &super::protection::GroupLayout| {
             let places = 0..shape.members.len();
@@ -83,26 +84,26 @@ impl ReadOnly {
         TileIndex((self.at - layout.statics).div_ceil(TILE))
     }
 
-    /// The range itself.
+    /// Returns the tiles of the range itself.
     pub fn live(self, layout: &Layout) -> TileRun {
         let first = self.first(layout);
         TileRun { region: self.at - first.offset(), first }
     }
 
-    /// Its copy.
+    /// Returns the tiles of its copy.
     pub fn copy(self, layout: &Layout) -> TileRun {
         let TileRun { region, first } = self.live(layout);
         TileRun { region: layout.copies + TILE + region - layout.statics, first }
     }
 
-    /// The own parity over it.
+    /// Returns the tiles of the local parity over it.
     pub fn parity(self, layout: &Layout) -> TileRun {
         TileRun { region: layout.readonly, first: self.first(layout) }
     }
 }
 
 impl TileRun {
-    /// Where it begins in the segment.
+    /// Returns the offset of its first byte in the segment.
     pub fn offset(self) -> usize {
         self.region + self.first.offset()
     }

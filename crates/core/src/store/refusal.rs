@@ -1,18 +1,17 @@
-//! What follows a checkpoint that was refused: nobody was lost, and the last one is as good as
-//! before.
+//! The handling of a refused checkpoint: no PE was lost, and the last checkpoint is still valid.
 //!
-//! The call fails, and says why. A program that asks for the reason does what it likes. One that
-//! knows the loop of the thesis only, `while (checkpoint fails) restart`, calls for a restart
-//! though nobody was lost, and would do so for ever. For it the next checkpoints that are refused
-//! are *passed over*: their calls succeed, and the job goes on as it would between two checkpoints.
-//! This ends with the next checkpoint that is made.
+//! The call fails and reports the reason. A program that queries the reason reacts to it as it sees
+//! fit. A program that only has the loop of the thesis, `while (checkpoint fails) restart`, calls
+//! for a restart although no PE was lost, and would loop forever. For such a program, the next
+//! refused checkpoints are *passed over*: their calls succeed, and the job continues as between two
+//! checkpoints. This ends with the next checkpoint that succeeds.
 //!
-//! Invariant: checkpoints, their outcomes and restarts are the same on all PEs, hence so is this;
-//! after a loss everybody begins anew.
+//! Invariant: checkpoints, their outcomes and restarts are the same on all PEs, hence so is this
+//! state; a loss resets it on every PE.
 
 use crate::mutant::{Mutant, breaks};
 
-/// What a PE knows of the checkpoints refused since the last that was made.
+/// The refusals since the last successful checkpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refused {
     words: Option<String>,
@@ -20,19 +19,19 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Why the last checkpoint was not made.
+    /// Returns the reason why the last checkpoint was refused.
     pub fn words(&self) -> Option<&str> {
         self.words.as_deref()
     }
 
-    /// A checkpoint was refused. True if it is passed over.
+    /// Records that a checkpoint was refused. Returns true if it is passed over.
     pub fn again(&mut self, words: String) -> bool {
         self.words = Some(words);
         self.passed_over && !breaks(Mutant::RefusedForEver)
     }
 
-    /// The program calls for a restart, and nobody was lost. True if further checkpoints that are
-    /// refused are passed over from now on.
+    /// Records a restart call although no PE was lost. Returns true if refused checkpoints are
+    /// passed over from now on, and were not before.
     pub fn restart(&mut self) -> bool {
         self.words.is_some() && !std::mem::replace(&mut self.passed_over, true)
     }

@@ -1,7 +1,7 @@
-//! Which PEs are behind after a restart: a pure rule over call sites of the checkpoint.
+//! The rule that finds the PEs that are behind after a restart, from call sites of the checkpoint.
 //!
-//! A program may call the checkpoint from several places. A substitute begins at the top of `main`,
-//! so the call in which it learns of its own loss may be another one than that of the survivors:
+//! A program may call the checkpoint from several places. A substitute starts at the top of `main`,
+//! so it may learn of its own loss in a different call than the survivors:
 //!
 //! ```text
 //! while (checkpoint fails) restart;              A   the substitute learns here, and calls again
@@ -11,46 +11,46 @@
 //! }
 //! ```
 //!
-//! It is *behind* then, if it learned elsewhere than those that came furthest. When it calls again,
-//! and not from a place where they learned, it looks at what one of those, the *reference*, does
-//! after the restart. A reference that calls the checkpoint from there too, or has written the same
-//! since the restart (nothing, say), meets it. A reference that has gone on does not: the call
-//! returns success if nothing was written, for checkpoint `n` is this very state; else the job
-//! ends.
+//! A PE is *behind* if it learned of the loss at a different call site than the PEs that came
+//! furthest. When it calls again, from a site other than theirs, it observes what one of those PEs,
+//! the *reference*, does after the restart. If the reference also calls the checkpoint from there,
+//! or has written the same since the restart (for example nothing), the two calls meet. If the
+//! reference has moved on, they do not: the call returns success if nothing was written, since
+//! checkpoint `n` is exactly this state; otherwise the job ends.
 //!
-//! Barriers over all PEs are counted from the restart, so that one that both made between the
-//! restart and the call is no sign that the reference has gone on.
+//! Barriers over all PEs are counted from the restart. So a barrier that both PEs passed between
+//! the restart and the call does not count as the reference having moved on.
 //!
-//! Left out: programs whose PEs call one checkpoint from several places (`varied`), and those whose
-//! places are not known. For them every call meets, as if all were made from one place.
+//! Left out: programs whose PEs call one checkpoint from several places (`varied`), and programs
+//! whose call sites are unknown. Their calls always meet, as if all were made from one place.
 
 use super::intent::lower;
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
 
-/// What a PE shows of the call in which it is, or in which it learned of a loss.
+/// The call in which a PE is, or in which it learned of a loss, as published to peers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Called {
-    /// Digest of the call site, 0 if it is not known.
+    /// Digest of the call site, 0 if unknown.
     pub site: u64,
-    /// The checkpoint that it was to make.
+    /// The checkpoint that the call was to make.
     pub number: CheckpointNumber,
-    /// A substitute that has taken part in no recovery yet.
+    /// True for a substitute that has not taken part in a recovery yet.
     pub new: bool,
-    /// It is behind since the last restart.
+    /// True if the PE is behind since the last restart.
     pub late: bool,
-    /// It has seen one checkpoint called from several places.
+    /// True if the PE has seen one checkpoint called from several places.
     pub varied: bool,
 }
 
 impl Called {
-    /// Number and flags as one word; the site is another.
+    /// Packs number and flags into one word; the site is another.
     pub fn word(self) -> u64 {
         let flags = [self.new, self.late, self.varied];
         flags.into_iter().fold(self.number.0, |word, flag| word << 1 | u64::from(flag))
     }
 
-    /// The inverse.
+    /// Unpacks a call.
     pub fn of(site: u64, word: u64) -> Called {
         let flag = |bit: u32| word >> bit & 1 == 1;
         Called {
@@ -62,7 +62,7 @@ impl Called {
         }
     }
 
-    /// How far it has come: a larger one is further.
+    /// Returns how far the PE has come: a larger rank is further.
     fn rank(self) -> Rank {
         match (self.new, self.late) {
             (true, _) => 0,
@@ -72,38 +72,38 @@ impl Called {
     }
 }
 
-/// How far a PE has come in the call in which it learned of a loss: a larger one is further.
+/// The progress of a PE in the call in which it learned of a loss: a larger rank is further.
 type Rank = u64;
 
-/// The calls of several PEs, as far as they matter.
+/// The relevant part of the calls of several PEs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Calls {
     /// The lowest PE, with the checkpoint that it makes.
     first: (Pe, CheckpointNumber),
-    /// The lowest PE that makes another one.
+    /// The lowest PE that makes a different checkpoint.
     unlike: Option<(Pe, CheckpointNumber)>,
-    /// Some call site is not known.
+    /// True if some call site is unknown.
     unknown: bool,
-    /// Some PE has seen one checkpoint called from several places.
+    /// True if some PE has seen one checkpoint called from several places.
     varied: bool,
-    /// There are more call sites than [`SITES`].
+    /// True if there are more call sites than [`SITES`].
     more: bool,
-    /// Call sites, in order, each with the furthest that has called from there, and the lowest PE
-    /// of those.
+    /// Call sites, in order, each with the highest rank that called from there, and the lowest PE
+    /// with that rank.
     sites: [Option<(u64, Rank, Pe)>; SITES],
-    /// The PEs that have come least far, in that order.
+    /// The PEs with the lowest ranks, in ascending order.
     last: [Option<(Rank, Pe)>; LAST],
 }
 
-/// Call sites that are told apart. A program with more of them in one checkpoint is taken for one
-/// that calls it from anywhere.
+/// Number of call sites that are distinguished. A program with more sites in one checkpoint is
+/// treated as calling it from anywhere.
 const SITES: usize = 4;
-/// PEs that are woken when they are behind; others look by themselves.
+/// Number of PEs that are woken if they are behind; the other PEs poll.
 const LAST: usize = 4;
-/// Words of calls.
+/// Number of words of packed [`Calls`].
 pub const CALLS: usize = 4 + 2 * SITES + LAST;
 
-/// A rank and a PE as one word.
+/// Packs a rank and a PE into one word.
 fn pack(rank: Rank, pe: Pe) -> u64 {
     (rank << 16 | u64::from(pe.0)) + 1
 }
@@ -112,14 +112,14 @@ fn unpack(word: u64) -> Option<(Rank, Pe)> {
     word.checked_sub(1).map(|word| (word >> 16, Pe((word & 0xffff) as u32)))
 }
 
-/// Puts the lowest of `all` into `kept`. True if all have found room.
+/// Stores the first `N` of `all`, which is sorted, in `kept`. True if all fit.
 fn keep<T: Copy, const N: usize>(all: &[T], kept: &mut [Option<T>; N]) -> bool {
     *kept = std::array::from_fn(|at| all.get(at).copied());
     all.len() <= N
 }
 
 impl Calls {
-    /// That of PE `pe`.
+    /// Returns the call of PE `pe`.
     pub fn of(pe: Pe, call: &Called) -> Calls {
         let (mut sites, mut last) = ([None; SITES], [None; LAST]);
         sites[0] = Some((call.site, call.rank(), pe));
@@ -128,7 +128,7 @@ impl Calls {
         Calls { first, unlike: None, unknown, varied, more: false, sites, last }
     }
 
-    /// Adds those of others.
+    /// Adds the calls of other PEs.
     pub fn add(&mut self, other: &Calls) {
         let (low, high) =
             if self.first.0 < other.first.0 { (*self, other) } else { (*other, &*self) };
@@ -148,13 +148,13 @@ impl Calls {
         keep(&last, &mut self.last);
     }
 
-    /// As words.
+    /// Packs the calls into words.
     pub fn words(&self) -> [u64; CALLS] {
         let flags = [self.unknown, self.varied, self.more];
         let flags = flags.into_iter().fold(0, |word, flag| word << 1 | u64::from(flag));
         let unlike = self.unlike.map_or([0, 0], |(pe, number)| [u64::from(pe.0) + 1, number.0]);
         let mut words = [0; CALLS];
-        // The lowest PE and the flags are one word.
+        // The lowest PE and the flags share one word.
         words[..4].copy_from_slice(&[
             u64::from(self.first.0.0) << 3 | flags,
             self.first.1.0,
@@ -171,7 +171,7 @@ impl Calls {
         words
     }
 
-    /// The inverse.
+    /// Unpacks the calls.
     pub fn read(words: [u64; CALLS]) -> Calls {
         let [first, number, unlike, other, ..] = words;
         let flag = |bit: u32| first >> bit & 1 == 1;
@@ -200,30 +200,30 @@ impl Calls {
         !self.unknown && (self.more || self.sites().count() > 1)
     }
 
-    /// True if some PE has seen one checkpoint called from several places before.
+    /// True if some PE has previously seen one checkpoint called from several places.
     pub fn varied(&self) -> bool {
         self.varied
     }
 
-    /// The lowest PE and the lowest that makes another checkpoint than that one, each with its
-    /// number, if not all in a meeting make the same one. No program brings that about, for those
-    /// who meet have agreed on the same one before: words were damaged, or the library is wrong.
+    /// Returns the lowest PE, and the lowest that makes a different checkpoint, each with its
+    /// number; None if all PEs of a meeting make the same one. No program can cause a difference,
+    /// since PEs that meet have agreed on the checkpoint before: words were corrupted, or the
+    /// library has a bug.
     pub fn unlike(&self) -> Option<[(Pe, CheckpointNumber); 2]> {
         self.unlike.map(|unlike| [self.first, unlike])
     }
 }
 
-/// Which PEs are behind which after a restart. The same on every PE, but for what it says of the
-/// own.
+/// The outcome of the comparison after a restart. Equal on every PE, except for `behind`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Apart {
-    /// The lowest PE of those that came furthest.
+    /// The lowest of the PEs that came furthest.
     pub reference: Pe,
-    /// Where those learned of the loss.
+    /// Sites at which those PEs learned of the loss.
     pub sites: Vec<u64>,
-    /// This PE is behind.
+    /// True if this PE is behind.
     pub behind: bool,
-    /// PEs that may be behind, as far as they are known; others look by themselves.
+    /// Known PEs that may be behind; further ones poll.
     pub others: Vec<Pe>,
 }
 
@@ -234,8 +234,8 @@ impl Apart {
     }
 }
 
-/// Which PEs are behind, by the calls in which all learned of a loss; this one learned of it at
-/// `site`. None if no PE is behind.
+/// Finds the PEs that are behind, from the calls in which all PEs learned of a loss; this PE
+/// learned of it at `site`. None if no PE is behind.
 pub fn apart(calls: &Calls, site: u64) -> Option<Apart> {
     let (furthest, _) = calls.sites().map(|(_, rank, pe)| (rank, pe)).max()?;
     let ahead = || calls.sites().filter(|&(_, rank, _)| rank == furthest);
@@ -249,35 +249,35 @@ pub fn apart(calls: &Calls, site: u64) -> Option<Apart> {
     apart.then_some(Apart { reference, sites, behind, others })
 }
 
-/// What a PE did last since the restart.
+/// The last action of a PE since the restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deed {
-    /// It came to a barrier over all PEs.
+    /// It entered a barrier over all PEs.
     Barrier,
-    /// It waits for other PEs in another way, or is in `shmem_finalize`.
+    /// It waits for other PEs by other means, or is in `shmem_finalize`.
     Waits,
     /// It called the checkpoint.
     Checkpoint,
 }
 
-/// What a PE shows of what it did since the restart.
+/// The actions of a PE since the restart, as published to peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// What it did last.
+    /// Its last action.
     pub deed: Deed,
-    /// Barriers over all PEs that it has come to since the restart.
+    /// Number of barriers over all PEs that it has entered since the restart.
     pub barriers: u64,
-    /// It may have written to other PEs.
+    /// True if it may have written to other PEs.
     pub reached: bool,
-    /// Where it called the checkpoint.
+    /// Site from which it called the checkpoint.
     pub site: u64,
-    /// Digest of what is not as it was at the restart, 0 if all is. Known of the reference and of
-    /// those that are behind, in a checkpoint.
+    /// Digest of the memory that differs from its state at the restart, 0 if none does. Known for
+    /// the reference and for PEs that are behind, during a checkpoint.
     pub written: u64,
 }
 
 impl Progress {
-    /// As words, for those who are in that view; the first one is written last.
+    /// Packs the progress into words, for PEs in this view; the first word must be written last.
     pub fn words(&self, view: ViewNumber) -> [u64; 4] {
         let kind = match self.deed {
             Deed::Barrier => 1,
@@ -288,7 +288,7 @@ impl Progress {
         [event, self.barriers, self.site, self.written]
     }
 
-    /// The inverse; None if it is of another view.
+    /// Unpacks the progress; None if it belongs to another view.
     pub fn of(words: [u64; 4], view: ViewNumber) -> Option<Progress> {
         let [event, barriers, site, written] = words;
         let deed = match event & 3 {
@@ -302,19 +302,19 @@ impl Progress {
     }
 }
 
-/// What becomes of a call of a PE that is behind.
+/// The outcome of a checkpoint call of a PE that is behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is the same checkpoint as the reference's.
+    /// The call joins the reference's checkpoint.
     Meet,
-    /// It is none: the reference has gone on, and nothing was written since the restart.
+    /// The call is skipped: the reference has moved on, and nothing was written since the restart.
     Pass,
-    /// The reference has gone on, and something was written: the two never meet.
+    /// The reference has moved on, and something was written: the two will never meet.
     Mismatch,
 }
 
-/// What becomes of the call that `own` shows. None: the reference has not said enough yet. `others`
-/// are all PEs but this one, the reference among them.
+/// Returns the outcome of the call in `own`; None if the PEs have not published enough yet.
+/// `others` returns all PEs but this one, the reference included.
 pub fn follow(
     own: &Progress,
     reference: Option<&Progress>,
@@ -324,7 +324,7 @@ pub fn follow(
     if reference.barriers == own.barriers {
         let same = reference.site == own.site || reference.written == own.written;
         match reference.deed {
-            Deed::Barrier => return None, // it has come out of no barrier that this PE is not in
+            Deed::Barrier => return None, // it has not left any barrier that this PE is not in
             Deed::Checkpoint if same => return Some(Verdict::Meet),
             Deed::Checkpoint | Deed::Waits => {}
         }
@@ -332,7 +332,7 @@ pub fn follow(
     if own.written == 0 {
         return Some(Verdict::Pass);
     }
-    // What differs may be what others wrote here.
+    // The difference may be due to writes of other PEs.
     let others = others();
     match others.iter().flatten().any(|other| other.reached) {
         true => Some(Verdict::Pass),
@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(Progress::of([0; 4], ViewNumber(0)), None);
     }
 
-    /// The sum of all calls, the same in any order and read back on the way.
+    /// Adds up all calls: the sum is equal in any order, and after packing and unpacking.
     fn sum(calls: &[(u32, Called)]) -> Calls {
         let add = |one: Calls, other: Calls| {
             let mut one = Calls::read(one.words());
@@ -396,7 +396,7 @@ mod tests {
         all
     }
 
-    /// The reference, and the PEs that are behind.
+    /// Returns the reference, and the PEs that are behind.
     fn found(calls: &[(u32, Called)]) -> Option<(u32, Vec<u32>)> {
         let all = sum(calls);
         let of = |call: &Called| apart(&all, call.site);
@@ -438,7 +438,8 @@ mod tests {
         assert_eq!(found(&many), None, "more sites than are told apart");
     }
 
-    /// Any few calls, against a look at all of them.
+    /// Compares the sum with a direct evaluation of all calls, for every combination of a few
+    /// calls.
     #[test]
     fn the_sum_says_what_a_look_at_all_calls_says() {
         let kinds = [called(A, 3), called(B, 3), called(A, 4), new(A), new(B), called(0, 3)];

@@ -1,14 +1,14 @@
-//! The tile stamp: whose bytes of which checkpoint a tile holds, sealed.
+//! The tile stamp: a checksum, with the PE and the checkpoint that a tile belongs to.
 //!
 //! ```text
 //! stamp      number u64 | job u64 | pe u32 | incarnation u32 | length u32 | crc u32
 //! ```
 //!
 //! A stamp's CRC-32 covers the tile's bytes and the stamp's other fields, so a tile of another job,
-//! PE or checkpoint is refused exactly as a damaged one is. Without checksums
-//! (`SHMEM_FT_CHECKSUM=0`) it covers the fields alone, and damage of the bytes is not seen.
+//! PE or checkpoint is rejected like a damaged one. Without checksums (`SHMEM_FT_CHECKSUM=0`) it
+//! covers only the fields, and damaged bytes are not detected.
 //!
-//! Left out: protection against somebody who computes matching checksums on purpose.
+//! Left out: protection against deliberate forgery of checksums.
 
 use raidshmem_codec::crc::{Hasher, XorChecksum};
 use raidshmem_codec::kernel::{Kernel, Made};
@@ -28,7 +28,7 @@ pub struct Stamp {
     pub pe: Pe,
     /// Its incarnation when it wrote the tile.
     pub incarnation: Incarnation,
-    /// The checksum covers the tile's bytes.
+    /// True if the checksum covers the tile's bytes.
     pub whole: bool,
 }
 
@@ -44,7 +44,7 @@ impl Stamp {
         bytes
     }
 
-    /// Begins to seal a tile whose bytes come in pieces.
+    /// Begins to seal a tile whose bytes arrive in parts.
     pub fn begin(self) -> Seal {
         Seal { stamp: self, len: 0, hasher: Hasher::new() }
     }
@@ -54,14 +54,14 @@ impl Stamp {
         hasher.finish()
     }
 
-    /// The stamp's bytes for `tile`.
+    /// Returns the stamp's bytes for `tile`.
     pub fn seal(&self, tile: &[u8]) -> [u8; STAMP] {
         let mut seal = self.begin();
         seal.update(tile);
         seal.finish()
     }
 
-    /// True if `bytes` is a stamp of `tile` with this number, job and PE, and of this incarnation
+    /// True if `bytes` is a stamp of `tile` with this number, job and PE, and with this incarnation
     /// or an earlier one.
     pub fn holds(&self, bytes: &[u8], tile: &[u8]) -> bool {
         let mut seal = self.begin();
@@ -70,9 +70,9 @@ impl Stamp {
     }
 }
 
-/// How stamps of one checkpoint become those of another, for tiles that stay as they are. A tile is
-/// not looked at: if it was damaged, the new stamp is as wrong as the old one, because a checksum
-/// is linear and the fields are all that changes. Worked out once for all of them.
+/// The conversion of stamps from one checkpoint to another, for tiles that did not change. It does
+/// not read the tile. The new stamp of a damaged tile is as wrong as the old one: a checksum is
+/// linear, and only the fields change. Computed once for all tiles.
 #[derive(Debug)]
 pub struct Renewal {
     from: Stamp,
@@ -84,16 +84,15 @@ pub struct Renewal {
 }
 
 impl Renewal {
-    /// Renews stamps of tiles of `len` bytes.
+    /// Prepares the renewal of stamps for tiles of `len` bytes.
     pub fn new(from: Stamp, to: Stamp, len: usize) -> Renewal {
         let (old, new) = (from.fields(len), to.fields(len));
         let turn = Stamp::crc(&old, Hasher::new()) ^ Stamp::crc(&new, Hasher::new());
         Renewal { from, to, len, old, new, turn }
     }
 
-    /// The stamp `bytes`, which `from` would hold of some tile, as `to` would have it of the same
-    /// tile. None if `bytes` is not a stamp with these fields, of this incarnation or an earlier
-    /// one.
+    /// Converts the stamp `bytes` of a tile from `from` to `to`. None if `bytes` is not a stamp
+    /// with the fields of `from`, of its incarnation or an earlier one.
     pub fn of(&self, bytes: &[u8]) -> Option<[u8; STAMP]> {
         let bytes = <&[u8; STAMP]>::try_from(bytes).ok()?;
         let (fields, crc) = bytes.split_last_chunk::<4>()?;
@@ -110,7 +109,7 @@ impl Renewal {
     }
 }
 
-/// The incarnation that a stamp names.
+/// Returns the incarnation in a stamp.
 fn incarnation(bytes: &[u8; STAMP]) -> Incarnation {
     Incarnation(u32::from_le_bytes([20, 21, 22, 23].map(|at| bytes[at])))
 }
@@ -124,7 +123,7 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// The tile's next bytes.
+    /// Adds the tile's next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.len += bytes.len();
         if self.stamp.whole {
@@ -132,10 +131,10 @@ impl Seal {
         }
     }
 
-    /// Writes the tile's next bytes where they belong, past the caches.
+    /// Writes the tile's next bytes to their destination, bypassing the caches.
     ///
     /// # Panics
-    /// If the lengths differ, or if the kernel that was asked for is not to be had.
+    /// If the lengths differ, or if the requested kernel is not available.
     pub fn put(&mut self, made: Made<'_>) {
         self.len += made.bytes.len();
         match self.stamp.whole {
@@ -144,8 +143,8 @@ impl Seal {
         }
     }
 
-    /// All of the tile's bytes, which are the XOR of those that `seals` have seen. They are not
-    /// looked at: if they are not that sum, the stamp will not hold.
+    /// Adds all of the tile's bytes, which are the XOR of the bytes that `seals` have seen, without
+    /// reading them. If the tile differs from that sum, the stamp will not match.
     pub fn update_sum<'a>(&mut self, sum: &XorChecksum, seals: impl IntoIterator<Item = &'a Seal>) {
         self.len = sum.len();
         if self.stamp.whole {
@@ -153,7 +152,7 @@ impl Seal {
         }
     }
 
-    /// The stamp's bytes for the tile.
+    /// Returns the stamp's bytes for the tile.
     pub fn finish(self) -> [u8; STAMP] {
         let fields = self.stamp.fields(self.len);
         let mut bytes = [0; STAMP];
@@ -162,7 +161,7 @@ impl Seal {
         bytes
     }
 
-    /// True if `bytes` is a stamp of the tile, as [`Stamp::holds`] says.
+    /// True if `bytes` is a stamp of the tile, as defined by [`Stamp::holds`].
     pub fn holds(mut self, bytes: &[u8]) -> bool {
         let Ok(bytes) = <&[u8; STAMP]>::try_from(bytes) else { return false };
         let later = incarnation(bytes) > self.stamp.incarnation;
@@ -224,8 +223,8 @@ mod tests {
         }
     }
 
-    /// Fields are looked at nevertheless; and with checksums on, nothing sealed without one is
-    /// taken.
+    /// The fields are checked nevertheless; with checksums on, a stamp made without one is
+    /// rejected.
     #[test]
     fn without_checksums_only_the_fields_are_covered() {
         let bare = Stamp { whole: false, ..stamp() };

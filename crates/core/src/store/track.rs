@@ -1,8 +1,8 @@
-//! Whether what a process writes is under watch, and what a look at it is good for.
+//! The state of write tracking in a process, and the conditions under which its result is valid.
 //!
-//! Each process watches the pages through which *it* writes: those of its own memory, and of the
-//! memory of the PEs near it, that it maps. Nobody sees all that was written to a PE, so each says
-//! what it wrote to whom, and the owner puts it together:
+//! Each process tracks the pages through which *it* writes: its own memory, and the mapped memory
+//! of local PEs. No process sees all writes to a PE. So each reports its writes to each PE, and the
+//! owner combines the reports:
 //!
 //! ```text
 //! copy of n         all near PEs changed little: watch from here on   (live memory stands still)
@@ -12,14 +12,14 @@
 //! compare           what was written to me through my own process     + what all near me showed
 //! ```
 //!
-//! The own memory is looked at later than that of others because the own process writes for far
-//! PEs, which may be behind.
+//! A process scans its own memory later than that of other PEs, because it also writes there on
+//! behalf of remote PEs, which may lag.
 //!
-//! Invariant: what was written is taken for known only if every process that can write has watched
-//! from checkpoint `n` to now, the same bytes, and without a doubt. All else is
-//! [`WriteReport::Nothing`], and then the owner finds out by itself. A process that died takes with
-//! it what it had seen. So all forget what was written after every recovery, as they do what they
-//! know of checkpoints ([`super::delta`]).
+//! Invariant: the set of written pages counts as known only if every process that can write has
+//! tracked the same bytes from checkpoint `n` until now, without a gap. Otherwise the report is
+//! [`WriteReport::Nothing`], and the owner detects changes itself. The observations of a process
+//! are lost with it. So every recovery discards all tracked writes, like the history of checkpoints
+//! ([`super::delta`]).
 
 use super::coverage::Coverage;
 use super::delta::TileSet;
@@ -27,19 +27,19 @@ use crate::mutant::{Mutant, breaks};
 use crate::quantity::CheckpointNumber;
 use crate::settings::Track;
 
-/// What a process says of its watch before a checkpoint.
+/// The report of a process on its write tracking before a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteReport {
-    /// It does not know all that it wrote.
+    /// The process does not know all of its writes.
     Nothing,
-    /// It never will.
+    /// The process will never know them.
     Never,
-    /// It shows all that it wrote to PEs near it from the checkpoint before this one on.
+    /// The process publishes all its writes to local PEs since the checkpoint before this one.
     All(CheckpointNumber),
 }
 
 impl WriteReport {
-    /// As a word of shared memory; zeroes say nothing.
+    /// Packs the report into a word of shared memory; zero means `Nothing`.
     pub fn pack(self) -> u64 {
         match self {
             WriteReport::Nothing => 0,
@@ -48,7 +48,7 @@ impl WriteReport {
         }
     }
 
-    /// From a word of shared memory.
+    /// Unpacks a word of shared memory.
     pub fn unpack(word: u64) -> WriteReport {
         match word {
             0 => WriteReport::Nothing,
@@ -58,35 +58,36 @@ impl WriteReport {
     }
 }
 
-/// Bytes of [`Costs`] as they are shown.
+/// Bytes of [`Costs`] as published.
 pub const COSTS: usize = 32;
-/// Cutting so many bytes of huge pages costs the program a nanosecond, at the first access to each
-/// small page that they become.
+/// Bytes of huge pages whose split costs the program one nanosecond, at the first access to each
+/// resulting small page.
 const CUT: u64 = 2;
-/// A program may lose this part of its time (1/16) by small pages in place of huge ones.
+/// Maximum slowdown of a program by small pages instead of huge ones, as a divisor: 1/16 of its
+/// time.
 const LOST: u64 = 16;
 
-/// What it costs a PE to find changes, as the PEs near it read it. Times are in nanoseconds.
+/// The costs of change detection on a PE, as read by local PEs. Times are in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// The program ran so long before this checkpoint.
+    /// Time that the program ran before this checkpoint.
     pub ran: u64,
-    /// To compare all by digests took so long when it was done last.
+    /// Duration of the last comparison of all tiles by digests.
     pub looked: u64,
-    /// What that took in all, since changes are few or a watch was over.
+    /// Total duration of comparisons since changes became few or tracking ended.
     pub spent: u64,
-    /// Bytes in huge pages, which a watch cuts, or has cut.
+    /// Bytes in huge pages that tracking splits, or has split.
     pub huge: u64,
 }
 
 impl Costs {
-    /// As bytes of shared memory.
+    /// Packs the costs into bytes of shared memory.
     pub fn pack(&self) -> [u8; COSTS] {
         let words = [self.ran, self.looked, self.spent, self.huge].map(u64::to_ne_bytes);
         std::array::from_fn(|at| words[at / 8][at % 8])
     }
 
-    /// From bytes of shared memory.
+    /// Unpacks bytes of shared memory.
     pub fn unpack(bytes: &[u8; COSTS]) -> Costs {
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|nth| bytes[at * 8 + nth]));
         Costs { ran: word(0), looked: word(1), spent: word(2), huge: word(3) }
@@ -101,11 +102,11 @@ impl Costs {
         }
     }
 
-    /// True if a watch saves more than it takes from the program. Small pages lose nothing. Huge
-    /// ones are cut once the program has spent without a watch as much as the cut costs, so it
-    /// never pays more than twice what was needed. Each checkpoint must then save more than small
-    /// pages may cost a program that ran so long. Cutting stays because with 5 % of the blocks
-    /// changed a checkpoint takes 0.15 to 0.24 of a full one instead of 0.5 and more
+    /// True if tracking saves more time than it costs the program. Small pages cost nothing extra.
+    /// Huge pages are split once the time spent without tracking equals the cost of the split, so
+    /// the total cost is at most twice the optimum. Each checkpoint must then save more than small
+    /// pages may cost a program that ran that long. Splitting pays because, with 5 % of the blocks
+    /// changed, a checkpoint takes 0.15 to 0.24 of the time of a full one instead of 0.5 and more
     /// (`benches/notes.md`).
     fn pay(&self, is_cut: bool) -> bool {
         let saved = self.looked > self.ran / LOST;
@@ -117,15 +118,15 @@ impl Costs {
 enum Tracking {
     #[default]
     Off,
-    /// All that is written is seen since checkpoint `.0`, which covered `.1`.
+    /// All writes since checkpoint `.0`, which covered `.1`, are tracked.
     Since(CheckpointNumber, Coverage),
-    /// What was written to others before checkpoint `.0` is shown.
+    /// The writes to other PEs before checkpoint `.0` are published.
     Shown(CheckpointNumber),
-    /// What was written to the own memory is known too, and watched from here on.
+    /// The writes to its own memory are known too, and tracked from here on.
     Known(CheckpointNumber),
 }
 
-/// The watch of one process.
+/// The write tracking of one process.
 #[derive(Debug, Default)]
 pub struct Tracked {
     state: Tracking,
@@ -133,8 +134,9 @@ pub struct Tracked {
 }
 
 impl Tracked {
-    /// Before checkpoint `number` of what `coverage` says: true if all that this process wrote
-    /// since the last is under watch. Then it is to be shown; else the watch is over.
+    /// Prepares for checkpoint `number` of `coverage`. Returns true if all writes of this process
+    /// since the last checkpoint are tracked. The caller must then publish them; otherwise tracking
+    /// ends.
     pub fn show(&mut self, number: CheckpointNumber, coverage: &Coverage) -> bool {
         let state = std::mem::take(&mut self.state);
         let all = matches!(&state, Tracking::Since(n, of) if n.next() == number && of == coverage);
@@ -144,7 +146,7 @@ impl Tracked {
         self.state != Tracking::Off
     }
 
-    /// What the others are told.
+    /// Returns the report for the other PEs.
     pub fn said(&self) -> WriteReport {
         match self.state {
             _ if self.never => WriteReport::Never,
@@ -153,8 +155,9 @@ impl Tracked {
         }
     }
 
-    /// After barrier Q: true if this process and all near it (`said`) show what they wrote before
-    /// checkpoint `number`. Then the own memory is to be looked at; else the watch is over.
+    /// Evaluates the reports (`said`) after barrier Q. Returns true if this process and all local
+    /// PEs publish their writes before checkpoint `number`. The caller must then scan its own
+    /// memory; otherwise tracking ends.
     pub fn gather(&mut self, number: CheckpointNumber, said: &[WriteReport]) -> bool {
         self.never |= said.contains(&WriteReport::Never);
         let doubts =
@@ -165,29 +168,29 @@ impl Tracked {
         known
     }
 
-    /// The copy of checkpoint `number` is made. True if the watch that there is goes on.
+    /// True if tracking continues after the copy of checkpoint `number`.
     pub fn goes_on(&self, number: CheckpointNumber) -> bool {
         self.state == Tracking::Known(number)
     }
 
-    /// All that is written from here on is seen; `number` covers `coverage`.
+    /// Begins tracking: all writes from here on are recorded; `number` covers `coverage`.
     pub fn begin(&mut self, number: CheckpointNumber, coverage: Coverage) {
         self.state = Tracking::Since(number, coverage);
     }
 
-    /// The watch is over.
+    /// Ends tracking.
     pub fn end(&mut self) {
         self.state = Tracking::Off;
     }
 
-    /// It cannot be had, or not believed: it is over, and no other will begin.
+    /// Disables tracking for good, because it is unavailable or unreliable.
     pub fn never(&mut self) {
         (self.state, self.never) = (Tracking::Off, true);
     }
 
-    /// True if a watch may begin, or go on after checkpoint `number`: as asked for, or if `few` of
-    /// the tiles of each PE near changed and it is worth what all of them say of their `costs`. The
-    /// same on all of them, who see the same words.
+    /// True if tracking may begin, or continue after checkpoint `number`: by setting, or, in
+    /// `auto`, if `few` of the tiles of each local PE changed and the `costs` of all of them
+    /// justify it. All of them read the same words, so they get the same result.
     pub fn pays(
         &self,
         track: Track,
@@ -205,8 +208,8 @@ impl Tracked {
     }
 }
 
-/// True if so few of `tiles` are in each of the sets that to watch the pages of those costs less
-/// than to read all.
+/// True if each set holds so few of `tiles` that tracking their pages costs less than reading all
+/// tiles.
 pub fn few(tiles: usize, mut changed: impl Iterator<Item = TileSet>) -> bool {
     changed.all(|changed| changed.count() < tiles.div_ceil(8))
 }
@@ -239,7 +242,7 @@ mod tests {
         assert_eq!(WriteReport::unpack(0), WriteReport::Nothing);
     }
 
-    /// From a watch begun at checkpoint 4.
+    /// Returns tracking that began at checkpoint 4.
     fn begun() -> Tracked {
         let mut tracked = Tracked::default();
         tracked.begin(N(4), covering(100));
@@ -285,7 +288,7 @@ mod tests {
         }
     }
 
-    /// What was shown for an attempt that was given up is not all that was written before the next.
+    /// Writes published for an abandoned attempt are not all writes before the next one.
     #[test]
     fn a_second_attempt_at_a_checkpoint_knows_nothing() {
         let mut tracked = begun();
@@ -311,7 +314,7 @@ mod tests {
         assert!(!few(80, sets(&[0, 10, 3])));
     }
 
-    /// One step of a job in which two PEs say the same of their costs.
+    /// Evaluates one step of a job in which two PEs report equal costs.
     fn pays(tracked: &Tracked, track: Track, few: bool, costs: Costs) -> bool {
         tracked.pays(track, N(5), few, [costs; 2].into_iter())
     }

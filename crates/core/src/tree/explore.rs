@@ -1,8 +1,9 @@
-//! Every run of small trees: each look at a post, torn or whole, each death and each view in every
-//! order, over a meeting of a checkpoint and one of the next; and random runs of large ones.
+//! A model checker for meetings in the tree: small trees run through a meeting of a checkpoint and
+//! the next one, with torn and whole reads, deaths and views in every order; large trees run at
+//! random.
 //!
-//! A PE dies at any moment; the view that shows it comes later, and each PE adopts it when it
-//! likes, which is the first meeting of that view for it.
+//! A PE dies at any moment. The view with the loss comes later, and each PE adopts it at any time;
+//! this starts its first meeting in that view.
 
 use std::collections::HashSet;
 
@@ -11,7 +12,7 @@ use super::post::{BODY, FIRST, MeetingId, WORDS, Way, open, seal};
 use super::{Location, Tree, trees};
 use crate::quantity::{Pe, ViewNumber};
 
-/// Who brings something, how often, and on which machines all was there when they were closed.
+/// The number of contributions of each PE.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Brought(Vec<u8>);
 
@@ -37,12 +38,12 @@ impl Brought {
     }
 }
 
-/// A PE: its posts up and down, each with the one before it, of which words may still be seen.
+/// A PE: its posts up and down, each with the previous one, whose words may still be visible.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Member {
     lives: bool,
     view: usize,
-    /// Meetings of this view that are over.
+    /// Number of meetings of this view that are over.
     met: u64,
     now: Option<Meeting<Brought>>,
     posts: [[[u64; WORDS]; 2]; 2],
@@ -51,7 +52,7 @@ struct Member {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Run {
     members: Vec<Member>,
-    /// Who lives in each view.
+    /// Living PEs of each view.
     views: Vec<Vec<bool>>,
 }
 
@@ -66,7 +67,7 @@ impl Run {
 
     fn tree(&self, me: usize) -> Tree {
         let living = &self.views[self.members[me].view];
-        // Two PEs a node, two nodes a machine: all three kinds of branches are there.
+        // Two PEs per node and two nodes per machine give all three kinds of branches.
         let place = |pe: usize| Location { machine: pe as u32 / 4, node: pe as u32 / 2 };
         let places: Vec<_> = (0..living.len()).map(|pe| living[pe].then(|| place(pe))).collect();
         trees(&places).swap_remove(me)
@@ -77,7 +78,7 @@ impl Run {
         MeetingId { view: ViewNumber(member.view as u64 + 1), number: FIRST + member.met }
     }
 
-    /// PE `me` takes a step; of words that it reads, those from `cut` on are of the post before.
+    /// Makes a step of PE `me`; words that it reads from index `cut` on are from the previous post.
     fn step(&mut self, me: usize, cut: usize) -> Result<(), String> {
         let (tree, stage, pes) = (self.tree(me), self.stage(me), self.members.len());
         let newest = self.views.len() - 1;
@@ -122,7 +123,7 @@ impl Run {
         self.members[me].lives = false;
     }
 
-    /// The launcher orders a view of those that live, if it is another one.
+    /// Publishes a view of the living PEs, as the launcher would, if it is a new one.
     fn order(&mut self) {
         let living: Vec<bool> = self.members.iter().map(|member| member.lives).collect();
         if self.views.last() != Some(&living) {
@@ -137,10 +138,10 @@ impl Run {
     }
 }
 
-/// Where a read is cut: nothing of the new post, its head, all but its digest, all of it.
+/// Cuts of a read: no word of the new post, its head, all but its digest, all words.
 const CUTS: [usize; 4] = [0, 2, WORDS - 1, WORDS];
 
-/// All that may come next.
+/// Returns all possible next states.
 fn successors(run: &Run, deaths: usize) -> Result<Vec<Run>, String> {
     let mut next = Vec::new();
     let dead = run.members.iter().filter(|member| !member.lives).count();
@@ -184,7 +185,7 @@ fn nobody_goes_on_without_what_all_brought() {
     }
 }
 
-/// Larger trees, in orders that a fixed generator picks, with deaths in between.
+/// Runs larger trees, in orders of a fixed random generator, with deaths in between.
 #[test]
 fn large_trees_meet_whoever_dies() {
     for seed in 0..200u64 {

@@ -1,4 +1,5 @@
-//! A meeting in the tree: every PE brings something, and goes on once it has what all brought.
+//! A meeting in the tree: every PE contributes a value, and continues once it has the combined
+//! value.
 //!
 //! ```text
 //! gathers   until each PE below has posted what it and those below it bring; posts the sum up
@@ -6,28 +7,29 @@
 //! over
 //! ```
 //!
-//! The root has nobody above it: its sum is that of all. A PE that has left the view, or died,
-//! posts nothing, so the meeting comes to no end for those that it has not ended for: a view that
-//! shows it breaks it off, which is the business of who asks.
+//! The root has no PE above it: its sum is the combined value of all PEs. A PE that has left the
+//! view, or died, posts nothing, so the meeting does not end for PEs that still wait. A view
+//! without that PE interrupts it; the caller must check for one.
 //!
-//! Invariants: who is over knows what all PEs of the tree brought, each counted once, and all who
-//! are over know the same. A PE posts at most once each way in a meeting, and a post is in nobody's
-//! way: who has posted up has read all below, and who posts again has been read by all.
+//! Invariants: at the end of the meeting a PE knows the sum of all PEs of the tree, each counted
+//! once; the sum is equal on all PEs that reach the end. A PE posts at most once per direction in a
+//! meeting, and a post never overwrites one still needed: a PE that has posted up has read all PEs
+//! below, and a PE that posts again has been read by all.
 
 use super::Tree;
 use super::post::Way;
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::Pe;
 
-/// What is added up.
+/// A value that PEs combine.
 pub trait Sum: Clone {
-    /// Adds what other PEs bring.
+    /// Adds the value of other PEs.
     fn add(&mut self, other: &Self);
-    /// All that the PEs of this machine bring is in it, and nothing of it comes any more.
+    /// Marks the value as complete for the PEs of this machine: none of them will be added later.
     fn close(&mut self);
 }
 
-/// How far a PE is.
+/// The progress of a PE in a meeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum At {
     Gathers,
@@ -35,44 +37,46 @@ enum At {
     Over,
 }
 
-/// What comes next.
+/// The next action of a PE in a meeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeetingStep {
-    /// A post of another PE.
+    /// Wait for a post of another PE.
     Wait,
-    /// [`Meeting::sum`] is to be posted this way; then it is asked again, unless the meeting is
-    /// over.
+    /// Post [`Meeting::sum`] in this direction; then call [`Meeting::advance`] again, unless the
+    /// meeting is over.
     Post(Way),
 }
 
-/// One meeting, for one PE.
+/// The state of one PE in one meeting.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Meeting<S> {
     at: At,
     sum: S,
-    /// The PEs below that have not posted yet.
+    /// PEs directly below that have not posted yet.
     awaited: Vec<Pe>,
 }
 
 impl<S: Sum> Meeting<S> {
-    /// A PE comes to a meeting, and brings this.
+    /// Starts a meeting with the PE's own value.
     pub fn begin(tree: &Tree, own: S) -> Meeting<S> {
         let awaited =
             if breaks(Mutant::ChildrenNotAwaited) { Vec::new() } else { tree.children.clone() };
         Meeting { at: At::Gathers, sum: own, awaited }
     }
 
-    /// What is known: of the PEs below, or, when it is over, of all.
+    /// Returns the combined value: of this PE and those below, or, once the meeting is over, of all
+    /// PEs.
     pub fn sum(&self) -> &S {
         &self.sum
     }
 
-    /// True if all have come.
+    /// True if the meeting is over.
     pub fn is_over(&self) -> bool {
         self.at == At::Over
     }
 
-    /// Goes on as far as posts let it. `read` gives what a PE has posted in this meeting.
+    /// Advances as far as posts allow. `read` returns the value that a PE has posted in this
+    /// meeting.
     pub fn advance(
         &mut self,
         tree: &Tree,

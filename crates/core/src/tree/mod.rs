@@ -1,4 +1,4 @@
-//! A tree over the living PEs of a view, in which they meet and add up what they bring.
+//! A tree over the living PEs of a view, in which they meet and combine values.
 //!
 //! ```text
 //! machines     the leaders of all machines, each with at most DEGREE below it
@@ -6,12 +6,12 @@
 //! PEs          the PEs of one node
 //! ```
 //!
-//! So a PE has at most 3 * [`DEGREE`] PEs below it, whatever the number of PEs, and what a machine
-//! brings is whole on its leader before any of it goes on to another machine.
+//! So a PE has at most 3 * [`DEGREE`] PEs directly below it, regardless of the number of PEs. The
+//! values of a machine are complete on its leader before any of them reaches another machine.
 //!
-//! [`meeting`] is how they meet, [`post`] what one tells the next.
+//! [`meeting`] is the protocol of a meeting, [`post`] the format of the messages.
 //!
-//! Invariants: the tree is a function of the view, so every PE of it comes to the same one; it has
+//! Invariants: the tree is a function of the view, so it is equal on every PE of the view; it has
 //! one root.
 
 use std::collections::BTreeMap;
@@ -24,37 +24,37 @@ pub mod post;
 #[cfg(test)]
 mod explore;
 
-/// Most PEs that one PE has below it, of each kind.
+/// Maximum number of PEs directly below a PE, of each kind.
 pub const DEGREE: usize = 4;
 
-/// Where a PE runs.
+/// The location of a PE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Location {
-    /// The machine.
+    /// Machine of the PE.
     pub machine: u32,
-    /// The node, which is on one machine.
+    /// Node of the PE, which is on one machine.
     pub node: u32,
 }
 
-/// The tree as one PE sees it.
+/// The tree from the perspective of one PE.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Tree {
-    /// The PE above; none of the root.
+    /// The PE above; None for the root.
     pub parent: Option<Pe>,
-    /// The PEs below.
+    /// The PEs directly below.
     pub children: Vec<Pe>,
-    /// All that its machine brings comes together here.
+    /// True if the values of its machine are combined here.
     pub leads: bool,
 }
 
 impl Tree {
-    /// The tree as PE `me` sees it; PEs without a place are not in it.
+    /// Returns the tree as seen by PE `me`; PEs without a location are not in it.
     pub fn of(me: Pe, places: &[Option<Location>]) -> Tree {
         trees(places).swap_remove(me.at())
     }
 }
 
-/// The tree as each PE sees it.
+/// Returns the tree as seen by each PE.
 pub fn trees(places: &[Option<Location>]) -> Vec<Tree> {
     let mut machines: BTreeMap<u32, BTreeMap<u32, Vec<Pe>>> = BTreeMap::new();
     for (pe, place) in places.iter().enumerate() {
@@ -75,7 +75,7 @@ pub fn trees(places: &[Option<Location>]) -> Vec<Tree> {
     trees
 }
 
-/// Orders PEs below the first of them.
+/// Arranges PEs in a subtree below the first of them.
 fn order(trees: &mut [Tree], pes: &[Pe]) {
     for (index, &pe) in pes.iter().enumerate().skip(1) {
         let parent = pes[(index - 1) / DEGREE];
@@ -92,7 +92,7 @@ mod tests {
         Some(Location { machine, node })
     }
 
-    /// Every PE leads up to one root, in few steps, and no PE has many below it.
+    /// Every PE has one root above it, within few steps, and no PE has many PEs below it.
     #[test]
     fn every_living_pe_is_below_one_root() {
         let shapes = [(1, 1), (7, 1), (64, 8), (1000, 16), (16_384, 64), (10_000, 1)];
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    /// What comes from another machine is below the leader of that machine.
+    /// The values of another machine reach a PE only from that machine's leader.
     #[test]
     fn a_machine_comes_together_on_its_leader() {
         let places: Vec<_> = (0..40).map(|pe| place(pe % 5, pe % 10)).collect();

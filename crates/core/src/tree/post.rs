@@ -1,52 +1,53 @@
-//! What a PE posts for the next one in the tree, as words that survive being torn.
+//! The message that a PE posts for the next one in the tree, as words that detect torn reads.
 //!
-//! The first word says of which meeting they are and which way they go, the last is a digest of all
-//! others. Who reads words of another meeting, or words that were read while they changed, has read
-//! nothing yet, and looks again.
+//! The first word names the meeting and the direction, the last is a digest of all other words. A
+//! PE that reads words of another meeting, or words that changed during the read, ignores them and
+//! polls again.
 
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::ViewNumber;
 
-/// Words of what is added up.
+/// Number of words of a combined value.
 pub const BODY: usize = 32;
-/// Words of a post.
+/// Number of words of a post.
 pub const WORDS: usize = BODY + 2;
 
-/// Which meeting of a view it is. Those of a recovery are numbered by
-/// [`crate::protocol::meeting`]; in a checkpoint they count on from [`FIRST`].
+/// The identity of a meeting of a view. The meetings of a recovery are numbered by
+/// [`crate::protocol::meeting`]; those of checkpoints are numbered consecutively from [`FIRST`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MeetingId {
-    /// The view.
+    /// View of the meeting.
     pub view: ViewNumber,
-    /// Its number in the view.
+    /// Number of the meeting in the view.
     pub number: u64,
 }
 
-/// Meetings of checkpoints have numbers from here on.
+/// The lowest number of a meeting of a checkpoint.
 pub const FIRST: u64 = 16;
 
-/// Which way a post goes.
+/// The direction of a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Way {
-    /// To the PE above: what the PEs here and below bring.
+    /// To the PE above: the combined value of this PE and those below.
     Up,
-    /// To the PEs below: what all bring.
+    /// To the PEs below: the combined value of all PEs.
     Down,
 }
 
 impl MeetingId {
-    /// As one word, never 0: the lowest 31 bits of both numbers, and the way.
+    /// Packs the meeting and the direction into one word, never 0: the lowest 31 bits of each
+    /// number.
     fn word(self, way: Way) -> u64 {
         self.view.0 << 32 | (self.number & 0x7fff_ffff) << 1 | u64::from(way == Way::Down)
     }
 
-    /// The meeting that the first word of a post names.
+    /// Returns the meeting that the first word of a post names.
     pub fn of(word: u64) -> MeetingId {
         MeetingId { view: ViewNumber(word >> 32), number: word >> 1 & 0x7fff_ffff }
     }
 }
 
-/// A digest that tells words that are of two posts from those of one.
+/// Computes a digest that detects a mixture of words from two posts.
 pub fn digest(words: &[u64]) -> u64 {
     let mix = |sum: u64, word: &u64| {
         (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_add(1)
@@ -54,7 +55,7 @@ pub fn digest(words: &[u64]) -> u64 {
     words.iter().fold(0x5bd1_e995, mix)
 }
 
-/// The words of a post.
+/// Returns the words of a post.
 pub fn seal(stage: MeetingId, way: Way, body: &[u64; BODY]) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     words[0] = stage.word(way);
@@ -63,8 +64,7 @@ pub fn seal(stage: MeetingId, way: Way, body: &[u64; BODY]) -> [u64; WORDS] {
     words
 }
 
-/// The inverse of `seal`; None if these words are of another meeting, go another way, or are of two
-/// posts.
+/// Unpacks a post; None if the words belong to another meeting or direction, or are from two posts.
 pub fn open(words: &[u64; WORDS], stage: MeetingId, way: Way) -> Option<[u64; BODY]> {
     let whole = words[WORDS - 1] == digest(&words[..WORDS - 1]) || breaks(Mutant::TornPostTaken);
     let body = || std::array::from_fn(|at| words[at + 1]);
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(open(&[0; WORDS], MeetingId { view: ViewNumber(0), number: 0 }, Way::Up), None);
     }
 
-    /// Words of one post in the place of any part of another's, whichever comes first.
+    /// Words of one post replace any part of another's, in either order.
     #[test]
     fn words_of_two_posts_are_none() {
         let old = seal(MeetingId { number: 16, ..STAGE }, Way::Up, &[5; BODY]);

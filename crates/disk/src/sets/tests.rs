@@ -1,5 +1,5 @@
-//! A set that is cut, torn or damaged anywhere, compressed or not, and one whose making ends at any
-//! step.
+//! Tests with a set that is truncated, torn or damaged anywhere, compressed or not, and with one
+//! whose making ends at any step.
 
 use std::os::unix::fs::{FileExt, symlink};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,10 +18,10 @@ use super::*;
 
 const JOB: u64 = 77;
 const PES: u32 = 2;
-/// Three whole tiles and one that is not.
+/// Three whole tiles and a partial one.
 const LEN: usize = 3 * TILE + 5000;
 
-/// A folder that goes with its value.
+/// A folder that is removed with its value.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -40,7 +40,7 @@ impl Drop for Folder {
     }
 }
 
-/// Numbers that look like any, the same each time.
+/// Pseudo-random numbers, equal in each run.
 struct Random(u64);
 
 impl Random {
@@ -56,19 +56,19 @@ impl Random {
     }
 }
 
-/// Checkpoints of even numbers are compressed.
+/// Returns true for the checkpoints that are compressed, those of even numbers.
 fn is_compressed(number: u64) -> bool {
     number.is_multiple_of(2)
 }
 
-/// What a PE has, of which the second tile is no shorter when it is compressed.
+/// Returns the data of a PE; its second tile is incompressible.
 fn data(number: u64, pe: u32) -> Vec<u8> {
     let mut random = Random(number << 8 | u64::from(pe) | 1 << 40);
     let byte = |at: usize| random.next() as u8 & if at / TILE == 1 { 0xff } else { 3 };
     (0..LEN).map(byte).collect()
 }
 
-/// The file of a PE, and where its tiles begin.
+/// Returns the file of a PE, and the offset of its tiles.
 fn file(number: u64, pe: u32) -> (Vec<u8>, usize) {
     let data = data(number, pe);
     let mut compressor = TileCompressor::new(1).expect("a level");
@@ -116,7 +116,7 @@ fn manifest(number: u64) -> Vec<u8> {
     Manifest { job, number, heap_len, seconds, mode, program, entries, raw, parity }.encode()
 }
 
-/// The steps in which checkpoint `number` becomes a set.
+/// Returns the steps in which checkpoint `number` becomes a set.
 fn steps(folder: &Path, number: u64) -> Vec<Box<dyn Fn() + '_>> {
     let part = part_folder(folder, JOB, CheckpointNumber(number));
     let mut steps: Vec<Box<dyn Fn()>> = Vec::new();
@@ -125,7 +125,7 @@ fn steps(folder: &Path, number: u64) -> Vec<Box<dyn Fn() + '_>> {
     for pe in 0..PES {
         let (bytes, at) = file(number, pe);
         let path = part.join(name(Content::Data, Pe(pe)));
-        // Tile after tile, the head last, as they are written.
+        // Tile after tile, the head last, in the order of writing.
         let end = bytes.len();
         let cuts = (at..end).step_by(TILE).map(|from| from..(from + TILE).min(end));
         for range in cuts.chain(std::iter::once(0..at)) {
@@ -147,7 +147,7 @@ fn steps(folder: &Path, number: u64) -> Vec<Box<dyn Fn() + '_>> {
     steps
 }
 
-/// A folder with the set of a checkpoint.
+/// Makes a folder with the set of a checkpoint.
 fn one_set(number: u64) -> (Folder, Set) {
     let folder = Folder::new();
     steps(&folder.0, number).iter().for_each(|step| step());
@@ -159,14 +159,14 @@ fn one_set(number: u64) -> (Folder, Set) {
     (folder, set)
 }
 
-/// Fails unless the set is refused with this content of that file, and is whole without.
+/// Fails unless the set is rejected with this content of that file.
 #[track_caller]
 fn refused(set: &Set, path: &Path, content: &[u8], what: &str) {
     fs::write(path, content).expect("written");
     assert!(set.verify(&WorkerPool::new(1, Vec::new())).is_err(), "{what}");
 }
 
-/// Fails unless the set is refused with this content of a file, or holds these tiles.
+/// Fails unless the set is rejected with this content of a file, or holds these tiles.
 #[track_caller]
 fn refused_or_the_same(set: &Set, path: &Path, content: &[u8], tiles: &[u8]) {
     fs::write(path, content).expect("written");
@@ -235,7 +235,7 @@ fn tiles_are_refused(number: u64) {
     set.verify(&WorkerPool::new(1, Vec::new())).expect("it is as it was");
 }
 
-/// Whatever lengths a head makes up, a tile is the one that was saved, or damaged.
+/// With any forged lengths in a head, a tile is the one that was saved, or damaged.
 #[test]
 fn made_up_lengths_of_tiles_give_no_other_bytes() {
     let (_folder, set) = one_set(2);
@@ -274,7 +274,8 @@ fn made_up_lengths_of_tiles_give_no_other_bytes() {
     assert!(with(-(head.stored[0] as i32)).contains("the length of a tile cannot be"));
 }
 
-/// A writer that ends at any step leaves the older set the newest, until the last makes another.
+/// A writer that ends at any step leaves the older set the newest, until the last step adds
+/// another.
 #[test]
 fn whatever_step_is_the_last_there_are_only_whole_sets() {
     let (folder, _) = one_set(1);
@@ -288,7 +289,7 @@ fn whatever_step_is_the_last_there_are_only_whole_sets() {
         let names = fs::read_dir(&folder.0).expect("a folder").count();
         assert_eq!(names, sets.len(), "after {last} steps");
     }
-    // Deleting begins with the manifest: what is left of a set then is none.
+    // Deletion begins with the manifest: the rest is then not a set.
     let newest = folder.0.join("set-2");
     fs::remove_file(newest.join(MANIFEST)).expect("deleted");
     assert_eq!(list(&folder.0).expect("a folder").len(), 1);

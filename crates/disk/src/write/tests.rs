@@ -1,5 +1,5 @@
-//! Files as they are written for real: read back into memory, and when whoever writes them is
-//! killed at any step.
+//! Tests with files as really written: read back into memory, and with their writer killed at any
+//! step.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -38,7 +38,7 @@ const HEIR: u64 = 99;
 const PES: u32 = 3;
 const HEAP: u64 = 1 << 20;
 
-/// Where a process that is to be killed writes, in which layout, and after how many steps.
+/// The environment variable for a process to be killed: its folder, its layout, and its steps.
 const KILLED: &str = "RAIDSHMEM_TEST_KILLED";
 
 fn protection() -> Protection {
@@ -82,7 +82,8 @@ impl Memory {
         }
     }
 
-    /// That of a PE right after that checkpoint; whole tiles of snapshot and parity.
+    /// Returns the memory of a PE right after that checkpoint, and whole tiles of snapshot and
+    /// parity.
     fn after(pe: Pe, number: CheckpointNumber) -> (Memory, Vec<u8>, Vec<u8>) {
         let (memory, protection) = (Memory::empty(pe, JOB), protection());
         let mut heap = Heap::new(memory.layout.heap_len);
@@ -105,7 +106,7 @@ impl Memory {
         (memory, line, parity)
     }
 
-    /// The tiles of a region that hold as those of the job that began from the set.
+    /// Reads tiles of a region, which must be sealed by the job that began from the set.
     fn read(&self, region: usize, number: CheckpointNumber, len: usize) -> Vec<u8> {
         let (mut bytes, mut stamp) = (vec![0; len], [0; STAMP]);
         self.part.read_at(region, &mut bytes).expect("it can be read");
@@ -125,12 +126,12 @@ fn folder_of(folder: &Path, layout: StoreLayout, node: u32) -> PathBuf {
     }
 }
 
-/// Checkpoints of even numbers are compressed.
+/// Returns the compression level: checkpoints of even numbers are compressed.
 fn level(number: CheckpointNumber) -> u32 {
     u32::from(number.0.is_multiple_of(2))
 }
 
-/// Makes checkpoint `number` a set as three agents and their launcher do, and keeps no other.
+/// Makes checkpoint `number` a set like three agents and their launcher, and keeps no other.
 fn store(folder: &Path, layout: StoreLayout, number: CheckpointNumber, build: &[u8]) {
     let (protection, stop) = (protection(), AtomicU64::new(0));
     let shares = Code::shares(&protection);
@@ -181,7 +182,7 @@ fn store(folder: &Path, layout: StoreLayout, number: CheckpointNumber, build: &[
     }
 }
 
-/// What a job would begin from, all of whose bytes hold.
+/// Returns what a job would resume from; all its bytes are verified.
 fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
     if layout == StoreLayout::Shared {
         let sets = sets::list(folder).expect("a folder");
@@ -223,7 +224,7 @@ fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
     (Resume { job: JOB, number, folders, rebuilt: false }, number)
 }
 
-/// Fills the memory of every PE from it, and fails unless that is as it was.
+/// Fills the memory of every PE from the set, and fails unless the contents match.
 fn loads(resume: &Resume) {
     let (protection, pool) = (protection(), WorkerPool::new(1, process::usable()));
     for pe in Pe::all(PES as usize) {
@@ -250,9 +251,9 @@ fn loads(resume: &Resume) {
     }
 }
 
-/// In the process that is to be killed, writes checkpoint 2; else kills such a process after every
-/// number of steps: there is always a whole set, the older until the newer is one, and what is left
-/// of the newer does not stand in the way of the next.
+/// In the process to be killed, writes checkpoint 2; else kills such a process after every number
+/// of steps. There is always a whole set, the older until the newer is one, and the leftovers of
+/// the newer do not block the next.
 #[test]
 fn whatever_step_a_writer_is_killed_at_the_newest_whole_set_is_found() {
     let second = CheckpointNumber(2);

@@ -1,6 +1,6 @@
-//! The end of a job before its time: PEs write out what they have buffered, then they are killed.
+//! Early termination of a job: PEs flush their buffered output, then they are killed.
 //!
-//! The agent waits at most [`LIMIT`] for a PE that is stopped or whose output nobody reads.
+//! The agent waits at most [`LIMIT`] for a PE that is stopped or whose output has no reader.
 
 #![forbid(unsafe_code)]
 
@@ -12,20 +12,20 @@ use raidshmem_sys::futex;
 
 use super::{Agent, Local};
 
-/// How long PEs may take to write out what they have buffered.
+/// Time limit for PEs to flush their output.
 const LIMIT: Duration = Duration::from_secs(1);
 
 impl Agent {
-    /// Tells every PE of this node to write out what it has buffered, and to end.
+    /// Orders every PE of this node to flush its output and exit.
     pub(super) fn abort_pes(&self) {
         let told = self.procs.values().filter(|_| !breaks(Mutant::OutputCutOff));
         for words in told.filter_map(Local::words) {
-            words.abort.store(1, Ordering::SeqCst); // pairs with the load of who sleeps on it
+            words.abort.store(1, Ordering::SeqCst); // pairs with the load of a PE that sleeps on it
             futex::wake_all(&words.abort);
         }
     }
 
-    /// Waits until the PEs that were told to end have done so.
+    /// Waits until the PEs that were ordered to exit have ended.
     pub(super) fn wait_for_aborted(&self) {
         let end = Instant::now() + LIMIT;
         let told = |local: &&Local| {

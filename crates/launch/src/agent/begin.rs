@@ -1,5 +1,4 @@
-//! What an agent needs before it starts anything: its control page, enough descriptors, and what
-//! the fabric of the job needs.
+//! The agent's prerequisites: its control page, enough descriptors, and the job's fabric library.
 
 #![forbid(unsafe_code)]
 
@@ -18,10 +17,10 @@ use raidshmem_segment::is_large;
 use raidshmem_sys::huge::HugeFiles;
 use raidshmem_sys::{memory, process};
 
-/// The name of a memory file in `/proc`.
+/// The name of the memory file, as shown in `/proc`.
 const NAME: &str = "raidshmem-node";
 
-/// What an agent holds from its start to its end.
+/// The resources that an agent holds from start to end.
 pub struct Held {
     /// The control page.
     pub page: Page,
@@ -30,9 +29,9 @@ pub struct Held {
     pub file: Arc<OwnedFd>,
 }
 
-/// What the agent holds; or what to say if the agent of `node` cannot do its work. With `pairs`
-/// nodes may map each other's memory; without, this is another host, which may lack what the
-/// launcher can load. `place` says how programs run.
+/// Creates the resources of an agent, or returns the reason why the agent of `node` cannot work.
+/// With `pairs`, nodes may map each other's memory; without, this is another host, which may lack a
+/// library that the launcher can load. `place` holds the options of programs.
 pub fn begin(job: &Job, node: u32, pairs: bool, place: &ProcessOptions) -> Result<Held, String> {
     files_missing(job, node, pairs).map_or(Ok(()), Err)?;
     if !pairs {
@@ -45,8 +44,8 @@ pub fn begin(job: &Job, node: u32, pairs: bool, place: &ProcessOptions) -> Resul
     }
 }
 
-/// The memory file of a node. It has a place for every PE, and takes memory only where a PE writes.
-/// It uses huge pages if heaps are large and the machine has some.
+/// Creates the memory file of a node. The file has space for every PE, but uses memory only where a
+/// PE writes. It uses huge pages if heaps are large and the machine provides some.
 fn node_file(job: &Job) -> rustix::io::Result<OwnedFd> {
     let (heap_len, n_pes) = (job.heap_len as usize, job.n_pes as usize);
     let len = Layout::new(heap_len, n_pes).total * n_pes;
@@ -57,14 +56,14 @@ fn node_file(job: &Job) -> rustix::io::Result<OwnedFd> {
     }
 }
 
-/// Variables of programs, beside those of the host.
+/// Returns the environment variables of programs, in addition to those of the host.
 pub fn variables(place: &ProcessOptions) -> impl Iterator<Item = (&OsStr, &OsStr)> {
     place.env.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value)))
 }
 
-/// What to say if the agent may have fewer files open than it will have at least: its own, three
-/// for each of its PEs (the process, a connection, a parent-death pipe), a pipe for the standard
-/// input that comes from another host, and the memory files that its PEs map.
+/// Returns an error message if the limit of open files is below the agent's minimum: its own files,
+/// three per PE (process, connection, parent-death pipe), a pipe for standard input from another
+/// host, and the memory files that its PEs map.
 fn files_missing(job: &Job, node: u32, pairs: bool) -> Option<String> {
     const OWN: usize = 5;
     let own = job.node_of.iter().filter(|&&at| at == node).count();

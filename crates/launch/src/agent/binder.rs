@@ -1,12 +1,12 @@
-//! Binds the PEs of a node to processors, and their memory to the NUMA node that is near.
+//! Binding of a node's PEs to processors, and of their memory to the local NUMA node.
 //!
-//! Agents that share a machine share its processors: the PEs of all of them are bound together, in
-//! the order of their numbers, so that every agent comes to the same CPU bindings. A PE that comes
-//! from another machine, as a substitute, is bound here as it was there: by its place among the PEs
-//! of that machine, over the topology of this one. (Saini, affinity-aware restart.)
+//! Agents on one machine share its processors: the PEs of all of them are bound together, in order
+//! of PE number, so every agent computes the same bindings. A substitute for a PE of another
+//! machine is bound as the PE was there: by its rank among the PEs of that machine, over the
+//! topology of this one. (Saini, affinity-aware restart.)
 //!
-//! Invariant: processors outside the mask that the agent was started with are never used. What the
-//! kernel refuses is left as it is, and nothing is lost but time.
+//! Invariant: no processor outside the agent's initial mask is ever used. If the kernel rejects a
+//! binding, the PE runs unbound, which only costs time.
 
 use std::collections::BTreeMap;
 
@@ -24,19 +24,19 @@ use raidshmem_sys::process;
 pub struct Binder {
     machine: Machine,
     bind: Bind,
-    /// Of the PEs whose home this machine is.
+    /// Bindings of the PEs whose home is this machine.
     bindings: BTreeMap<Pe, Binding>,
-    /// Of every other PE: its place among the PEs of its machine, and how many those are.
+    /// For every other PE: its rank among the PEs of its machine, and their number.
     elsewhere: BTreeMap<Pe, (usize, usize)>,
     oversubscribed: bool,
     own: Vec<Pe>,
 }
 
 impl Binder {
-    /// The CPU bindings of the machine that `node` is on.
+    /// Computes the bindings of the machine that runs `node`.
     pub fn new(job: &Job, node: u32) -> Binder {
         let machine = match job.bind {
-            Bind::None => machine::unknown(), // how many there are is enough
+            Bind::None => machine::unknown(), // the number of processors suffices
             _ => machine::discover(),
         };
         let mut homes: BTreeMap<u32, Vec<Pe>> = BTreeMap::new();
@@ -60,12 +60,12 @@ impl Binder {
         }
     }
 
-    /// True if the PEs of the machine have to take turns.
+    /// Returns true if the machine has fewer processors than PEs.
     pub fn oversubscribed(&self) -> bool {
         self.oversubscribed
     }
 
-    /// Where the PEs of this node run, for people.
+    /// Returns the bindings of this node's PEs, for messages.
     pub fn bindings(&self) -> Vec<Bound> {
         let bound = |&pe: &Pe| {
             let binding = self.bindings.get(&pe)?;
@@ -75,14 +75,15 @@ impl Binder {
         self.own.iter().filter_map(bound).collect()
     }
 
-    /// Puts the memory of `pe` near its processors, before it is touched.
+    /// Places the memory of `pe` on the NUMA node of its processors; must precede the first access.
     pub fn place_memory(&self, pe: Pe, memory: &Part) {
         if let Some(node) = self.binding(pe).numa {
             let _ = memory::prefer_node(memory, node);
         }
     }
 
-    /// Starts what is to become `pe`, so that it is bound from its first instruction on.
+    /// Runs `start`, which starts a process for `pe`, so that it is bound from its first
+    /// instruction.
     pub fn start<T>(&self, pe: Option<Pe>, start: impl FnOnce() -> T) -> T {
         let cpus = pe.map(|pe| self.binding(pe).cpus).unwrap_or_default();
         match cpus.is_empty() {
@@ -99,7 +100,7 @@ impl Binder {
         }
     }
 
-    /// Where a PE runs on this machine, wherever its home is.
+    /// Returns the binding of a PE on this machine, wherever its home is.
     fn binding(&self, pe: Pe) -> Binding {
         let at_home = || self.bindings.get(&pe).cloned();
         let as_there = || {
@@ -125,7 +126,7 @@ mod tests {
         let (home, spare) = (binder(0), binder(3));
         assert!(spare.bindings().is_empty(), "nobody's home");
         for pe in [0, 1].map(Pe::of) {
-            // Both are this machine, so the equivalent by topology is the same processors.
+            // Both hosts are this machine, so the equivalent binding is the identical processors.
             assert_eq!(spare.binding(pe), home.binding(pe));
             assert!(home.oversubscribed() || !spare.binding(pe).cpus.is_empty());
         }

@@ -1,5 +1,5 @@
-//! What an agent does at certain times: the shell of [`detector::Monitor`], which sends and hears
-//! heartbeats, and the limit for PEs that are stopped.
+//! The timed duties of an agent: it drives [`detector::Monitor`], which sends and receives
+//! heartbeats, and enforces the time limit for stopped PEs.
 //!
 //! [`detector::Monitor`]: raidshmem_core::detector::Monitor
 
@@ -18,7 +18,7 @@ use super::looks::Looks;
 use crate::heartbeats::{Datagram, Heartbeats};
 
 impl Agent {
-    /// How long until the clock must be looked at.
+    /// Returns the time until [`Agent::look_at_clock`] is due.
     pub(super) fn left(&self) -> Duration {
         let scripts = self.procs.values().filter_map(|local| local.until);
         let looks = self.heartbeat.looks.as_ref().map(Looks::next);
@@ -26,8 +26,8 @@ impl Agent {
         first.saturating_sub(self.heartbeat.clock.now())
     }
 
-    /// Looks at the clock, before anything that has arrived is looked at. False when the lease is
-    /// over.
+    /// Does what is due, before pending messages are handled. Returns false if the lease has
+    /// expired.
     pub(super) fn look_at_clock(&mut self) -> Result<bool, ChannelError> {
         let time = self.heartbeat.clock.now();
         let acts = self.heartbeat.monitor.tick(time);
@@ -44,7 +44,7 @@ impl Agent {
                 continue;
             }
             if local.deaf && local.carrier().is_ending() && !breaks(Mutant::BlamedTooSoon) {
-                continue; // that is why: its end will be told, and how
+                continue; // the PE is exiting; its exit will be reported
             }
             if let (true, Some(pe)) = (local.deaf, local.pe) {
                 let line = format!("PE {pe} closed its connection to oshrun: it is killed");
@@ -55,7 +55,7 @@ impl Agent {
         Ok(true)
     }
 
-    /// Orders that are about heartbeats; gives back any other.
+    /// Handles an order about heartbeats; returns any other order.
     pub(super) fn take_news(&mut self, order: Down) -> Result<Option<Down>, ChannelError> {
         let news = match order {
             Down::Beat(beat) => News::Beat { from: Party::Launcher, beat },
@@ -79,12 +79,12 @@ impl Agent {
         Ok(None)
     }
 
-    /// Heartbeats that came as datagrams.
+    /// Handles heartbeats that arrived as datagrams.
     pub(super) fn hear_datagrams(&mut self) -> Result<(), ChannelError> {
         while let Some(datagram) = self.heartbeat.net.as_mut().and_then(Heartbeats::receive) {
             match datagram {
                 Datagram::Beat(from @ Party::Node(node), beat, at) => {
-                    // Who asks is answered, though nobody has told where it is.
+                    // Allows an answer before the launcher has sent the sender's address.
                     self.heartbeat.addresses.entry(from).or_insert(at);
                     if !matches!(beat, Beat::Reader(_) | Beat::Counter(_)) {
                         self.news(News::Beat { from, beat })?;
@@ -108,7 +108,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Tells the launcher that nothing runs here any more, in case it still hears.
+    /// Notifies the launcher, if it is still reachable, that no process is left here.
     pub(super) fn say_gone(&mut self) {
         let _ = self.beat(Party::Launcher, Beat::Gone);
     }
@@ -138,14 +138,14 @@ impl Agent {
                 MonitorAction::GiveUp { node, term, silent } => {
                     self.up.send(&Up::GiveUp { node, term, silent }, &[])?;
                 }
-                MonitorAction::Die => {} // seen before it comes here
+                MonitorAction::Die => {} // handled by `look_at_clock`
             }
         }
         Ok(())
     }
 
-    /// To the launcher both ways: a datagram overtakes what a connection is still repeating, and
-    /// the connection goes where datagrams may not.
+    /// Sends a heartbeat. The launcher gets it both ways: a datagram overtakes retransmissions of
+    /// the connection, and the connection works where datagrams are blocked.
     fn beat(&mut self, to: Party, beat: Beat) -> Result<(), ChannelError> {
         if let (Some(net), Some(at)) = (&mut self.heartbeat.net, self.heartbeat.addresses.get(&to))
         {
@@ -158,7 +158,7 @@ impl Agent {
         }
     }
 
-    /// An RDMA read that shows the successor alive counts as its answer to a ping.
+    /// Counts an RDMA read that shows the successor alive as its answer to a ping.
     fn look_for_rdma_liveness(&mut self, time: MachineTime) -> Result<(), ChannelError> {
         let successor = self.heartbeat.monitor.successor();
         let Some(liveness) = &mut self.heartbeat.rdma_liveness else { return Ok(()) };
@@ -173,7 +173,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Kills PEs that have been stopped for too long, if there is a limit.
+    /// Kills PEs that have been stopped for longer than the limit, if there is one.
     fn look_for_stopped(&mut self, time: MachineTime) -> Result<(), ChannelError> {
         let at_once = breaks(Mutant::StoppedIsDead).then_some(Duration::ZERO);
         let Some(limit) = self.heartbeat.pe_limit.or(at_once) else { return Ok(()) };

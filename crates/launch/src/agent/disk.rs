@@ -1,4 +1,4 @@
-//! The state of checkpoints on disk in an agent.
+//! An agent's state of checkpoints on disk.
 
 #![forbid(unsafe_code)]
 
@@ -17,30 +17,30 @@ use raidshmem_sys::process;
 use crate::bell::caught;
 use crate::worker::Worker;
 
-/// How long a disk may take for a step: some 64 MiB, or as much as there is to delete.
+/// Time limit for one step of a disk: some 64 MiB, or a deletion of any size.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// The thread, once it was needed.
+/// The disk thread, once started, and its state.
 #[derive(Default)]
 pub(super) struct DiskThread {
     pub(super) worker: Option<Worker<Option<DiskOutcome>>>,
-    /// Checkpoints up to this number are given up; the largest number gives up all.
+    /// Checkpoints up to this number are abandoned; `u64::MAX` abandons all.
     pub(super) stop: Arc<AtomicU64>,
-    /// The program, once it was read.
+    /// The program's identity, once read.
     pub(super) program: Arc<OnceLock<SavedProgram>>,
-    /// The checkpoint that is to be written once it is there.
+    /// Pins of the checkpoint to write once it exists.
     pub(super) claims: Arc<Mutex<Option<Claims>>>,
-    /// The set that is being written.
+    /// The set being written.
     pub(super) open: Option<(CheckpointNumber, String)>,
-    /// What the launcher waits for.
+    /// The task whose outcome the launcher waits for.
     pub(super) awaited: Option<Awaited>,
-    /// Whether the disk answers.
+    /// Tracks whether the disk answers.
     pub(super) patience: Patience,
-    /// Rings when the signal that asks for a stop has come.
+    /// Becomes readable when the signal that asks for a stop arrives.
     pub(super) bell: Option<UnixStream>,
 }
 
-/// A task that has an outcome.
+/// A task whose outcome is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaited {
     Written(CheckpointNumber),
@@ -48,7 +48,7 @@ pub(super) enum Awaited {
 }
 
 impl Awaited {
-    /// What has come to that.
+    /// Returns the task that `outcome` belongs to.
     pub(super) fn of(outcome: &DiskOutcome) -> Awaited {
         match *outcome {
             DiskOutcome::Written { number, .. } => Awaited::Written(number),
@@ -56,7 +56,7 @@ impl Awaited {
         }
     }
 
-    /// It did not come to that.
+    /// Returns the outcome for a task that failed.
     pub(super) fn failed(self, why: String) -> DiskOutcome {
         let failure = Failure::Refused(why);
         match self {
@@ -67,8 +67,8 @@ impl Awaited {
 }
 
 impl DiskThread {
-    /// Catches that signal from now on, if there is one; PEs ignore it until they ask for it. Where
-    /// it cannot be caught it ends this process, as it does without checkpoints on disk.
+    /// Catches `stop_signal`, if given, from now on; PEs ignore it until they ask for it. If it
+    /// cannot be caught, it ends this process, as it does without checkpoints on disk.
     pub(super) fn new(stop_signal: Option<i32>) -> DiskThread {
         stop_signal.into_iter().for_each(process::ignored_by_children);
         DiskThread {
@@ -78,18 +78,18 @@ impl DiskThread {
     }
 }
 
-/// How long a disk has not answered.
+/// The time since the disk last made progress.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
-    /// Steps that had begun, and when that was seen first.
+    /// The number of steps begun, and the time at which it was first seen.
     seen: Option<(u64, MachineTime)>,
-    /// It was told that nothing moves.
+    /// True while the disk counts as stalled, which was reported.
     pub(super) is_over: bool,
 }
 
 impl Patience {
-    /// Looks at how many steps have `begun`, of a thread that is at work or not. True once it has
-    /// not moved for too long.
+    /// Samples the number of steps `begun` by a thread that `works` or is idle. Returns true once,
+    /// when there has been no progress for too long.
     pub(super) fn ends(&mut self, works: bool, begun: u64, now: MachineTime) -> bool {
         let since = self.seen.filter(|&(steps, _)| works && steps == begun).map(|(_, at)| at);
         self.seen = works.then_some((begun, since.unwrap_or(now)));
@@ -99,7 +99,7 @@ impl Patience {
     }
 }
 
-/// What is said of such a disk.
+/// Returns the error message for such a disk.
 pub(super) fn no_answer() -> String {
     format!("its disk has not answered for {} s", ANSWER.as_secs())
 }

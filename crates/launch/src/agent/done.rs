@@ -1,4 +1,4 @@
-//! What the worker of an agent hands back.
+//! Results of the agent's worker thread.
 
 #![forbid(unsafe_code)]
 
@@ -13,20 +13,20 @@ use raidshmem_sys::socket::Outbox;
 
 use crate::output::Sink;
 
-/// What was done.
+/// The result of one job.
 pub(super) enum AgentDone {
-    /// The memory of a PE was made.
+    /// The memory of a PE was created.
     Made { pe: Pe, memory: u32, result: rustix::io::Result<()> },
-    /// A process was started; or why not.
+    /// A process was started, or failed to start.
     Started(Box<Started>),
-    /// Memory that nobody needs any more was given back, or lies there until the job ends.
+    /// Unused memory was freed; what could not be freed stays until the job ends.
     Wiped,
 }
 
 /// A process, with its connection and its parent-death pipe.
 pub(super) struct Started {
     pub proc: ProcId,
-    /// When its start began.
+    /// The time at which its start began.
     pub begun: Instant,
     pub meant: bool,
     pub channel: Outbox,

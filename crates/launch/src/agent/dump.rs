@@ -1,5 +1,5 @@
-//! What the processes of this node did last, and what they wait in. The agent reads that from
-//! memory that it holds, so a process need not help.
+//! Diagnosis of this node's processes: their last events, and the calls they wait in. The agent
+//! reads both from memory that it holds, so it needs no help from a process.
 
 #![forbid(unsafe_code)]
 
@@ -13,11 +13,11 @@ use raidshmem_sys::socket::ChannelError;
 
 use super::{Agent, Local};
 
-/// Events of a node in one answer, of about 100 bytes each.
+/// The maximum number of events of a node in one answer, about 100 bytes each.
 const MOST: usize = 50_000;
 
 impl Agent {
-    /// Answers the launcher, with what was done last if `all` is asked for.
+    /// Answers the launcher; includes the last events if `all` is set.
     pub(super) fn dump(&mut self, question: u32, all: bool) -> Result<(), ChannelError> {
         let (node, agent) = (self.node, std::process::id());
         let processes = self.procs.iter().map(|(&proc, local)| see(proc, local)).collect();
@@ -31,7 +31,7 @@ impl Agent {
         self.up.send(&Up::Dump(Answer { question, agent, processes, events }), &[])
     }
 
-    /// The last events of a PE here, at most so many.
+    /// Returns the last events of a PE here, at most `most`.
     pub(super) fn events_of(&self, pe: Pe, most: usize) -> Vec<Traced> {
         let layout = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize);
         let Ok(mapped) = Mapped::of(&self.part(pe), &layout) else { return Vec::new() };

@@ -1,5 +1,5 @@
-//! What the agent gives its PEs: their numbers, the memory files of the nodes whose PEs they can
-//! map, and PE 0 its standard input where that comes from the launcher.
+//! Resources that the agent passes to its PEs: their numbers, the memory files of nodes whose PEs
+//! they can map, and PE 0's standard input if the launcher provides it.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use super::input::Pipe;
 use raidshmem_sys::socket::ChannelError;
 
 impl Agent {
-    /// Keeps the memory file of another node. A view that names the node comes after it.
+    /// Stores the memory file of another node. A view that names the node arrives later.
     pub(super) fn keep(&mut self, node: u32, file: OwnedFd) -> Result<(), ChannelError> {
         let file = Arc::new(file);
         self.files.insert(node, Arc::clone(&file));
@@ -36,8 +36,8 @@ impl Agent {
         self.check_sent(sent)
     }
 
-    /// A PE that is gone is reported by its pidfd; one that is not told what it waits for ends the
-    /// job.
+    /// Ignores a PE that has ended, since its pidfd reports that; any other error ends the job,
+    /// because the PE would wait forever for the lost message.
     fn check_sent(&mut self, sent: Result<(), ChannelError>) -> Result<(), ChannelError> {
         match sent {
             Ok(()) | Err(ChannelError::Closed) => Ok(()),
@@ -72,7 +72,7 @@ impl Agent {
         self.check_sent(sent)
     }
 
-    /// What a process of `pe` reads, if the launcher sends it.
+    /// Returns the standard input for a process of `pe`, if the launcher provides it.
     pub(super) fn input_of(&mut self, pe: Option<Pe>) -> std::io::Result<Option<OwnedFd>> {
         let is_sent = self.place.input == Stdin::Launcher && pe == Some(Pe(0));
         is_sent.then(|| self.pipe()?.end()).transpose()
@@ -83,7 +83,7 @@ impl Agent {
         Ok(self.input.insert(pipe))
     }
 
-    /// More of PE 0's standard input has come; its end if there are no `bytes`.
+    /// Takes more of PE 0's standard input; no `bytes` mean EOF.
     pub(super) fn hear_input(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
         match self.pipe() {
             Ok(pipe) => pipe.take(bytes),
@@ -92,7 +92,7 @@ impl Agent {
         self.write_input()
     }
 
-    /// Writes as much of it as there is room for, and says so.
+    /// Writes pending input as far as the pipe takes it, and acknowledges the amount.
     pub(super) fn write_input(&mut self) -> Result<(), ChannelError> {
         match self.input.as_mut().map_or(0, Pipe::write) {
             0 => Ok(()),

@@ -1,4 +1,4 @@
-//! The heartbeat client of an agent: its monitor, its lease's deadline, and its ways to others.
+//! An agent's heartbeat client: its monitor, its lease's deadline, and the addresses of its peers.
 
 #![forbid(unsafe_code)]
 
@@ -15,36 +15,37 @@ use raidshmem_sys::process::{Clock, Deadline};
 use super::looks::Looks;
 use crate::heartbeats::Heartbeats;
 
-/// The monitor and its ways to others.
+/// The monitor and its connections to peers.
 pub struct HeartbeatClient {
     pub monitor: Monitor,
-    /// The clock of the lease and of all that the agent waits for. A launcher on another host does
-    /// not sleep when this one does.
+    /// The clock of the lease and of all timeouts of the agent. With a launcher on another host it
+    /// also counts time in which this host is suspended.
     pub clock: Clock,
-    /// Between hosts.
+    /// The socket for heartbeats between hosts.
     pub net: Option<Heartbeats>,
-    /// Reads the counter of the successor by RDMA.
+    /// A reader of the successor's counter by RDMA.
     pub rdma_liveness: Option<Box<dyn Signs>>,
-    /// Where others hear heartbeats.
+    /// The addresses of peers' heartbeat sockets.
     pub addresses: BTreeMap<Party, SocketAddr>,
-    /// Ends this agent, and with it its PEs, when it cannot itself: it may be stopped.
+    /// A kernel timer that ends this agent, and with it its PEs, if it cannot do so itself: it may
+    /// be stopped.
     deadline: Option<Deadline>,
     pub limit: Duration,
     pub pe_limit: Option<Duration>,
-    /// PEs that are stopped, and since when.
+    /// Stopped PEs, and the time at which each was first seen so.
     pub stopped: BTreeMap<ProcId, MachineTime>,
-    /// What PEs wait in.
+    /// The monitor of long waits of PEs.
     pub looks: Option<Looks>,
 }
 
-/// The connection, socket and secret of an agent on another host.
+/// The heartbeat socket of an agent on another host, and the launcher's address for heartbeats.
 pub struct Ties {
     pub net: Heartbeats,
     pub launcher: SocketAddr,
 }
 
 impl HeartbeatClient {
-    /// The heartbeats of node `node`.
+    /// Creates the heartbeat client of node `node`.
     pub fn new(
         node: u32,
         job: &Job,
@@ -59,7 +60,7 @@ impl HeartbeatClient {
             net = Some(ties.net);
             rdma_liveness = engines::signs(job.fabric, job.device.as_ref(), heartbeat.period);
         }
-        let deadline = Deadline::new(clock).ok(); // without one it still looks at its clock
+        let deadline = Deadline::new(clock).ok(); // without one it still checks its clock
         let monitor = Monitor::new(node, timing, clock.now());
         let (limit, pe_limit, stopped) = (heartbeat.limit, heartbeat.pe_limit, BTreeMap::new());
         let looks = Looks::new(heartbeat.stall, clock.now());
@@ -79,21 +80,22 @@ impl HeartbeatClient {
         client
     }
 
-    /// Takes the address of a node, and gives its number.
+    /// Records the address of a node, and returns the node's number.
     pub fn learn(&mut self, node: Option<(u32, SocketAddr)>) -> Option<u32> {
         let (node, at) = node?;
         self.addresses.insert(Party::Node(node), at);
         Some(node)
     }
 
-    /// A little after the end of the lease, so that an agent that can end itself does.
+    /// Sets the deadline a little after the end of the lease, so that a working agent ends itself
+    /// first.
     pub fn move_deadline(&self) {
         if let Some(deadline) = &self.deadline {
             deadline.set(Some(self.monitor.lease().end() + self.limit / 5));
         }
     }
 
-    /// Every PE has ended: what is left to do may take its time.
+    /// Clears the deadline: every PE has ended, so the cleanup may take its time.
     pub fn rest(&self) {
         if let Some(deadline) = &self.deadline {
             deadline.set(None);

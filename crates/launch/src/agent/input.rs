@@ -1,8 +1,8 @@
-//! The standard input of PE 0 that the launcher sends, on its way into the pipe that PE 0 reads.
+//! PE 0's standard input on its way from the launcher into the pipe that PE 0 reads.
 //!
-//! The pipe stays open at both ends while PE 0 is on this node, so that a substitute reads on where
-//! the one before it stopped. The bytes that wait here are at most the launcher's window
-//! (`raidshmem_core::input`): it sends no more until it hears that some are in the pipe.
+//! Both ends of the pipe stay open while PE 0 is on this node, so that a substitute reads on where
+//! its predecessor stopped. At most the launcher's window (`raidshmem_core::input`) of bytes is
+//! queued here: the launcher sends more only once it learns that some are in the pipe.
 
 #![forbid(unsafe_code)]
 
@@ -14,14 +14,16 @@ use std::os::fd::OwnedFd;
 #[derive(Debug)]
 pub struct Pipe {
     from: PipeReader,
-    /// None once the end was passed on.
+    /// None once EOF was passed on.
     to: Option<PipeWriter>,
     waiting: VecDeque<u8>,
-    /// The end is behind what waits.
+    /// True if EOF follows the queued bytes.
     ended: bool,
 }
 
 impl Pipe {
+    /// Creates the pipe.
+    ///
     /// # Errors
     /// Too few descriptors.
     pub fn new() -> std::io::Result<Pipe> {
@@ -30,7 +32,7 @@ impl Pipe {
         Ok(Pipe { from, to: Some(to), waiting: VecDeque::new(), ended: false })
     }
 
-    /// The end that a process reads.
+    /// Returns the reading end, for a process.
     ///
     /// # Errors
     /// Too few descriptors.
@@ -38,18 +40,18 @@ impl Pipe {
         Ok(self.from.try_clone()?.into())
     }
 
-    /// Takes what came from the launcher; no bytes are the end.
+    /// Queues bytes from the launcher; no bytes mean EOF.
     pub fn take(&mut self, bytes: &[u8]) {
         self.waiting.extend(bytes);
         self.ended |= bytes.is_empty();
     }
 
-    /// What to poll for room, while something waits for it.
+    /// Returns the writing end to poll for space, while bytes are queued.
     pub fn full(&self) -> Option<&PipeWriter> {
         self.to.as_ref().filter(|_| !self.waiting.is_empty())
     }
 
-    /// Writes as much as there is room for; how much that was.
+    /// Writes as much as the pipe takes; returns the number of bytes.
     pub fn write(&mut self) -> usize {
         let mut written = 0;
         while let Some(to) = self.to.as_mut().filter(|_| !self.waiting.is_empty()) {
@@ -59,7 +61,7 @@ impl Pipe {
                     written += some;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return written, // no room; it is asked for
+                Err(_) => return written, // full; the caller polls it
             }
         }
         if self.ended {

@@ -1,4 +1,4 @@
-//! How an agent on another host joins the job: through the network, by the job's secret.
+//! Joining the job from another host: over the network, authenticated by the job's secret.
 
 #![forbid(unsafe_code)]
 
@@ -13,9 +13,10 @@ use raidshmem_sys::machine;
 
 use crate::handshake::JoinError;
 
-/// How long connecting may take.
+/// Time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Connects to the launcher and says who this is, of this build. The socket is for heartbeats.
+/// Connects to the launcher and sends this node's number and build. The returned socket is for
+/// heartbeats.
 pub fn join(
     launcher: SocketAddr,
     node: u32,

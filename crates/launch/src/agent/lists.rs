@@ -1,4 +1,4 @@
-//! What an agent says of its disk before a job begins from one.
+//! An agent's report on its disk, before a job resumes from one.
 
 #![forbid(unsafe_code)]
 
@@ -13,11 +13,11 @@ use raidshmem_sys::pool::{self, WorkerPool};
 use raidshmem_sys::process;
 use raidshmem_sys::socket::ChannelError;
 
-/// How long the disks of the other nodes may take to be read.
+/// Time limit for the other nodes' disks to be read.
 const READ: Duration = Duration::from_secs(24 * 3600);
 
-/// Says what the disk here has, and what of it holds, as often as that is asked for; what comes
-/// after it, if `first` came first.
+/// Lists and checks the sets on this disk as often as the launcher asks, starting with `first`.
+/// Returns the first other message.
 pub fn answer(
     up: &mut Link,
     mut first: Option<(Down, Vec<OwnedFd>)>,

@@ -1,4 +1,4 @@
-//! When an agent looks at what its PEs wait in, and which waits last (pure).
+//! The schedule of an agent's checks for waiting PEs, and the selection of long waits (pure).
 
 #![forbid(unsafe_code)]
 
@@ -9,32 +9,32 @@ use raidshmem_core::detector::MachineTime;
 use raidshmem_core::message::Wait;
 use raidshmem_core::quantity::Pe;
 
-/// A wait: its PE, and the thread and serial of it.
+/// A wait: its PE, thread and serial number.
 type Key = (Pe, (u8, u64));
 
-/// When to look, and what was seen.
+/// The time of the next check, and the waits seen so far.
 pub struct Looks {
     pub limit: Duration,
     pub next: MachineTime,
-    /// Waits that last, and since when.
+    /// Pending waits, and the time each was first seen.
     since: BTreeMap<Key, MachineTime>,
-    /// The launcher was told of some.
+    /// True if the last report to the launcher named a wait or a stopped PE.
     pub told: bool,
 }
 
 impl Looks {
-    /// None if SHMEM_FT_STALL is off.
+    /// Returns None if SHMEM_FT_STALL is off.
     pub fn new(limit: Option<Duration>, time: MachineTime) -> Option<Looks> {
         let (since, told) = (BTreeMap::new(), false);
         limit.map(|limit| Looks { limit, next: time, since, told })
     }
 
-    /// When to look again.
+    /// Returns the time of the next check.
     pub fn next(&self) -> MachineTime {
         self.next
     }
 
-    /// The waits that have lasted for a quarter of the limit, with their times.
+    /// Returns the waits that have lasted for a quarter of the limit, with their durations.
     pub fn lasting(&mut self, time: MachineTime, mut waits: Vec<Wait>) -> Vec<Wait> {
         let before = std::mem::take(&mut self.since);
         for wait in &mut waits {
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(lasted(looks.lasting(second(101), vec![wait(Pe(0), 1), wait(Pe(1), 1)])), []);
         let both = vec![wait(Pe(0), 1), wait(Pe(1), 1)];
         assert_eq!(lasted(looks.lasting(second(102), both)), [(Pe(0), second(2))]);
-        // Another wait of the same thread begins anew, and so does one that was not seen between.
+        // A new wait of a thread starts from zero, and so does one that a check did not see.
         assert_eq!(lasted(looks.lasting(second(109), vec![wait(Pe(0), 5)])), []);
         assert_eq!(lasted(looks.lasting(second(110), vec![wait(Pe(1), 1)])), []);
         assert!(Looks::new(None, second(1)).is_none());

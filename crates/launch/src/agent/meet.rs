@@ -1,5 +1,5 @@
-//! The first messages of a process: its library is of this build, and it is the one that was
-//! started or a script's child.
+//! The first messages of a process, which show that its library is of this build, and whether it is
+//! the started process or a script's child.
 
 #![forbid(unsafe_code)]
 
@@ -11,14 +11,14 @@ use raidshmem_sys::socket::ChannelError;
 use super::{Agent, SCRIPT};
 
 impl Agent {
-    /// The build of the library that a process uses, its first message: true once it is known to be
-    /// this one.
+    /// Receives a process's first message, the build of its library. Returns true once that is
+    /// known to be this build.
     pub(super) fn is_same_build(&mut self, proc: ProcId) -> Result<bool, ChannelError> {
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(false) };
         let Some(channel) = local.channel.as_mut().filter(|_| !local.same_build) else {
             return Ok(true);
         };
-        let _ = channel.flush(); // its end, if it ended, comes through the pidfd
+        let _ = channel.flush(); // if the process ended, its pidfd reports it
         match channel.try_receive::<Build>() {
             Ok(Some((Build(other), _))) => {
                 local.same_build = is_same_build(self.build, &other);
@@ -33,11 +33,11 @@ impl Agent {
                 Ok(false)
             }
             Ok(None) => Ok(false),
-            Err(_) => Ok(true), // what becomes of it is seen with the next message
+            Err(_) => Ok(true), // the next receive reports the error
         }
     }
 
-    /// Process `pid` said Hello: the one that was started, or a script's child.
+    /// Handles Hello from process `pid`: the started process, or a script's child.
     pub(super) fn meet(&mut self, proc: ProcId, pid: u32) -> Result<(), ChannelError> {
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         if pid == local.process.pid {
@@ -46,7 +46,7 @@ impl Agent {
         match Process::open(pid) {
             Ok(inner) => local.inner = Some(inner),
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
-                local.until = Some(self.heartbeat.clock.now() + SCRIPT); // it has ended since
+                local.until = Some(self.heartbeat.clock.now() + SCRIPT); // it has already ended
             }
             Err(error) => return self.fail(format!("watching a script's PE: {error}")),
         }

@@ -1,10 +1,10 @@
-//! The agent of a node: starts PEs, holds their memory, watches them, shows them the view.
+//! The agent of a node: starts PEs, holds their memory, watches them, publishes the view to them.
 //!
 //! The agent decides nothing. It carries out orders and reports events in the order in which they
-//! happened. It passes on the last messages of a process before it reports the end.
+//! happened. It forwards the last messages of a process before it reports the process's end.
 //!
-//! On another host its supervisor first tells it which launcher to join. There it passes on the
-//! output of its PEs in whole lines, and descriptors stay with it.
+//! On another host, its supervisor first sends it the launcher to join. There it forwards the
+//! output of its PEs in whole lines, and sends no descriptors to the launcher.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -68,37 +68,38 @@ type Order = (Down, Vec<OwnedFd>);
 
 struct Local {
     process: Process,
-    /// The process that said Hello, when it is not the one that was started (a script's child).
+    /// The process that sent Hello, if it is not the started one but a script's child.
     inner: Option<Process>,
     channel: Option<Outbox>,
-    /// Its library is of this build.
+    /// True if its library is of this build.
     same_build: bool,
-    /// Parent-death pipe: a process that armed the other end, a script's child too, is killed with
+    /// Parent-death pipe: a process that armed the other end, even a script's child, is killed with
     /// this agent.
     _parent_death: OwnedFd,
-    /// It was started for its number, and was bound then; the program may have changed that.
+    /// True if it was started for its PE number, and bound then; the program may have changed that.
     meant: bool,
-    /// It has left `shmem_finalize`: a script round it may go on.
+    /// True if it has left `shmem_finalize`: a script around it may go on.
     finalized: bool,
-    /// It is a PE that closed its connection.
+    /// True if it is a PE that closed its connection.
     deaf: bool,
-    /// When a deaf PE is killed, or a script whose PE died: the launcher waits for its number.
+    /// The time at which a deaf PE, or the script of a dead PE, is killed: the launcher waits for
+    /// its PE number.
     until: Option<MachineTime>,
     pe: Option<Pe>,
-    /// Where its lines go, if they are carried there.
+    /// The destination of its output, if the agent forwards it.
     sink: Option<Arc<Sink>>,
     control: Option<Mapping>,
 }
 
 impl Local {
-    /// The control words of the PE that it is.
+    /// Returns the control words of the PE that it carries.
     fn words(&self) -> Option<&Words> {
         // SAFETY: the mapping is a whole page and begins with the segment's control words, which
         // every process touches through atomics only.
         self.control.as_ref().map(|control| unsafe { &*control.base().cast::<Words>() })
     }
 
-    /// The process that is the PE, or will be.
+    /// Returns the process that is the PE, or will be.
     fn carrier(&self) -> &Process {
         self.inner.as_ref().unwrap_or(&self.process)
     }
@@ -106,7 +107,7 @@ impl Local {
 
 struct Agent {
     up: Link,
-    /// What was ordered and is still to be done.
+    /// Orders not yet carried out.
     orders: VecDeque<Order>,
     job: Job,
     node: u32,
@@ -114,38 +115,38 @@ struct Agent {
     page: Page,
     page_fd: Arc<OwnedFd>,
     binder: Arc<Binder>,
-    /// A thread for what takes long.
+    /// A thread for long work.
     worker: Worker<AgentDone>,
-    /// The memory files of nodes that may map each other, its own among them.
+    /// The memory files of the nodes that may map each other, including its own.
     files: BTreeMap<u32, Arc<OwnedFd>>,
-    /// PEs whose memory is here.
+    /// PEs whose memory is on this node.
     here: BTreeSet<Pe>,
-    /// Incarnation and address of PEs that are reached through an engine.
+    /// Incarnation and address of each PE reached through an engine.
     addresses: BTreeMap<Pe, (Incarnation, Vec<u8>)>,
     procs: BTreeMap<ProcId, Local>,
-    /// PE 0's standard input, if it runs here and the launcher sends it.
+    /// PE 0's standard input, if PE 0 runs here and the launcher provides it.
     input: Option<input::Pipe>,
-    /// How programs run, and the threads that pass on their output.
+    /// The options of programs, and the threads that forward their output.
     place: ProcessOptions,
     carriers: Carriers,
     heartbeat: HeartbeatClient,
     disk: disk::DiskThread,
     missed: signals::Missed,
-    /// The build of this oshrun, which the programs' library must be.
+    /// The build of this oshrun; the programs' library must match it.
     build: &'static str,
 }
 
-/// How long the first orders may take; the others have to be started too.
+/// Time limit for the first orders, which includes the start of the other agents.
 const ORDERS: Duration = Duration::from_secs(120);
-/// Events that are told of a PE whose process died.
+/// The number of events reported of a PE whose process died.
 const LAST_EVENTS: usize = 4;
-/// How long the last lines of programs may take.
+/// Time limit for programs' last lines.
 const LAST_LINES: Duration = Duration::from_secs(2);
-/// How long a script whose PE died, or a PE without a connection, may take to end.
+/// Time limit for a script whose PE died, or a PE without a connection, to end.
 const SCRIPT: Duration = Duration::from_millis(500);
 
-/// Runs a node's agent, of this build, on its connection to the launcher. Returns when told to, or
-/// when the launcher is gone; every process it started is dead then.
+/// Runs a node's agent, of this build, on its connection to the launcher. Returns when ordered to,
+/// or when the launcher is gone; every process it started is dead by then.
 pub fn run(channel: Channel, build: &'static str) -> Result<(), JoinError> {
     trace::begin_own();
     let mut up = Link::pair(channel);
@@ -153,7 +154,7 @@ pub fn run(channel: Channel, build: &'static str) -> Result<(), JoinError> {
     if let Some((Down::Join { launcher, node, secret }, _)) = first {
         let (mut link, socket) = join::join(launcher, node, &secret, build)?;
         first = link.receive::<Down>(ORDERS)?;
-        up = link; // the supervisor has said all it had to say
+        up = link; // the supervisor sends nothing more
         joined = Some((socket, launcher));
     }
     first = lists::answer(&mut up, first)?;
@@ -229,13 +230,13 @@ enum Source {
 }
 
 impl Agent {
-    /// Serves until it is told to end, or must; `limit` is that of its lease.
+    /// Serves until ordered to end, or until the lease, of duration `limit`, expires.
     fn serve_to_the_end(&mut self, limit: Duration) -> Result<(), JoinError> {
         let (result, ended) = (self.serve(), self.kill_all());
         if ended && matches!(result, Ok(false)) {
             self.say_gone();
         }
-        // While the lease holds, a reader may be slow; beyond it nothing is left here.
+        // While the lease holds, wait for a slow reader; once it expires, leave nothing here.
         self.carriers.finish(LAST_LINES, || matches!(result, Ok(true)) && output::is_held_up());
         match result {
             Ok(true) => Ok(()),
@@ -245,9 +246,9 @@ impl Agent {
         }
     }
 
-    /// True when told to end, false when the lease is over.
+    /// Returns true when ordered to end, false when the lease expires.
     fn serve(&mut self) -> Result<bool, ChannelError> {
-        // Orders that came together with the first are here already: no poll tells of them.
+        // Orders received together with the first do not wake a poll.
         let mut over = self.hear_orders()?;
         while !over {
             let ready = self.wait();
@@ -354,13 +355,14 @@ impl Agent {
             Down::Look { proc } => {
                 self.ended(proc)?;
                 match self.procs.get(&proc) {
-                    // Its end will be said.
+                    // Its end will be reported.
                     Some(local) if local.until.is_some() || local.carrier().is_ending() => Ok(()),
                     _ => self.up.send(&Up::Looked { proc }, &[]),
                 }
             }
             Down::Signal { signal } => {
-                // Not to a spare, which is not the program's yet: it would end.
+                // Skip spares: the signal would end a spare, which does not run the program's code
+                // yet.
                 let pes = self.procs.values().filter(|local| local.meant || local.pe.is_some());
                 pes.for_each(|local| local.carrier().signal(signal));
                 if !self.worker.is_idle() {
@@ -386,14 +388,14 @@ impl Agent {
 
     fn show(&mut self, view: &View) -> Result<(), ChannelError> {
         if self.job.fabric != Fabric::Shm {
-            // A PE that went to another node left memory that nobody needs any more.
+            // A PE that moved to another node left unused memory here.
             let stays = |pe: &Pe| view.pes[pe.at()].node == self.node;
             let (stay, left) = std::mem::take(&mut self.here).into_iter().partition(stays);
             self.here = stay;
             BTreeSet::into_iter(left).for_each(|pe| self.wipe(pe));
         }
         if view.pes[0].node != self.node {
-            self.input = None; // its substitute elsewhere is sent what was not taken here
+            self.input = None; // its substitute elsewhere gets the unread input
         }
         info!("shows view {}", view.number);
         self.page.publish(view);
@@ -412,7 +414,7 @@ impl Agent {
         while self.is_same_build(proc)? {
             let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
             let Some(channel) = &mut local.channel else { return Ok(()) };
-            let _ = channel.flush(); // its end, if it ended, comes through the pidfd
+            let _ = channel.flush(); // if the process ended, its pidfd reports it
             match channel.try_receive_from::<PeMessage>() {
                 Ok(Some((what, sender))) => {
                     local.finalized |= matches!(what, PeMessage::Finalized);
@@ -423,8 +425,8 @@ impl Agent {
                 }
                 Ok(None) => return Ok(()),
                 Err(_) => {
-                    // Its end, if it ended, comes through the pidfd. A PE that goes on without a
-                    // connection would be waited for without end.
+                    // If the process ended, its pidfd reports it. A PE that runs on without a
+                    // connection would hang the job.
                     local.channel = None;
                     if local.pe.is_some() && !local.finalized {
                         (local.deaf, local.until) =
@@ -441,15 +443,15 @@ impl Agent {
         self.listen(proc)?;
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         if local.inner.as_ref().is_some_and(|inner| inner.wait_end(0)) {
-            (local.inner, local.deaf) = (None, false); // the script round it tells how
+            (local.inner, local.deaf) = (None, false); // the script's end reports the reason
             let over = local.finalized && !breaks(Mutant::ScriptEnded);
             local.until = (!over).then(|| self.heartbeat.clock.now() + SCRIPT);
         }
         if !local.process.wait_end(0) {
             return Ok(());
         }
-        // Whatever the program started does not outlive it. Its number is nobody else's as long as
-        // it is not collected.
+        // The program's children must not outlive it. Its process id cannot be reused until it is
+        // reaped.
         local.process.kill_group();
         let Some(how) = local.process.reap() else { return Ok(()) };
         let died = local.pe.filter(|_| matches!(how, Ended::Killed(_)));
@@ -461,12 +463,12 @@ impl Agent {
         self.up.send(&Up::Ended { proc, how }, &[])
     }
 
-    /// True if every process is known to have ended.
+    /// Kills every process. Returns true if all are known to have ended.
     fn kill_all(&mut self) -> bool {
         self.wait_for_aborted();
         self.procs.values().for_each(kill);
         let mut ended = self.stop_worker();
-        self.procs.values().for_each(kill); // what was just being started
+        self.procs.values().for_each(kill); // processes whose start was in progress
         for local in self.procs.values() {
             ended &= local.process.wait_end(5_000);
             ended &= local.inner.as_ref().is_none_or(|inner| inner.wait_end(5_000));

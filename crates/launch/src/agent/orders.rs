@@ -1,8 +1,9 @@
-//! The orders that an agent gets, and when it carries them out.
+//! The orders of an agent, and their scheduling.
 //!
-//! The agent handles heartbeats and the end at once. It does everything else in order, for a short
-//! time between two looks at the clock and at the connections. Thousands of processes take longer
-//! to start than a node's lease, and what renews the lease comes behind the orders for them.
+//! Heartbeats and the order to end are handled at once. All other orders are carried out in
+//! sequence, in short slices between checks of the clock and the connections: starting thousands of
+//! processes takes longer than a node's lease, and the messages that renew the lease are queued
+//! behind those orders.
 
 #![forbid(unsafe_code)]
 
@@ -13,11 +14,11 @@ use raidshmem_sys::socket::ChannelError;
 
 use super::Agent;
 
-/// How long orders are carried out before something else is looked at.
+/// The time slice for carrying out orders.
 const SLICE: Duration = Duration::from_millis(5);
 
 impl Agent {
-    /// Receives what has come. True when told to end.
+    /// Receives pending orders. Returns true when ordered to end.
     pub(super) fn hear_orders(&mut self) -> Result<bool, ChannelError> {
         self.up.flush()?;
         while let Some((message, fds)) = self.up.try_receive::<Down>()? {
@@ -38,7 +39,7 @@ impl Agent {
         Ok(false)
     }
 
-    /// Does what was ordered, or some of it.
+    /// Carries out queued orders for one time slice.
     pub(super) fn carry_out(&mut self) -> Result<(), ChannelError> {
         let end = Instant::now() + SLICE;
         while let Some((order, fds)) = self.orders.pop_front() {

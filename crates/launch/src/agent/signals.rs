@@ -1,28 +1,28 @@
-//! Signals for PEs that ran when they came, but whose start the worker had not yet reported.
+//! Signals that arrive while the worker is starting processes, for PEs not reported yet.
 //!
-//! Left out: PEs that are started later do not get the signal.
+//! Left out: PEs started after a signal, which do not get it.
 
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
 
-/// Signals that came while processes were being started, and when.
+/// Signals that arrived while processes were being started, with their times.
 #[derive(Debug, Default)]
 pub(super) struct Missed(Vec<(Instant, i32)>);
 
 impl Missed {
-    /// A signal came now.
+    /// Records a signal that arrived at `now`.
     pub(super) fn note(&mut self, now: Instant, signal: i32) {
         self.0.push((now, signal));
     }
 
-    /// The signals that came after a process had begun to start.
+    /// Returns the signals that arrived after the start of a process had begun.
     pub(super) fn since(&self, begun: Instant) -> impl Iterator<Item = i32> + '_ {
         let after = move |&&(came, _): &&(Instant, i32)| came >= begun;
         self.0.iter().filter(after).map(|&(_, signal)| signal)
     }
 
-    /// No process is being started any more.
+    /// Clears the record, once no process is being started.
     pub(super) fn forget(&mut self) {
         self.0.clear();
     }

@@ -1,5 +1,5 @@
-//! How an agent starts a process of the program: with a connection, a parent-death pipe,
-//! processors, and on another host the folder, the variables and pipes for its output.
+//! The start of a program's process: with a connection, a parent-death pipe and processors, and on
+//! another host the folder, the variables and pipes for its output.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ use super::begin::variables;
 use super::done::{AgentDone, Started};
 use crate::output::{Marks, Sink};
 
-/// Sets what neither the user has set nor this process has.
+/// Sets the variables that neither the user nor this process's environment sets.
 fn add_defaults<'a>(command: &mut Command, defaults: impl Iterator<Item = (&'a str, &'a str)>) {
     let own: BTreeSet<OsString> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
     let is_set = |name: &str| own.contains(OsStr::new(name)) || std::env::var_os(name).is_some();
@@ -74,8 +74,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Gives `command` pipes for its output, if that is carried on. The first processes of a job
-    /// have the numbers of their PEs.
+    /// Redirects the output of `command` to pipes if it is forwarded. The first processes of a job
+    /// have their PEs' numbers.
     fn carry_output(
         &mut self,
         proc: ProcId,
@@ -95,7 +95,7 @@ impl Agent {
     }
 }
 
-/// Starts `command`, to which `kept` stays open, in `folder`; or says why not.
+/// Starts `command` in `folder`, with `kept` left open in it, or returns the reason why it cannot.
 fn start_in(
     folder: Option<&Path>,
     mut command: Command,

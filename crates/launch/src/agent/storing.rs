@@ -1,4 +1,4 @@
-//! An agent writes checkpoints to disk, on a thread of its own.
+//! The agent's tasks for checkpoints on disk, run on a thread of their own.
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ use super::disk::{Awaited, no_answer};
 use super::{Agent, Local};
 use crate::worker::Worker;
 
-/// How long what is being written may take to stop when the agent ends.
+/// Time limit for writes in progress to stop when the agent ends.
 const LAST_FILES: Duration = Duration::from_secs(3);
 
 impl Agent {
@@ -56,7 +56,7 @@ impl Agent {
                 let pes = self.parts(pes);
                 let layout = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize);
                 self.begin(move || {
-                    // Who writes it claims it where this fails, and says why it does there too.
+                    // If this fails, the write pins the snapshot itself, and reports any error.
                     let (_, room) = claim::shares(memory);
                     *lock(&claims) = Claims::new(number, &pes, layout, parity, room).ok();
                     None
@@ -85,7 +85,7 @@ impl Agent {
                 });
             }
             Task::Commit { number, folder, manifest, set, keep } => {
-                self.disk.open = None; // another node may commit: it is not taken back
+                self.disk.open = None; // another node may commit: do not drop it
                 self.begin(move || {
                     let folder = Path::new(&folder);
                     let part = sets::part_folder(folder, job, number);
@@ -132,7 +132,7 @@ impl Agent {
         Ok(())
     }
 
-    /// A disk that does not answer is one that fails: nobody waits for it any more.
+    /// Stops waiting for a disk that does not answer, and reports it as failed.
     pub(super) fn look_at_disk(&mut self, now: MachineTime) -> Result<(), ChannelError> {
         let works = self.disk.worker.as_ref().is_some_and(|worker| !worker.is_idle());
         match self.disk.patience.ends(works, step::begun(), now) {
@@ -141,7 +141,7 @@ impl Agent {
         }
     }
 
-    /// The signal that asks for a stop has come: the launcher decides.
+    /// Reports the signal that asks for a stop; the launcher decides.
     pub(super) fn hear_stop_signal(&mut self) -> Result<(), ChannelError> {
         let mut rings = [0; 64];
         match self.disk.bell.as_mut().map(|bell| bell.read(&mut rings)) {
@@ -150,8 +150,8 @@ impl Agent {
         }
     }
 
-    /// Reads the build of the program and its variables, by a process of it, on the thread: an
-    /// executable may be large, and this loop renews the lease.
+    /// Returns a function that reads the program's build and variables from a process of it. It
+    /// runs on the disk thread: an executable may be large, and this loop renews the lease.
     fn program(&self) -> impl FnOnce() -> SavedProgram + Send + 'static {
         let known = Arc::clone(&self.disk.program);
         let carrier = self.procs.values().find(|local| local.pe.is_some()).map(Local::carrier);
@@ -173,7 +173,7 @@ impl Agent {
         }
     }
 
-    /// Nothing is written any more, and what is no set goes.
+    /// Stops writing, and removes an unfinished set.
     pub(super) fn stop_disk(&mut self) {
         let Some(worker) = &mut self.disk.worker else { return };
         self.disk.stop.store(u64::MAX, Ordering::SeqCst);
@@ -194,8 +194,8 @@ impl Agent {
         }
     }
 
-    /// The kernel does not end a thread that waits for a disk, and with it this process: it keeps
-    /// nothing that others wait for, and no memory of PEs.
+    /// Releases the standard streams and the PEs' memory: the kernel cannot end a thread that waits
+    /// for a disk, so this process may linger.
     fn leave_behind(&self) {
         if let Ok(nowhere) = File::options().read(true).write(true).open("/dev/null") {
             let _ = dup2_stdin(&nowhere);
@@ -203,14 +203,14 @@ impl Agent {
             let _ = dup2_stderr(&nowhere);
         }
         for &pe in &self.here {
-            let _ = self.part(pe).wipe(); // what is not given back now is once the disk answers
+            let _ = self.part(pe).wipe(); // otherwise freed once the disk answers
         }
     }
 }
 
-/// Does something to a disk on a thread of its own; false if the disk does not answer in time.
+/// Runs a disk operation on a thread of its own; returns false if the disk does not answer in time.
 fn does_in_time(job: impl FnOnce() + Send + 'static) -> bool {
-    let Ok(mut worker) = Worker::new() else { return true }; // then it is left there
+    let Ok(mut worker) = Worker::new() else { return true }; // without a thread, skip it
     worker.begin(job);
     let end = Instant::now() + LAST_FILES;
     while worker.waits_until(end) {
@@ -219,12 +219,12 @@ fn does_in_time(job: impl FnOnce() + Send + 'static) -> bool {
     worker.is_idle()
 }
 
-/// Takes back what was written; what other nodes write there goes by their own hands.
+/// Removes the unfinished set; other nodes remove theirs.
 fn drop_part(folder: &str, job: u64, number: CheckpointNumber) {
     let _ = std::fs::remove_dir_all(sets::part_folder(Path::new(folder), job, number));
 }
 
-/// What the launcher waits for after that task.
+/// Returns the task whose outcome the launcher will wait for, if any.
 fn awaited(task: &Task) -> Option<Awaited> {
     match *task {
         Task::Write { number, .. } => Some(Awaited::Written(number)),

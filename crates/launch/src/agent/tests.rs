@@ -1,4 +1,4 @@
-//! The agent as the launcher sees it: what it does with what it is told.
+//! Tests of the agent from the launcher's side: its reactions to messages.
 
 use std::fs::File;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn job() -> Job {
     Job { bind: Bind::None, ..job_on(vec![0, 0], vec![0]) }
 }
 
-/// A job of PEs on the nodes `node_of`, which are on the machines `machine_of`.
+/// Returns a job of PEs on the nodes `node_of`, which are on the machines `machine_of`.
 pub(super) fn job_on(node_of: Vec<u32>, machine_of: Vec<u32>) -> Job {
     Job {
         id: 7,
@@ -37,7 +37,7 @@ pub(super) fn job_on(node_of: Vec<u32>, machine_of: Vec<u32>) -> Job {
     }
 }
 
-/// Waits for the memory that was asked for.
+/// Waits until the requested memory exists.
 fn made(launcher: &mut Link, wanted: (Pe, u32)) {
     loop {
         let message = launcher.receive::<Up>(SOON).expect("the agent is there");
@@ -49,7 +49,7 @@ fn made(launcher: &mut Link, wanted: (Pe, u32)) {
     }
 }
 
-/// The memory file that this process has open, apart from those of other tests.
+/// Returns the memory file that this process has open.
 fn file() -> Arc<OwnedFd> {
     let all = std::fs::read_dir("/proc/self/fd").expect("it is mounted").flatten();
     let mut ours = all.filter(|entry| {
@@ -60,7 +60,7 @@ fn file() -> Arc<OwnedFd> {
     Arc::new(File::options().read(true).write(true).open(path).expect("it is open").into())
 }
 
-/// Over an engine nobody but the agent could give it back: processes that map it may live on.
+/// Over an engine only the agent can free this memory: processes that map it may live on.
 #[test]
 fn memory_of_a_pe_that_moved_and_of_one_that_got_a_new_one_is_given_back() {
     let (mine, theirs) = Channel::pair().unwrap();
@@ -92,7 +92,7 @@ fn memory_of_a_pe_that_moved_and_of_one_that_got_a_new_one_is_given_back() {
     launcher.send(&Down::MakeMemory { pe: Pe(0), memory: 1 }, &[]).unwrap();
     made(&mut launcher, (Pe(0), 1));
     launcher.send(&Down::MakeMemory { pe: Pe(0), memory: 2 }, &[]).unwrap();
-    made(&mut launcher, (Pe(0), 2)); // and what was to be done before is done
+    made(&mut launcher, (Pe(0), 2)); // and all earlier work is done
     assert!(parts.iter().all(empty), "the file is still there, and they are empty");
     launcher.send(&Down::Shutdown, &[]).unwrap();
     assert!(agent.join().unwrap().is_ok());

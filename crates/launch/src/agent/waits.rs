@@ -1,7 +1,7 @@
-//! The agent's look at what its PEs wait in, for the launcher to say when that lasts too long.
+//! The agent's check for waiting PEs, from which the launcher reports waits that last too long.
 //!
-//! It reads the control words of each PE. The PE need not help, so the agent reads one that is
-//! stopped like any other. How long a wait lasts is counted from the first look at it.
+//! It reads the control words of each PE. The PE takes no part, so a stopped PE is read like any
+//! other. The duration of a wait is counted from the first check that sees it.
 
 #![forbid(unsafe_code)]
 
@@ -14,14 +14,14 @@ use raidshmem_sys::socket::ChannelError;
 
 use super::Agent;
 
-/// Looks within the limit: a wait is told of to a fraction of that.
+/// The number of checks per limit, hence the resolution of a wait's reported duration.
 const LOOKS: u32 = 8;
-/// Longest and shortest time between two.
+/// The longest and the shortest interval between checks.
 const RARELY: Duration = Duration::from_secs(5);
 const OFTEN: Duration = Duration::from_millis(20);
 
 impl Agent {
-    /// Tells the launcher which PEs wait for long and which are stopped, when it is time to look.
+    /// Reports long waits and stopped PEs to the launcher, when a check is due.
     pub(super) fn look_for_waits(&mut self, time: MachineTime) -> Result<(), ChannelError> {
         let Some(looks) = self.heartbeat.looks.as_mut().filter(|looks| looks.next <= time) else {
             return Ok(());

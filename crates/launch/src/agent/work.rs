@@ -1,5 +1,5 @@
-//! What an agent does off the loop that renews its lease: making and wiping memory, and starting
-//! processes, one after another.
+//! Long work of an agent, done outside the loop that renews its lease: creating and wiping memory,
+//! and starting processes, one after another.
 
 #![forbid(unsafe_code)]
 
@@ -15,16 +15,16 @@ use super::{Agent, Local};
 use raidshmem_sys::memory::Part;
 use raidshmem_sys::socket::ChannelError;
 
-/// How long what was begun may take when the agent ends.
+/// Time limit for jobs in progress when the agent ends.
 const LAST_JOB: Duration = Duration::from_secs(5);
 
 impl Agent {
-    /// Does `job` beside the loop, after those before it.
+    /// Queues `job` for the worker thread.
     pub(super) fn work(&mut self, job: impl FnOnce() -> AgentDone + Send + 'static) {
         self.worker.begin(job);
     }
 
-    /// The worker has something done.
+    /// Handles the worker's results.
     pub(super) fn hear_worker(&mut self) -> Result<(), ChannelError> {
         for done in self.worker.results() {
             match done {
@@ -39,23 +39,24 @@ impl Agent {
         Ok(())
     }
 
-    /// Nothing is started any more. True if everything that was is known.
+    /// Starts no further processes. Returns true if the outcome of every start is known.
     pub(super) fn stop_worker(&mut self) -> bool {
         self.worker.stop();
         let end = Instant::now() + LAST_JOB;
         while self.worker.waits_until(end) {
-            let _ = self.hear_worker(); // whom nobody can be told of is ended all the same
+            let _ = self.hear_worker(); // a process that cannot be reported is killed too
         }
         self.worker.is_idle()
     }
 
-    /// The memory of a PE, if that is here.
+    /// Returns the memory of a PE, if it is on this node.
     pub(super) fn part(&self, pe: Pe) -> Part {
         let len = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize).total;
         Part::new(Arc::clone(&self.files[&self.node]), pe.at() * len, len)
     }
 
-    /// Makes the memory of a PE: empties its place, where older memory of it may lie.
+    /// Creates the memory of a PE: wipes its part of the file, which may hold older memory of the
+    /// PE.
     pub(super) fn make_memory(&mut self, pe: Pe, memory: u32) {
         let (binder, part) = (Arc::clone(&self.binder), self.part(pe));
         self.here.insert(pe);
@@ -78,12 +79,12 @@ impl Agent {
         }
     }
 
-    /// Gives back the memory of a PE that is on another node now; processes here may still map it.
-    /// Where nodes map each other the launcher does that.
+    /// Frees the memory of a PE that moved to another node; processes here may still map it. If
+    /// nodes map each other, the launcher does so instead.
     pub(super) fn wipe(&mut self, pe: Pe) {
         let part = self.part(pe);
         self.work(move || {
-            let _ = part.wipe(); // what is not given back now is at the end of the job
+            let _ = part.wipe(); // otherwise freed at the end of the job
             AgentDone::Wiped
         });
     }

@@ -1,7 +1,7 @@
 //! The options of `oshrun`, as `--help` shows them.
 //!
-//! [`super::words`] has split the command line and given every option one shape; what the values
-//! mean is checked in [`super::prepare`].
+//! [`super::words`] has already split the command line and normalised every option;
+//! [`super::prepare`] checks the values.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use super::refused::Refused;
 use super::words::{self, Known};
 use crate::query::Asked;
 
-/// Runs an OpenSHMEM program whose PEs (processes) may die.
+/// Runs an OpenSHMEM program and survives the loss of PEs (processes).
 #[derive(Debug, Default, Parser)]
 #[command(
     name = "oshrun",
@@ -24,135 +24,135 @@ use crate::query::Asked;
     override_usage = "oshrun -n N [OPTIONS] PROGRAM [ARGUMENTS]",
     after_help = AFTER_HELP
 )]
-#[allow(rustdoc::broken_intra_doc_links)] // brackets of a command line are no links
+#[allow(rustdoc::broken_intra_doc_links)] // brackets of a command line are not links
 pub struct Args {
-    /// Number of PEs, also -np N. May be left out where the hosts say how many.
+    /// Number of PEs, also -np N. May be omitted if the hosts specify their numbers of PEs.
     #[arg(short = 'n', long = "np", value_name = "N", help_heading = WHERE)]
     pub pes: Option<String>,
-    /// Number of PEs of each host.
+    /// Number of PEs on each host.
     #[arg(short = 'N', long, value_name = "PES", help_heading = WHERE)]
     pub per_host: Option<String>,
-    /// Hosts to run on, as NAME or NAME:PES, separated by commas; those without PEs are spare.
+    /// Hosts to run on, as NAME or NAME:PES, separated by commas; hosts without PEs are spares.
     #[arg(short = 'H', long, visible_alias = "host", value_name = "LIST", help_heading = WHERE)]
     pub hosts: Option<String>,
-    /// The same from a file: a line for each, NAME, NAME:PES or NAME slots=PES.
+    /// File that lists the hosts, one per line: NAME, NAME:PES or NAME slots=PES.
     #[arg(long, value_name = "FILE", help_heading = WHERE)]
     pub hostfile: Option<PathBuf>,
-    /// Nodes on this machine, each with its own memory that can be lost [default: 1].
+    /// Nodes to simulate on this machine, each with memory that can be lost [default: 1].
     #[arg(long, value_name = "M", help_heading = WHERE)]
     pub nodes: Option<String>,
-    /// What PEs are bound to: auto (their share of the cores), core (one each) or none.
+    /// Binding of PEs: auto (their share of the cores), core (one each) or none.
     #[arg(long, value_name = "WHAT", help_heading = WHERE)]
     pub bind: Option<String>,
-    /// What carries data between nodes: auto, shm, ucx or verbs.
+    /// Transport of data between nodes: auto, shm, ucx or verbs.
     #[arg(long, value_name = "NAME", help_heading = WHERE)]
     pub fabric: Option<String>,
-    /// Print where each PE runs: node, failure domains, group, processors and NUMA node.
+    /// Print the placement of each PE: node, failure domains, group, processors and NUMA node.
     #[arg(long, help_heading = WHERE)]
     pub report_placement: bool,
 
-    /// How checkpoints are protected; the modes are below [default: none].
+    /// Protection of checkpoints; the modes are listed below [default: none].
     #[arg(long, value_name = "MODE", help_heading = LOSSES)]
     pub mode: Option<String>,
-    /// PEs of a group that protect each other [default: about 8].
+    /// Number of PEs in a group that protect each other [default: about 8].
     #[arg(long, value_name = "G", help_heading = LOSSES)]
     pub group: Option<String>,
-    /// Losses that a group survives, in mode rs [default: 2].
+    /// Number of losses that a group survives, in mode rs [default: 2].
     #[arg(long, value_name = "M", help_heading = LOSSES)]
     pub parity: Option<String>,
-    /// Sleeping processes that take the number of a lost PE; with several nodes they sit on a node
-    /// of their own.
+    /// Sleeping processes that can take over the number of a lost PE; with several nodes they run
+    /// on a node of their own.
     #[arg(long, value_name = "K", default_value = "0", help_heading = LOSSES)]
     pub spares: String,
-    /// Kill a PE by SIGKILL, to see it survived: PE@CHECKPOINT[:point]. May be repeated.
+    /// Kill a PE with SIGKILL, to test that the job survives: PE@CHECKPOINT[:point]. Repeatable.
     #[arg(long, value_name = "RULE", help_heading = LOSSES)]
     pub kill: Vec<String>,
-    /// Kill a node, its agent and its PEs: NODE@CHECKPOINT[:point]. May be repeated.
+    /// Kill a node, its agent and its PEs: NODE@CHECKPOINT[:point]. Repeatable.
     #[arg(long, value_name = "RULE", help_heading = LOSSES)]
     pub kill_node: Vec<String>,
-    /// Begin from a checkpoint on disk, the newest of DIR or that of set N: the job goes on as if
-    /// every PE had been lost after it.
+    /// Resume from a checkpoint on disk, the newest in DIR or that of set N, as if every PE had
+    /// been lost after it.
     #[arg(long, value_name = "DIR[@N]", help_heading = LOSSES)]
     pub resume: Option<String>,
-    /// With another build of the program: take what may be addresses in it as data.
+    /// Resume with another build of the program: treat possible addresses in it as data.
     #[arg(long, requires = "resume", help_heading = LOSSES)]
     pub resume_rebuilt: bool,
 
-    /// Give PEs a variable, that of oshrun or with this value. May be repeated.
+    /// Pass a variable to PEs, with the value of oshrun or this one. Repeatable.
     #[arg(short = 'x', value_name = "VAR[=VALUE]", help_heading = PROGRAMS)]
     pub variables: Vec<String>,
-    /// Folder to run in; a program named by a path is looked for from there.
+    /// Folder to run in; a program given as a relative path is searched from there.
     #[arg(long, value_name = "DIR", help_heading = PROGRAMS)]
     pub wdir: Option<PathBuf>,
-    /// The PE that reads the standard input of oshrun: 0, or none.
+    /// PE that reads the standard input of oshrun: 0, or none.
     #[arg(long, value_name = "0|none", default_value = "0", help_heading = PROGRAMS)]
     pub stdin: String,
-    /// Begin each line that a PE prints with its number.
+    /// Prefix each line that a PE prints with the number of the PE.
     #[arg(long, help_heading = PROGRAMS)]
     pub tag_output: bool,
-    /// Begin each line that a PE prints with the time (UTC).
+    /// Prefix each line that a PE prints with the time (UTC).
     #[arg(long, help_heading = PROGRAMS)]
     pub timestamp_output: bool,
-    /// Write what PE k prints to DIR/pe-k.log, and not to the terminal.
+    /// Write the output of PE k to DIR/pe-k.log instead of the terminal.
     #[arg(long, value_name = "DIR", help_heading = PROGRAMS)]
     pub output: Option<PathBuf>,
 
-    /// End the job after so many seconds, with status 124.
+    /// End the job after S seconds, with status 124.
     #[arg(long, value_name = "S", help_heading = JOB)]
     pub timeout: Option<String>,
-    /// Signal that stops the job, as SIGTERM does, where PEs would get it: USR1, USR2 or QUIT.
+    /// Signal that stops the job, as SIGTERM does, instead of reaching PEs: USR1, USR2 or QUIT.
     #[arg(long, value_name = "SIGNAL", help_heading = JOB)]
     pub stop_signal: Option<String>,
-    /// A line for every checkpoint, with the time, and for each step of a recovery.
+    /// Print a line for every checkpoint, with its duration and time, and for each recovery step.
     #[arg(short, long, overrides_with = "verbose", help_heading = JOB)]
     pub verbose: bool,
-    /// Show at the bottom of the terminal how the job stands: PEs, groups, checkpoints, and how
-    /// far a recovery is. What programs print goes above it, in whole lines.
+    /// Keep a status view at the bottom of the terminal: PEs, groups, checkpoints, and the progress
+    /// of a recovery. The output of programs appears above it, in whole lines.
     #[arg(long, help_heading = JOB)]
     pub live: bool,
-    /// Print how a job that runs stands: PEs, groups, checkpoints, losses, and how far a recovery
-    /// is. JOB is the process id of its oshrun, and may be left out if there is one job. Without a
-    /// program.
+    /// Print the status of a running job: PEs, groups, checkpoints, losses, and the progress of a
+    /// recovery. JOB is the process id of its oshrun, and may be omitted if there is one job. Takes
+    /// no program.
     #[arg(long, value_name = "JOB", help_heading = JOB)]
     #[arg(num_args = 0..=1, default_missing_value = "")]
     pub status: Option<String>,
-    /// Print what the processes of such a job did last, and what they wait in.
+    /// Print the last events of such a job's processes, and the calls they wait in.
     #[arg(long, value_name = "JOB", help_heading = JOB)]
     #[arg(num_args = 0..=1, default_missing_value = "")]
     pub dump: Option<String>,
-    /// Have such a job write its next checkpoint to SHMEM_FT_STORE and stop, with status 75.
+    /// Ask such a job to write its next checkpoint to SHMEM_FT_STORE and stop, with status 75.
     #[arg(long, value_name = "JOB", help_heading = JOB)]
     #[arg(num_args = 0..=1, default_missing_value = "")]
     pub stop: Option<String>,
-    /// Write what happened to a file, of which oshreport makes a page.
+    /// Write a record of the job to a file, which oshreport turns into a page.
     #[arg(long, value_name = "FILE", help_heading = JOB)]
     pub report: Option<PathBuf>,
     /// Write events as they happen, as lines of JSON; - is standard output.
     #[arg(long, value_name = "FILE|-", help_heading = JOB)]
     pub events: Option<PathBuf>,
     /// Serve metrics (OpenMetrics) at PORT of this machine, at ADDRESS:PORT, or at a socket whose
-    /// path has a /.
+    /// path contains a /.
     #[arg(long, value_name = "ADDR", help_heading = JOB)]
     pub metrics: Option<String>,
-    /// Print nothing but errors.
+    /// Print only errors.
     #[arg(short, long, overrides_with = "quiet", help_heading = JOB)]
     pub quiet: bool,
 
     /// Command that starts an agent on {host}, instead of ssh; the words of the agent follow, or
-    /// take the place of {agent}.
+    /// replace {agent}.
     #[arg(long, value_name = "COMMAND", help_heading = AGENTS)]
     pub launch_agent: Option<String>,
-    /// Path of oshrun on the hosts [default: that of this one].
+    /// Path of oshrun on the hosts [default: the path of this one].
     #[arg(long, value_name = "PATH", help_heading = AGENTS)]
     pub oshrun: Option<PathBuf>,
-    /// Address, or address and port, at which the agents of other hosts reach this one.
+    /// Address, or address and port, at which agents on other hosts reach this oshrun.
     #[arg(long, value_name = "ADDRESS", help_heading = AGENTS)]
     pub listen: Option<String>,
 
     /// The program and its arguments.
     #[arg(skip)]
     pub program: Vec<OsString>,
-    /// What to say of options that are of no use here.
+    /// Notices about options that are unnecessary here.
     #[arg(skip)]
     pub needless: Vec<String>,
 }
@@ -187,10 +187,10 @@ Read on: man oshrun; docs/running.md, docs/checkpoints.md, and docs/errors.md,
 which explains every line that is printed.";
 
 impl Args {
-    /// What is asked of a job that runs, and of which, if that is all that is wanted.
+    /// Returns the question to a running job, with the job it names, if the command line asks one.
     ///
     /// # Errors
-    /// Two questions at once.
+    /// Two questions were asked.
     pub fn question(&self) -> Result<Option<(Asked, &str)>, Refused> {
         let options =
             [(Asked::Status, &self.status), (Asked::Dump, &self.dump), (Asked::Stop, &self.stop)];
@@ -207,7 +207,7 @@ impl Args {
     /// Reads a command line. Does not return if it asks for help or the version.
     ///
     /// # Errors
-    /// The first word that is none of it.
+    /// The first invalid word.
     pub fn of(words: impl Iterator<Item = OsString>) -> Result<Args, Refused> {
         let words = words::split(words.skip(1), &known())?;
         let name = OsString::from("oshrun");
@@ -227,7 +227,7 @@ impl Args {
     }
 }
 
-/// The options there are.
+/// Lists the known options.
 pub fn known() -> Vec<Known> {
     let mut command = Args::command();
     command.build();

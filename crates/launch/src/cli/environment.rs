@@ -1,7 +1,7 @@
-//! The environment of a job: what `oshrun` was given, with what its options change.
+//! The environment of a job: the variables of `oshrun`, as changed by its options.
 //!
-//! Pure. An option wins over the variable that it stands for; `-x` comes before both, so that
-//! `-x SHMEM_FT_BACKUP_MODE=raid5` is what it says.
+//! Pure. An option overrides the variable of the same meaning; `-x` overrides an inherited
+//! variable, so `-x SHMEM_FT_BACKUP_MODE=raid5` has the expected effect.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,7 @@ pub type Variables = Vec<(String, String)>;
 
 const INJECT: &str = "SHMEM_FT_INJECT";
 
-/// The settings that options make: option, variable, value.
+/// Returns the settings made by options: option, variable, value.
 fn made(args: &Args) -> Vec<(&'static str, &'static str, String)> {
     let one = |option, name, value: &Option<String>| Some((option, name, value.clone()?));
     let verbose = args.verbose.then(|| "1".to_owned());
@@ -31,7 +31,7 @@ fn made(args: &Args) -> Vec<(&'static str, &'static str, String)> {
     all.into_iter().flatten().collect()
 }
 
-/// The variables of `-x`, and a line for each that is nowhere set.
+/// Returns the variables of `-x`, and a notice for each that is not set anywhere.
 pub fn exported(
     given: &[String],
     environment: &[(String, String)],
@@ -59,14 +59,14 @@ pub fn exported(
     Ok((variables, unset))
 }
 
-/// The settings in force: those of `environment`, with `exported` and what the options say.
+/// Returns the settings in force: `environment`, overridden by `exported` and then by options.
 pub fn settings(
     args: &Args,
     environment: &[(String, String)],
     exported: &[(String, String)],
 ) -> Result<Settings, Refused> {
     let mut all = environment.to_vec();
-    all.extend_from_slice(exported); // of a name given twice the last counts
+    all.extend_from_slice(exported); // the last of several values counts
     let made = made(args);
     all.retain(|(name, _)| made.iter().all(|(_, other, _)| other != name));
     all.extend(made.iter().map(|(_, name, value)| ((*name).to_owned(), value.clone())));
@@ -100,13 +100,14 @@ fn add_rules(args: &Args, all: &mut Variables) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Lines about variables that look like settings and are none: those of other tools are not.
+/// Returns notices about variables that look like settings but are not; ignores other tools'
+/// variables.
 pub fn strange(variables: &[(String, String)]) -> Vec<String> {
     let line = |(name, _): &(String, String)| -> Option<String> {
         let name = name.as_str();
         let known = |name: &str| table().iter().any(|entry| entry.name == name);
         if known(current(name)) || name.starts_with("SHMEM_FT_") {
-            return None; // the latter are refused
+            return None; // an unknown SHMEM_FT_ name is rejected elsewhere
         }
         if let Some(rest) = name.strip_prefix("SMA_") {
             let now = format!("SHMEM_{rest}");
@@ -119,7 +120,7 @@ pub fn strange(variables: &[(String, String)]) -> Vec<String> {
     variables.iter().filter_map(line).collect()
 }
 
-/// The setting that was nearly named.
+/// Returns the setting whose name is nearest to `name`.
 fn meant(name: &str) -> Option<&'static str> {
     nearest(table().iter().map(|entry| entry.name), |known| likeness(name, known), 0.8)
 }

@@ -1,25 +1,25 @@
-//! Options of other launchers, of `mpirun` (Open MPI, MPICH) and `srun`, and their names here.
+//! Options of other launchers, `mpirun` (Open MPI, MPICH) and `srun`, and their equivalents here.
 //!
-//! Pure: a table. What changes nothing is left out with a line; what would change something is
-//! refused with the name of the option that does so here.
+//! Pure: a table. An option that has no effect here is ignored with a notice; one that would have
+//! an effect is rejected, with the name of the equivalent option.
 
 #![forbid(unsafe_code)]
 
-/// What becomes of an option of another launcher.
+/// The treatment of another launcher's option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForeignOption {
-    /// It is refused: what to say here.
+    /// Rejected, with the equivalent to use.
     Instead(&'static str),
-    /// It is left out, with so many values.
+    /// Ignored, along with its values.
     Needless {
-        /// Words that follow it.
+        /// Number of words that follow it.
         values: usize,
-        /// Why it is of no use.
+        /// Reason why it is unnecessary.
         why: &'static str,
     },
 }
 
-/// The option of that name, dashes included.
+/// Looks up an option by its name, including dashes.
 pub fn find(name: &str) -> Option<ForeignOption> {
     let bare = name.trim_start_matches('-');
     let of = |names: &str| names.split(' ').any(|known| known == bare);
@@ -32,7 +32,7 @@ pub fn find(name: &str) -> Option<ForeignOption> {
     instead.or_else(needless)
 }
 
-/// Names without dashes, and what to say instead.
+/// Names without dashes, and the equivalents here.
 const INSTEAD: &[(&str, &str)] = &[
     ("ntasks c C", "-n N is the number of PEs (-n 4)"),
     (
@@ -76,7 +76,7 @@ const INSTEAD: &[(&str, &str)] = &[
     ),
 ];
 
-/// Names without dashes, words of their values, and why they are of no use.
+/// Names without dashes, numbers of value words, and reasons why they are unnecessary.
 const NEEDLESS: &[(&str, usize, &str)] = &[
     ("oversubscribe overcommit O use-hwthread-cpus", 0, "there may be more PEs than processors"),
     ("allow-run-as-root", 0, "oshrun makes no difference between users"),

@@ -1,44 +1,44 @@
-//! Hosts of a job: from the command line or from Slurm's environment, and how many PEs each gets.
+//! The hosts of a job, from the command line or from Slurm's environment, and their numbers of PEs.
 //!
 //! Pure: text in, lists out. PEs are placed in blocks: the first host gets PEs 0, 1 and so on.
-//! Hosts that get none are spare nodes: substitutes for lost PEs are started there first.
+//! Hosts without PEs are spare nodes, on which substitutes for lost PEs are preferably started.
 //!
-//! Left out: looking names up, and whether a host is there; that is seen when its agent is started.
+//! Left out: name resolution and reachability, which the start of the host's agent shows.
 
 #![forbid(unsafe_code)]
 
-/// Most hosts of a job.
+/// The maximum number of hosts of a job.
 pub const HOSTS_MAX: usize = 1 << 13;
 
-/// A host as it was named.
+/// A host as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     /// Its name or address.
     pub name: String,
-    /// How many PEs were asked for there.
+    /// The number of PEs requested there.
     pub pes: Option<usize>,
 }
 
-/// Why a list of hosts is refused.
+/// A reason why a list of hosts is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostsError {
-    /// A word that names no host.
+    /// A word that is not a host.
     #[error("--hosts: `{0}`: expected NAME or NAME:PES, separated by commas")]
     Word(String),
-    /// A name twice.
+    /// A host named twice.
     #[error("--hosts: {0} is named twice; write {0}:PES for several PEs on it")]
     Twice(String),
-    /// A line of a file that names no host.
+    /// A line of a file that is not a host.
     #[error("--hostfile {file}:{line}: `{text}`: expected NAME, NAME:PES or NAME slots=PES")]
     Line {
         /// The file.
         file: String,
-        /// The number of the line.
+        /// The line number.
         line: usize,
-        /// The line.
+        /// The text of the line.
         text: String,
     },
-    /// Slurm's variables cannot be read.
+    /// Slurm's variables are malformed.
     #[error("{name}={value}: not a list as Slurm writes it")]
     Slurm {
         /// The variable.
@@ -46,26 +46,26 @@ pub enum HostsError {
         /// Its value.
         value: String,
     },
-    /// Too many.
+    /// The number of hosts is out of range.
     #[error("{0} hosts: expected 1 to {HOSTS_MAX}")]
     Many(usize),
-    /// Nobody said how many PEs.
+    /// No number of PEs was given.
     #[error("how many PEs? give -n N, -N PES, or --hosts NAME:PES")]
     NoCount,
-    /// More PEs than places.
+    /// More PEs were requested than the hosts can take.
     #[error("-n {pes}: the hosts have room for {room} PEs: expected 1 to {room}")]
     Room {
-        /// Asked for.
+        /// The requested number.
         pes: usize,
-        /// There are.
+        /// The available number.
         room: usize,
     },
-    /// Two ways of saying how many.
+    /// The numbers of PEs were given in two ways.
     #[error("-N {0} and --hosts NAME:PES: expected one of the two")]
     Both(usize),
 }
 
-/// `a,b:2,c`
+/// Parses a list of hosts, such as `a,b:2,c`.
 pub fn parse(text: &str) -> Result<Vec<Host>, HostsError> {
     let word = |word: &str| {
         let bad = || HostsError::Word(word.escape_debug().to_string());
@@ -84,8 +84,8 @@ pub fn parse(text: &str) -> Result<Vec<Host>, HostsError> {
     if hosts.len() > HOSTS_MAX { Err(HostsError::Many(hosts.len())) } else { Ok(hosts) }
 }
 
-/// The lines of a file: `a`, `a:2` or `a slots=2`, with comments after `#`. A host that is named
-/// again has room for one more PE, or as many as that line says.
+/// Parses the lines of a file: `a`, `a:2` or `a slots=2`, with comments after `#`. A repeated host
+/// gets one more PE, or the number that line gives.
 pub fn parse_file(file: &str, text: &str) -> Result<Vec<Host>, HostsError> {
     let mut hosts: Vec<Host> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -114,7 +114,7 @@ pub fn parse_file(file: &str, text: &str) -> Result<Vec<Host>, HostsError> {
     }
 }
 
-/// One line of such a file.
+/// Parses one line of such a file.
 fn host_of(line: &str) -> Option<Host> {
     let mut words = line.split_whitespace();
     let first = words.next()?;
@@ -128,21 +128,21 @@ fn host_of(line: &str) -> Option<Host> {
         let value: usize = value.parse().ok()?;
         match key {
             "slots" if host.pes.is_none() => host.pes = Some(value),
-            "max_slots" | "max-slots" => {} // there is no room beyond the slots anyway
+            "max_slots" | "max-slots" => {} // the slots already limit the PEs
             _ => return None,
         }
     }
     Some(host)
 }
 
-/// A name that no shell and no program takes for an option or a path.
+/// Returns true if no shell or program can take the name for an option or a path.
 fn is_name(text: &str) -> bool {
     let letter = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(letter)
 }
 
-/// The hosts of the Slurm allocation that `variable` tells of; None outside of one. In a step its
-/// tasks are counted, which are no places for PEs: then the hosts have no counts.
+/// Returns the hosts of the Slurm allocation that `variable` describes, or None outside one. In a
+/// step, Slurm counts the step's tasks rather than slots for PEs, so the hosts get no counts.
 pub fn of_slurm(
     variable: impl Fn(&'static str) -> Option<String>,
 ) -> Option<Result<Vec<Host>, HostsError>> {
@@ -164,7 +164,7 @@ pub fn of_slurm(
     Some(Ok(names.into_iter().zip(pes).map(|(name, pes)| Host { name, pes }).collect()))
 }
 
-/// `n[01-03,7],login` as `n01 n02 n03 n7 login`; None if it is no such list.
+/// Expands `n[01-03,7],login` to `n01 n02 n03 n7 login`; returns None if it is not such a list.
 fn expand(list: &str) -> Option<Vec<String>> {
     let (mut names, mut depth, mut start) = (Vec::new(), 0, 0);
     for (at, letter) in list.char_indices().chain([(list.len(), ',')]) {
@@ -208,7 +208,7 @@ fn expand_word(word: &str, into: &mut Vec<String>) -> Option<()> {
     Some(())
 }
 
-/// `2(x3),1` as 2, 2, 2, 1.
+/// Expands `2(x3),1` to 2, 2, 2, 1.
 fn counts_of(text: &str) -> Option<Vec<usize>> {
     let mut counts = Vec::new();
     for word in text.split(',') {
@@ -224,10 +224,10 @@ fn counts_of(text: &str) -> Option<Vec<usize>> {
     Some(counts)
 }
 
-/// PEs of each host. `pes` is `-n`, `per_host` is `-N`.
+/// Computes the number of PEs of each host. `pes` is `-n`, `per_host` is `-N`.
 ///
-/// With counts (or `-N`) the hosts are filled in turn; a host without a count beside some that have
-/// one counts as 1. Without any, `-n` PEs are spread evenly, in blocks.
+/// With counts (or `-N`) the hosts are filled in order; if only some hosts have counts, the others
+/// count as 1. Without any, `-n` PEs are spread evenly, in blocks.
 pub fn place(
     hosts: &[Host],
     pes: Option<usize>,

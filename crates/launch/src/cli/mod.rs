@@ -1,4 +1,4 @@
-//! The command line: what a job is, and its checks before anything is started.
+//! The command line: the definition of a job, and its checks before anything is started.
 
 pub mod args;
 pub mod environment;

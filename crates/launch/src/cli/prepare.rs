@@ -1,6 +1,6 @@
-//! What a command line asks for, checked before anything is started.
+//! The checks of a command line before anything is started.
 //!
-//! This module reads files, the machine and the environment; the decisions are in
+//! This module reads files, the machine and the environment; the decisions are made in
 //! [`super::environment`], [`super::hosts`] and [`raidshmem_core::placement`].
 
 #![forbid(unsafe_code)]
@@ -32,13 +32,13 @@ use raidshmem_sys::input::{self, FILE_MAX, Pipes};
 use raidshmem_sys::memory::default_heap;
 use raidshmem_sys::{machine, memory};
 
-/// What is said of a view that cannot be shown.
+/// The notice for a view that cannot be shown.
 const NOWHERE: &str = "--live: standard error is no terminal to draw on; no view is shown";
-/// What `--stop-signal` may name.
+/// The signals that `--stop-signal` accepts.
 const STOPS: [i32; 6] =
     [libc::SIGUSR1, libc::SIGUSR2, libc::SIGQUIT, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
 
-/// Refuses what a job that goes on with fewer does not have.
+/// Rejects options that shrink mode does not support.
 fn check_fewer(settings: &Settings, shape: &Shape) -> Result<(), Refused> {
     let spares = shape.spares.len();
     match settings.rollback {
@@ -91,7 +91,7 @@ impl Args {
         let mut program = self.program;
         let folder = programs.folder.as_deref();
         program[0] = resolve(Path::new(&program[0]), folder)?.into_os_string();
-        // Last: it makes files, and a socket that has to go again.
+        // Last, because it creates files, and a socket that must be removed again.
         resume::make_store(&settings)?;
         let readers = readers(self.report.as_deref(), self.events.as_deref(), self.metrics)?;
         Ok(Ready {
@@ -115,7 +115,7 @@ impl Args {
         })
     }
 
-    /// What programs get, and what becomes of what they print.
+    /// Returns the programs' environment and the handling of their output.
     fn programs(&self, variables: Variables, elsewhere: bool) -> Result<Programs, Refused> {
         Ok(Programs {
             folder: self.wdir.as_deref().map(|path| folder(path, elsewhere)).transpose()?,
@@ -127,7 +127,7 @@ impl Args {
         })
     }
 
-    /// The hosts that the command line names.
+    /// Returns the hosts named on the command line.
     fn named_hosts(&self) -> Result<Option<Vec<Host>>, Refused> {
         match (&self.hosts, &self.hostfile) {
             (Some(_), Some(_)) => {
@@ -143,7 +143,7 @@ impl Args {
         }
     }
 
-    /// True if a view is wanted and can be drawn.
+    /// Returns true if a view is requested and can be drawn.
     fn live(&self, environment: &[(String, String)]) -> Result<bool, Refused> {
         if self.live && self.quiet {
             return Err(Refused::Contradiction { one: "--live", other: "--quiet" });
@@ -167,7 +167,7 @@ impl Args {
         signal.map(|text| parse(text).ok_or_else(|| bad(text))).transpose()
     }
 
-    /// True if PE 0 reads what this process is given.
+    /// Returns true if PE 0 reads this process's standard input.
     fn reads_input(&self) -> Result<bool, Refused> {
         match self.stdin.as_str() {
             "0" => Ok(true),
@@ -205,7 +205,7 @@ impl Args {
         Ok(Shape { node_of, nodes: nodes as u32, spares, fabric: Fabric::Auto })
     }
 
-    /// Spares sit on the hosts without PEs in turn, or on all if each has some.
+    /// Places spares round-robin on the hosts without PEs, or on all hosts if each has PEs.
     fn shape_of_hosts(&self, counts: &[usize]) -> Result<Shape, Refused> {
         let pes = counts.iter().fold(0, |sum: usize, &count| sum.saturating_add(count));
         if pes > PES_MAX {
@@ -223,7 +223,8 @@ impl Args {
         Ok(Shape { node_of, nodes: counts.len() as u32, spares, fabric: Fabric::Auto })
     }
 
-    /// The hosts of the command line or of a Slurm allocation, and the PEs of each.
+    /// Returns the hosts of the command line or of a Slurm allocation, and the number of PEs of
+    /// each.
     fn cluster(
         &self,
         environment: &[(String, String)],
@@ -249,7 +250,7 @@ impl Args {
         let each = each.map(|t| t.parse().ok().filter(in_range).ok_or_else(|| bad(t)));
         let mut named = hosts;
         if each.is_some() && self.hosts.is_none() && self.hostfile.is_none() {
-            named.iter_mut().for_each(|host| host.pes = None); // -N over what Slurm says
+            named.iter_mut().for_each(|host| host.pes = None); // -N overrides Slurm's counts
         }
         let counts = hosts::place(&named, self.count()?, each.transpose()?)?;
         let means = match &self.launch_agent {
@@ -271,12 +272,12 @@ impl Args {
     }
 }
 
-/// Bytes of a symmetric heap; those of all PEs must fit into this machine if they are on it.
+/// Returns the bytes of a symmetric heap. On one machine, the heaps of all PEs must fit into it.
 fn heap_len(settings: &Settings, shape: &Shape, elsewhere: bool) -> Result<u64, Refused> {
     let pes = shape.node_of.len();
     let on = |node: u32| shape.node_of.iter().filter(|&&other| other == node).count();
     let most = (0..shape.nodes).map(on).max().unwrap_or(pes);
-    let together = if elsewhere { most } else { pes }; // on one machine
+    let together = if elsewhere { most } else { pes }; // PEs on one machine
     let heap_len = settings.symmetric_size.unwrap_or_else(|| default_heap(together));
     let total = memory::total().unwrap_or(u64::MAX);
     if !elsewhere && heap_len.saturating_mul(pes as u64) > total {
@@ -286,8 +287,8 @@ fn heap_len(settings: &Settings, shape: &Shape, elsewhere: bool) -> Result<u64, 
     Ok(heap_len)
 }
 
-/// The failure domains of the nodes: those of the user's file, or what this machine says of agents
-/// that share it. Other hosts say theirs when their agents are there.
+/// Returns the failure domains of the nodes: those of the user's file, or those of this machine for
+/// agents that share it. Agents on other hosts report theirs when they join.
 fn domains(
     settings: &Settings,
     shape: &Shape,
@@ -306,17 +307,18 @@ fn domains(
     domains_of_file(path, names)
 }
 
-/// The failure domains of nodes with these names, as the user's file says.
+/// Reads the failure domains of nodes with these names from the user's file.
 ///
 /// # Errors
-/// It cannot be read, or is not of these nodes.
+/// The file cannot be read, or does not describe these nodes.
 pub fn domains_of_file(path: &str, names: Vec<String>) -> Result<Domains, Refused> {
     let no_file = |error| Refused::NoFile { path: path.to_owned(), error };
     let text = input::text(Path::new(path), FILE_MAX, Pipes::Read).map_err(no_file)?;
     Ok(file::parse(path, &text, names)?)
 }
 
-/// What the agents' bindings on this machine make of its packages and NUMA nodes.
+/// Returns the failure domains that follow from the agents' bindings to this machine's packages and
+/// NUMA nodes.
 fn kinds_here(settings: &Settings, shape: &Shape, names: &[String]) -> Vec<DomainKind> {
     let machine = machine::discover();
     let node_of: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
@@ -344,7 +346,7 @@ fn check_rules(settings: &Settings, pes: usize, nodes: usize) -> Result<(), Refu
     Ok(())
 }
 
-/// The folder to run in. A folder that is only on other hosts is not known here.
+/// Returns the folder to run in. A folder that exists only on other hosts is not checked here.
 fn folder(path: &Path, elsewhere: bool) -> Result<PathBuf, Refused> {
     let expected = "a folder to run in";
     let refuse =
@@ -357,7 +359,7 @@ fn folder(path: &Path, elsewhere: bool) -> Result<PathBuf, Refused> {
     }
 }
 
-/// The folder for what PEs print, which is made.
+/// Creates the folder for the output of PEs.
 fn output(path: &Path) -> Result<PathBuf, Refused> {
     let expected = "a folder that can be made, or be written to";
     let refuse =
@@ -365,7 +367,7 @@ fn output(path: &Path) -> Result<PathBuf, Refused> {
     std::fs::create_dir_all(path).and_then(|()| std::path::absolute(path)).map_err(refuse)
 }
 
-/// Opens what reads the job's events; what cannot be opened is refused.
+/// Opens the machine-readable outputs; rejects one that cannot be opened.
 fn readers(
     report: Option<&Path>,
     events: Option<&Path>,

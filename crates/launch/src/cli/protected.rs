@@ -1,4 +1,4 @@
-//! Who protects whom in a job, and what that survives: for the launcher, and for people.
+//! The parity groups of a job and the losses they survive, for the launcher and for messages.
 
 #![forbid(unsafe_code)]
 
@@ -9,26 +9,26 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::Settings;
 use raidshmem_core::store::protection::{Protection, ProtectionError};
 
-/// The protection of a job in words and numbers.
+/// The protection of a job, in words and numbers.
 #[derive(Clone, Debug)]
 pub struct ProtectionTable {
-    /// Groups, and what the nodes are called and fail together with.
+    /// The groups, the names of the nodes, and their failure domains.
     pub site: JobLayout,
-    /// What is survived, in words; None in mode `none`.
+    /// The losses survived, in words; None in mode `none`.
     pub survives: Option<String>,
-    /// True if the loss of some failure domain is not survived though losses are to be.
+    /// True if the job is protected, but does not survive the loss of some failure domain.
     pub fragile: bool,
-    /// PEs of each parity group, in the order of their places.
+    /// PEs of each parity group, in order of their places.
     pub groups: Vec<Vec<Pe>>,
-    /// What became of a group size that the number of PEs does not divide into.
+    /// A notice if the groups do not have the requested size.
     pub bent: Option<String>,
 }
 
 impl ProtectionTable {
-    /// The protection of PEs on the nodes `node_of`, which fail together as `domains` says.
+    /// Computes the protection of PEs on the nodes `node_of`, with the failure domains `domains`.
     ///
     /// # Errors
-    /// What [`Protection::new`] refuses.
+    /// An error of [`Protection::new`].
     pub fn new(
         settings: &Settings,
         node_of: &[u32],

@@ -1,4 +1,4 @@
-//! A job that was checked and can be started.
+//! A checked job that can be started.
 
 #![forbid(unsafe_code)]
 
@@ -22,97 +22,97 @@ use crate::readers::Readers;
 pub struct Ready {
     /// Nodes, PEs and spares.
     pub shape: Shape,
-    /// Other hosts; None for nodes on this machine.
+    /// The other hosts; None for nodes on this machine.
     pub cluster: Option<Cluster>,
-    /// Settings in force.
+    /// The settings in force.
     pub settings: Settings,
-    /// Who protects whom.
+    /// The protection of the PEs.
     pub protected: ProtectionTable,
     /// Bytes of each symmetric heap.
     pub heap_len: u64,
-    /// The checkpoint on disk that it begins from.
+    /// The checkpoint on disk to resume from.
     pub resume: Option<Resume>,
-    /// That has to be found on the disks of the nodes first.
+    /// The set to resume from, if it must first be found on the nodes' disks.
     pub disks: Option<Disks>,
-    /// Where PEs begin that do not begin on their nodes; None if all do.
+    /// The node on which each PE starts; None if all start on their home nodes.
     pub starts: Option<Vec<u32>>,
-    /// Whether the placement is to be printed.
+    /// True if the placement should be printed.
     pub report_placement: bool,
-    /// Program with its path resolved, and arguments.
+    /// The program, with its path resolved, and its arguments.
     pub program: Vec<OsString>,
-    /// What programs get, and what becomes of what they print.
+    /// The programs' environment and the handling of their output.
     pub programs: Programs,
-    /// When the job ends, whatever it does.
+    /// The time limit of the job.
     pub timeout: Option<Duration>,
-    /// A signal that stops the job, and is not passed on to PEs.
+    /// A signal that stops the job instead of being passed on to PEs.
     pub stop_signal: Option<i32>,
-    /// Nothing but errors is to be printed.
+    /// True if only errors should be printed.
     pub quiet: bool,
-    /// A view on the terminal is to be drawn.
+    /// True if a view should be drawn on the terminal.
     pub live: bool,
-    /// Lines for the start.
+    /// Notices printed at the start.
     pub notes: Vec<String>,
-    /// What reads the job's events, beside people.
+    /// The machine-readable outputs of the job.
     pub readers: Readers,
 }
 
 impl Ready {
-    /// How the PEs are protected; None in mode `none`.
+    /// Returns the protection of the PEs; None in mode `none`.
     pub fn protection(&self) -> Option<Protection> {
         self.protection_in(&self.protected.site.domains)
     }
 
-    /// The same if the nodes lie in these failure domains.
+    /// Like [`Ready::protection`], but for nodes in these failure domains.
     pub fn protection_in(&self, domains: &Domains) -> Option<Protection> {
         let places: Vec<usize> = self.shape.node_of.iter().map(|&node| node as usize).collect();
         Protection::new(&self.settings, &places, domains).ok().flatten()
     }
 }
 
-/// What nodes of one machine are called.
+/// Returns the names of simulated nodes on one machine.
 pub fn local_names(nodes: u32) -> Vec<String> {
     (0..nodes).map(|node| format!("node{node}")).collect()
 }
 
-/// A set on the disks of the nodes.
+/// A set on the nodes' disks.
 #[derive(Debug, Clone)]
 pub struct Disks {
-    /// What `--resume` says.
+    /// The argument of `--resume`.
     pub given: String,
     /// The folder on each node.
     pub folder: String,
-    /// Which set; None for the newest.
+    /// The number of the set; None for the newest.
     pub set: Option<u64>,
-    /// `--resume-rebuilt`.
+    /// True if `--resume-rebuilt` is given.
     pub rebuilt: bool,
 }
 
-/// What programs get, and what becomes of what they print.
+/// The programs' environment and the handling of their output.
 #[derive(Debug, Clone, Default)]
 pub struct Programs {
-    /// Folder to run in; None for that of `oshrun`.
+    /// The folder to run in; None for the folder of `oshrun`.
     pub folder: Option<PathBuf>,
-    /// Variables, over those of `oshrun`.
+    /// Variables that override those of `oshrun`.
     pub variables: Vec<(String, String)>,
-    /// PE 0 reads the standard input of `oshrun`.
+    /// True if PE 0 reads the standard input of `oshrun`.
     pub stdin: bool,
-    /// Lines begin with the number of their PE.
+    /// True if lines begin with the number of their PE.
     pub tag: bool,
-    /// Lines begin with the time.
+    /// True if lines begin with the time.
     pub stamp: bool,
-    /// Folder of a file for each PE.
+    /// The folder for one output file per PE.
     pub output: Option<PathBuf>,
 }
 
-/// Other hosts, and how agents are started there.
+/// The other hosts, and the way agents are started there.
 #[derive(Debug, Clone)]
 pub struct Cluster {
-    /// Name of each node's host.
+    /// The name of each node's host.
     pub names: Vec<String>,
-    /// What starts an agent.
+    /// The command that starts an agent.
     pub means: Means,
-    /// Path of `oshrun` on the hosts; None for that of this one.
+    /// The path of `oshrun` on the hosts; None for the path of this one.
     pub oshrun: Option<PathBuf>,
-    /// Where to listen; None for what the routes to the hosts say.
+    /// The address to listen at; None to derive it from the routes to the hosts.
     pub listen: Option<SocketAddr>,
 }

@@ -1,4 +1,4 @@
-//! Why a job is refused before it starts: one line each, which names the culprit.
+//! Reasons why a job is rejected before it starts: one line each, which names the culprit.
 
 #![forbid(unsafe_code)]
 
@@ -14,21 +14,21 @@ use raidshmem_core::view::PES_MAX;
 use raidshmem_fabric::FabricError;
 use raidshmem_sys::input::FILE_MAX;
 
-/// Why a job is refused before it starts.
+/// A reason why a job is rejected before it starts.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// `-n` out of range.
     #[error("-n {}: expected 1 to {PES_MAX}", .got.escape_debug())]
     Pes {
-        /// What was given.
+        /// The given value.
         got: String,
     },
     /// `--nodes` out of range.
     #[error("--nodes {}: expected 1 to {most} (at most one a PE)", .got.escape_debug())]
     Nodes {
-        /// What was given.
+        /// The given value.
         got: String,
-        /// Number of PEs.
+        /// The number of PEs.
         most: usize,
     },
     /// `-N` out of range.
@@ -37,7 +37,7 @@ pub enum Refused {
         .got.escape_debug()
     )]
     PerHost {
-        /// What was given.
+        /// The given value.
         got: String,
     },
     /// Two options that contradict each other.
@@ -48,84 +48,84 @@ pub enum Refused {
         /// Another.
         other: &'static str,
     },
-    /// `--launch-agent` without a place for the host, or `--listen` that is no address.
+    /// `--launch-agent` without `{host}`, or `--listen` with an invalid address.
     #[error("{option} `{}`: {expected}", .got.escape_debug())]
     Option {
         /// The option.
         option: &'static str,
-        /// What was given.
+        /// The given value.
         got: String,
-        /// What is expected.
+        /// The accepted values.
         expected: &'static str,
     },
-    /// `--metrics` that is no place, or one that cannot be had.
+    /// `--metrics` with an invalid or unavailable endpoint.
     #[error("--metrics {}: {why}", .got.escape_debug())]
     Metrics {
-        /// What was given.
+        /// The given value.
         got: String,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
-    /// Hosts that cannot be had.
+    /// An invalid list of hosts.
     #[error("{0}")]
     Hosts(#[from] HostsError),
     /// Too many spares.
     #[error("--spares {}: expected 0 to {PES_MAX}", .got.escape_debug())]
     Spares {
-        /// What was given.
+        /// The given value.
         got: String,
     },
-    /// An option for a rule with something that is none.
+    /// An option with an invalid fault rule.
     #[error("{option}: {source}")]
     Rule {
         /// `--kill` or `--kill-node`.
         option: &'static str,
-        /// What is wrong with it.
+        /// The error in the rule.
         source: RuleError,
     },
-    /// Words that are no command line.
+    /// An invalid command line.
     #[error("{0}")]
     Words(#[from] WordsError),
-    /// What the parser of options says of a word that is no text.
+    /// The parser's error for a word that is not valid text.
     #[error("{0}")]
     Parser(String),
-    /// No program at all.
+    /// No program was given.
     #[error(
         "no program: expected oshrun -n N [options] PROGRAM [ARGUMENTS]; `oshrun --help` says more"
     )]
     NothingToRun,
-    /// A setting that an option makes has a value that it may not have.
+    /// An option that makes a setting has an invalid value.
     #[error("{option} {}: expected {allowed}", .got.escape_debug())]
     OptionValue {
         /// The option.
         option: &'static str,
-        /// What was given.
+        /// The given value.
         got: String,
-        /// What is allowed.
+        /// The accepted values.
         allowed: String,
     },
     /// `-x` without a name.
     #[error("-x {}: expected VAR or VAR=VALUE", .got.escape_debug())]
     Variable {
-        /// What was given.
+        /// The given value.
         got: String,
     },
-    /// `--timeout` that is no time.
+    /// `--timeout` with an invalid time.
     #[error("--timeout {}: expected seconds, 0.001 to 1000000000", .got.escape_debug())]
     Timeout {
-        /// What was given.
+        /// The given value.
         got: String,
     },
-    /// `--stdin` for another PE.
+    /// `--stdin` for a PE other than 0.
     #[error("--stdin {}: expected 0 (PE 0 reads the standard input) or none", .got.escape_debug())]
     Stdin {
-        /// What was given.
+        /// The given value.
         got: String,
     },
-    /// `--stop-signal` that is none.
+    /// `--stop-signal` with a signal that is not accepted.
     #[error("--stop-signal {}: expected USR1, USR2, QUIT, TERM, INT or HUP", .got.escape_debug())]
     StopSignal {
-        /// What was given.
+        /// The given value.
         got: String,
     },
     /// A folder or file that cannot be used.
@@ -136,11 +136,11 @@ pub enum Refused {
     Folder {
         /// The option.
         option: &'static str,
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         error: std::io::Error,
-        /// What is expected.
+        /// The expected kind of file.
         expected: &'static str,
     },
     /// A file of hosts that cannot be read.
@@ -152,21 +152,21 @@ pub enum Refused {
     NoHostFile {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         error: std::io::Error,
     },
     /// No such program.
     #[error("{}: no such program{hint}", .path.display().to_string().escape_debug())]
     NoProgram {
-        /// As given.
+        /// The path as given.
         path: PathBuf,
-        /// Where it was looked for.
+        /// A note on where it was searched.
         hint: &'static str,
     },
-    /// Not executable.
+    /// The program is not executable.
     #[error("{}: not an executable file", .path.display().to_string().escape_debug())]
     NotExecutable {
-        /// As found.
+        /// The path as found.
         path: PathBuf,
     },
     /// The machine is too small.
@@ -177,22 +177,22 @@ pub enum Refused {
     Memory {
         /// Number of PEs.
         pes: usize,
-        /// Bytes of a heap, in MiB.
+        /// The size of a heap in MiB.
         heap_mib: u64,
-        /// Bytes of the machine, in MiB.
+        /// The memory of the machine in MiB.
         total_mib: u64,
     },
-    /// An injection rule names what is not there.
+    /// An injection rule names a PE or node that does not exist.
     #[error("{rule}: expected {what} 0 to {last}")]
     Target {
         /// The rule.
         rule: String,
-        /// PE or node.
+        /// `PEs` or `nodes`.
         what: &'static str,
         /// The highest number.
         last: usize,
     },
-    /// The folder of checkpoints on disk cannot be had.
+    /// The folder of checkpoints on disk is unusable.
     #[error(
         "SHMEM_FT_STORE={}: {error}: expected a folder, or a place for one",
         .path.escape_debug()
@@ -200,33 +200,33 @@ pub enum Refused {
     Store {
         /// The folder.
         path: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: std::io::Error,
     },
-    /// The checkpoint to begin from does not fit.
+    /// The checkpoint to resume from does not fit the job.
     #[error("--resume {}: {why}", .got.escape_debug())]
     Resume {
-        /// What was given.
+        /// The given value.
         got: String,
-        /// What does not fit.
+        /// The mismatch.
         why: String,
     },
-    /// Going on with fewer over an engine that was not tried with it.
+    /// Shrink mode over an engine that does not support it.
     #[error("SHMEM_FT_ROLLBACK=none over {fabric}: expected SHMEM_FT_FABRIC=shm or ucx")]
     FewerOver {
-        /// What carries data between the nodes.
+        /// The fabric between the nodes.
         fabric: &'static str,
     },
-    /// Spares, where nobody takes the place of the lost.
+    /// Spares were requested in shrink mode, which starts no substitutes.
     #[error("--spares {spares} with SHMEM_FT_SUBSTITUTE=shrink: expected 0")]
     FewerSpares {
-        /// How many.
+        /// The requested number.
         spares: usize,
     },
-    /// A setting is wrong.
+    /// A setting is invalid.
     #[error("{0}")]
     Setting(#[from] SettingError),
-    /// The fabric cannot be had.
+    /// The fabric is unavailable.
     #[error("{0}")]
     Fabric(#[from] FabricError),
     /// The job cannot be protected as asked.
@@ -241,10 +241,10 @@ pub enum Refused {
     NoFile {
         /// The file.
         path: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: std::io::Error,
     },
-    /// The file of failure domains is wrong.
+    /// The file of failure domains is malformed.
     #[error("SHMEM_FT_DOMAINS: {0}")]
     Domains(#[from] file::FileError),
 }

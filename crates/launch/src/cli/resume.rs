@@ -1,5 +1,5 @@
-//! Checkpoints on disk as a command line names them: where they go, and which one a job begins
-//! from.
+//! Checkpoints on disk as the command line names them: the folder they are written to, and the set
+//! that a job resumes from.
 
 #![forbid(unsafe_code)]
 
@@ -13,31 +13,31 @@ use raidshmem_sys::pool::WorkerPool;
 use super::ready::Disks;
 use super::refused::Refused;
 
-/// A set to begin from.
+/// A set to resume from.
 struct FoundSet {
     resume: Resume,
     heap_len: u64,
-    /// Lines for the start.
+    /// Notices printed at the start.
     notes: Vec<String>,
 }
 
-/// What a job begins with.
+/// The starting point of a job.
 pub struct Begin {
-    /// Its settings, with what follows from the set.
+    /// The job's settings, including those that the set determines.
     pub settings: Settings,
     /// The set.
     pub resume: Option<Resume>,
-    /// That has to be found first.
+    /// The set, if it must first be found on the nodes' disks.
     pub disks: Option<Disks>,
-    /// Lines for the start.
+    /// Notices printed at the start.
     pub notes: Vec<String>,
 }
 
-/// What a job of `pes` PEs begins with, if `--resume` says this, and `--resume-rebuilt` is there or
-/// not. On disks of the nodes only their agents can look.
+/// Determines the starting point of a job of `pes` PEs from the arguments of `--resume` and
+/// `--resume-rebuilt`. If sets are on the nodes' disks, only the agents can read them.
 ///
 /// # Errors
-/// The set does not fit.
+/// The set does not fit the job.
 pub fn settle(
     given: Option<&str>,
     rebuilt: bool,
@@ -69,10 +69,10 @@ pub fn settle(
     Ok(Begin { settings, resume: Some(Resume { rebuilt, ..resume }), disks, notes })
 }
 
-/// Makes the folder of `SHMEM_FT_STORE`; on disks of the nodes their agents do.
+/// Creates the folder of `SHMEM_FT_STORE`; on the nodes' disks, the agents do so.
 ///
 /// # Errors
-/// It cannot be made.
+/// The folder cannot be created.
 pub fn make_store(settings: &Settings) -> Result<(), Refused> {
     let here = settings.store.as_ref().filter(|_| settings.store_layout == StoreLayout::Shared);
     let made = here.map(|path| (path, std::fs::create_dir_all(path)));
@@ -82,7 +82,7 @@ pub fn make_store(settings: &Settings) -> Result<(), Refused> {
     }
 }
 
-/// The set that `--resume` names, for a job of `pes` PEs.
+/// Finds the set that `--resume` names, for a job of `pes` PEs.
 fn find(given: &str, pes: usize) -> Result<FoundSet, Refused> {
     let refused = |why: String| Refused::Resume { got: given.to_owned(), why };
     let (folder, number) = split(given);
@@ -95,8 +95,8 @@ fn find(given: &str, pes: usize) -> Result<FoundSet, Refused> {
             (set, set.look().map_err(|error| refused(error.to_string()))?)
         }
         None => {
-            // Every byte: in the midst of the start it would be too late for an older set. By one
-            // thread, since this process is about to change its environment.
+            // Verify every byte now: during the start it would be too late to fall back to an older
+            // set. Use one thread, since this process is about to change its environment.
             let pool = WorkerPool::new(1, Vec::new());
             let mut whole = sets.iter().filter_map(|set| match set.verify(&pool) {
                 Ok(manifest) => Some((set, manifest)),
@@ -128,7 +128,7 @@ fn find(given: &str, pes: usize) -> Result<FoundSet, Refused> {
     Ok(FoundSet { resume, heap_len: manifest.heap_len, notes })
 }
 
-/// `DIR@7` is set 7 of `DIR`, unless there is a folder of that name.
+/// Splits `DIR@7` into `DIR` and set 7, unless a folder has that whole name.
 fn split(given: &str) -> (PathBuf, Option<u64>) {
     let number = given.rsplit_once('@').and_then(|(folder, number)| {
         let number = number.parse().ok()?;
@@ -137,7 +137,7 @@ fn split(given: &str) -> (PathBuf, Option<u64>) {
     number.unwrap_or_else(|| (PathBuf::from(given), None))
 }
 
-/// The sets there are, for people.
+/// Lists the available sets, for messages.
 fn numbers(sets: &[Set]) -> String {
     let numbers: Vec<String> = sets.iter().map(|set| format!("@{}", set.number)).collect();
     if numbers.is_empty() { "a folder with sets".to_owned() } else { numbers.join(" or ") }

@@ -1,7 +1,7 @@
 //! The command that starts an agent on another host. Pure: words in, words out.
 //!
-//! The words of the agent hold the launcher's address and the number of the node, and nothing that
-//! is secret: anybody on that host may read them.
+//! The agent's words contain the launcher's address and the node's number, but no secret, since
+//! anyone on that host may read them.
 
 #![forbid(unsafe_code)]
 
@@ -9,20 +9,20 @@ use std::net::SocketAddr;
 
 use crate::handshake::SUPERVISOR_ARGUMENT;
 
-/// How agents are started on other hosts.
+/// The way agents are started on other hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Means {
     /// `ssh`, which must not ask for a password.
     Ssh,
     /// `srun`, one task on the node, inside an allocation.
     Slurm,
-    /// A command of the user: `{host}` stands for the host, `{agent}` for the words of the agent,
-    /// which come last where it does not occur.
+    /// A user's command: `{host}` is replaced by the host and `{agent}` by the agent's words, which
+    /// are appended if it does not occur.
     Command(String),
 }
 
 impl Means {
-    /// The word by which a message names it.
+    /// Returns the name used in messages.
     pub fn name(&self) -> &str {
         match self {
             Means::Ssh => "ssh",
@@ -31,7 +31,7 @@ impl Means {
         }
     }
 
-    /// The command for `host`.
+    /// Returns the command for `host`.
     pub fn words(&self, host: &str, agent: &[String]) -> Vec<String> {
         let quoted: Vec<String> = agent.iter().map(|word| quote(word)).collect();
         let line = quoted.join(" ");
@@ -62,12 +62,12 @@ impl Means {
     }
 }
 
-/// The words that make `oshrun` the supervisor of node `node`.
+/// Returns the words that make `oshrun` the supervisor of node `node`.
 pub fn agent_words(oshrun: &str, launcher: SocketAddr, node: u32) -> Vec<String> {
     vec![oshrun.to_owned(), SUPERVISOR_ARGUMENT.to_owned(), launcher.to_string(), node.to_string()]
 }
 
-/// A word as a shell reads it back.
+/// Quotes a word for a shell.
 fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,[]".contains(c);
     let brackets = word.contains(['[', ']']);

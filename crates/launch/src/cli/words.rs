@@ -1,11 +1,11 @@
-//! The words of a command line, split into options and the program, in one shape.
+//! The words of a command line, split into normalised options and the program.
 //!
 //! Pure: words in, words out. Users of other launchers write `-n4`, `-np 4`, `-hostfile F` and
-//! `--np=4`, and all of that works. Every option leaves here as one word, `--name=value` or
-//! `-x=value`, so that what parses them cannot take a value for an option, nor the program for
-//! either. What comes after the program is the program's.
+//! `--np=4`, and all of these work. Every option is normalised to one word, `--name=value` or
+//! `-x=value`, so that the parser cannot mistake a value for an option, or the program for either.
+//! Words after the program belong to the program.
 //!
-//! Left out: what the values mean.
+//! Left out: the meaning of the values.
 
 #![forbid(unsafe_code)]
 
@@ -23,44 +23,44 @@ use super::foreign::{self, ForeignOption};
 pub struct Known {
     /// Its letter.
     pub short: Option<char>,
-    /// Its name, and others that mean the same.
+    /// Its name and aliases.
     pub longs: Vec<String>,
-    /// What its value is called, if it takes one.
+    /// The name of its value, if it takes one.
     pub value: Option<String>,
-    /// It may also stand without a value.
+    /// True if its value may be omitted.
     pub bare: bool,
-    /// It may be given more than once.
+    /// True if it may be given more than once.
     pub repeats: bool,
 }
 
-/// A command line that was split.
+/// A command line after splitting.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Words {
-    /// The options, a word each.
+    /// The options, one word each.
     pub options: Vec<OsString>,
     /// The program and its arguments.
     pub program: Vec<OsString>,
-    /// What to say of each option that has no meaning here.
+    /// A notice for each option that has no meaning here.
     pub needless: Vec<String>,
 }
 
-/// Why a command line is refused.
+/// A reason why a command line is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WordsError {
-    /// Nothing of that name.
+    /// No option has this name.
     #[error("{}: no such option{nearest}; `oshrun --help` lists them", .got.escape_debug())]
     NoOption {
-        /// What was given.
+        /// The given word.
         got: String,
-        /// The option with nearly that name, as the end of the phrase.
+        /// The option with the nearest name, as the end of the phrase.
         nearest: String,
     },
     /// An option of another launcher that has an equivalent.
     #[error("{}: an option of other launchers; here {instead}", .got.escape_debug())]
     Foreign {
-        /// What was given.
+        /// The given word.
         got: String,
-        /// What to say instead.
+        /// The equivalent to use.
         instead: &'static str,
     },
     /// An option without its value.
@@ -68,21 +68,21 @@ pub enum WordsError {
     NoValue {
         /// The option.
         option: String,
-        /// What its value is called.
+        /// The name of its value.
         value: String,
     },
-    /// A value for an option that has none.
+    /// A value for an option that takes none.
     #[error("{}: expected {option} without a value", .got.escape_debug())]
     Value {
-        /// What was given.
+        /// The given word.
         got: String,
         /// The option.
         option: String,
     },
-    /// An option twice.
+    /// An option that was given twice.
     #[error("{0} is given twice: expected once")]
     Twice(String),
-    /// A colon that begins another program.
+    /// A colon that would begin a second program.
     #[error(
         "`:` begins a second program: expected one program in a job, which may do one thing or \
          another by shmem_my_pe (after `--` a colon is an argument like any other)"
@@ -93,7 +93,7 @@ pub enum WordsError {
 /// Splits the words after the name of the launcher.
 ///
 /// # Errors
-/// The first word that is no option and no program either.
+/// The first word that is neither an option nor a program.
 pub fn split(words: impl Iterator<Item = OsString>, known: &[Known]) -> Result<Words, WordsError> {
     let mut split = Splitter { known, seen: BTreeSet::new(), out: Words::default() };
     let mut words = words.peekable();
@@ -112,7 +112,7 @@ pub fn split(words: impl Iterator<Item = OsString>, known: &[Known]) -> Result<W
     Ok(split.out)
 }
 
-/// A colon followed by an option, as where other launchers begin another program.
+/// Rejects a colon followed by an option, with which other launchers begin a second program.
 fn one_program(program: &[OsString]) -> Result<(), WordsError> {
     let begins = |pair: &[OsString]| pair[0] == ":" && pair[1].as_bytes().starts_with(b"-n");
     match program.windows(2).any(begins) {
@@ -128,7 +128,7 @@ struct Splitter<'a> {
 }
 
 impl Splitter<'_> {
-    /// Takes one word that begins like an option, and its value from `rest`.
+    /// Processes one word that begins like an option, taking its value from `rest` if needed.
     fn option(
         &mut self,
         word: &OsStr,
@@ -139,7 +139,7 @@ impl Splitter<'_> {
         let (name, value) = (&bytes[..at], bytes.get(at + 1..));
         let name = String::from_utf8_lossy(name).into_owned();
         let bare = name.trim_start_matches('-');
-        // Others write long names with one dash.
+        // Other launchers use long names with one dash.
         let long = |known: &Known| bare.len() > 1 && known.longs.iter().any(|long| long == bare);
         if let Some(at) = self.known.iter().position(long) {
             return self.take((at, &name), value.map(<[u8]>::to_vec), rest);
@@ -147,14 +147,14 @@ impl Splitter<'_> {
         if name.starts_with("--") {
             return self.stranger(&name, value.is_some(), rest);
         }
-        // Names of others go before letters that are run together.
+        // A foreign option's name takes precedence over combined letters.
         if bare.len() > 1 && foreign::find(&name).is_some() {
             return self.stranger(&name, value.is_some(), rest);
         }
         self.letters(word, rest)
     }
 
-    /// `-v`, `-vq`, `-n4`
+    /// Processes letters, such as `-v`, `-vq` or `-n4`.
     fn letters(
         &mut self,
         word: &OsStr,
@@ -224,7 +224,7 @@ impl Splitter<'_> {
         Ok(())
     }
 
-    /// An option that is none of ours. An option that is of no use here is left out, with its
+    /// Handles an option of another launcher. Ignores one that is unnecessary here, along with its
     /// value.
     fn stranger(
         &mut self,
@@ -250,7 +250,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// A name that was perhaps meant.
+    /// Returns the known name that was probably meant.
     fn nearest(&self, name: &str) -> Option<&str> {
         let bare = name.strip_prefix("--")?;
         let names = self.known.iter().flat_map(|known| &known.longs).map(String::as_str);
@@ -258,7 +258,7 @@ impl Splitter<'_> {
     }
 }
 
-/// True if the word is an option rather than a value that is a number.
+/// Returns true if the word is an option rather than a value; a number is a value.
 fn is_option(word: &OsStr) -> bool {
     word.as_bytes()
         .strip_prefix(b"-")

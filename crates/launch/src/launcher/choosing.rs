@@ -1,5 +1,5 @@
-//! A job that begins from the disks of its nodes: asks every agent what its disk has, and makes the
-//! hosts the nodes that [`raidshmem_archive::choose`] says.
+//! The search for the set of a job that resumes from its nodes' disks: asks every agent for the
+//! contents of its disk, and assigns hosts to nodes as [`raidshmem_archive::choose`] decides.
 
 #![forbid(unsafe_code)]
 
@@ -20,13 +20,14 @@ use super::signals::Signals;
 use crate::cli::ready::{Disks, Ready};
 use crate::lines::news;
 
-/// How long a disk may take to be listed.
+/// Time limit for listing a disk.
 const LISTED: Duration = Duration::from_secs(60);
 
-/// Finds the set that the job begins from, if it begins from the disks of its nodes.
+/// Finds the set to resume from, if the job resumes from its nodes' disks.
 ///
 /// # Errors
-/// No set fits, a node does not answer, or a signal came; nothing that was started is left then.
+/// No set fits, a node does not answer, or a signal arrived; every started process has then been
+/// ended.
 pub(super) fn find_set(
     ready: &mut Ready,
     nodes: &mut BTreeMap<u32, Node>,
@@ -49,8 +50,8 @@ pub(super) fn find_set(
     }
 }
 
-/// The newest set that is whole enough, of which every byte was read; or the one that is wanted,
-/// which the PEs check when they load it.
+/// Finds the newest set that can be restored, after every byte of it was read; or the requested
+/// set, which the PEs verify when they load it.
 fn look(
     disks: &Disks,
     ready: &Ready,
@@ -81,7 +82,7 @@ fn look(
     }
 }
 
-/// The files in these folders of hosts that do not hold. All hosts read at once.
+/// Returns the damaged files in these folders of hosts. All hosts read at once.
 fn check(
     folders: BTreeMap<usize, Vec<String>>,
     nodes: &mut BTreeMap<u32, Node>,
@@ -107,7 +108,7 @@ fn check(
     Ok(found)
 }
 
-/// What the disk of each host has.
+/// Returns the sets on each host's disk.
 fn ask(
     disks: &Disks,
     nodes: &mut BTreeMap<u32, Node>,
@@ -132,7 +133,8 @@ fn ask(
     nodes.values_mut().map(listed).collect()
 }
 
-/// What an agent answers, as `of` takes it; None if that takes until after `end`.
+/// Waits for an agent's answer, which `of` extracts from a message; returns None if `end` passes
+/// first.
 fn answer<T>(
     link: &mut Link,
     end: Option<Instant>,
@@ -172,7 +174,7 @@ fn tell(chosen: &Chosen) {
     news(&format!("begins from set {set}, checkpoint {number} of {program}{lost}"));
 }
 
-/// Makes hosts, nodes and the job fit the set.
+/// Adapts hosts, nodes and the job to the set.
 fn adopt(
     ready: &mut Ready,
     nodes: &mut BTreeMap<u32, Node>,

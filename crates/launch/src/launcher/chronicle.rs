@@ -1,6 +1,6 @@
-//! Events of a job as lines for people: losses, recoveries, and a summary at the end.
+//! Statistics of a job, from its events: lines on losses and recoveries, and a summary at the end.
 //!
-//! Pure. Every figure of the summary is a sum of earlier events:
+//! Pure. Every figure of the summary is a sum over events:
 //!
 //! ```text
 //! work to do again   from the last checkpoint, or restart, to the death, of losses that were made
@@ -9,8 +9,8 @@
 //!                    all had come to it, or the replay of a PE that went back alone
 //! ```
 //!
-//! A substitute reports how a lost PE came back, and PE 0 that all are back. Reports of several
-//! nodes arrive in any order, so the line waits for both.
+//! A substitute reports how a lost PE was restored, and PE 0 that all PEs have resumed. Reports of
+//! several nodes arrive in any order, so the line waits for both.
 
 #![forbid(unsafe_code)]
 
@@ -25,14 +25,15 @@ use raidshmem_report::event::{Event, What};
 use raidshmem_report::record::Totals;
 use raidshmem_report::words::{bytes, count, time};
 
-/// A restart of which not everything is known yet.
+/// A restart whose line still lacks some reports.
 #[derive(Debug)]
 struct Restart {
     checkpoint: u64,
     after: String,
 }
 
-/// How long a recovery took, and a part of it; that alone where others are not back yet.
+/// Formats the duration of a recovery and of one part of it; of the part alone if other PEs are not
+/// back yet.
 fn after(recovery: Option<Duration>, part: Duration, name: &str) -> String {
     match recovery {
         Some(recovery) => format!("after {} ({} of it the {name})", time(recovery), time(part)),
@@ -40,69 +41,69 @@ fn after(recovery: Option<Duration>, part: Duration, name: &str) -> String {
     }
 }
 
-/// What happened so far, as numbers.
+/// The statistics so far, as numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
     pub checkpoints: u64,
-    /// Number of the last checkpoint, and when it was made.
+    /// Number and time of the last checkpoint.
     pub last: Option<(u64, Duration)>,
-    /// Between two of the last checkpoints.
+    /// The average interval of recent checkpoints.
     pub every: Option<Duration>,
-    /// What one took.
+    /// The average duration of a checkpoint.
     pub took: Option<Duration>,
     pub processes: u64,
     pub nodes: u64,
-    /// When the first of those died who are not back yet, and how far their recovery is.
+    /// The first death since all PEs last resumed, and the progress of its recovery.
     pub recovery: Option<(Duration, RebuildProgress)>,
 }
 
-/// Checkpoints whose times are kept.
+/// The number of checkpoints whose times are kept.
 const RECENT: usize = 8;
 
-/// What is known of the job so far.
+/// The statistics of a job.
 #[derive(Debug, Default)]
 pub struct Chronicle {
     mode: BackupMode,
-    /// Nobody goes back after a loss.
+    /// True in shrink mode: no PE rolls back after a loss.
     goes_on: bool,
     snapshots: u64,
     checkpoints: u64,
-    /// Number, bytes of data and of what PE 0 keeps for others.
+    /// Number of the last checkpoint, bytes of its data, and bytes that PE 0 keeps for peers.
     last: (u64, u64, u64),
     saving: Duration,
-    /// Bytes that are read-only, and what protects them.
+    /// Bytes that are read-only, and bytes that protect them.
     readonly: (u64, u64),
-    /// Most bytes of a set on disk that were copied aside before.
+    /// The maximum number of spilled bytes of a set on disk.
     aside: u64,
-    /// When the last few were made since a loss.
+    /// Times of the last few checkpoints since a loss.
     recent: VecDeque<Duration>,
     made: Option<Duration>,
-    /// When the program was last where all would go back to.
+    /// The time of the state to which a loss would roll back the program.
     base: Duration,
-    /// When the first of those died who are not back yet.
+    /// The time of the first death since all PEs last resumed.
     died: Option<Duration>,
     processes: usize,
     nodes: usize,
     again: Duration,
-    /// Work that is done again once those are back who died.
+    /// Lost work, which counts once the recovery completes.
     pending: Duration,
     recovery: Duration,
     recoveries: u32,
-    /// Lost PEs, and how each came back, once that was told.
+    /// Lost PEs, and the way each was restored, once reported.
     back: BTreeMap<Pe, Option<String>>,
     restart: Option<Restart>,
     rebuild: Rebuild,
 }
 
 impl Chronicle {
-    /// The chronicle of a job with these settings, which has not begun.
+    /// Creates the statistics of a job with these settings, which has not begun.
     pub fn new(settings: &Settings) -> Chronicle {
         let (mode, snapshots) = (settings.backup_mode, settings.snapshots as u64);
         let goes_on = settings.rollback == Rollback::None;
         Chronicle { mode, goes_on, snapshots, ..Chronicle::default() }
     }
 
-    /// Takes an event. The line for people, if there is one even without `--verbose`.
+    /// Adds an event. Returns the line to print even without `--verbose`, if any.
     pub fn hear(&mut self, event: &Event) -> Option<String> {
         let now = event.time;
         match &event.what {
@@ -179,7 +180,7 @@ impl Chronicle {
         late
     }
 
-    /// The summary so far; of recoveries those that are over.
+    /// Returns the totals so far; unfinished recoveries do not count.
     pub fn totals(&self) -> Totals {
         let (_, data, kept) = self.last;
         Totals {
@@ -194,7 +195,7 @@ impl Chronicle {
         }
     }
 
-    /// What happened by `now`.
+    /// Returns the statistics at `now`.
     pub fn figures(&self, now: Duration) -> Figures {
         let spans = self.recent.len().saturating_sub(1) as u32;
         let ends = self.recent.front().zip(self.recent.back());
@@ -210,12 +211,12 @@ impl Chronicle {
         }
     }
 
-    /// What the job has been through by `now`.
+    /// Returns the job's running time at `now` and its number of recoveries.
     pub fn past(&self, now: Duration) -> Past {
         Past { ran: now, recoveries: self.recoveries }
     }
 
-    /// All are back: how long the recovery took, if it was one.
+    /// Completes the recovery, if there was one; returns its duration.
     fn is_back(&mut self, now: Duration) -> Option<Duration> {
         self.base = now;
         let took = now.saturating_sub(self.died.take()?);
@@ -231,7 +232,7 @@ impl Chronicle {
         if known && self.restart.is_some() { self.restarted() } else { None }
     }
 
-    /// The line of a restart, with what is known of it.
+    /// Returns the line of a pending restart, with the reports received so far.
     fn restarted(&mut self) -> Option<String> {
         let Restart { checkpoint, after } = self.restart.take()?;
         let back = std::mem::take(&mut self.back);
@@ -241,7 +242,7 @@ impl Chronicle {
         Some(format!("all PEs resume from checkpoint {checkpoint}{how} {after}"))
     }
 
-    /// The lines at the end of a job that ran for `total`.
+    /// Returns the last lines of a job that ran for `total`.
     pub fn summary(&mut self, total: Duration) -> Vec<String> {
         let mut lines: Vec<String> = self.restarted().into_iter().collect();
         if self.checkpoints > 0 {
@@ -277,7 +278,7 @@ impl Chronicle {
             .then(|| format!("lost {}: {end}", each.join(" and ")))
     }
 
-    /// What checkpoints keep, beside what copies would.
+    /// Compares the memory kept by checkpoints with that of copies.
     fn memory(&self) -> String {
         let (_, data, kept) = self.last;
         let own = if self.mode.keeps_snapshot() { self.snapshots } else { 0 };
@@ -352,7 +353,7 @@ mod tests {
             "all PEs resume from checkpoint 2 (PE 1 adopted) after 500.0 ms (12.3 ms of it the \
              restart)"
         );
-        // A second loss before the next checkpoint: what was done since the restart is done again.
+        // A second loss before the next checkpoint: the work since the restart is lost again.
         assert_eq!(job.loses(4.0, &[Pe(1), Pe(2)], Some(7)), None);
         assert_eq!(job.loses(4.1, &[Pe(3)], None), None);
         for report in [rebuilt(Pe(1)), rebuilt(Pe(2)), adopted(Pe(3))] {

@@ -1,5 +1,5 @@
-//! The launcher's shell of [`detector::FailureDetector`]: carries heartbeats to it, and carries out
-//! its decisions.
+//! The launcher's driver of [`detector::FailureDetector`]: feeds it heartbeats, and carries out its
+//! decisions.
 //!
 //! [`detector::FailureDetector`]: raidshmem_core::detector::FailureDetector
 
@@ -19,18 +19,18 @@ use super::detection::HeartbeatPath;
 use crate::heartbeats::{Datagram, Heartbeats};
 
 impl Launcher {
-    /// Tells the nodes whom to watch, and who renews their leases.
+    /// Assigns each node its successor to watch and the party that renews its lease.
     pub(super) fn begin_watch(&mut self) {
         let decisions = self.detection.detector.begin();
         self.execute(decisions, HeartbeatPath::Link);
     }
 
-    /// A heartbeat that came through a node's connection.
+    /// Handles a heartbeat from a node's connection.
     pub(super) fn heartbeat(&mut self, node: u32, beat: Beat) {
         self.observe(node, Observation::Beat { beat }, HeartbeatPath::Link);
     }
 
-    /// Heartbeats that came as datagrams.
+    /// Handles heartbeats that arrived as datagrams.
     pub(super) fn hear_datagrams(&mut self) {
         while let Some(datagram) = self.detection.net.as_mut().and_then(Heartbeats::receive) {
             match datagram {
@@ -46,12 +46,12 @@ impl Launcher {
         }
     }
 
-    /// Something that concerns `node`.
+    /// Passes an observation about `node` to the detector.
     pub(super) fn observed(&mut self, node: u32, observation: Observation) {
         self.observe(node, observation, HeartbeatPath::Link);
     }
 
-    /// Looks at the clock, after everything that had arrived was heard.
+    /// Runs the timers, after all pending messages were handled.
     pub(super) fn look_at_clock(&mut self) {
         let decisions = self.detection.detector.tick(self.detection.clock.now());
         self.execute(decisions, HeartbeatPath::Link);
@@ -97,7 +97,7 @@ impl Launcher {
         }
     }
 
-    /// Tells node `to` whom to hear, and for whom, with the addresses.
+    /// Sends node `to` an order about the peers it watches, with their addresses.
     fn order(&mut self, to: u32, news: News) {
         let at = |node: u32| self.detection.at(node);
         let order = match news {
@@ -107,7 +107,7 @@ impl Launcher {
             News::Release { node, term } => Some(Down::Release { node, term }),
             News::Parent { parent: Party::Node(node) } => Some(Down::Parent { parent: at(node) }),
             News::Parent { parent: Party::Launcher } => Some(Down::Parent { parent: None }),
-            News::Beat { .. } => None, // answered by the way that it came
+            News::Beat { .. } => None, // answered over the path on which it came
         };
         order.iter().for_each(|order| self.send(to, order, &[]));
     }
@@ -135,7 +135,7 @@ impl Launcher {
         }
     }
 
-    /// Signals that are not for this process.
+    /// Passes signals on to PEs.
     pub(super) fn pass_on_signals(&mut self) {
         while let Some(number) = self.signals.passed() {
             self.telling.news(&format!("{} is passed on to every PE", signals::name(number)));
@@ -149,8 +149,8 @@ impl Launcher {
         self.say_to(node, |link| link.send(message, fds));
     }
 
-    /// A node that is gone is noticed by its end. A node that is there and cannot be told what it
-    /// has to know would be waited for without end.
+    /// Sends to a node. A dead node is detected by its end; a live one that misses a message would
+    /// hang the job, so any other error ends the job.
     fn say_to(&mut self, node: u32, say_it: impl FnOnce(&mut Link) -> Result<(), ChannelError>) {
         let Some(entry) = self.nodes.get_mut(&node) else { return };
         let said = entry.link.as_mut().map(say_it);

@@ -1,4 +1,4 @@
-//! The launcher's failure detector, with its clock and its ways to the nodes.
+//! The launcher's failure detector, with its clock and the nodes' addresses.
 
 #![forbid(unsafe_code)]
 
@@ -11,19 +11,19 @@ use raidshmem_sys::process::Clock;
 
 use crate::heartbeats::Heartbeats;
 
-/// The failure detector and its ways to the nodes.
+/// The failure detector and its connections to the nodes.
 pub struct Detection {
     pub detector: FailureDetector,
-    /// Nodes on this machine sleep when it does.
+    /// The clock of timeouts; with nodes on other hosts it also counts time in suspend.
     pub clock: Clock,
-    /// Between hosts.
+    /// The socket for heartbeats between hosts.
     pub net: Option<Heartbeats>,
-    /// Where nodes hear heartbeats.
+    /// The addresses of nodes' heartbeat sockets.
     pub addresses: BTreeMap<u32, SocketAddr>,
     pub limit: Duration,
 }
 
-/// The way a heartbeat came; its answer goes back the same way.
+/// The path on which a heartbeat came; its answer takes the same path.
 #[derive(Clone, Copy)]
 pub enum HeartbeatPath {
     Link,
@@ -31,7 +31,7 @@ pub enum HeartbeatPath {
 }
 
 impl Detection {
-    /// Over `nodes`, which have all just joined.
+    /// Creates the detector for `nodes`, which have all just joined.
     pub fn new(
         nodes: impl Iterator<Item = u32>,
         net: Option<Heartbeats>,
@@ -43,17 +43,17 @@ impl Detection {
         Detection { detector, clock, net, addresses, limit: timing.limit }
     }
 
-    /// That node, and where it hears heartbeats.
+    /// Returns the node with the address of its heartbeat socket.
     pub fn at(&self, node: u32) -> Option<(u32, SocketAddr)> {
         Some((node, *self.addresses.get(&node)?))
     }
 
-    /// The time of the launcher's clock.
+    /// Returns the time of the launcher's clock.
     pub fn now(&self) -> MachineTime {
         self.clock.now()
     }
 
-    /// How long until the clock must be looked at.
+    /// Returns the time until the detector's next deadline.
     pub fn left(&self) -> Option<Duration> {
         Some(self.detector.deadline()?.saturating_sub(self.clock.now()))
     }

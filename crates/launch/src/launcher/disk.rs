@@ -1,5 +1,5 @@
-//! What the launcher has of checkpoints on disk: what [`raidshmem_archive::schedule`] decides, as
-//! tasks.
+//! The launcher's part in checkpoints on disk: turns the decisions of
+//! [`raidshmem_archive::schedule`] into tasks.
 
 #![forbid(unsafe_code)]
 
@@ -18,16 +18,16 @@ use raidshmem_disk::sets::node_folder;
 use super::job::title;
 use crate::cli::ready::Ready;
 
-/// What is written, and how.
+/// The schedule and the parameters of checkpoints on disk.
 pub(super) struct SetWriter {
     pub(super) schedule: Schedule,
-    /// When each has asked for a stop: agents by a signal there, somebody here (None).
+    /// The time of each first stop request: from a signal at an agent, or from this machine (None).
     pub(super) asked: BTreeMap<Option<u32>, Duration>,
     pub(super) folder: String,
     keep: u64,
     how: How,
-    /// How parity is computed and how much each PE keeps, where that is written too: each node has
-    /// its own disk.
+    /// The erasure code and each PE's share of parity, if parity is written too, because each node
+    /// has its own disk.
     parity: Option<(Code, Vec<ParityShare>)>,
     job: u64,
     heap_len: u64,
@@ -36,7 +36,7 @@ pub(super) struct SetWriter {
 }
 
 impl SetWriter {
-    /// None without `SHMEM_FT_STORE`.
+    /// Returns None without `SHMEM_FT_STORE`.
     pub(super) fn new(ready: &Ready, job: &Job) -> Option<SetWriter> {
         let settings = &ready.settings;
         let folder = settings.store.clone()?;
@@ -79,12 +79,12 @@ impl SetWriter {
         }
     }
 
-    /// So many bytes of files before they were compressed, if they are.
+    /// Returns `bytes`, a size before compression, if files are compressed.
     pub(super) fn raw(&self, bytes: u64) -> Option<u64> {
         (self.how.compress > 0).then_some(bytes)
     }
 
-    /// The folder of a node.
+    /// Returns the folder of a node.
     fn folder_of(&self, node: u32) -> String {
         match &self.parity {
             Some(_) => node_folder(self.folder.as_ref(), node).display().to_string(),
@@ -92,7 +92,7 @@ impl SetWriter {
         }
     }
 
-    /// What an order is for an agent, or itself if it is for people.
+    /// Converts an order to a task for an agent; returns the order itself if it is a message.
     pub(super) fn task(&self, order: Order) -> Result<(u32, Task), Order> {
         match order {
             Order::Claim { node, number, pes } => {
@@ -100,7 +100,7 @@ impl SetWriter {
                 Ok((node, Task::Claim { number, pes, parity, memory }))
             }
             Order::Write { node, number, pes } => {
-                // A job that is to stop computes for nothing from then on.
+                // A stopping job has no computation to slow down: lift the rate limit.
                 let rate = if self.schedule.is_stopping() { 0 } else { self.how.rate };
                 let (how, folder) = (How { rate, ..self.how }, self.folder_of(node));
                 let shares = self.parity.iter().flat_map(|(_, shares)| shares);
@@ -119,7 +119,7 @@ impl SetWriter {
         }
     }
 
-    /// Where people find that set.
+    /// Returns the path of a set, for messages.
     pub(super) fn place_of(&self, set: u64) -> String {
         let folder = &self.folder;
         match &self.parity {

@@ -1,4 +1,4 @@
-//! Asks the agents for their processes, and what those did last: for a caller, and when a job
+//! Queries to the agents about their processes and last events: for a caller, and when a job
 //! stalls.
 
 #![forbid(unsafe_code)]
@@ -18,13 +18,13 @@ use super::{Launcher, status};
 use crate::dump;
 use crate::query::{self, Asked};
 
-/// How long agents may take to answer.
+/// Time limit for the agents' answers.
 const ANSWERS: Duration = Duration::from_secs(2);
-/// Events that are shown of a job that stalls.
+/// The number of events printed for a job that stalls.
 const SHOWN: usize = 20;
 
 impl Launcher {
-    /// Waits of a node's PEs that last.
+    /// Handles a node's report of long waits.
     pub(super) fn heard_of_waits(&mut self, node: u32, waits: Vec<Wait>, stopped: Vec<Pe>) {
         if self.machine.unrecoverable() {
             return;
@@ -49,7 +49,7 @@ impl Launcher {
         }
     }
 
-    /// Accepts callers, and answers questions that are complete or have taken too long.
+    /// Accepts callers, and answers questions that are complete or have timed out.
     pub(super) fn serve_dumps(&mut self) {
         let now = Instant::now();
         let asked = self.dumps.socket.as_mut().map(|socket| socket.asked(now)).unwrap_or_default();
@@ -71,7 +71,7 @@ impl Launcher {
         }
     }
 
-    /// The job stalls: what was done last is shown, and then it ends if there is a status.
+    /// Prints the last events of a job that stalls, and then ends it if a status is given.
     fn dump_stall(&mut self, end: Option<i32>) {
         self.ask_agents(For::Stall { end });
     }
@@ -128,7 +128,7 @@ impl Launcher {
     }
 }
 
-/// The events of the agents and of this process.
+/// Returns the events of the agents and of this process.
 fn all_events(answers: BTreeMap<u32, Answer>) -> Vec<Traced> {
     let mut events = trace::last_events(trace::own(), usize::MAX, |_| "launcher".to_owned());
     events.extend(answers.into_values().flat_map(|answer| answer.events));

@@ -1,4 +1,4 @@
-//! Questions about the processes of the job, and the answers so far.
+//! Questions about the job's processes, and the answers so far.
 
 #![forbid(unsafe_code)]
 
@@ -12,10 +12,10 @@ use tracing::info;
 
 use crate::query::{Asked, QuerySocket};
 
-/// The asker.
+/// The recipient of an answer.
 pub enum For {
     Somebody(UnixStream, Asked),
-    /// The stall; the job ends with this status after it.
+    /// The report of a stall, after which the job ends if there is a status.
     Stall {
         end: Option<i32>,
     },
@@ -25,19 +25,19 @@ pub enum For {
 pub struct Question {
     pub number: u32,
     pub whom: For,
-    /// Nodes that have not answered.
+    /// Nodes that have not answered yet.
     pub waiting: BTreeSet<u32>,
     pub until: Instant,
-    /// What the others have.
+    /// The answers received so far.
     pub answers: BTreeMap<u32, Answer>,
 }
 
-/// The questions that are open.
+/// The open questions.
 pub struct Dumps {
-    /// None where the kernel refused it: nobody can ask then.
+    /// None if the kernel refused it: no queries are possible then.
     pub socket: Option<QuerySocket>,
     pub open: Vec<Question>,
-    /// Number of the next question.
+    /// The number of the next question.
     pub next: u32,
 }
 
@@ -46,24 +46,24 @@ impl Dumps {
         Dumps { socket: QuerySocket::open().ok(), open: Vec::new(), next: 0 }
     }
 
-    /// What to poll.
+    /// Returns the descriptors to poll.
     pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         self.socket.iter().flat_map(QuerySocket::fds)
     }
 
-    /// True if the job ends when a question is answered.
+    /// Returns true if the job will end once a question is answered.
     pub fn end_the_job(&self) -> bool {
         self.open.iter().any(|question| matches!(question.whom, For::Stall { end: Some(_) }))
     }
 
-    /// When an answer, or somebody who asks, is not waited for any more.
+    /// Returns the next deadline of an answer or of a silent caller.
     pub fn deadline(&self) -> Option<Instant> {
         let answers = self.open.iter().map(|question| question.until);
         answers.chain(self.socket.as_ref().and_then(QuerySocket::deadline)).min()
     }
 }
 
-/// Keeps what is worth it of what a node says.
+/// Records noteworthy messages of a node in the trace.
 pub fn note(node: u32, message: &Up) {
     match message {
         Up::Started { proc, pid } => info!("process {proc} of node {node} is {pid}"),

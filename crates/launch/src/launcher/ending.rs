@@ -1,4 +1,4 @@
-//! The end of a job: every node is told, and nothing of it is left.
+//! The end of a job: every node is ordered to end, and no process is left.
 
 #![forbid(unsafe_code)]
 
@@ -10,25 +10,25 @@ use raidshmem_sys::process::{self, Process};
 use super::{LAST_LINES, Launcher};
 use crate::output;
 
-/// How long the last order to a node may wait for room.
+/// Time limit for sending the last order to a node.
 const LAST_ORDER: Duration = Duration::from_secs(1);
-/// How long agents may take to end when they are told to, and when they are killed.
+/// Time limit for agents to end when ordered to, and again when killed.
 const ENDING: Duration = Duration::from_secs(5);
 
 impl Launcher {
-    /// True while a slow reader has not read all yet, and no signal asked to stop.
+    /// Returns true while a slow reader is behind and no signal asks for a stop.
     fn is_patient(&mut self) -> bool {
         self.hurried |= self.signals.stopped().is_some();
         !self.hurried && output::is_held_up()
     }
 
-    /// The status of a job that ends for that reason, which is said.
+    /// Prints the reason why the job ends, and returns its status.
     pub(super) fn ends(&mut self, (status, words): (i32, String)) -> i32 {
         self.telling.say_verdict(&words);
         status
     }
 
-    /// A node cannot do what it must; the first that says so is named.
+    /// Ends the job because a node cannot do its work; only the first reason counts.
     pub(super) fn failed(&mut self, node: u32, what: &str) {
         if self.result.is_none() {
             let words = format!("{}: {what}", self.name(node));
@@ -36,7 +36,7 @@ impl Launcher {
         }
     }
 
-    /// All nodes have the same deadline, so hosts that do not answer do not add up.
+    /// Ends all nodes. They share one deadline, so several silent hosts do not add up.
     pub(super) fn shut_down(&mut self) {
         self.listener = None;
         let mut nodes = std::mem::take(&mut self.nodes);

@@ -1,4 +1,4 @@
-//! Why a job does not start.
+//! Errors at the start of a job.
 
 use std::net::SocketAddr;
 
@@ -8,53 +8,53 @@ use raidshmem_sys::socket::ChannelError;
 
 use crate::cli::refused::Refused;
 
-/// Why a job could not be started.
+/// A reason why a job could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// A system call failed.
     #[error("{what}: {error}")]
     System {
-        /// What was being done.
+        /// The failed operation.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: std::io::Error,
     },
     /// The control connection failed.
     #[error("{0}")]
     Channel(#[from] ChannelError),
-    /// The groups cannot be made.
+    /// The groups cannot be formed.
     #[error("{0}")]
     Protection(#[from] ProtectionError),
-    /// No route tells under which address the hosts reach this machine.
+    /// No route shows an address at which the hosts reach this machine.
     #[error("no host has an address that can be looked up; give --listen ADDRESS")]
     NoAddress,
-    /// It cannot listen there.
+    /// The launcher cannot listen at this address.
     #[error("--listen {address}: {error}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The kernel's error.
         error: std::io::Error,
     },
-    /// The command that starts an agent is not there.
+    /// The command that starts an agent cannot be run.
     #[error("{host}: {means} cannot be started: {error}")]
     Starter {
         /// The host.
         host: String,
         /// The command.
         means: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: std::io::Error,
     },
-    /// No agent came up there.
+    /// The command that starts an agent ended without an agent.
     #[error("{name}: no agent: {why}")]
     NoAgent {
         /// The node and its host.
         name: String,
-        /// What the command that starts it said.
+        /// The command's last line and exit status.
         why: String,
     },
-    /// No agent came in time.
+    /// No agent connected in time.
     #[error("{name}: no agent after {limit} s; does its host reach this one?")]
     Late {
         /// The node and its host.
@@ -62,7 +62,7 @@ pub enum LaunchError {
         /// The limit in seconds.
         limit: u64,
     },
-    /// Another build.
+    /// The agent is of another build.
     #[error("{name}: its oshrun is build {theirs}, this one is {ours}; install one on all hosts")]
     Build {
         /// The node and its host.
@@ -75,21 +75,21 @@ pub enum LaunchError {
     /// The file of failure domains does not fit the hosts in their new order.
     #[error("{0}")]
     Domains(#[from] Box<Refused>),
-    /// No set on the disks of the nodes fits.
+    /// No set on the nodes' disks fits.
     #[error("--resume {}: {why}", .given.escape_debug())]
     Resume {
-        /// What was given.
+        /// The argument of `--resume`.
         given: String,
-        /// What does not fit.
+        /// The mismatch.
         why: String,
     },
-    /// A signal came before the job was started.
+    /// A signal arrived before the job was started.
     #[error("stopped by {} before the job was started", name(*.0))]
     Signal(i32),
 }
 
 impl LaunchError {
-    /// Exit status of the launcher.
+    /// Returns the exit status of the launcher.
     pub fn status(&self) -> i32 {
         match self {
             LaunchError::Build { .. } | LaunchError::NoAddress => 2,

@@ -1,7 +1,7 @@
-//! Starting the agents of a job, on this machine or on others, until all of them are there.
+//! The start of a job's agents, on this machine or on other hosts, until all have connected.
 //!
-//! Invariant: either every node's agent is connected, or an error names the host that is missing
-//! and nothing that was started is left.
+//! Invariant: either every node's agent is connected, or an error names the missing host and all
+//! started processes have ended.
 
 use std::collections::BTreeMap;
 use std::io::{PipeReader, PipeWriter, Read, Write};
@@ -31,53 +31,54 @@ use crate::cli::starter::agent_words;
 use crate::handshake::{AGENT_ARGUMENT, ALL_DEAD, last_word};
 use crate::output::{Carriers, Gate, Stream};
 
-/// How long the agents of all hosts may take to come.
+/// Time limit for the agents of all hosts to connect.
 const START: Duration = Duration::from_secs(60);
-/// How long the last words of what was started may take.
+/// Time limit for the last output of a started command.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long agents may take to end.
+/// Time limit for agents to end.
 const END: Duration = Duration::from_secs(10);
 
 /// A node's agent.
 pub struct Node {
-    /// As messages name it: `node 2`, or `node 2 (host)`.
+    /// The name in messages: `node 2`, or `node 2 (host)`.
     pub name: String,
-    /// The agent, or what started it on another host.
+    /// The agent, or the command that started it on another host.
     pub process: Process,
-    /// The connection, until it is over.
+    /// The connection; None once it is over.
     pub link: Option<Link>,
-    /// What belongs to one on another host.
+    /// The additional state of an agent on another host.
     pub remote: Option<RemoteAgent>,
-    /// The process has ended.
+    /// True if the process has ended.
     pub started_over: bool,
-    /// It is ended on purpose: nobody need be told how.
+    /// True if it is ended on purpose, so that its end needs no message.
     pub ordered: bool,
-    /// The threads that pass on its output; none on this machine, unless there is a view.
+    /// The threads that forward its output; on this machine only if a view is shown.
     pub carriers: Carriers,
 }
 
-/// What the launcher holds of an agent on another host.
+/// The launcher's state of an agent on another host.
 pub struct RemoteAgent {
-    /// Standard input of what started it: its end tells the supervisor that the launcher is gone.
+    /// Standard input of the command that started it: EOF shows the supervisor that the launcher is
+    /// gone.
     _stdin: PipeWriter,
-    /// Hears the last word of its supervisor.
+    /// Receives the last word of its supervisor.
     pub gate: Gate,
-    /// Readable once that was heard, or cannot be heard any more.
+    /// Readable once the last word has arrived, or can no longer arrive.
     pub word: Option<PipeReader>,
-    /// Where its agent hears heartbeats.
+    /// The address of its agent's heartbeat socket.
     pub beats: SocketAddr,
-    /// What its firmware says, once the agent has said it.
+    /// The enclosure that its firmware reports, once received.
     pub enclosure: Option<Enclosure>,
 }
 
 impl Node {
-    /// True if its agent has said all that a job begins with.
+    /// Returns true if its agent has sent everything that the start of a job needs.
     fn is_here(&self) -> bool {
         let said = self.remote.as_ref().is_none_or(|remote| remote.enclosure.is_some());
         self.link.is_some() && said
     }
 
-    /// Takes what its agent says second.
+    /// Receives its agent's second message, the enclosure.
     fn hear_enclosure(&mut self) -> Result<(), ChannelError> {
         let (Some(link), Some(remote)) = (&mut self.link, &mut self.remote) else { return Ok(()) };
         if remote.enclosure.is_some() {
@@ -85,31 +86,31 @@ impl Node {
         }
         match link.try_receive::<Enclosure>() {
             Ok(said) => remote.enclosure = said.map(|(enclosure, _)| enclosure),
-            Err(ChannelError::Closed) => self.link = None, // how it ended, its starter tells
+            Err(ChannelError::Closed) => self.link = None, // its starter's end shows the reason
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// Collects its process. How that was killed, where nobody else says it: on this machine, and
-    /// not on purpose. An agent that ends itself says why.
+    /// Reaps its process. Returns how it was killed, if only this process can report it: on this
+    /// machine, and not on purpose. An agent that ends itself prints its reason.
     pub fn collect(&self) -> Option<Ended> {
         let how = self.process.reap();
         let own = self.remote.is_none() && !self.ordered;
         how.filter(|how| own && matches!(how, Ended::Killed(_)))
     }
 
-    /// Waits for the rest of its programs' output, as [`Carriers::finish`] does.
+    /// Waits for the rest of its programs' output, like [`Carriers::finish`].
     pub fn finish_output(&mut self, limit: Duration, is_patient: impl FnMut() -> bool) {
         self.carriers.finish(limit, is_patient);
     }
 }
 
-/// Every node, and the listener if there is one.
+/// Every node, and the listener if there are other hosts.
 pub type GatheredNodes = (BTreeMap<u32, Node>, Option<Listener>);
 
-/// Starts the agents of a job, and makes its groups for what their hosts say they share. Agents of
-/// other hosts must be of `build`.
+/// Starts the agents of a job, and forms its groups by the enclosures that its hosts share. Agents
+/// on other hosts must be of `build`.
 pub fn all(
     ready: &mut Ready,
     signals: &Signals,
@@ -126,8 +127,8 @@ pub fn all(
     Ok(gathered)
 }
 
-/// Starts `count` agents on this machine, with that standard input, or the own one. If `carried`,
-/// what is printed there goes to the own terminal by this process only.
+/// Starts `count` agents on this machine, with standard input `stdin` or their parent's. If
+/// `carried`, only this process writes their output to its terminal.
 fn local(count: u32, stdin: Option<BorrowedFd>, carried: bool) -> std::io::Result<GatheredNodes> {
     let start = |node| {
         let (mine, theirs) = Channel::pair().map_err(std::io::Error::other)?;
@@ -148,8 +149,7 @@ fn local(count: u32, stdin: Option<BorrowedFd>, carried: bool) -> std::io::Resul
     Ok(((0..count).map(start).collect::<std::io::Result<_>>()?, None))
 }
 
-/// Starts an agent on every host of `cluster`. The status of a signal that came meanwhile is an
-/// error too.
+/// Starts an agent on every host of `cluster`. A signal that arrives meanwhile is an error.
 fn cluster(
     cluster: &Cluster,
     signals: &Signals,
@@ -170,8 +170,8 @@ fn cluster(
     }
 }
 
-/// The protection of a job on other hosts, now that they have said what they share. What the user
-/// says in a file stays.
+/// Returns the protection of a job on other hosts, now that their enclosures are known. Failure
+/// domains from the user's file take precedence.
 fn protected(ready: &Ready, nodes: &BTreeMap<u32, Node>) -> Result<ProtectionTable, LaunchError> {
     let as_they_are: Vec<usize> = (0..nodes.len()).collect();
     match ready.settings.domains {
@@ -180,7 +180,7 @@ fn protected(ready: &Ready, nodes: &BTreeMap<u32, Node>) -> Result<ProtectionTab
     }
 }
 
-/// The protection of a job if the hosts `host_of` are its nodes.
+/// Returns the protection of a job if the hosts `host_of` are its nodes.
 pub fn protected_on(
     ready: &Ready,
     nodes: &BTreeMap<u32, Node>,
@@ -201,12 +201,12 @@ pub fn protected_on(
     Ok(ProtectionTable::new(&ready.settings, &ready.shape.node_of, domains)?)
 }
 
-/// Ends agents that are not wanted any more, and everything they started.
+/// Ends agents that are no longer needed, and everything they started.
 pub fn end(nodes: &mut BTreeMap<u32, Node>) {
     for node in nodes.values_mut() {
         node.link = None;
         if let Some(remote) = node.remote.take() {
-            drop(remote); // the end of its input ends the supervisor, and with it the node
+            drop(remote); // EOF on its input ends the supervisor, and with it the node
         }
     }
     let end = Instant::now() + END;
@@ -357,8 +357,8 @@ fn start_one(node: u32, host: &str, words: &[String], secret: &Secret) -> std::i
     let (from, mut stdin) = std::io::pipe()?;
     command.stdin(from);
     let process = Process::start(&mut command, None, false)?;
-    // A process that has ended already is noticed by its end. The line fits into the pipe: nothing
-    // waits.
+    // A process that has already ended is detected by its end. The line fits into the pipe, so the
+    // write does not block.
     let _ = stdin.write_all(format!("{}\n", secret.to_hex()).as_bytes());
     let nowhere = SocketAddr::from(([0; 4], 0));
     let word = Some(word);
@@ -368,7 +368,7 @@ fn start_one(node: u32, host: &str, words: &[String], secret: &Secret) -> std::i
     Ok(Node { name, process, link: None, remote, started_over, ordered, carriers })
 }
 
-/// Random bytes.
+/// Returns a random secret.
 pub fn secret() -> std::io::Result<Secret> {
     let mut bytes = [0; SECRET_LEN];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;

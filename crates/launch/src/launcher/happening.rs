@@ -1,4 +1,4 @@
-//! Where the launcher finds that something has happened, and what is registered for that.
+//! The sources of the launcher's wake-ups, and the descriptors registered for them.
 
 #![forbid(unsafe_code)]
 
@@ -7,36 +7,36 @@ use std::os::fd::OwnedFd;
 
 use rustix::event::PollFlags;
 
-/// Where something may have happened.
+/// A source of a wake-up.
 #[derive(Clone, Copy)]
 pub(super) enum Happening {
     /// The connection of a node.
     Channel(u32),
-    /// A process that is waited for on its behalf.
+    /// A process of the node whose end the launcher awaits.
     End(u32),
-    /// The last word of its supervisor.
+    /// The last word of the node's supervisor.
     Word(u32),
-    /// Any of these.
+    /// Any of the above.
     Nodes,
     Worker,
     Other,
 }
 
-/// The descriptors that are registered.
+/// The registered descriptors.
 #[derive(Default)]
 pub(super) struct Waiting {
     pub nodes: Option<OwnedFd>,
-    /// Nodes whose connection may have no room for what is to be sent.
+    /// Nodes whose connection may have unsent messages.
     pub full: BTreeSet<u32>,
 }
 
 impl Waiting {
-    /// What is waited for of some node is not what it was.
+    /// Forces a new registration, since the awaited descriptors of some node have changed.
     pub fn renew(&mut self) {
         self.nodes = None;
     }
 
-    /// Something was sent to `node`.
+    /// Records that `node`, after a send, has to be polled for `interest`.
     pub fn sent(&mut self, node: u32, interest: PollFlags) {
         if interest.contains(PollFlags::OUT) {
             self.full.insert(node);
@@ -44,7 +44,7 @@ impl Waiting {
     }
 }
 
-/// A happening at a node as a number; the connection of each comes before its end.
+/// Encodes a source at a node as a number; a node's connection sorts before its end.
 pub(super) fn number(happening: Happening) -> Option<u64> {
     match happening {
         Happening::Channel(node) => Some(3 * u64::from(node)),

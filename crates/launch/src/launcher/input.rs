@@ -1,12 +1,12 @@
 //! The standard input of a job.
 //!
-//! On this machine a file or a pipe is inherited by agents as it is, and PE 0 reads it itself: what
-//! it has not read is there for a substitute. A terminal is not: a process that is not in its
-//! foreground is stopped for reading from it, and only this process is. So a thread reads it, and
-//! passes it on by a pipe.
+//! On this machine, agents inherit a file or a pipe directly, and PE 0 reads it itself: what it has
+//! not read is left for a substitute. A terminal cannot be passed on like that: a process outside
+//! the terminal's foreground is stopped when it reads, and only this process is in the foreground.
+//! A thread therefore reads the terminal and forwards the input through a pipe.
 //!
-//! With other hosts that thread reads whatever the input is, since a read may wait, and the
-//! launcher sends what comes out of the pipe to PE 0's agent (`raidshmem_core::input`).
+//! With other hosts, that thread reads any kind of input, since a read may block, and the launcher
+//! sends the pipe's content to PE 0's agent (`raidshmem_core::input`).
 
 #![forbid(unsafe_code)]
 
@@ -23,31 +23,31 @@ use rustix::termios::{isatty, tcgetpgrp};
 
 use crate::cli::ready::Ready;
 
-/// Between two looks whether this process is in the foreground now.
+/// The interval between checks whether this process is in the foreground.
 const LOOK: Duration = Duration::from_millis(200);
-/// Bytes of the thread's stack.
+/// Stack size of the thread in bytes.
 const STACK: usize = 64 << 10;
 
-/// What agents have as their standard input, where that is not this process's own.
+/// Returns the agents' standard input, if it is not this process's own.
 ///
 /// # Errors
-/// What the kernel says: too few descriptors or threads.
+/// An error from the kernel: too few descriptors or threads.
 pub fn open(read: bool) -> std::io::Result<Option<OwnedFd>> {
     let pass_on = read && isatty(std::io::stdin());
     Ok(if pass_on { Some(by_thread()?.into()) } else { None })
 }
 
-/// A pipe through which a thread passes on the standard input.
+/// Returns a pipe through which a thread forwards the standard input.
 fn by_thread() -> std::io::Result<PipeReader> {
     let (from, to): (PipeReader, PipeWriter) = std::io::pipe()?;
     process::helper("input", STACK, move || copy(to))?;
     Ok(from)
 }
 
-/// The standard input for another host, if it is read at all.
+/// Returns the standard input for another host, if it is read at all.
 ///
 /// # Errors
-/// As [`open`].
+/// Like [`open`].
 pub fn send(ready: &Ready) -> std::io::Result<Option<Sent>> {
     let is_sent = ready.cluster.is_some() && ready.programs.stdin;
     is_sent.then(Sent::begin).transpose()
@@ -56,7 +56,7 @@ pub fn send(ready: &Ready) -> std::io::Result<Option<Sent>> {
 /// The standard input on its way to another host.
 #[derive(Debug)]
 pub struct Sent {
-    /// None once its end was read.
+    /// None once EOF was read.
     from: Option<PipeReader>,
     flow: Input,
 }
@@ -68,23 +68,24 @@ impl Sent {
         Ok(Sent { from: Some(from), flow: Input::default() })
     }
 
-    /// What to poll, while more may be read.
+    /// Returns the descriptor to poll, while more input can be buffered.
     pub fn fd(&self) -> Option<&PipeReader> {
         self.from.as_ref().filter(|_| self.flow.room() > 0)
     }
 
-    /// The next bytes for `node`, where PE 0 runs; none are its end.
+    /// Returns the next bytes for `node`, where PE 0 runs; an empty vector is EOF.
     pub fn next(&mut self, node: u32) -> Option<Vec<u8>> {
         self.read();
         self.flow.next(node)
     }
 
-    /// The agent of `node` has written `bytes` to PE 0's pipe. False if it was sent fewer.
+    /// Records that the agent of `node` has written `bytes` to PE 0's pipe. Returns false if fewer
+    /// were sent to it.
     pub fn acknowledge(&mut self, node: u32, bytes: u32) -> bool {
         self.flow.acknowledge(node, bytes as usize)
     }
 
-    /// Reads what is there, as far as there is room.
+    /// Reads pending input, as far as it can be buffered.
     fn read(&mut self) {
         let mut bytes = [0; 16 << 10];
         while let Some(from) = self.from.as_mut().filter(|_| self.flow.room() > 0) {
@@ -92,7 +93,7 @@ impl Sent {
             let got = match from.read(&mut bytes[..most]) {
                 Ok(got) => got,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
-                Err(_) => 0, // what cannot be read has ended
+                Err(_) => 0, // treat an error as EOF
             };
             self.flow.take(&bytes[..got]);
             if got == 0 {
@@ -102,15 +103,15 @@ impl Sent {
     }
 }
 
-/// Passes on what comes until its end or nobody reads any more; of a terminal line by line.
+/// Forwards the input until EOF, or until it has no reader; from a terminal line by line.
 fn copy(mut to: PipeWriter) {
     let stdin = std::io::stdin();
     let mut bytes = [0; 4096];
     loop {
-        // In the background the kernel would refuse: this thread does not take its signal.
+        // In the background a read fails, since this thread blocks the signal that would stop it.
         let in_background = || tcgetpgrp(&stdin).is_ok_and(|group| group != getpgrp());
         if in_background() {
-            let _ = poll(&mut [], Some(&timespec(LOOK))); // nothing tells of the change
+            let _ = poll(&mut [], Some(&timespec(LOOK))); // no event reports the change
             continue;
         }
         let _ = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], None);

@@ -1,4 +1,4 @@
-//! What the launcher sends the agents, and prints, before a job begins.
+//! The configuration that the launcher sends the agents, and prints, before a job begins.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ use super::gather::Node;
 use super::status::Title;
 use crate::cli::ready::{Programs, Ready};
 
-/// What the processes of the job have to know.
+/// Returns the job's configuration for its processes.
 pub(super) fn job_of(ready: &Ready, id: u64) -> Job {
     let shape = &ready.shape;
     Job {
@@ -39,7 +39,7 @@ pub(super) fn job_of(ready: &Ready, id: u64) -> Job {
     }
 }
 
-/// What is said of a job that does not change.
+/// Returns the fixed properties of a job for the status.
 pub(super) fn title(ready: &Ready) -> Title {
     let words = ready.program.iter().map(|word| word.to_string_lossy().into_owned());
     Title {
@@ -51,7 +51,7 @@ pub(super) fn title(ready: &Ready) -> Title {
     }
 }
 
-/// The same for its record.
+/// Returns the fixed properties of a job for its record.
 pub(super) fn record_of(ready: &Ready) -> job::JobRecord {
     let (settings, shape) = (&ready.settings, &ready.shape);
     let defaults = Settings::default();
@@ -86,7 +86,7 @@ pub(super) fn record_of(ready: &Ready) -> job::JobRecord {
     }
 }
 
-/// What agents have to know of heartbeats, and of what else they look after by the clock.
+/// Returns the agents' settings for heartbeats and other timeouts.
 pub(super) fn heartbeat_settings(
     settings: &Settings,
     net: Option<(Secret, u16)>,
@@ -100,10 +100,10 @@ pub(super) fn heartbeat_settings(
     }
 }
 
-/// Tells every node what the job is, and how programs run there.
+/// Sends every node the job's configuration, and the options of its programs.
 ///
 /// # Errors
-/// A connection that failed; the end of a node is noticed.
+/// A connection failed for a reason other than the end of its node, which is detected elsewhere.
 pub(super) fn configure(
     nodes: &mut BTreeMap<u32, Node>,
     ready: &Ready,
@@ -128,7 +128,7 @@ pub(super) fn configure(
     Ok(())
 }
 
-/// A random number, not 0.
+/// Returns a random number other than 0.
 pub(super) fn job_id() -> std::io::Result<u64> {
     use std::io::Read;
     let mut bytes = [0; 8];
@@ -136,8 +136,8 @@ pub(super) fn job_id() -> std::io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes) | 1)
 }
 
-/// How programs run; on other hosts with what they would inherit from this process, without what is
-/// about this host.
+/// Returns the options of programs. On other hosts, these get the folder and variables that they
+/// would inherit from this process, except those that describe this host.
 fn place(programs: &Programs, elsewhere: bool) -> ProcessOptions {
     const OWN: &[&str] = &["HOST", "HOSTNAME", "DISPLAY", "XAUTHORITY", "TMPDIR", "LS_COLORS", "_"];
     const OWN_PREFIXES: &[&str] = &["SSH_", "SLURM_", "XDG_", "DBUS_"];
@@ -146,7 +146,7 @@ fn place(programs: &Programs, elsewhere: bool) -> ProcessOptions {
     };
     let inherited = std::env::vars_os().filter(|(name, _)| !own(&name.to_string_lossy()));
     let inherited = inherited.filter(|_| elsewhere);
-    // Settings are in force already, with what options say.
+    // Settings are excluded: they are already in force, with options applied.
     let set = |name: &str| table().iter().any(|entry| entry.name == name);
     let given = programs.variables.iter().filter(|(name, _)| !set(name));
     let given = given.map(|(name, value)| (OsString::from(name), OsString::from(value)));

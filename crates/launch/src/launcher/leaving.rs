@@ -1,4 +1,4 @@
-//! What is known of a node that is lost and has not ended yet, and what the worker does for that.
+//! The state of a lost node that has not ended yet, and the results of the worker's cleanup.
 
 #![forbid(unsafe_code)]
 
@@ -8,18 +8,18 @@ use raidshmem_core::quantity::Pe;
 
 /// A lost node that has not ended yet.
 pub(super) struct Leaving {
-    /// Its agent, or what started that elsewhere, has ended; its processes are being ended.
+    /// True once its agent, or its remote starter, has ended; its processes are being ended.
     pub without_agent: bool,
-    /// Its earlier messages still count.
+    /// True if its earlier messages still count.
     pub heard: bool,
-    /// When people are told that it takes long.
+    /// The time to report that its end takes long.
     pub late: Option<Instant>,
 }
 
-/// What the worker has done.
+/// The result of a job of the worker.
 pub(super) enum WorkerDone {
     /// The last lines of a node were printed.
     Lines { node: u32 },
-    /// The memory of a PE was taken away.
+    /// The memory of a PE was wiped.
     Wiped { pe: Pe, memory: u32, result: rustix::io::Result<()> },
 }

@@ -1,10 +1,10 @@
-//! The launcher's listener: which connections are pending, and which are accepted.
+//! The launcher's listener, with its pending and accepted connections.
 //!
-//! Invariants: nothing a stranger sends costs more than one frame of memory and [`PATIENCE`] of
-//! time, and at most [`PENDING_MAX`] are pending at once; each one that is rejected is one line, up
-//! to [`LINES_MAX`] of them. Only who knows the job's secret gets to say which node it is. While
-//! this process can accept no connection, for want of descriptors say, the listener pauses for
-//! [`PAUSE`] at a time: connections wait in the kernel, and nobody polls for them over and over.
+//! Invariants: a stranger can use at most one frame of memory and [`PATIENCE`] of time, and at most
+//! [`PENDING_MAX`] connections are pending at once; each rejected one is logged in one line, up to
+//! [`LINES_MAX`] lines. Only a peer that knows the job's secret can claim to be a node. While this
+//! process cannot accept connections, for example for lack of descriptors, the listener pauses for
+//! [`PAUSE`] at a time: connections wait in the kernel without busy polling.
 
 #![forbid(unsafe_code)]
 
@@ -22,13 +22,13 @@ use rustix::event::{PollFd, PollFlags};
 
 use crate::lines::say;
 
-/// How long a stranger may take to prove that it belongs here.
+/// Time limit for a stranger to prove that it belongs to the job.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Most connections that are pending at once; more wait in the kernel.
+/// The maximum number of pending connections; more wait in the kernel.
 const PENDING_MAX: usize = 256;
-/// How long the listener pauses when no connection can be accepted.
+/// The pause of the listener when no connection can be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Most lines about rejected connections.
+/// The maximum number of lines about rejected connections.
 const LINES_MAX: u32 = 20;
 
 struct Pending {
@@ -37,13 +37,13 @@ struct Pending {
     until: Instant,
 }
 
-/// A connection from somebody who knows the secret.
+/// A connection from a peer that knows the secret.
 pub struct Accepted {
     /// Its connection.
     pub link: Link,
     /// Its address.
     pub from: SocketAddr,
-    /// What it says of itself.
+    /// Its first message.
     pub hello: Hello,
 }
 
@@ -53,14 +53,14 @@ pub struct Listener {
     secret: Secret,
     pending: Vec<Pending>,
     lines: u32,
-    /// It accepts none until then.
+    /// The time until which no connection is accepted.
     paused: Option<Instant>,
-    /// It was said that it may pause.
+    /// True once a message has reported a pause.
     warned: bool,
 }
 
 impl Listener {
-    /// Listens at `ip`; port 0 takes any.
+    /// Listens at `address`; port 0 selects any free port.
     pub fn open(address: SocketAddr, secret: Secret) -> std::io::Result<Listener> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -74,19 +74,19 @@ impl Listener {
         })
     }
 
-    /// Where agents find it.
+    /// Returns the address at which agents reach it.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// A socket for datagrams at the same address.
+    /// Returns a socket for datagrams at the same IP address.
     pub fn datagrams(&self) -> std::io::Result<UdpSocket> {
         let socket = UdpSocket::bind((self.address()?.ip(), 0))?;
         socket.set_nonblocking(true)?;
         Ok(socket)
     }
 
-    /// What to poll.
+    /// Returns the descriptors to poll.
     pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let pending = self.pending.iter().map(|one| PollFd::new(&one.link, one.link.interest()));
         let full = self.pending.len() >= PENDING_MAX;
@@ -95,19 +95,20 @@ impl Listener {
         pending.chain([PollFd::from_borrowed_fd(self.listener.as_fd(), interest)])
     }
 
-    /// When it must be looked at though nothing arrives.
+    /// Returns the time at which [`Listener::serve`] is due although nothing arrives.
     pub fn deadline(&self) -> Option<Instant> {
         self.pending.iter().map(|one| one.until).chain(self.paused).min()
     }
 
-    /// Accepts connections that have proven to belong here, and rejects those that cannot.
+    /// Returns connections whose peers have proven to belong to the job, and rejects those that
+    /// cannot.
     pub fn serve(&mut self) -> Vec<Accepted> {
         self.paused = self.paused.filter(|until| Instant::now() < *until);
         while self.pending.len() < PENDING_MAX && self.paused.is_none() {
             let (stream, from) = match self.listener.accept() {
                 Ok(one) => one,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // Gone before it was accepted.
+                // The peer left before it was accepted.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) => {
                     self.pause(&error);
@@ -125,7 +126,7 @@ impl Listener {
         }
         let mut accepted = Vec::new();
         for mut one in std::mem::take(&mut self.pending) {
-            let _ = one.link.flush(); // what cannot be told is seen when it is read
+            let _ = one.link.flush(); // the read reports any failure
             match one.link.try_receive::<Hello>() {
                 Ok(Some((hello, _))) => {
                     accepted.push(Accepted { link: one.link, from: one.from, hello });
@@ -147,7 +148,7 @@ impl Listener {
         self.refused(from, why);
     }
 
-    /// No connection can be accepted now.
+    /// Pauses, since no connection can be accepted now.
     fn pause(&mut self, why: &std::io::Error) {
         self.paused = Some(Instant::now() + PAUSE);
         if !std::mem::replace(&mut self.warned, true) {
@@ -166,8 +167,8 @@ impl Listener {
     }
 }
 
-/// The address of this machine from which `hosts` are reached: the first that is no loopback, as
-/// the routing table has it.
+/// Returns the address of this machine from which `hosts` are reached according to the routing
+/// table: the first that is not loopback, if there is one.
 pub fn own_address<'a>(hosts: impl Iterator<Item = &'a str>) -> Option<IpAddr> {
     use std::net::ToSocketAddrs;
     let mut found = None;

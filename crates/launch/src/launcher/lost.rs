@@ -1,8 +1,9 @@
-//! What takes long when a node or a PE is lost, off the loop that renews leases: the end of its
-//! processes, its last lines, and taking its memory away.
+//! Slow work after the loss of a node or a PE, done outside the loop that renews leases: the end of
+//! the node's processes, its last lines, and wiping its memory.
 //!
-//! Invariants: the machine hears that a node is lost only after everything that ran there has
-//! ended, and that a memory is wiped only after it is; what it must not do before, it knows.
+//! Invariants: the membership machine learns that a node is lost only after all processes there
+//! have ended, and that a memory is wiped only after the wipe; the machine itself defers what
+//! depends on these.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,11 +21,11 @@ use super::leaving::{Leaving, WorkerDone};
 use super::{LAST_LINES, Launcher};
 use crate::handshake::JoinError;
 
-/// After this a line says what the launcher waits for.
+/// The delay after which a line reports what the launcher waits for.
 const LATE: Duration = Duration::from_secs(10);
 
 impl Launcher {
-    /// The node is lost: what runs there is ended before the machine hears of it.
+    /// Handles a lost node: its processes are ended before the membership machine learns of it.
     pub(super) fn node_gone(&mut self, node: u32, heard: bool) {
         let Some(entry) = self.nodes.get_mut(&node) else { return };
         entry.process.kill();
@@ -36,7 +37,7 @@ impl Launcher {
         self.see_off(node);
     }
 
-    /// The processes of a node whose end the loop waits for now.
+    /// Returns the processes of a node whose end the loop awaits now.
     pub(super) fn awaited<'a>(&'a self, node: u32, entry: &'a Node) -> Vec<&'a Process> {
         match self.leaving.get(&node) {
             None if entry.started_over => Vec::new(),
@@ -45,7 +46,7 @@ impl Launcher {
         }
     }
 
-    /// Goes on with a lost node, as far as that is possible without waiting.
+    /// Continues the cleanup of a lost node, as far as that does not block.
     pub(super) fn see_off(&mut self, node: u32) {
         self.waiting.renew();
         let Some(&Leaving { without_agent, heard, .. }) = self.leaving.get(&node) else { return };
@@ -56,12 +57,12 @@ impl Launcher {
             }
             self.hear_last(node, heard);
             if self.result.is_some() {
-                return; // it ended because it had failed, and said so
+                return; // it ended because of a failure that it has reported
             }
             self.procs_of(node).for_each(|(_, process)| process.kill());
             self.leaving.entry(node).and_modify(|leaving| leaving.without_agent = true);
         }
-        // They are children of this process since their agent ended.
+        // These are children of this process since their agent ended.
         let mut ended: Vec<ProcId> = Vec::new();
         for (proc, process) in self.procs_of(node).filter(|(_, process)| process.wait_end(patience))
         {
@@ -75,12 +76,12 @@ impl Launcher {
         }
     }
 
-    /// When somebody must be told that a node takes long to end.
+    /// Returns the next time at which a slow node must be reported.
     pub(super) fn late(&self) -> Option<Instant> {
         self.leaving.values().filter_map(|leaving| leaving.late).min()
     }
 
-    /// Tells of nodes that take long to end.
+    /// Reports nodes that take long to end.
     pub(super) fn report_late(&mut self) {
         let now = Instant::now();
         for (node, leaving) in &mut self.leaving {
@@ -99,7 +100,7 @@ impl Launcher {
         here.map(|(&proc, (_, process))| (proc, process))
     }
 
-    /// What an agent that has ended said before.
+    /// Handles the pending messages of an agent that has ended.
     fn hear_last(&mut self, node: u32, heard: bool) {
         while let Some(link) = self.nodes.get_mut(&node).and_then(|entry| entry.link.as_mut()) {
             match link.try_receive::<Up>() {
@@ -121,7 +122,7 @@ impl Launcher {
         });
     }
 
-    /// Gives the memory file of `node` to all others that can map it.
+    /// Sends the memory file of `node` to all other nodes that can map it.
     pub(super) fn share(&mut self, node: u32, file: Arc<OwnedFd>) {
         let maps = |node: &Node| node.link.as_ref().is_some_and(Link::carries_descriptors);
         let others = self.nodes.iter().filter(|&(&other, entry)| other != node && maps(entry));
@@ -131,7 +132,7 @@ impl Launcher {
         self.files.insert(node, file);
     }
 
-    /// Takes the bytes of a lost memory away, where this process has it.
+    /// Wipes a lost memory, if this process holds it.
     pub(super) fn wipe(&mut self, pe: Pe, memory: u32) {
         let part = self.memories.remove(&(pe, memory));
         self.worker.begin(move || {
@@ -140,7 +141,7 @@ impl Launcher {
         });
     }
 
-    /// The worker has something done.
+    /// Handles the worker's results.
     pub(super) fn hear_worker(&mut self) {
         for done in self.worker.results() {
             let event = match done {

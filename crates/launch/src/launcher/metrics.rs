@@ -1,8 +1,8 @@
-//! What happened in a job as metrics, served while it runs (`--metrics`).
+//! Metrics of a job, served while it runs (`--metrics`).
 //!
 //! docs/report.md lists them.
 //!
-//! Left out: how they are asked for.
+//! Left out: serving them over HTTP.
 
 #![forbid(unsafe_code)]
 
@@ -36,11 +36,11 @@ pub struct Metrics {
     values: Values,
     pes: i64,
     lost: BTreeSet<Pe>,
-    /// What is in the metric of the same name.
+    /// The current value of the metric of the same name.
     again: Duration,
-    /// Since when PEs are lost.
+    /// The time of the first loss since all PEs last resumed.
     died: Option<Duration>,
-    /// Bytes that PEs have rebuilt, and of how many.
+    /// Bytes that PEs have rebuilt, and their totals.
     rebuilding: BTreeMap<Pe, (u64, u64)>,
 }
 
@@ -60,16 +60,16 @@ struct Values {
 }
 
 impl Metrics {
-    /// Begins to answer.
+    /// Starts serving the metrics.
     ///
     /// # Errors
-    /// What the kernel says: too few descriptors or threads.
+    /// An error from the kernel: too few descriptors or threads.
     pub fn begin(at: Endpoint, job: &JobRecord) -> std::io::Result<Metrics> {
         let mut registry = Registry::with_prefix("raidshmem");
         let values = Values::new(&mut registry, job);
         let text = move || {
             let mut text = String::new();
-            let _ = encode(&mut text, &registry); // a string takes it
+            let _ = encode(&mut text, &registry); // writing to a string cannot fail
             text
         };
         scrape::begin(&at, Arc::new(text))?;
@@ -78,12 +78,12 @@ impl Metrics {
         Ok(Metrics { at, values, pes, lost, again, died, rebuilding })
     }
 
-    /// Where they are.
+    /// Returns the address of the metrics.
     pub fn address(&self) -> String {
         self.at.name()
     }
 
-    /// Something happened, after which the job came to this.
+    /// Updates the metrics after an event; `totals` includes it.
     pub fn hear(&mut self, event: &Event, totals: &Totals) {
         let values = &self.values;
         match &event.what {
@@ -156,9 +156,9 @@ impl Metrics {
 }
 
 impl Values {
-    /// The values of a job that has not begun.
+    /// Registers the metrics of a job that has not begun.
     fn new(to: &mut Registry, job: &JobRecord) -> Values {
-        // From a millisecond to more than half an hour.
+        // Buckets from a millisecond to more than half an hour.
         let times = || Histogram::new((0..22).map(|power| 0.001 * f64::from(1 << power)));
         let values = Values {
             pes: Family::default(),

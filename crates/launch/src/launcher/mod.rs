@@ -1,11 +1,9 @@
-//! The launcher: carries out what [`raidshmem_core::membership`] decides, and prints what people
-//! should see.
+//! The launcher: carries out the decisions of [`raidshmem_core::membership`], and prints messages.
 //!
-//! Where nodes map each other it holds a descriptor of every PE's memory, so that it can take the
-//! bytes of a lost node away before anything is rebuilt, and a pidfd of every process, so that a
-//! node that is declared lost is dead for certain. Both are gone with it. What loses its parent
-//! (the PEs of a killed agent, what a program started) becomes the launcher's child, and is ended
-//! and collected by it.
+//! If nodes map each other, it holds a descriptor of every PE's memory, so that it can wipe a lost
+//! node's memory before anything is rebuilt, and a pidfd of every process, so that a node declared
+//! lost is certainly dead. Both disappear with the launcher. Orphans (the PEs of a killed agent,
+//! children of a program) become the launcher's children, and it kills and reaps them.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -34,9 +32,9 @@ use super::worker::Worker;
 use raidshmem_report::event::What;
 use raidshmem_sys::memory::Part;
 
-/// How long the last lines of a node's programs may take.
+/// Time limit for the last lines of a node's programs.
 const LAST_LINES: Duration = Duration::from_secs(2);
-/// How long the other PEs have to come to a verdict that one of them came to.
+/// Time limit for the other PEs to report an agreed error that one PE has reported.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 mod choosing;
@@ -85,29 +83,29 @@ use telling::Telling;
 struct Launcher {
     machine: Membership,
     nodes: BTreeMap<u32, Node>,
-    /// The nodes that are lost, until nothing runs there any more.
+    /// Lost nodes that may still have processes.
     leaving: BTreeMap<u32, Leaving>,
-    /// What this loop waits for.
+    /// The descriptors that this loop waits for.
     waiting: Waiting,
-    /// Does what it must not wait for.
+    /// Does work for which this loop must not block.
     worker: Worker<WorkerDone>,
-    /// Where other hosts' agents connected; it rejects everybody else now.
+    /// The listener for other hosts' agents; by now it rejects every connection.
     listener: Option<Listener>,
     /// The memory files of nodes that map each other.
     files: BTreeMap<u32, Arc<OwnedFd>>,
-    /// Bytes of a PE's memory in one of them.
+    /// Bytes of a PE's memory in one of these files.
     total: usize,
     memories: BTreeMap<(Pe, u32), Part>,
     procs: BTreeMap<ProcId, (u32, Process)>,
     telling: Telling,
-    /// How long the job may run.
+    /// The time limit of the job.
     timeout: Option<Duration>,
     result: Option<i32>,
     signals: Signals,
-    /// A signal came: the launcher waits for no slow reader any more.
+    /// True once a signal arrived: the launcher then waits for no slow reader.
     hurried: bool,
     last_words: Option<Instant>,
-    /// The placement, as far as the nodes have said where their PEs run; None once it is shown.
+    /// The placement, while bindings of some nodes are missing; None once it is printed.
     placement: Option<PlacementReport>,
     detection: Detection,
     stalls: Stalls,
@@ -116,11 +114,11 @@ struct Launcher {
     /// The standard input, if it is sent to another host.
     input: Option<input::Sent>,
     title: Title,
-    /// When the view on the terminal is to be drawn again, if there is one.
+    /// The time of the next redraw of the terminal view, if there is one.
     view: Option<Instant>,
-    /// Checkpoints on disk, if there are to be any.
+    /// The writer of checkpoints on disk, if these are enabled.
     disk: Option<disk::SetWriter>,
-    /// PEs are on several hosts, and nothing carries data between them.
+    /// True if PEs are on several hosts without a fabric between them.
     islands: bool,
 }
 
@@ -193,7 +191,7 @@ pub fn run(mut ready: Ready, build: &'static str) -> Result<i32, LaunchError> {
     Ok(status)
 }
 
-/// The secret and the port that agents send heartbeats with, and the socket that receives them.
+/// Returns the secret and the port for the agents' heartbeats, and the socket that receives these.
 fn listen_to_heartbeats(listener: &Listener) -> Result<((Secret, u16), Heartbeats), LaunchError> {
     let system = |what| move |error| LaunchError::System { what, error };
     let key = gather::secret().map_err(system("random secret of the job"))?;
@@ -219,7 +217,7 @@ impl Launcher {
                     Happening::Nodes | Happening::Other => {}
                 }
                 if self.result.is_some() {
-                    break; // the job is over, and what comes is of no use
+                    break; // the job is over; further messages do not matter
                 }
             }
             if let Some(signal) = self.stopped_by_signal() {
@@ -250,7 +248,7 @@ impl Launcher {
         }
     }
 
-    /// Sends what has come of the standard input to the node of PE 0.
+    /// Sends pending standard input to the node of PE 0.
     pub(super) fn send_input(&mut self) {
         let node = self.machine.view().pes[0].node;
         while let Some(bytes) = self.input.as_mut().and_then(|input| input.next(node)) {
@@ -258,14 +256,14 @@ impl Launcher {
         }
     }
 
-    /// The agent of `node` has written `bytes` of it to PE 0's pipe.
+    /// Handles the agent's acknowledgement that it has written `bytes` of input to PE 0's pipe.
     pub(super) fn input_taken(&mut self, node: u32, bytes: u32) {
         if self.input.as_mut().is_some_and(|input| !input.acknowledge(node, bytes)) {
             self.telling.error(&format!("node {node} acknowledges input that it was not sent"));
         }
     }
 
-    /// All nodes are in: a connection that comes now is rejected.
+    /// Rejects connections that arrive after all nodes have joined.
     fn reject_late_nodes(&mut self) {
         let Some(listener) = &mut self.listener else { return };
         for accepted in listener.serve() {
@@ -283,7 +281,7 @@ impl Launcher {
         loop {
             let Some(entry) = self.nodes.get_mut(&node) else { return };
             let Some(link) = &mut entry.link else { return };
-            let _ = link.flush(); // a node that cannot be told is noticed by its end
+            let _ = link.flush(); // a dead node is detected by its end
             match link.try_receive::<Up>() {
                 Ok(Some((message, fds))) => self.heard(node, message, fds),
                 Ok(None) => return,
@@ -310,7 +308,7 @@ impl Launcher {
                 MembershipEvent::MemoryMade { pe, memory }
             }
             Up::Disk(outcome) => return self.heard_of_disk(node, outcome),
-            Up::Held(_) | Up::Checked(_) => return, // that was before
+            Up::Held(_) | Up::Checked(_) => return, // answers to questions before the start
             Up::Bound(bound) => {
                 fds.pop().into_iter().for_each(|file| self.share(node, Arc::new(file)));
                 self.placement = self.placement.take().and_then(|report| report.hear(bound));
@@ -325,7 +323,7 @@ impl Launcher {
             Up::Said { what: PeMessage::Hello, .. } if self.islands => {
                 let words = "--fabric shm: PEs on different hosts do not reach each other so; \
                              expected a fabric between hosts";
-                // Every PE says hello before its agent hears of the end; one line is enough.
+                // Every PE sends Hello before its agent learns of the end; one line is enough.
                 if self.result.replace(2).is_none() {
                     self.telling.say_verdict(words);
                 }
@@ -369,15 +367,15 @@ impl Launcher {
         self.act(actions);
     }
 
-    /// Without its connection a node ends itself; that it has is seen.
+    /// Handles a lost connection: the node ends itself, and its end is detected.
     fn disconnected(&mut self, node: u32) {
         let Some(entry) = self.nodes.get_mut(&node) else { return };
         entry.link = None;
         self.observed(node, Observation::Disconnected);
     }
 
-    /// The supervisor of a node said its last word, by which nothing runs there any more; or it can
-    /// say nothing more.
+    /// Handles the last word of a node's supervisor, which proves that no process is left there, or
+    /// EOF on the supervisor's output.
     fn supervisor_spoke(&mut self, node: u32) {
         let remote = self.nodes.get_mut(&node).and_then(|entry| entry.remote.as_mut());
         let Some(remote) = remote else { return };
@@ -387,8 +385,8 @@ impl Launcher {
         }
     }
 
-    /// An agent of this machine has ended, or what started one elsewhere; its status may be that of
-    /// the supervisor, or of anything.
+    /// Handles the end of a local agent, or of the command that started a remote one. The status
+    /// may be the supervisor's or the command's own.
     fn starter_ended(&mut self, node: u32) {
         if self.leaving.contains_key(&node) {
             return self.see_off(node);

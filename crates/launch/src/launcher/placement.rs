@@ -1,4 +1,4 @@
-//! What `--report-placement` prints, once every node has said where its PEs run.
+//! The table of `--report-placement`, printed once every node has reported its PEs' bindings.
 
 use raidshmem_core::message::Bound;
 use raidshmem_core::placement::bindings::Binding;
@@ -19,7 +19,7 @@ pub struct PlacementReport {
 }
 
 impl PlacementReport {
-    /// The table of a job of which no node has said anything.
+    /// Creates the table of a job before any node has reported.
     pub fn new(ready: &Ready) -> PlacementReport {
         let node_of: Vec<usize> = ready.shape.node_of.iter().map(|&node| node as usize).collect();
         let mode = ready.settings.backup_mode.name();
@@ -29,7 +29,7 @@ impl PlacementReport {
             domains: ready.protected.site.domains.clone(),
             group_of: match &ready.protected.survives {
                 Some(_) => ready.protected.site.group_of.clone(),
-                None => Vec::new(), // nobody protects anybody
+                None => Vec::new(), // no PE is protected
             },
             survives: match &ready.protected.survives {
                 Some(survives) => format!("{mode}: {survives}"),
@@ -38,7 +38,8 @@ impl PlacementReport {
         }
     }
 
-    /// Takes what a node says, and prints the table when that was the last; the table else.
+    /// Adds a node's bindings. Prints a complete table and returns None; returns an incomplete
+    /// table.
     pub fn hear(mut self, bound: Vec<Bound>) -> Option<PlacementReport> {
         for Bound { pe, cpus, numa } in bound {
             if let Some(binding) = self.bindings.get_mut(pe.at()) {
@@ -61,7 +62,7 @@ impl PlacementReport {
     }
 }
 
-/// Says what the job survives, where that is less than it should be, or reports are wanted.
+/// Prints the losses that the job survives, if a domain's loss is not among them or reports are on.
 pub fn say_what_is_survived(ready: &Ready) {
     let worth = ready.protected.fragile || ready.settings.report;
     if let Some(survives) = ready.protected.survives.as_ref().filter(|_| worth) {
@@ -69,7 +70,7 @@ pub fn say_what_is_survived(ready: &Ready) {
     }
 }
 
-/// Which kinds of failure domain there are, and who says so.
+/// Lists the kinds of failure domain, with the source of each.
 fn sources(domains: &Domains) -> String {
     let by = |source| match source {
         Source::User => "named by SHMEM_FT_DOMAINS".to_owned(),

@@ -1,7 +1,8 @@
-//! How far a recovery is, by what its PEs say of it. Pure.
+//! The progress of a recovery, from the reports of its PEs. Pure.
 //!
-//! The rate is that of all PEs together since the first of them began, so that it neither jumps
-//! from one message to the next nor counts the time before. A PE that begins again is counted anew.
+//! The rate is the average of all PEs together since the first began to rebuild, so that it neither
+//! jumps between messages nor includes earlier time. If a PE restarts its rebuild, the count
+//! restarts.
 
 #![forbid(unsafe_code)]
 
@@ -11,37 +12,37 @@ use std::time::Duration;
 use raidshmem_core::message::RecoveryStep;
 use raidshmem_core::quantity::Pe;
 
-/// What the PEs of a recovery have said.
+/// The reports of the PEs in a recovery.
 #[derive(Debug, Default)]
 pub struct Rebuild {
     step: Option<RecoveryStep>,
-    /// When the first of them began to rebuild.
+    /// The time at which the first PE began to rebuild.
     begun: Option<Duration>,
-    /// When something was last heard of it.
+    /// The time of the last report.
     heard: Duration,
-    /// Bytes that each has rebuilt, and of how many.
+    /// Bytes that each PE has rebuilt, and its total.
     pes: BTreeMap<Pe, (u64, u64)>,
 }
 
-/// How far it is.
+/// The progress of a recovery.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RebuildProgress {
     pub step: Option<RecoveryStep>,
-    /// Bytes that are rebuilt, and of how many, once some are to be.
+    /// Bytes rebuilt, and the total, once a rebuild has begun.
     pub bytes: Option<(u64, u64)>,
-    /// Bytes in a second.
+    /// Bytes per second.
     pub rate: Option<f64>,
-    /// Time that the rest takes at this rate.
+    /// The remaining time at this rate.
     pub left: Option<Duration>,
 }
 
 impl Rebuild {
-    /// The recovery has come to a step.
+    /// Records that the recovery has reached a step.
     pub fn step(&mut self, step: RecoveryStep) {
         self.step = Some(step);
     }
 
-    /// A PE has rebuilt so many bytes of so many.
+    /// Records the bytes that a PE has rebuilt, and its total.
     pub fn hear(&mut self, now: Duration, pe: Pe, bytes: (u64, u64)) {
         if bytes.0 == 0 && self.pes.contains_key(&pe) {
             *self = Rebuild::default();
@@ -52,11 +53,11 @@ impl Rebuild {
         self.pes.insert(pe, bytes);
     }
 
-    /// How far it is by `now`.
+    /// Returns the progress at `now`.
     pub fn progress(&self, now: Duration) -> RebuildProgress {
         let (done, of) = self.pes.values().fold((0, 0), |sum, pe| (sum.0 + pe.0, sum.1 + pe.1));
         let bytes = (!self.pes.is_empty()).then_some((done, of));
-        // Once all is there the rate stands.
+        // The rate stays constant once everything is rebuilt.
         let until = if done < of { now } else { self.heard };
         let lasted = self.begun.map(|begun| until.saturating_sub(begun).as_secs_f64());
         let rate = lasted.map(|lasted| done as f64 / lasted).filter(|rate| rate.is_normal());

@@ -1,4 +1,4 @@
-//! What happened as lines of `--verbose`, and the ends of a job that nobody in it asked for.
+//! Events as lines of `--verbose`, and the ends of a job that come from outside.
 
 #![forbid(unsafe_code)]
 
@@ -11,21 +11,21 @@ use raidshmem_core::signals::name;
 use raidshmem_report::event::{Changed, What};
 use raidshmem_report::words::{bytes, count, time};
 
-/// Status of a job whose time is over, as of `timeout`.
+/// Exit status of a job whose time limit is over, like that of `timeout`.
 const TIME_IS_OVER: i32 = 124;
 
-/// The status of a job that was stopped by `signal`, as a shell would show it, and why.
+/// Returns the status of a job that was stopped by `signal`, as in a shell, and the reason.
 pub(super) fn signalled(signal: i32) -> (i32, String) {
     (128 + signal, format!("stopped by {}; every PE is killed", name(signal)))
 }
 
-/// The status of a job that ran for as long as it may, and why.
+/// Returns the status of a job that reached its time limit, and the reason.
 pub(super) fn timed_out(limit: Duration) -> (i32, String) {
     let words = format!("--timeout {}: time is over; every PE is killed", limit.as_secs_f64());
     (TIME_IS_OVER, words)
 }
 
-/// Lines on rules of injection that did nothing; `last` is the number of the last checkpoint.
+/// Returns lines on injection rules that never triggered; `last` is the last checkpoint.
 pub(super) fn never_due<'a>(
     rules: impl Iterator<Item = &'a InjectedFault>,
     last: CheckpointNumber,
@@ -37,13 +37,13 @@ pub(super) fn never_due<'a>(
     rules.map(|rule| format!("rule {rule} never came due: {made}")).collect()
 }
 
-/// What changed, as the end of a line.
+/// Formats the number of changed blocks, as the end of a line.
 fn changed(found: &Changed) -> String {
     let Changed { blocks, of, by } = found;
     format!("; {blocks} of {} changed, by {by}", count(*of, "block"))
 }
 
-/// What happened as a line. `kept` is what a PE keeps for others in this job's mode.
+/// Formats an event as a line. `kept` names the data that a PE keeps for peers in this job's mode.
 pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
     Some(match what {
         What::Checkpoint { number, bytes: own, kept: others, took, changed: found } => format!(
@@ -105,6 +105,6 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
             bytes(*all)
         ),
         What::Note { line } => line.clone(),
-        _ => return None, // said to all, or shown to who asks
+        _ => return None, // always printed, or shown only on request
     })
 }

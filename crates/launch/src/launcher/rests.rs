@@ -1,25 +1,25 @@
-//! Substitutes that are held back: whose time is over when.
+//! Restart backoff: substitutes whose start is delayed.
 
 use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::Pe;
 
-/// PEs and when their substitutes may start.
+/// PEs, with the times at which their substitutes may start.
 #[derive(Debug, Default)]
 pub struct Rests(Vec<(Instant, Pe)>);
 
 impl Rests {
-    /// The substitute of `pe` may start in `ms` milliseconds.
+    /// Delays the substitute of `pe` by `ms` milliseconds.
     pub fn add(&mut self, pe: Pe, ms: u64) {
         self.0.push((Instant::now() + Duration::from_millis(ms), pe));
     }
 
-    /// How long until the next one.
+    /// Returns the time until the next start.
     pub fn left(&self, now: Instant) -> Option<Duration> {
         self.0.iter().map(|(end, _)| end.saturating_duration_since(now)).min()
     }
 
-    /// Takes those whose time is over.
+    /// Takes the PEs whose delay is over.
     pub fn over(&mut self) -> Vec<Pe> {
         let now = Instant::now();
         let over = self.0.extract_if(.., |(end, _)| *end <= now);

@@ -1,8 +1,8 @@
-//! The signals that stop a job, and those that are passed on to PEs: every one that would end this
-//! process without a word.
+//! The signals that stop a job, and those passed on to PEs: together, all that would silently end
+//! this process.
 //!
-//! Left out: KILL and STOP, which nobody catches, those of crashes, and those that are ignored
-//! because whoever started this process wants it so, as `nohup` does.
+//! Left out: KILL and STOP, which cannot be caught, signals of crashes, and signals that were
+//! already ignored when this process started, as under `nohup`.
 
 #![forbid(unsafe_code)]
 
@@ -14,11 +14,11 @@ use rustix::event::{PollFd, PollFlags};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
-/// What is passed on.
+/// Signals passed on to PEs.
 const PASSED: [i32; 3] = [libc::SIGUSR1, libc::SIGUSR2, libc::SIGQUIT];
-/// What stops a job whoever ignores it: a shell does for what it starts in the background.
+/// Signals that stop a job even if ignored at the start: a shell ignores some for background jobs.
 const ALWAYS: [i32; 2] = [libc::SIGINT, libc::SIGTERM];
-/// What else would end this process. The others are for real time, from this on.
+/// Further signals that would end this process; the real-time signals are added to them.
 const OTHERS: [i32; 9] = [
     libc::SIGHUP,
     libc::SIGALRM,
@@ -31,9 +31,9 @@ const OTHERS: [i32; 9] = [
     libc::SIGXFSZ,
 ];
 
-/// The signals that are caught, and those that have arrived.
+/// The caught signals, and those that have arrived.
 pub struct Signals {
-    /// All write to one socket: there are many.
+    /// All signals write to one socket, since there are many.
     caught: RefCell<SignalDelivery<UnixStream, SignalOnly>>,
     bell: UnixStream,
     arrived: RefCell<Vec<i32>>,
@@ -41,7 +41,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Catches them from now on; `stop` stops the job, and is not passed on.
+    /// Catches the signals from now on; `stop` stops the job instead of being passed on.
     pub fn catch(stop: Option<i32>) -> std::io::Result<Signals> {
         let (bell, ring) = UnixStream::pair()?;
         let others = PASSED.into_iter().chain(OTHERS).chain(libc::SIGRTMIN()..=libc::SIGRTMAX());
@@ -51,12 +51,12 @@ impl Signals {
         Ok(Signals { caught: RefCell::new(caught), bell, arrived: RefCell::default(), stop })
     }
 
-    /// What to poll.
+    /// Returns the descriptors to poll.
     pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         std::iter::once(PollFd::new(&self.bell, PollFlags::IN))
     }
 
-    /// Takes the first that has arrived and stops the job, or is passed on.
+    /// Takes the first signal that is passed on if `passed`, or that stops the job if not.
     fn take(&self, passed: bool) -> Option<i32> {
         let mut arrived = self.arrived.borrow_mut();
         arrived.extend(self.caught.borrow_mut().pending());
@@ -65,18 +65,18 @@ impl Signals {
         Some(arrived.remove(at))
     }
 
-    /// A signal that has arrived and stops the job.
+    /// Takes a signal that stops the job.
     pub fn stopped(&self) -> Option<i32> {
         self.take(false)
     }
 
-    /// The signal after which the job may write a checkpoint before it stops.
+    /// Returns the signal after which the job may write a checkpoint before it stops.
     pub fn asks_for_a_stop(&self) -> i32 {
         self.stop.unwrap_or(libc::SIGTERM)
     }
 
-    /// A signal that has arrived for the PEs. Ask before waiting for others: one wake-up
-    /// stands for all.
+    /// Takes a signal for the PEs. Must be called until it returns None before the next wait: one
+    /// wake-up covers all pending signals.
     pub fn passed(&self) -> Option<i32> {
         self.take(true)
     }

@@ -1,4 +1,5 @@
-//! Gathers how the job stands: from the machine, the chronicle, and what agents have answered.
+//! The status of the job, collected from the membership machine, the statistics, and the agents'
+//! answers.
 
 #![forbid(unsafe_code)]
 
@@ -14,11 +15,11 @@ use super::Launcher;
 use super::status::{Being, NodeNow, PeNow, Picture, view};
 use crate::lines::show;
 
-/// Between two pictures of the view on a terminal.
+/// The interval between redraws of the terminal view.
 const PERIOD: Duration = Duration::from_millis(250);
 
 impl Launcher {
-    /// Draws the view on the terminal, if there is one and it is time.
+    /// Draws the terminal view, if there is one and a redraw is due.
     pub(super) fn draw_view(&mut self) {
         let now = Instant::now();
         if self.view.is_none_or(|next| next > now) {
@@ -28,7 +29,7 @@ impl Launcher {
         show(Some(view(&self.picture(&BTreeMap::new()))));
     }
 
-    /// How the job stands, with the processes of the nodes that have answered.
+    /// Returns the status of the job, with the processes of the nodes that have answered.
     pub(super) fn picture(&self, answers: &BTreeMap<u32, Answer>) -> Picture<'_> {
         let nodes = self.nodes.keys().map(|&node| {
             let answer = answers.get(&node);
@@ -71,7 +72,7 @@ impl Launcher {
     }
 }
 
-/// Its name in lines for people.
+/// Returns the display state of a PE.
 fn being(standing: PeProgress, lost: bool, stopped: bool) -> Being {
     match standing {
         PeProgress::Ended => Being::Ended,

@@ -1,5 +1,5 @@
-//! How a job stands, as text: the whole for `oshrun --status`, and a few lines for the view on a
-//! terminal. Pure.
+//! The status of a job as text: in full for `oshrun --status`, and in a few lines for the terminal
+//! view. Pure.
 
 #![forbid(unsafe_code)]
 
@@ -16,10 +16,10 @@ use super::rebuild::RebuildProgress;
 use crate::live::{Bar, Frame};
 use raidshmem_report::words::{bytes, count, span, time};
 
-/// Nodes, and groups, that have a line of their own in the view.
+/// The maximum number of nodes, and of groups, with a line of their own in the view.
 const LINES: usize = 8;
 
-/// What is said of a job that does not change.
+/// The fixed properties of a job.
 #[derive(Debug)]
 pub struct Title {
     /// Process id of its launcher.
@@ -31,15 +31,15 @@ pub struct Title {
     pub group_of: Vec<usize>,
 }
 
-/// What a PE is.
+/// The display state of a PE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Being {
     Alive,
     Starting,
     Stopped,
-    /// From its death until all PEs have resumed.
+    /// Lost; not all PEs have resumed since.
     Replaced,
-    /// For good.
+    /// Lost for good, in shrink mode.
     Lost,
     Finalizing,
     Ended,
@@ -59,50 +59,50 @@ impl Being {
     }
 }
 
-/// A PE now.
+/// The status of a PE.
 #[derive(Debug, Clone)]
 pub struct PeNow {
     pub node: u32,
     pub incarnation: Incarnation,
     pub being: Being,
-    /// No process carries its number.
+    /// True if no process carries its number.
     pub gone: bool,
-    /// It was lost, and not all PEs have resumed since.
+    /// True if it was lost and not all PEs have resumed since.
     pub lost: bool,
-    /// Its process, as far as its node has answered.
+    /// Its process id, if its node has answered.
     pub pid: Option<u32>,
-    /// What it waits in for long.
+    /// The calls it has been waiting in for long.
     pub calls: Vec<String>,
 }
 
-/// A node now.
+/// The status of a node.
 #[derive(Debug, Clone)]
 pub struct NodeNow {
     pub name: String,
-    /// Process id of its agent, if that has answered.
+    /// The process id of its agent, if that has answered.
     pub agent: Option<u32>,
-    /// Process ids of spares, as far as the agent has answered.
+    /// The process ids of its spares, if its agent has answered.
     pub spares: Vec<u32>,
-    /// How many spares there are.
+    /// The number of its spares.
     pub sleeping: usize,
 }
 
-/// How a job stands.
+/// The status of a job.
 #[derive(Debug)]
 pub struct Picture<'a> {
     pub title: &'a Title,
-    /// How long it has run.
+    /// The time for which it has run.
     pub now: Duration,
     pub nodes: BTreeMap<u32, NodeNow>,
-    /// By their number.
+    /// The PEs, by number.
     pub pes: Vec<PeNow>,
     pub spares: usize,
     pub figures: Figures,
-    /// Single losses that would end it, unless that is about to change.
+    /// The single losses that would end the job, unless a change is imminent.
     pub survival: Option<Survival>,
 }
 
-/// What `oshrun --status` prints.
+/// Returns the text of `oshrun --status`.
 pub fn text(job: &Picture) -> String {
     let title = job.title;
     let since = humantime::format_rfc3339_seconds(title.since);
@@ -113,7 +113,7 @@ pub fn text(job: &Picture) -> String {
         span(job.now),
         title.mode.name()
     );
-    let _ = writeln!(text, "{}", counts(job)); // a string takes it, here and below
+    let _ = writeln!(text, "{}", counts(job)); // writing to a string cannot fail, here and below
     let recovery = job.figures.recovery.as_ref().map(|(_, progress)| {
         let does = [Some(step(job, progress)), amount(progress)];
         recovery(job, does.into_iter().flatten().collect::<Vec<_>>().join(": "))
@@ -148,7 +148,7 @@ fn describe(pe: &PeNow) -> String {
     format!("{pid}{}, incarnation {}{calls}", pe.being.name(), pe.incarnation)
 }
 
-/// The view on a terminal.
+/// Returns the terminal view.
 pub fn view(job: &Picture) -> Frame {
     let mut lines = vec![format!("{}; {}", counts(job), span(job.now))];
     lines.extend(nodes(job));
@@ -166,7 +166,7 @@ pub fn view(job: &Picture) -> Frame {
     Frame { lines, bar }
 }
 
-/// How many PEs there are of each state.
+/// Counts the PEs in each state.
 fn counts(job: &Picture) -> String {
     let spares = match job.spares {
         0 => String::new(),
@@ -181,7 +181,7 @@ fn numbered<'a>(job: &'a Picture<'_>) -> impl Iterator<Item = (Pe, &'a PeNow)> {
     Pe::all(job.pes.len()).zip(&job.pes)
 }
 
-/// `3 alive, 1 stopped`, with what `show` makes of the PEs of a state.
+/// Formats PEs by state, such as `3 alive, 1 stopped`; `show` formats the PEs of one state.
 fn by_state<'a, T: std::fmt::Display>(
     pes: impl Iterator<Item = (Pe, &'a PeNow)>,
     show: impl Fn(&[Pe]) -> T,
@@ -192,7 +192,7 @@ fn by_state<'a, T: std::fmt::Display>(
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// A line for each node; of many only for those where not all PEs are alive.
+/// Returns a line for each node; if there are many, only for those with PEs that are not alive.
 fn nodes(job: &Picture) -> Vec<String> {
     let mut of: BTreeMap<u32, Vec<(Pe, &PeNow)>> = BTreeMap::new();
     for (pe, now) in numbered(job) {
@@ -219,7 +219,7 @@ fn nodes(job: &Picture) -> Vec<String> {
     lines
 }
 
-/// Whether each group is whole, and a line on it.
+/// Returns a line for each group, with true if the group is whole.
 fn groups(job: &Picture) -> Vec<(bool, String)> {
     let mut of: BTreeMap<usize, Vec<Pe>> = BTreeMap::new();
     for (pe, &group) in Pe::all(job.title.group_of.len()).zip(&job.title.group_of) {
@@ -237,7 +237,7 @@ fn groups(job: &Picture) -> Vec<(bool, String)> {
     of.iter().map(line).collect()
 }
 
-/// The groups that are not whole, of which many are counted.
+/// Returns lines on the groups that are not whole; if there are many, only their number.
 fn broken_groups(job: &Picture) -> Vec<String> {
     if !job.title.mode.protects() {
         return Vec::new();
@@ -279,7 +279,7 @@ fn recovery(job: &Picture, does: String) -> String {
     format!("recovery, for {}: {does}", span(job.now.saturating_sub(since)))
 }
 
-/// What a recovery does now.
+/// Describes the current step of a recovery.
 fn step(job: &Picture, progress: &RebuildProgress) -> String {
     let gone = numbered(job).filter(|(_, pe)| pe.gone);
     let gone: Vec<Pe> = gone.map(|(pe, _)| pe).collect();
@@ -290,7 +290,7 @@ fn step(job: &Picture, progress: &RebuildProgress) -> String {
     }
 }
 
-/// How far a rebuild is.
+/// Formats the progress of a rebuild.
 fn amount(progress: &RebuildProgress) -> Option<String> {
     let (done, of) = progress.bytes?;
     let percent = done.saturating_mul(100).checked_div(of).unwrap_or(100);
@@ -320,7 +320,7 @@ mod tests {
         Title { job: 7, program, since: SystemTime::UNIX_EPOCH, mode, group_of }
     }
 
-    /// A job of PEs on nodes of `each`, all alive.
+    /// Returns a job with `each` PEs per node, all alive.
     fn job(title: &Title, each: usize) -> Picture<'_> {
         let count = title.group_of.len();
         let pe = |pe: usize| PeNow {

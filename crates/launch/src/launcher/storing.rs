@@ -1,4 +1,4 @@
-//! Checkpoints on disk: carries out what [`raidshmem_archive::schedule`] decides.
+//! The execution of [`raidshmem_archive::schedule`]'s decisions on checkpoints on disk.
 
 #![forbid(unsafe_code)]
 
@@ -13,10 +13,10 @@ use raidshmem_report::event::What;
 use super::Launcher;
 use super::report::signalled;
 
-/// How long what comes from one agent is one signal: a batch system may send it to the supervisor
-/// and to the agent, and the supervisor passes it on.
+/// The time within which signals from one agent count as one: a batch system may signal both the
+/// supervisor and the agent, and the supervisor passes its signal on.
 const ONE_SIGNAL: Duration = Duration::from_secs(1);
-/// Status of a job that stopped with its state on disk, so that it can go on (`EX_TEMPFAIL`).
+/// Exit status of a job that stopped with its state on disk and can resume (`EX_TEMPFAIL`).
 const RESUME_ME: i32 = 75;
 
 fn stopped(number: CheckpointNumber, folder: &str, set: u64) -> String {
@@ -27,9 +27,9 @@ fn stopped(number: CheckpointNumber, folder: &str, set: u64) -> String {
 }
 
 impl Launcher {
-    /// Makes the job stop once its next checkpoint is on disk, as `who` asks: an agent, or somebody
-    /// here. None without `SHMEM_FT_STORE`, false if the same has asked before; for an agent, more
-    /// than [`ONE_SIGNAL`] before.
+    /// Makes the job stop once its next checkpoint is on disk, as requested by the agent `who`, or
+    /// on this machine if None. Returns None without `SHMEM_FT_STORE`, and false if `who` has
+    /// requested it before; for an agent, more than [`ONE_SIGNAL`] before.
     pub(super) fn stop_with_a_set(&mut self, who: Option<u32>) -> Option<bool> {
         let (_, agreed) = self.machine.not_due();
         let disk = self.disk.as_mut()?;
@@ -44,16 +44,16 @@ impl Launcher {
         Some(now <= first + one)
     }
 
-    /// The signal that stops the job at once, if one has come: with `SHMEM_FT_STORE` the first that
-    /// asks for a stop has the next checkpoint written before.
+    /// Returns the signal that stops the job at once, if one arrived. With `SHMEM_FT_STORE`, the
+    /// first signal that asks for a stop only makes the job stop after its next checkpoint.
     pub(super) fn stopped_by_signal(&mut self) -> Option<i32> {
         let signal = self.signals.stopped()?;
         let asks = signal == self.signals.asks_for_a_stop();
         (!asks || self.stop_with_a_set(None) != Some(true)).then_some(signal)
     }
 
-    /// That signal has come to an agent, as a batch system sends it to the processes of each node:
-    /// the first of each asks for a stop, and a second ends the job at once.
+    /// Handles the stop signal at an agent, which a batch system sends to the processes of each
+    /// node: the first from each agent requests a stop, and a second ends the job at once.
     pub(super) fn stop_signal_at(&mut self, node: u32) {
         if self.stop_with_a_set(Some(node)) == Some(false) {
             self.hurried = true;
@@ -62,7 +62,7 @@ impl Launcher {
         }
     }
 
-    /// A PE reported something: perhaps a checkpoint that is due.
+    /// Passes a PE's report to the schedule if it completes a checkpoint.
     pub(super) fn note_for_disk(&mut self, report: &ProgressReport) {
         let ProgressReport::Checkpoint { number, .. } = *report else { return };
         let node_of: Vec<u32> = self.machine.view().pes.iter().map(|pe| pe.node).collect();
@@ -70,12 +70,12 @@ impl Launcher {
         self.decide(|schedule| schedule.checkpoint(number, &node_of, now));
     }
 
-    /// A PE was lost.
+    /// Interrupts the schedule because a PE was lost.
     pub(super) fn interrupt_disk(&mut self) {
         self.decide(Schedule::interrupted);
     }
 
-    /// An agent has done what it was told to, or not.
+    /// Handles the outcome of an agent's task.
     pub(super) fn heard_of_disk(&mut self, node: u32, outcome: DiskOutcome) {
         let now = self.telling.now();
         self.decide(|schedule| match outcome {

@@ -1,8 +1,8 @@
-//! Reports on a job, as it goes and at its end: lines for people, events (`--events`), the record
-//! (`--report`) and metrics (`--metrics`).
+//! The event bus of a job: lines for users, events (`--events`), the record (`--report`) and
+//! metrics (`--metrics`).
 //!
-//! Every report passes through one function as an event, also the lines for people; so all readers
-//! have the same.
+//! All reports, including lines for users, pass through one function as events, so every output has
+//! identical content.
 
 #![forbid(unsafe_code)]
 
@@ -28,15 +28,15 @@ use raidshmem_report::job::JobRecord;
 use raidshmem_report::journal::Journal;
 use raidshmem_report::record::End;
 
-/// The readers of events, and what they need to know of the job.
+/// The outputs for events, and the state of the job that they need.
 pub struct Telling {
     begun: Instant,
     verbose: bool,
-    /// What a PE keeps for others in this job's mode.
+    /// The name of the data that a PE keeps for peers in this job's mode.
     kept: &'static str,
     chronicle: Chronicle,
     verdict: Option<String>,
-    /// Number of the last view that was seen, and the incarnations in it.
+    /// Number of the last view seen, and the incarnations in it.
     view: (ViewNumber, Vec<Incarnation>),
     started: bool,
     surveyed: bool,
@@ -48,10 +48,10 @@ pub struct Telling {
 }
 
 impl Telling {
-    /// The telling of a job with these settings, which begins now.
+    /// Creates the event bus of a job with these settings, which begins now.
     ///
     /// # Errors
-    /// Too few threads.
+    /// Too few threads or descriptors.
     pub fn new(
         settings: &Settings,
         job: JobRecord,
@@ -85,16 +85,16 @@ impl Telling {
         Ok(telling)
     }
 
-    /// How long the job has run.
+    /// Returns the time for which the job has run.
     pub fn now(&self) -> Duration {
         self.begun.elapsed()
     }
 
-    /// Every event passes through here.
+    /// Publishes an event to every output.
     pub fn happened(&mut self, what: What) {
         let event = Event { time: self.now(), what };
         let verbose = line_of(&event.what, self.kept).filter(|_| {
-            // Damage is told in any case.
+            // Damage is always reported.
             self.verbose || matches!(event.what, What::Damaged { .. })
         });
         let in_any_case = self.chronicle.hear(&event);
@@ -108,20 +108,20 @@ impl Telling {
         verbose.into_iter().chain(in_any_case).for_each(|line| self.news(&line));
     }
 
-    /// A line for people who want to hear more than errors.
+    /// Prints a line that is not an error, and publishes it.
     pub fn news(&mut self, line: &str) {
         lines::news(line);
         self.happened(What::Said { line: line.to_owned() });
     }
 
-    /// A line for people that is an error and not the end of the job.
+    /// Prints and publishes an error that does not end the job.
     pub fn error(&mut self, line: &str) {
         lines::say(line);
         self.happened(What::Said { line: line.to_owned() });
     }
 
-    /// The single losses that would end the job have changed. The first survey is that of the
-    /// start, whose line says more.
+    /// Publishes a change in the single losses that would end the job. The first survey prints no
+    /// line, since the line at the start says more.
     pub fn survives(&mut self, survival: Survival) {
         if self.surveyed {
             self.news(&format!("the job now {survival}"));
@@ -130,19 +130,19 @@ impl Telling {
         self.happened(What::Survives { survival });
     }
 
-    /// What a PE did last whose process died.
+    /// Prints the last events of a PE whose process died.
     pub fn last_of(&mut self, events: Vec<Traced>) {
         if self.verbose && self.verdict.is_none() {
             text(events).lines().for_each(|line| self.news(&format!("  {line}")));
         }
     }
 
-    /// A report of a PE.
+    /// Publishes a PE's report.
     pub fn hear(&mut self, report: &ProgressReport) {
         self.happened(What::from(report));
     }
 
-    /// The processes of some PEs may have changed.
+    /// Publishes the changes of a new view.
     pub fn see(&mut self, view: &View, has_started: bool) {
         if has_started && !std::mem::replace(&mut self.started, true) {
             self.happened(What::Started);
@@ -161,17 +161,17 @@ impl Telling {
         }
     }
 
-    /// What the job has been through by now.
+    /// Returns the job's running time and number of recoveries.
     pub fn past(&self) -> Past {
         self.chronicle.past(self.now())
     }
 
-    /// What happened by now.
+    /// Returns the current statistics.
     pub fn figures(&self) -> Figures {
         self.chronicle.figures(self.now())
     }
 
-    /// Why the job cannot go on. Every PE comes to the same words, which are said once.
+    /// Prints why the job cannot go on. All PEs report one agreed error, which is printed once.
     pub fn say_verdict(&mut self, words: &str) {
         if self.verdict.as_deref() != Some(words) {
             self.verdict = Some(words.to_owned());
@@ -179,7 +179,7 @@ impl Telling {
         }
     }
 
-    /// The last lines of a job: what happened, and rules of injection that were `not_due` by the
+    /// Prints the last lines of a job: the summary, and injection rules that were `not_due` by the
     /// last checkpoint.
     pub fn sum_up<'a>(
         &mut self,
@@ -190,8 +190,9 @@ impl Telling {
         lines.collect::<Vec<_>>().iter().for_each(|line| self.news(line));
     }
 
-    /// The job is over: writes its record, and waits until who reads its events has them: at most
-    /// `limit` if there is one, and not if one of `stops`, which tell of signals, is readable.
+    /// Ends the job's reports: writes the record, and waits until the reader of events has them
+    /// all, for at most `limit` if given. Returns early if one of `stops`, which signals make
+    /// readable, is readable.
     pub fn end<'a>(
         mut self,
         status: i32,

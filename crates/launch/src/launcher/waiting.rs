@@ -1,13 +1,13 @@
-//! What the launcher waits for.
+//! The wait of the launcher's main loop.
 //!
-//! The descriptors of all nodes are registered with the kernel once, behind one descriptor: what a
-//! wake-up costs is what has happened, however many nodes there are. They are registered anew when
-//! a node is lost.
+//! The descriptors of all nodes are registered with the kernel once, behind one epoll descriptor,
+//! so the cost of a wake-up depends on the number of events, not of nodes. They are registered anew
+//! when a node is lost.
 //!
-//! Invariant: `Waiting::renew` is called whenever [`Launcher::awaited`] names other processes. A
-//! descriptor that is closed needs nobody to take it out.
+//! Invariant: `Waiting::renew` is called whenever [`Launcher::awaited`] returns other processes. A
+//! closed descriptor needs no removal.
 //!
-//! Left out: where the kernel has no descriptor left for that, each is polled, as all others are.
+//! If the kernel has no descriptor left for epoll, each node is polled like everything else.
 
 #![forbid(unsafe_code)]
 
@@ -25,11 +25,11 @@ use super::happening::{Happening, happening, number};
 use super::input;
 use super::listener::Listener;
 
-/// Descriptors of nodes that are looked at in one go.
+/// The maximum number of node events handled per wake-up.
 const LOOKS_MAX: usize = 256;
 
 impl Launcher {
-    /// Waits until something happens or a time is over, and says where it may have.
+    /// Waits until something happens or a timer expires; returns the possible sources.
     pub(super) fn wait(&mut self) -> Vec<Happening> {
         if self.waiting.nodes.is_none() {
             self.waiting.nodes = self.register().ok();
@@ -45,7 +45,7 @@ impl Launcher {
         found.into_iter().flat_map(|source| self.what_happened(source)).collect()
     }
 
-    /// Every descriptor of a node, and what it is polled for.
+    /// Returns every descriptor of a node, with its events.
     fn of_nodes(&self) -> Vec<(PollFd<'_>, Happening)> {
         let mut found = Vec::new();
         for (&node, entry) in &self.nodes {
@@ -100,7 +100,7 @@ impl Launcher {
         (fds, sources)
     }
 
-    /// How long until somebody must look at a clock.
+    /// Returns the time until the next timer is due.
     fn left(&self) -> Option<Duration> {
         let now = Instant::now();
         let verdict = self.machine.unrecoverable().then(|| self.last_words.unwrap_or(now));
@@ -112,11 +112,11 @@ impl Launcher {
         let dumps = self.dumps.deadline().map(left);
         let view = self.view.map(left);
         let limits = [verdict, listener, late, self.detection.left(), rests, over, dumps, view];
-        // A nanosecond later, so that what is waited for is over then.
+        // Add a nanosecond, so that the timer has expired on wake-up.
         limits.into_iter().flatten().min().map(|left| left + Duration::from_nanos(1))
     }
 
-    /// Where it happened, if it is known to be at some node only.
+    /// Replaces a wake-up of the epoll descriptor by the sources at nodes.
     fn what_happened(&self, found: Happening) -> Vec<Happening> {
         let (Happening::Nodes, Some(nodes)) = (found, &self.waiting.nodes) else {
             return vec![found];

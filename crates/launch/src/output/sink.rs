@@ -1,9 +1,8 @@
-//! Where the lines of a PE go: to a stream of this process, or to the file of the PE; and what each
-//! begins with.
+//! The destination of a PE's lines: a stream of this process or the PE's file, with prefixes.
 //!
-//! A process that waits for a number has none yet: its lines until then are those of a spare. A
-//! file goes on over incarnations of its PE, and over a job that resumes; the first process of a PE
-//! begins it anew in other jobs.
+//! A spare process has no PE number yet; until it gets one its lines are marked as a spare's. A
+//! file is appended to over incarnations of its PE and by a job that resumes; in any other job the
+//! first process of a PE truncates it.
 
 #![forbid(unsafe_code)]
 
@@ -21,19 +20,19 @@ use raidshmem_sys::lock;
 use super::stream::Stream;
 use crate::lines::say;
 
-/// No PE.
+/// The PE number of a spare process.
 const SPARE: Pe = Pe(u32::MAX);
 
-/// What lines begin with.
+/// The prefixes of each line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// The number of the PE.
+    /// True if lines begin with the PE's number.
     pub tag: bool,
-    /// The time.
+    /// True if lines begin with the time.
     pub stamp: bool,
 }
 
-/// Where the lines of one process go.
+/// The destination of one process's lines.
 #[derive(Debug)]
 pub struct Sink {
     marks: Marks,
@@ -42,11 +41,11 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// The lines of a process with that number, or none yet; with a `folder` they go to a file
-    /// there, which the `first` process of a PE begins anew.
+    /// Creates the sink of process `pe`, or of a spare if None. With a `folder` its lines go to a
+    /// file there, which the `first` process of a PE truncates.
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// The file cannot be created.
     pub fn new(
         marks: Marks,
         pe: Option<Pe>,
@@ -58,12 +57,12 @@ impl Sink {
         Ok(Sink { marks, pe: AtomicU32::new(pe.0), file: file.map(Mutex::new) })
     }
 
-    /// The process has a number now.
+    /// Assigns a PE number to the process.
     pub fn name(&self, pe: Pe) {
         self.pe.store(pe.0, Ordering::Relaxed);
     }
 
-    /// Whole lines of the process, and at its end what is left.
+    /// Writes whole lines of the process, or its unfinished last one.
     pub fn write(&self, stream: Stream, bytes: &[u8]) {
         let pe = self.pe.load(Ordering::Relaxed);
         let marked = self.marks.put(Pe(pe), bytes);
@@ -75,7 +74,7 @@ impl Sink {
 }
 
 impl Marks {
-    /// Lines with what they begin with.
+    /// Adds the prefixes to lines.
     fn put(self, pe: Pe, bytes: &[u8]) -> Vec<u8> {
         if self == Marks::default() {
             return bytes.to_vec();
@@ -103,7 +102,7 @@ struct LogFile {
     folder: PathBuf,
     pe: Pe,
     file: File,
-    /// True once a failure to write was said.
+    /// True once a write error was reported.
     said: bool,
 }
 

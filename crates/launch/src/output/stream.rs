@@ -1,4 +1,4 @@
-//! The two streams of this process, and whether somebody reads them.
+//! The two output streams of this process, and a check for blocked writers.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::live;
 
-/// Which stream of this process the lines go to.
+/// An output stream of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -16,22 +16,22 @@ pub enum Stream {
     Err,
 }
 
-/// Threads of this process that write what they carry, or wait for room.
+/// Threads of this process that are writing, or blocked in a write.
 static WRITING: AtomicUsize = AtomicUsize::new(0);
 
-/// True if lines wait for somebody who does not read: to be asked when nothing is said any more.
+/// Returns true if a write is in progress. Once output has ended, this shows a slow reader.
 pub fn is_held_up() -> bool {
     WRITING.load(Ordering::Relaxed) > 0
 }
 
 impl Stream {
-    /// Writes to it, and waits for room. Above a view a line is ended.
+    /// Writes to the stream, blocking if necessary. Above a view, ends an unfinished line.
     pub fn write(self, bytes: &[u8]) {
         let whole = bytes.ends_with(b"\n") || !live::is_shown();
         let line = if whole { Vec::new() } else { [bytes, b"\n"].concat() };
         let bytes = if whole { bytes } else { &line };
         WRITING.fetch_add(1, Ordering::Relaxed);
-        // Nobody may be reading any more; the programs are not to suffer for it.
+        // There may be no reader left; the programs must not suffer for it.
         let _ = match self {
             Stream::Out if !stdout().is_terminal() => print(bytes),
             Stream::Out => live::above(|| print(bytes)),

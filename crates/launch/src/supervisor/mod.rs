@@ -1,4 +1,4 @@
-//! The node supervisor: starts the agent of a node on another host, and ends what is left of it.
+//! The node supervisor, which starts a node's agent on another host and cleans up after it.
 //!
 //! ```text
 //! launcher --- ssh, srun or any command --- supervisor --- agent --- PEs
@@ -6,18 +6,19 @@
 //! ```
 //!
 //! The supervisor reads the job's secret from its standard input, starts the agent and waits. When
-//! the agent has ended it ends whatever is left of the node's processes, and only then says its
-//! last word ([`last_word`]) on standard error, and ends with
-//! [`ALL_DEAD`](super::handshake::ALL_DEAD) unless the agent was told to end: by either the
-//! launcher knows that nothing of the node runs any more. Not every command that starts a
-//! supervisor passes its status on; and nobody else can say its word. When its standard input ends,
-//! the launcher is gone, and so is the node.
+//! the agent has ended, it kills all remaining processes of the node, and only then prints its last
+//! word ([`last_word`]) on standard error, and exits with [`ALL_DEAD`](super::handshake::ALL_DEAD)
+//! unless the agent was ordered to end. Either one proves to the launcher that no process of the
+//! node is running. The last word is needed because not every command that starts a supervisor
+//! passes its status on; no other process can forge it. EOF on standard input means that the
+//! launcher is gone, and ends the node.
 //!
-//! A batch system sends its signals to the supervisor: [`PASSED`] are passed on to the agent, for
-//! which one of them may ask for a stop with a checkpoint on disk. Others end it, and so the node.
+//! A batch system sends its signals to the supervisor, which passes [`PASSED`] on to the agent,
+//! since one of them may ask for a stop with a checkpoint on disk. Other signals end it, and with
+//! it the node.
 //!
-//! A node whose lease is over is ended by its agent, or by the kernel if the agent cannot
-//! ([`process::Deadline`]): then the supervisor finds the agent killed, and its PEs died with it.
+//! A node whose lease expires is ended by its agent, or by the kernel if the agent cannot do so
+//! ([`process::Deadline`]): the supervisor then finds the agent killed, and its PEs died with it.
 
 #![forbid(unsafe_code)]
 
@@ -40,14 +41,14 @@ use super::bell::caught;
 use super::handshake::{AGENT_ARGUMENT, JoinError, last_word};
 use super::lines::{print, say};
 
-/// How long the secret may take to arrive.
+/// Time limit for the secret to arrive.
 const SECRET: Duration = Duration::from_secs(60);
 
-/// The signals that are passed on to the agent.
+/// Signals passed on to the agent.
 const PASSED: [i32; 3] = [libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
 
-/// Supervises node `words[1]` of the launcher at `words[0]`. True if its agent was told to
-/// end.
+/// Supervises node `words[1]` of the launcher at `words[0]`. Returns true if its agent was ordered
+/// to end.
 pub fn run(words: &[String]) -> Result<bool, JoinError> {
     let (Some(launcher), Some(node)) = (
         words.first().and_then(|word| word.parse::<SocketAddr>().ok()),
@@ -79,7 +80,7 @@ pub fn run(words: &[String]) -> Result<bool, JoinError> {
     Ok(how == Some(Ended::Exited(0)))
 }
 
-/// Returns when the agent has ended, or with false when the launcher is gone.
+/// Waits. Returns true when the agent has ended, and false when the launcher is gone.
 fn watch(agent: &Process, bells: &[(i32, UnixStream)]) -> bool {
     let stdin = io::stdin();
     let mut rest = [0; 64];
@@ -103,7 +104,7 @@ fn watch(agent: &Process, bells: &[(i32, UnixStream)]) -> bool {
     }
 }
 
-/// One line of hexadecimal digits, and not a byte more.
+/// Reads one line of hexadecimal digits, and not a byte more.
 fn read_secret() -> Result<Secret, JoinError> {
     let mut line = [0; 2 * SECRET_LEN + 1];
     let mut stdin = io::stdin();

@@ -1,4 +1,4 @@
-//! Checkpoints over time, memory by kind, what `oshrun` said, and the settings.
+//! The sections on checkpoints over time, memory by kind, the output of `oshrun`, and the settings.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::job::SettingValue;
 use crate::record::{AtEnd, Record};
 use crate::words::{bytes, count, time};
 
-/// Height of the picture of checkpoints in pixels.
+/// Height of the checkpoint chart in pixels.
 const HIGH: f64 = 96.0;
-/// Most PEs of the table of memory.
+/// Maximum number of PEs in the table of memory.
 const ROWS: usize = 64;
-/// Most lines of what was said.
+/// Maximum number of lines of output.
 const LINES: usize = 500;
 
-/// What checkpoints took, over time.
+/// Draws the duration of checkpoints, over time.
 pub fn checkpoints(record: &Record) -> Markup {
     let spans = &record.checkpoints;
     let scale = Scale::new(Duration::ZERO, record.end.ran);
@@ -61,7 +61,7 @@ pub fn checkpoints(record: &Record) -> Markup {
     }
 }
 
-/// What a PE has, by kind, beside what the modes of copies would take.
+/// Shows a PE's memory by kind, compared with the modes that keep copies.
 pub fn memory(record: &Record) -> Markup {
     let (job, totals) = (&record.job, &record.totals);
     let (data, own) = (totals.data, totals.data.saturating_mul(u64::from(job.snapshots)));
@@ -158,7 +158,7 @@ fn at_end(pes: &[AtEnd]) -> Markup {
     }
 }
 
-/// What `oshrun` said, with the time of the job.
+/// Lists the lines that `oshrun` printed, with the time in the job.
 pub fn lines(record: &Record) -> Markup {
     let said = record.events.iter().filter_map(|event| match &event.what {
         What::Said { line } => Some((event.time, line)),
@@ -189,7 +189,7 @@ pub fn lines(record: &Record) -> Markup {
     }
 }
 
-/// The settings in force: those that somebody chose first.
+/// Lists the settings in force, those with a user's value first.
 pub fn settings(record: &Record) -> Markup {
     let (chosen, others): (Vec<_>, Vec<_>) =
         record.job.settings.iter().partition(|setting| !setting.default);

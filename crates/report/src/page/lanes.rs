@@ -1,6 +1,6 @@
-//! PEs over time: a lane for each, with what it did.
+//! The timeline: a lane for each PE, with its activities.
 //!
-//! A lane is a row of an SVG whose places are percentages of its width, beside a row of text.
+//! A lane is a row of an SVG whose positions are percentages of its width, next to a row of text.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use crate::words::count;
 
 /// Height of a lane in pixels.
 const LANE: usize = 20;
-/// Height above the lanes where there are flags.
+/// Height of the space above the lanes for flags.
 const HEAD: usize = 20;
-/// Height of what is drawn in it.
+/// Height of the bars in a lane.
 const BAR: usize = 14;
-/// Most PEs that have a lane each.
+/// Maximum number of PEs with a lane each.
 const LANES: usize = 48;
-/// Most recoveries that are drawn.
+/// Maximum number of recoveries drawn.
 const DRAWN: usize = 200;
 
-/// What is drawn, by the name of its class.
+/// A bar, drawn by the name of its class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LanePart {
     pub begin: Duration,
@@ -36,12 +36,12 @@ pub struct LanePart {
 #[derive(Debug)]
 pub struct Lane {
     pub name: String,
-    /// Beside the name, less important.
+    /// Less important text after the name.
     pub also: String,
     pub parts: Vec<LanePart>,
 }
 
-/// What areas are filled with beside colours, once for the page.
+/// Returns the fill patterns that supplement colors, once per page.
 pub fn patterns() -> Markup {
     html! {
         svg.patterns width="0" height="0" aria-hidden="true" {
@@ -61,7 +61,7 @@ pub fn patterns() -> Markup {
     }
 }
 
-/// Lanes with the axis below them; `over` is drawn over all, which goes up into the head if there
+/// Draws lanes with the axis below them. `over` is drawn on top, extending into the head if there
 /// is one.
 pub fn picture(
     scale: Scale,
@@ -110,7 +110,7 @@ fn axis(scale: Scale, zero: Duration, height: usize) -> Markup {
     }
 }
 
-/// The whole job.
+/// Draws the whole job.
 pub fn timeline(record: &Record, story: &Story) -> Markup {
     let end = record.end.ran;
     let scale = Scale::new(Duration::ZERO, end);
@@ -181,7 +181,7 @@ fn checkpoint(scale: Scale, span: &Span, height: usize) -> Markup {
     }
 }
 
-/// A loss, with the number of its recovery.
+/// Draws a loss, with the number of its recovery.
 fn flag(scale: Scale, number: usize, recovery: &Recovery, height: usize) -> Markup {
     let place = percent(scale.at(recovery.begin));
     html! {
@@ -193,7 +193,7 @@ fn flag(scale: Scale, number: usize, recovery: &Recovery, height: usize) -> Mark
     }
 }
 
-/// A lane for each PE, or for those that were lost and one for the others.
+/// Returns a lane for each PE, or for each lost PE and one for the others.
 fn lanes(record: &Record, story: &Story) -> Vec<Lane> {
     let of_all = record.job.node_of.len();
     let mut shown: Vec<Pe> = match of_all {
@@ -214,7 +214,7 @@ fn lanes(record: &Record, story: &Story) -> Vec<Lane> {
     lanes
 }
 
-/// Spans in which one more loss would have ended the job.
+/// Returns the spans in which one more loss would have ended the job.
 fn protection(story: &Story) -> Lane {
     let part = |span: &Fragile| LanePart {
         begin: span.begin,
@@ -241,7 +241,8 @@ fn lane(record: &Record, story: &Story, pe: Option<Pe>) -> Lane {
     Lane { name, also: node.cloned().unwrap_or_default(), parts }
 }
 
-/// What a PE did in a recovery, or one that was not lost; `over` is the end of the job.
+/// Returns the activities of `pe`, or of a PE that was not lost, in a recovery; `over` is the end
+/// of the job.
 pub fn of_recovery(recovery: &Recovery, pe: Option<Pe>, over: Duration) -> Vec<LanePart> {
     let end = recovery.end.unwrap_or(over);
     let mut parts = vec![LanePart {

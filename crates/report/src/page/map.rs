@@ -1,6 +1,6 @@
-//! The stripe map as a picture: whose chunk lies where, and who holds the parity over it.
+//! The stripe map as a picture: the location of each chunk, and the PE that holds its parity.
 //!
-//! A column is a PE, a row a stripe. All of a stripe has one colour; a parity is full.
+//! A column is a PE, a row a stripe. Each stripe has one color; parity is drawn solid.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use crate::record::Record;
 use crate::story::Recovery;
 use crate::words::count;
 
-/// Members of a group from which on cells are small and have no text.
+/// The group size from which cells are small and have no text.
 const SMALL: usize = 12;
-/// Most groups that are listed.
+/// Maximum number of groups listed.
 const LISTED: usize = 24;
-/// Colours of stripes that follow each other.
+/// Colors of consecutive stripes.
 const COLOURS: usize = 6;
 
-/// What became of a column.
+/// The role of a column's PE in a recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Lost,
@@ -29,7 +29,7 @@ enum Fate {
 }
 
 impl Fate {
-    /// Class of its column, and a word below the number.
+    /// Returns the class of its column, and the word below its number.
     const fn shown(self) -> (&'static str, &'static str) {
         match self {
             Fate::Lost => ("lost", "rebuilt"),
@@ -50,7 +50,7 @@ fn scheme(record: &Record) -> Option<Scheme> {
     }
 }
 
-/// Groups, and the map of one of them.
+/// Shows the groups, and the map of one of them.
 pub fn groups(record: &Record) -> Markup {
     let groups = &record.job.groups;
     let first = groups.first().filter(|_| scheme(record).is_some());
@@ -120,7 +120,7 @@ fn explanation(record: &Record) -> Markup {
     }
 }
 
-/// The maps of the groups that lost something.
+/// Shows the maps of the groups that lost a PE.
 pub fn of_recovery(record: &Record, recovery: &Recovery) -> Markup {
     let lost: BTreeSet<Pe> = recovery.lost().into_iter().collect();
     let hit = record.job.groups.iter().enumerate();
@@ -192,7 +192,7 @@ fn map(record: &Record, number: usize, group: &[Pe], recovery: Option<&Recovery>
     }
 }
 
-/// `A` to `Z`, then numbers.
+/// Returns `A` to `Z`, then numbers.
 fn letter(row: usize) -> String {
     match u8::try_from(row) {
         Ok(row @ 0..26) => char::from(b'A' + row).to_string(),
@@ -220,7 +220,7 @@ struct Cell {
     is_parity: bool,
 }
 
-/// The cells of a stripe by their columns.
+/// Returns the cells of a stripe with their columns.
 fn cells(stripe: &Stripe, group: &[Pe]) -> Vec<(usize, Cell)> {
     let of: Vec<Pe> = stripe.data.iter().map(|data| group[data.member]).collect();
     let data = stripe.data.iter().map(|data| {
@@ -258,7 +258,7 @@ fn draw(cell: &Cell, fate: Fate, colour: usize, place: [usize; 4], small: bool) 
     }
 }
 
-/// The map in words.
+/// Describes the map in words.
 fn description(number: usize, group: &[Pe], layout: &Layout, fates: &BTreeMap<Pe, Fate>) -> String {
     let of = |fate: Fate| -> Vec<Pe> {
         fates.iter().filter(|(_, other)| **other == fate).map(|(pe, _)| *pe).collect()

@@ -1,9 +1,8 @@
 //! The record of a job as one HTML page, which needs no network and no script.
 //!
-//! Invariants: what a user supplied (names of programs, hosts and nodes, lines) is text and never
-//! markup: `maud` escapes all that is put in, and only the style sheet goes in as it is. Every
-//! picture has its meaning in words, too. A large job has a page of bounded length: what is cut
-//! says so.
+//! Invariants: user-supplied text (names of programs, hosts and nodes, lines) never becomes markup:
+//! `maud` escapes everything except the style sheet. Every picture has a textual equivalent. A
+//! large job has a page of bounded length, with a note for whatever is cut.
 //!
 //! ```text
 //! scale      time and share as places        summary    verdict, figures, where time went
@@ -23,14 +22,14 @@ mod recovery;
 mod scale;
 mod summary;
 
-/// Most recoveries that are shown in full.
+/// Maximum number of recoveries shown in full.
 const RECOVERIES: usize = 12;
 
-/// The page of a record.
+/// Renders the page of a record.
 pub fn page(record: &Record) -> String {
     let story = Story::of(record);
     let title = format!("{} - report of a job", record.job.program);
-    // Nothing is loaded from anywhere, whatever the text says.
+    // The page loads nothing, whatever its text contains.
     let policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
     let page = html! {
         (DOCTYPE)

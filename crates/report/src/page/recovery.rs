@@ -1,4 +1,5 @@
-//! A recovery: what was lost, what was done when, and from whom each PE came back.
+//! The section on a recovery: the losses, the steps with their times, and the source of each
+//! restored PE.
 
 use std::time::Duration;
 
@@ -13,12 +14,12 @@ use crate::record::Record;
 use crate::story::{Loss, Recovery};
 use crate::words::{bytes, time};
 
-/// Most PEs that have a lane.
+/// Maximum number of PEs with a lane.
 const LANES: usize = 8;
-/// Part of its time that is shown before and after it.
+/// The fraction of its duration that is shown before and after it.
 const AROUND: f64 = 0.06;
 
-/// All that is shown of one.
+/// Renders the section of a recovery.
 pub fn section(record: &Record, number: usize, recovery: &Recovery) -> Markup {
     html! {
         section id=(format!("recovery-{number}")) {
@@ -51,7 +52,7 @@ fn loss(record: &Record, loss: &Loss) -> String {
     }
 }
 
-/// What happened, a sentence each.
+/// Returns the course of a recovery, one sentence per event.
 fn story(record: &Record, recovery: &Recovery) -> Vec<String> {
     let mut all: Vec<String> = recovery.losses.iter().map(|one| loss(record, one)).collect();
     let since = |from: Duration| time(from.saturating_sub(recovery.begin));
@@ -92,7 +93,7 @@ fn story(record: &Record, recovery: &Recovery) -> Vec<String> {
     all
 }
 
-/// The time from the first death on, enlarged.
+/// Draws the time from the first death on, enlarged.
 fn zoom(record: &Record, recovery: &Recovery) -> Markup {
     let end = recovery.end.unwrap_or(record.end.ran).max(recovery.begin);
     let last = recovery.back.values().map(|back| back.end).fold(end, Duration::max);

@@ -1,37 +1,36 @@
-//! Places on a line of time, as percentages: a picture stretches with the page, and its text does
-//! not.
+//! Positions on a time axis, as percentages: a picture stretches with the page, its text does not.
 
 use std::time::Duration;
 
-/// From where to where a picture goes.
+/// The time range of a picture.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
     begin: Duration,
     end: Duration,
 }
 
-/// Steps between marks in seconds, beside those by tens.
+/// Steps between marks in seconds, in addition to those by tens.
 const STEPS: [f64; 13] = [
     60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0, 43_200.0,
     86_400.0, 172_800.0,
 ];
-/// Most marks of a line.
+/// Maximum number of marks on an axis.
 const MARKS: f64 = 5.0;
 
 impl Scale {
-    /// From `begin` to `end`, which is later.
+    /// Makes a scale from `begin` to `end`, which is later.
     pub fn new(begin: Duration, end: Duration) -> Scale {
         Scale { begin, end: end.max(begin + Duration::from_micros(1)) }
     }
 
-    /// Where that is, 0 to 100.
+    /// Returns the position of a time, 0 to 100.
     pub fn at(self, time: Duration) -> f64 {
         let all = (self.end - self.begin).as_secs_f64();
         let part = time.saturating_sub(self.begin).as_secs_f64() / all;
         (part * 100.0).clamp(0.0, 100.0)
     }
 
-    /// Marks with what is written at them; the zero is at the time `zero`.
+    /// Returns the marks with their labels; zero is at the time `zero`.
     pub fn marks(self, zero: Duration) -> Vec<(f64, String)> {
         let (zero, begin) = (zero.as_secs_f64(), self.begin.as_secs_f64());
         let all = (self.end - self.begin).as_secs_f64();
@@ -44,7 +43,7 @@ impl Scale {
     }
 }
 
-/// The shortest good step of at least so many seconds.
+/// Returns the shortest convenient step of at least `least` seconds.
 fn step(least: f64) -> f64 {
     let by_tens = |least: f64| {
         let ten = 10f64.powf(least.log10().floor());
@@ -60,7 +59,7 @@ fn step(least: f64) -> f64 {
     }
 }
 
-/// A time at a mark, as short as the step allows.
+/// Formats a time at a mark, as short as the step allows.
 fn words(seconds: f64, step: f64) -> String {
     let (unit, name) = match step {
         ..0.001 => (1e-6, "\u{b5}s"),
@@ -70,11 +69,11 @@ fn words(seconds: f64, step: f64) -> String {
         ..86_400.0 => (3600.0, "h"),
         _ => (86_400.0, "d"),
     };
-    let number = (seconds / unit * 1000.0).round() / 1000.0 + 0.0; // no -0
+    let number = (seconds / unit * 1000.0).round() / 1000.0 + 0.0; // avoids -0
     if number == 0.0 { "0".to_owned() } else { format!("{number} {name}") }
 }
 
-/// Which part of a mark's text is at its place, so that it stays on the page.
+/// Returns the anchor of a mark's text that keeps it on the page.
 pub const fn anchor(place: f64) -> &'static str {
     match place {
         ..4.0 => "start",
@@ -83,7 +82,7 @@ pub const fn anchor(place: f64) -> &'static str {
     }
 }
 
-/// A share as a percentage for an attribute.
+/// Formats a share as a percentage for an attribute.
 pub fn percent(share: f64) -> String {
     format!("{share:.3}%")
 }

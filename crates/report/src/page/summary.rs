@@ -1,4 +1,4 @@
-//! What a job came to: how it ended, its figures, and where its time went.
+//! The summary of a job: its outcome, its figures, and a breakdown of its time.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::record::Record;
 use crate::story::Story;
 use crate::words::{bytes, count, span, time};
 
-/// Title and verdict.
+/// Renders title and verdict.
 pub fn header(record: &Record, story: &Story) -> Markup {
     let job = &record.job;
     html! {
@@ -26,7 +26,7 @@ pub fn header(record: &Record, story: &Story) -> Markup {
     }
 }
 
-/// Nodes that carried PEs at the start.
+/// Returns the number of nodes that carried PEs at the start.
 fn used(record: &Record) -> u64 {
     let mut nodes = record.job.node_of.clone();
     nodes.sort_unstable();
@@ -34,7 +34,7 @@ fn used(record: &Record) -> u64 {
     nodes.len() as u64
 }
 
-/// `1 PE and 2 nodes`; None if nothing was lost.
+/// Describes the losses, such as `1 PE and 2 nodes`; None if nothing was lost.
 fn lost(record: &Record) -> Option<String> {
     let totals = &record.totals;
     let each = [(totals.processes, "PE"), (totals.nodes, "node")];
@@ -61,7 +61,7 @@ fn verdict(record: &Record, story: &Story) -> Markup {
     }
 }
 
-/// The figures that people ask for first.
+/// Renders the most important figures.
 pub fn figures(record: &Record, story: &Story) -> Markup {
     let totals = &record.totals;
     let ran = record.end.ran;
@@ -96,7 +96,7 @@ pub fn figures(record: &Record, story: &Story) -> Markup {
     }
 }
 
-/// How many recoveries brought all back, and whether the last did not.
+/// Returns the number of completed recoveries, and a note if the last one failed.
 fn recoveries(story: &Story) -> String {
     let over = story.recoveries.iter().filter(|recovery| recovery.end.is_some()).count();
     let word = if over == 1 { "recovery" } else { "recoveries" };
@@ -114,7 +114,8 @@ fn figure(name: &str, value: &str, also: &str) -> Markup {
     }
 }
 
-/// Bytes that a PE keeps for checkpoints: its own copies, and what it holds for others.
+/// Returns the bytes that a PE keeps for checkpoints: its own snapshots, and the data that it holds
+/// for others.
 pub fn kept(record: &Record) -> u64 {
     let (job, totals) = (&record.job, &record.totals);
     let own = totals.data.saturating_mul(u64::from(job.snapshots));
@@ -134,7 +135,7 @@ fn share_of_work(record: &Record) -> String {
     format!("{:.1} % computing", share(parts[1].1, record.end.ran))
 }
 
-/// Where time went: class, time, words.
+/// Returns the breakdown of the time: class, time, label.
 fn parts(record: &Record) -> [(&'static str, Duration, &'static str); 5] {
     let totals = &record.totals;
     let started = Story::of(record).started.unwrap_or_default();
@@ -149,7 +150,7 @@ fn parts(record: &Record) -> [(&'static str, Duration, &'static str); 5] {
     ]
 }
 
-/// Where the time went.
+/// Renders the breakdown of the time.
 pub fn time_section(record: &Record) -> Markup {
     let ran = record.end.ran;
     let parts = parts(record);

@@ -1,4 +1,4 @@
-//! The page of odd records: whole, harmless and bounded.
+//! Tests of the page of odd records: whole, harmless and bounded.
 
 use super::*;
 use crate::event::{Event, What};
@@ -9,7 +9,7 @@ use crate::story::tests::eventful;
 use raidshmem_core::quantity::Pe;
 use std::time::Duration;
 
-/// Fails unless every element is closed in order; gives the names of all.
+/// Fails unless every element is closed in order; returns the names of all.
 #[track_caller]
 fn elements(html: &str) -> Vec<String> {
     const VOID: [&str; 2] = ["meta", "link"];

@@ -1,4 +1,4 @@
-//! The log of a PE, read as it was written.
+//! Tests that a log is read as it was written.
 
 use super::*;
 

@@ -1,9 +1,9 @@
-//! The parts of a dynamically linked ELF executable that say what its statics are.
+//! The parts of a dynamically linked ELF executable that determine its statics.
 //!
-//! Reads through [`ExecutableMemory`], so that the running executable and a file are the same to
-//! it. 64-bit little-endian ELF with `RELA` relocations, which is all that x86-64 and aarch64 Linux
-//! have (System V ABI, "Program Loading and Dynamic Linking", and the two processor supplements).
-//! The tables are those of the crate `object`, which itself reads files, not memory of a process.
+//! Reads through [`ExecutableMemory`], so that it handles the running executable and a file alike.
+//! 64-bit little-endian ELF with `RELA` relocations, the only form on x86-64 and aarch64 Linux
+//! (System V ABI, "Program Loading and Dynamic Linking", and the two processor supplements). The
+//! tables are those of the crate `object`, which itself reads files, not memory of a process.
 //!
 //! Invariants: nothing is read outside the executable's readable segments; no table contents make
 //! this panic or loop; addresses are those in memory, that is, with the bias added.
@@ -29,7 +29,7 @@ const GOT_RESERVED: usize = 3;
 
 /// Memory of an executable.
 pub trait ExecutableMemory {
-    /// A copy of `len` bytes; `None` unless all of them are inside one readable segment.
+    /// Returns a copy of `len` bytes; `None` unless all of them are inside one readable segment.
     fn read(&self, address: usize, len: usize) -> Option<Vec<u8>>;
 }
 
@@ -40,39 +40,39 @@ pub struct ProgramHeader {
     pub kind: u32,
     /// `p_flags`.
     pub flags: u32,
-    /// Where it is in memory.
+    /// Address in memory.
     pub address: usize,
-    /// How many bytes it takes there.
+    /// Length in memory, in bytes.
     pub len: usize,
 }
 
 impl ProgramHeader {
-    /// Its addresses.
+    /// Returns its addresses.
     pub fn range(&self) -> Range<usize> {
         self.address..self.address.saturating_add(self.len)
     }
 
-    /// True for a segment that is mapped and may be read.
+    /// Returns true for a segment that is mapped and readable.
     pub fn is_readable(&self) -> bool {
         self.kind == abi::PT_LOAD && self.flags & abi::PF_R != 0
     }
 }
 
-/// All that the choice of the statics depends on.
+/// The inputs to the selection of the statics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Executable {
-    /// Writable segments, with what is read-only after start-up.
+    /// Writable segments, including memory that is read-only after start-up.
     pub writable: Vec<Range<usize>>,
     /// Segments that can be read and not written.
     pub readonly: Vec<Range<usize>>,
-    /// What is read-only after start-up.
+    /// Memory that is read-only after start-up.
     pub relro: Option<Range<usize>>,
-    /// What the program does not own, in any order; may overlap, and lie outside the above.
+    /// Memory that the program does not own, in any order; may overlap, and lie outside the above.
     pub foreign: Vec<Range<usize>>,
 }
 
 impl Executable {
-    /// From the program headers and the result of [`Dynamic::foreign`].
+    /// Combines the program headers and the result of [`Dynamic::foreign`].
     pub fn new(headers: &[ProgramHeader], foreign: Vec<Range<usize>>) -> Executable {
         let is_writable = |h: &ProgramHeader| h.flags & abi::PF_W != 0;
         let writable = headers.iter().filter(|h| h.kind == abi::PT_LOAD && is_writable(h));
@@ -86,7 +86,7 @@ impl Executable {
     }
 }
 
-/// The processor, for the numbers of its relocations.
+/// A processor, which determines the numbers of its relocations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(dead_code, reason = "a build is for one of the two, the tests are for both")]
 pub enum Machine {
@@ -96,26 +96,26 @@ pub enum Machine {
     Aarch64,
 }
 
-/// What a relocation makes of its target.
+/// The effect of a relocation on its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelocationKind {
-    /// The one instance of a library's variable; as long as the symbol is.
+    /// The only instance of a library's variable; as long as its symbol.
     Copied,
-    /// Words that the loader or libc fills in, this many bytes.
+    /// Words that the loader or libc fills in; the length in bytes.
     Filled(usize),
     /// The program's own data.
     Own,
 }
 
 impl Machine {
-    /// The processor this runs on.
+    /// The processor that this build is for.
     #[cfg(target_arch = "x86_64")]
     pub const HERE: Machine = Machine::X86_64;
-    /// The processor this runs on.
+    /// The processor that this build is for.
     #[cfg(target_arch = "aarch64")]
     pub const HERE: Machine = Machine::Aarch64;
 
-    /// What a relocation of that number is for.
+    /// Returns the kind of a relocation number.
     pub fn target(self, relocation: u32) -> RelocationKind {
         match (self, relocation) {
             (Machine::X86_64, abi::R_X86_64_COPY) | (Machine::Aarch64, abi::R_AARCH64_COPY) => {
@@ -146,7 +146,7 @@ impl Machine {
     }
 }
 
-/// The dynamic section, and where it is from.
+/// The dynamic section, and the executable that it is from.
 pub struct Dynamic<'a, M> {
     headers: &'a [ProgramHeader],
     bias: usize,
@@ -158,7 +158,7 @@ pub struct Dynamic<'a, M> {
 }
 
 impl<'a, M: ExecutableMemory> Dynamic<'a, M> {
-    /// Reads the section; `None` for a static executable, which has none.
+    /// Reads the section; returns `None` for a static executable, which has none.
     ///
     /// # Errors
     /// The section is not inside the executable's segments.
@@ -176,7 +176,7 @@ impl<'a, M: ExecutableMemory> Dynamic<'a, M> {
         Ok(Some(Dynamic { headers, bias, memory, range: header.range(), entries }))
     }
 
-    /// Names of the libraries that the executable itself asks for.
+    /// Returns the names of the libraries that the executable itself asks for.
     ///
     /// # Errors
     /// The string table is missing or not inside the executable's segments.
@@ -196,8 +196,8 @@ impl<'a, M: ExecutableMemory> Dynamic<'a, M> {
         offsets.into_iter().map(|offset| name(offset).ok_or(missing.clone())).collect()
     }
 
-    /// Addresses of what the program does not own, in no order: copied variables, all words that
-    /// the loader fills in, and this section.
+    /// Returns the addresses that the program does not own, in any order: copied variables, all
+    /// words that the loader fills in, and this section.
     ///
     /// # Errors
     /// A table is missing, of an unknown format or not inside the executable's segments.
@@ -224,7 +224,7 @@ impl<'a, M: ExecutableMemory> Dynamic<'a, M> {
                     RelocationKind::Filled(bytes) => bytes,
                     RelocationKind::Copied => self.symbol_size(entry.r_sym(Little, false))?,
                 };
-                // An offset is one of the file, whatever the loader does to the section's values.
+                // Offsets are those of the file, whatever the loader does to the section's values.
                 let start = self.bias.wrapping_add(entry.r_offset.get(Little) as usize);
                 foreign.push(start..start.saturating_add(len));
             }
@@ -232,7 +232,7 @@ impl<'a, M: ExecutableMemory> Dynamic<'a, M> {
         Ok(foreign)
     }
 
-    /// Bytes of the dynamic symbol of that number.
+    /// Returns the size in bytes of a dynamic symbol.
     fn symbol_size(&self, number: u32) -> Result<usize, StaticsError> {
         let format = StaticsError::Format { table: "symbol table" };
         if self.value(abi::DT_SYMENT).is_some_and(|size| size != SYM as u64) {
@@ -256,9 +256,9 @@ impl<'a, M: ExecutableMemory> Dynamic<'a, M> {
         Some(entry.d_val.get(Little))
     }
 
-    /// The address that a value of this section stands for. glibc adds the bias to the values in
-    /// memory, musl leaves them; one that is inside a segment as it stands has it already, for an
-    /// executable is never displaced by less than its own length.
+    /// Converts a value of this section to an address. glibc adds the bias to the values in memory,
+    /// musl does not; a value inside a segment already includes it, because an executable is never
+    /// displaced by less than its own length.
     fn address(&self, value: u64) -> usize {
         let value = value as usize;
         let inside = |h: &ProgramHeader| h.kind == abi::PT_LOAD && h.range().contains(&value);
@@ -275,12 +275,12 @@ fn read(
     memory.read(address, len).ok_or(StaticsError::Outside { table, address, len })
 }
 
-/// What an entry is; one that no table has, if the format knows none of that number.
+/// Returns the tag of an entry, or an unused one if the format does not define it.
 fn tag(entry: &Dyn64<Little>) -> u32 {
     u32::try_from(entry.d_tag.get(Little)).unwrap_or(u32::MAX)
 }
 
-/// The rows of a table; the rest of a last one that is cut short is left out.
+/// Returns the rows of a table; an incomplete last row is dropped.
 fn rows<T: Pod>(bytes: &[u8]) -> Vec<T> {
     let rows = pod::slice_from_bytes(bytes, bytes.len() / size_of::<T>());
     rows.map_or_else(|()| Vec::new(), |(rows, _)| rows.to_vec())

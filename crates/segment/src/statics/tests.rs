@@ -1,4 +1,4 @@
-//! Tests of the statics: the choice on descriptions, the parser on executables that the system's
+//! Tests of the statics: the selection on descriptions, the parser on executables that the system's
 //! compiler and linkers make, and the reading of the running test itself.
 
 #![allow(clippy::single_range_in_vec_init, reason = "one range is what is meant")]
@@ -15,7 +15,7 @@ fn executable(writable: &[Range<usize>], relro: Option<Range<usize>>) -> Executa
     Executable { writable: writable.to_vec(), relro, ..Executable::default() }
 }
 
-/// The one piece there is.
+/// Returns the only piece.
 fn pages(e: &Executable) -> Option<Range<usize>> {
     let statics = select(e, PAGE)?;
     assert_eq!(statics.pieces, [statics.start..statics.start + statics.len]);
@@ -153,7 +153,7 @@ impl ExecutableMemory for File {
     }
 }
 
-/// A directory that goes when the test does.
+/// A directory that is removed with the value.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -183,7 +183,7 @@ impl Scratch {
         File::open(&self.0.join("main"))
     }
 
-    /// Address and size of every symbol that has both.
+    /// Returns address and size of every symbol that has both.
     fn symbols(&self) -> BTreeMap<String, Range<usize>> {
         let mut symbols = BTreeMap::new();
         for line in self.run("nm", &["-S", "main"]).lines() {
@@ -222,7 +222,7 @@ int main(int n, char **v) {
 }
 "#;
 
-/// The user's variables are in and not excluded, the libraries' are out.
+/// Checks that the user's variables are in and not excluded, and the libraries' are out.
 fn check(s: &Scratch, file: &File, mine: &[&str], foreign: &[&str]) -> Statics {
     let statics = file.statics().unwrap().expect("the program is linked with the library");
     assert!(statics.start.is_multiple_of(PAGE) && statics.len.is_multiple_of(PAGE));

@@ -1,8 +1,8 @@
-//! Groups as containers, batch systems and bare machines show them.
+//! Groups as they appear in containers, batch systems and on bare machines.
 
 use super::*;
 
-/// A machine of the first version, the second beside it without controllers.
+/// A machine with v1, and v2 without controllers.
 const HYBRID_GROUPS: &str = "9:name=systemd:/\n8:pids:/\n4:memory:/jobs/10fe88f0\n2:cpuacct:/\n\
     1:cpu:/\n0::/\n";
 const HYBRID_MOUNTS: &str = "\
@@ -12,11 +12,11 @@ const HYBRID_MOUNTS: &str = "\
     35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n\
     39 31 0:36 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids\n\
     41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
-/// A step of a batch system on a machine of the second version.
+/// A step of a batch system on a machine with v2.
 const STEP_GROUPS: &str = "0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_0\n";
 const UNIFIED_MOUNTS: &str = "35 24 0:30 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime \
     shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot\n";
-/// A container of the first version that sees the groups of the machine by their names.
+/// A v1 container that sees the groups of the machine by their names.
 const DOCKER_GROUPS: &str = "11:memory:/docker/0b56ed\n5:cpu,cpuacct:/docker/0b56ed\n0::/x\n";
 const DOCKER_MOUNTS: &str = "\
     731 730 0:32 /docker/0b56ed /sys/fs/cgroup/memory ro master:15 - cgroup cgroup rw,memory\n\
@@ -53,7 +53,7 @@ fn in_a_container_its_own_group_is_the_topmost() {
     assert_eq!(found("0::/\n", UNIFIED_MOUNTS, "memory"), ["/sys/fs/cgroup"]);
 }
 
-/// A group that is not in the part of the tree that is mounted, or outside of the namespace.
+/// A group outside of the mounted part of the tree, or outside of the namespace.
 #[test]
 fn what_cannot_be_seen_is_not_guessed() {
     for (groups, mounts) in [
@@ -75,7 +75,7 @@ fn a_folder_with_a_space_in_its_name_is_found() {
     assert_eq!(unescape("a\\04\\999\\377"), Path::new("a\\04\\999\\377"));
 }
 
-/// Files of a tree of groups.
+/// The files of a tree of groups.
 type Files<'a> = &'a [(&'a str, &'a str)];
 
 fn room(folders: &[&str], files: Files) -> Option<CgroupMemory> {
@@ -106,8 +106,8 @@ fn the_lowest_limit_and_the_least_that_is_free_count() {
     assert_eq!(room(&all), Some(CgroupMemory { limit: 5000, free: 510 }));
 }
 
-/// Of the first version: sums over the groups below have names of their own, and a limit of a group
-/// above is said in each.
+/// In v1, sums over the groups below have names of their own, and each group reports the limits of
+/// the groups above.
 #[test]
 fn files_of_the_first_version() {
     let stat = "inactive_file 7\nactive_file 7\ntotal_inactive_file 400\ntotal_active_file 50\n\
@@ -129,7 +129,7 @@ fn files_of_the_first_version() {
     assert_eq!(room(&["/m/c"], files), None, "what it uses is not said");
 }
 
-/// This machine, whatever it has.
+/// Reads this machine, whatever it has.
 #[test]
 fn what_this_machine_says_is_read() {
     if let Some(CgroupMemory { limit, free }) = memory() {

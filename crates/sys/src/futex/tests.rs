@@ -1,30 +1,30 @@
-//! The asymmetric fence, between two processors.
+//! The asymmetric fence between two processors.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::*;
 
-/// How many numbers are noted, and how far apart what was seen then lies: no common factor.
+/// Count of recorded numbers, and the distance between their slots: no common factor.
 const NUMBERS: u64 = 1 << 20;
 const STEP: u64 = 4099;
-/// Looks of the rare side. With a fence in the place of its barrier nearly all of them miss.
+/// Checks by the rare side. With a mere fence instead of its barrier nearly all of them miss.
 const LOOKS: u64 = 100;
 
-/// A word on a line of its own.
+/// A word on a cache line of its own.
 #[repr(align(128))]
 #[derive(Default)]
 struct Apart(AtomicU64);
 
-/// One side stores and looks all the time, lightly fenced; the other stores, issues the barrier,
-/// and looks. Never does each miss what the other stored.
+/// One side stores and loads all the time, lightly fenced; the other stores, issues the barrier,
+/// and loads. The two never both miss the other's store.
 #[test]
 fn of_two_that_store_and_look_one_sees_the_other() {
     if !has_global_barrier() {
         return crate::skip("membarrier", "the kernel has none");
     }
     let [frequent, rare] = [Apart::default(), Apart::default()];
-    // What the frequent side saw when it had stored a number, by that number: far apart, so that
-    // its processor is slow to store this, and the next number waits behind it.
+    // The value that the frequent side loaded after storing each number, by number; far apart, so
+    // that its processor is slow to store it, and the next number waits behind it.
     let saw: Vec<AtomicU64> = (0..NUMBERS).map(|_| AtomicU64::new(0)).collect();
     let place = |number: u64| &saw[(number * STEP % NUMBERS) as usize];
     let over = AtomicBool::new(false);
@@ -41,7 +41,7 @@ fn of_two_that_store_and_look_one_sees_the_other() {
             if !global_barrier() {
                 return true;
             }
-            // The next number is stored after this look, so its look comes later than our store.
+            // The next number is stored after this load, so its load comes later than our store.
             let next = frequent.0.load(Ordering::Relaxed) + 1;
             while frequent.0.load(Ordering::Acquire) <= next {
                 std::hint::spin_loop();

@@ -1,4 +1,4 @@
-"""A recipe for Spack, which builds the tree that it lies in.
+"""A Spack recipe that builds the tree in which it lies.
 
     spack repo add packaging/spack
     spack install raidshmem

@@ -1,11 +1,11 @@
-//! Jobs that go on with fewer.
+//! Tests of shrink mode.
 
 use super::*;
 use crate::quantity::ViewNumber;
 use crate::settings::{Rollback, Substitute};
 use crate::stall::PeProgress;
 
-/// Four PEs on nodes of their own, and a spare, which nobody wakes.
+/// Creates four PEs on nodes of their own, and a spare that is never used.
 fn four() -> Cluster {
     let settings = Settings {
         substitute: Substitute::Shrink,

@@ -1,4 +1,4 @@
-//! A lost PE goes back alone, or all do: the views say which.
+//! Tests of the choice between local and global rollback in the views.
 
 use super::*;
 use crate::message::Flaw;
@@ -58,7 +58,7 @@ fn one_word_takes_all_back_in_a_new_view_and_is_said_once() {
     assert!(!cluster.machine.view.alone && cluster.machine.view.number == before.next());
     cluster.says(2, why());
     assert_eq!(lines(&cluster), ["all PEs go back: PE 0: its log needs 9 bytes"]);
-    // All go back until that recovery is over, whoever is lost meanwhile.
+    // The rollback stays global until that recovery is over, whichever PE is lost meanwhile.
     cluster.die(3);
     assert!(!cluster.machine.view.alone);
     let (number, micros) = (CheckpointNumber(3), 1);
@@ -91,7 +91,7 @@ fn lost_memory_of_a_process_takes_all_back() {
     assert_eq!(lines(&memory), [line]);
 }
 
-/// Who finds it waits for a view in which all check what they keep.
+/// The PE that finds it waits for a view in which all PEs check their data.
 #[test]
 fn a_tile_that_does_not_hold_takes_all_back() {
     let mut cluster = cluster(raid5());

@@ -1,4 +1,4 @@
-//! Records of what calls before the first checkpoint gave back.
+//! Records of the results of calls before the first checkpoint.
 
 use super::*;
 

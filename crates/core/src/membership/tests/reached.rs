@@ -1,10 +1,10 @@
-//! PEs that are reached through an engine: by addresses, which come before the view.
+//! PEs that are reached through an engine: their addresses arrive before the view.
 
 use crate::quantity::ViewNumber;
 
 use super::*;
 
-/// Two nodes of two PEs that reach each other through an engine.
+/// Creates two nodes of two PEs that reach each other through an engine.
 fn two_by_two() -> Cluster {
     let (node_of, spares) = (vec![0, 0, 1, 1], Vec::new());
     let shape = Shape { node_of, nodes: 2, spares, fabric: Fabric::Ucx };

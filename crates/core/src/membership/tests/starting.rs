@@ -22,7 +22,7 @@ fn what_a_substitute_would_fail_by_too_ends_the_job_at_once() {
     }
 }
 
-/// It may be gone when the next process begins.
+/// The cause may have passed when the next process starts.
 #[test]
 fn what_may_pass_is_tried_again() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
@@ -33,7 +33,7 @@ fn what_may_pass_is_tried_again() {
     assert_eq!(cluster.member(2).state, State::Alive);
 }
 
-/// Nobody is replaced before the job is whole.
+/// No PE is replaced before the job is complete.
 #[test]
 fn before_the_job_is_whole_every_cause_ends_it() {
     let shape = Shape { node_of: vec![0, 1], nodes: 2, spares: Vec::new(), fabric: Fabric::Ucx };
@@ -48,7 +48,7 @@ fn before_the_job_is_whole_every_cause_ends_it() {
     }
 }
 
-/// A library was removed while the job ran: the loader says so, and exits.
+/// A library was removed while the job ran: the loader reports it and exits.
 #[test]
 fn a_program_that_is_missing_when_a_substitute_begins_ends_the_job() {
     for (status, is_missing) in [(127, true), (126, true), (1, false)] {

@@ -1,4 +1,4 @@
-//! The port of the model: what the driver's operations do to memory that is made small.
+//! The port of the model: the effect of the driver's operations on the small memory.
 
 use super::model::{Broken, Model, NOBODY};
 use super::state::{BEFORE, Bytes, INSIDE, JobState, PeState};
@@ -11,18 +11,18 @@ use crate::status::Ending;
 use crate::store::phase::{Phase, Vote, Votes};
 use crate::store::site::{Calls, Deed, Progress as Shown, Verdict, apart, follow};
 
-/// An outcome, or None in the middle of a long step; the error says which promise is broken.
+/// An outcome, or None in the middle of a long step; the error names the broken promise.
 pub type Act = Result<Option<Outcome>, String>;
 
-/// Where a state may be left for another PE's step, or for a death: before bytes move, once what
-/// they replace is void, and while waiting for others.
+/// True before operations at which another PE's step or a death may come: before bytes move, once
+/// their destination is void, and while waiting for other PEs.
 fn pauses(op: Op) -> bool {
     use Op::*;
     matches!(op, Await | Encode | CopyLive | BringInherited | Decode | EncodeMissing)
 }
 
 impl Model {
-    /// Goes on in the state of PE `p`. None: in the middle of it, or it must wait.
+    /// Continues the state of PE `p`. None if it is in the middle of the state, or must wait.
     pub fn act(&self, state: &mut JobState, p: usize) -> Act {
         let (mut driver, goes_on) = (self.driver(state, p), state.pes[p].middle);
         let at = driver.at();
@@ -49,7 +49,7 @@ impl Model {
         error.map_or(Ok(outcome), Err)
     }
 
-    /// The driver of PE `p`, as far as it has come.
+    /// Returns the driver of PE `p` at its current position.
     fn driver(&self, state: &JobState, p: usize) -> Driver {
         let pe = &state.pes[p];
         let at = pe.at.expect("inside a call");
@@ -61,8 +61,8 @@ impl Model {
         Driver::restored((pe.call, at), number, ends, pe.is_new(), before)
     }
 
-    /// Shows the call that PE `p` is about to make, in a program with two places. True if it is
-    /// made before the loop, where nothing is computed: what is saved there is what all have.
+    /// Publishes the call that PE `p` is about to make, in a program with two places. True if the
+    /// call precedes the loop, where nothing is computed and all PEs have the same data.
     pub fn calls(&self, state: &mut JobState, p: usize) -> bool {
         let pe = &mut state.pes[p];
         let places = &mut pe.places;
@@ -97,7 +97,8 @@ impl Model {
         (places.written, places.shown) = (false, (0, 0, false));
     }
 
-    /// The real plan's verdict on the findings of all, and how many PEs have lost everything.
+    /// Returns the real plan's verdict on all findings, and the number of PEs that have lost
+    /// everything.
     fn verdict(&self, state: &JobState) -> (u8, usize) {
         let mask = |found: fn(&PeState) -> bool| {
             let pes = self.pes(state).iter().enumerate();
@@ -119,9 +120,10 @@ impl Model {
         Ok(if hopeful { 0 } else { words })
     }
 
-    /// What a rebuild reads is what verification passed on the other PEs. None if it is not there
-    /// any more: every tile is checked as it is read. What is decoded of less than a stripe needs
-    /// is not what was saved; that there is enough, the true plan has seen to.
+    /// Returns true if the sources of a rebuild are good. A rebuild reads what verification
+    /// accepted on the other PEs. None if a source is gone: every tile is checked as it is read.
+    /// Decoding from fewer sources than a stripe needs gives wrong data; the real plan ensures that
+    /// there are enough.
     fn sources(&self, state: &JobState, p: usize, number: u8, slot: usize) -> Option<bool> {
         let others = self.pes(state).iter().enumerate().filter(|&(q, _)| q != p);
         let used = others
@@ -146,7 +148,7 @@ impl Model {
     }
 }
 
-/// The memory of PE `p`, and that of its peers.
+/// The memory of PE `p` and of its peers.
 struct ModelMemory<'a> {
     model: &'a Model,
     state: &'a mut JobState,
@@ -167,7 +169,7 @@ impl ModelMemory<'_> {
         }
     }
 
-    /// Seals what was written: good if the bytes are those of the checkpoint.
+    /// Seals the written part: good if the bytes are those of the checkpoint.
     fn seal(&mut self, part: StorePart, number: u8) {
         let good = std::mem::take(&mut self.own().good);
         *self.part(part, number) = Bytes::Sealed(number, good);
@@ -178,7 +180,7 @@ impl ModelMemory<'_> {
         OpProgress::Wait
     }
 
-    /// Comes to a barrier, or to a meeting, whose number grows.
+    /// Arrives at a barrier, or at a meeting, whose number must grow.
     fn arrive(&mut self, driver: &Driver) -> OpProgress {
         let Some(step) = meeting(driver.at()) else { return self.arrive_at_barrier() };
         let (p, pe) = (self.p, &mut self.state.pes[self.p]);
@@ -214,7 +216,7 @@ impl ModelMemory<'_> {
         if came { OpProgress::Done } else { OpProgress::Wait }
     }
 
-    /// The real rule, over what the reference has shown in this view.
+    /// Applies the real rule to what the reference has published in this view.
     fn follow(&mut self) -> OpProgress {
         let (p, pe) = (self.p, &self.state.pes[self.p]);
         let progress = |deed, site: u8, written: bool| Shown {
@@ -327,7 +329,7 @@ impl Port for ModelMemory<'_> {
                 let pe = self.own();
                 pe.joined = pe.view;
             }
-            _ => {} // nothing that the model has
+            _ => {} // not modelled
         }
         OpProgress::Done
     }

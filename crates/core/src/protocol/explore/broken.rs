@@ -1,4 +1,4 @@
-//! Rules of the protocol that a search breaks on purpose, and must find broken.
+//! Rules of the protocol that the checker breaks on purpose, to prove that it detects the fault.
 
 use crate::mutant::Mutant;
 
@@ -9,12 +9,12 @@ pub enum Broken {
     Nothing,
     /// A rule that can be broken in the library, too.
     Rule(Mutant),
-    /// The program hears of a fault before the checkpoint is settled.
+    /// The program learns of a fault before the checkpoint is settled.
     NoSettleBeforeReport,
-    /// A dead process's memory is taken over without a look at its seals.
+    /// A dead process's memory is adopted without checking its seals.
     AdoptedUnseen,
-    /// A substitute speaks for memory that it has not saved before its program ran.
+    /// A substitute votes for memory that it did not save before its program ran.
     LiveNotRescued,
-    /// A PE in `shmem_finalize` waits there, whatever the others need.
+    /// A PE in `shmem_finalize` waits there, and ignores losses.
     EndIgnoresLosses,
 }

@@ -1,25 +1,25 @@
-//! A model checker for the protocol: every interleaving, every death, over the very table that the
-//! driver runs.
+//! A model checker for the protocol: every interleaving, every death, on the table that the driver
+//! uses.
 //!
-//! [`model`] is what the driver acts on, made small: memory is "void" or "sealed as checkpoint n,
-//! and good or mixed", views are shown to each PE with any delay, a death (of a process, or of a
-//! node with all that is on it) may come between any two steps, and long steps (encode, copy,
+//! [`model`] is a small version of the driver's environment. Memory is "void" or "sealed as
+//! checkpoint n, and good or mixed"; views reach each PE with any delay. A death (of a process, or
+//! of a node with everything on it) may come between any two steps, and long steps (encode, copy,
 //! rebuild, re-encode) have a middle in which the bytes are void. The search is exhaustive over the
-//! reachable states; [`reduce`] leaves out those that cannot give another answer, [`state`] keeps
+//! reachable states; [`reduce`] omits states that cannot give a different answer, [`state`] keeps
 //! 64 bits of each.
 //!
 //! Checked in every state:
 //! - agreement: no two PEs of a view resume from different checkpoints;
-//! - no mix: what is restored bears one number and comes from good sources;
-//! - durability: with at most m losses since redundancy was whole, nobody is unrecoverable;
-//! - verdict: when nothing moves any more, either all have finished or all living are
-//!   unrecoverable, in the same words;
-//! - no wait for ever: a state in which nothing moves is one of those two;
-//! - steps: the meetings that a PE shows grow as `segment::words` says;
-//! - its own work: a PE in `shmem_finalize` keeps what it has computed since the last checkpoint,
-//!   and a PE that goes back then needs no other any more.
+//! - no mix: restored data has a single checkpoint number and comes from good sources;
+//! - durability: with at most m losses since redundancy was whole, no PE is unrecoverable;
+//! - verdict: when no step is possible, either all PEs have finished or all living PEs are
+//!   unrecoverable, with the same error;
+//! - no deadlock: a state in which no step is possible is one of those two;
+//! - steps: the meetings that a PE publishes ascend as described in `segment::words`;
+//! - own work: a PE in `shmem_finalize` keeps its computation since the last checkpoint, and a PE
+//!   that rolls back then needs no other PE any more.
 //!
-//! Left out: damaged bytes, message loss, more than two checkpoints.
+//! Left out: corrupt bytes, message loss, more than two checkpoints.
 
 mod acts;
 mod broken;
@@ -34,27 +34,27 @@ use crate::mutant::Mutant;
 use model::{Broken, End, Model};
 use state::{JobState, Seen};
 
-/// How much of the state space a search leaves out.
+/// The part of the state space that a search omits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Search {
-    /// Nothing.
+    /// No states.
     Full,
     /// Symmetric states, and steps that commute with all others.
     Reduced,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Default)]
 struct SearchResult {
     states: usize,
     unrecoverable: usize,
     cut_short: usize,
     finished: usize,
-    /// The states in which nothing moves any more.
+    /// The states in which no step is possible.
     ends: BTreeSet<u64>,
 }
 
-/// Searches all states, depth first. The error is the promise broken and the way there.
+/// Searches all states, depth first. The error has the broken promise and the steps that led there.
 fn search(model: &Model, how: Search) -> Result<SearchResult, String> {
     let symmetries = model.symmetries();
     let first = model.first();
@@ -93,7 +93,7 @@ fn search(model: &Model, how: Search) -> Result<SearchResult, String> {
     Ok(found)
 }
 
-/// The promise that was broken, the steps that led there, and the state before the last.
+/// Formats the broken promise, the steps that led there, and the last state.
 fn way(model: &Model, path: &[JobState], error: &str) -> String {
     let steps = path.windows(2).map(|pair| pair[0].step_to(&pair[1], model.pes));
     let steps: Vec<String> = steps.collect();
@@ -122,7 +122,7 @@ fn holds(model: &Model) -> SearchResult {
     found
 }
 
-/// The full search and the reduced one end in the same states.
+/// The full and the reduced search must end in the same states.
 #[test]
 fn the_reductions_change_no_answer() {
     for (pes, parity, deaths, last) in [(2, 1, 2, 2), (2, 1, 1, 3), (3, 1, 1, 2)] {
@@ -144,7 +144,7 @@ fn deaths_anywhere() {
     assert!(found.unrecoverable > 0, "both at once are more than one parity bears");
 }
 
-/// A program that calls the checkpoint from two places goes on after every loss.
+/// A program that calls the checkpoint from two places must continue after every loss.
 #[test]
 fn deaths_anywhere_in_a_program_with_two_places() {
     let two = |pes, parity, deaths, last| Model { two: true, ..model(pes, parity, deaths, last) };
@@ -160,7 +160,7 @@ fn deaths_anywhere_in_a_program_with_two_places() {
     println!("{today}: every call meets: {}", error.lines().next().unwrap_or(""));
 }
 
-/// All processes die at once, at any step, and another loss follows or comes before.
+/// All processes die at once, at any step, and another loss precedes or follows.
 #[test]
 fn all_processes_at_once() {
     let at_once = |model: Model| Model { all_at_once: true, ..model };
@@ -175,7 +175,7 @@ fn all_processes_at_once() {
     }
 }
 
-/// What `make test` searches besides, and a quick `cargo test` does not.
+/// Searches that `make test` adds to a quick `cargo test`.
 #[test]
 fn two_deaths_and_four_pes() {
     if !asked_for("RAIDSHMEM_ALL", "all") {
@@ -190,7 +190,7 @@ fn two_deaths_and_four_pes() {
     assert_eq!(holds(&two).unrecoverable, 0);
 }
 
-/// The searches too long for every day.
+/// Runs the searches that are too long for every day.
 #[test]
 fn larger_jobs_when_soaking() {
     if !asked_for("RAIDSHMEM_SOAK", "soak") {
@@ -204,14 +204,14 @@ fn larger_jobs_when_soaking() {
     }
 }
 
-/// PEs, parity, deaths, last checkpoint of what is searched when soaking.
+/// PEs, parity, deaths and last checkpoint of the searches when soaking.
 const LARGE: [(usize, usize, u8, u8); 6] =
     [(2, 1, 3, 2), (3, 1, 2, 3), (3, 1, 3, 2), (4, 1, 2, 3), (4, 2, 2, 3), (4, 2, 3, 2)];
 
 pub fn asked_for(name: &str, need: &str) -> bool {
     let asked = std::env::var_os(name).is_some();
     if !asked {
-        // Past the harness, which keeps what a test prints that passes; `.ci/sums` reads it.
+        // Bypasses the harness, which hides the output of passing tests; `.ci/sums` reads it.
         let thread = std::thread::current();
         let test = thread.name().unwrap_or("a test");
         let line = format!("SKIPPED: {test}: {need}: {name} is not set\n");
@@ -229,7 +229,7 @@ fn broken_rules_are_caught() {
     }
 }
 
-/// PEs, parity, deaths with which a broken rule shows.
+/// PEs, parity and deaths that expose a broken rule.
 const BROKEN: [(usize, usize, u8, Broken); 19] = [
     (2, 1, 2, Broken::Rule(Mutant::DecisionNotWritten)),
     (2, 1, 1, Broken::Rule(Mutant::NoBarrierB)),

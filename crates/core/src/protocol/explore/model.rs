@@ -11,41 +11,43 @@ use crate::quantity::{CheckpointNumber, Pe};
 use crate::store::inherited::is_borne_out;
 use crate::store::phase::Phase;
 
-/// Checkpoint that exists at the beginning.
+/// The checkpoint that exists at the beginning.
 const FIRST: u8 = 1;
-/// The words of a PE that finds nobody left that saw a checkpoint.
+/// The words of a PE that finds no surviving PE that saw a checkpoint.
 pub const NOBODY: u8 = 0xff;
 
-/// How a job of the model may end.
+/// The possible ends of a job of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// All PEs made the last checkpoint.
+    /// All PEs have made the last checkpoint.
     Finished,
-    /// All living PEs said the verdict, or none is left.
+    /// All living PEs have reported the verdict, or no PE is left.
     Unrecoverable,
-    /// A PE said the verdict and another waits for PEs to come: the launcher, which gives the
-    /// others a few seconds to say it too, ends the job with those words.
+    /// A PE has reported the verdict and another waits for PEs to arrive. The launcher gives the
+    /// other PEs a few seconds to report it too, and then ends the job with that error.
     CutShort,
 }
 
-/// A job's size, how much may die, and what is broken.
+/// The parameters of a search: the job's size, the number of deaths, and the broken rule.
 #[derive(Debug)]
 pub struct Model {
     pub pes: usize,
     pub parity: usize,
     pub deaths: u8,
-    /// The checkpoint after which a PE goes to `shmem_finalize`.
+    /// The checkpoint after which a PE enters `shmem_finalize`.
     pub last: u8,
     pub broken: Broken,
-    /// The real plan's words by PEs without snapshot and PEs without parity.
+    /// The real plan's verdicts, indexed by the PEs without snapshot and the PEs without parity.
     pub verdicts: Vec<u8>,
-    /// PEs that share a node, and are lost with it together.
+    /// Number of PEs that share a node, and are lost together with it.
     pub per_node: usize,
-    /// All processes may die at one moment, which leaves their memory whole.
+    /// True if all processes may die at one moment, which leaves their memory whole.
     pub all_at_once: bool,
-    /// What a PE has been shown is chosen when it looks; if not, showing is a step of its own.
+    /// True if the view that a PE has been shown is chosen when it looks; otherwise showing is a
+    /// separate step.
     pub lazy: bool,
-    /// The program calls the checkpoint before its loop, until it succeeds, and at the loop's end.
+    /// True if the program calls the checkpoint before its loop, until it succeeds, and at the
+    /// loop's end.
     pub two: bool,
 }
 
@@ -73,7 +75,7 @@ impl Model {
         if self.broken == Broken::Rule(Mutant::SlotReused) { 0 } else { usize::from(number) % 2 }
     }
 
-    /// How many PEs can be lost in all.
+    /// Returns the maximum number of lost PEs.
     pub fn most_lost(&self) -> usize {
         usize::from(self.deaths) * self.per_node
     }
@@ -119,7 +121,7 @@ impl Model {
         &state.pes[..self.pes]
     }
 
-    /// All states one step away. The error says which promise a step breaks.
+    /// Collects all states one step away. The error names the promise that a step breaks.
     pub fn successors(&self, state: &JobState, out: &mut Vec<JobState>) -> Result<(), String> {
         for p in 0..self.pes {
             let pe = &state.pes[p];
@@ -134,7 +136,7 @@ impl Model {
         Ok(())
     }
 
-    /// How the job ended; anything else is a hang.
+    /// Returns how the job ended; any other final state is a hang.
     pub fn ended(&self, state: &JobState) -> Result<End, String> {
         let living = || self.pes(state).iter().filter(|pe| pe.alive);
         let words = living().next().map_or(0, |pe| pe.words);
@@ -164,7 +166,7 @@ impl Model {
         let ended = |pe: &PeState| pe.alive && pe.finished && pe.joined == state.current;
         let over = pes().all(ended) || pes().any(|pe| pe.alive && pe.unrecoverable);
         if over || pes().all(|pe| !pe.alive && pe.node_lost) {
-            return; // the launcher lets all leave, or ends the job by name
+            return; // the launcher lets all PEs leave, or ends the job with an error
         }
         if self.all_at_once && state.deaths > 0 && p == 0 && pes().all(|pe| pe.alive) {
             let mut next = self.lose(state, 0..self.pes, false);
@@ -208,7 +210,7 @@ impl Model {
         pe.begin(shown);
     }
 
-    /// A process dies, or a node with all that is on it.
+    /// Makes processes die, or a node with all its processes.
     fn lose(&self, state: &JobState, lost: std::ops::Range<usize>, node: bool) -> JobState {
         let mut next = *state;
         next.deaths -= 1;
@@ -228,7 +230,7 @@ impl Model {
 
     // ---- the protocol ---------------------------------------------------------------------------
 
-    /// The steps of PE `p`'s process: one for each view that it may have been shown, as far as that
+    /// Makes the steps of PE `p`'s process: one for each view that it may have been shown, if that
     /// makes a difference.
     pub fn process(
         &self,
@@ -252,7 +254,7 @@ impl Model {
         (pe.shown..=newest).try_for_each(|shown| self.step(state, p, shown, out))
     }
 
-    /// The step of PE `p` that has been shown this view.
+    /// Makes the step of PE `p` after it has been shown view `shown`.
     pub fn step(
         &self,
         state: &JobState,
@@ -266,7 +268,7 @@ impl Model {
         next.pes[p].shown = shown;
         let outcome = self.act(&mut next, p)?;
         if pe.middle && pe.waits() {
-            // A PE that sees that the view has changed may see late that all have come.
+            // A PE that sees that the view has changed may learn late that all PEs have arrived.
             if outcome.is_some() && shown == pe.shown {
                 self.leave(&next, p, (at, Outcome::Done), out)?;
             }
@@ -298,7 +300,7 @@ impl Model {
         state.pes[p].middle = false;
         state.pes[p].at = Some(to);
         if (at, outcome) == (At::MeetSettling, Outcome::Done) {
-            state.pes[p].findings = (false, false); // nobody is in an older view any more
+            state.pes[p].findings = (false, false); // no PE is in an older view any more
         }
         self.end(&mut state, p, to)?;
         out.push(state);
@@ -324,14 +326,14 @@ impl Model {
             }
             At::Reported => {
                 (pe.at, pe.call) = (None, Call::Restart);
-                pe.live = None; // user code may do what it likes now
+                pe.live = None; // user code may change memory arbitrarily now
             }
             At::MeetSettling
                 if self.broken == Broken::NoSettleBeforeReport && pe.call == Call::Checkpoint =>
             {
                 (pe.at, pe.call, pe.live) = (None, Call::Restart, None);
             }
-            // All have encoded what was missing: only what is lost later counts.
+            // All PEs have encoded the missing parity: only later losses count.
             At::Reset if pe.call == Call::Restart && !pe.ends => {
                 let views = usize::from(pe.view)..=usize::from(state.current);
                 let kept = views.fold(u8::MAX, |kept, view| kept & state.views[view]);
@@ -353,7 +355,8 @@ impl Model {
                 let (view, live, ends) = (pe.view, pe.live, pe.ends);
                 (pe.at, pe.call) = (None, Call::Checkpoint);
                 pe.agreed = number;
-                // Before its loop it calls the checkpoint once more, unless others are at the end.
+                // Before its loop it calls the checkpoint once more, unless other PEs are at the
+                // end.
                 if ends || !pe.places.before {
                     self.finish(pe);
                 }
@@ -373,14 +376,14 @@ impl Model {
         Ok(())
     }
 
-    /// After the last checkpoint it computes on, for itself, and goes to `shmem_finalize`.
+    /// Moves a PE that has the last checkpoint to `shmem_finalize`, after local computation.
     fn finish(&self, pe: &mut PeState) {
         if pe.agreed >= self.last {
             (pe.finished, pe.live) = (true, None);
         }
     }
 
-    /// Waits in `shmem_finalize`; takes part in the recovery of a loss that it is shown.
+    /// Waits in `shmem_finalize`; takes part in the recovery of a loss shown to it.
     fn finalize(&self, state: &JobState, p: usize, out: &mut Vec<JobState>) {
         let pe = &state.pes[p];
         let shown = if self.lazy { state.current } else { pe.shown };
@@ -393,7 +396,7 @@ impl Model {
         }
     }
 
-    /// Whether every living PE of the view of PE `p` has come to its meeting.
+    /// True if every living PE of the view of PE `p` has arrived at its meeting.
     pub fn all_here(&self, state: &JobState, p: usize, step: u8) -> bool {
         let word = (state.pes[p].view, step);
         let living = state.living_in(word.0);
@@ -404,9 +407,9 @@ impl Model {
         (0..self.pes).all(here)
     }
 
-    /// User code: computes towards the next checkpoint, or restarts. What it computes while a peer
-    /// in the program knows of a fault already is worth nothing: that peer's puts are dropped. All
-    /// puts of a peer that is in the next call already are there.
+    /// Runs user code: computes towards the next checkpoint, or restarts. The computation is
+    /// worthless if a peer in the program already knows of a fault, since that peer drops its puts.
+    /// All puts of a peer that is already in the next call have arrived.
     fn program(&self, state: &JobState, p: usize, out: &mut Vec<JobState>) {
         let mut next = *state;
         if state.pes[p].call == Call::Restart {
@@ -422,8 +425,8 @@ impl Model {
         let disturbed = self.pes(state).iter().any(|pe| computes(pe) && pe.shown != pe.joined);
         next.pes[p].at = Some(At::Enter);
         next.pes[p].live = state.pes[p].live.filter(|_| !disturbed).map(|live| live + 1);
-        // On the way it puts into all peers: a peer that copies then has bytes of two times.
-        // This holds in the same view only: PEs that know of a loss drop what they put.
+        // Meanwhile it puts into all peers: a peer that is copying then has bytes of two
+        // checkpoints. This applies only within one view: PEs that know of a loss drop their puts.
         let own = state.pes[p];
         let copies = |q: &PeState| q.alive && q.at == Some(At::Copy) && q.joined == own.joined;
         let peers = next.pes[..self.pes].iter_mut().filter(|q| copies(q));
@@ -443,8 +446,8 @@ impl Model {
     }
 }
 
-/// The real plan's verdict when the PEs in `snapshots` miss their snapshot and those in `parities`
-/// their parity, as a PE's words; 0 if all can be rebuilt.
+/// Returns the real plan's verdict if the PEs in `snapshots` miss their snapshot and those in
+/// `parities` their parity, as a PE's words; 0 if everything can be rebuilt.
 fn verdict(layout: &Layout, snapshots: usize, parities: usize) -> u8 {
     let finding = |place: usize| {
         let all = StoreFinding::lost(layout, place);

@@ -1,43 +1,45 @@
-//! Fewer states for the same answer: symmetry, late looks, dead words, local steps taken alone.
+//! Reductions of the state space: symmetry, late views, dead words, local steps taken at once.
 //!
-//! *Symmetry.* A renumbering of the PEs under which the real plan's verdicts are renumbered too
-//! leaves every rule of the model as it is, for no other rule looks at a number. States that differ
-//! by it are searched once. Verdicts are compared as far as a plan can be asked for one: on at most
-//! as many PEs as can be lost (`judge` fails if it is ever more). The words of the barrier lie with
-//! one PE; which one, the model leaves open (see waiting, below).
+//! *Symmetry.* If the real plan's verdicts are renumbered consistently under a renumbering of the
+//! PEs, all rules of the model are unchanged, because no other rule depends on a number. States
+//! that differ only by such a renumbering are searched once. Verdicts are compared only for sets of
+//! PEs on which a plan can be queried: at most as many PEs as can be lost (`judge` fails if there
+//! are ever more). The words of the barrier are on one PE; the model does not fix which one (see
+//! waiting, below).
 //!
-//! *Late looks.* That an agent shows a view is no step. `shown` is the oldest view that a PE may
-//! still be shown; where it looks, one successor is made for every view that makes a difference, up
-//! to the newest. A substitute is started when all have been shown the newest: `shown` is that.
+//! *Late views.* An agent's publication of a view is not a step. `shown` is the oldest view that a
+//! PE may still be shown. When the PE reads it, the model makes one successor for every view that
+//! makes a difference, up to the newest. A substitute starts when all PEs have been shown the
+//! newest view: `shown` is then that view.
 //!
-//! *Waiting.* A PE that waits may see late that all have come: where its view has changed it may
-//! turn back even then, as over a network, whose words take their time, and as when the words of a
-//! barrier are lost with the node that has them. The full search has these steps too.
+//! *Waiting.* A waiting PE may learn late that all PEs have arrived. If its view has changed, it
+//! may turn back even then. This models a network with delayed words, and the loss of a barrier's
+//! words with the node that has them. The full search has these steps too.
 //!
-//! *Dead words.* What is written anew before anybody reads it is put to zero ([`Model::forget`]):
-//! the barrier's words once nobody is on the way through a checkpoint, what a dead PE wrote in a
-//! view that nobody is in or can enter any more (but not its vote, while its memory is there), the
+//! *Dead words.* A word that is rewritten before any PE reads it is set to zero
+//! ([`Model::forget`]): the barrier's words once no PE is in a checkpoint, the words of a dead PE
+//! in a view that no PE is in or can still enter (except its vote, while its memory exists), the
 //! number of a PE that is about to decide.
 //!
-//! *Local steps.* Where going on first allows all that can follow otherwise, it is done at once
-//! ([`Model::take_local_steps`]) and the state before it is not kept:
-//! - a step that reads what nobody else changes (the PE's own fields and store) and writes what
-//!   nobody reads before this PE has come to a later meeting: findings are read after
+//! *Local steps.* If taking a step first still permits everything that can follow otherwise, it is
+//! taken at once ([`Model::take_local_steps`]) and the state before it is not kept:
+//! - a step that reads only data no other PE changes (the PE's own fields and store) and writes
+//!   only data no PE reads before this PE has arrived at a later meeting. Findings are read after
 //!   `MeetVerified`, live memory after `BarrierQ` or `MeetRestored`, phase and decision at
-//!   `Decide`, behind `MeetSettling` of the same view, where `Entering(n + 1)` counts like
+//!   `Decide`, after `MeetSettling` of the same view, where `Entering(n + 1)` counts like
 //!   `Agreed(n)`;
-//! - coming to a meeting or barrier: it holds up no PE, and a PE that came may turn back, and come
-//!   again in a newer view. Hence the first whole view is as good as a later one, too;
-//! - leaving a meeting or barrier for the next one, where nothing lies between that could not be
-//!   done again: to turn back from there is to turn back from here. Never where a decision is
-//!   taken, findings of others are read, a snapshot, slot or seal that counts is changed,
-//!   redundancy is whole, or a call ends;
-//! - the step after one that cannot be turned back from, where the two leave behind nothing that
-//!   the first alone would not: a slot is sealed right after it is encoded (who dies in between
-//!   leaves a void slot, as who dies before), a copy begins when its barrier is left.
+//! - arriving at a meeting or barrier: it delays no PE, and a PE that arrived may turn back, and
+//!   arrive again in a newer view. Hence the first whole view is equivalent to a later one, too;
+//! - leaving a meeting or barrier for the next one, if everything in between can be repeated:
+//!   turning back from there equals turning back from here. Excluded are steps that take a
+//!   decision, read findings of other PEs, change a snapshot, slot or seal that counts, restore
+//!   redundancy, or end a call;
+//! - the step after one that cannot be undone, if the two leave nothing behind that the first alone
+//!   would not: a slot is sealed right after it is encoded (a death in between leaves a void slot,
+//!   like a death before), a copy begins when its barrier is left.
 //!
-//! A death between two such steps leaves what a death before or after them leaves. Local steps
-//! never lead back, so nothing is put off for ever, and a state in which nothing moves has none.
+//! A death between two such steps is equivalent to a death before or after them. Local steps never
+//! form a cycle, so no step is postponed forever, and no local step is possible in a final state.
 //!
 //! `the_reductions_change_no_answer` compares the ends with those of the full search.
 
@@ -49,7 +51,7 @@ use crate::quantity::CheckpointNumber;
 use crate::store::phase::Phase;
 
 impl Model {
-    /// Takes the steps that may be taken alone until there is none.
+    /// Takes local steps until no more are possible.
     pub fn take_local_steps(&self, state: &mut JobState) {
         let mut next = Vec::with_capacity(1);
         while let Some((p, shown)) = (0..self.pes).find_map(|p| self.local(state, p)) {
@@ -58,13 +60,13 @@ impl Model {
                 Some(_) => self.step(state, p, shown, &mut next),
             }
             .expect("a local step breaks no promise");
-            // The first of waiting and leaving is what may be done alone.
+            // The first successor is the one that may be taken at once.
             *state = next.swap_remove(0);
             next.clear();
         }
     }
 
-    /// The view in which the next step of PE `p` may be taken alone, if it may.
+    /// Returns the view in which the next step of PE `p` may be taken at once, if it may.
     fn local(&self, state: &JobState, p: usize) -> Option<(usize, u8)> {
         let pe = &state.pes[p];
         if !pe.alive || pe.unrecoverable || pe.finished && pe.at.is_none() {
@@ -78,8 +80,8 @@ impl Model {
         }
     }
 
-    /// Whether a PE that all have come to may go on alone: to where it waits again, and nobody
-    /// could tell that it has not turned back instead.
+    /// Returns the view in which a PE may leave a complete meeting at once, if it may: when the
+    /// next state waits again, and no PE could notice that this one has not turned back instead.
     fn passes(&self, state: &JobState, p: usize, at: At) -> Option<(usize, u8)> {
         let pe = &state.pes[p];
         let slot = pe.slots[self.slot(pe.number)];
@@ -126,11 +128,11 @@ impl Model {
         }
     }
 
-    /// Puts to zero what nobody reads before it is written anew.
+    /// Sets to zero all values that are rewritten before any PE reads them.
     pub fn forget(&self, state: &mut JobState) {
         let pes = state.pes;
         let alive = || pes[..self.pes].iter().filter(|pe| pe.alive);
-        // A view somebody is in, or may yet enter.
+        // A view that some PE is in, or may still enter.
         let entered = |view: u8| alive().any(|pe| pe.shown <= view || pe.view == view);
         let reads_live = |pe: &PeState, p: usize| match pe.call {
             Call::Checkpoint => checkpoints(pe),
@@ -157,7 +159,7 @@ impl Model {
                     pe.findings = (false, false);
                 }
                 if pe.node_lost {
-                    (pe.phase, pe.decided) = (None, None); // as it is wiped before anybody looks
+                    (pe.phase, pe.decided) = (None, None); // it is wiped before any PE looks
                 }
             }
         }
@@ -166,8 +168,8 @@ impl Model {
         }
     }
 
-    /// What an end says, whoever says it: all have been shown all there is, and of a verdict it
-    /// counts how many PEs are lost and how many are of no use.
+    /// Normalizes an end, independent of the reporting PE: all PEs have seen the newest view, and a
+    /// verdict only counts the lost and the unusable PEs.
     pub fn answer(&self, state: &JobState) -> JobState {
         let mut end = *state;
         end.pes.iter_mut().for_each(|pe| pe.places = Places::default());
@@ -182,7 +184,7 @@ impl Model {
         end
     }
 
-    /// The orders in which the PEs may be numbered without any rule noticing.
+    /// Returns the renumberings of the PEs that no rule can distinguish.
     pub fn symmetries(&self) -> Vec<[u8; MOST]> {
         let mut found = Vec::new();
         for code in 0..MOST.pow(MOST as u32) {
@@ -200,7 +202,7 @@ impl Model {
     fn same_under(&self, order: &[u8; MOST]) -> bool {
         let moved = |set: usize| (0..MOST).fold(0, |out, p| out | (set >> p & 1) << order[p]);
         let both = |sets: usize| moved(sets & 15) | moved(sets >> 4) << 4;
-        // No rule asks the plan about more PEs than are lost: `judge` sees to that.
+        // No rule queries the plan about more PEs than are lost: `judge` checks that.
         let incomplete = |sets: usize| (sets & 15 | sets >> 4).count_ones() as usize;
         let few = |sets| self.broken != Broken::Nothing || incomplete(sets) <= self.most_lost();
         let sets = (0..256).filter(|sets| (sets & 15 | sets >> 4) >> self.pes == 0 && few(*sets));
@@ -211,7 +213,7 @@ impl Model {
         };
         let nodes = (0..self.pes).all(|p| (0..self.pes).all(|q| pair(p, q)));
         let words = |sets: usize| usize::from(self.verdicts[sets]);
-        // The reference is the lowest of several: numbers count.
+        // The reference is the lowest of several PEs: numbers matter.
         let alike = |p: usize| usize::from(order[p]) == p;
         (!self.two || (0..self.pes).all(alike))
             && nodes
@@ -219,7 +221,7 @@ impl Model {
     }
 }
 
-/// On the way through a checkpoint, or in the program before it.
+/// True if the PE is in a checkpoint, or in the program before it.
 fn checkpoints(pe: &PeState) -> bool {
     use At::*;
     let steps = [

@@ -1,10 +1,10 @@
 //! One state of the model, small enough for hundreds of millions of them.
 //!
-//! A state is packed into one word a PE and one that is shared; what cannot be read any more is
-//! left out, so that states that differ in nothing else are one. Of all ways to number the
-//! interchangeable PEs the smallest packing stands for all. The set of seen states keeps 64 bits of
-//! each (hash compaction): of `n` states the odds that any two share them, and that a state is
-//! passed over by that, are below `n^2 / 2^65`: one in 3,600 for a hundred million.
+//! A state is packed into one word per PE and a shared one. Values that can no longer be read are
+//! omitted, so that states that differ only in them become one. Among all numberings of
+//! interchangeable PEs, the smallest packing is the representative. The set of seen states keeps 64
+//! bits of each (hash compaction): with `n` states, the probability that any two collide, and a
+//! state is skipped for that reason, is below `n^2 / 2^65`: 1 in 3,600 for a hundred million.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -15,16 +15,16 @@ use crate::store::inherited::{Rescue, rescue, without_live};
 use crate::store::phase::{Phase, Vote};
 use crate::store::site::Called;
 
-/// Most PEs of a model.
+/// Maximum number of PEs of a model.
 pub const MOST: usize = 4;
-/// Most views of a job, the first included; view 0 is none.
+/// Maximum number of views of a job, the first included; view 0 is unused.
 const VIEWS: usize = 8;
 
-/// Bytes, as far as the protocol cares.
+/// The content of memory, as far as the protocol depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bytes {
     Void,
-    /// Sealed as this checkpoint; good if they really are.
+    /// Sealed as this checkpoint; true if the bytes really are those of the checkpoint.
     Sealed(u8, bool),
 }
 
@@ -38,7 +38,7 @@ impl Bytes {
 pub struct PeState {
     pub alive: bool,
     pub node_lost: bool,
-    /// It is in `shmem_finalize`.
+    /// True if the PE is in `shmem_finalize`.
     pub finished: bool,
     pub unrecoverable: bool,
     // the process
@@ -53,11 +53,11 @@ pub struct PeState {
     pub shown: u8,
     pub epoch: u8,
     pub good: bool,
-    /// Others are in `shmem_finalize`, in the recovery that it is in.
+    /// True if other PEs are in `shmem_finalize`, in the recovery that this PE is in.
     pub ends: bool,
-    /// The checkpoint whose changes it shows.
+    /// The checkpoint whose changes it publishes.
     pub shows: u8,
-    /// The verdict: low half the PEs lost, high half those not usable; 0 is none.
+    /// The verdict: low half the lost PEs, high half the unusable ones; 0 for no verdict.
     pub words: u8,
     // its memory
     pub live: Option<u8>,
@@ -65,31 +65,31 @@ pub struct PeState {
     pub decided: Option<u8>,
     pub step: (u8, u8),
     pub snapshot: Bytes,
-    /// Live memory that a substitute keeps until it is decided which checkpoint stands.
+    /// Live memory that a substitute keeps until the checkpoint is decided.
     pub beside: Bytes,
     pub slots: [Bytes; 2],
     pub findings: (bool, bool),
-    /// What it knows and shows of the places of calls, where the program has two.
+    /// The call sites that it knows and publishes, if the program has two.
     pub places: Places,
 }
 
-/// The first place of a program that calls the checkpoint from two, before its loop.
+/// The first call site of a program with two, before its loop.
 pub const BEFORE: u64 = 1;
-/// The second one, at the end of its loop.
+/// The second call site, at the end of its loop.
 pub const INSIDE: u64 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Places {
-    /// The next call is the first one.
+    /// True if the next call is the first one.
     pub before: bool,
-    /// The call it shows: place, number, and whether it is new or late.
+    /// The published call: place, number, and flags for new and late.
     pub call: (u8, u8, bool, bool),
-    /// After a restart: the reference plus 1, the places of those ahead as bits, and whether this
-    /// one is behind.
+    /// The result after a restart: the reference plus 1, the places of the PEs ahead as bits, and a
+    /// flag for being behind.
     pub apart: (u8, u8, bool),
-    /// It has computed since the restart.
+    /// True if it has computed since the restart.
     pub written: bool,
-    /// The call it has shown since the restart: view, place, and `written` then.
+    /// The call published since the restart: view, place, and the value of `written` then.
     pub shown: (u8, u8, bool),
 }
 
@@ -126,7 +126,7 @@ impl Places {
 }
 
 impl PeState {
-    /// Its process is gone, its memory is left.
+    /// Ends the process, and keeps its memory.
     pub fn die(&mut self) {
         (self.alive, self.finished, self.unrecoverable) = (false, false, false);
         (self.call, self.at, self.middle) = (Call::Checkpoint, None, false);
@@ -136,7 +136,7 @@ impl PeState {
         self.ends = false;
     }
 
-    /// The bytes are gone. A PE that still reads its findings finds it lost.
+    /// Wipes the memory. A PE that still reads its findings sees everything lost.
     pub fn wipe(&mut self) {
         self.live = None;
         (self.phase, self.decided, self.step) = (None, None, (0, 0));
@@ -145,8 +145,8 @@ impl PeState {
         self.shows = 0;
     }
 
-    /// A new process carries the number, and takes over the memory; its page may still show the
-    /// view in which it is dead.
+    /// Starts a new process for this PE, which adopts the memory; its page may still show the view
+    /// in which the PE is dead.
     pub fn begin(&mut self, shown: u8) {
         (self.alive, self.node_lost, self.shown) = (true, false, shown);
         let live = |n: CheckpointNumber| Bytes::Sealed(n.0 as u8, self.live == Some(n.0 as u8));
@@ -165,31 +165,32 @@ impl PeState {
         self.live = None;
     }
 
-    /// True in a substitute that has not recovered yet.
+    /// True for a substitute that has not recovered yet.
     pub fn is_new(&self) -> bool {
         self.joined == 0
     }
 
-    /// Its process died, and what it had in live memory may be needed.
+    /// True if its process died, and its live memory may be needed.
     pub fn may_be_rescued(&self) -> bool {
         let encoded = matches!(self.phase, Some(Phase::Encoded(_) | Phase::Copying(_)));
         !self.alive && !self.node_lost && encoded
     }
 
-    /// Waits for the others once it has come.
+    /// True if it waits for other PEs once it has arrived.
     pub fn waits(&self) -> bool {
         let barrier = [At::BarrierQ, At::BarrierC, At::BarrierA, At::BarrierB];
         self.at.is_some_and(|at| barrier.contains(&at) || meeting(at).is_some())
     }
 
-    /// Knows that the view is not the one that it is in.
+    /// True if it knows that its view is outdated.
     pub fn sees_change(&self) -> bool {
         let view =
             if self.at.is_some_and(|at| meeting(at).is_some()) { self.view } else { self.joined };
         self.shown > view
     }
 
-    /// The newest view that need be looked at in the next step, and all from the one shown to it.
+    /// Returns the newest view that the next step must consider; it must also consider all views
+    /// from the shown one up to it.
     pub fn newest(&self, current: u8) -> u8 {
         let after = match self.at {
             Some(At::Whole) => current,
@@ -256,7 +257,7 @@ impl PeState {
     }
 }
 
-/// One state of the whole job. Only the first PEs are there.
+/// One state of the whole job. Only the first PEs are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobState {
     pub pes: [PeState; MOST],
@@ -271,7 +272,7 @@ pub struct JobState {
 }
 
 impl JobState {
-    /// The launcher orders the next view.
+    /// Publishes the next view, as the launcher would.
     pub fn order(&mut self, living: u8) {
         self.current += 1;
         self.views[usize::from(self.current)] = living;
@@ -281,7 +282,7 @@ impl JobState {
         self.views[usize::from(view)]
     }
 
-    /// 64 bits of the state's packing; `symmetries` are the orders in which PEs may be numbered.
+    /// Returns 64 bits of the state's packing; `symmetries` are the permitted numberings of PEs.
     pub fn fingerprint(&self, pes: usize, symmetries: &[[u8; MOST]]) -> u64 {
         let words = self.words(pes);
         let in_order = |order: &[u8; MOST]| order.map(|p| words[usize::from(p)]);
@@ -312,7 +313,7 @@ impl JobState {
         words
     }
 
-    /// What happened between this state and `next`, for people.
+    /// Describes the step from this state to `next`, for people.
     pub fn step_to(&self, next: &JobState, pes: usize) -> String {
         let step = |p: usize| {
             let (was, is) = (&self.pes[p], &next.pes[p]);
@@ -339,7 +340,7 @@ fn sorted(mut words: [u128; MOST], pes: usize) -> [u128; MOST] {
 
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Both halves of a full product, folded: every bit of the result depends on every bit given.
+/// Folds both halves of a full product: every bit of the result depends on every input bit.
 fn mix(hash: u64, word: u64) -> u64 {
     let fold = |a: u64, b: u64| {
         let product = u128::from(a) * u128::from(b);
@@ -349,7 +350,7 @@ fn mix(hash: u64, word: u64) -> u64 {
     fold(first ^ word.rotate_left(32), 0x8ebc_6af0_9c88_c6e3) ^ first
 }
 
-/// Takes a fingerprint as the hash that it is.
+/// A hasher that returns a fingerprint unchanged.
 #[derive(Default)]
 pub struct AsIs(u64);
 
@@ -365,5 +366,5 @@ impl Hasher for AsIs {
     }
 }
 
-/// Fingerprints of the states that were seen.
+/// Fingerprints of the visited states.
 pub type Seen = HashSet<u64, BuildHasherDefault<AsIs>>;

@@ -1,4 +1,5 @@
-//! Rules of a local rollback that a search breaks on purpose, and must find broken.
+//! Rules of a local rollback that the explorer breaks on purpose, to check that it detects the
+//! fault.
 
 /// A rule broken on purpose, to test the explorer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -6,21 +7,21 @@ pub(super) enum Broken {
     Nothing,
     /// An operation is logged after it has happened.
     LoggedAfter,
-    /// An operation is said to be done before it has happened.
+    /// An operation is marked as done before it has happened.
     DoneBefore,
-    /// What is carried out is not said to be under way.
+    /// An operation being executed is not marked as under way.
     NotUnderway,
-    /// What an atomic operation found tells its origin nothing of what others did before.
+    /// The result of an atomic operation does not imply the earlier operations of other PEs.
     FoundAlone,
-    /// What the target has is done again.
+    /// Operations that the target already has are repeated.
     NotSkipped,
     /// Bytes that were begun are skipped.
     BegunSkipped,
-    /// Operations on the own memory are skipped.
+    /// Operations on the PE's own memory are skipped.
     OwnSkipped,
-    /// An atomic operation that was under way is done again.
+    /// An atomic operation that was under way is repeated.
     DoubtDoneAgain,
-    /// The same, and it is skipped.
+    /// An atomic operation that was under way is skipped.
     DoubtSkipped,
     /// Entries are applied one origin after the other.
     ByOrigin,
@@ -28,54 +29,55 @@ pub(super) enum Broken {
     PendingIgnored,
     /// A compare-and-swap that failed is applied.
     FailedApplied,
-    /// The time of a wait is drawn before its last look.
+    /// The time of a wait is drawn before its last check.
     TimeBeforeLook,
-    /// A PE draws the time of what it learns without the clock.
+    /// A PE draws the time of an observation without the clock.
     ClockIgnored,
-    /// A PE does not take over the times of a meeting.
+    /// A PE does not adopt the times of a meeting.
     MeetingTimesIgnored,
-    /// A get is carried out again.
+    /// A get is executed again.
     ReadAgain,
-    /// What the predecessor learned is not taken over.
+    /// The events of the predecessor are not taken over.
     EventsLost,
-    /// A meeting brings nothing of what others did before it.
+    /// A meeting does not imply the earlier operations of other PEs.
     MeetingBringsNothing,
-    /// The last meeting of the predecessor is taken to be over when all have come.
+    /// The last meeting of the predecessor is considered over when all PEs have arrived.
     LastMeetingTrusted,
-    /// A substitute in a collective reads the sources of the others again.
+    /// A substitute in a collective reads the sources of the other PEs again.
     SourceReadAgain,
-    /// A substitute in a collective writes the destinations of the others, too.
+    /// A substitute in a collective also writes the destinations of the other PEs.
     WritesOthers,
     /// The substitute uses the memory that its predecessor left.
     InPlace,
-    /// The substitute looks at the chains before it shows that it drains, and not again.
+    /// The substitute reads the chains before it publishes that it drains, and not again.
     NoSecondLook,
-    /// It hands over before every node shows the loss.
+    /// The substitute hands over before every node shows the loss.
     HandedOverEarly,
-    /// What was taken over is not marked as done.
+    /// Entries that were taken over are not marked as done.
     NotMarked,
-    /// An origin does not look at that mark.
+    /// An origin ignores the mark of entries that were taken over.
     MarkIgnored,
-    /// A PE that only logged an operation releases others before every node shows the loss.
+    /// A PE that only logged an operation releases peers before every node shows the loss.
     ReleasedEarly,
     /// Memory of a lost node is wiped before every node shows the loss.
     WipedEarly,
-    /// A PE in a meeting reads what a lost node's PE brought without a look whether that is there.
+    /// A PE in a meeting reads the contribution of a lost node's PE without checking that it is
+    /// available.
     LogsNotChecked,
-    /// It does not look again whether a loss was shown since.
+    /// A PE in a meeting does not check again for losses shown since.
     NotLookedAgain,
-    /// What an atomic operation found in memory that may be wiped is believed.
+    /// The result of an atomic operation on memory that may be wiped is accepted.
     FoundInWiped,
-    /// It is done again.
+    /// An atomic operation on memory that may be wiped is repeated.
     DoneInWipedAgain,
-    /// What a get read in memory that may be wiped is believed.
+    /// The result of a get from memory that may be wiped is accepted.
     ReadInWiped,
-    /// A substitute begins before the log of another lost PE is back.
+    /// A substitute starts before the log of another lost PE is restored.
     LogsNotAwaited,
-    /// A node is lost while a PE goes back, and the lost go back alone.
+    /// A node is lost while a PE rolls back, and the lost PEs roll back locally.
     NodeLostThenIgnored,
-    /// A PE goes back alone, though the replica of its log was lost before.
+    /// A PE rolls back locally although the replica of its log was lost before.
     NoReplicaNeeded,
-    /// Logs are dropped when all have come to a checkpoint, not when all have left it.
+    /// Logs are dropped when all PEs have arrived at a checkpoint, not when all have left it.
     DroppedEarly,
 }

@@ -1,4 +1,4 @@
-//! The calls of a PE that is live, in the explorer: an entry, a look, a write, a mark.
+//! The calls of a live PE in the explorer: an entry, a check, a write, a mark.
 
 use super::broken::Broken;
 use super::model::{At, Bytes, JobState, Model};
@@ -7,7 +7,7 @@ use crate::replay::handover::{Delivery, Stage, deliver};
 use crate::replay::log::{Asked, Effect, EntryProgress, Event, LogEntry, Time};
 
 impl Model {
-    /// A call of a PE that is live.
+    /// Starts a call of a live PE.
     pub(super) fn calls(&self, s: &mut JobState, me: usize, op: Op) -> bool {
         if let Some((to, effect)) = self.effect(s, me, op) {
             if self.breaks(Broken::LoggedAfter) {
@@ -47,7 +47,7 @@ impl Model {
         true
     }
 
-    /// A plain access of the program.
+    /// Makes a plain access of the program.
     pub(super) fn uses_own(&self, s: &mut JobState, me: usize, op: Op) {
         let found = match op {
             Op::Store { at, value } => {
@@ -64,7 +64,7 @@ impl Model {
         s.returns(me, op, found);
     }
 
-    /// A wait or a test looks at its word.
+    /// Checks the word of a wait or a test.
     pub(super) fn sees(&self, s: &mut JobState, me: usize, op: Op, drawn: Option<Time>) -> bool {
         let (asked, at, least) = match op {
             Op::Wait { at, least } => (Asked::Wait, at, least),
@@ -85,7 +85,7 @@ impl Model {
         true
     }
 
-    /// A call that releases others, or comes to a meeting.
+    /// Makes a call that releases other PEs, or arrives at a meeting.
     pub(super) fn releases(&self, s: &mut JobState, me: usize, op: Op) -> bool {
         if s.pes[me].owes && !s.all_show() && !self.breaks(Broken::ReleasedEarly) {
             return false;
@@ -104,7 +104,7 @@ impl Model {
         true
     }
 
-    /// An origin looks what becomes of an entry.
+    /// Lets an origin check the stage of the target, and handle its entry accordingly.
     pub(super) fn looks(
         &self,
         s: &mut JobState,
@@ -155,7 +155,8 @@ impl Model {
         true
     }
 
-    /// The memory of an incarnation, which is that of all if it is restored in place.
+    /// Returns the incarnation whose memory is used; always the latest if memory is restored in
+    /// place.
     pub(super) fn incarnation_used(&self, s: &JobState, pe: usize, on: usize) -> usize {
         if self.breaks(Broken::InPlace) { s.incarnation(pe) } else { on }
     }
@@ -180,7 +181,7 @@ impl Model {
         true
     }
 
-    /// Writes what is left of an effect, and says what was there.
+    /// Writes the rest of an effect, and returns the old value.
     fn writes_all(&self, s: &mut JobState, to: usize, on: usize, effect: &Effect<Bytes>) -> u64 {
         let used = self.incarnation_used(s, to, on);
         let memory = &mut s.pes[to].memories[used];

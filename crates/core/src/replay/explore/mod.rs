@@ -1,20 +1,20 @@
 //! A model checker for local rollback: every interleaving of small programs, every death.
 //!
 //! [`model`] has the steps of nodes, [`calls`] those of PEs, [`substitute`] those of a substitute,
-//! [`nodes`] what is lost with a node; the decisions are those of the modules beside this one. A
-//! search is exhaustive over the states that can be reached. [`random`] makes programs by a seed.
+//! [`nodes`] the effects of a lost node; the decisions are those of the modules under test. A
+//! search is exhaustive over the reachable states. [`random`] generates programs from a seed.
 //!
-//! Checked:
-//! - every end has the memory and the registers of some run without a loss. Registers hold all that
-//!   a PE has seen, so this covers what survivors saw, that nothing is lost or done twice, and that
-//!   what a substitute reads is what its predecessor read;
-//! - no wait for ever: where nothing moves any more, all have made their calls;
-//! - a substitute makes the same calls as before, and looks at no word whose value is not known;
+//! Checked properties:
+//! - every final state has the memory and the registers of some run without a loss. Registers hold
+//!   everything that a PE has observed. So this covers the observations of survivors, lost or
+//!   repeated operations, and that a substitute reads the same values as its predecessor;
+//! - no deadlock: if no step is possible, all PEs have made all their calls;
+//! - a substitute makes the same calls as before, and reads no word whose value is unknown;
 //! - a loss is global only if an operation is in doubt, no replica of a log is left, or a node is
-//!   lost while a PE goes back.
+//!   lost during a rollback of a PE.
 //!
-//! Left out: engines, locks, the heap; what a target shows of what it took over, which is marked in
-//! the chains here.
+//! Left out: engines, locks, the heap; the separate record of entries that a target took over,
+//! which are marked in the chains here.
 
 mod broken;
 mod calls;
@@ -34,10 +34,10 @@ use program::Program;
 
 use crate::protocol::explore::asked_for;
 
-/// Memory and registers at an end.
+/// Memory and registers in a final state.
 type End = Vec<(Words, [u64; 2])>;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Default)]
 struct ReplayResult {
     states: usize,
@@ -57,7 +57,7 @@ fn end(state: &JobState) -> End {
     state.pes.iter().map(last).collect()
 }
 
-/// Searches all states; every end must be one of `allowed`, if some are given.
+/// Searches all states; every final state must be in `allowed`, if given.
 fn search(model: &Model, allowed: Option<&BTreeSet<End>>) -> Result<ReplayResult, String> {
     let first = model.first();
     let mut seen = BTreeSet::from([fingerprint(&first)]);
@@ -86,11 +86,11 @@ fn search(model: &Model, allowed: Option<&BTreeSet<End>>) -> Result<ReplayResult
     Ok(found)
 }
 
-/// What is lost, and how often.
+/// The kind and number of losses.
 #[derive(Debug, Clone, Copy)]
 enum Losses {
     Processes(u8),
-    /// Of processes and nodes.
+    /// Losses of processes and nodes.
     Nodes(u8),
 }
 
@@ -125,27 +125,27 @@ fn a_pe_lost_with_its_node_goes_back_alone_wherever_that_is() {
     program::all().iter().for_each(|program| holds(program, Losses::Nodes(1)));
 }
 
-/// The second loss, of a process or of a node, may come before the log is back, in the replay, or
-/// when the replicas that were lost are not made again.
+/// The second loss, of a process or of a node, may come before the log is restored, in the replay,
+/// or while the lost replicas are not yet restored.
 #[test]
 fn a_node_and_another_loss_anywhere() {
     let programs = [program::checkpointed(), program::used_up(), program::sum_overwritten()];
     programs.iter().for_each(|program| holds(program, Losses::Nodes(2)));
 }
 
-/// The second loss may come in the replay of the first, of the same PE or of another.
+/// The second loss may come in the replay after the first, of the same PE or of another.
 #[test]
 fn two_losses_anywhere() {
     program::all().iter().for_each(|program| holds(program, Losses::Processes(2)));
 }
 
-/// Programs that nobody thought of.
+/// Explores randomly generated programs.
 #[test]
 fn programs_by_a_seed() {
     by_seeds(0..4);
 }
 
-/// The same, as many as there is time for.
+/// Explores more random programs, only on request.
 #[test]
 fn more_programs_by_a_seed() {
     if asked_for("RAIDSHMEM_ALL", "all") {
@@ -166,7 +166,7 @@ fn by_seeds(seeds: Range<u64>) {
     assert!(replayed > 1000 && global > 0);
 }
 
-/// Each broken rule, and the program and the losses with which it shows.
+/// Returns each broken rule, with the program and the losses that expose it.
 fn caught() -> Vec<(Broken, Program, Losses)> {
     use Losses::{Nodes, Processes};
     use program as p;

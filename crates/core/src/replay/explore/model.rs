@@ -1,8 +1,10 @@
-//! What the explorer steps through: PEs, their memory, their logs, and what each node shows.
+//! The state that the explorer steps through: PEs, their memory, their logs, and what each node
+//! shows.
 //!
-//! Every call has the steps in which it shows: the entry, the look, the write (two for bytes), the
-//! mark. The memory of each incarnation is kept: a PE whose node does not show a loss yet reaches
-//! that of the dead. Left out: what is lost with a node (`nodes.rs`).
+//! Every call has the steps in which it is visible: the entry, the check, the write (two for
+//! bytes), the mark. The model keeps the memory of each incarnation: a PE whose node does not show
+//! a loss yet accesses the memory of the dead process. Left out: the effects of a lost node
+//! (`nodes.rs`).
 
 use std::fmt::{self, Display, Formatter};
 
@@ -13,34 +15,34 @@ use crate::replay::log::{Arrival, Asked, Effect, EntryProgress, Event, LogEntry,
 use crate::replay::merge::Merge;
 use crate::replay::own::Replay;
 
-/// Words of a PE.
+/// Number of words of a PE.
 pub(super) const WORDS: usize = 3;
 
 pub(super) type Words = [u64; WORDS];
 pub(super) type Bytes = [u64; 2];
 pub(super) type Chain = Vec<LogEntry<Bytes>>;
 
-/// What a PE brings to a meeting.
+/// The contribution of a PE to a meeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Came {
     Barrier,
     Broadcast(u64),
     Sum(u64),
     Checkpoint,
-    /// It has copied its memory.
+    /// A copy of its memory is complete.
     Copied,
 }
 
-/// Within a call.
+/// The step within a call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum At {
     Ready,
-    /// The entry with this index of the chain is there; the next step looks.
+    /// The entry with this index of the chain is appended; the next step checks the stage.
     Logged {
         to: usize,
         index: usize,
     },
-    /// It carries it out on the memory of an incarnation.
+    /// It executes the entry on the memory of an incarnation.
     Writes {
         to: usize,
         index: usize,
@@ -62,11 +64,12 @@ pub(super) enum At {
         from: usize,
         on: usize,
     },
-    /// It has come to the meeting with this number.
+    /// It has arrived at the meeting with this number.
     Meets {
         number: usize,
     },
-    /// All have come, and it reads what they brought; losses that its node showed before that.
+    /// All have arrived, and it reads their contributions; `shown` are the losses that its node
+    /// showed before.
     Gathers {
         number: usize,
         shown: Vec<usize>,
@@ -78,82 +81,82 @@ pub(super) enum At {
     Closes {
         number: usize,
     },
-    /// Only with a broken rule: it happened, and is logged next.
+    /// Only with a broken rule: the operation happened, and is logged next.
     LogsLate {
         to: usize,
         effect: Effect<Bytes>,
         old: u64,
     },
-    /// Only with a broken rule: it has looked at the chains, and drains next.
+    /// Only with a broken rule: it has read the chains, and drains next.
     TookOver(Box<At>),
-    /// Only with a broken rule: the time of a wait.
+    /// Only with a broken rule: it has drawn the time of a wait.
     Drew {
         time: Time,
     },
 }
 
-/// The log of a PE, to others.
+/// The log of a PE, as seen by other PEs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum LogState {
     There,
-    /// Its node is lost, and its memory is as it was.
+    /// Its node is lost, and its memory is still unchanged.
     Lost,
     Wiped,
 }
 
-/// A PE.
+/// The state of a PE.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PeState {
     pub call: usize,
     pub at: At,
     pub registers: [u64; 2],
-    /// Its last time.
+    /// The last time that it drew.
     pub time: Time,
-    /// By incarnation: memory, and what it shows to origins.
+    /// Memory, and the stage shown to origins, by incarnation.
     pub memories: Vec<Words>,
     pub stages: Vec<Stage>,
-    /// Losses of each PE that its node shows.
+    /// Number of losses of each PE that its node shows.
     pub shown: Vec<usize>,
-    /// It has only logged an operation, and released nobody since.
+    /// True if it has only logged an operation, and released no PE since.
     pub owes: bool,
-    /// To each target.
+    /// Chains by target.
     pub chains: Vec<Chain>,
     pub events: Vec<Event>,
     pub meetings: Vec<Arrival<Came>>,
     pub met: usize,
-    /// Checkpoints it has left.
+    /// Number of checkpoints that it has left.
     pub interval: usize,
-    /// Memory and call of each checkpoint.
+    /// Memory and next call of each checkpoint.
     pub saved: Vec<(Words, usize)>,
-    /// It drains, and has looked at the chains.
+    /// True if it drains, and has read the chains.
     pub took_over: bool,
     pub log: LogState,
-    /// As many incarnations lost their memory with a node.
+    /// Number of incarnations whose memory was lost with a node.
     pub lost_memories: usize,
-    /// The next PE keeps a replica of the log.
+    /// True if the next PE keeps a replica of the log.
     pub has_replica: bool,
-    /// A substitute that saw the logs of all.
+    /// True for a substitute that saw the logs of all PEs.
     pub has_begun: bool,
-    /// A substitute that is not live yet.
+    /// State of a substitute that is not live yet.
     pub replay: Option<(Replay, Merge)>,
 }
 
-/// All of it.
+/// The state of the job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct JobState {
     pub pes: Vec<PeState>,
     pub time: u64,
     pub deaths: u8,
-    /// All go back.
+    /// True if all PEs roll back.
     pub global: bool,
 }
 
-/// What is explored.
+/// The parameters of a search.
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     pub program: Program,
     pub deaths: u8,
-    /// Nodes are lost, too.
+    /// True if nodes are lost, too.
     pub nodes: bool,
     pub broken: Broken,
 }
@@ -168,7 +171,8 @@ impl Display for Model {
 }
 
 impl JobState {
-    /// The time of what teaches a PE nothing: the next one of its own, which is behind the clock.
+    /// Returns the time of a step that gives a PE no information: the next one of its own, behind
+    /// the clock.
     pub(super) fn next(&mut self, me: usize) -> Time {
         self.time += 1;
         let time = &mut self.pes[me].time;
@@ -176,14 +180,15 @@ impl JobState {
         *time
     }
 
-    /// The time of what a PE learns, by the clock: it may know everything with a smaller one.
+    /// Returns the clock's time for a step that gives a PE information: it may know everything with
+    /// a smaller time.
     pub(super) fn learns(&mut self, me: usize) -> Time {
         self.time += 1;
         self.pes[me].time = Time(self.time);
         Time(self.time)
     }
 
-    /// Number of the incarnation.
+    /// Returns the number of the current incarnation.
     pub(super) fn incarnation(&self, pe: usize) -> usize {
         self.pes[pe].memories.len() - 1
     }
@@ -198,13 +203,13 @@ impl JobState {
         self.pes.iter().all(shows)
     }
 
-    /// All have come to the meeting with this number.
+    /// True if all PEs have arrived at the meeting with this number.
     pub(super) fn all_met(&self, number: usize) -> bool {
         let came = |pe: &PeState| pe.log != LogState::Wiped && pe.met + pe.meetings.len() > number;
         self.pes.iter().all(came)
     }
 
-    /// What the call brings to its meeting.
+    /// Returns the contribution of the call to its meeting.
     pub(super) fn brings(&mut self, me: usize, op: Op) -> Came {
         match op {
             Op::Broadcast { root, from, .. } if root == me => {
@@ -217,7 +222,7 @@ impl JobState {
         }
     }
 
-    /// A PE comes to a meeting, which has this number.
+    /// Records the arrival of a PE at its next meeting, and returns the number of the meeting.
     pub(super) fn arrives(&mut self, me: usize, what: Came) -> usize {
         let time = self.next(me);
         self.pes[me].meetings.push(Arrival { time, what });
@@ -231,7 +236,7 @@ impl JobState {
         self.pes.iter().zip(&program.pes).all(over)
     }
 
-    /// The call is over, and what an atomic operation found is kept.
+    /// Completes the call, and keeps the value that an operation found.
     pub(super) fn returns(&mut self, me: usize, op: Op, found: u64) {
         let pe = &mut self.pes[me];
         match op {
@@ -277,7 +282,7 @@ impl Model {
         self.broken == rule
     }
 
-    /// The states that may follow, the steps of PEs and nodes first; how many those are.
+    /// Collects all next states, the steps of PEs and nodes first; returns the number of those.
     pub(super) fn successors(
         &self,
         state: &JobState,
@@ -318,7 +323,7 @@ impl Model {
         Ok(moves)
     }
 
-    /// One step of a PE; false if it has to wait.
+    /// Makes one step of a PE; false if it must wait.
     fn step(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
         if let At::TookOver(at) = s.pes[me].at.clone() {
             self.goes_live(s, me);
@@ -389,7 +394,7 @@ impl Model {
         }
     }
 
-    /// What an operation does.
+    /// Returns the target and the effect of an operation.
     pub(super) fn effect(&self, s: &JobState, me: usize, op: Op) -> Option<(usize, Effect<Bytes>)> {
         let value = |value: Value| match value {
             Value::Just(value) => value,

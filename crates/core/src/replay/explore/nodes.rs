@@ -1,9 +1,9 @@
-//! Lost nodes in the explorer: what is gone with them, when it is wiped, and what others do then.
+//! Lost nodes in the explorer: the state lost with them, the wipe, and the reaction of other PEs.
 //!
-//! Each PE is on a node of its own. The next PE keeps a replica of its log, which its owner writes
-//! first. So whatever others see of a log is in its replica, and a lost node is to it what the
-//! death of its process would be a step later at most. The memory of a lost node is wiped when all
-//! nodes show the loss. Then its log comes back, and its substitute begins.
+//! Each PE is on a node of its own. The next PE keeps a replica of its log, which the owner writes
+//! before the log. So everything that other PEs see of a log is in its replica. For the log, the
+//! loss of a node is like the death of its process at most one step later. The memory of a lost
+//! node is wiped when all nodes show the loss. Then its log is restored, and its substitute starts.
 
 use super::broken::Broken;
 use super::model::{At, JobState, LogState, Model, PeState, WORDS};
@@ -16,13 +16,14 @@ impl JobState {
         pe.memories[..pe.lost_memories].fill([0; WORDS]);
     }
 
-    /// The node of PE `me` shows that this memory of a PE is lost with its node: it may be wiped.
+    /// True if the node of PE `me` shows that memory `on` of PE `of` was lost with its node: it may
+    /// be wiped.
     pub(super) fn may_be_wiped(&self, me: usize, of: usize, on: usize) -> bool {
         let lost = self.pes[of].lost_memories;
         on < lost && lost <= self.pes[me].shown[of]
     }
 
-    /// The node of PE `me` shows no loss of a node whose PE's log is not back.
+    /// True if the node of PE `me` shows no loss of a node whose PE's log is not yet restored.
     pub(super) fn has_all_logs(&self, me: usize) -> bool {
         let shows = |of: usize| self.pes[me].shown[of] == self.incarnation(of);
         (0..self.pes.len()).all(|of| self.pes[of].log == LogState::There || !shows(of))
@@ -30,7 +31,7 @@ impl JobState {
 }
 
 impl Model {
-    /// The node of a PE is lost, and with it what that kept for another.
+    /// Loses the node of a PE, and with it the replica that the node kept for another PE.
     pub(super) fn lose_node(&self, s: &mut JobState, me: usize) {
         let away = s.pes.iter().any(|pe| pe.replay.is_some());
         let has_replica = s.pes[me].has_replica || self.breaks(Broken::NoReplicaNeeded);
@@ -50,19 +51,19 @@ impl Model {
         s.pes[kept].has_replica = false;
     }
 
-    /// All nodes show the loss, so that nobody begins to read what is wiped.
+    /// True if all nodes show the loss, so no PE starts to read memory that is being wiped.
     pub(super) fn may_wipe(&self, s: &JobState, me: usize) -> bool {
         let shows = |pe: &PeState| pe.shown[me] == s.incarnation(me);
         s.pes.iter().all(shows) || self.breaks(Broken::WipedEarly)
     }
 
-    /// A substitute has its own log, and sees those of all others.
+    /// True if a substitute has its own log, and sees the logs of all other PEs.
     pub(super) fn has_its_logs(&self, s: &JobState, me: usize) -> bool {
         let all = || s.pes.iter().all(|pe| pe.log == LogState::There);
         s.pes[me].log == LogState::There && (all() || self.breaks(Broken::LogsNotAwaited))
     }
 
-    /// The log of a lost node's PE comes from its replica; false if it has to wait.
+    /// Restores the log of a lost node's PE from its replica; false if that must wait.
     pub(super) fn log_comes_back(&self, s: &mut JobState, me: usize) -> bool {
         let is_wiped = s.pes[me].log == LogState::Wiped;
         if is_wiped {
@@ -71,7 +72,8 @@ impl Model {
         is_wiped
     }
 
-    /// In a meeting, where nodes are lost: all have come, and their logs are there.
+    /// Gathers contributions in a meeting of a model with lost nodes, once all PEs have arrived and
+    /// their logs are available.
     pub(super) fn gathers(
         &self,
         s: &mut JobState,
@@ -90,7 +92,7 @@ impl Model {
         Ok(true)
     }
 
-    /// It reads what all brought, unless a loss was shown since it looked at the logs.
+    /// Reads all contributions, unless a loss was shown after the check of the logs.
     pub(super) fn reads_all(
         &self,
         s: &mut JobState,

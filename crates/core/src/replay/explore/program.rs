@@ -1,30 +1,30 @@
-//! Small programs without races, for the explorer: what each PE does, call by call.
+//! Small programs without data races, for the explorer: the calls of each PE.
 
 use crate::replay::log::Change;
 
-/// A value that an operation sends: a constant, or what a register holds and more.
+/// A value that an operation sends: a constant, or the value of a register plus a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Value {
     Just(u64),
     Of { register: usize, plus: u64 },
 }
 
-/// A call of a program, or a plain access to the own memory.
+/// A call of a program, or a plain access to the PE's own memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Op {
-    /// A word is written on a PE, whole.
+    /// Writes a whole word on a PE.
     Put {
         to: usize,
         at: usize,
         value: Value,
     },
-    /// Two words are written on a PE, one after the other.
+    /// Writes two words on a PE, one after the other.
     Bulk {
         to: usize,
         at: usize,
         value: Value,
     },
-    /// A word is changed on a PE; what was there goes to a register.
+    /// Changes a word on a PE; its old value goes to a register.
     Atomic {
         to: usize,
         at: usize,
@@ -56,18 +56,18 @@ pub(super) enum Op {
     },
     Quiet,
     Barrier,
-    /// A word of the root comes to a word of all.
+    /// Copies a word of the root to a word of each PE.
     Broadcast {
         root: usize,
         from: usize,
         at: usize,
     },
-    /// The sum of a word of all comes to a word of all.
+    /// Writes the sum of a word of all PEs to a word of each PE.
     Sum {
         from: usize,
         at: usize,
     },
-    /// Registers are private memory: they are zero behind it.
+    /// Makes a checkpoint. Registers are private memory: they are zero afterwards.
     Checkpoint,
 }
 
@@ -88,12 +88,12 @@ impl Kind {
     }
 }
 
-/// What each PE does.
+/// A program for each PE.
 #[derive(Debug, Clone)]
 pub(super) struct Program {
     pub name: &'static str,
     pub pes: Vec<Vec<Op>>,
-    /// Who may be lost.
+    /// PEs that may be lost.
     pub victims: Vec<usize>,
 }
 
@@ -135,14 +135,14 @@ const fn of(register: usize, plus: u64) -> Value {
 
 use Op::{Barrier, Checkpoint, Quiet, Test};
 
-/// Data of one PE is used up by the other: doing it twice shows.
+/// One PE consumes the data of another: a repeated write would be visible.
 pub(super) fn used_up() -> Program {
     let one = vec![put(1, 0, 1), Barrier, Barrier];
     let two = vec![Barrier, load(0, 0), store(0, of(0, 1)), Barrier];
     Program { name: "used up", pes: vec![one, two], victims: vec![0, 1] }
 }
 
-/// A flag is waited for and put back.
+/// A PE waits for a flag and resets it.
 pub(super) fn flag() -> Program {
     let one = vec![put(1, 0, 1), get(1, 2, 0)];
     let two = vec![wait(0, 1), store(0, Value::Just(0)), load(1, 0), store(1, of(0, 1))];
@@ -157,7 +157,7 @@ pub(super) fn two_origins() -> Program {
     Program { name: "two origins", pes: vec![one, two, three], victims: vec![2] }
 }
 
-/// As before, in the other order of numbers.
+/// Like [`two_origins`], with the first two PEs exchanged.
 pub(super) fn two_origins_turned() -> Program {
     let one = vec![wait(1, 1), put(2, 0, 2), Barrier];
     let two = vec![put(2, 0, 1), Quiet, add(0, 1, 1), Barrier];
@@ -165,15 +165,16 @@ pub(super) fn two_origins_turned() -> Program {
     Program { name: "two origins, turned", pes: vec![one, two, three], victims: vec![2] }
 }
 
-/// The same, and who writes first has made more calls: its time is later, if the other's is not by
-/// the clock.
+/// Like [`two_origins_turned`], but the first writer has made more calls: its time is later unless
+/// the other PE's time follows the clock.
 pub(super) fn two_origins_apart() -> Program {
     let mut program = two_origins_turned();
     program.pes[1].insert(0, put(0, 0, 7));
     Program { name: "two origins, apart", ..program }
 }
 
-/// As before, and the third tells what it read, so that its log goes on behind the meeting.
+/// Like [`two_origins_turned`], and the third PE sends the value that it read, so that its log
+/// continues after the meeting.
 pub(super) fn two_origins_then_more() -> Program {
     let [one, two, _] = &two_origins_turned().pes[..] else { unreachable!("three PEs") };
     let three = vec![Barrier, load(0, 0), Op::Put { to: 0, at: 0, value: of(0, 3) }];
@@ -181,8 +182,8 @@ pub(super) fn two_origins_then_more() -> Program {
     Program { name: "two origins, and more", pes, victims: vec![2] }
 }
 
-/// Two PEs write the same bytes of a third, one after the other by a meeting alone, and the first
-/// of them has learned something before.
+/// Two PEs write the same bytes of a third, ordered only by a meeting. The first writer has made an
+/// observation before.
 pub(super) fn met_between() -> Program {
     let one = vec![Test { at: 1, least: 1, into: 0 }, put(2, 0, 1), Barrier, Barrier];
     let two = vec![Barrier, put(2, 0, 2), Barrier];
@@ -190,14 +191,14 @@ pub(super) fn met_between() -> Program {
     Program { name: "met between", pes: vec![one, two, three], victims: vec![2] }
 }
 
-/// All swap with a word of one of them.
+/// All PEs swap with a word of one of them.
 pub(super) fn swaps() -> Program {
     let all = |me: u64| vec![swap(0, 0, me + 1, 0), Barrier];
     let one = [all(0), vec![load(0, 1)]].concat();
     Program { name: "swaps", pes: vec![one, all(1)], victims: vec![0, 1] }
 }
 
-/// One adds to a word that the other empties, and its owner looks at it in the end.
+/// One PE adds to a word that another resets, and its owner reads it in the end.
 pub(super) fn adds_and_swaps() -> Program {
     let one = vec![add(2, 0, 1), add(2, 0, 1), Barrier];
     let two = vec![swap(2, 0, 0, 0), Barrier];
@@ -205,7 +206,7 @@ pub(super) fn adds_and_swaps() -> Program {
     Program { name: "adds and swaps", pes: vec![one, two, three], victims: vec![2] }
 }
 
-/// A swap that fails, beside adds.
+/// A compare-and-swap that fails, concurrent with adds.
 pub(super) fn failed_swap() -> Program {
     let change = Kind::SwapIf(7);
     let cas = Op::Atomic { to: 0, at: 0, change, value: Value::Just(9), into: Some(0) };
@@ -214,7 +215,7 @@ pub(super) fn failed_swap() -> Program {
     Program { name: "a swap that fails", pes: vec![one, two], victims: vec![0, 1] }
 }
 
-/// What a test says decides what is sent.
+/// The result of a test determines the value that is sent.
 pub(super) fn tested() -> Program {
     let one = vec![Test { at: 0, least: 1, into: 0 }, put(1, 0, 5), Barrier];
     let mut one = one;
@@ -223,28 +224,28 @@ pub(super) fn tested() -> Program {
     Program { name: "tested", pes: vec![one, two], victims: vec![0, 1] }
 }
 
-/// What was read must not be read again.
+/// The value of a get must not be read again, because it changes later.
 pub(super) fn read_once() -> Program {
     let one = vec![get(1, 0, 0), Barrier, Op::Put { to: 1, at: 1, value: of(0, 4) }, Barrier];
     let two = vec![Barrier, store(0, Value::Just(2)), Barrier, load(1, 0)];
     Program { name: "read once", pes: vec![one, two], victims: vec![0, 1] }
 }
 
-/// What is read is not what memory is without it.
+/// The value of a get differs from the initial memory.
 pub(super) fn read_late() -> Program {
     let one = vec![Barrier, get(1, 0, 0), store(1, of(0, 4))];
     let two = vec![store(0, Value::Just(7)), Barrier];
     Program { name: "read late", pes: vec![one, two], victims: vec![0, 1] }
 }
 
-/// A PE sees what an atomic operation did before that says that it is done.
+/// A PE sees the effect of an atomic operation before the origin marks it as done.
 pub(super) fn counted() -> Program {
     let one = vec![add(1, 0, 1), get(1, 2, 0)];
     let two = vec![wait(0, 1), load(0, 0), store(1, of(0, 1))];
     Program { name: "counted", pes: vec![one, two], victims: vec![0, 1] }
 }
 
-/// What an atomic operation finds says that bytes are there.
+/// The result of an atomic operation implies that earlier bytes have arrived.
 pub(super) fn found() -> Program {
     let one = vec![put(2, 0, 1), Quiet, add(1, 1, 1)];
     let change = Kind::Add;
@@ -253,14 +254,14 @@ pub(super) fn found() -> Program {
     Program { name: "found", pes: vec![one, Vec::new(), three], victims: vec![2] }
 }
 
-/// Bytes and a signal.
+/// Sends bytes, then a signal.
 pub(super) fn signalled() -> Program {
     let one = vec![bulk(1, 0, 3), add(1, 2, 1), Barrier];
     let two = vec![wait(2, 1), load(1, 0), store(1, Value::Just(8)), Barrier];
     Program { name: "signalled", pes: vec![one, two], victims: vec![0, 1] }
 }
 
-/// A PE that has adopted the loss releases one that may not have.
+/// A PE that has adopted the view with the loss releases one that may not have.
 pub(super) fn stale() -> Program {
     let one = vec![put(2, 0, 1), Quiet, add(1, 1, 1)];
     let two = vec![wait(1, 1), get(2, 0, 0)];
@@ -275,21 +276,21 @@ pub(super) fn own_memory() -> Program {
     Program { name: "own memory", pes: vec![one, two], victims: vec![0] }
 }
 
-/// A checkpoint between two exchanges.
+/// Makes a checkpoint between two exchanges.
 pub(super) fn checkpointed() -> Program {
     let one = vec![put(1, 0, 1), Checkpoint, put(1, 1, 2), Barrier];
     let two = vec![add(0, 0, 1), Checkpoint, load(0, 0), Barrier, load(1, 1)];
     Program { name: "checkpointed", pes: vec![one, two], victims: vec![0, 1] }
 }
 
-/// Two PEs that exchange, and may both be lost.
+/// Two PEs exchange values, and both may be lost.
 pub(super) fn exchange() -> Program {
     let one = vec![put(1, 0, 4), swap(1, 1, 2, 0), Barrier, load(0, 1)];
     let two = vec![bulk(0, 0, 7), Barrier, get(0, 1, 0)];
     Program { name: "exchange", pes: vec![one, two], victims: vec![0, 1] }
 }
 
-/// The destination of a broadcast is used before all have returned.
+/// The destination of a broadcast is used before all PEs have returned.
 pub(super) fn broadcast_kept() -> Program {
     let broadcast = Op::Broadcast { root: 0, from: 1, at: 0 };
     let one = vec![store(1, Value::Just(4)), broadcast, Barrier];
@@ -297,7 +298,7 @@ pub(super) fn broadcast_kept() -> Program {
     Program { name: "broadcast, kept", pes: vec![one, two], victims: vec![0, 1] }
 }
 
-/// The source of a sum is overwritten when the call has returned.
+/// The source of a sum is overwritten after the call has returned.
 pub(super) fn sum_overwritten() -> Program {
     let calls = |value: u64| {
         let sum = Op::Sum { from: 1, at: 0 };
@@ -306,7 +307,7 @@ pub(super) fn sum_overwritten() -> Program {
     Program { name: "sum, overwritten", pes: vec![calls(1), calls(2)], victims: vec![0, 1] }
 }
 
-/// Every program.
+/// Returns all programs.
 pub(super) fn all() -> Vec<Program> {
     vec![
         used_up(),

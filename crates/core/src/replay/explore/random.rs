@@ -1,11 +1,12 @@
-//! Programs by a seed, without races by the way they are made.
+//! Programs generated from a seed, free of data races by construction.
 //!
-//! A program is a row of phases, between which all meet. In a phase a word has one use: one PE
-//! writes it once, all change it atomically, its owner writes it plainly, or all read it.
+//! A program is a sequence of phases, separated by meetings of all PEs. In a phase a word has one
+//! use: one PE writes it once, all change it atomically, its owner writes it plainly, or all read
+//! it.
 
 use super::program::{Kind, Op, Program, Value};
 
-/// What is done with a word in a phase.
+/// The use of a word in a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Put { by: usize },
@@ -14,7 +15,7 @@ enum Use {
     Read,
 }
 
-/// Numbers by a seed (xorshift).
+/// A random number generator (xorshift).
 struct Numbers(u64);
 
 impl Numbers {
@@ -26,10 +27,10 @@ impl Numbers {
     }
 }
 
-/// Words that a program uses on each PE.
+/// Number of words that a program uses on each PE.
 const WORDS: usize = 2;
 
-/// The program of a seed, of two PEs.
+/// Generates the program of a seed, for two PEs.
 pub(super) fn program(seed: u64) -> Program {
     let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut pes = vec![Vec::new(); 2];
@@ -57,7 +58,7 @@ pub(super) fn program(seed: u64) -> Program {
                 2 => Op::Broadcast { root: 1, from: 1, at: 0 },
                 _ => Op::Barrier,
             };
-            // A collective orders nothing but its own words: what went before, and comes after.
+            // A collective does not order other words, so barriers before and after it do.
             let alone = matches!(meeting, Op::Barrier | Op::Checkpoint);
             let row = if alone { vec![meeting] } else { vec![Op::Barrier, meeting, Op::Barrier] };
             pes.iter_mut().for_each(|calls| calls.extend(&row));
@@ -69,7 +70,8 @@ pub(super) fn program(seed: u64) -> Program {
     Program { name: "by a seed", pes, victims: vec![0, 1] }
 }
 
-/// An access of PE `me` to a word (two of each PE in a row), if its use allows one.
+/// Returns an access of PE `me` to a word (numbered consecutively, two per PE), if its use allows
+/// one.
 fn access(numbers: &mut Numbers, me: usize, word: usize, uses: &mut [Use]) -> Option<Op> {
     let (to, at) = (word / WORDS, word % WORDS);
     let value = match numbers.below(2) {

@@ -25,7 +25,7 @@ impl SubstituteMemory<Bytes> for Words {
 }
 
 impl Model {
-    /// The process of a PE dies; the decision is taken, and a substitute begins.
+    /// Kills the process of a PE, takes the decision, and starts a substitute.
     pub(super) fn kill(&self, s: &mut JobState, me: usize) {
         s.deaths -= 1;
         let in_doubt = s.pes[me].chains.iter().flatten().any(LogEntry::is_in_doubt);
@@ -50,7 +50,7 @@ impl Model {
         let target = if forward { agreed + 1 } else { agreed };
         pe.saved.truncate(target + 1);
         let (memory, call) = pe.saved[target];
-        // The checkpoint call is left in its own step, when all have come.
+        // The checkpoint call is left in a separate step, when all have arrived.
         pe.call = if forward { call - 1 } else { call };
         match self.breaks(Broken::InPlace) {
             true => pe.memories = vec![memory; pe.memories.len() + 1],
@@ -66,7 +66,7 @@ impl Model {
         pe.replay = Some((Replay::begin(me, n_pes), Merge::begin(me, n_pes)));
     }
 
-    /// A PE that has made all its calls.
+    /// Handles a PE that has made all its calls.
     pub(super) fn end(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
         match s.pes[me].replay {
             Some(_) => self.hands_over(s, me),
@@ -74,14 +74,14 @@ impl Model {
         }
     }
 
-    /// Chains to a PE, of the interval that it is in.
+    /// Returns the chains to a PE, of its current interval.
     fn chains(&self, s: &JobState, to: usize) -> Vec<Chain> {
         let same = |pe: &PeState| pe.interval == s.pes[to].interval && pe.log != LogState::Wiped;
         let chain = |pe: &PeState| if same(pe) { pe.chains[to].clone() } else { Vec::new() };
         s.pes.iter().map(chain).map(|chain| self.spoil(chain)).collect()
     }
 
-    /// Entries as a broken rule reads them.
+    /// Changes entries as a broken rule would read them.
     fn spoil(&self, mut chain: Chain) -> Chain {
         for entry in &mut chain {
             if let (Effect::Atomic { at, change }, EntryProgress::Done { old }) =
@@ -102,7 +102,8 @@ impl Model {
         chain
     }
 
-    /// Applies what the PE may know; false if somebody is in the midst of something.
+    /// Applies the entries that the PE may know; false if an origin is in the midst of an
+    /// operation.
     fn apply(&self, s: &mut JobState, me: usize, until: Time) -> bool {
         let chains = self.chains(s, me);
         let Some((replay, mut merge)) = s.pes[me].replay.take() else { return true };
@@ -121,7 +122,7 @@ impl Model {
         over
     }
 
-    /// A call of a substitute that replays.
+    /// Handles a call of a substitute that replays.
     pub(super) fn replays(&self, s: &mut JobState, me: usize, op: Op) -> Result<bool, String> {
         if let Some((to, effect)) = self.effect(s, me, op) {
             return self.operates(s, me, op, to, &effect);
@@ -171,7 +172,7 @@ impl Model {
         match replay.operation(to, effect, &pe.chains[to]) {
             Disposition::New => return self.hands_over(s, me),
             Disposition::Late => {
-                pe.chains[to].pop(); // it is new, as if nobody had said that it would be
+                pe.chains[to].pop(); // it is new, as if it had not been announced
                 return self.hands_over(s, me);
             }
             Disposition::Differs => return Err(format!("PE {me} does something else than before")),
@@ -201,7 +202,8 @@ impl Model {
                 }
                 s.returns(me, op, old);
             }
-            // What it finds tells what others did: all of that is there when it returns.
+            // Its result implies operations of other PEs: all of them must be applied before it
+            // returns.
             Disposition::Again { .. } if matches!(op, Op::Atomic { into: Some(_), .. }) => {
                 pe.chains[to].pop();
                 pe.replay.as_mut().expect("it replays").0 = before;
@@ -223,14 +225,15 @@ impl Model {
         Ok(true)
     }
 
-    /// What an operation found says what others did before; false if that is not known yet.
+    /// Applies the operations of other PEs that the result of an operation implies; false if they
+    /// are not known yet.
     fn knows(&self, s: &mut JobState, me: usize, op: Op, seen: Time, before: Replay) -> bool {
         let fetches = matches!(op, Op::Atomic { into: Some(_), .. });
         if !fetches || self.breaks(Broken::FoundAlone) || self.apply(s, me, seen) {
             return true;
         }
         if let Some((replay, _)) = s.pes[me].replay.as_mut() {
-            *replay = before; // asked again when it is known
+            *replay = before; // retried when it is known
         }
         false
     }
@@ -272,12 +275,12 @@ impl Model {
             return Ok(true);
         }
         if let Some((replay, _)) = s.pes[me].replay.as_mut() {
-            *replay = before; // asked again when it is known
+            *replay = before; // retried when it is known
         }
         Ok(false)
     }
 
-    /// It replays, and is in the last call that its predecessor made.
+    /// True if the PE replays, and is in the last call that its predecessor made.
     pub(super) fn is_at_last(&self, s: &JobState, me: usize) -> bool {
         let pe = &s.pes[me];
         let is_over = |(replay, _): &(Replay, Merge)| {
@@ -286,7 +289,7 @@ impl Model {
         pe.replay.as_ref().is_some_and(is_over)
     }
 
-    /// In a meeting.
+    /// Leaves a meeting, if all have arrived.
     pub(super) fn leaves(
         &self,
         s: &mut JobState,
@@ -295,7 +298,7 @@ impl Model {
         number: usize,
     ) -> Result<bool, String> {
         let replays = s.pes[me].replay.is_some();
-        // The predecessor may have died here: others may need this PE before they come.
+        // The predecessor may have died here: other PEs may need this PE before they arrive.
         if self.is_at_last(s, me) && !(self.breaks(Broken::LastMeetingTrusted) && s.all_met(number))
         {
             return self.hands_over(s, me);
@@ -306,7 +309,7 @@ impl Model {
         Ok(self.takes_part(s, me, op, number))
     }
 
-    /// Takes what all brought; false if somebody is in the midst of an operation on this PE.
+    /// Takes all contributions; false if an origin is in the midst of an operation on this PE.
     pub(super) fn takes_part(&self, s: &mut JobState, me: usize, op: Op, number: usize) -> bool {
         let replays = s.pes[me].replay.is_some();
         let arrival = |pe: &PeState| pe.meetings.get(number - pe.met).map(|arrival| arrival.time);
@@ -329,7 +332,7 @@ impl Model {
         true
     }
 
-    /// The word that a collective writes, and what it brings.
+    /// Returns the word that a collective writes, and its value.
     fn result(&self, s: &JobState, op: Op, number: usize, replays: bool) -> Option<(usize, u64)> {
         let again = replays && self.breaks(Broken::SourceReadAgain);
         let brought = |pe: &PeState, from: usize| match pe.meetings[number - pe.met].what {
@@ -345,7 +348,7 @@ impl Model {
         }
     }
 
-    /// In a checkpoint.
+    /// Makes a step of a checkpoint.
     pub(super) fn checkpoints(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
         match s.pes[me].at {
             At::Query { .. } if s.pes[me].replay.is_some() => return self.hands_over(s, me),
@@ -377,13 +380,13 @@ impl Model {
         Ok(true)
     }
 
-    /// The logs of an interval are of no use any more.
+    /// Drops the logs of a finished interval.
     fn drops(&self, pe: &mut PeState) {
         pe.chains.iter_mut().for_each(Vec::clear);
         pe.events.clear();
     }
 
-    /// One step from replay to live.
+    /// Makes one step from replay to live.
     fn hands_over(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
         let stage = *s.pes[me].stages.last().expect("there is the first");
         let all_show = s.all_show() || self.breaks(Broken::HandedOverEarly);
@@ -415,8 +418,8 @@ impl Model {
         (pe.replay, pe.took_over) = (None, false);
     }
 
-    /// Applies all chains, and marks what it took over; false if somebody is in the midst of an
-    /// operation.
+    /// Applies all chains, and marks the entries that it took over; false if an origin is in the
+    /// midst of an operation.
     fn takes_over(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
         let mut chains = self.chains(s, me);
         let Some((_, merge)) = s.pes[me].replay.as_mut() else { unreachable!("it replays") };

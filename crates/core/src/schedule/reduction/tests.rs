@@ -1,4 +1,5 @@
-//! All ways give the bits of one tree, for every size up to 64, over teams, in any order of events.
+//! All algorithms give the bits of one tree, for every size up to 64, over teams, in any event
+//! order.
 
 use std::collections::HashMap;
 
@@ -20,14 +21,15 @@ impl Random {
         self.next() as usize % end
     }
 
-    /// Numbers of very different size, so that every order of additions has bits of its own.
+    /// Returns numbers of very different magnitude, so that every order of additions has distinct
+    /// bits.
     fn number(&mut self) -> f64 {
         let sign = if self.below(2) == 0 { 1.0 } else { -1.0 };
         sign * (1.0 + self.below(1 << 30) as f64 / 7.0) * 10f64.powi(self.below(12) as i32)
     }
 }
 
-/// The tree, as the drawing says it.
+/// Reduces along the tree as drawn.
 fn tree(operands: &[f64]) -> f64 {
     fn balanced(leaves: &[f64]) -> f64 {
         match leaves {
@@ -102,13 +104,13 @@ enum Way {
     Bruck,
 }
 
-/// A collective of PEs of a world, in the words and slots of their team.
+/// A collective of PEs of a world, using the words and slots of their team.
 #[derive(Clone, Debug)]
 struct Call {
     way: Way,
     team: usize,
     pes: Vec<usize>,
-    /// Elements of a vector, or of a block.
+    /// Number of elements of a vector, or of a block.
     count: usize,
     in_place: bool,
 }
@@ -147,7 +149,7 @@ enum Word {
 
 type Key = (usize, Word, usize); // team, word, round
 
-/// What travels: bytes, then the word.
+/// A message: bytes, then the word.
 struct Message {
     to: usize,
     slot: Option<Vec<f64>>,
@@ -157,10 +159,10 @@ struct Message {
 
 #[derive(Default)]
 struct Pe {
-    /// Which of its calls it is in, and what is left of it.
+    /// Index of the current call, and its remaining steps.
     call: usize,
     steps: Option<std::collections::VecDeque<Step>>,
-    /// By team: reused by every call over it.
+    /// Source by team, reused by every call over the team.
     source: HashMap<usize, Vec<f64>>,
     dest: HashMap<usize, Vec<f64>>,
     turns: HashMap<usize, usize>,
@@ -202,7 +204,7 @@ impl World<'_> {
         *pe.words.entry(message.key).or_default() += 1;
     }
 
-    /// One step of a PE; false if it has to wait, or is done with all.
+    /// Makes one step of a PE; false if it must wait, or is finished.
     fn step(&mut self, me: usize) -> bool {
         let Some(&number) = self.mine[me].get(self.pes[me].call) else { return false };
         let calls = self.calls;
@@ -262,7 +264,7 @@ impl World<'_> {
         self.leave_if_done(me, call, index);
     }
 
-    /// What is in private memory goes to the destination.
+    /// Copies the result from private memory to the destination.
     fn leave_if_done(&mut self, me: usize, call: &Call, index: usize) {
         let (size, pe) = (call.pes.len(), &mut self.pes[me]);
         if call.way == Way::Halving || !pe.steps.as_ref().unwrap().is_empty() {
@@ -351,7 +353,7 @@ impl World<'_> {
                 if !self.wait_for(me, (team, Word::Offer, round)) {
                     return false;
                 }
-                // Where a call is in place, source and destination are one.
+                // For a call in place, source and destination are identical.
                 let buffer = |pe: &Pe, at| match at {
                     PartialPlace::Source if !call.in_place => pe.source[&team].clone(),
                     _ => pe.dest[&team].clone(),
@@ -375,7 +377,7 @@ impl World<'_> {
     }
 }
 
-/// Runs all calls, messages and PEs in an order that `random` picks, each PE at its own speed.
+/// Runs all calls, messages and PEs in a random order, each PE at its own speed.
 fn run(size: usize, calls: &[Call], random: &mut Random) {
     let pes = (0..size).map(|_| Pe::default()).collect();
     let of = |pe| (0..calls.len()).filter(|call| calls[*call].pes.contains(&pe)).collect();
@@ -388,7 +390,7 @@ fn run(size: usize, calls: &[Call], random: &mut Random) {
             world.deliver(message);
             true
         } else {
-            // Now and then one PE goes as far as it can.
+            // Occasionally one PE runs as far as it can.
             let (pe, mut moved) = (random.below(size), false);
             for _ in 0..[1, 1, 50][random.below(3)] {
                 moved |= world.step(pe);
@@ -424,7 +426,7 @@ fn calls_after_each_other_over_all_pes_have_the_bits_of_the_tree() {
     }
 }
 
-/// Teams of `size` PEs: all, all reversed, every so manieth, rows and columns; each with the number
+/// Returns teams of `size` PEs: all, all reversed, strided, rows and columns; each with the number
 /// of its words, which disjoint teams share.
 fn teams(size: usize) -> Vec<(usize, Vec<usize>)> {
     let mut teams = vec![(0, (0..size).collect()), (1, (0..size).rev().collect())];

@@ -1,4 +1,4 @@
-//! Checkpoints come while one is read: what is written is that one, or nothing.
+//! Tests with checkpoints that come while one is read: that one is written, or nothing.
 
 use raidshmem_core::page::PAGE;
 use raidshmem_core::protocol::operation::StorePart;
@@ -7,7 +7,7 @@ use super::*;
 use crate::aside::AsideCopier;
 
 const FIRST: CheckpointNumber = CheckpointNumber(1);
-/// Tiles that may be copied aside: all there are.
+/// More spilled tiles than there are.
 const ENOUGH: usize = 1000;
 
 /// The private memory of a PE.
@@ -16,7 +16,7 @@ const PRIVATE: &[u8] = b"three";
 /// A PE and its memory, right after the first checkpoint.
 struct Overwriter {
     memory: Memory,
-    /// What its file and its parity file are to hold.
+    /// The expected contents of its file and its parity file.
     data: Vec<u8>,
     parity: Vec<u8>,
     protection: Protection,
@@ -29,17 +29,17 @@ impl Overwriter {
         let (protection, pool) = (protection(), WorkerPool::new(1, process::usable()));
         let record = &memory.segment.header().snapshots[protection.snapshot_of(FIRST)];
         data.truncate(record.holds(JOB, FIRST).expect("it was sealed"));
-        data.extend(PRIVATE); // it comes once more
+        data.extend(PRIVATE); // the file holds it a second time
         Overwriter { memory, data, parity, protection, pool }
     }
 
-    /// Makes checkpoint `number`, as far as memory that was there before is concerned.
+    /// Makes checkpoint `number`, overwriting existing memory with junk.
     fn overwrite(&self, number: CheckpointNumber) {
         let junk = |len: usize| vec![number.0 as u8 ^ 0x5a; len.next_multiple_of(TILE)];
         self.make(number, &junk(self.data.len()), &junk(self.parity.len()));
     }
 
-    /// Makes it of these tiles of snapshot and parity.
+    /// Makes checkpoint `number` of these tiles of snapshot and parity.
     fn make(&self, number: CheckpointNumber, data: &[u8], parity: &[u8]) {
         let Memory { segment: own, part, layout, pe } = &self.memory;
         let (protection, pool) = (&self.protection, &self.pool);
@@ -56,12 +56,12 @@ impl Overwriter {
         }
     }
 
-    /// Several of them.
+    /// Makes several more checkpoints.
     fn go_on(&self) {
         (2..5).for_each(|number| self.overwrite(CheckpointNumber(number)));
     }
 
-    /// Bytes of memory that copies occupy.
+    /// Returns the bytes of memory that the spill occupies.
     fn aside(&self) -> u64 {
         let [from, _] = self.memory.layout.asides;
         let len = self.memory.layout.total - from;
@@ -88,7 +88,7 @@ fn order(of: &[&Overwriter]) -> Order {
     }
 }
 
-/// Reads what the order says, and calls `between` with each piece before it is taken.
+/// Reads the data of an order, and calls `between` before taking each piece.
 fn read_all(
     order: &Order,
     room: usize,
@@ -164,7 +164,7 @@ fn all_of_a_checkpoint_may_be_aside_before_its_first_tile_is_read() {
     are_its(&of, &queue.into_iter().collect::<Vec<_>>(), "all aside");
 }
 
-/// A checkpoint that is claimed before it is made is there whole, however many come after it.
+/// A checkpoint that is claimed before it is made is preserved whole, however many follow.
 #[test]
 fn what_is_claimed_ahead_is_kept_though_checkpoints_come_at_once() {
     let third = CheckpointNumber(3);
@@ -192,8 +192,8 @@ fn what_is_claimed_ahead_is_kept_though_checkpoints_come_at_once() {
     }
 }
 
-/// Without room nothing is written, and no more is copied than there is room for; what is read
-/// before needs none.
+/// Without room nothing is written, and no more is copied than fits; tiles already read need no
+/// room.
 #[test]
 fn what_does_not_fit_is_given_up() {
     let of = Overwriter::new(Pe(0));
@@ -202,14 +202,14 @@ fn what_does_not_fit_is_given_up() {
             of.go_on();
             assert!(of.aside_words().kept(StorePart::Snapshot, FIRST).is_some());
             let copied = of.aside_words().copied(FIRST);
-            assert!(copied <= 1, "{copied} tiles"); // of a slot that was read but for one
+            assert!(copied <= 1, "{copied} tiles"); // one tile of the slot was not read
         }
     });
     assert_eq!(result, Err(Failure::Overtaken));
     assert_eq!((of.aside(), of.aside_words().wanted()), (0, None));
 }
 
-/// What a PE that is read leaves of the room the others have.
+/// Room that a PE no longer needs after it was read goes to the other PEs.
 #[test]
 fn the_room_goes_to_those_that_are_still_to_be_read() {
     let tiles = |of: &Overwriter| (of.data.len() + of.parity.len()).div_ceil(TILE);
@@ -236,7 +236,7 @@ fn the_room_goes_to_those_that_are_still_to_be_read() {
     }
 }
 
-/// Reader and PE run at the same time, and meet anywhere.
+/// Reader and PE run concurrently, in any interleaving.
 #[test]
 fn a_checkpoint_that_comes_at_any_moment_changes_nothing() {
     for turns in 0..400u64 {
