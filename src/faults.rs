@@ -28,8 +28,8 @@ use crate::affinity;
 use crate::checkpoint::pages;
 pub use crate::pgas::Name;
 use crate::pgas::{World, complain, world};
-use crate::port::{self, Among};
-use crate::recovery::{alone, degraded};
+use crate::protocol_memory::{self, Among};
+use crate::recovery::{degraded, local};
 use crate::scrub;
 
 /// Return value: done, or nothing to report.
@@ -59,8 +59,8 @@ pub(crate) fn save_all() -> i32 {
     let world = world();
     world.end_prelude();
     let _turn = world.store.lock.lock();
-    if world.is_alone() {
-        world.checkpoint_alone();
+    if world.is_local_rollback() {
+        world.checkpoint_locally();
         return SUCCESS;
     }
     affinity::note();
@@ -69,10 +69,10 @@ pub(crate) fn save_all() -> i32 {
     world.members.point(Point::Before, number);
     let result = match world.store.protection() {
         None => pass(world, number),
-        Some(_) if world.goes_on() => save_among(world, number),
+        Some(_) if world.shrinks() => save_among(world, number),
         Some(protection) => {
             let site = site::here();
-            if alone::go_back(world, &protection, &site) {
+            if local::go_back(world, &protection, &site) {
                 return SUCCESS;
             }
             world.show_call(&site, number);
@@ -140,7 +140,7 @@ fn save_among(world: &'static World, number: CheckpointNumber) -> i32 {
     let site = site::here();
     world.show_call(&site, number);
     world.choose(&site);
-    let (end, refusal) = port::run_among(world, &protection, begun.lost);
+    let (end, refusal) = protocol_memory::run_among(world, &protection, begun.lost);
     if let (Among::Refused, Some(refusal)) = (end, refusal) {
         return refuse(world, format!("checkpoint refused: {refusal}"));
     }
@@ -231,9 +231,9 @@ fn save_all_of(
 
 fn save(world: &'static World, protection: &Protection, number: CheckpointNumber) -> i32 {
     let began = Instant::now();
-    let (mut end, mut refusal) = port::run(world, protection, Call::Checkpoint);
+    let (mut end, mut refusal) = protocol_memory::run(world, protection, Call::Checkpoint);
     if end == At::Refused && world.leave_nothing_out() {
-        (end, refusal) = port::run(world, protection, Call::Checkpoint);
+        (end, refusal) = protocol_memory::run(world, protection, Call::Checkpoint);
     }
     if let (At::Refused, Some(refusal)) = (end, refusal) {
         return refuse(world, format!("checkpoint refused: {refusal}"));
@@ -262,7 +262,7 @@ fn refuse(world: &World, words: String) -> i32 {
     if lock(&world.store.refused).again(words.clone()) {
         return SUCCESS;
     }
-    if world.speaks() {
+    if world.is_reporter() {
         complain(&words);
     }
     FAILURE
@@ -273,7 +273,7 @@ pub fn recover_at_end(world: &'static World) {
     let _turn = world.store.lock.lock();
     if let Some(protection) = world.store.protection() {
         info!("recovery from within shmem_finalize, lost: {}", names_of_lost(world));
-        port::run(world, &protection, Call::Finalize);
+        protocol_memory::run(world, &protection, Call::Finalize);
     }
 }
 
@@ -311,7 +311,7 @@ pub fn restart_pes() {
         *lock(&world.store.refused) = Refused::default();
         info!("restart, lost: {}", names_of_lost(world));
         match world.store.protection() {
-            Some(protection) => drop(port::run(world, &protection, Call::Restart)),
+            Some(protection) => drop(protocol_memory::run(world, &protection, Call::Restart)),
             // In mode none the launcher ends the job.
             None => world.wait_raw(|| Waiting::anyone(Call::Restart.name()), || false),
         }

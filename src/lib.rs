@@ -73,7 +73,7 @@ mod openshmem;
 #[doc(hidden)]
 pub mod pgas;
 #[doc(hidden)]
-pub mod port;
+pub mod protocol_memory;
 #[doc(hidden)]
 pub mod recovery;
 #[doc(hidden)]

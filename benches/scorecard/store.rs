@@ -62,7 +62,7 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     }
     figures.push(Figure::at_most("checkpoint, rs m=2 / raid5, 6 PEs", 1.5, &rs, "raid5"));
     figures.extend(memory(&program)?);
-    figures.push(beside_table(&program)?);
+    figures.push(shadow_table(&program)?);
     figures.extend(losses(&program)?);
     Ok(figures)
 }
@@ -130,7 +130,7 @@ fn memory(program: &Program) -> Result<Vec<Figure>, Trouble> {
 
 /// Measures checkpoints of a twentieth of memory next to a read-only table, relative to those of
 /// that data alone.
-fn beside_table(program: &Program) -> Result<Figure, Trouble> {
+fn shadow_table(program: &Program) -> Result<Figure, Trouble> {
     let alone = (program.mib.parse::<usize>().map_err(Trouble::new)? / 20).to_string();
     let mut rounds = Vec::new();
     for _ in 0..program.bench.rounds() {

@@ -24,12 +24,12 @@ const GUARD: u8 = 0xa5;
 /// A buffer for any length at any misalignment, with guard bytes around it.
 #[repr(align(64))]
 #[derive(Clone)]
-struct Room([u8; MOST + 2 * LANE]);
+struct Scratch([u8; MOST + 2 * LANE]);
 
-impl Room {
+impl Scratch {
     /// Returns a buffer with `bytes` at offset `shift` from a 64-byte boundary.
-    fn with(bytes: &[u8], shift: usize) -> Room {
-        let mut room = Room([GUARD; MOST + 2 * LANE]);
+    fn with(bytes: &[u8], shift: usize) -> Scratch {
+        let mut room = Scratch([GUARD; MOST + 2 * LANE]);
         room.0[shift..shift + bytes.len()].copy_from_slice(bytes);
         room
     }
@@ -44,9 +44,9 @@ struct Target<'a> {
 impl Target<'_> {
     /// Runs `operation` on a fresh destination and checks all bytes of the buffer.
     fn check(&self, expected: &[u8], operation: impl FnOnce(&mut [u8])) {
-        let mut room = Room::with(self.before, self.shift);
+        let mut room = Scratch::with(self.before, self.shift);
         operation(&mut room.0[self.shift..self.shift + self.before.len()]);
-        let wanted = Room::with(expected, self.shift);
+        let wanted = Scratch::with(expected, self.shift);
         assert!(room.0 == wanted.0, "{} bytes at {}", expected.len(), self.shift);
     }
 }
@@ -59,8 +59,8 @@ fn factors(len: usize) -> [u8; 4] {
 fn every_misalignment(kernel: Kernel, len: usize) {
     let before = noise(1, len);
     let data: Vec<Vec<u8>> = (0..SOURCES as u64).map(|i| noise(i + 2, len)).collect();
-    let rooms: Vec<Vec<Room>> =
-        data.iter().map(|d| (0..LANE).map(|shift| Room::with(d, shift)).collect()).collect();
+    let rooms: Vec<Vec<Scratch>> =
+        data.iter().map(|d| (0..LANE).map(|shift| Scratch::with(d, shift)).collect()).collect();
     let slices = common::slices(&data);
     let sums: Vec<Vec<u8>> =
         (0..=SOURCES).map(|n| combination(&vec![1; n], &slices[..n], len)).collect();

@@ -15,7 +15,9 @@ use raidshmem_core::ended::Ended;
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::{Layout, STAMP, TILE};
 use raidshmem_core::membership::{Action, Membership, MembershipEvent, Shape};
-use raidshmem_core::message::{Down, Job, Past, PeMessage, ProgressReport, ToPe, Up, Welcome};
+use raidshmem_core::message::{
+    AssignmentMessage, Down, Job, Past, PeMessage, ProgressReport, ToPe, Up,
+};
 use raidshmem_core::placement::Domains;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::secret::Secret;
@@ -107,7 +109,7 @@ pub fn control(bytes: &[u8]) {
     message::<ToPe>(bytes);
     message::<ProgressReport>(bytes);
     message::<View>(bytes);
-    if let Ok(ToPe::Welcome { job, welcome, .. }) = decode::<ToPe>(bytes)
+    if let Ok(ToPe::AssignmentMessage { job, welcome, .. }) = decode::<ToPe>(bytes)
         && job.is_sound()
         && welcome.is_sound(&job)
     {
@@ -477,7 +479,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let pack = |said: &dyn Fn() -> postcard::Result<Vec<u8>>| said().expect("it can be written");
     let (fired, lost) = (vec![0], vec![Pe(1)]);
     let (incarnation, incarnations) = (Incarnation(2), vec![Incarnation::FIRST; 4]);
-    let welcome = Welcome {
+    let welcome = AssignmentMessage {
         pe: Pe(1),
         incarnation,
         memory: 3,
@@ -535,8 +537,8 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
 }
 
 /// Returns messages of the control connections.
-fn control_examples(job: &Job, welcome: &Welcome) -> Vec<Vec<u8>> {
-    let welcome = ToPe::Welcome {
+fn control_examples(job: &Job, welcome: &AssignmentMessage) -> Vec<Vec<u8>> {
+    let welcome = ToPe::AssignmentMessage {
         job: Box::new(job.clone()),
         welcome: welcome.clone(),
         oversubscribed: false,

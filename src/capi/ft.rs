@@ -199,7 +199,7 @@ fn get_checkpoint(
     pe: c_int,
     number: Out<u64>,
 ) -> c_int {
-    check::goes_on(call);
+    check::needs_shrink(call);
     if number.addr() == 0 || dest.addr() == 0 && nbytes != 0 {
         misuse(call, if number.addr() == 0 { "number is NULL" } else { "dest is NULL" });
     }
@@ -218,7 +218,7 @@ fn get_checkpoint(
 }
 
 fn agree(call: &'static str, team: Team, value: Out<c_int>) -> c_int {
-    check::goes_on(call);
+    check::needs_shrink(call);
     if value.addr() == 0 {
         misuse(call, "value is NULL");
     }
@@ -348,7 +348,7 @@ family! { EXTENSION: "Fault tolerance: extensions";
         agree(NAME, team, value)
     }
     ONE "shmemx_ft_shrink" "" [header "ft"] (team: Team, living: Out<Team>) -> c_int {
-        check::goes_on(NAME);
+        check::needs_shrink(NAME);
         let made = split::shrink(NAME, (team, SyncPoint::Collective));
         living.write(made.unwrap_or(Team::INVALID));
         c_int::from(made.is_none())
@@ -358,7 +358,7 @@ family! { EXTENSION: "Fault tolerance: extensions";
         failed(NAME, team, (pes, n))
     }
     ONE "shmemx_ft_on_fault" "" [header "ft"] (f: Handler, arg: Out<c_void>) {
-        check::goes_on(NAME);
+        check::needs_shrink(NAME);
         let arg = SendPtr(arg.pointer());
         faults::on_fault(move |pe, status| arg.hand(f, pe, status));
     }

@@ -40,7 +40,8 @@ pub(super) fn is_mine(
     len: usize,
 ) -> bool {
     let (shape, place) = protection.place(pe);
-    let there = protection.snapshots == 2 && tile.at() < tiles::tiles(len) && !segments.is_far(pe);
+    let there =
+        protection.snapshots == 2 && tile.at() < tiles::tiles(len) && !segments.is_remote(pe);
     there && shape.copier(place, tile.offset() / shape.chunk_len(len)) == Some(segments.me())
 }
 
@@ -82,7 +83,7 @@ impl<'a> Own<'a> {
         let (shape, place) = self.protection.place(self.world.me());
         let chunk_len = shape.chunk_len(self.coverage.len());
         let own = |chunk: usize| {
-            shape.copier(place, chunk).is_none_or(|pe| self.world.segments.is_far(pe))
+            shape.copier(place, chunk).is_none_or(|pe| self.world.segments.is_remote(pe))
         };
         let own: Vec<bool> = (0..shape.layout.chunks()).map(own).collect();
         let left =

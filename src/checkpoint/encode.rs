@@ -123,7 +123,7 @@ impl Task {
 /// Scratch for a tile of each source as it is, and as it was.
 struct Scratch {
     live: Vec<Vec<u8>>,
-    old: Vec<tiles::Room>,
+    old: Vec<tiles::Scratch>,
 }
 
 struct Encode<'a> {
@@ -256,10 +256,10 @@ impl Encode<'_> {
     /// along with them.
     fn run(&self, tasks: &[Task], bring: &(dyn Fn(usize, &mut [u8]) + Sync)) {
         let members = self.shape.members.len();
-        let far = self.shape.members.iter().any(|&pe| self.world.segments.is_far(pe));
+        let remote = self.shape.members.iter().any(|&pe| self.world.segments.is_remote(pe));
         let scratch = || Scratch {
             live: vec![vec![0; TILE]; members],
-            old: vec![tiles::Room::empty(); members],
+            old: vec![tiles::Scratch::empty(); members],
         };
         let pull = |batch: &[Task], scratches: &mut [Scratch]| self.pull(batch, scratches);
         let work = |task: &Task, scratch: &mut Scratch| {
@@ -270,7 +270,7 @@ impl Encode<'_> {
             task.own.clone().for_each(|nth| bring(nth, &mut scratch.live[0]));
             Ok::<(), Infallible>(())
         };
-        let Ok(()) = pipeline::run(&self.world.store.pool, tasks, scratch, far, pull, work);
+        let Ok(()) = pipeline::run(&self.world.store.pool, tasks, scratch, remote, pull, work);
     }
 
     /// Pulls the remote sources of a batch, all in flight at a time.

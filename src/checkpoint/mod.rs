@@ -3,7 +3,6 @@
 //! The stripe layout says what to encode, and `coverage` what to cover; the order of the steps, and
 //! the reaction to a death, is the state machine in [`raidshmem_core::protocol`].
 
-pub mod aside;
 mod copy;
 pub mod delta;
 mod encode;
@@ -13,6 +12,7 @@ pub mod prefault;
 pub mod readonly;
 mod room;
 pub mod since;
+pub mod spill;
 pub mod tiles;
 
 use std::time::Instant;
@@ -70,7 +70,7 @@ pub fn saved(
     account(world, protection, len);
     readonly::settle(world, protection, (number, len));
     readonly::report(world, protection);
-    if world.speaks() {
+    if world.is_reporter() {
         let (shape, place) = protection.place(world.me());
         let parity = shape.parity_len(place, len);
         world.members.report(ProgressReport::Checkpoint {

@@ -56,7 +56,7 @@ pub fn show(world: &World, coverage: &Coverage, number: CheckpointNumber) {
                 };
                 set.inspect(|set| tiles::show_written(world.segments, pe, set)).is_some()
             };
-            world.comm.sees_writes() && near(world.segments).all(seen)
+            world.comm.sees_writes() && mapped_peers(world.segments).all(seen)
         });
         if !all {
             tracked.never();
@@ -75,14 +75,14 @@ pub fn written(world: &World, coverage: &Coverage, number: CheckpointNumber) -> 
     let mut tracking = lock(&world.store.tracking);
     let Tracking { tracked, watched, .. } = &mut *tracking;
     let said: Vec<WriteReport> =
-        near(world.segments).map(|pe| tiles::posted_written(world.segments, pe)).collect();
+        mapped_peers(world.segments).map(|pe| tiles::posted_written(world.segments, pe)).collect();
     let mut set = None;
     if tracked.gather(number, &said) {
         set = watched
             .as_ref()
             .and_then(|watched| look(watched, world.me(), &coverage.places(), count));
         match &mut set {
-            Some(set) => near(world.segments)
+            Some(set) => mapped_peers(world.segments)
                 .for_each(|pe| set.add(&tiles::written_by(world.segments, pe, count))),
             None => tracked.never(),
         }
@@ -149,13 +149,13 @@ fn wanted(
     (tracked, costs): (&Tracked, &mut Costs),
 ) -> bool {
     let (settings, count) = (world.settings(), tiles::tiles(coverage.len()));
-    let here = || near(world.segments).chain([world.me()]);
+    let here = || mapped_peers(world.segments).chain([world.me()]);
     let few = few(count, here().map(|pe| tiles::changes(world, pe, count)));
     if !few {
         costs.spent = 0;
     }
     protection.mode.keeps_snapshot()
-        && (settings.track != Track::Auto || near(world.segments).count() < MOST_NEAR)
+        && (settings.track != Track::Auto || mapped_peers(world.segments).count() < MOST_NEAR)
         && settings.delta != Delta::Off
         && tracked.pays(
             settings.track,
@@ -183,8 +183,8 @@ fn spans(coverage: &Coverage) -> Vec<Range<usize>> {
 }
 
 /// Returns the PEs whose memory is mapped here, except this one.
-fn near(segments: &Segments) -> impl Iterator<Item = Pe> + '_ {
-    Pe::all(segments.n_pes()).filter(|&pe| pe != segments.me() && !segments.is_far(pe))
+fn mapped_peers(segments: &Segments) -> impl Iterator<Item = Pe> + '_ {
+    Pe::all(segments.n_pes()).filter(|&pe| pe != segments.me() && !segments.is_remote(pe))
 }
 
 /// Returns the tiles of PE `pe`, of `count`, that this process wrote to; None if the kernel fails.

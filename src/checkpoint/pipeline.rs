@@ -46,7 +46,7 @@ impl<E> First<E> {
 }
 
 /// Calls `fetch` for each batch of `tiles`, and then `work` for each tile, with scratch from
-/// `room`. If `far`, each tile of a batch has its own scratch to be fetched into, and other threads
+/// `room`. If `remote`, each tile of a batch has its own scratch to be fetched into, and other threads
 /// do the fetching, or this one if the system refuses them. If not, `fetch` gets no scratch, and
 /// the threads share the batches.
 ///
@@ -56,7 +56,7 @@ pub fn run<T: Sync, R: Send, E: Send>(
     pool: &WorkerPool,
     tiles: &[T],
     room: impl Fn() -> R + Sync,
-    far: bool,
+    remote: bool,
     fetch: impl Fn(&[T], &mut [R]) + Sync,
     work: impl Fn(&T, &mut R) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
@@ -66,7 +66,7 @@ pub fn run<T: Sync, R: Send, E: Send>(
             first.keep(work(tile, room));
         }
     };
-    if far {
+    if remote {
         let rooms = || (0..STEPS).map(|_| room()).collect();
         let fetch = |batch: &&[T], rooms: &mut Vec<R>| fetch(batch, rooms);
         ahead(&tiles.chunks(STEPS).collect::<Vec<_>>(), rooms, fetch, |batch, rooms| {
@@ -150,7 +150,7 @@ mod tests {
     /// Uses a pool of one thread, so that only one order is possible.
     #[test]
     fn batches_are_fetched_and_then_worked_on_in_their_order() {
-        for (far, count) in [(false, 90), (true, 0), (true, 1), (true, STEPS + 1), (true, 90)] {
+        for (remote, count) in [(false, 90), (true, 0), (true, 1), (true, STEPS + 1), (true, 90)] {
             let tiles: Vec<usize> = (0..count).collect();
             let (fetched, worked) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
             let fetch = |batch: &[usize], rooms: &mut [usize]| {
@@ -158,36 +158,36 @@ mod tests {
                 fetched.lock().unwrap().extend(batch.iter().map(|&tile| (tile, current().id())));
             };
             let work = |&tile: &usize, room: &mut usize| {
-                assert_eq!(*room, if far { tile + 1 } else { 0 }, "the room of the tile");
+                assert_eq!(*room, if remote { tile + 1 } else { 0 }, "the room of the tile");
                 assert!(fetched.lock().unwrap().iter().any(|&(fetched, _)| fetched == tile));
                 worked.lock().unwrap().push(tile);
                 Ok::<(), ()>(())
             };
-            run(&pool(1), &tiles, || 0, far, fetch, work).unwrap();
+            run(&pool(1), &tiles, || 0, remote, fetch, work).unwrap();
             assert_eq!(worked.into_inner().unwrap(), tiles);
             let (mut order, threads): (Vec<_>, Vec<_>) =
                 fetched.into_inner().unwrap().into_iter().unzip();
             order.sort(); // two batches are fetched at a time
             assert_eq!(order, tiles);
             let beside = threads.iter().filter(|&&id| id != current().id()).count();
-            assert_eq!(beside, if far && count > STEPS { count } else { 0 });
+            assert_eq!(beside, if remote && count > STEPS { count } else { 0 });
         }
     }
 
     #[test]
     fn all_tiles_are_worked_on_by_several_threads() {
-        for (far, threads) in [(false, 1), (false, 3), (true, 1), (true, 3)] {
+        for (remote, threads) in [(false, 1), (false, 3), (true, 1), (true, 3)] {
             let tiles: Vec<usize> = (0..100).collect();
             let worked = Mutex::new(Vec::new());
             let fetch = |batch: &[usize], rooms: &mut [usize]| {
                 batch.iter().zip(rooms).for_each(|(tile, room)| *room = *tile);
             };
             let work = |&tile: &usize, room: &mut usize| {
-                assert!(!far || *room == tile);
+                assert!(!remote || *room == tile);
                 worked.lock().unwrap().push(tile);
                 Ok::<(), ()>(())
             };
-            run(&pool(threads), &tiles, || 0, far, fetch, work).unwrap();
+            run(&pool(threads), &tiles, || 0, remote, fetch, work).unwrap();
             let worked = worked.into_inner().unwrap();
             assert_eq!(worked.len(), tiles.len());
             assert!(worked.into_iter().collect::<BTreeSet<_>>().into_iter().eq(tiles));
@@ -227,14 +227,14 @@ mod tests {
 
     #[test]
     fn what_fails_is_the_last_that_is_begun() {
-        for (far, threads) in [(false, 1), (false, 3), (true, 1), (true, 3)] {
+        for (remote, threads) in [(false, 1), (false, 3), (true, 1), (true, 3)] {
             let worked = Mutex::new(0);
             let work = |&tile: &usize, (): &mut ()| {
                 *worked.lock().unwrap() += 1;
                 if tile == 1 { Err("bad") } else { Ok(()) }
             };
             let tiles: Vec<usize> = (0..10_000).collect();
-            let result = run(&pool(threads), &tiles, || (), far, |_, _| (), work);
+            let result = run(&pool(threads), &tiles, || (), remote, |_, _| (), work);
             assert_eq!(result, Err("bad"));
             let worked = *worked.lock().unwrap();
             assert!(if threads == 1 { worked == 2 } else { worked < tiles.len() }, "{worked}");

@@ -52,7 +52,8 @@ pub fn begin(world: &'static World) {
     if world.segments.own().header().snapshot_hint().1 != 0 {
         return; // the pages exist: mapping them on use is faster than competing for it
     }
-    let hint = |pe: Pe| world.segments.near(pe).map(|segment| segment.header().snapshot_hint());
+    let hint =
+        |pe: Pe| world.segments.if_mapped(pe).map(|segment| segment.header().snapshot_hint());
     let (number, len) = Pe::all(world.n_pes()).filter_map(hint).max().unwrap_or_default();
     let layout = world.segments.layout();
     if len == 0 || len > layout.region_len || !affordable(world, &protection, len) {
@@ -98,7 +99,7 @@ pub fn look(world: &World, protection: &Protection, coverage: &Coverage) {
             let first = LiveTile { pe, tile: TileIndex::of(from) };
             if copy::is_mine(world.segments, protection, first, coverage.len()) {
                 for region in world.segments.layout().snapshots {
-                    world.segments.ask_huge_near(pe, region, end * TILE);
+                    world.segments.ask_huge_here(pe, region, end * TILE);
                     let count = to.min(end).saturating_sub(from);
                     tiles::map_store(world.segments, first.in_store(region), count);
                 }

@@ -88,7 +88,7 @@ pub fn write(
     number: CheckpointNumber,
     fill: impl FnOnce(&mut [u8], &mut Seal),
 ) {
-    let store = world.segments.near(at.pe).expect("a store is written where it is mapped");
+    let store = world.segments.if_mapped(at.pe).expect("a store is written where it is mapped");
     let mut seal = world.stamp(at.pe, number).begin();
     // SAFETY: a tile and its stamp have one writer in each step of the protocol, this thread
     // (threads that share a loop have different tiles), and readers only in later steps.
@@ -176,7 +176,7 @@ pub fn show_changes(segments: &Segments, changed: &TileSet) {
 pub fn changes(world: &World, pe: Pe, count: usize) -> TileSet {
     let mut bytes = TileSet::none(count).bytes().to_vec();
     let (offset, len) = (world.segments.layout().changes, bytes.len());
-    match world.segments.near(pe) {
+    match world.segments.if_mapped(pe) {
         Some(segment) => bytes.copy_from_slice(segment.bytes(offset, len)),
         None => world.pull(&mut [Read { pe, offset, into: &mut bytes }]),
     }
@@ -202,23 +202,23 @@ pub fn post_costs(segments: &Segments, costs: &Costs) {
 
 /// Returns the costs that PE `pe` published, if it is mapped here.
 pub fn costs_of(segments: &Segments, pe: Pe) -> Costs {
-    let words = |near: &Segment| {
-        let bytes = near.bytes(segments.layout().written + 8, COSTS);
+    let words = |mapped: &Segment| {
+        let bytes = mapped.bytes(segments.layout().written + 8, COSTS);
         Costs::unpack(bytes.try_into().expect("so many bytes"))
     };
-    segments.near(pe).map_or_else(Costs::default, words)
+    segments.if_mapped(pe).map_or_else(Costs::default, words)
 }
 
 /// Returns the write report of PE `pe`, if it is mapped here.
 pub fn posted_written(segments: &Segments, pe: Pe) -> WriteReport {
-    let Some(segment) = segments.near(pe) else { return WriteReport::Nothing };
+    let Some(segment) = segments.if_mapped(pe) else { return WriteReport::Nothing };
     let word = segment.bytes(segments.layout().written, 8);
     WriteReport::unpack(u64::from_ne_bytes(word.try_into().expect("eight bytes")))
 }
 
 /// Returns those of the first `count` own tiles that PE `pe`, which is mapped here, wrote to.
 pub fn written_by(segments: &Segments, pe: Pe, count: usize) -> TileSet {
-    let Some(segment) = segments.near(pe) else { return TileSet::all(count) };
+    let Some(segment) = segments.if_mapped(pe) else { return TileSet::all(count) };
     let len = TileSet::none(count).bytes().len();
     TileSet::from_bytes(segment.bytes(segments.layout().written_to(segments.me()), len))
 }
@@ -252,23 +252,23 @@ pub fn own(
 
 /// Scratch for a tile of a remote PE's store, and the identity of that tile.
 #[derive(Debug, Clone)]
-pub struct Room {
+pub struct Scratch {
     holds: Option<StoreTile>,
     bytes: Vec<u8>,
     seal: [u8; STAMP],
 }
 
-impl Room {
+impl Scratch {
     /// Returns scratch without a tile, which takes memory only when a tile comes.
-    pub fn empty() -> Room {
-        Room { holds: None, bytes: Vec::new(), seal: [0; STAMP] }
+    pub fn empty() -> Scratch {
+        Scratch { holds: None, bytes: Vec::new(), seal: [0; STAMP] }
     }
 }
 
 /// Pulls tiles of remote PEs' stores into their scratch, all in flight at a time, and the stamps of
 /// neighbours together; skips those of mapped PEs. Checks nothing: `fetch` does.
-pub fn pull_store<'a>(world: &World, wanted: impl Iterator<Item = (StoreTile, &'a mut Room)>) {
-    let mut wanted: Vec<_> = wanted.filter(|(at, _)| world.segments.is_far(at.pe)).collect();
+pub fn pull_store<'a>(world: &World, wanted: impl Iterator<Item = (StoreTile, &'a mut Scratch)>) {
+    let mut wanted: Vec<_> = wanted.filter(|(at, _)| world.segments.is_remote(at.pe)).collect();
     wanted.sort_by_key(|(at, _)| *at);
     let (mut reads, mut seals) = (Vec::new(), vec![[0; STAMP]; wanted.len()]);
     let mut rest = &mut seals[..];
@@ -335,10 +335,10 @@ pub fn read<'a>(
     world: &'a World,
     at: StoreTile,
     number: CheckpointNumber,
-    room: &'a mut Room,
+    room: &'a mut Scratch,
 ) -> Reading<'a> {
     let seal = world.stamp(at.pe, number).begin();
-    if let Some(segment) = world.segments.near(at.pe) {
+    if let Some(segment) = world.segments.if_mapped(at.pe) {
         let stamp = segment.bytes(at.stamp(world.segments), STAMP);
         let bytes = segment.bytes(at.offset(), TILE);
         return Reading { bytes, check: Some((seal, stamp)) };
@@ -354,7 +354,7 @@ pub fn fetch<'a>(
     world: &'a World,
     at: StoreTile,
     number: CheckpointNumber,
-    room: &'a mut Room,
+    room: &'a mut Scratch,
 ) -> Option<&'a [u8]> {
     let mut reading = read(world, at, number, room);
     let bytes = reading.bytes;
@@ -371,8 +371,8 @@ pub fn pull<'a>(
     wanted: impl Iterator<Item = (LiveTile, &'a mut Vec<u8>)>,
 ) {
     let mut reads = Vec::new();
-    let far = wanted.filter(|(at, _)| world.segments.is_far(at.pe));
-    for (LiveTile { pe, tile }, scratch) in far {
+    let remote = wanted.filter(|(at, _)| world.segments.is_remote(at.pe));
+    for (LiveTile { pe, tile }, scratch) in remote {
         let mut rest = scratch.as_mut_slice();
         for Piece { at: offset, len } in coverage.pieces(tile.bytes()) {
             let (into, after) = std::mem::take(&mut rest).split_at_mut(len);
@@ -405,7 +405,7 @@ pub fn live<'a>(
     coverage: &Coverage,
     scratch: &'a mut [u8],
 ) -> &'a [u8] {
-    let Some(segment) = segments.near(pe) else { return scratch };
+    let Some(segment) = segments.if_mapped(pe) else { return scratch };
     let mut pieces = coverage.pieces(tile.bytes());
     match pieces.next() {
         None => &ZEROES,
@@ -424,7 +424,7 @@ pub fn live<'a>(
 
 /// Maps the pages of `count` tiles of a store, from `first` on, before their use.
 pub fn map_store(segments: &Segments, first: StoreTile, count: usize) {
-    let Some(segment) = segments.near(first.pe) else { return };
+    let Some(segment) = segments.if_mapped(first.pe) else { return };
     segment.populate(first.offset(), count * TILE);
 }
 
@@ -437,7 +437,7 @@ pub fn map_live(segments: &Segments, coverage: &Coverage) {
 
 /// Maps the pages of PE `pe`'s live tiles before they are read, if the PE is mapped here.
 pub fn map(segments: &Segments, pe: Pe, coverage: &Coverage, tiles: Range<usize>) {
-    let Some(segment) = segments.near(pe) else { return };
+    let Some(segment) = segments.if_mapped(pe) else { return };
     for Piece { at, len } in coverage.pieces(tiles.start * TILE..tiles.end * TILE) {
         segment.populate_live(at, len);
     }

@@ -4,7 +4,7 @@
 //! declare   guard it here; barrier: nobody writes there, and all name the same range
 //!           seal the own tiles, make parity over those of the group; barrier: all have
 //! end       barrier: all name the same range, and who has no memory for a copy says so
-//!           copy the own part aside, and say that the copy counts; barrier: all have
+//!           copy the own part spill, and say that the copy counts; barrier: all have
 //! ```
 //!
 //! The next checkpoint leaves the range out, or covers it again; until that is agreed a loss rolls

@@ -26,8 +26,8 @@ pub fn misuse(call: &str, what: impl Display) -> ! {
 }
 
 /// Ends the job unless it runs in shrink mode, which `call` requires.
-pub fn goes_on(call: &str) {
-    if !pgas::world().goes_on() {
+pub fn needs_shrink(call: &str) {
+    if !pgas::world().shrinks() {
         misuse(call, "expected SHMEM_FT_ROLLBACK=none, with which nobody goes back after a loss");
     }
 }

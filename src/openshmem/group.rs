@@ -33,7 +33,7 @@ use std::rc::Rc;
 
 use raidshmem_core::agree::AgreedBits;
 use raidshmem_core::layout::{TEAM_WORDS, WORK_ROUNDS};
-use raidshmem_core::message::Whom;
+use raidshmem_core::message::WaitTarget;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::rounds::rounds;
 use raidshmem_core::schedule::{self, Nodes};
@@ -311,7 +311,7 @@ impl Group {
             return Waiting::anyone(self.call); // a listed team is no progression of all PEs
         }
         let (start, stride) = (self.start as i32, self.stride as i32);
-        let whom = Whom::Members { start, stride, size: self.size as u32 };
+        let whom = WaitTarget::Members { start, stride, size: self.size as u32 };
         Waiting { call: self.call, whom }
     }
 
@@ -357,7 +357,7 @@ impl Group {
             let nodes = nodes.filter(|nodes| nodes.leaders.len() > 1).map(|nodes| {
                 let auto = world.settings().collectives == Collectives::Auto;
                 let flat = auto && !schedule::pays(&nodes);
-                Rc::new(if flat { schedule::each_alone(self.size, self.index) } else { nodes })
+                Rc::new(if flat { schedule::each_locally(self.size, self.index) } else { nodes })
             });
             if known.len() == KNOWN_MOST {
                 known.clear();

@@ -4,7 +4,7 @@
 //! order the processor's stores. Between nodes each context waits for its own operations; the
 //! barriers cover the default context.
 
-use crate::pgas::gathering::Met;
+use crate::pgas::gathering::MeetingOutcome;
 use crate::pgas::local::Call;
 use crate::pgas::stream::Id;
 use crate::pgas::{self, World};
@@ -34,9 +34,9 @@ pub fn meet_with(world: &World, call: &'static str, with: u64) {
     complete();
     if world.logs() {
         match world.meet_logged(Call { name: call, with }, &[]) {
-            Met::Together(_) => return world.is_met(),
-            Met::Cut => return,
-            Met::Plain => world.is_met(),
+            MeetingOutcome::Together(_) => return world.is_met(),
+            MeetingOutcome::Cut => return,
+            MeetingOutcome::Plain => world.is_met(),
         }
     }
     let _ = world.barrier(call);

@@ -14,7 +14,7 @@ use raidshmem_segment::log::{Kind, Located};
 
 use super::World;
 use super::local::{Call, Remote};
-use super::world::local::CallWay;
+use super::world::local::LogMode;
 
 /// The result of a call, as bytes.
 pub trait AnswerBytes: AsRef<[u8]> + for<'a> TryFrom<&'a [u8]> + Default {}
@@ -35,13 +35,13 @@ impl World {
     }
 
     fn answered<B: AnswerBytes>(&self, call: Call, place: Remote, look: impl FnOnce() -> B) -> B {
-        if self.local.way() == CallWay::Replayed
+        if self.local.way() == LogMode::Replayed
             && let Some(bytes) = self.answer_replayed(&call, place)
         {
             return B::try_from(bytes).unwrap_or_default();
         }
         let found = look();
-        if self.local.way() == CallWay::Logged {
+        if self.local.way() == LogMode::Logged {
             self.note_answer(&call, place, found.as_ref());
         }
         found
@@ -82,11 +82,11 @@ impl World {
         let call = Call { name: call, with: bytes.len() as u64 };
         let place = Remote { pe: self.me(), at: 0, block: (0, 0) };
         match self.local.way() {
-            CallWay::Plain => {}
-            CallWay::Logged => {
+            LogMode::Plain => {}
+            LogMode::Logged => {
                 self.append(World::record(Kind::Event, &call, place, bytes.len()), bytes);
             }
-            CallWay::Replayed => {
+            LogMode::Replayed => {
                 if let Some(given) = self.next_of(Kind::Event, &call, place) {
                     let before = self.payload(self.me(), &given.found);
                     bytes.copy_from_slice(before);

@@ -13,7 +13,7 @@ use raidshmem_control::CONTROL_FD;
 use raidshmem_control::page::Page;
 use raidshmem_core::launched::{self, ForeignTask};
 use raidshmem_core::layout::Layout;
-use raidshmem_core::message::{Build, Job, Past, PeMessage, ToPe, Welcome};
+use raidshmem_core::message::{AssignmentMessage, Build, Job, Past, PeMessage, ToPe};
 use raidshmem_core::placement::Domains;
 use raidshmem_core::quantity::{Incarnation, Pe, ViewNumber};
 use raidshmem_core::settings::{Bind, Fabric, Settings};
@@ -56,7 +56,7 @@ impl AssignmentError {
 /// The place of a process in the job, as assigned.
 pub(super) struct Assignment {
     pub job: Job,
-    pub welcome: Welcome,
+    pub welcome: AssignmentMessage,
     /// True if the PEs of this machine share processors.
     pub oversubscribed: bool,
     pub page: Arc<Page>,
@@ -108,7 +108,9 @@ fn received(fd: i32) -> Result<Assignment, AssignmentError> {
     channel.send(&Build(crate::version::own_build().to_owned()), &[])?;
     channel.send(&PeMessage::Hello, &[])?;
     let (message, mut fds) = channel.receive::<ToPe>()?;
-    let (ToPe::Welcome { job, welcome, oversubscribed }, Some(page)) = (message, fds.pop()) else {
+    let (ToPe::AssignmentMessage { job, welcome, oversubscribed }, Some(page)) =
+        (message, fds.pop())
+    else {
         return Err(ChannelError::Malformed(0).into());
     };
     if !job.is_sound() || !welcome.is_sound(&job) {
@@ -143,11 +145,11 @@ fn singleton(settings: &Settings) -> Result<Assignment, AssignmentError> {
         domains: Domains::default(),
     };
     let (page, _) = Page::create(1)?;
-    page.publish(&View { number: ViewNumber(1), pes: vec![Member::first(0)], alone: false });
+    page.publish(&View { number: ViewNumber(1), pes: vec![Member::first(0)], local: false });
     let memory = memory::create("raidshmem-pe", Layout::new(heap_len as usize, 1).total)
         .map_err(std::io::Error::from)?;
     let (fired, lost, incarnations) = (Vec::new(), Vec::new(), vec![Incarnation::FIRST]);
-    let welcome = Welcome {
+    let welcome = AssignmentMessage {
         pe: Pe(0),
         incarnation: Incarnation::FIRST,
         memory: 0,

@@ -28,7 +28,7 @@ use raidshmem_sys::lock;
 use super::World;
 use super::local::{Call, Delivery, Remote};
 use super::replay::LoggedCall;
-use super::world::local::CallWay;
+use super::world::local::LogMode;
 
 /// Bits for the length of a word; the code of its change is above them.
 const LENGTH_BITS: u32 = 8;
@@ -81,7 +81,7 @@ impl World {
         carry_out: impl Fn() -> u64,
     ) -> u64 {
         let record = call.record(pe, word);
-        if self.local.way() == CallWay::Replayed {
+        if self.local.way() == LogMode::Replayed {
             return self.atomic_replayed(call, &record, carry_out);
         }
         let log = self.own_log();
@@ -182,7 +182,7 @@ impl World {
             if pe == self.me() || call.fetches {
                 self.catch_up();
             }
-            if self.local.way() == CallWay::Plain {
+            if self.local.way() == LogMode::Plain {
                 return 0; // all PEs roll back
             }
             let old = self.change_once(&log, call, (pe, Some(found.from)), carry_out);
@@ -254,7 +254,7 @@ impl World {
 
     /// Notes an assignment to own bytes that other PEs change atomically.
     pub fn assigns(&self, at: usize, bytes: usize) {
-        if self.local.way() == CallWay::Replayed {
+        if self.local.way() == LogMode::Replayed {
             lock(&self.local.book).replay.edges.assign(&(at..at + bytes));
         }
     }

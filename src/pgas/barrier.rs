@@ -49,7 +49,7 @@ impl World {
             return if decision.lost == 0 { Ok(()) } else { Err(Fault) };
         }
         if self.members.faulted() {
-            return self.pass_alone();
+            return self.pass_locally();
         }
         let epoch = self.comm.next_epoch(whose);
         if whose == Barrier::Program {
@@ -120,7 +120,7 @@ impl World {
     /// Returns the counter; a fault if its PE has moved to another node, which comes with a new
     /// view.
     fn gate(&self, nodes: &Nodes, whose: Barrier, at: Counter) -> Result<&BarrierCounter, Fault> {
-        let leader = self.segments.near(nodes.here[at.leader]).ok_or(Fault)?;
+        let leader = self.segments.if_mapped(nodes.here[at.leader]).ok_or(Fault)?;
         Ok(&leader.words().gates[whose as usize][at.level])
     }
 
@@ -143,7 +143,7 @@ impl World {
         let meeting = rounds(nodes.index, nodes.leaders.len());
         for (number, round) in meeting.enumerate().take(ROUNDS) {
             let partner = nodes.leaders[round.to];
-            self.far_store(partner, at + number * 8, epoch);
+            self.remote_store(partner, at + number * 8, epoch);
             self.until(call, &heard[number], epoch)?;
         }
         Ok(())

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use raidshmem_control::page::Page;
 use raidshmem_control::trace;
 use raidshmem_core::layout::{Layout, STATICS_MAX};
-use raidshmem_core::message::{Job, PeMessage, StartFailure, Welcome};
+use raidshmem_core::message::{AssignmentMessage, Job, PeMessage, StartFailure};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::settings::{Bind, Fabric, Pages, Rollback, SettingError, Settings, Trace};
@@ -33,13 +33,12 @@ use tracing::level_filters::LevelFilter;
 
 use super::assignment::{self, Assignment, AssignmentError};
 use super::complain::complain;
-use super::inherit::{Heir, await_quiet, inherit};
+use super::inherit::{Successor, await_quiet, inherit};
 use super::panics;
 use super::plan::{self, PlanError};
 use super::run_time::of_run_time;
 use super::world::World;
 use super::world::comm::Communication;
-use super::world::far::{EngineEvents, Far};
 use super::world::fewer::Fewer;
 use super::world::finish::Finish;
 use super::world::local::Local as Logging;
@@ -49,11 +48,12 @@ use super::world::pace::Pace;
 use super::world::policy::LossPolicy;
 use super::world::prelude::Prelude;
 use super::world::recovery_state::RecoveryState;
+use super::world::remote::{EngineEvents, Remote};
 use super::world::segments::Segments;
 use super::world::sites::Sites;
 use super::world::store::Store;
 use super::world::timing::Timing;
-use super::world::watch::Reached;
+use super::world::watch::TouchedPes;
 use raidshmem_sys::memory::Part;
 
 /// `SHMEM_THREAD_MULTIPLE`.
@@ -171,46 +171,46 @@ fn build(
         Some(_) => Protection::new(&settings, &nodes, &job.domains)?,
         None => None, // no peers to protect
     };
-    let heir_of_memory = heir(&settings, &job, &welcome);
+    let successor_of_memory = successor(&settings, &job, &welcome);
     let pool = pool_of(&settings, &job, &welcome, oversubscribed);
     if welcome.from_disk {
         let place = (own, &part, welcome.node);
-        resume((&job, &protection, channel.as_deref()), place, &heir_of_memory, &pool);
+        resume((&job, &protection, channel.as_deref()), place, &successor_of_memory, &pool);
     }
-    let vote = first_vote(own, protection.as_ref(), &heir_of_memory);
+    let vote = first_vote(own, protection.as_ref(), &successor_of_memory);
     if !original && settings.rollback == Rollback::Local {
         await_quiet(&segments, &page);
     }
     segments.set_statics(map_statics(&part, layout)?); // overwrites inherited memory
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
-    let far = open_fabric(&job, &welcome, own, oversubscribed, (&page, channel.as_ref()))?;
+    let remote = open_fabric(&job, &welcome, own, oversubscribed, (&page, channel.as_ref()))?;
     let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
-    let policy = LossPolicy::of(&settings, far.is_none() && channel.is_some());
-    let goes_back = protection.is_some() && !policy.goes_on();
+    let policy = LossPolicy::of(&settings, remote.is_none() && channel.is_some());
+    let goes_back = protection.is_some() && !policy.shrinks();
     let timing = Timing::new(&settings, welcome.past, goes_back);
     let local = Logging::new(policy.keeps_logs(), n_pes);
     if policy.keeps_logs() {
         take_over_log(own, (job.id, Pe::of(me), n_pes), welcome.incarnation, &local);
     }
-    far.iter().filter(|_| policy.goes_on()).for_each(|far| far.engine.outlive_peers());
+    remote.iter().filter(|_| policy.shrinks()).for_each(|remote| remote.engine.outlive_peers());
     // Leaked: it lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
         prelude: Prelude::begin(&mut welcome, n_pes, goes_back),
         memory: PeMemory::new(segments),
-        comm: Communication::new(far, n_pes),
+        comm: Communication::new(remote, n_pes),
         store: Store::new(protection, RecoveryState::new(own, vote), pool),
         members: Membership::new(welcome, page, channel, rules),
         pace: Pace { oversubscribed, spreads, offers: AtomicU32::new(0) },
         job,
         settings,
         segments,
-        reached: Reached::none(n_pes),
+        reached: TouchedPes::none(n_pes),
         thread_level,
         finish: Finish::default(),
         local,
-        fewer: Fewer::new(policy.goes_on(), n_pes),
+        fewer: Fewer::new(policy.shrinks(), n_pes),
         policy,
         sites: Sites::default(),
         meetings: Mutex::default(),
@@ -299,12 +299,12 @@ fn take_over_log(
 fn resume(
     (job, protection, channel): (&Job, &Option<Protection>, Option<&Channel>),
     (own, part, node): (&'static Segment, &Part, u32),
-    heir: &Heir,
+    successor: &Successor,
     pool: &WorkerPool,
 ) {
     let (Some(resume), Some(protection)) = (&job.resume, protection) else { return };
     let (n_pes, large) = (job.n_pes, is_large(own.layout().heap_len, job.pages));
-    let Heir { job, pe, incarnation, checksum, .. } = *heir;
+    let Successor { job, pe, incarnation, checksum, .. } = *successor;
     let stamp = Stamp { number: resume.number, job, pe, incarnation, whole: checksum };
     let target = LoadTarget { own, part, large, protection, stamp, node, n_pes, pool };
     let say = |message: PeMessage| channel.map(|channel| channel.send(&message, &[]));
@@ -324,21 +324,25 @@ fn resume(
 }
 
 /// Returns the vote with which a process begins.
-fn first_vote(own: &'static Segment, protection: Option<&Protection>, heir: &Heir) -> Vote {
+fn first_vote(
+    own: &'static Segment,
+    protection: Option<&Protection>,
+    successor: &Successor,
+) -> Vote {
     match protection {
-        _ if heir.incarnation == Incarnation::FIRST => {
+        _ if successor.incarnation == Incarnation::FIRST => {
             Vote { phase: Some(Phase::Agreed(CheckpointNumber::START)), decided: None }
         }
-        Some(protection) => inherit(own, protection, heir),
+        Some(protection) => inherit(own, protection, successor),
         None => Vote { phase: None, decided: None },
     }
 }
 
 /// Returns the description of the process that adopts a dead process's memory.
-fn heir(settings: &Settings, job: &Job, welcome: &Welcome) -> Heir {
+fn successor(settings: &Settings, job: &Job, welcome: &AssignmentMessage) -> Successor {
     let machine = |node: u32| job.machine_of.get(node as usize).copied().unwrap_or(node);
     let here = |node: &&u32| machine(**node) == machine(welcome.node);
-    Heir {
+    Successor {
         job: job.id,
         pe: welcome.pe,
         incarnation: welcome.incarnation,
@@ -348,7 +352,12 @@ fn heir(settings: &Settings, job: &Job, welcome: &Welcome) -> Heir {
 }
 
 /// Starts the worker threads of this PE: its share of the processors, or as many as configured.
-fn pool_of(settings: &Settings, job: &Job, welcome: &Welcome, oversubscribed: bool) -> WorkerPool {
+fn pool_of(
+    settings: &Settings,
+    job: &Job,
+    welcome: &AssignmentMessage,
+    oversubscribed: bool,
+) -> WorkerPool {
     let cpus = process::usable();
     let machine = |node: &u32| job.machine(*node);
     let (here, home) = (machine(&welcome.node), job.node_of.get(welcome.pe.at()).map(machine));
@@ -367,11 +376,11 @@ fn pool_of(settings: &Settings, job: &Job, welcome: &Welcome, oversubscribed: bo
 /// Opens the engine between nodes, if the job has one, and announces its address.
 fn open_fabric(
     job: &Job,
-    welcome: &Welcome,
+    welcome: &AssignmentMessage,
     segment: &'static Segment,
     oversubscribed: bool,
     (page, channel): (&Arc<Page>, Option<&Arc<Channel>>),
-) -> Result<Option<Far>, BootError> {
+) -> Result<Option<Remote>, BootError> {
     let (page, channel) = (Arc::clone(page), channel.cloned());
     let watch = EngineEvents { page, channel: channel.clone(), own: segment };
     let events: Arc<dyn EventSink> = Arc::new(watch);
@@ -395,7 +404,7 @@ fn open_fabric(
     }
     let links = Mutex::new(vec![Default::default(); n_pes]);
     let heard = welcome.incarnations.iter().map(|&known| AtomicU32::new(known.0)).collect();
-    Ok(Some(Far { engine, events, links, heard }))
+    Ok(Some(Remote { engine, events, links, heard }))
 }
 
 /// Returns the view that every original joins: number 1, all alive. Any death shown by then is a
@@ -404,7 +413,7 @@ fn first_view(world: &World) -> View {
     View {
         number: ViewNumber(1),
         pes: world.job.node_of.iter().copied().map(Member::first).collect(),
-        alone: false,
+        local: false,
     }
 }
 

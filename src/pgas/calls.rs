@@ -9,7 +9,9 @@ use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
-use raidshmem_core::store::site::{Apart, Called, Calls, Deed, Progress, Verdict, apart, follow};
+use raidshmem_core::store::site::{
+    Activity, Called, Calls, DivergedSites, Progress, Verdict, apart, follow,
+};
 use raidshmem_segment::words::{Barrier, CHAIN, SiteWords, Words};
 use raidshmem_sys::lock;
 use raidshmem_sys::site::{self, CallSite};
@@ -78,7 +80,7 @@ impl World {
     /// Returns true if this recovery leaves PEs behind, and this PE is one of them or their
     /// reference.
     pub(crate) fn has_part(&self) -> bool {
-        let has = |apart: &Apart| apart.reference == self.me() || apart.behind;
+        let has = |apart: &DivergedSites| apart.reference == self.me() || apart.behind;
         lock(&self.sites.found).as_ref().is_some_and(has)
     }
 
@@ -108,21 +110,21 @@ impl World {
     #[inline]
     pub fn waits(&self) {
         if self.sites.apart.load(Ordering::Relaxed) {
-            self.show_progress(Deed::Waits, 0);
+            self.show_progress(Activity::Waits, 0);
         }
     }
 
     #[inline]
     pub(super) fn comes_to_barrier(&self) {
         if self.sites.apart.load(Ordering::Relaxed) {
-            self.show_progress(Deed::Barrier, 0);
+            self.show_progress(Activity::Barrier, 0);
         }
     }
 
     /// Publishes the activity of this PE, and `written` with it.
     #[cold]
-    pub(crate) fn show_progress(&self, deed: Deed, written: u64) {
-        let progress = self.progress_now(deed, written);
+    pub(crate) fn show_progress(&self, activity: Activity, written: u64) {
+        let progress = self.progress_now(activity, written);
         let [event, rest @ ..] = progress.words(self.members.joined());
         let words = &self.segments.own().words().site.progress;
         words[0].store(0, Ordering::SeqCst);
@@ -134,11 +136,11 @@ impl World {
         behind.into_iter().flatten().for_each(|pe| self.segments.wake(pe));
     }
 
-    fn progress_now(&self, deed: Deed, written: u64) -> Progress {
+    fn progress_now(&self, activity: Activity, written: u64) -> Progress {
         let barriers = self.comm.epochs()[Barrier::Program as usize].load(Ordering::Relaxed);
         let reached = self.reached.others(self.me());
         let site = self.segments.own().words().site.site.load(Ordering::Relaxed);
-        Progress { deed, barriers, reached, site, written }
+        Progress { activity, barriers, reached, site, written }
     }
 
     /// Returns what PE `pe` has published since the restart; None if that is nothing, or is
@@ -157,7 +159,7 @@ impl World {
     /// is the digest of this PE's writes since the restart.
     pub(crate) fn follow(&self, written: u64) -> Option<Verdict> {
         let reference = lock(&self.sites.who).as_ref()?.reference;
-        let own = self.progress_now(Deed::Checkpoint, written);
+        let own = self.progress_now(Activity::Checkpoint, written);
         let others = || {
             let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
             others.map(|pe| self.progress_of(pe)).collect()
@@ -169,9 +171,9 @@ impl World {
 
     /// Describes where PE `pe` is, as far as it has published that.
     pub(crate) fn describe(&self, pe: Pe) -> String {
-        match self.progress_of(pe).map(|progress| progress.deed) {
-            Some(Deed::Checkpoint) => format!("the checkpoint at {}", self.site_of(pe)),
-            Some(Deed::Barrier) => "a barrier over all PEs".to_owned(),
+        match self.progress_of(pe).map(|progress| progress.activity) {
+            Some(Activity::Checkpoint) => format!("the checkpoint at {}", self.site_of(pe)),
+            Some(Activity::Barrier) => "a barrier over all PEs".to_owned(),
             _ => "a call that waits for other PEs".to_owned(),
         }
     }

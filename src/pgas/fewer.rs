@@ -29,14 +29,14 @@ use raidshmem_core::layout::MAILBOX_ENTRY;
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
 use raidshmem_core::view::State;
-use raidshmem_fabric::{Ask, Read};
+use raidshmem_fabric::{AmoRequest, Read};
 use raidshmem_segment::mailbox;
 use raidshmem_segment::update::{Change, Update, WordAt};
 use raidshmem_segment::waits::Waiting;
 use tracing::info;
 
 use super::World;
-use super::world::fewer::{Heard, Row, Told};
+use super::world::fewer::{AgreementRow, LossCallback, SeenVersions};
 
 /// The team of all PEs, in agreements.
 pub const WORLD: u64 = 1;
@@ -60,7 +60,7 @@ pub struct Members {
 
 impl Members {
     /// Returns the key of their series of agreements.
-    pub(crate) fn row(&self) -> Row {
+    pub(crate) fn row(&self) -> AgreementRow {
         (self.team, self.offset)
     }
 }
@@ -116,7 +116,7 @@ impl World {
 
     /// Registers `told` for this thread, to be called with each lost PE, and true if its node is
     /// lost.
-    pub(crate) fn on_loss(&self, told: Told) {
+    pub(crate) fn on_loss(&self, told: LossCallback) {
         self.fewer.listen(told);
         self.members.work_in(ViewNumber(0)); // the next call runs the handlers that are due
     }
@@ -139,7 +139,7 @@ impl World {
         let standing = (view.0, self.living(of, view));
         let mut own = Agreement::begin((which, of.index), proposal, previous, standing);
         self.show(of, own.record().words());
-        let mut heard = Heard::of(of.pes.len());
+        let mut heard = SeenVersions::of(of.pes.len());
         self.wait_raw(|| of.waiting, || self.advance(of, &mut own, &mut heard));
         let decision = own.decision().expect("it is what was waited for");
         self.fewer.over(row, number, decision);
@@ -169,7 +169,7 @@ impl World {
         let last = Which { team: of.team, number: next - 1, gate: of.gate };
         let mut past = vec![last.number == 0; of.pes.len()];
         past[of.index] = true;
-        let mut heard = Heard::of(of.pes.len());
+        let mut heard = SeenVersions::of(of.pes.len());
         self.wait_raw(|| of.waiting, || self.are_past(of, last, (&mut past, &mut heard)));
     }
 
@@ -179,7 +179,7 @@ impl World {
         &self,
         of: &Members,
         last: Which,
-        (past, heard): (&mut [bool], &mut Heard),
+        (past, heard): (&mut [bool], &mut SeenVersions),
     ) -> bool {
         let living = self.living(of, self.adopt());
         let awaited = (0..past.len()).filter(|&member| living[member] && !past[member]);
@@ -199,7 +199,7 @@ impl World {
     }
 
     /// Looks once at the awaited members; returns true once there is a decision.
-    fn advance(&self, of: &Members, own: &mut Agreement, heard: &mut Heard) -> bool {
+    fn advance(&self, of: &Members, own: &mut Agreement, heard: &mut SeenVersions) -> bool {
         let before = *own.record();
         let view = self.adopt();
         if view.0 > own.view() {
@@ -229,7 +229,7 @@ impl World {
         fence(Ordering::SeqCst); // publish before looking for sleepers
         let others = of.pes.iter().enumerate().filter(|(member, _)| *member != of.index);
         for (_, &pe) in others {
-            match self.comm.engine().filter(|_| self.segments.is_far(pe)) {
+            match self.comm.engine().filter(|_| self.segments.is_remote(pe)) {
                 None => self.segments.wake(pe),
                 Some(_) if self.fewer.is_lost(pe) => {}
                 // The view reports any loss meanwhile.
@@ -239,11 +239,11 @@ impl World {
     }
 
     /// Returns the update that notifies `pe` of a change of this PE's record.
-    fn news_for(&self, pe: Pe) -> Ask {
+    fn news_for(&self, pe: Pe) -> AmoRequest {
         let entry = self.segments.layout().mailbox + self.me().at() * MAILBOX_ENTRY;
         let offset = entry + mailbox::place(self.members.incarnation()) + mailbox::NEWS;
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Add);
-        Ask { pe, word, change: Change { how, operand: 1 } }
+        AmoRequest { pe, word, change: Change { how, operand: 1 } }
     }
 
     /// Returns the records of some members, and of remote ones only those that have changed.
@@ -251,16 +251,16 @@ impl World {
         &self,
         of: &Members,
         members: impl Iterator<Item = usize>,
-        heard: &mut Heard,
+        heard: &mut SeenVersions,
     ) -> Vec<(usize, Option<[u64; WORDS]>)> {
-        let is_far = |member: &usize| self.segments.is_far(of.pes[*member]);
-        let (far, near): (Vec<usize>, Vec<usize>) = members.partition(is_far);
-        let near = near.into_iter().map(|member| (member, self.record_of(of, member)));
-        near.chain(self.far_records(of, &far, heard)).collect()
+        let is_remote = |member: &usize| self.segments.is_remote(of.pes[*member]);
+        let (remote, mapped): (Vec<usize>, Vec<usize>) = members.partition(is_remote);
+        let mapped = mapped.into_iter().map(|member| (member, self.record_of(of, member)));
+        mapped.chain(self.remote_records(of, &remote, heard)).collect()
     }
 
     fn record_of(&self, of: &Members, member: usize) -> Option<[u64; WORDS]> {
-        let segment = self.segments.near(of.pes[member])?;
+        let segment = self.segments.if_mapped(of.pes[member])?;
         let load = Change { how: Update::Load, operand: 0 };
         let mut words = [0; WORDS];
         for (at, word) in words.iter_mut().enumerate() {
@@ -270,11 +270,11 @@ impl World {
     }
 
     /// Returns the changed records of `members`, all of them remote.
-    fn far_records(
+    fn remote_records(
         &self,
         of: &Members,
         members: &[usize],
-        heard: &mut Heard,
+        heard: &mut SeenVersions,
     ) -> Vec<(usize, Option<[u64; WORDS]>)> {
         let Some(engine) = self.comm.engine() else { return Vec::new() };
         let mut is_news = |member: &&usize| {

@@ -22,7 +22,7 @@
 
 use std::sync::atomic::Ordering;
 
-use raidshmem_core::message::{PeMessage, ProgressReport, Whom};
+use raidshmem_core::message::{PeMessage, ProgressReport, WaitTarget};
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::place::CallPlace;
 use raidshmem_core::status::Ending;
@@ -46,7 +46,8 @@ impl World {
     /// Like `cut_short`, for a call that concerns only PE `pe`.
     #[inline]
     pub fn cut_short_at(&self, pe: Pe) -> bool {
-        let cut = self.members.faulted() && !(pe == self.me() && self.is_alone()) && self.cut();
+        let cut =
+            self.members.faulted() && !(pe == self.me() && self.is_local_rollback()) && self.cut();
         cut || self.fewer.is_lost(pe)
     }
 
@@ -56,23 +57,23 @@ impl World {
     }
 
     /// Returns true if this PE rolled back when other PEs were at their end.
-    pub fn is_alone(&self) -> bool {
+    pub fn is_local_rollback(&self) -> bool {
         self.finish.company.load(Ordering::Relaxed) != TOGETHER
     }
 
     /// Returns true if a collective call has no effect: a loss is known, or this PE is alone.
     pub(crate) fn is_apart(&self) -> bool {
-        self.is_disturbed() || self.is_alone()
+        self.is_disturbed() || self.is_local_rollback()
     }
 
     /// Returns true between a death and the restart, or its acknowledgement if no PE rolls back.
     pub fn interrupted(&self) -> bool {
-        self.is_disturbed() && !self.is_alone()
+        self.is_disturbed() && !self.is_local_rollback()
     }
 
     /// Passes a barrier in the faulted state if the restart allowed it; else cuts the barrier
     /// short.
-    pub(super) fn pass_alone(&self) -> Result<(), Fault> {
+    pub(super) fn pass_locally(&self) -> Result<(), Fault> {
         if self.finish.company.load(Ordering::Relaxed) == ALONE_AND_FREE {
             return Ok(());
         }
@@ -82,8 +83,8 @@ impl World {
 
     /// Handles a checkpoint call of a PE that is alone. The first one after its restart is the call
     /// of the last checkpoint, which the other PEs have passed.
-    pub(crate) fn checkpoint_alone(&self) {
-        if self.pass_alone().is_err() || self.finish.passed.swap(true, Ordering::Relaxed) {
+    pub(crate) fn checkpoint_locally(&self) {
+        if self.pass_locally().is_err() || self.finish.passed.swap(true, Ordering::Relaxed) {
             self.cut();
         }
     }
@@ -97,7 +98,7 @@ impl World {
     }
 
     /// Ends a restart while other PEs are at their end. Barriers pass if `free`.
-    pub(crate) fn join_alone(&self, view: &View, free: bool) {
+    pub(crate) fn join_locally(&self, view: &View, free: bool) {
         self.join(view);
         self.members.work_in(ViewNumber(u64::MAX));
         let company = if free { ALONE_AND_FREE } else { ALONE };
@@ -135,7 +136,7 @@ impl World {
             self.members.say(&PeMessage::Finalizing { joined, cut });
             let finished = || self.members.all_have_come();
             let lost = || self.goes_back() && self.members.view_number() != joined;
-            let waiting = || Waiting { call: "shmem_finalize", whom: Whom::Finalize };
+            let waiting = || Waiting { call: "shmem_finalize", whom: WaitTarget::Finalize };
             self.wait_raw(waiting, || finished() || lost());
             if finished() {
                 break;

@@ -23,7 +23,7 @@ use raidshmem_sys::lock;
 
 use super::World;
 use super::local::{Call, Remote};
-use super::world::local::CallWay;
+use super::world::local::LogMode;
 
 /// The contributions to a meeting: the offset of each in the segment of its PE, and its length, as
 /// valid in one view.
@@ -33,7 +33,7 @@ pub struct Parts {
 }
 
 /// The outcome of a meeting.
-pub enum Met {
+pub enum MeetingOutcome {
     /// The result follows from all contributions.
     Together(Parts),
     /// All have come, but some left no record: the meeting is held as without logs.
@@ -49,20 +49,20 @@ impl World {
     }
 
     /// Comes to a meeting of all PEs with contribution `what`, and waits for the others.
-    pub fn meet_logged(&self, call: Call, what: &[u8]) -> Met {
+    pub fn meet_logged(&self, call: Call, what: &[u8]) -> MeetingOutcome {
         fence(Ordering::SeqCst); // this PE's operations come before its arrival
         let number = lock(&self.local.book).met + 1;
         let place = Remote { pe: self.me(), at: number as usize, block: (0, 0) };
         let record = World::record(Kind::Meeting, &call, place, what.len());
-        if self.local.way() != CallWay::Replayed {
+        if self.local.way() != LogMode::Replayed {
             self.come_to(number, record, what);
         } else if self.meeting_replayed(&record, what) {
             self.catch_up(); // at the end of the log, others may need this PE before they come
         } else {
-            return Met::Cut;
+            return MeetingOutcome::Cut;
         }
         if !self.await_meeting(call.name, number) {
-            return Met::Cut;
+            return MeetingOutcome::Cut;
         }
         let (parts, view) = loop {
             let view = self.members.view_number();
@@ -72,28 +72,28 @@ impl World {
             match parts {
                 Some(parts) if self.members.view_number() == view => break (parts, view),
                 _ if self.await_logs() => {}
-                _ => return Met::Cut,
+                _ => return MeetingOutcome::Cut,
             }
         };
         let Some((parts, time)) = parts else { return self.meet_without_parts() };
         lock(&self.local.book).seen = parts.iter().map(|found| Some(found.from)).collect();
         let places = parts.iter().map(|found| (found.payload, found.record.len as usize)).collect();
-        if self.local.way() == CallWay::Replayed {
+        if self.local.way() == LogMode::Replayed {
             self.apply(time);
         }
         self.know(time);
-        Met::Together(Parts { places, view })
+        MeetingOutcome::Together(Parts { places, view })
     }
 
     /// Holds a meeting as in jobs without logs. PEs that have not joined the same view share no
     /// words for that, so all roll back then.
-    fn meet_without_parts(&self) -> Met {
+    fn meet_without_parts(&self) -> MeetingOutcome {
         if !self.is_somebody_away() {
-            return Met::Plain;
+            return MeetingOutcome::Plain;
         }
         let unlike = || format!("PE {}: {}", self.me(), Reason::Unlike);
         self.say_all_go_back(self.findings().unwrap_or_else(unlike));
-        Met::Cut
+        MeetingOutcome::Cut
     }
 
     /// Computes the result from the contributions. Memory that is lost with a node is wiped, so
@@ -140,9 +140,13 @@ impl World {
     }
 
     /// Like `meet_logged`; computes the contribution now, or in a replay takes the predecessor's.
-    pub(super) fn meet_bringing(&self, call: Call, what: impl FnOnce() -> Vec<u8>) -> Met {
+    pub(super) fn meet_bringing(
+        &self,
+        call: Call,
+        what: impl FnOnce() -> Vec<u8>,
+    ) -> MeetingOutcome {
         let what = match self.local.way() {
-            CallWay::Replayed => self.brought_before().to_vec(),
+            LogMode::Replayed => self.brought_before().to_vec(),
             _ => what(),
         };
         self.meet_logged(call, &what)

@@ -27,7 +27,7 @@ use super::world::segments::Segments;
 const BESIDE: usize = 1;
 
 /// The process that adopts the memory.
-pub(super) struct Heir {
+pub(super) struct Successor {
     pub job: u64,
     pub pe: Pe,
     pub incarnation: Incarnation,
@@ -42,28 +42,28 @@ pub(super) struct Heir {
 pub(super) fn await_quiet(segments: &Segments, page: &Page) {
     // The predecessor writes nowhere any more, so PEs that wait for its writes may continue.
     segments.own().log(segments.n_pes()).set(Word::Flight, 0);
-    segments.order_others(); // if that fails, all roll back (`recovery/alone.rs`)
+    segments.order_others(); // if that fails, all roll back (`recovery/local.rs`)
     while !segments.is_quiet(&page.read()) {
         std::thread::yield_now();
     }
 }
 
 /// Returns the vote of the segment's dead owner; an empty one if its memory is not there.
-pub(super) fn inherit(own: &Segment, protection: &Protection, heir: &Heir) -> Vote {
-    let store = Store { own, protection, job: heir.job };
+pub(super) fn inherit(own: &Segment, protection: &Protection, successor: &Successor) -> Vote {
+    let store = Store { own, protection, job: successor.job };
     let mut vote = store.vote();
     let saved = match rescue(&vote) {
         Rescue::Nothing => return vote,
-        Rescue::Complete(n) if store.is_beside(n) => {
+        Rescue::Complete(n) if store.is_shadowed(n) => {
             store.bring(n);
             true
         }
-        Rescue::Complete(n) => store.copy_live(heir, n, protection.snapshot_of(n)),
+        Rescue::Complete(n) => store.copy_live(successor, n, protection.snapshot_of(n)),
         Rescue::Keep(n) => {
             let place = store.place_to_keep(n);
-            let room = || place != BESIDE || protection.snapshots > 1 || store.has_room(heir);
-            store.record(place).holds(heir.job, n).is_some()
-                || room() && store.copy_live(heir, n, place)
+            let room = || place != BESIDE || protection.snapshots > 1 || store.has_room(successor);
+            store.record(place).holds(successor.job, n).is_some()
+                || room() && store.copy_live(successor, n, place)
         }
     };
     let ended = matches!(vote.phase, Some(Phase::Copying(_)));
@@ -115,15 +115,15 @@ impl Store<'_> {
         }
     }
 
-    fn is_beside(&self, number: CheckpointNumber) -> bool {
+    fn is_shadowed(&self, number: CheckpointNumber) -> bool {
         self.protection.snapshots == 1 && self.record(BESIDE).holds(self.job, number).is_some()
     }
 
     /// Returns true if the machine has memory for another snapshot of each PE.
-    fn has_room(&self, heir: &Heir) -> bool {
+    fn has_room(&self, successor: &Successor) -> bool {
         let snapshot = self.record(0).hint().1 as u64;
         let live = self.coverage().map_or(u64::MAX, |coverage| coverage.len() as u64);
-        let need = live.max(snapshot).saturating_mul(heir.sharing as u64);
+        let need = live.max(snapshot).saturating_mul(successor.sharing as u64);
         !self.protection.mode.keeps_snapshot()
             || memory::available().is_some_and(|available| available > need)
     }
@@ -138,11 +138,11 @@ impl Store<'_> {
 
     /// Makes snapshot `place` that of checkpoint `number` from live memory. Returns false if the
     /// parity was not computed from this memory.
-    fn copy_live(&self, heir: &Heir, number: CheckpointNumber, place: usize) -> bool {
+    fn copy_live(&self, successor: &Successor, number: CheckpointNumber, place: usize) -> bool {
         let coverage = self.coverage().filter(|c| self.holds_slot(number) == Some(c.len()));
         let Some(coverage) = coverage else { return false };
         let keeps = self.protection.mode.keeps_snapshot();
-        let Heir { job, pe, incarnation, checksum, .. } = *heir;
+        let Successor { job, pe, incarnation, checksum, .. } = *successor;
         let stamp = Stamp { number, job, pe, incarnation, whole: checksum };
         let layout = self.own.layout();
         let (region, count) = (layout.snapshots[place], coverage.len().div_ceil(TILE));
@@ -193,7 +193,7 @@ impl Store<'_> {
     }
 
     /// Discards the shadow snapshot.
-    fn clear_beside(&self, part: &Part) {
+    fn clear_shadow(&self, part: &Part) {
         if self.protection.snapshots > 1 {
             return;
         }
@@ -211,8 +211,8 @@ impl World {
 
     /// Returns true if the shadow snapshot holds the dead process's live memory as checkpoint
     /// `number`.
-    pub(crate) fn is_beside(&self, protection: &Protection, number: CheckpointNumber) -> bool {
-        self.inherited(protection).is_beside(number)
+    pub(crate) fn is_shadowed(&self, protection: &Protection, number: CheckpointNumber) -> bool {
+        self.inherited(protection).is_shadowed(number)
     }
 
     /// Copies the shadow snapshot into the snapshot, whose record is void meanwhile; returns its
@@ -226,7 +226,7 @@ impl World {
     }
 
     /// Discards the shadow snapshot, and releases its memory.
-    pub(crate) fn clear_beside(&self, protection: &Protection) {
-        self.inherited(protection).clear_beside(self.segments.part());
+    pub(crate) fn clear_shadow(&self, protection: &Protection) {
+        self.inherited(protection).clear_shadow(self.segments.part());
     }
 }

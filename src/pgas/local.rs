@@ -9,7 +9,7 @@
 //! wait     a record of what was found, and when; tests, and what the program draws: `answers.rs`
 //! meeting  a barrier or a collective: a record of what this PE brings, and a word that it has
 //!          come. What comes out each PE works out from the records of all (`gathering.rs`)
-//! other    not logged: it speaks against going back alone until the next checkpoint
+//! other    not logged: it is_reporter against going back alone until the next checkpoint
 //! ```
 //!
 //! A view says whether lost PEs roll back locally (`core/membership/local.rs`). If so, a survivor
@@ -32,7 +32,7 @@
 //! (`Local::order`) unless the kernel refuses that barrier. The loss is published before a
 //! substitute is chosen.
 //!
-//! Left out: the calls of a substitute (`replay.rs`) and its start (`recovery/alone.rs`).
+//! Left out: the calls of a substitute (`replay.rs`) and its start (`recovery/local.rs`).
 
 #![forbid(unsafe_code)]
 
@@ -51,7 +51,7 @@ use tracing::info;
 
 use super::World;
 use super::complain::complain;
-use super::world::local::{Book, CallWay};
+use super::world::local::{LogMode, ReplayState};
 
 /// An odd multiplier for hashing: 2^64 divided by the golden ratio.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -107,15 +107,15 @@ impl World {
     /// Returns the log of PE `pe`, or a placeholder if its memory is not mapped.
     #[inline(always)]
     pub(super) fn log_of(&self, pe: Pe) -> Log<'_> {
-        let near = self.segments.near(pe).map(|near| near.log(self.n_pes()));
-        near.unwrap_or_else(|| Log::of_nobody(self.n_pes()))
+        let mapped = self.segments.if_mapped(pe).map(|mapped| mapped.log(self.n_pes()));
+        mapped.unwrap_or_else(|| Log::of_nobody(self.n_pes()))
     }
 
     #[inline(always)]
     pub(super) fn own_log(&self) -> Log<'_> {
         let log = self.segments.own().log(self.n_pes());
-        match self.local.holder().and_then(|pe| self.segments.near(pe)) {
-            Some(near) => log.with_replica(near.replica(self.n_pes())),
+        match self.local.holder().and_then(|pe| self.segments.if_mapped(pe)) {
+            Some(mapped) => log.with_replica(mapped.replica(self.n_pes())),
             None => log,
         }
     }
@@ -123,7 +123,7 @@ impl World {
     /// Returns true while calls are logged or replayed.
     #[inline]
     pub fn logs(&self) -> bool {
-        self.local.way() != CallWay::Plain
+        self.local.way() != LogMode::Plain
     }
 
     /// Begins a log interval at checkpoint `interval`, made at `place`.
@@ -143,14 +143,15 @@ impl World {
         if self.local.era.swap(era, Ordering::Relaxed) != era {
             book.met = 0;
         }
-        *book = Book { met: book.met, seen: vec![None; self.n_pes()], ..Book::default() };
+        *book =
+            ReplayState { met: book.met, seen: vec![None; self.n_pes()], ..ReplayState::default() };
         drop(book);
         log.clear((era, interval.0), place);
         self.local.limit.store(self.limit(&log), Ordering::Relaxed);
         let never = *lock(&self.local.never);
         pen.begin(never.is_some());
         never.into_iter().for_each(|why| self.show_bare(why));
-        self.local.set_way(CallWay::Logged);
+        self.local.set_way(LogMode::Logged);
         log.set_stage(self.members.incarnation().0, Stage::Direct);
     }
 
@@ -195,13 +196,13 @@ impl World {
         }
         let why = Reason::NoRule { routine: routine.to_owned() };
         match self.local.way() {
-            CallWay::Replayed => self.take_all_back(&why),
+            LogMode::Replayed => self.take_all_back(&why),
             _ => self.speak_against(&why.to_string()),
         }
     }
 
     fn speak_against(&self, why: &str) {
-        if self.local.way() == CallWay::Logged {
+        if self.local.way() == LogMode::Logged {
             self.leave_no_records(why);
             self.go_back_if_apart(why);
         }
@@ -211,7 +212,7 @@ impl World {
     /// last checkpoint: after a local rollback, PEs share no words with others except their logs.
     pub(super) fn go_back_if_apart(&self, why: &str) {
         self.local.order(); // first drop the records, then look; a substitute does the reverse
-        if self.local.way() == CallWay::Logged && self.is_somebody_away() {
+        if self.local.way() == LogMode::Logged && self.is_somebody_away() {
             self.take_all_back(why);
         }
     }
@@ -220,15 +221,15 @@ impl World {
 
     /// Returns true if a loss rolls back all PEs. Adopts a view with local rollback.
     pub(crate) fn all_go_back(&self) -> bool {
-        if self.local.way() == CallWay::Plain {
+        if self.local.way() == LogMode::Plain {
             return self.members.faulted();
         }
         if !self.members.faulted() {
             return false;
         }
         let view = self.members.view();
-        let replays = self.local.way() == CallWay::Replayed;
-        if view.alone || view.number == self.members.joined() {
+        let replays = self.local.way() == LogMode::Replayed;
+        if view.local || view.number == self.members.joined() {
             if self.local.mapped.swap(view.number.0, Ordering::Relaxed) != view.number.0 {
                 self.refresh(&view); // a PE lost with its node is on another one now
             }
@@ -237,7 +238,7 @@ impl World {
             }
             return false;
         }
-        self.local.set_way(CallWay::Plain);
+        self.local.set_way(LogMode::Plain);
         true
     }
 
@@ -254,8 +255,8 @@ impl World {
     /// Like `take_all_back`, for a reason that already names its PE.
     pub(crate) fn say_all_go_back(&self, why: String) {
         self.members.say(&PeMessage::GoBack { why });
-        self.wait_raw(|| Waiting::anyone("a local rollback"), || !self.members.view().alone);
-        self.local.set_way(CallWay::Plain);
+        self.wait_raw(|| Waiting::anyone("a local rollback"), || !self.members.view().local);
+        self.local.set_way(LogMode::Plain);
     }
 
     // ---- one-sided ----------------------------------------------------------------------------
@@ -277,7 +278,7 @@ impl World {
     }
 
     /// Returns true if PE `pe` makes its last pass over the logs, or has made it. Its process may
-    /// be that far before the view published here shows it alive.
+    /// be that remote before the view published here shows it alive.
     fn is_past_replay(&self, pe: Pe) -> bool {
         let (member, log) = (self.members.member(pe), self.log_of(pe));
         let lives = member.state == Life::Alive;
@@ -303,7 +304,7 @@ impl World {
 
     /// Logs a put of `bytes`, which `carry_out` copies to the target.
     pub fn put_logged(&self, call: Call, place: Remote, bytes: &[u8], carry_out: impl FnOnce()) {
-        if self.local.way() == CallWay::Replayed {
+        if self.local.way() == LogMode::Replayed {
             return self.put_replayed(call, place, bytes, carry_out);
         }
         let record = World::record(Kind::Put, &call, place, bytes.len());
@@ -443,7 +444,7 @@ impl World {
         place: Remote,
         read: impl FnMut() -> B,
     ) -> Option<&[u8]> {
-        if self.local.way() == CallWay::Replayed {
+        if self.local.way() == LogMode::Replayed {
             return Some(self.get_replayed(call, place));
         }
         let Some(got) = self.read_there(call.name, place.pe, read) else { return Some(&[]) };
@@ -461,13 +462,13 @@ impl World {
         until: impl FnOnce() -> u64,
     ) -> u64 {
         let place = Remote { pe: self.me(), at, block: (bytes, 0) };
-        if self.local.way() == CallWay::Replayed
+        if self.local.way() == LogMode::Replayed
             && let Some(found) = self.wait_replayed(call, place, holds)
         {
             return found;
         }
         let found = until();
-        if self.local.way() == CallWay::Logged {
+        if self.local.way() == LogMode::Logged {
             let bytes = found.to_ne_bytes();
             self.append(World::record(Kind::Wait, &call, place, bytes.len()), &bytes);
         }

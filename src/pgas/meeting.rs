@@ -88,7 +88,7 @@ impl World {
 
     /// Returns the last post of PE `pe` that has arrived here.
     fn posted(&self, pe: Pe, way: Way) -> [u64; WORDS] {
-        let words = match self.segments.near(pe) {
+        let words = match self.segments.if_mapped(pe) {
             Some(segment) => &segment.words().posts[way as usize].0,
             None => self.segments.own().mailbox(pe).post(self.heard(pe)),
         };
@@ -106,16 +106,17 @@ impl World {
         for (word, value) in own.iter().zip(words) {
             word.store(*value, Ordering::Release);
         }
-        let (far, near): (Vec<Pe>, Vec<Pe>) = to.iter().partition(|&&pe| self.segments.is_far(pe));
-        near.into_iter().for_each(|pe| self.segments.wake(pe));
-        let Some(engine) = self.comm.engine().filter(|_| !far.is_empty()) else { return };
+        let (remote, mapped): (Vec<Pe>, Vec<Pe>) =
+            to.iter().partition(|&&pe| self.segments.is_remote(pe));
+        mapped.into_iter().for_each(|pe| self.segments.wake(pe));
+        let Some(engine) = self.comm.engine().filter(|_| !remote.is_empty()) else { return };
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let incarnation = self.members.incarnation();
         let entry = self.segments.layout().mailbox_of(self.me());
         let offset = entry + mailbox::place(incarnation) + mailbox::POST;
         let write = |&pe: &Pe| Write { pe, offset, from: &bytes };
         // A post of an interrupted meeting may still be in progress.
-        let _ = engine.fence(&far);
-        let _ = engine.put_and_wake(&far.iter().map(write).collect::<Vec<_>>());
+        let _ = engine.fence(&remote);
+        let _ = engine.put_and_wake(&remote.iter().map(write).collect::<Vec<_>>());
     }
 }

@@ -6,7 +6,7 @@
 //! boot, lifecycle          from shmem_init to shmem_finalize; finish, last: the end in good order
 //! wait, barrier            the one way to block, and the barrier of all PEs
 //! meeting                  the meetings of the protocol, in a tree
-//! far, nonblocking         PEs whose memory is not mapped here, and what is under way there
+//! remote, nonblocking         PEs whose memory is not mapped here, and what is under way there
 //! policy                   what a loss means: who goes back, if anybody
 //! fewer                    going on with fewer: adopting views in the midst of calls, agreements
 //! calls, timing            what a PE shows of its checkpoint calls; which of them save
@@ -29,15 +29,14 @@ mod abort;
 mod answers;
 pub mod assignment;
 pub mod atomics;
+mod banner;
 mod barrier;
 pub mod boot;
 mod calls;
 mod complain;
-mod far;
 mod fewer;
 mod finish;
 pub mod gathering;
-mod greet;
 mod inherit;
 mod last;
 mod lifecycle;
@@ -50,6 +49,7 @@ mod policy;
 mod prelude;
 mod records;
 mod rejoin;
+mod remote;
 mod replay;
 mod run_time;
 mod timing;

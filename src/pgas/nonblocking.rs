@@ -10,7 +10,7 @@ use std::sync::TryLockError;
 use std::sync::atomic::{Ordering, fence};
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_fabric::{Ask, Read, Write};
+use raidshmem_fabric::{AmoRequest, Read, Write};
 use raidshmem_sys::lock;
 
 use super::World;
@@ -80,14 +80,14 @@ impl World {
         }
         // SAFETY: the caller's promise.
         let from = unsafe { std::slice::from_raw_parts(from, len) };
-        self.far_put(id, pe, offset, from);
+        self.remote_put(id, pe, offset, from);
     }
 
     /// Updates a word of a remote PE; the old value goes to `into`, which may be null.
     ///
     /// # Safety
     /// As for `later_get`, for as many bytes as the word has.
-    pub unsafe fn later_update(&self, id: Id, ask: Ask, into: *mut u8) {
+    pub unsafe fn later_update(&self, id: Id, ask: AmoRequest, into: *mut u8) {
         self.gather(id, |gathered| gathered.asks.push((ask, into)));
     }
 
@@ -145,7 +145,7 @@ impl World {
         let from = |w: &Bytes<*const u8>| unsafe { std::slice::from_raw_parts(w.at, w.len) };
         let whole = |w: &Bytes<*const u8>| Write { pe: w.pe, offset: w.offset, from: from(w) };
         let writes: Vec<Write> = writes.iter().map(whole).collect();
-        self.far_put_all(&writes);
+        self.remote_put_all(&writes);
         writes.iter().for_each(|write| stream.note(write.pe));
 
         // SAFETY: buffers that no other code uses until now (`later_get`).
@@ -158,8 +158,8 @@ impl World {
             (false, false) => self.pull(&mut reads),
         }
 
-        let (asks, places): (Vec<Ask>, Vec<*mut u8>) = asks.into_iter().unzip();
-        for ((ask, place), value) in asks.iter().zip(places).zip(self.far_update_all(&asks)) {
+        let (asks, places): (Vec<AmoRequest>, Vec<*mut u8>) = asks.into_iter().unzip();
+        for ((ask, place), value) in asks.iter().zip(places).zip(self.remote_update_all(&asks)) {
             let bytes = value.to_ne_bytes();
             let from = if cfg!(target_endian = "big") { 8 - ask.word.bytes } else { 0 };
             if !place.is_null() {
@@ -184,7 +184,7 @@ impl World {
             let stream = self.comm.streams.of(id);
             self.land(stream);
             if !stream.no_store.load(Ordering::Relaxed) {
-                self.far_fence(&stream.open().0);
+                self.remote_fence(&stream.open().0);
             }
         }
     }
@@ -193,7 +193,7 @@ impl World {
     pub fn fence_at(&self, id: Id, pe: Pe) {
         self.land(self.comm.streams.of(id));
         if !self.fewer.is_lost(pe) {
-            self.far_fence(&[pe]);
+            self.remote_fence(&[pe]);
         }
     }
 
@@ -230,9 +230,10 @@ impl World {
         fence(Ordering::SeqCst);
         if self.comm.has_engine() {
             self.land(self.comm.streams.of(id));
-            let far: Vec<Pe> = pes.iter().copied().filter(|&pe| self.segments.is_far(pe)).collect();
-            if !far.is_empty() {
-                self.far_quiet(&far);
+            let remote: Vec<Pe> =
+                pes.iter().copied().filter(|&pe| self.segments.is_remote(pe)).collect();
+            if !remote.is_empty() {
+                self.remote_quiet(&remote);
             }
         }
     }
@@ -240,7 +241,7 @@ impl World {
     fn complete(&self, stream: &WriteStream) {
         self.land(stream);
         let (peers, begun) = stream.open();
-        if !peers.is_empty() && self.far_quiet(&peers) {
+        if !peers.is_empty() && self.remote_quiet(&peers) {
             for (pe, begun) in peers.into_iter().zip(begun) {
                 stream.notes[pe.at()].over.fetch_max(begun, Ordering::SeqCst);
             }

@@ -112,9 +112,11 @@ mod tests {
     fn a_source_is_the_librarys_or_the_programs() {
         let registry = "/home/u/.cargo/git/checkouts/raidshmem-1/2/";
         let here = format!("{registry}{HERE}");
-        for (inside, ours) in
-            [("src/pgas/far.rs", true), ("codec/src/lib.rs", true), ("src/shmem/token.rs", false)]
-        {
+        for (inside, ours) in [
+            ("src/pgas/remote.rs", true),
+            ("codec/src/lib.rs", true),
+            ("src/shmem/token.rs", false),
+        ] {
             assert_eq!(is_of_the_library(&format!("{registry}{inside}"), &here), ours);
             assert_eq!(is_of_the_library(inside, HERE), ours);
             assert!(!is_of_the_library(inside, &here), "a file of that name of the program");

@@ -19,8 +19,8 @@ impl World {
     /// Returns true in shrink mode: for calls that only such jobs may make, and for work among the
     /// living PEs.
     #[inline]
-    pub fn goes_on(&self) -> bool {
-        self.policy.goes_on()
+    pub fn shrinks(&self) -> bool {
+        self.policy.shrinks()
     }
 
     /// Returns true if every loss rolls back all PEs.
@@ -30,7 +30,7 @@ impl World {
 
     /// Returns true if PEs, all or the lost ones, roll back to a checkpoint after a loss.
     pub(crate) fn goes_back(&self) -> bool {
-        !self.goes_on() && self.store.protection().is_some()
+        !self.shrinks() && self.store.protection().is_some()
     }
 
     // ---- views --------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ impl World {
     /// Returns true if a wait for another PE must return: a loss is known that the program has not
     /// acknowledged, or that will roll it back.
     pub(super) fn is_disturbed(&self) -> bool {
-        if !self.goes_on() {
+        if !self.shrinks() {
             return self.members.faulted() && (!self.logs() || self.all_go_back());
         }
         self.adopt();
@@ -52,11 +52,11 @@ impl World {
         if self.logs() && !self.all_go_back() {
             return false;
         }
-        if self.goes_on() {
+        if self.shrinks() {
             self.adopt();
             return false;
         }
-        if self.is_alone() {
+        if self.is_local_rollback() {
             self.members.say(&PeMessage::NeedsOthers);
             loop {
                 std::thread::park(); // the launcher ends every PE
@@ -68,45 +68,45 @@ impl World {
 
     /// Returns true between a death and the restart, if the restart undoes what is done meanwhile.
     pub fn is_undone(&self) -> bool {
-        !self.goes_on() && self.interrupted()
+        !self.shrinks() && self.interrupted()
     }
 
     /// Returns true if a known loss, not yet restored, interrupts what PEs do together.
     pub fn breaks_off(&self) -> bool {
-        !self.goes_on() && self.members.faulted()
+        !self.shrinks() && self.members.faulted()
     }
 
     /// Returns true between a death and the restart, and for good in a PE that comes to its end
     /// alone.
     pub fn is_faulted(&self) -> bool {
-        if self.goes_on() { self.interrupted() } else { self.members.faulted() }
+        if self.shrinks() { self.interrupted() } else { self.members.faulted() }
     }
 
     /// Notes that a call has met a loss, through a broken connection.
     pub(super) fn met_loss(&self) {
-        if !self.goes_on() {
+        if !self.shrinks() {
             self.note_cut();
         }
     }
 
     /// Returns true if PE `pe` is lost for good, which happens only in shrink mode.
     pub fn lost_for_good(&self, pe: Pe) -> bool {
-        self.goes_on() && self.is_lost_now(pe)
+        self.shrinks() && self.is_lost_now(pe)
     }
 
     /// Acknowledges the losses known to the program. Returns true in shrink mode, in which a
     /// restart does nothing else.
     pub(crate) fn acknowledges(&self) -> bool {
-        if self.goes_on() {
+        if self.shrinks() {
             self.adopt();
             self.fewer.acknowledge();
         }
-        self.goes_on()
+        self.shrinks()
     }
 
     /// Notes that the program queries the losses, which are those that it acknowledges next.
     pub(crate) fn is_asked(&self) {
-        if self.goes_on() {
+        if self.shrinks() {
             self.fewer.ask(self.adopt());
         }
     }
@@ -117,7 +117,7 @@ impl World {
     #[inline]
     pub fn drops_at(&self, pe: Pe) -> bool {
         let cut = self.cut_short_at(pe);
-        if cut && self.goes_on() {
+        if cut && self.shrinks() {
             self.fewer.drop_write();
         }
         cut
@@ -125,12 +125,12 @@ impl World {
 
     /// Returns true if a request to PE `pe`, in a call that met a loss, is void.
     pub(super) fn is_void(&self, pe: Pe) -> bool {
-        !self.goes_on() || self.fewer.is_lost(pe)
+        !self.shrinks() || self.fewer.is_lost(pe)
     }
 
     /// Returns true if a test of words must report success, since a loop around it would not end.
     pub fn lets_go(&self) -> bool {
-        if self.goes_on() { self.is_disturbed() } else { self.cut_short() }
+        if self.shrinks() { self.is_disturbed() } else { self.cut_short() }
     }
 
     /// Returns the agreement of the living PEs, in shrink mode; None where PEs meet otherwise.
@@ -139,12 +139,12 @@ impl World {
         members: impl FnOnce() -> Members,
         with: (u64, u64),
     ) -> Option<AgreedBits> {
-        self.goes_on().then(|| self.agree(&members(), with))
+        self.shrinks().then(|| self.agree(&members(), with))
     }
 
     /// Leaves a team or an active set, whose words may then be reused.
     pub fn leave_group(&self, members: impl FnOnce() -> Members) {
-        if self.goes_on() {
+        if self.shrinks() {
             self.give_back(&members());
         }
     }
@@ -157,7 +157,7 @@ impl World {
         is_gone: impl Fn() -> bool,
         ready: impl Fn() -> bool,
     ) {
-        match self.goes_on() {
+        match self.shrinks() {
             true => self.wait_for_words(waiting, || is_gone() || ready()),
             false => _ = self.wait_until(waiting, ready),
         }

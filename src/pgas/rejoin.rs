@@ -18,9 +18,9 @@ use raidshmem_core::view::View;
 use raidshmem_segment::waits::Waiting;
 
 use super::World;
-use super::gathering::Met;
+use super::gathering::MeetingOutcome;
 use super::local::Call;
-use super::world::local::CallWay;
+use super::world::local::LogMode;
 
 /// The contribution of a PE: the view that it has joined, and the one that it sees.
 type Seen = [u64; 2];
@@ -39,7 +39,7 @@ impl World {
         loop {
             let seen = || first || self.members.view().whole();
             self.wait_raw(|| self.waiting_for_all(call), || seen() || self.all_go_back());
-            let replayed = self.local.way() == CallWay::Replayed;
+            let replayed = self.local.way() == LogMode::Replayed;
             let bring = || [self.members.joined().0, self.members.view_number().0];
             let all = match self.meet_to_agree(Call { name: call, with: 1 }, bring) {
                 Err(goes_on) => return goes_on,
@@ -63,13 +63,13 @@ impl World {
     fn meet_to_agree(&self, call: Call, bring: impl FnOnce() -> Seen) -> Result<Vec<Seen>, bool> {
         let what = || bring().iter().flat_map(|number| number.to_ne_bytes()).collect();
         match self.meet_bringing(call, what) {
-            Met::Cut => Err(false),
-            Met::Plain => {
+            MeetingOutcome::Cut => Err(false),
+            MeetingOutcome::Plain => {
                 self.is_met();
                 self.members.work_in(self.members.joined());
                 Err(true)
             }
-            Met::Together(parts) => {
+            MeetingOutcome::Together(parts) => {
                 let mut all = Vec::new();
                 let is_read = self.work_out(parts, |parts| {
                     let word = |(pe, &(at, _)): (Pe, &(usize, usize))| {
@@ -84,8 +84,8 @@ impl World {
     }
 
     fn part_word(&self, pe: Pe, at: usize) -> u64 {
-        let near = self.segments.near(pe).unwrap_or_else(|| self.segments.own());
-        near.bytes(at, 8).try_into().map_or(0, u64::from_ne_bytes)
+        let mapped = self.segments.if_mapped(pe).unwrap_or_else(|| self.segments.own());
+        mapped.bytes(at, 8).try_into().map_or(0, u64::from_ne_bytes)
     }
 
     /// Handles the loss of this PE's predecessor after the deciding meeting.
@@ -110,7 +110,7 @@ impl World {
         forget();
         self.join(&view);
         self.members.work_in(number);
-        if matches!(self.meet_logged(Call { name: call, with: 2 }, &[]), Met::Cut) {
+        if matches!(self.meet_logged(Call { name: call, with: 2 }, &[]), MeetingOutcome::Cut) {
             return false;
         }
         self.is_met();
@@ -121,17 +121,17 @@ impl World {
     /// Adopts, in `shmem_finalize`, a view in which a PE rolls back alone and comes to its end.
     /// Returns false if all PEs roll back.
     pub(super) fn join_alone_at_end(&self) -> bool {
-        if !self.local.is_on() || !self.members.view().alone {
+        if !self.local.is_on() || !self.members.view().local {
             return false;
         }
-        let over = |view: &View| !view.alone || view.whole();
+        let over = |view: &View| !view.local || view.whole();
         self.wait_raw(|| Waiting::anyone(Which::Finalize.name()), || over(&self.members.view()));
         let view = self.members.view();
-        if view.alone {
+        if view.local {
             self.join(&view);
             self.members.work_in(view.number);
         }
-        view.alone
+        view.local
     }
 
     /// Requests a global rollback after a loss that prevented a checkpoint.
@@ -139,7 +139,7 @@ impl World {
         if self.logs() {
             let why = Reason::InCheckpoint.to_string();
             self.members.say(&PeMessage::GoBack { why: format!("PE {}: {why}", self.me()) });
-            self.local.set_way(CallWay::Plain);
+            self.local.set_way(LogMode::Plain);
         }
     }
 }

@@ -35,7 +35,7 @@ use tracing::info;
 
 use super::World;
 use super::local::{Call, Remote};
-use super::world::local::CallWay;
+use super::world::local::LogMode;
 
 /// The record that a call matches.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl World {
         (replay.at, replay.taken) = (past_taken(&log, 0), taken);
         replay.begun = Some(std::time::Instant::now());
         drop(book);
-        self.local.set_way(CallWay::Replayed);
+        self.local.set_way(LogMode::Replayed);
         info!("replays {at} bytes of its log");
         self.catch_up();
     }
@@ -152,8 +152,8 @@ impl World {
     }
 
     pub(super) fn payload(&self, pe: Pe, found: &Located) -> &[u8] {
-        let near = self.segments.near(pe).unwrap_or_else(|| self.segments.own());
-        near.bytes(found.payload, found.record.len as usize)
+        let mapped = self.segments.if_mapped(pe).unwrap_or_else(|| self.segments.own());
+        mapped.bytes(found.payload, found.record.len as usize)
     }
 
     pub(super) fn put_replayed(
@@ -218,7 +218,7 @@ impl World {
 
     /// Notes that the result of a meeting is in place.
     pub fn is_met(&self) {
-        if self.local.way() == CallWay::Replayed {
+        if self.local.way() == LogMode::Replayed {
             self.catch_up();
         }
     }
@@ -318,12 +318,12 @@ impl World {
             let book = lock(&self.local.book);
             (book.replay.at, book.replay.end)
         };
-        if at < end || self.local.way() != CallWay::Replayed {
+        if at < end || self.local.way() != LogMode::Replayed {
             return;
         }
         let view = self.members.view();
-        if !view.alone {
-            return self.local.set_way(CallWay::Plain); // another loss rolls back all
+        if !view.local {
+            return self.local.set_way(LogMode::Plain); // another loss rolls back all
         }
         let (log, incarnation) = (self.own_log(), self.members.incarnation().0);
         self.tick(); // a later time than any of the predecessor
@@ -339,7 +339,7 @@ impl World {
         let mut book = lock(&self.local.book);
         book.replay.took = book.replay.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         drop(book);
-        self.local.set_way(CallWay::Logged);
+        self.local.set_way(LogMode::Logged);
         log.set_stage(incarnation, Stage::Direct);
         let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
         others.for_each(|pe| self.segments.wake(pe));

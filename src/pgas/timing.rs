@@ -18,7 +18,7 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_segment::words::{Barrier, SiteWords, Words};
 
 use super::World;
-use super::gathering::Met;
+use super::gathering::MeetingOutcome;
 use super::local::Call;
 
 /// A question, by the first of its two alternating bits.
@@ -34,7 +34,7 @@ impl World {
     /// Returns true if the present checkpoint call of the program saves; by default each does. All
     /// PEs that know of no loss get the same answer.
     pub(crate) fn saves_now(&self, call: &'static str) -> bool {
-        if self.is_alone() || !self.timing.may_pass() || self.timing.is_promised() {
+        if self.is_local_rollback() || !self.timing.may_pass() || self.timing.is_promised() {
             return true;
         }
         let is_due = || self.timing.is_due() || self.members.is_stopping();
@@ -60,16 +60,17 @@ impl World {
         let what = || if self.me() == Pe(0) { vec![u8::from(decide())] } else { Vec::new() };
         let met = self.meet_bringing(Call { name: call, with: 0 }, what);
         let is_due = match met {
-            Met::Together(parts) => {
+            MeetingOutcome::Together(parts) => {
                 let mut says = true;
                 let is_read = self.work_out(parts, |parts| {
-                    let near = self.segments.near(Pe(0)).unwrap_or_else(|| self.segments.own());
-                    says = near.bytes(parts[0].0, 1) != [0];
+                    let mapped =
+                        self.segments.if_mapped(Pe(0)).unwrap_or_else(|| self.segments.own());
+                    says = mapped.bytes(parts[0].0, 1) != [0];
                 });
                 !is_read || says
             }
             // Without a record there is no decision to read.
-            Met::Plain | Met::Cut => true,
+            MeetingOutcome::Plain | MeetingOutcome::Cut => true,
         };
         self.is_met();
         is_due

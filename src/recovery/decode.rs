@@ -16,7 +16,7 @@ use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
 use raidshmem_core::store::readonly::TileRun;
 
-use crate::checkpoint::tiles::{self, Reading, Room, StoreTile};
+use crate::checkpoint::tiles::{self, Reading, Scratch, StoreTile};
 use crate::pgas::World;
 
 /// The rule by which checksums of tiles add up.
@@ -121,7 +121,7 @@ impl<'a> Shards<'a> {
     }
 
     /// Begins to read a tile, to be checked while it is used; in `room` if its PE is remote.
-    pub fn read<'r>(&'r self, tile: ShardTile, room: &'r mut Room) -> Reading<'r> {
+    pub fn read<'r>(&'r self, tile: ShardTile, room: &'r mut Scratch) -> Reading<'r> {
         match self.place(tile) {
             Some(at) => tiles::read(self.world, at, self.number, room),
             None => Reading::zeroes(),
@@ -132,7 +132,7 @@ impl<'a> Shards<'a> {
     pub fn decode(
         &self,
         (tile, plan): (ShardTile, &Plan),
-        rooms: &mut [Room],
+        rooms: &mut [Scratch],
         out: &mut [u8],
     ) -> Result<(), usize> {
         let mut read = self.sources((tile, plan), rooms);
@@ -146,7 +146,7 @@ impl<'a> Shards<'a> {
     pub fn decode_into(
         &self,
         (tile, plan): (ShardTile, &Plan),
-        rooms: &mut [Room],
+        rooms: &mut [Scratch],
     ) -> Result<(), usize> {
         let to = self.stored(tile);
         let mut read = self.sources((tile, plan), rooms);
@@ -172,12 +172,12 @@ impl<'a> Shards<'a> {
         &self,
         tile: ShardTile,
         mut lost: Vec<bool>,
-        rooms: &mut Vec<Room>,
+        rooms: &mut Vec<Scratch>,
         out: &mut [u8],
     ) -> Option<Vec<Pe>> {
         loop {
             let plan = self.plan(tile, &lost)?;
-            rooms.resize(rooms.len().max(plan.sources().len()), Room::empty());
+            rooms.resize(rooms.len().max(plan.sources().len()), Scratch::empty());
             match self.decode((tile, &plan), rooms, out) {
                 Ok(()) => {
                     let holder = |&shard: &usize| self.holder(tile.of(shard));
@@ -191,7 +191,7 @@ impl<'a> Shards<'a> {
     fn sources<'r>(
         &'r self,
         (tile, plan): (ShardTile, &Plan),
-        rooms: &'r mut [Room],
+        rooms: &'r mut [Scratch],
     ) -> Vec<Reading<'r>> {
         let sources = plan.sources().iter().zip(rooms);
         sources.map(|(&shard, room)| self.read(tile.of(shard), room)).collect()

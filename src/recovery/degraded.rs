@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! line      where the bytes are in the PE's snapshot: its manifest says so, decoded first and kept
-//! batch     what a few tiles are made of, if it is far, all on its way at a time
+//! batch     what a few tiles are made of, if it is remote, all on its way at a time
 //! tile      from its snapshot if the PE lives, else from the others of its stripe; each is checked
 //! ```
 //!
@@ -27,7 +27,7 @@ use raidshmem_sys::lock;
 
 use super::decode::{ShardTile, Shards};
 use crate::checkpoint::pipeline::STEPS;
-use crate::checkpoint::tiles::{self, Room};
+use crate::checkpoint::tiles::{self, Scratch};
 use crate::pgas::World;
 
 /// The places of segment bytes in snapshots, by PE and checkpoint.
@@ -65,21 +65,21 @@ pub fn read(
     let snapshot = Snapshot { shards, place, lost };
     let Some(places) = snapshot.places(pe) else { return false };
     let held: usize = places.of(range.clone()).map(|part| part.len()).sum();
-    let mut desk = Desk::new();
+    let mut poller = Poller::new();
     held == range.len()
-        && places.of(range).all(|part| snapshot.bytes(part, &mut desk, &mut give).is_some())
+        && places.of(range).all(|part| snapshot.bytes(part, &mut poller, &mut give).is_some())
 }
 
 /// Scratch for tiles.
-struct Desk {
+struct Poller {
     tile: Vec<u8>,
     /// Scratch for the remote sources of each tile of a batch.
-    rooms: Vec<Vec<Room>>,
+    rooms: Vec<Vec<Scratch>>,
 }
 
-impl Desk {
-    fn new() -> Desk {
-        Desk { tile: vec![0; TILE], rooms: vec![Vec::new(); STEPS] }
+impl Poller {
+    fn new() -> Poller {
+        Poller { tile: vec![0; TILE], rooms: vec![Vec::new(); STEPS] }
     }
 }
 
@@ -97,11 +97,11 @@ impl Snapshot<'_> {
         if let Some(places) = lock(&KNOWN).get(&key) {
             return Some(places.clone());
         }
-        let (mut bytes, mut desk, first) = (Vec::new(), Desk::new(), TILE.min(len));
-        self.bytes(0..first, &mut desk, &mut |piece| bytes.extend_from_slice(piece))?;
+        let (mut bytes, mut poller, first) = (Vec::new(), Poller::new(), TILE.min(len));
+        self.bytes(0..first, &mut poller, &mut |piece| bytes.extend_from_slice(piece))?;
         let says = bytes.get(8..16).and_then(|at| at.try_into().ok()).map(u64::from_le_bytes)?;
         let all = usize::try_from(says).ok().filter(|&all| all <= len)?.max(first);
-        self.bytes(first..all, &mut desk, &mut |piece| bytes.extend_from_slice(piece))?;
+        self.bytes(first..all, &mut poller, &mut |piece| bytes.extend_from_slice(piece))?;
         let manifest = Coverage::parse(world.segments.layout(), &bytes).ok()?;
         let places = Arc::new(manifest.coverage.places());
         let mut known = lock(&KNOWN);
@@ -114,19 +114,19 @@ impl Snapshot<'_> {
     fn bytes(
         &self,
         range: Range<usize>,
-        desk: &mut Desk,
+        poller: &mut Poller,
         give: &mut dyn FnMut(&[u8]),
     ) -> Option<()> {
         let tiles: Vec<usize> = (range.start / TILE..range.end.div_ceil(TILE)).collect();
         for batch in tiles.chunks(STEPS) {
             let wanted = batch.iter().map(|&tile| self.wanted(TileIndex(tile)));
             let wanted: Vec<Wanted> = wanted.collect();
-            self.pull(&wanted, &mut desk.rooms);
-            for ((tile, wanted), rooms) in batch.iter().zip(wanted).zip(&mut desk.rooms) {
-                self.tile(wanted, &mut desk.tile, rooms)?;
+            self.pull(&wanted, &mut poller.rooms);
+            for ((tile, wanted), rooms) in batch.iter().zip(wanted).zip(&mut poller.rooms) {
+                self.tile(wanted, &mut poller.tile, rooms)?;
                 let (begin, end) = (tile * TILE, (tile + 1) * TILE);
                 let part = range.start.max(begin) - begin..range.end.min(end) - begin;
-                give(&desk.tile[part]);
+                give(&poller.tile[part]);
             }
         }
         Some(())
@@ -149,7 +149,7 @@ impl Snapshot<'_> {
     }
 
     /// Pulls the sources of a batch that remote PEs hold.
-    fn pull(&self, batch: &[Wanted], rooms: &mut [Vec<Room>]) {
+    fn pull(&self, batch: &[Wanted], rooms: &mut [Vec<Scratch>]) {
         let world = self.shards.world;
         if !world.comm.has_engine() {
             return;
@@ -157,7 +157,7 @@ impl Snapshot<'_> {
         let mut pulled = Vec::new();
         for (wanted, rooms) in batch.iter().zip(rooms) {
             let sources = self.sources(wanted).unwrap_or_default();
-            rooms.resize(rooms.len().max(sources.len()), Room::empty());
+            rooms.resize(rooms.len().max(sources.len()), Scratch::empty());
             for (shard, room) in sources.into_iter().zip(rooms) {
                 pulled.extend(self.shards.place(wanted.tile.of(shard)).map(|at| (at, room)));
             }
@@ -170,10 +170,10 @@ impl Snapshot<'_> {
         &self,
         Wanted { tile, mut lost }: Wanted,
         out: &mut [u8],
-        rooms: &mut Vec<Room>,
+        rooms: &mut Vec<Scratch>,
     ) -> Option<()> {
         if !lost[tile.shard] {
-            rooms.resize(rooms.len().max(1), Room::empty());
+            rooms.resize(rooms.len().max(1), Scratch::empty());
             let mut own = self.shards.read(tile, &mut rooms[0]);
             own.see(own.bytes);
             out.copy_from_slice(own.bytes);

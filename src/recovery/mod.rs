@@ -19,10 +19,10 @@
 //! Invariants: nothing of the store that the decision relies on is overwritten before redundancy is
 //! restored; nothing is sealed that was computed from a peer's memory while the view changed.
 
-pub(crate) mod alone;
 mod damaged;
 pub(crate) mod decode;
 pub(crate) mod degraded;
+pub(crate) mod local;
 pub(crate) mod readonly;
 pub(crate) mod rebuild;
 mod renew;

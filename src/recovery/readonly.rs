@@ -25,7 +25,7 @@ use super::decode::{ShardTile, Shards};
 use super::{Changed, unchanged};
 use crate::checkpoint::pipeline;
 use crate::checkpoint::readonly::{copy_back, forget, parity_len};
-use crate::checkpoint::tiles::{self, Room, StoreTile};
+use crate::checkpoint::tiles::{self, Scratch, StoreTile};
 use crate::pgas::World;
 
 /// The verdict that the invariant rules out.
@@ -33,8 +33,8 @@ const LOST: &str = "unrecoverable: read-only memory is lost";
 
 /// Returns the records of PE `pe` about ranges.
 pub fn said_by(world: &World, pe: Pe) -> Vec<HeldRange> {
-    match world.segments.near(pe) {
-        Some(near) => near.header().readonly.held(world.job()),
+    match world.segments.if_mapped(pe) {
+        Some(mapped) => mapped.header().readonly.held(world.job()),
         None => {
             let mut bytes = vec![0; RangeRecords::BYTES];
             let offset = world.segments.layout().store + RangeRecords::AT;
@@ -171,9 +171,9 @@ fn decode(
     };
     let shards = &of_range.shards;
     let plan = |tile| shards.plan(tile, &of_range.lost(tile));
-    let far = shape.members.iter().any(|&pe| world.segments.is_far(pe));
-    let rooms = || vec![Room::empty(); shape.members.len()];
-    let pull = |batch: &[ShardTile], rooms: &mut [Vec<Room>]| {
+    let remote = shape.members.iter().any(|&pe| world.segments.is_remote(pe));
+    let rooms = || vec![Scratch::empty(); shape.members.len()];
+    let pull = |batch: &[ShardTile], rooms: &mut [Vec<Scratch>]| {
         let mut wanted = Vec::new();
         for (&tile, rooms) in batch.iter().zip(rooms) {
             let sources = plan(tile).map_or(Vec::new(), |plan| plan.sources().to_vec());
@@ -183,14 +183,14 @@ fn decode(
         }
         tiles::pull_store(world, wanted.into_iter());
     };
-    let work = |&tile: &ShardTile, rooms: &mut Vec<Room>| match plan(tile) {
+    let work = |&tile: &ShardTile, rooms: &mut Vec<Scratch>| match plan(tile) {
         Some(plan) => {
             shards.decode_into((tile, &plan), rooms).map_err(|bad| shards.holder(tile.of(bad)))
         }
         None => world.members.abort(LOST),
     };
     let tasks: Vec<ShardTile> = (0..).map_while(|nth| of_range.own(place, nth)).collect();
-    if let Err(pe) = pipeline::run(&world.store.pool, &tasks, rooms, far, pull, work) {
+    if let Err(pe) = pipeline::run(&world.store.pool, &tasks, rooms, remote, pull, work) {
         unchanged(&world.members, view)?;
         world.found_corrupt(view, pe);
         return Err(Changed);

@@ -24,7 +24,7 @@ use raidshmem_sys::pool::WorkerPool;
 use super::decode::{ShardTile, Shards};
 use super::{Changed, unchanged};
 use crate::checkpoint::pipeline;
-use crate::checkpoint::tiles::{self, Room, StoreTile};
+use crate::checkpoint::tiles::{self, Scratch, StoreTile};
 use crate::pgas::World;
 
 /// Time between two progress messages of a PE, in milliseconds.
@@ -203,13 +203,13 @@ impl Decode<'_> {
         let Shards { world, shape, .. } = self.shards;
         let (first, plan) = self.plan(chunk);
         let own = self.tiles(chunk).start;
-        let far = shape.members.iter().any(|&pe| world.segments.is_far(pe));
-        let room = || vec![Room::empty(); plan.sources().len()];
-        let fetch = |steps: &[usize], rooms: &mut [Vec<Room>]| {
+        let remote = shape.members.iter().any(|&pe| world.segments.is_remote(pe));
+        let room = || vec![Scratch::empty(); plan.sources().len()];
+        let fetch = |steps: &[usize], rooms: &mut [Vec<Scratch>]| {
             self.map((first, &plan), steps, line.is_none());
             self.pull((first, &plan), steps, rooms);
         };
-        let work = |&step: &usize, rooms: &mut Vec<Room>| {
+        let work = |&step: &usize, rooms: &mut Vec<Scratch>| {
             let tile = ShardTile { step, ..first };
             let decoded = match line {
                 Some(line) => {
@@ -220,7 +220,7 @@ impl Decode<'_> {
             decoded.map(|()| self.progress.add())
         };
         let steps: Vec<usize> = steps.collect();
-        if let Err(shard) = pipeline::run(self.pool, &steps, room, far, fetch, work) {
+        if let Err(shard) = pipeline::run(self.pool, &steps, room, remote, fetch, work) {
             unchanged(&world.members, self.view)?;
             world.found_corrupt(self.view, self.shards.holder(first.of(shard)));
             return Err(Changed);
@@ -230,7 +230,7 @@ impl Decode<'_> {
     }
 
     /// Pulls the next tiles of remote shards, as many steps as there is scratch for.
-    fn pull(&self, (first, plan): (ShardTile, &Plan), steps: &[usize], rooms: &mut [Vec<Room>]) {
+    fn pull(&self, (first, plan): (ShardTile, &Plan), steps: &[usize], rooms: &mut [Vec<Scratch>]) {
         let begins = plan.sources().iter().map(|&shard| self.shards.stored(first.of(shard)));
         let begins: Vec<StoreTile> = begins.collect();
         let mut wanted = Vec::new();

@@ -24,7 +24,7 @@ use raidshmem_segment::log::{NO_INTERVAL, Word};
 use super::decode::Shards;
 use super::rebuild;
 use crate::checkpoint;
-use crate::checkpoint::tiles::Room;
+use crate::checkpoint::tiles::Scratch;
 use crate::pgas::World;
 
 /// Restores own memory if it is new; else does nothing. The error is the reason for a global
@@ -35,8 +35,8 @@ pub(super) fn renew(world: &World, protection: &Protection) -> Result<(), Reason
         return Ok(());
     }
     let replica = |pe: Pe| {
-        let near = world.segments.near(pe).filter(|_| pe != world.me())?;
-        Some(near.replica(world.n_pes())).filter(|log| log.is_of(world.job(), world.me()))
+        let mapped = world.segments.if_mapped(pe).filter(|_| pe != world.me())?;
+        Some(mapped.replica(world.n_pes())).filter(|log| log.is_of(world.job(), world.me()))
     };
     let replicas = Pe::all(world.n_pes()).filter_map(replica);
     // A replica of an earlier interval may be left on another PE.
@@ -63,7 +63,7 @@ fn rebuild_store(
     let begun = std::time::Instant::now();
     loop {
         let view = world.members.view();
-        if !view.alone {
+        if !view.local {
             return Err(Reason::NodeLost); // the reason was reported
         }
         world.refresh(&view);
@@ -100,8 +100,8 @@ fn len_of(
     (pe, number): (Pe, CheckpointNumber),
 ) -> Option<usize> {
     let is_there = pe != world.me() && view.pes[pe.at()].state != Life::NodeDead;
-    let near = world.segments.near(pe).filter(|_| is_there)?;
-    near.header().snapshots[protection.snapshot_of(number)].holds(world.job(), number)
+    let mapped = world.segments.if_mapped(pe).filter(|_| is_there)?;
+    mapped.header().snapshots[protection.snapshot_of(number)].holds(world.job(), number)
 }
 
 /// Returns what the members of the own group keep, by place.
@@ -117,8 +117,8 @@ fn findings(
         if len_of(world, protection, view, (pe, number)) != Some(len) {
             return lost;
         }
-        let near = world.segments.near(pe).map(|near| near.header());
-        let slot = near.map(|header| &header.slots[protection.slot_of(number)]);
+        let mapped = world.segments.if_mapped(pe).map(|mapped| mapped.header());
+        let slot = mapped.map(|header| &header.slots[protection.slot_of(number)]);
         let has_parity = slot.is_some_and(|slot| slot.holds(world.job(), number).is_some());
         StoreFinding { parity: if has_parity { 0 } else { lost.parity }, ..Default::default() }
     };
@@ -127,7 +127,7 @@ fn findings(
 
 /// Decodes all own parity. The error is the PE of an invalid tile.
 fn decode_parity(shards: &Shards, place: usize, findings: &[StoreFinding]) -> Result<(), Pe> {
-    let mut rooms = vec![Room::empty(); shards.shape.members.len()];
+    let mut rooms = vec![Scratch::empty(); shards.shape.members.len()];
     let mut plans = BTreeMap::new();
     for tile in (0..).map_while(|nth| shards.parity(place, nth)) {
         let plan = plans.entry(tile.stripe).or_insert_with(|| {

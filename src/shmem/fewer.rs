@@ -48,7 +48,7 @@ pub struct Agreed {
 /// ```
 pub fn agree(shmem: &mut Shmem, team: Team, value: u64) -> Agreed {
     let _alone = shmem;
-    check::goes_on("ft::agree");
+    check::needs_shrink("ft::agree");
     let decision = team.group("ft::agree").through(SyncPoint::Agree).agree((value, 0));
     Agreed { value: decision.value, acknowledged: !decision.has_news() }
 }
@@ -73,7 +73,7 @@ pub fn agree(shmem: &mut Shmem, team: Team, value: u64) -> Agreed {
 /// ```
 pub fn shrink(shmem: &mut Shmem, team: Team) -> Result<Team, Error> {
     let _alone = shmem;
-    check::goes_on("ft::shrink");
+    check::needs_shrink("ft::shrink");
     team.group("ft::shrink"); // panics for a PE that is not a member
     let made = split::shrink("ft::shrink", (team.number(), SyncPoint::Shrink));
     made.and_then(Team::of).ok_or_else(|| Unsplit::Full.into())
@@ -125,7 +125,7 @@ pub fn shadow(_shmem: &Shmem, team: Team, pe: usize) -> Option<usize> {
 /// ```
 pub fn on_fault(shmem: &mut Shmem, handler: impl Fn(usize, Loss) + Send + 'static) {
     let _alone = shmem;
-    check::goes_on("ft::on_fault");
+    check::needs_shrink("ft::on_fault");
     faults::on_fault(move |pe, status| {
         let bomb = EndOnPanic;
         handler(pe.at(), Loss::of(status));
@@ -157,7 +157,7 @@ pub fn get_checkpoint<T: Symmetric>(
     from: SymSlice<T>,
     to: &mut [T],
 ) -> Option<u64> {
-    check::goes_on("ft::get_checkpoint");
+    check::needs_shrink("ft::get_checkpoint");
     let (n, elements) = (shmem.n_pes(), from.len());
     assert!(pe < n, "PE {pe}: expected 0..={}", n - 1);
     assert!(elements == to.len(), "get of {elements} elements to {}", to.len());
@@ -274,5 +274,5 @@ pub(super) fn same(group: &Group, word: u64) -> Result<bool, Fault> {
 
 /// Returns true in shrink mode.
 pub(super) fn applies() -> bool {
-    pgas::world().goes_on()
+    pgas::world().shrinks()
 }

@@ -116,7 +116,7 @@ impl<'a> Peers<'a> {
     pub(super) fn pe(&self, pe: usize) -> Target {
         let (start, stride, size) = self.team.members();
         assert!(pe < size, "PE {pe}: expected 0..={}", size - 1);
-        let pe = match self.world.goes_on() {
+        let pe = match self.world.shrinks() {
             false => (start + stride * pe.cast_signed()) as i32,
             true => {
                 let in_world = to_world(self.team.number(), pe as i32);

@@ -213,7 +213,7 @@ impl Shmem {
         body: impl FnOnce(&Peers) -> R,
     ) -> Result<R, Fault> {
         let group = team.group("exchange");
-        if self.world.goes_on() {
+        if self.world.shrinks() {
             return self.exchange_among((team, group), body);
         }
         let pass = |gate| group.through(gate).meet().map_err(Fault::of);
@@ -247,7 +247,7 @@ impl Shmem {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn barrier_all(&mut self) -> Result<(), Fault> {
-        if self.world.is_alone() {
+        if self.world.is_local_rollback() {
             return self.world.barrier("barrier_all").map_err(Fault::of);
         }
         self.healthy()?;

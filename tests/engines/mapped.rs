@@ -7,7 +7,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{PoisonError, RwLock};
 
 use raidshmem_core::quantity::{Incarnation, Pe};
-use raidshmem_fabric::{Ask, Engine, FabricError, Lost, Read, Write};
+use raidshmem_fabric::{AmoRequest, Engine, FabricError, Lost, Read, Write};
 use raidshmem_segment::update::{Change, Update, WordAt};
 use raidshmem_segment::{OpenParts, Segment};
 
@@ -77,7 +77,7 @@ impl Engine for Mapped {
         first
     }
 
-    fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
+    fn update(&self, asks: &[AmoRequest], before: &mut [u64]) -> Result<(), Lost> {
         let mut first = Ok(());
         for (ask, before) in asks.iter().zip(before) {
             match self.peer(ask.pe) {
@@ -88,7 +88,7 @@ impl Engine for Mapped {
         first
     }
 
-    fn post(&self, ask: Ask) -> Result<(), Lost> {
+    fn post(&self, ask: AmoRequest) -> Result<(), Lost> {
         self.peer(ask.pe)?.update(ask.word, ask.change).expect("a word");
         Ok(())
     }

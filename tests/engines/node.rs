@@ -11,7 +11,7 @@ use raidshmem_core::layout::Layout;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
 use raidshmem_engines as engines;
-use raidshmem_fabric::{Ask, Engine, EventSink, Local};
+use raidshmem_fabric::{AmoRequest, Engine, EventSink, Local};
 use raidshmem_segment::update::{Change, Update, WordAt};
 use raidshmem_segment::{OpenParts, Segment};
 use raidshmem_sys::memory::{self, Part};
@@ -174,11 +174,11 @@ pub fn read(segment: &Segment, at: usize, bytes: usize) -> u64 {
 }
 
 /// Returns an update of the 8-byte word at `at` of a heap.
-pub fn ask(pe: Pe, at: usize, how: Update, operand: u64) -> Ask {
+pub fn ask(pe: Pe, at: usize, how: Update, operand: u64) -> AmoRequest {
     ask_of(pe, (at, 8), how, operand)
 }
 
 /// Like [`ask`], but for a word of any size.
-pub fn ask_of(pe: Pe, (at, bytes): (usize, usize), how: Update, operand: u64) -> Ask {
-    Ask { pe, word: WordAt { offset: heap(at), bytes }, change: Change { how, operand } }
+pub fn ask_of(pe: Pe, (at, bytes): (usize, usize), how: Update, operand: u64) -> AmoRequest {
+    AmoRequest { pe, word: WordAt { offset: heap(at), bytes }, change: Change { how, operand } }
 }

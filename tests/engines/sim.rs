@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::{Incarnation, Pe};
-use raidshmem_fabric::{Ask, Engine, EventSink, FabricError, Lost, Read, Write};
+use raidshmem_fabric::{AmoRequest, Engine, EventSink, FabricError, Lost, Read, Write};
 use raidshmem_segment::Segment;
 use raidshmem_segment::update::{Change, Update, WordAt};
 
@@ -26,8 +26,8 @@ type Who = (Pe, Incarnation);
 enum What {
     Put(usize, Vec<u8>),
     Get(usize, usize),
-    Change(Ask),
-    Post(Ask),
+    Change(AmoRequest),
+    Post(AmoRequest),
 }
 
 #[derive(Debug)]
@@ -256,8 +256,8 @@ impl Engine for Sim {
         first
     }
 
-    fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
-        let send = |ask: &Ask| self.send(ask.pe, What::Change(*ask));
+    fn update(&self, asks: &[AmoRequest], before: &mut [u64]) -> Result<(), Lost> {
+        let send = |ask: &AmoRequest| self.send(ask.pe, What::Change(*ask));
         let sent: Vec<_> = asks.iter().map(send).collect();
         let mut first = Ok(());
         for (before, sent) in before.iter_mut().zip(sent) {
@@ -267,7 +267,7 @@ impl Engine for Sim {
         first
     }
 
-    fn post(&self, ask: Ask) -> Result<(), Lost> {
+    fn post(&self, ask: AmoRequest) -> Result<(), Lost> {
         self.send(ask.pe, What::Post(ask)).map(drop)
     }
 

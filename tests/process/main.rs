@@ -60,12 +60,6 @@ macro_rules! of_each_mode {
     };
 }
 
-mod alone;
-mod alone_apart;
-mod alone_pairs;
-mod alone_place;
-mod alone_words;
-mod alone_zero;
 mod binding;
 mod calls;
 #[cfg(target_arch = "x86_64")]
@@ -83,6 +77,12 @@ mod interval;
 mod kernels;
 mod kill;
 mod late;
+mod local_rollback;
+mod local_rollback_apart;
+mod local_rollback_pairs;
+mod local_rollback_place;
+mod local_rollback_words;
+mod local_rollback_zero;
 mod memory;
 mod modes;
 mod options;

@@ -113,7 +113,7 @@ fn what_is_copied_aside_is_told_in_all_places_and_has_its_bound() {
     let lines = outcome.out.lines().filter(|line| line.starts_with('{'));
     let events = lines.map(|line| serde_json::from_str::<Event>(line).expect(line));
     let of_set = |event: Event| match event.what {
-        What::Stored { place, aside, .. } => Some((place, aside)),
+        What::Stored { place, spill, .. } => Some((place, spill)),
         _ => None,
     };
     let sets: Vec<(String, u64)> = events.filter_map(of_set).collect();

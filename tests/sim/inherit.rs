@@ -20,7 +20,7 @@ impl Job {
         let mut vote = self.vote_of_the_dead(p);
         let saved = match rescue(&vote) {
             Rescue::Nothing => true,
-            Rescue::Complete(n) if self.is_beside(p, n) => {
+            Rescue::Complete(n) if self.is_shadowed(p, n) => {
                 bring(self.own(p));
                 true
             }
@@ -57,7 +57,7 @@ impl Job {
         Vote { phase, decided }
     }
 
-    pub fn is_beside(&self, p: &Proc, number: CheckpointNumber) -> bool {
+    pub fn is_shadowed(&self, p: &Proc, number: CheckpointNumber) -> bool {
         let beside = &self.memory(p, p.me()).snapshots[BESIDE];
         self.plan.settings.snapshots == 1 && beside.record.0 == number
     }

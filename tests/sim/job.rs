@@ -141,7 +141,7 @@ impl Job {
         }
         let pes = plan.node_of.len();
         let first_view = Ordered::new(
-            View { number: ViewNumber(0), pes: Vec::new(), alone: false },
+            View { number: ViewNumber(0), pes: Vec::new(), local: false },
             vec![0; pes],
             false,
         );

@@ -70,13 +70,13 @@ pub struct Meetings {
 
 impl Job {
     /// True if the PE is remote for a process.
-    pub fn is_far(&self, p: &Proc, pe: usize) -> bool {
+    pub fn is_remote(&self, p: &Proc, pe: usize) -> bool {
         self.plan.far && p.view.pes.get(pe).is_some_and(|member| member.node != p.node)
     }
 
     /// Returns the findings of a member of the own group.
     pub fn found_by(&self, p: &Proc, pe: usize) -> Posted {
-        if !self.is_far(p, pe) || pe == p.me() {
+        if !self.is_remote(p, pe) || pe == p.me() {
             return self.memory(p, pe).posted;
         }
         let wanted = p.view.pes[pe].incarnation;
@@ -115,7 +115,7 @@ impl Job {
         let posted = self.memory(p, p.me()).posted;
         let mut there = self.now;
         for to in members {
-            if to != Pe::of(p.me()) && self.is_far(p, to.at()) {
+            if to != Pe::of(p.me()) && self.is_remote(p, to.at()) {
                 self.count(p, 1);
                 there = there.max(self.send(p, to.at(), Part::Findings(posted), 0));
             }
@@ -184,7 +184,7 @@ impl Job {
         loop {
             let read = |pe: Pe, way: Way| {
                 let pe = pe.at();
-                let words = match self.is_far(p, pe) {
+                let words = match self.is_remote(p, pe) {
                     true => self.heard(p, pe).post,
                     false => self.memory(p, pe).posts[way as usize],
                 };
@@ -217,7 +217,7 @@ impl Job {
         self.count(p, to.len() as u64);
         let mut last = p.told_at;
         for &pe in to {
-            if self.is_far(p, pe) {
+            if self.is_remote(p, pe) {
                 for second in [false, true] {
                     last = last.max(self.send(p, pe, Part::Post(words, second), p.told_at));
                 }

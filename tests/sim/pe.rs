@@ -6,7 +6,7 @@ use std::rc::Rc;
 use raidshmem_core::ended::Ended;
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::membership::MembershipEvent;
-use raidshmem_core::message::{PeMessage, ProcId, Welcome};
+use raidshmem_core::message::{AssignmentMessage, PeMessage, ProcId};
 use raidshmem_core::plan::{Lost, StoreFinding, Unrecoverable};
 use raidshmem_core::protocol::brought::{Brought, Found};
 use raidshmem_core::protocol::driver::{Driver, StepResult};
@@ -118,7 +118,7 @@ impl Proc {
             memory: 0,
             incarnation: Incarnation(0),
             mapped: Rc::new(Vec::new()),
-            view: Rc::new(View { number: ViewNumber(0), pes: Vec::new(), alone: false }),
+            view: Rc::new(View { number: ViewNumber(0), pes: Vec::new(), local: false }),
             joined: ViewNumber(0),
             call: Call::Checkpoint,
             driver: None,
@@ -155,7 +155,7 @@ impl Proc {
     }
 
     /// Gives it its PE number.
-    pub fn take(&mut self, welcome: &Welcome, mapped: Rc<Vec<u32>>) {
+    pub fn take(&mut self, welcome: &AssignmentMessage, mapped: Rc<Vec<u32>>) {
         self.me = Some(welcome.pe.at());
         (self.memory, self.incarnation, self.mapped) =
             (welcome.memory, welcome.incarnation, mapped);

@@ -5,7 +5,7 @@ use raidshmem_core::message::{PeMessage, ProgressReport};
 use raidshmem_core::mutant::{self, Mutant};
 use raidshmem_core::plan::Lost;
 use raidshmem_core::protocol::brought::{Brought, Found, is_in_tree};
-use raidshmem_core::protocol::driver::{Driver, Judgement, OpProgress, Port, Standing};
+use raidshmem_core::protocol::driver::{Driver, EntryStatus, Judgement, OpProgress, Port};
 use raidshmem_core::protocol::operation::{Op, StorePart};
 use raidshmem_core::protocol::{At, Outcome};
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
@@ -200,7 +200,7 @@ impl Port for Hands<'_> {
             Op::WriteDecision => job.own(p).posted.decision = CheckpointNumber::pack(Some(number)),
             Op::ForgetDecision => job.own(p).posted.decision = 0,
             Op::BringInherited => self.bring_inherited(),
-            Op::ClearBeside if !in_turns => job.own(p).snapshots[BESIDE] = Default::default(),
+            Op::ClearShadow if !in_turns => job.own(p).snapshots[BESIDE] = Default::default(),
             Op::SetAgreed => p.agreed = number,
             Op::CheckStore => job.verify(p),
             Op::ReadFindings => job.judge(p),
@@ -225,13 +225,13 @@ impl Port for Hands<'_> {
         OpProgress::Done
     }
 
-    fn standing(&mut self) -> Standing {
+    fn standing(&mut self) -> EntryStatus {
         let (job, p) = (&*self.job, &*self.p);
         match (p.joined == ViewNumber(0), job.faulted(p)) {
-            (true, _) => Standing::New,
-            (_, true) => Standing::Faulted,
-            _ if job.memory(p, p.me()).posted.call.late => Standing::Late,
-            _ => Standing::Well,
+            (true, _) => EntryStatus::New,
+            (_, true) => EntryStatus::Faulted,
+            _ if job.memory(p, p.me()).posted.call.late => EntryStatus::Late,
+            _ => EntryStatus::Well,
         }
     }
 
@@ -251,8 +251,8 @@ impl Port for Hands<'_> {
         self.p.joined == ViewNumber(0)
     }
 
-    fn is_beside(&self, number: CheckpointNumber) -> bool {
-        self.job.is_beside(self.p, number)
+    fn is_shadowed(&self, number: CheckpointNumber) -> bool {
+        self.job.is_shadowed(self.p, number)
     }
 
     fn phase(&self) -> Option<Phase> {

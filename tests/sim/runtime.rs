@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use raidshmem_core::ended::Ended;
 use raidshmem_core::membership::{Action, MembershipEvent};
-use raidshmem_core::message::{Down, PeMessage, ProcId, Welcome};
+use raidshmem_core::message::{AssignmentMessage, Down, PeMessage, ProcId};
 use raidshmem_core::mutant::Mutant;
 use raidshmem_core::quantity::ViewNumber;
 use raidshmem_core::tree::{Location, Tree, trees};
@@ -178,7 +178,7 @@ impl Job {
     }
 
     /// Gives a waiting process its PE number, unless it died meanwhile.
-    fn assign(&mut self, proc: ProcId, welcome: &Welcome) {
+    fn assign(&mut self, proc: ProcId, welcome: &AssignmentMessage) {
         let mapped = self.views[self.views.len() - 1].mapped.clone();
         if self.procs[proc as usize].alive {
             self.carrier[welcome.pe.at()] = Some(proc);

@@ -56,7 +56,7 @@ impl Plan {
 
 impl Job {
     fn near(&self, p: &Proc) -> Vec<usize> {
-        (0..self.pes()).filter(|&pe| pe != p.me() && !self.is_far(p, pe)).collect()
+        (0..self.pes()).filter(|&pe| pe != p.me() && !self.is_remote(p, pe)).collect()
     }
 
     /// Records the program's writes for checkpoint `p.number`.
@@ -80,7 +80,7 @@ impl Job {
                 }
             }
             let watch = match self.carrier[pe].filter(|&proc| pe != me && proc != p.id) {
-                Some(proc) if self.is_far(p, pe) => &mut self.procs[proc as usize].watch,
+                Some(proc) if self.is_remote(p, pe) => &mut self.procs[proc as usize].watch,
                 _ => &mut p.watch,
             };
             watch.wrote.entry(pe).or_insert_with(|| TileSet::none(count)).add(&set);

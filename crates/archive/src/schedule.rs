@@ -65,7 +65,7 @@ pub struct Sizes {
     /// Size of its files without compression.
     pub raw: u64,
     /// Bytes that were spilled before they were written.
-    pub aside: u64,
+    pub spill: u64,
 }
 
 /// The initial estimate of the delay until every agent knows of a checkpoint.
@@ -143,7 +143,7 @@ struct Writing {
     /// The size of the files without compression, in bytes.
     raw: u64,
     /// Bytes that were spilled.
-    aside: u64,
+    spill: u64,
     /// The number of the set, as far as it is known.
     set: u64,
     n_pes: usize,
@@ -246,7 +246,7 @@ impl Schedule {
             data: BTreeMap::new(),
             parity: BTreeMap::new(),
             raw: 0,
-            aside: 0,
+            spill: 0,
             set: 1,
             n_pes: node_of.len(),
         });
@@ -274,7 +274,7 @@ impl Schedule {
         writing.data.extend(files.data);
         writing.parity.extend(files.parity);
         writing.raw = writing.raw.saturating_add(files.raw);
-        writing.aside = writing.aside.saturating_add(files.aside);
+        writing.spill = writing.spill.saturating_add(files.spill);
         writing.set = writing.set.max(files.next);
         if !writing.waiting.is_empty() {
             return Vec::new();
@@ -325,7 +325,7 @@ impl Schedule {
         }
         let files = writing.data.values().chain(writing.parity.values());
         let files = files.map(|entry| entry.len).sum();
-        let sizes = Sizes { files, raw: writing.raw, aside: writing.aside };
+        let sizes = Sizes { files, raw: writing.raw, spill: writing.spill };
         let set = writing.set;
         let took = now.saturating_sub(writing.begun);
         let last = self.stop.is_some_and(|agreed| number > agreed);

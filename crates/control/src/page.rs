@@ -75,7 +75,7 @@ impl Page {
     }
 
     /// Returns a word that is 1 during local rollback: only the lost PEs roll back.
-    fn alone(&self) -> &AtomicU64 {
+    fn local(&self) -> &AtomicU64 {
         self.word(4)
     }
 
@@ -83,7 +83,7 @@ impl Page {
     pub fn publish(&self, view: &View) {
         self.word(0).store(view.number.0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        self.alone().store(u64::from(view.alone), Ordering::Relaxed);
+        self.local().store(u64::from(view.local), Ordering::Relaxed);
         for (pe, member) in view.pes.iter().enumerate().take(self.n_pes) {
             self.word(HEADER / 8 + pe).store(member.pack(), Ordering::Relaxed);
         }
@@ -102,10 +102,10 @@ impl Page {
             let number = self.number().load(Ordering::SeqCst);
             let load = |pe| Member::unpack(self.word(HEADER / 8 + pe).load(Ordering::Relaxed));
             let pes = (0..self.n_pes).map(load).collect();
-            let alone = self.alone().load(Ordering::Relaxed) == 1;
+            let local = self.local().load(Ordering::Relaxed) == 1;
             fence(Ordering::SeqCst);
             if self.word(0).load(Ordering::Relaxed) == number {
-                return View { number: ViewNumber(number), pes, alone };
+                return View { number: ViewNumber(number), pes, local };
             }
             std::hint::spin_loop();
         }

@@ -68,7 +68,7 @@ pub struct Files {
     /// Lowest free set number.
     pub next: u64,
     /// Bytes that were spilled because a checkpoint overwrote them before they were read.
-    pub aside: u64,
+    pub spill: u64,
 }
 
 /// The files of one checkpoint in one folder of a node's disk.

@@ -24,8 +24,8 @@
 //!            of the ranges themselves
 //! copies     of such ranges, once the program writes them again
 //! ---------- mapped by nobody below ------------------------------------------------------
-//! aside 0    tiles of a snapshot that is not on disk yet and was overwritten, and their stamps
-//! aside 1    the same of a slot
+//! spill 0    tiles of a snapshot that is not on disk yet and was overwritten, and their stamps
+//! spill 1    the same of a slot
 //! ```
 //!
 //! Every part is reserved at its maximum size. The memory file is sparse, so memory that is never
@@ -107,7 +107,7 @@ pub struct Layout {
     pub copies: usize,
     /// Spill areas for tiles of a snapshot, and of a slot, that must go to disk. Nothing from the
     /// first of them on is mapped.
-    pub asides: [usize; 2],
+    pub spills: [usize; 2],
     /// Maximum bytes of a snapshot or a slot.
     pub region_len: usize,
     /// End of the segment.
@@ -164,8 +164,8 @@ impl Layout {
         let readonly = replica + log_len;
         let readonly_stamps = readonly + with_stamps;
         let copies = (readonly_stamps + region_len / TILE * STAMP).next_multiple_of(HUGE);
-        let aside = (copies + region_len + TILE).next_multiple_of(HUGE);
-        let (asides, total) = ([aside, aside + with_stamps], aside + 2 * with_stamps);
+        let spill = (copies + region_len + TILE).next_multiple_of(HUGE);
+        let (spills, total) = ([spill, spill + with_stamps], spill + 2 * with_stamps);
         Layout {
             mailbox,
             teams,
@@ -187,7 +187,7 @@ impl Layout {
             readonly,
             readonly_stamps,
             copies,
-            asides,
+            spills,
             region_len,
             total,
         }
@@ -218,7 +218,7 @@ impl Layout {
     /// Returns the offset of the tile stamps of the region at `region`: a snapshot, a slot, the
     /// parity over read-only ranges, or these ranges themselves or their copies.
     pub fn stamps(&self, region: usize) -> usize {
-        match region < self.store || (self.copies..self.asides[0]).contains(&region) {
+        match region < self.store || (self.copies..self.spills[0]).contains(&region) {
             true => self.readonly_stamps,
             false => region + self.region_len,
         }
@@ -256,8 +256,8 @@ mod tests {
                 (l.readonly, l.region_len),
                 (l.readonly_stamps, l.region_len / TILE * STAMP),
                 (l.copies, l.region_len + TILE),
-                (l.asides[0], l.region_len),
-                (l.asides[1], l.region_len),
+                (l.spills[0], l.region_len),
+                (l.spills[1], l.region_len),
             ];
             for pair in ends.windows(2) {
                 assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{heap}: {pair:?}");
@@ -268,7 +268,7 @@ mod tests {
             assert!(ends.iter().all(|&(at, _)| at % PAGE == 0 || inner(at) && at % LINE == 0));
             assert!([l.heap, l.store, l.snapshots[0], l.slots[1]].iter().all(|at| at % HUGE == 0));
             let end = |region| l.stamps(region) + l.region_len / TILE * STAMP;
-            assert!(end(l.slots[1]) <= l.log && end(l.asides[1]) <= l.total);
+            assert!(end(l.slots[1]) <= l.log && end(l.spills[1]) <= l.total);
             assert!(l.heap_len >= heap && l.region_len >= STATICS_MAX + l.heap_len);
         }
     }

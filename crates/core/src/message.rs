@@ -74,7 +74,7 @@ impl Job {
 
 /// The assignment that turns a waiting process into a PE.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Welcome {
+pub struct AssignmentMessage {
     /// Its number.
     pub pe: Pe,
     /// Number of processes that carried it before.
@@ -114,7 +114,7 @@ pub struct Bound {
     pub numa: Option<u32>,
 }
 
-impl Welcome {
+impl AssignmentMessage {
     /// Returns true if it names a PE of `job`, and covers all of them.
     pub fn is_sound(&self, job: &Job) -> bool {
         self.pe < Pe(job.n_pes) && self.incarnations.len() == job.n_pes as usize
@@ -123,7 +123,7 @@ impl Welcome {
 
 /// The PEs that a PE waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Whom {
+pub enum WaitTarget {
     /// PEs that must make the same call: `start`, `start + stride` and so on, `size` of them.
     Members { start: i32, stride: i32, size: u32 },
     /// Any PE that acts: a put, a signal, the release of a lock.
@@ -144,7 +144,7 @@ pub struct Wait {
     pub lasted: Duration,
     /// The routine.
     pub call: String,
-    pub whom: Whom,
+    pub whom: WaitTarget,
     /// The last agreed checkpoint.
     pub agreed: CheckpointNumber,
 }
@@ -272,7 +272,7 @@ pub enum Down {
     /// Start a process, intended for the number `pe` if set; it sends `Hello` and waits for one.
     Start { proc: ProcId, pe: Option<Pe> },
     /// Assign the number `pe` to the waiting process `proc`.
-    Assign { proc: ProcId, welcome: Welcome },
+    Assign { proc: ProcId, welcome: AssignmentMessage },
     /// The memory file of `node`, as a descriptor: pass it to every PE of this node.
     File { node: u32 },
     /// Address of that incarnation of `pe` for the engine between nodes: pass it to every PE.
@@ -355,7 +355,7 @@ pub enum ToPe {
     /// First message: a parent-death pipe is attached, to be armed.
     ParentDeathPipe,
     /// This process is `pe`; the page of views is attached. `oversubscribed`: PEs share processors.
-    Welcome { job: Box<Job>, welcome: Welcome, oversubscribed: bool },
+    AssignmentMessage { job: Box<Job>, welcome: AssignmentMessage, oversubscribed: bool },
     /// The memory file of `node`, as a descriptor. Byte `i` of PE `k` is at `k * L + i` in it; L is
     /// the length of a segment.
     File { node: u32 },
@@ -477,7 +477,7 @@ pub enum ProgressReport {
     /// PE `pe` rolled back locally and caught up; `calls` of its calls were answered from logs.
     Replayed { pe: Pe, number: CheckpointNumber, micros: u64, calls: u64 },
     /// PE `pe` rolled back to checkpoint `number` while other PEs are in `shmem_finalize`.
-    Alone { pe: Pe, number: CheckpointNumber, micros: u64 },
+    LocalRollback { pe: Pe, number: CheckpointNumber, micros: u64 },
     /// The scrub found a damaged `part` of the store; `from` are the PEs it was repaired from, if
     /// any.
     Damaged { pe: Pe, number: CheckpointNumber, part: String, from: Option<Vec<Pe>> },

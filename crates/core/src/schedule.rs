@@ -190,7 +190,7 @@ pub fn nodes(on: &[u32], index: usize, first: Option<usize>) -> Nodes {
 }
 
 /// Returns the nodes for a placement of every PE on a node of its own.
-pub fn each_alone(size: usize, index: usize) -> Nodes {
+pub fn each_locally(size: usize, index: usize) -> Nodes {
     let members = (0..size).map(|pe| vec![pe]).collect();
     Nodes { leaders: (0..size).collect(), members, own: index }
 }

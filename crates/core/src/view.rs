@@ -43,8 +43,8 @@ pub struct View {
     pub number: ViewNumber,
     /// The PEs, indexed by number.
     pub pes: Vec<Member>,
-    /// True if lost PEs roll back alone; the other PEs see no fault.
-    pub alone: bool,
+    /// True if lost PEs roll back local; the other PEs see no fault.
+    pub local: bool,
 }
 
 impl View {

@@ -9,8 +9,8 @@ use raidshmem_core::disk::Failure;
 use raidshmem_core::layout::{Layout, TILE};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_segment::Headed;
-use raidshmem_segment::aside::Aside;
 use raidshmem_segment::header::Header;
+use raidshmem_segment::spill::Spill;
 use raidshmem_sys::memory::Part;
 
 /// Maximum number of tiles read ahead.
@@ -23,7 +23,7 @@ pub struct Claims {
     /// Tiles that may be spilled at a time.
     room: usize,
     /// The PEs that have not been read.
-    left: std::vec::IntoIter<(Pe, Claim)>,
+    left: std::vec::IntoIter<(Pe, SnapshotPin)>,
 }
 
 impl Claims {
@@ -41,22 +41,22 @@ impl Claims {
     ) -> Result<Claims, Failure> {
         let most = room / pes.len().max(1);
         let claim = |(pe, part): &(Pe, Part)| {
-            Claim::new(part.clone(), layout, number, parity, most).map(|claim| (*pe, claim))
+            SnapshotPin::new(part.clone(), layout, number, parity, most).map(|claim| (*pe, claim))
         };
-        let claims: Vec<(Pe, Claim)> = pes.iter().map(claim).collect::<Result<_, _>>()?;
+        let claims: Vec<(Pe, SnapshotPin)> = pes.iter().map(claim).collect::<Result<_, _>>()?;
         Ok(Claims { number, room, left: claims.into_iter() })
     }
 }
 
 impl Iterator for Claims {
-    type Item = (Pe, Claim);
+    type Item = (Pe, SnapshotPin);
 
     /// Returns the next PE to read, and divides the room among those left: the PE before it, which
     /// is read, needs none.
-    fn next(&mut self) -> Option<(Pe, Claim)> {
+    fn next(&mut self) -> Option<(Pe, SnapshotPin)> {
         let left = self.left.as_slice();
         let share = self.room / left.len().max(1);
-        left.iter().for_each(|(_, claim)| claim.aside().allow(share));
+        left.iter().for_each(|(_, claim)| claim.spill().allow(share));
         self.left.next()
     }
 }
@@ -70,7 +70,7 @@ pub fn shares(memory: u64) -> (usize, usize) {
 }
 
 /// The memory of a PE with a claimed checkpoint.
-pub struct Claim {
+pub struct SnapshotPin {
     /// Its part of the job.
     pub part: Part,
     /// The layout of its segment.
@@ -78,7 +78,7 @@ pub struct Claim {
     headed: Headed,
 }
 
-impl Claim {
+impl SnapshotPin {
     /// Claims the checkpoint, with the `parity` that the PE keeps or without; at most `most` tiles
     /// of it are spilled.
     ///
@@ -90,11 +90,11 @@ impl Claim {
         number: CheckpointNumber,
         parity: bool,
         most: usize,
-    ) -> Result<Claim, Failure> {
+    ) -> Result<SnapshotPin, Failure> {
         let headed = Headed::of(&part, &layout).map_err(|error| refused(&error))?;
-        let claim = Claim { part, layout, headed };
+        let claim = SnapshotPin { part, layout, headed };
         claim.give_back(); // tiles that a PE spilled while the previous claim ended
-        claim.aside().want(number, parity, most);
+        claim.spill().want(number, parity, most);
         Ok(claim)
     }
 
@@ -104,19 +104,19 @@ impl Claim {
     }
 
     /// Returns the words that the agent and the PE exchange.
-    pub fn aside(&self) -> &Aside {
-        &self.header().aside
+    pub fn spill(&self) -> &Spill {
+        &self.header().spill
     }
 
     fn give_back(&self) {
-        let [from, _] = self.layout.asides;
+        let [from, _] = self.layout.spills;
         let _ = self.part.give_back(from, self.layout.total - from); // else it is reused
     }
 }
 
-impl Drop for Claim {
+impl Drop for SnapshotPin {
     fn drop(&mut self) {
-        self.aside().release();
+        self.spill().release();
         self.give_back();
     }
 }

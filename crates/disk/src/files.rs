@@ -137,7 +137,7 @@ heads!(Head: Data, ParityHead: Parity);
 
 /// Buffers of a thread that reads tiles.
 #[derive(Default)]
-pub struct TileRoom {
+pub struct TileScratch {
     bytes: Vec<u8>,
     stored: Vec<u8>,
     decompressor: TileDecompressor,
@@ -214,9 +214,9 @@ impl<H: PeHead> PeFile<H> {
     ///
     /// # Errors
     /// They cannot be read, or are damaged.
-    pub fn tile<'a>(&self, tile: usize, room: &'a mut TileRoom) -> Result<&'a [u8], SetError> {
+    pub fn tile<'a>(&self, tile: usize, room: &'a mut TileScratch) -> Result<&'a [u8], SetError> {
         let (tiles, place) = (self.head.tiles(), self.place(tile..tile + 1));
-        let TileRoom { bytes, stored, decompressor } = room;
+        let TileScratch { bytes, stored, decompressor } = room;
         let range = tiles.range(tile);
         bytes.resize((range.end - range.start) as usize, 0);
         let len = (place.end - place.start) as usize;

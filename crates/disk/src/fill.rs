@@ -18,7 +18,7 @@ use raidshmem_core::page::{HUGE, PAGE};
 use raidshmem_sys::lock;
 use rustix::io::Errno;
 
-use super::files::{PeFile, PeHead, SetError, TileRoom};
+use super::files::{PeFile, PeHead, SetError, TileScratch};
 use super::input::{LoadError, LoadTarget, memory};
 
 /// Tiles of a file that a thread takes at a time: a huge page of memory.
@@ -89,7 +89,7 @@ pub fn fill<H: PeHead + Sync>(
     target.ask_huge(region, filling.whole());
     let tiles = filling.of_file().len().div_ceil(TILE);
     let runs = (0..tiles).step_by(RUN).map(|from| from..tiles.min(from + RUN));
-    target.pool.each(runs, TileRoom::default, |run, room| filler.run(file, run, room));
+    target.pool.each(runs, TileScratch::default, |run, room| filler.run(file, run, room));
     filler.write(0, begin);
     filler.write(len - end.len(), end);
     filler.write(len, &vec![0; filling.whole() - len]);
@@ -112,7 +112,7 @@ pub fn fill<H: PeHead + Sync>(
 
 impl Filler<'_> {
     /// Copies some tiles of the file, and seals the tiles of memory that lie wholly inside.
-    fn run<H: PeHead>(&self, file: &PeFile<H>, tiles: Range<usize>, room: &mut TileRoom) {
+    fn run<H: PeHead>(&self, file: &PeFile<H>, tiles: Range<usize>, room: &mut TileScratch) {
         let place = self.filling.place(tiles.clone());
         let from = (self.filling.region + place.start) / PAGE * PAGE;
         self.target.own.populate(from, self.filling.region + place.end - from);

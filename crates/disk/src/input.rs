@@ -19,7 +19,7 @@ use raidshmem_sys::lock;
 use raidshmem_sys::memory::Part;
 use raidshmem_sys::pool::WorkerPool;
 
-use super::files::{PeFile, SetError, TileRoom};
+use super::files::{PeFile, SetError, TileScratch};
 
 /// The reasons why memory cannot be filled.
 #[derive(Debug, thiserror::Error)]
@@ -128,14 +128,14 @@ impl Input {
         let from = first as u64 * TILE as u64;
         let damages: Mutex<BTreeMap<usize, SetError>> = Mutex::default();
         let mut bytes = vec![0; (range.end - from) as usize];
-        let read = |(tile, into): (usize, &mut [u8]), room: &mut TileRoom| match self
+        let read = |(tile, into): (usize, &mut [u8]), room: &mut TileScratch| match self
             .file
             .tile(first + tile, room)
         {
             Ok(bytes) => into.copy_from_slice(&bytes[..into.len()]),
             Err(error) => _ = lock(&damages).insert(tile, error),
         };
-        pool.each(bytes.chunks_mut(TILE).enumerate(), TileRoom::default, read);
+        pool.each(bytes.chunks_mut(TILE).enumerate(), TileScratch::default, read);
         let mut damages: BTreeMap<usize, SetError> =
             damages.into_inner().unwrap_or_else(PoisonError::into_inner);
         match damages.pop_first() {

@@ -13,7 +13,7 @@
 //! ```text
 //! step       a process may be killed before any step that changes files
 //! claim      what a PE is told while a checkpoint in its memory is written
-//! aside      what the PE then copies
+//! spill      what the PE then copies
 //! source     reading the store of a PE without its help
 //! variables  what lies where in the statics of a program
 //! files      opening the files of a set
@@ -32,7 +32,6 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod answer;
-pub mod aside;
 pub mod claim;
 pub mod files;
 mod fill;
@@ -42,6 +41,7 @@ pub mod load;
 mod rebuilt;
 pub mod sets;
 mod source;
+pub mod spill;
 pub mod step;
 pub mod variables;
 pub mod write;

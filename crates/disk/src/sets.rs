@@ -26,7 +26,7 @@ use raidshmem_sys::lock;
 use raidshmem_sys::pool::WorkerPool;
 use rustix::fs::{FlockOperation, flock};
 
-use super::files::{PeFile, PeHead, SetError, TileRoom, format_at, io_at, name, open};
+use super::files::{PeFile, PeHead, SetError, TileScratch, format_at, io_at, name, open};
 use super::step::step;
 
 /// The file that makes a folder a set.
@@ -113,12 +113,12 @@ impl Set {
 /// Reads every byte of a file; returns the damaged tiles. Every verification of a set uses this.
 pub fn damages<H: PeHead + Sync>(file: &PeFile<H>, pool: &WorkerPool) -> BTreeMap<usize, SetError> {
     let found: Mutex<BTreeMap<usize, SetError>> = Mutex::default();
-    let look = |tile: usize, room: &mut TileRoom| {
+    let look = |tile: usize, room: &mut TileScratch| {
         if let Err(error) = file.tile(tile, room) {
             lock(&found).insert(tile, error);
         }
     };
-    pool.numbers(0..file.head.tiles().sums.len(), TileRoom::default, look);
+    pool.numbers(0..file.head.tiles().sums.len(), TileScratch::default, look);
     found.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -12,14 +12,14 @@ use raidshmem_core::disk::{Failure, ParityShare};
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::protocol::operation::StorePart;
 use raidshmem_core::store::stamp::Stamp;
-use raidshmem_segment::aside::Kept;
 use raidshmem_segment::header::RegionRecord;
+use raidshmem_segment::spill::Kept;
 
-use super::claim::{Claim, refused};
+use super::claim::{SnapshotPin, refused};
 
 /// The snapshot of a checkpoint in the memory of a PE, or the parity that it keeps.
 pub struct Source<'a> {
-    claim: &'a Claim,
+    claim: &'a SnapshotPin,
     stamp: Stamp,
     kind: StorePart,
     /// Index of the snapshot or slot; None if all of it was spilled.
@@ -37,7 +37,7 @@ impl Source<'_> {
     /// # Errors
     /// It was overwritten, and nothing of it was spilled.
     pub fn of(
-        claim: &Claim,
+        claim: &SnapshotPin,
         stamp: Stamp,
         parity: Option<ParityShare>,
     ) -> Result<Source<'_>, Failure> {
@@ -47,8 +47,8 @@ impl Source<'_> {
             None => (StorePart::Snapshot, &header.snapshots),
         };
         let holds = |place: usize| Some((Some(place), records[place].holds(job, number)?));
-        let aside = || claim.aside().kept(kind, number).map(|kept| (None, kept.len));
-        let found = [0, 1].into_iter().find_map(holds).or_else(aside);
+        let spill = || claim.spill().kept(kind, number).map(|kept| (None, kept.len));
+        let found = [0, 1].into_iter().find_map(holds).or_else(spill);
         let (place, line) = found.ok_or(Failure::Late)?;
         let len = parity.map_or(line, |share| share.tiles(line).saturating_mul(TILE));
         if line.max(len) > claim.layout.region_len {
@@ -72,7 +72,7 @@ impl Source<'_> {
             let pe = self.stamp.pe;
             return Err(Failure::Refused(format!("a block of PE {pe} is damaged in memory")));
         }
-        self.claim.aside().note_read(self.kind, tile + 1);
+        self.claim.spill().note_read(self.kind, tile + 1);
         bytes.truncate(self.len - tile * TILE);
         Ok(bytes)
     }
@@ -95,7 +95,7 @@ impl Source<'_> {
         }
         match self.kept() {
             Some(Kept { from, tiles: Some(_), .. }) if from <= tile => {
-                self.read(layout.asides[self.kind as usize], tile)
+                self.read(layout.spills[self.kind as usize], tile)
             }
             None => Err(Failure::Late),
             Some(_) => Err(Failure::Overtaken),
@@ -103,7 +103,7 @@ impl Source<'_> {
     }
 
     fn kept(&self) -> Option<Kept> {
-        self.claim.aside().kept(self.kind, self.stamp.number)
+        self.claim.spill().kept(self.kind, self.stamp.number)
     }
 
     fn holds(&self, record: &RegionRecord) -> bool {
@@ -111,7 +111,7 @@ impl Source<'_> {
     }
 
     fn read(&self, region: usize, tile: usize) -> Result<(Vec<u8>, [u8; STAMP]), Failure> {
-        let Claim { part, layout, .. } = self.claim;
+        let SnapshotPin { part, layout, .. } = self.claim;
         let (mut bytes, mut stamp) = (vec![0; TILE], [0; STAMP]);
         part.read_at(region + tile * TILE, &mut bytes).map_err(|error| refused(&error))?;
         let at = layout.stamps(region) + tile * STAMP;

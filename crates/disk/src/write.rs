@@ -1,7 +1,7 @@
 //! Writing of the files of a node's PEs, from the memory that their agent holds.
 //!
 //! One thread reads a few tiles ahead, this one writes. A PE spills the tiles that the next
-//! checkpoint would overwrite before they were read ([`Claim`]), as far as there is room. The disk
+//! checkpoint would overwrite before they were read ([`SnapshotPin`]), as far as there is room. The disk
 //! works in parallel: it receives a window of bytes as soon as that is written, and a file is
 //! awaited once its successor is written too. This thread compresses tiles, if requested, one by
 //! one.
@@ -36,7 +36,7 @@ use raidshmem_core::store::stamp::Stamp;
 use raidshmem_sys::memory::Part;
 use raidshmem_sys::writeback;
 
-use super::claim::{Claim, Claims, shares};
+use super::claim::{Claims, SnapshotPin, shares};
 use super::files::{self, SetError};
 use super::heap_at;
 use super::sets;
@@ -152,9 +152,9 @@ fn refused(error: &SetError) -> Failure {
 /// # Errors
 /// The files are not all on disk.
 pub fn write(order: &Order, claims: Option<Claims>, stop: &AtomicU64) -> Result<Files, Failure> {
-    let (ahead, aside) = shares(order.how.memory);
+    let (ahead, spill) = shares(order.how.memory);
     let claims = claims.filter(|claims| claims.number == order.number);
-    let claims = claims.map_or_else(|| order.claims(aside), Ok)?;
+    let claims = claims.map_or_else(|| order.claims(spill), Ok)?;
     let folder = sets::part_folder(&order.folder, order.job, order.number);
     step();
     let make = fs::create_dir_all(&folder);
@@ -168,8 +168,8 @@ pub fn write(order: &Order, claims: Option<Claims>, stop: &AtomicU64) -> Result<
         let reader = reader.map_err(|error| Failure::Refused(format!("a thread: {error}")))?;
         let written = output.take(queue);
         // A read error is the cause of missing writes.
-        let aside = reader.join().unwrap_or(Err(Failure::Refused("its thread ended".into())))?;
-        written.map(|written| Files { aside, ..written })
+        let spill = reader.join().unwrap_or(Err(Failure::Refused("its thread ended".into())))?;
+        written.map(|written| Files { spill, ..written })
     })?;
     sets::sync(&folder).map_err(|error| refused(&error))?;
     written.next = sets::next(&order.folder);
@@ -190,19 +190,19 @@ fn read(
     pieces: SyncSender<Piece>,
     stop: &AtomicU64,
 ) -> Result<u64, Failure> {
-    let mut aside = 0;
+    let mut spill = 0;
     for (pe, claim) in claims {
         read_pe(order, pe, &claim, &pieces, stop)?;
-        aside += (claim.aside().copied(order.number) * TILE) as u64;
+        spill += (claim.spill().copied(order.number) * TILE) as u64;
     }
-    Ok(aside)
+    Ok(spill)
 }
 
 /// Reads the data and the parity of a PE.
 fn read_pe(
     order: &Order,
     pe: Pe,
-    claim: &Claim,
+    claim: &SnapshotPin,
     pieces: &SyncSender<Piece>,
     stop: &AtomicU64,
 ) -> Result<(), Failure> {

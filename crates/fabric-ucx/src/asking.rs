@@ -14,7 +14,7 @@
 use std::sync::atomic::Ordering;
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_fabric::{Ask, Lost, Read, Write};
+use raidshmem_fabric::{AmoRequest, Lost, Read, Write};
 use serde::Serialize;
 
 use crate::Ucx;
@@ -88,11 +88,11 @@ impl Ucx {
     }
 
     /// Updates words, and stores the previous value of each in `before`.
-    pub(super) fn update_words(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
+    pub(super) fn update_words(&self, asks: &[AmoRequest], before: &mut [u64]) -> Result<(), Lost> {
         let replies = &self.shared.answers;
         self.each(
             asks.iter().zip(before),
-            |state, (&Ask { pe, word, change }, before)| {
+            |state, (&AmoRequest { pe, word, change }, before)| {
                 let asked = self.ask(state, pe, (REQUEST, Request { word, change }), replies)?;
                 Ok((asked, before))
             },
@@ -101,7 +101,10 @@ impl Ucx {
     }
 
     /// Updates a word; only a quiet waits for it.
-    pub(super) fn post_word(&self, Ask { pe, word, change }: Ask) -> Result<(), Lost> {
+    pub(super) fn post_word(
+        &self,
+        AmoRequest { pe, word, change }: AmoRequest,
+    ) -> Result<(), Lost> {
         self.say_unanswered(pe, (REQUEST, Request { word, change }))
     }
 

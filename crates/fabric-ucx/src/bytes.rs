@@ -19,7 +19,7 @@ pub(super) fn read(segment: &Segment, offset: u64, len: u64) -> Option<Vec<u8>> 
     let layout = segment.layout();
     if offset >= layout.store {
         // Memory beyond the store is shared only by a PE and its agent.
-        return (end <= layout.asides[0]).then(|| segment.bytes(offset, len).to_vec());
+        return (end <= layout.spills[0]).then(|| segment.bytes(offset, len).to_vec());
     }
     let mut bytes = Vec::with_capacity(len + 16);
     for at in (offset - before..end).step_by(8) {
@@ -98,12 +98,12 @@ mod tests {
                 assert_eq!(read(segment, heap, 64), Some(new), "{len} to {from}");
             }
         }
-        for outside in [layout.asides[0] as u64, u64::MAX - 3, u64::MAX] {
+        for outside in [layout.spills[0] as u64, u64::MAX - 3, u64::MAX] {
             assert_eq!(read(segment, outside, 8), None);
             assert_eq!(write(segment, outside, &[1; 8]), None);
         }
         assert_eq!(read(segment, heap, PIECE as u64 + 1), None);
-        let (snapshot, end) = (layout.snapshots[0] as u64, layout.asides[0] as u64);
+        let (snapshot, end) = (layout.snapshots[0] as u64, layout.spills[0] as u64);
         assert_eq!(read(segment, snapshot + 3, 40), Some(vec![0; 40]), "the store can be read");
         assert_eq!(write(segment, snapshot, &[1; 8]), None, "and not be written");
         assert_eq!(read(segment, end - 8, 8), Some(vec![0; 8]));

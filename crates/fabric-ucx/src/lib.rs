@@ -56,14 +56,14 @@ use std::time::Duration;
 
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
-use raidshmem_fabric::{Ask, Engine, FabricError, Local, Lost, Read, Write};
+use raidshmem_fabric::{AmoRequest, Engine, FabricError, Local, Lost, Read, Write};
 use raidshmem_sys::futex;
 
 use self::links::{Connection, Connections, attend, report};
 use self::message::{ANSWER, Address, DATA, READ, REQUEST, SegmentPart, WRITE, decode, encode};
 use self::raw::{Operation, Status, Worker};
 use self::shared::Shared;
-use self::turns::{Inside, LeftPut, SHORT, Turns};
+use self::turns::{DelegatedPut, Inside, SHORT, Turns};
 use raidshmem_sys::lock;
 
 /// Variables that UCX's libraries read, and the reasons for their values.
@@ -253,7 +253,7 @@ unsafe fn begin_put(state: &mut Connections, write: &Write) -> Result<Begun, Los
 
 impl Inside for Connections {
     /// Starts a delegated put. If the connection is lost, its next quiet reports the loss.
-    fn begin(&mut self, place: &'static LeftPut) {
+    fn begin(&mut self, place: &'static DelegatedPut) {
         let (pe, offset, len) = place.target();
         // SAFETY: a place lives forever and holds `len` bytes.
         let from = unsafe { std::slice::from_raw_parts(place.bytes(), len) };
@@ -318,11 +318,11 @@ impl Engine for Ucx {
         self.each(reads.iter_mut(), begin, |begun| self.finish(begun))
     }
 
-    fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
+    fn update(&self, asks: &[AmoRequest], before: &mut [u64]) -> Result<(), Lost> {
         self.update_words(asks, before)
     }
 
-    fn post(&self, ask: Ask) -> Result<(), Lost> {
+    fn post(&self, ask: AmoRequest) -> Result<(), Lost> {
         self.post_word(ask)
     }
 

@@ -23,7 +23,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::message::{Address, SegmentPart};
 use crate::raw::{Endpoint, Failure, Key, Operation, Worker};
 use crate::shared::{NOBODY, Owed, Shared};
-use crate::turns::{LeftPut, PLACES, Turns};
+use crate::turns::{DelegatedPut, PLACES, Turns};
 use raidshmem_sys::lock;
 
 /// Time for which the progress thread leaves the work to threads that help.
@@ -104,7 +104,7 @@ pub(super) struct Connections {
     /// Close operations under way.
     closing: Vec<Operation>,
     /// Delegated puts under way.
-    pub left: Vec<(Operation, &'static LeftPut)>,
+    pub left: Vec<(Operation, &'static DelegatedPut)>,
     shared: &'static Shared,
 }
 

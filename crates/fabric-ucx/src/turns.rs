@@ -32,7 +32,7 @@ const BEGUN: u8 = 3;
 
 /// A short delegated put.
 #[derive(Debug, Default)]
-pub(super) struct LeftPut {
+pub(super) struct DelegatedPut {
     state: AtomicU8,
     len: AtomicU8,
     pe: AtomicU32,
@@ -40,14 +40,14 @@ pub(super) struct LeftPut {
     word: AtomicU64,
 }
 
-impl LeftPut {
+impl DelegatedPut {
     /// Returns its PE, its offset and its length in bytes.
     pub fn target(&self) -> (Pe, usize, usize) {
         let offset = self.offset.load(Ordering::Relaxed);
         (Pe(self.pe.load(Ordering::Relaxed)), offset, self.len.load(Ordering::Relaxed).into())
     }
 
-    /// Returns its bytes, which do not change before [`LeftPut::over`].
+    /// Returns its bytes, which do not change before [`DelegatedPut::over`].
     pub fn bytes(&self) -> *const u8 {
         self.word.as_ptr().cast_const().cast()
     }
@@ -65,15 +65,15 @@ impl LeftPut {
 
 /// The state that only the thread inside may use.
 pub(super) trait Inside: 'static {
-    /// Starts a delegated put, and calls [`LeftPut::over`] when it is over.
-    fn begin(&mut self, place: &'static LeftPut);
+    /// Starts a delegated put, and calls [`DelegatedPut::over`] when it is over.
+    fn begin(&mut self, place: &'static DelegatedPut);
 }
 
 /// The turns, and the puts that wait for the thread inside.
 #[derive(Debug)]
 pub(super) struct Turns<T> {
     inside: Mutex<T>,
-    places: [LeftPut; PLACES],
+    places: [DelegatedPut; PLACES],
     /// True if a put was left since a thread last looked.
     any: AtomicBool,
     /// The place at which the next search for a free one begins.
@@ -85,7 +85,7 @@ impl<T: Inside> Turns<T> {
     pub fn new(inside: T) -> Turns<T> {
         Turns {
             inside: Mutex::new(inside),
-            places: std::array::from_fn(|_| LeftPut::default()),
+            places: std::array::from_fn(|_| DelegatedPut::default()),
             any: AtomicBool::new(false),
             next: AtomicUsize::new(0),
         }
@@ -189,18 +189,18 @@ mod tests {
     struct Sums {
         left: u64,
         sum: u64,
-        under_way: Vec<&'static LeftPut>,
+        under_way: Vec<&'static DelegatedPut>,
     }
 
     impl Inside for Sums {
-        fn begin(&mut self, place: &'static LeftPut) {
+        fn begin(&mut self, place: &'static DelegatedPut) {
             let (pe, offset, len) = place.target();
             assert_eq!((pe, len), (Pe(offset as u32 + 1), SHORT));
             self.left += 1;
             self.sum += place.word.load(Ordering::Relaxed);
             self.under_way.push(place);
             if self.under_way.len() > 4 {
-                self.under_way.drain(..).for_each(LeftPut::over);
+                self.under_way.drain(..).for_each(DelegatedPut::over);
             }
         }
     }

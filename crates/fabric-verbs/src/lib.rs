@@ -70,7 +70,7 @@ use std::time::Duration;
 
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings;
-use raidshmem_fabric::{Ask, Engine, FabricError, Local, Lost, Read, Write};
+use raidshmem_fabric::{AmoRequest, Engine, FabricError, Local, Lost, Read, Write};
 use rustix::event::{EventfdFlags, eventfd};
 
 use shared::{Shared, refused};
@@ -161,11 +161,11 @@ impl Engine for Verbs {
         self.shared.expect(pe, range)
     }
 
-    fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
+    fn update(&self, asks: &[AmoRequest], before: &mut [u64]) -> Result<(), Lost> {
         self.shared.update(asks, before)
     }
 
-    fn post(&self, ask: Ask) -> Result<(), Lost> {
+    fn post(&self, ask: AmoRequest) -> Result<(), Lost> {
         self.shared.post(ask)
     }
 

@@ -89,7 +89,7 @@ impl Shared {
         let absent = |why: &str| FabricError::NotLoaded { fabric: Fabric::Verbs, why: why.into() };
         rdma_sys::load().map_err(absent)?;
         let layout = *local.segment.layout();
-        let needed = layout.asides[0] - STATICS_MAX + BLOCKS * BLOCK;
+        let needed = layout.spills[0] - STATICS_MAX + BLOCKS * BLOCK;
         device::may_pin(needed as u64).map_err(|why| refused("locked memory", why))?;
         let device = Device::open(named).map_err(|why| refused("device", why))?;
         let n = local.n_pes;

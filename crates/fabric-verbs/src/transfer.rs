@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_fabric::{Ask, Lost, Read};
+use raidshmem_fabric::{AmoRequest, Lost, Read};
 use raidshmem_segment::update::Update;
 
 use crate::conn::{Conn, Used};
@@ -265,7 +265,7 @@ impl Shared {
     // ---- updates and order -------------------------------------------------------------------
 
     /// Updates words, those of the remaining peers even if one is lost.
-    pub fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
+    pub fn update(&self, asks: &[AmoRequest], before: &mut [u64]) -> Result<(), Lost> {
         let (mut open, mut first) = (VecDeque::new(), Ok(()));
         for (at, ask) in asks.iter().enumerate() {
             let taken = |answer| first = first.and(self.take(asks, answer, before));
@@ -284,7 +284,7 @@ impl Shared {
     /// thread never waits for a slot while it holds one.
     fn begin(
         &self,
-        ask: &Ask,
+        ask: &AmoRequest,
         at: usize,
         open: &mut VecDeque<Open>,
         mut take: impl FnMut(Open),
@@ -297,7 +297,7 @@ impl Shared {
             return self.submit_one(conn, what, block, part).map(Open::Device);
         }
         let tag = self.room_for(&conn, || conn.ask(), open, &mut take)?;
-        let &Ask { word, change, .. } = ask;
+        let &AmoRequest { word, change, .. } = ask;
         if let Err(lost) = self.ask(&conn, Message::Update { tag, word, change }) {
             conn.close(tag);
             return Err(lost);
@@ -338,8 +338,8 @@ impl Shared {
     }
 
     /// Returns the work request by which the peer's device performs the update, if it can.
-    fn by_device(&self, conn: &Conn, ask: &Ask) -> Result<Option<What<'static>>, Lost> {
-        let Ask { word, change, .. } = *ask;
+    fn by_device(&self, conn: &Conn, ask: &AmoRequest) -> Result<Option<What<'static>>, Lost> {
+        let AmoRequest { word, change, .. } = *ask;
         let whole = word.bytes == size_of::<u64>() && word.offset.is_multiple_of(word.bytes);
         if !whole || !self.updates_by_device(conn) {
             return Ok(None);
@@ -360,7 +360,7 @@ impl Shared {
     }
 
     /// Waits for the result of an update.
-    fn take(&self, asks: &[Ask], one: Open, before: &mut [u64]) -> Result<(), Lost> {
+    fn take(&self, asks: &[AmoRequest], one: Open, before: &mut [u64]) -> Result<(), Lost> {
         let (conn, tag, at) = match one {
             Open::Asked(conn, tag, at) => (conn, tag, at),
             Open::Device(flight) => {
@@ -379,10 +379,10 @@ impl Shared {
     }
 
     /// Updates a word without waiting.
-    pub fn post(&self, ask: Ask) -> Result<(), Lost> {
+    pub fn post(&self, ask: AmoRequest) -> Result<(), Lost> {
         let conn = self.ready(ask.pe)?;
         conn.posts.0.fetch_add(1, Ordering::AcqRel);
-        let Ask { word, change, .. } = ask;
+        let AmoRequest { word, change, .. } = ask;
         self.ask(&conn, Message::Post { word, change }).map(drop)
     }
 
@@ -413,7 +413,7 @@ impl Shared {
 }
 
 /// Returns true if that update changed a word that was `before`.
-fn changes(ask: &Ask, before: u64) -> bool {
+fn changes(ask: &AmoRequest, before: u64) -> bool {
     match ask.change.how {
         Update::Load => false,
         Update::Add => ask.change.operand != 0,

@@ -32,7 +32,7 @@ impl Windows {
         // Stamps follow the space for the largest region: they are used from their own start.
         let regions = [l.snapshots, l.slots].concat().into_iter();
         parts.extend(regions.flat_map(|at| [at, l.stamps(at)]));
-        parts.push(l.asides[0]);
+        parts.push(l.spills[0]);
         let mut starts = Vec::new();
         for bounds in parts.windows(2) {
             let mut at = bounds[0];
@@ -41,7 +41,7 @@ impl Windows {
                 at += ((at - bounds[0]) / 2 / FIRST * FIRST).max(FIRST);
             }
         }
-        Windows { starts, end: l.asides[0], store: l.store }
+        Windows { starts, end: l.spills[0], store: l.store }
     }
 
     /// Returns the number of windows.
@@ -107,7 +107,7 @@ mod tests {
                 assert_eq!(windows.is_visible(at), range.end <= layout.store);
                 end = range.end;
             }
-            assert_eq!(end, layout.asides[0]);
+            assert_eq!(end, layout.spills[0]);
         }
     }
 
@@ -128,7 +128,7 @@ mod tests {
     fn pieces_cover_the_transfer_and_fit() {
         let layout = Layout::new(16 << 20, 4);
         let windows = Windows::new(&layout);
-        for (offset, len) in [(0, 0), (4000, 1), (layout.heap - 10, 5 << 20), (0, layout.asides[0])]
+        for (offset, len) in [(0, 0), (4000, 1), (layout.heap - 10, 5 << 20), (0, layout.spills[0])]
         {
             let mut done = 0;
             for piece in windows.pieces(offset, len, 64 << 10) {

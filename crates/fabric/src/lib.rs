@@ -123,7 +123,7 @@ pub struct Write<'a> {
 
 /// An atomic update of a word of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ask {
+pub struct AmoRequest {
     /// The PE that owns the word.
     pub pe: Pe,
     /// The word in its segment.
@@ -236,13 +236,13 @@ pub trait Engine: Send + Sync + Debug {
     /// # Errors
     /// [`Lost`]: updates of that peer may or may not have been carried out, and their results are
     /// undefined.
-    fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost>;
+    fn update(&self, asks: &[AmoRequest], before: &mut [u64]) -> Result<(), Lost>;
 
     /// Like `update` of one word, without waiting and without an answer.
     ///
     /// # Errors
     /// [`Lost`].
-    fn post(&self, ask: Ask) -> Result<(), Lost>;
+    fn post(&self, ask: AmoRequest) -> Result<(), Lost>;
 
     /// Orders everything put and posted to each of `peers` so far before everything that follows.
     /// Skips peers that are not connected.

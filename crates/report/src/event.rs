@@ -49,14 +49,15 @@ pub enum What {
     /// protected once by `kept` bytes that a PE keeps for others.
     Readonly { bytes: u64, kept: u64 },
     /// A checkpoint is on disk at `place`: `bytes` of files, `raw` bytes without compression, and
-    /// `aside` bytes that were spilled in memory before they were written.
+    /// `spill` bytes that were spilled in memory before they were written.
     Stored {
         checkpoint: u64,
         place: String,
         bytes: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         raw: Option<u64>,
-        aside: u64,
+        #[serde(rename = "aside")]
+        spill: u64,
         #[serde(with = "seconds")]
         took: Duration,
     },
@@ -187,7 +188,7 @@ impl From<&ProgressReport> for What {
             ProgressReport::Replayed { pe, number, micros, calls } => {
                 What::Replayed { pe, checkpoint: number.0, calls, took: took(&micros) }
             }
-            ProgressReport::Alone { pe, number, micros } => {
+            ProgressReport::LocalRollback { pe, number, micros } => {
                 What::Alone { pe, checkpoint: number.0, took: took(&micros) }
             }
             ProgressReport::Damaged { pe, number, part, from } => {

@@ -1,7 +1,7 @@
 //! The store header: the contents of a PE's store, as sealed by its owner.
 //!
 //! ```text
-//! header     magic | job | pe | phase | decision | record x 4 | aside | range x 16
+//! header     magic | job | pe | phase | decision | record x 4 | spill | range x 16
 //! record     entry | entry                              (of snapshots 0 and 1, slots 0 and 1)
 //! entry      number | snapshot length | seal
 //! range      number | offset | tiles | seal | state     (read-only ranges: store::readonly)
@@ -23,7 +23,7 @@ use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::readonly::{RANGES, ReadOnly};
 
-use crate::aside::Aside;
+use crate::spill::Spill;
 
 /// First word of a store header: "RAIDSHM" and the version of the format.
 pub const MAGIC: u64 = 0x5241_4944_5348_4d04;
@@ -247,7 +247,7 @@ pub struct Header {
     /// The parity slots.
     pub slots: [RegionRecord; 2],
     /// The state of a checkpoint that goes to disk.
-    pub aside: Aside,
+    pub spill: Spill,
     /// Read-only ranges.
     pub readonly: RangeRecords,
 }

@@ -7,7 +7,7 @@
 //! Invariants: offsets are checked against the layout before they become addresses. Control words
 //! and the store header are accessed through atomics only. The store is written by its owner only,
 //! except for tiles of a second snapshot, each of which has one writer (`checkpoint::copy`), and
-//! words of its agent (`aside`). Bulk bytes of a peer may change under a reader only if the
+//! words of its agent (`spill`). Bulk bytes of a peer may change under a reader only if the
 //! protocol is violated; data read from a store is trusted only after its checksum is verified.
 //!
 //! Left out: waiting for words, and the rules for when a PE may access another's memory (the
@@ -19,18 +19,18 @@
 //! ```text
 //! update                                     a word that changes in one step
 //! waits  words                               the control page, and the waits shown on it
-//! aside  header  mailbox  ring  log          the store's first page, mail, last events, the log
+//! spill  header  mailbox  ring  log          the store's first page, mail, last events, the log
 //! statics                                    static variables of the executable
 //! ```
 
 // Modules link to their private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
-pub mod aside;
 pub mod header;
 pub mod log;
 pub mod mailbox;
 pub mod ring;
+pub mod spill;
 pub mod statics;
 pub mod update;
 pub mod waits;
@@ -100,14 +100,14 @@ impl Segment {
             None => map(None)?,
         };
         let at_base = visible.base().addr() == layout::BASE;
-        let store = part.map(layout.store, layout.asides[0] - layout.store, None, true)?;
+        let store = part.map(layout.store, layout.spills[0] - layout.store, None, true)?;
         Ok((Segment::of(visible, store, layout), at_base))
     }
 
     /// Maps a peer's memory; its store is read-only, except for the parts that are `open`.
     pub fn peer(part: &Part, layout: Layout, open: OpenParts) -> rustix::io::Result<Segment> {
         let visible = part.map(0, layout.store, None, true)?;
-        let store = part.map(layout.store, layout.asides[0] - layout.store, None, false)?;
+        let store = part.map(layout.store, layout.spills[0] - layout.store, None, false)?;
         let snapshots = (open.snapshots, layout.snapshots[0], layout.slots[0]);
         let replica = (open.replica, layout.replica, layout.readonly);
         for (_, begin, end) in [snapshots, replica].into_iter().filter(|(is_open, ..)| *is_open) {
@@ -308,12 +308,12 @@ impl Segment {
     /// # Safety
     /// These bytes are no longer used: the process is about to end.
     pub unsafe fn close(&self, own: bool) -> rustix::io::Result<()> {
-        let Layout { statics, heap, store, snapshots, asides, .. } = self.layout;
+        let Layout { statics, heap, store, snapshots, spills, .. } = self.layout;
         let end = if own { heap } else { store };
         // SAFETY: the caller's promise.
         unsafe {
             self.visible.blank(statics, end - statics)?;
-            self.store.blank(snapshots[0] - store, asides[0] - snapshots[0])
+            self.store.blank(snapshots[0] - store, spills[0] - snapshots[0])
         }
     }
 
@@ -383,7 +383,7 @@ pub struct Headed(Mapping);
 
 impl Headed {
     /// Maps the header. The agent writes there only the checkpoint that it
-    /// [wants](aside::Aside::want).
+    /// [wants](spill::Spill::want).
     ///
     /// # Errors
     /// The kernel's error.

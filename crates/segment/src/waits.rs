@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use raidshmem_core::message::Whom;
+use raidshmem_core::message::WaitTarget;
 use raidshmem_core::quantity::CheckpointNumber;
 
 /// Threads of a PE with visible waits; the waits of further threads are not shown.
@@ -32,18 +32,18 @@ pub struct Waiting {
     /// The routine.
     pub call: &'static str,
     /// The PEs that are waited for.
-    pub whom: Whom,
+    pub whom: WaitTarget,
 }
 
 impl Waiting {
     /// Describes a wait for an event that any PE may cause; the call does not name one.
     pub const fn anyone(call: &'static str) -> Waiting {
-        Waiting { call, whom: Whom::Anyone }
+        Waiting { call, whom: WaitTarget::Anyone }
     }
 
     /// Describes a wait for each of `n_pes` PEs to make the same call.
     pub const fn all(call: &'static str, n_pes: usize) -> Waiting {
-        Waiting { call, whom: Whom::Members { start: 0, stride: 1, size: n_pes as u32 } }
+        Waiting { call, whom: WaitTarget::Members { start: 0, stride: 1, size: n_pes as u32 } }
     }
 }
 
@@ -52,7 +52,7 @@ impl Waiting {
 pub struct WaitEntry {
     serial: AtomicU64,
     looks: AtomicU64,
-    /// The kind of [`Whom`], and a size.
+    /// The kind of [`WaitTarget`], and a size.
     kind: AtomicU64,
     /// Start and stride.
     start: AtomicU64,
@@ -70,30 +70,30 @@ pub struct Shown {
     /// The routine.
     pub call: String,
     /// The PEs that are waited for.
-    pub whom: Whom,
+    pub whom: WaitTarget,
     /// The last agreed checkpoint of this PE.
     pub agreed: CheckpointNumber,
 }
 
-fn pack(whom: Whom) -> (u64, u64) {
+fn pack(whom: WaitTarget) -> (u64, u64) {
     match whom {
-        Whom::Anyone => (0, 0),
-        Whom::Finalize => (1, 0),
-        Whom::Members { start, stride, size } => {
+        WaitTarget::Anyone => (0, 0),
+        WaitTarget::Finalize => (1, 0),
+        WaitTarget::Members { start, stride, size } => {
             let (start, stride) = (start.cast_unsigned(), stride.cast_unsigned());
             (2 | u64::from(size) << 32, u64::from(start) | u64::from(stride) << 32)
         }
     }
 }
 
-fn unpack(kind: u64, start: u64) -> Option<Whom> {
+fn unpack(kind: u64, start: u64) -> Option<WaitTarget> {
     match kind as u32 {
-        0 => Some(Whom::Anyone),
-        1 => Some(Whom::Finalize),
+        0 => Some(WaitTarget::Anyone),
+        1 => Some(WaitTarget::Finalize),
         2 => {
             let (size, stride) = ((kind >> 32) as u32, (start >> 32) as u32);
             let (start, stride) = ((start as u32).cast_signed(), stride.cast_signed());
-            Some(Whom::Members { start, stride, size })
+            Some(WaitTarget::Members { start, stride, size })
         }
         _ => None,
     }
@@ -215,10 +215,10 @@ mod tests {
     fn a_wait_is_shown_as_it_is_until_it_is_over() {
         let waits = empty();
         for whom in [
-            Whom::Anyone,
-            Whom::Finalize,
-            Whom::Members { start: 9, stride: -3, size: 4 },
-            Whom::Members { start: i32::MAX, stride: i32::MIN, size: u32::MAX },
+            WaitTarget::Anyone,
+            WaitTarget::Finalize,
+            WaitTarget::Members { start: 9, stride: -3, size: 4 },
+            WaitTarget::Members { start: i32::MAX, stride: i32::MIN, size: u32::MAX },
         ] {
             assert_eq!(seen(&waits), []);
             let call = "shmem_uint64_wait_until_some_vector";

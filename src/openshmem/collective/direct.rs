@@ -23,7 +23,7 @@ use raidshmem_core::layout::WORK_SLOT;
 use raidshmem_core::schedule::{self, Nodes, reduction as tree};
 
 use super::exchange::{self, Actors};
-use super::merge::{self, with_room};
+use super::merge::{self, with_scratch};
 use super::movement::{Move, Movement};
 use super::reduction::{Order, Reduction};
 use super::relay::{Relay, joined};
@@ -173,7 +173,7 @@ impl<F: Fn(usize) -> i32> Sharers<F> {
         give: impl Fn(usize, &[T]),
     ) {
         let longest = self.pieces(count).next().map_or(0, |piece| piece.len());
-        with_room(merge::room(self.size, longest), |room| {
+        with_scratch(merge::room(self.size, longest), |room| {
             for piece in self.pieces(count) {
                 let read = |index: usize, into: &mut [T]| {
                     rma::fetch(self.call, into, source.element(piece.start), (self.pe)(index));
@@ -194,7 +194,7 @@ impl<F: Fn(usize) -> i32> Sharers<F> {
     ) {
         let longest = self.pieces(count).next().map_or(0, |piece| piece.len());
         let at_a_time = self.size.min(READS);
-        with_room(at_a_time * longest, |room| {
+        with_scratch(at_a_time * longest, |room| {
             for piece in self.pieces(count) {
                 for index in (0..self.size).step_by(at_a_time) {
                     let n = at_a_time.min(self.size - index);

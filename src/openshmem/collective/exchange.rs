@@ -13,7 +13,7 @@ use raidshmem_core::rounds::rounds;
 use raidshmem_core::schedule::reduction::{PartialPlace, ReductionStep, Side};
 use raidshmem_core::schedule::{Nodes, bruck, reduction};
 
-use super::merge::with_room;
+use super::merge::with_scratch;
 use crate::openshmem::bits::Zero;
 use crate::openshmem::group::{COUNT_AT, Group, OFFER_AT, RESULT_AT, SlotIndex};
 use crate::openshmem::memory::address::{Sym, SymIn};
@@ -96,7 +96,7 @@ impl<'a> Actors<'a> {
     ) -> Result<(), Fault> {
         let (call, me) = (self.group.call, self.group.pe(self.group.index));
         let (own, size) = (self.own(), self.size());
-        with_room(2 * count, |room| {
+        with_scratch(2 * count, |room| {
             let (mine, theirs) = room.split_at_mut(count);
             rma::fetch(call, mine, source, me);
             for step in reduction::doubling(own, size) {
@@ -126,7 +126,7 @@ impl<'a> Actors<'a> {
     ) -> Result<(), Fault> {
         let (own, size) = (self.own(), self.size());
         let at_a_time = (READ_BYTES / size_of::<T>().max(1)).clamp(1, count.max(1));
-        with_room(at_a_time + PIECE.min(at_a_time), |room| {
+        with_scratch(at_a_time + PIECE.min(at_a_time), |room| {
             for step in reduction::halving(own, size, count) {
                 self.halve_step((dest, source), step, (&mut *room, at_a_time), op)?;
             }

@@ -15,7 +15,7 @@
 //! Left out: the checks before a call, and patterns that move less data: here each PE reads
 //! everything itself.
 
-use super::merge::with_room;
+use super::merge::with_scratch;
 use super::movement::{Move, Movement};
 use super::reduction::Reduction;
 use crate::openshmem::bits::Zero;
@@ -28,7 +28,7 @@ use crate::pgas::{self, Fault};
 
 /// Returns true if a group's collectives take this path.
 pub fn applies() -> bool {
-    pgas::world().goes_on()
+    pgas::world().shrinks()
 }
 
 /// Elements combined at a time.
@@ -114,7 +114,7 @@ pub fn reduction<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Resu
     let (got, status) = among(group, |living| {
         let operands = of.operands(living);
         let mut all = vec![T::zero(); of.count];
-        with_room(of.room(operands, PIECE.min(of.count)), |room| {
+        with_scratch(of.room(operands, PIECE.min(of.count)), |room| {
             for (nth, piece) in all.chunks_mut(PIECE).enumerate() {
                 let from = of.source.element(nth * PIECE);
                 let read = |number: usize, into: &mut [T]| {

@@ -10,14 +10,14 @@
 
 use raidshmem_core::quantity::Pe;
 
-use super::merge::with_room;
+use super::merge::with_scratch;
 use super::movement::Movement;
 use super::reduction::Reduction;
 use crate::openshmem::bits::Zero;
 use crate::openshmem::group::Group;
 use crate::openshmem::memory::logged::{self, elements, fill, source};
 use crate::openshmem::memory::rma;
-use crate::pgas::gathering::Met;
+use crate::pgas::gathering::MeetingOutcome;
 use crate::pgas::local::Call;
 use crate::pgas::{self, Fault, World};
 
@@ -47,12 +47,12 @@ fn meet(
 ) -> Outcome {
     let world = pgas::world();
     match world.meet_logged(Call { name: call, with }, what) {
-        Met::Cut => Some(Err(Fault)),
-        Met::Plain => {
+        MeetingOutcome::Cut => Some(Err(Fault)),
+        MeetingOutcome::Plain => {
             world.is_met();
             None
         }
-        Met::Together(parts) => {
+        MeetingOutcome::Together(parts) => {
             let is_made = world.work_out(parts, |parts| make(world, parts));
             world.is_met();
             Some(if is_made { Ok(()) } else { Err(Fault) })
@@ -62,8 +62,8 @@ fn meet(
 
 fn part<'a>(world: &'a World, parts: &[(usize, usize)], index: usize) -> &'a [u8] {
     let (at, len) = parts[index];
-    let near = world.segments.near(Pe::of(index)).unwrap_or_else(|| world.segments.own());
-    near.bytes(at, len)
+    let mapped = world.segments.if_mapped(Pe::of(index)).unwrap_or_else(|| world.segments.own());
+    mapped.bytes(at, len)
 }
 
 /// Runs a barrier of all PEs.
@@ -100,7 +100,7 @@ pub fn reduction<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Outc
                 let at = parts[index].0 + first * size_of::<T>();
                 elements(world, Pe::of(index), at, into);
             };
-            with_room(of.room(operands, len), |room| {
+            with_scratch(of.room(operands, len), |room| {
                 let result = of.combined((operands, len), room, read);
                 rma::send(call, of.dest.element(first), result, world.me().0 as i32);
             });

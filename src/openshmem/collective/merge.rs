@@ -15,7 +15,7 @@ const MANY: usize = 512;
 
 /// Provides scratch for `len` elements while `run` runs: on the stack if they are few, else on the
 /// heap.
-pub fn with_room<T: Copy + Zero, R>(len: usize, run: impl FnOnce(&mut [T]) -> R) -> R {
+pub fn with_scratch<T: Copy + Zero, R>(len: usize, run: impl FnOnce(&mut [T]) -> R) -> R {
     match len {
         0..=FEW => run(&mut [T::zero(); FEW][..len]),
         _ if len <= MANY => run(&mut [T::zero(); MANY][..len]),

@@ -136,10 +136,10 @@ pub fn is_logged(call: &'static str, range: &SegmentRange) -> bool {
     if !applies() {
         return false;
     }
-    if range.is_far() {
+    if range.is_remote() {
         unlogged(call);
     }
-    range.world.logs() && !range.is_far() && !range.constant
+    range.world.logs() && !range.is_remote() && !range.constant
 }
 
 /// Changes a word if calls are logged; returns its previous value, or zero if all PEs roll back.
@@ -152,10 +152,10 @@ pub fn changed(
     fetches: bool,
 ) -> Option<u64> {
     let place = word.place();
-    if place.is_far() {
+    if place.is_remote() {
         unlogged(call);
     }
-    if place.is_far() || place.constant {
+    if place.is_remote() || place.constant {
         return None;
     }
     if how == Update::Load {
@@ -217,8 +217,8 @@ pub fn wait(
 /// Reads elements of a PE's contribution to a meeting, from byte `at` of its segment.
 pub fn elements<T: Copy>(world: &World, pe: Pe, at: usize, into: &mut [T]) {
     let bytes = size_of_val(into);
-    let near = world.segments.near(pe).unwrap_or_else(|| world.segments.own());
-    let from = near.bytes(at, bytes);
+    let mapped = world.segments.if_mapped(pe).unwrap_or_else(|| world.segments.own());
+    let from = mapped.bytes(at, bytes);
     // SAFETY: as many bytes on both sides, which do not overlap: the log is the library's; an
     // element may have any bytes that an equal element of a peer has.
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr().cast(), bytes) };

@@ -5,7 +5,7 @@
 //! whichever PE is named, and never written.
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_fabric::Ask;
+use raidshmem_fabric::AmoRequest;
 use raidshmem_segment::update::{Change, Update, WordAt};
 
 use super::address::{Out, Sym, SymIn};
@@ -98,7 +98,7 @@ impl SegmentRange {
     /// keep it.
     pub fn pointer(&self) -> *mut u8 {
         self.world.reached.keep(self.pe);
-        if self.is_far() { self.base } else { self.at() }
+        if self.is_remote() { self.base } else { self.at() }
     }
 
     /// Returns the offset in the segment.
@@ -108,7 +108,7 @@ impl SegmentRange {
 
     /// Returns true if the range is not mapped and only an engine reaches it.
     #[inline]
-    pub(super) fn is_far(&self) -> bool {
+    pub(super) fn is_remote(&self) -> bool {
         self.base.is_null()
     }
 
@@ -117,25 +117,25 @@ impl SegmentRange {
     /// # Safety
     /// `[from, from + bytes)` is readable and does not change until this returns or, if the
     /// operation may complete later, until the stream's next quiet.
-    pub(super) unsafe fn put_far(&self, offset: usize, from: *const u8, bytes: usize) {
+    pub(super) unsafe fn put_remote(&self, offset: usize, from: *const u8, bytes: usize) {
         if self.later {
             // SAFETY: this function has the same contract.
             return unsafe { self.world.later_put(self.stream, self.pe, offset, from, bytes) };
         }
         // SAFETY: the caller's promise.
         let from = unsafe { std::slice::from_raw_parts(from, bytes) };
-        self.world.far_put(self.stream, self.pe, offset, from);
+        self.world.remote_put(self.stream, self.pe, offset, from);
     }
 
     /// Returns an update request for the word of `bytes` bytes at this place.
-    pub(super) fn ask(&self, bytes: usize, how: Update, operand: u64) -> Ask {
+    pub(super) fn ask(&self, bytes: usize, how: Update, operand: u64) -> AmoRequest {
         let word = WordAt { offset: self.offset, bytes };
-        Ask { pe: self.pe, word, change: Change { how, operand } }
+        AmoRequest { pe: self.pe, word, change: Change { how, operand } }
     }
 
     /// Begins an update on a remote PE without waiting for it.
-    pub(super) fn post_far(&self, bytes: usize, how: Update, operand: u64) {
-        self.world.far_post(self.stream, self.ask(bytes, how, operand));
+    pub(super) fn post_remote(&self, bytes: usize, how: Update, operand: u64) {
+        self.world.remote_post(self.stream, self.ask(bytes, how, operand));
     }
 
     /// Begins an update on a remote PE; its previous value is written to `before`, which the caller
@@ -148,7 +148,7 @@ impl SegmentRange {
     }
 
     /// Orders the stream's earlier puts to this remote PE before later operations.
-    pub(super) fn fence_far(&self) {
+    pub(super) fn fence_remote(&self) {
         self.world.fence_at(self.stream, self.pe);
     }
 

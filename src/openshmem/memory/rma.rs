@@ -106,9 +106,9 @@ pub(super) fn put_to(place: SegmentRange, source: In<u8>, bytes: usize) {
     if place.world.drops_at(place.pe) {
         return;
     }
-    if place.is_far() {
+    if place.is_remote() {
         // SAFETY: the caller guarantees `bytes` readable, unchanging bytes at `source`.
-        return unsafe { place.put_far(place.offset, source.0, bytes) };
+        return unsafe { place.put_remote(place.offset, source.0, bytes) };
     }
     // SAFETY: `place` holds `bytes` bytes of a mapped segment; the caller guarantees as many at
     // `source`.
@@ -143,15 +143,15 @@ pub(super) fn get_from(place: SegmentRange, dest: Out<u8>, bytes: usize) {
         unsafe { dest.0.write_bytes(0, bytes) };
         return;
     }
-    if place.is_far() && place.later {
+    if place.is_remote() && place.later {
         let (id, pe, offset) = (place.stream, place.pe, place.offset);
         // SAFETY: the caller guarantees `bytes` writable bytes, unused before the next quiet.
         return unsafe { place.world.later_get(id, pe, offset, dest.0, bytes) };
     }
-    if place.is_far() {
+    if place.is_remote() {
         // SAFETY: the caller guarantees `bytes` writable bytes at `dest`, unused meanwhile.
         let into = unsafe { std::slice::from_raw_parts_mut(dest.0, bytes) };
-        return place.world.far_get(place.pe, place.offset, into);
+        return place.world.remote_get(place.pe, place.offset, into);
     }
     // SAFETY: `place` holds `bytes` bytes of a mapped segment; the caller guarantees as many at
     // `dest`.
@@ -194,7 +194,7 @@ pub fn fetch_from_places<T: Copy + Zero>(
     let mut reads = Vec::new();
     for (part, place) in into.chunks_exact_mut(each.max(1)).zip(places) {
         let at = part.as_mut_ptr().cast();
-        if !place.is_far() || place.world.cut_short_at(place.pe) {
+        if !place.is_remote() || place.world.cut_short_at(place.pe) {
             get_from(place, Out(at), bytes);
             continue;
         }
@@ -236,10 +236,10 @@ pub fn put_blocks(
     for block in 0..by.blocks {
         // SAFETY: the caller guarantees every block of the shape, and its extent does not overflow.
         let from = unsafe { source.0.add(block * by.source_bytes) };
-        if place.is_far() {
+        if place.is_remote() {
             let offset = place.offset + block * by.dest_bytes;
             // SAFETY: one block of the caller's.
-            unsafe { place.put_far(offset, from, by.block_bytes) };
+            unsafe { place.put_remote(offset, from, by.block_bytes) };
             continue;
         }
         // SAFETY: inside the extent that `place` was checked for.
@@ -269,8 +269,8 @@ pub fn get_blocks(
     by.extent(call, by.dest_bytes);
     check_buffer(call, "dest", dest.addr(), place.world);
     let faulted = place.world.cut_short_at(place.pe);
-    if place.is_far() && !faulted {
-        return get_blocks_far(place, dest, by);
+    if place.is_remote() && !faulted {
+        return get_blocks_remote(place, dest, by);
     }
     for block in 0..by.blocks {
         let from = place.at().wrapping_add(block * by.source_bytes);
@@ -288,7 +288,7 @@ pub fn get_blocks(
 }
 
 /// Copies blocks from a PE that is not mapped, many at a time.
-fn get_blocks_far(place: SegmentRange, dest: Out<u8>, by: Strides) {
+fn get_blocks_remote(place: SegmentRange, dest: Out<u8>, by: Strides) {
     for first in (0..by.blocks).step_by(READS) {
         let read = |block: usize| {
             // SAFETY: the caller guarantees every block of the shape, and its extent does not

@@ -113,8 +113,8 @@ impl Word {
         if world.drops_at(pe) {
             return;
         }
-        if self.place.is_far() {
-            return self.place.post_far(self.bytes, how, value);
+        if self.place.is_remote() {
+            return self.place.post_remote(self.bytes, how, value);
         }
         self.apply(how, value);
         world.segments.ring(pe);
@@ -125,7 +125,7 @@ impl Word {
     #[inline]
     pub fn update_later<T: Bits>(self, how: Update, value: u64, before: Out<T>) {
         let SegmentRange { world, pe, .. } = self.place;
-        match self.place.is_far() && !world.members.faulted() && !world.fewer.is_lost(pe) {
+        match self.place.is_remote() && !world.members.faulted() && !world.fewer.is_lost(pe) {
             true => self.place.ask_later(self.bytes, (how, value), before.erase()),
             false => before.write(T::of(self.update(how, value))),
         }
@@ -171,8 +171,8 @@ impl Word {
     /// change.
     #[inline]
     pub fn after_puts(self) -> Word {
-        if self.place.is_far() {
-            self.place.fence_far(); // changes of a mapped word are releases
+        if self.place.is_remote() {
+            self.place.fence_remote(); // changes of a mapped word are releases
         }
         self
     }
@@ -180,8 +180,8 @@ impl Word {
     /// Updates the word atomically and nothing more; returns its previous value.
     #[inline(always)]
     pub(super) fn apply(self, how: Update, value: u64) -> u64 {
-        if self.place.is_far() {
-            return self.place.world.far_update(self.place.ask(self.bytes, how, value));
+        if self.place.is_remote() {
+            return self.place.world.remote_update(self.place.ask(self.bytes, how, value));
         }
         // SAFETY: a `Word` lies in a mapped segment on its natural boundary; segments stay mapped
         // until the process ends, and shared words are accessed as atomics only.

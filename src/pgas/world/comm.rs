@@ -1,6 +1,6 @@
 //! Access to PEs that are not mapped here, and the meetings of a barrier.
 //!
-//! Left out: transfers ([`super::far`], [`super::stream`]) and waiting ([`super::wait`]).
+//! Left out: transfers ([`super::remote`], [`super::stream`]) and waiting ([`super::wait`]).
 
 #![forbid(unsafe_code)]
 
@@ -13,15 +13,15 @@ use raidshmem_fabric::Engine;
 use raidshmem_segment::words::Barrier;
 use raidshmem_sys::fork::has_forked;
 
-use super::far::Far;
 use super::nodes::Nodes;
+use super::remote::Remote;
 use super::stream::Streams;
 
 /// The paths from this PE to the others.
 #[derive(Debug)]
 pub struct Communication {
     /// The engine between nodes; None if every PE is mapped.
-    pub(in crate::pgas) far: Option<Far>,
+    pub(in crate::pgas) remote: Option<Remote>,
     /// Operations in progress on PEs that are not mapped.
     pub(in crate::pgas) streams: Streams,
     /// The meetings of a barrier, in the joined view.
@@ -34,10 +34,10 @@ pub struct Communication {
 
 impl Communication {
     /// Returns the state before a view is joined.
-    pub(in crate::pgas) fn new(far: Option<Far>, n_pes: usize) -> Communication {
+    pub(in crate::pgas) fn new(remote: Option<Remote>, n_pes: usize) -> Communication {
         let (streams, nodes) = (Streams::new(n_pes), ArcSwap::default());
         let several = AtomicBool::new(false);
-        Communication { far, streams, nodes, several, epochs: Default::default() }
+        Communication { remote, streams, nodes, several, epochs: Default::default() }
     }
 
     /// Returns the meetings of a barrier.
@@ -67,18 +67,18 @@ impl Communication {
     /// Returns true if an engine reaches some PEs, or may.
     #[inline]
     pub fn has_engine(&self) -> bool {
-        self.far.is_some()
+        self.remote.is_some()
     }
 
     /// Returns the engine and its state; call only if a PE is not mapped.
-    pub(in crate::pgas) fn far(&self) -> &Far {
-        self.far.as_ref().expect("a PE that is not mapped is reached through an engine")
+    pub(in crate::pgas) fn remote(&self) -> &Remote {
+        self.remote.as_ref().expect("a PE that is not mapped is reached through an engine")
     }
 
     /// Returns the engine, if there is one.
     #[inline]
     pub(in crate::pgas) fn engine(&self) -> Option<&dyn Engine> {
-        self.far.as_ref().map(|far| &*far.engine)
+        self.remote.as_ref().map(|remote| &*remote.engine)
     }
 
     /// Returns how long a waiting PE keeps polling the engine before it sleeps.
@@ -111,8 +111,8 @@ impl Communication {
     /// Returns true if every write to symmetric memory goes through the page tables of processes
     /// that map it.
     pub(crate) fn sees_writes(&self) -> bool {
-        let far = self.far.as_ref();
-        !has_forked() && far.is_none_or(|far| far.engine.writes_are_seen())
+        let remote = self.remote.as_ref();
+        !has_forked() && remote.is_none_or(|remote| remote.engine.writes_are_seen())
     }
 
     /// Begins a barrier, and returns its number since the last reset.

@@ -17,19 +17,19 @@ use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_sys::lock;
 
 /// The key of a series of agreements: a team, or an active set and its words.
-pub type Row = (u64, usize);
+pub type AgreementRow = (u64, usize);
 
 /// A loss callback: takes the lost PE, and true if its node is lost too.
-pub type Told = Box<dyn Fn(Pe, bool) + Send>;
+pub type LossCallback = Box<dyn Fn(Pe, bool) + Send>;
 
 /// The version of each member's record at its last read, in an agreement.
 #[derive(Debug)]
-pub struct Heard(Box<[Option<u64>]>);
+pub struct SeenVersions(Box<[Option<u64>]>);
 
-impl Heard {
+impl SeenVersions {
     /// Returns the versions of `members` records that were never read.
-    pub(in crate::pgas) fn of(members: usize) -> Heard {
-        Heard(vec![None; members].into())
+    pub(in crate::pgas) fn of(members: usize) -> SeenVersions {
+        SeenVersions(vec![None; members].into())
     }
 
     /// Returns true if a member's record must be read: it has changed since the last read.
@@ -54,7 +54,7 @@ struct Listener {
     /// The view up to which losses were reported to it.
     since: u64,
     /// The callback; None while it runs.
-    told: Option<Told>,
+    told: Option<LossCallback>,
 }
 
 impl fmt::Debug for Listener {
@@ -88,7 +88,7 @@ pub struct Fewer {
     /// A lock that lets one thread at a time adopt a view.
     adopting: Mutex<()>,
     /// The number of agreements in each series, and the outcome of the last one.
-    rows: Mutex<BTreeMap<Row, (u64, AgreedBits)>>,
+    rows: Mutex<BTreeMap<AgreementRow, (u64, AgreedBits)>>,
 }
 
 // Relaxed unless noted: a view is adopted under a lock, and its number is stored with release.
@@ -169,7 +169,7 @@ impl Fewer {
     // ---- loss callbacks -------------------------------------------------------------------------
 
     /// Registers a callback of this thread, for future losses and those not yet acknowledged.
-    pub(in crate::pgas) fn listen(&self, told: Told) {
+    pub(in crate::pgas) fn listen(&self, told: LossCallback) {
         let (thread, since) = (thread::current().id(), self.acknowledged.load(Ordering::Relaxed));
         lock(&self.listeners).push(Listener { thread, since, told: Some(told) });
     }
@@ -187,7 +187,7 @@ impl Fewer {
     }
 
     /// Returns the next callback of this thread that is due, with its index and the PEs to report.
-    fn untold(&self) -> Option<(usize, Told, Vec<Pe>)> {
+    fn untold(&self) -> Option<(usize, LossCallback, Vec<Pe>)> {
         let (thread, newest) = (thread::current().id(), self.newest.load(Ordering::Relaxed));
         let mut listeners = lock(&self.listeners);
         let is_next = |one: &Listener| one.thread == thread && one.since < newest;
@@ -222,18 +222,18 @@ impl Fewer {
     // ---- agreements -----------------------------------------------------------------------------
 
     /// Returns the number of the next agreement of a series, and the outcome of the last one.
-    pub(crate) fn next(&self, row: Row) -> (u64, AgreedBits) {
+    pub(crate) fn next(&self, row: AgreementRow) -> (u64, AgreedBits) {
         let (last, decision) = lock(&self.rows).get(&row).copied().unwrap_or_default();
         (last + 1, decision)
     }
 
     /// Records the outcome of an agreement.
-    pub(in crate::pgas) fn over(&self, row: Row, number: u64, decision: AgreedBits) {
+    pub(in crate::pgas) fn over(&self, row: AgreementRow, number: u64, decision: AgreedBits) {
         lock(&self.rows).insert(row, (number, decision));
     }
 
     /// Removes a series of agreements.
-    pub(in crate::pgas) fn forget(&self, row: Row) {
+    pub(in crate::pgas) fn forget(&self, row: AgreementRow) {
         lock(&self.rows).remove(&row);
     }
 }

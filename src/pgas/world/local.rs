@@ -14,7 +14,7 @@ use raidshmem_sys::futex;
 
 /// The log mode of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallWay {
+pub enum LogMode {
     /// Calls are carried out without a log: the job keeps no logs, or this PE will roll back with
     /// all others.
     Plain = 0,
@@ -68,7 +68,7 @@ impl OwnNumber {
 
 /// The append cursor of the own log: what each logged call needs.
 #[derive(Debug, Default)]
-pub struct Pen {
+pub struct AppendCursor {
     /// The position of the next record, and the number of records.
     pub tail: OwnNumber,
     pub records: OwnNumber,
@@ -82,7 +82,7 @@ pub struct Pen {
     pub bare: AtomicBool,
 }
 
-impl Pen {
+impl AppendCursor {
     /// Returns true if the rest of this interval has no records.
     #[inline]
     pub fn is_bare(&self) -> bool {
@@ -100,7 +100,7 @@ impl Pen {
 
 /// The state of meetings and of a replay in a job with logs.
 #[derive(Debug, Default)]
-pub struct Book {
+pub struct ReplayState {
     /// The last meeting that this PE entered, and its record.
     pub met: u64,
     pub last: Option<usize>,
@@ -125,12 +125,12 @@ pub struct Local {
     pub(in crate::pgas) era: AtomicU64,
     /// The place of the last checkpoint call.
     pub(in crate::pgas) place: Mutex<CallPlace>,
-    pub(in crate::pgas) pen: Pen,
+    pub(in crate::pgas) pen: AppendCursor,
     /// The PE that keeps the replica of the own log, plus one; 0 if there is no replica.
     holder: AtomicU32,
     /// The view by which PEs are mapped now.
     pub(in crate::pgas) mapped: AtomicU64,
-    pub(in crate::pgas) book: Mutex<Book>,
+    pub(in crate::pgas) book: Mutex<ReplayState>,
     /// True once a full log, and the size that it would have needed, were reported.
     pub(in crate::pgas) said_full: AtomicBool,
     pub(in crate::pgas) said_need: AtomicBool,
@@ -141,17 +141,17 @@ pub struct Local {
 impl Local {
     /// Returns the logging state of a new process.
     pub(in crate::pgas) fn new(on: bool, n_pes: usize) -> Local {
-        let book = Book { seen: vec![None; n_pes], ..Book::default() };
+        let book = ReplayState { seen: vec![None; n_pes], ..ReplayState::default() };
         Local {
             on,
             light: on && futex::has_global_barrier(),
-            way: AtomicU8::new(CallWay::Plain as u8),
+            way: AtomicU8::new(LogMode::Plain as u8),
             limit: AtomicU64::new(0),
             touched: AtomicU64::new(0),
             most: AtomicU64::new(0),
             era: AtomicU64::new(0),
             place: Mutex::default(),
-            pen: Pen::default(),
+            pen: AppendCursor::default(),
             holder: AtomicU32::new(0),
             mapped: AtomicU64::new(0),
             book: Mutex::new(book),
@@ -184,11 +184,11 @@ impl Local {
 
     /// Returns the log mode. Relaxed: one thread at a time calls the library.
     #[inline]
-    pub(crate) fn way(&self) -> CallWay {
+    pub(crate) fn way(&self) -> LogMode {
         match self.way.load(Ordering::Relaxed) {
-            1 => CallWay::Logged,
-            2 => CallWay::Replayed,
-            _ => CallWay::Plain,
+            1 => LogMode::Logged,
+            2 => LogMode::Replayed,
+            _ => LogMode::Plain,
         }
     }
 
@@ -202,7 +202,7 @@ impl Local {
         self.holder.store(holder.map_or(0, |pe| pe.0 + 1), Ordering::Relaxed);
     }
 
-    pub(in crate::pgas) fn set_way(&self, way: CallWay) {
+    pub(in crate::pgas) fn set_way(&self, way: LogMode) {
         self.way.store(way as u8, Ordering::Relaxed);
     }
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use raidshmem_control::page::Page;
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::inject::{FaultTarget, InjectedFault, Point};
-use raidshmem_core::message::{Flaw, PeMessage, ProgressReport, RecoveryStep, Welcome};
+use raidshmem_core::message::{AssignmentMessage, Flaw, PeMessage, ProgressReport, RecoveryStep};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::view::{Member, State, View};
 use raidshmem_sys::lock;
@@ -52,7 +52,7 @@ pub struct Membership {
 impl Membership {
     /// Returns the membership of a process that has joined no view yet.
     pub(in crate::pgas) fn new(
-        welcome: Welcome,
+        welcome: AssignmentMessage,
         page: Arc<Page>,
         channel: Option<Arc<Channel>>,
         rules: Vec<(u32, InjectedFault)>,

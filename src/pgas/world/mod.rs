@@ -12,7 +12,6 @@
 
 pub mod advised;
 pub mod comm;
-pub mod far;
 pub mod fewer;
 pub mod finish;
 pub mod guarded;
@@ -26,6 +25,7 @@ pub mod policy;
 pub mod prelude;
 pub mod recovery_state;
 pub mod regions;
+pub mod remote;
 pub mod segments;
 pub mod sites;
 pub mod store;
@@ -59,7 +59,7 @@ use self::segments::Segments;
 use self::sites::Sites;
 use self::store::Store;
 use self::timing::Timing;
-use self::watch::Reached;
+use self::watch::TouchedPes;
 
 /// The state of a process in its job.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub struct World {
     /// The checkpoint state of this PE.
     pub(crate) store: Store,
     /// The PEs whose memory the program has used.
-    pub(crate) reached: Reached,
+    pub(crate) reached: TouchedPes,
     pub(in crate::pgas) pace: Pace,
     pub(in crate::pgas) thread_level: i32,
     pub(in crate::pgas) finish: Finish,
@@ -180,7 +180,7 @@ impl World {
     // ---- job-wide messages --------------------------------------------------------------------
 
     /// Returns true on the PE that prints job-wide messages: the lowest that lives.
-    pub(crate) fn speaks(&self) -> bool {
+    pub(crate) fn is_reporter(&self) -> bool {
         Pe::all(self.n_pes()).find(|&pe| !self.fewer.is_lost(pe)) == Some(self.me())
     }
 

@@ -68,7 +68,7 @@ mod tests {
     fn every_pe_has_one_leader_and_all_agree_on_the_leaders() {
         let on = [2, 0, 2, 1, 0, 2];
         let view = View {
-            alone: false,
+            local: false,
             number: ViewNumber(1),
             pes: on.iter().map(|&node| Member::first(node)).collect(),
         };

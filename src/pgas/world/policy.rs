@@ -44,7 +44,7 @@ impl LossPolicy {
 
     /// Returns true in shrink mode, in which the living PEs continue without the lost.
     #[inline]
-    pub(in crate::pgas) fn goes_on(self) -> bool {
+    pub(in crate::pgas) fn shrinks(self) -> bool {
         self.0 == Policy::Shrink
     }
 }

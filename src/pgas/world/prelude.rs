@@ -5,7 +5,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use raidshmem_core::message::Welcome;
+use raidshmem_core::message::AssignmentMessage;
 use raidshmem_core::prelude::{Notes, Results, limit};
 use raidshmem_core::quantity::Incarnation;
 
@@ -32,7 +32,11 @@ pub struct Prelude {
 impl Prelude {
     /// Returns the prelude of a new process; `protected` is true if it may have a substitute, or be
     /// one.
-    pub(in crate::pgas) fn begin(welcome: &mut Welcome, n_pes: usize, protected: bool) -> Prelude {
+    pub(in crate::pgas) fn begin(
+        welcome: &mut AssignmentMessage,
+        n_pes: usize,
+        protected: bool,
+    ) -> Prelude {
         let record = welcome.prelude.take();
         let given = || record.and_then(|record| Results::read(&record)).map(PreludeBook::Given);
         let book = match welcome.incarnation {

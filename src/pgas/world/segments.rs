@@ -45,7 +45,7 @@ struct Peer {
     /// The node whose file holds it.
     node: AtomicU32,
     /// True if this process lacks that file.
-    far: AtomicBool,
+    remote: AtomicBool,
 }
 
 /// The mapped memory of PEs.
@@ -88,7 +88,7 @@ impl Segments {
         let peer = |&node: &u32| Peer {
             segment: AtomicPtr::new(std::ptr::null_mut()),
             node: AtomicU32::new(node),
-            far: AtomicBool::new(!files.contains_key(&node)),
+            remote: AtomicBool::new(!files.contains_key(&node)),
         };
         let peers: Box<[Peer]> = node_of.iter().map(peer).collect();
         peers[me.at()].segment.store(std::ptr::from_ref(own).cast_mut(), Ordering::Relaxed);
@@ -151,11 +151,11 @@ impl Segments {
 
     /// Returns PE `pe`'s segment; None if it is remote.
     #[inline]
-    pub fn near(&self, pe: Pe) -> Option<&Segment> {
+    pub fn if_mapped(&self, pe: Pe) -> Option<&Segment> {
         // SAFETY: null, or set in `new` and `map` to leaked segments, which are never freed.
         match unsafe { self.peers[pe.at()].segment.load(Ordering::Acquire).as_ref() } {
-            None if !self.is_far(pe) => self.map(pe),
-            near => near,
+            None if !self.is_remote(pe) => self.map(pe),
+            mapped => mapped,
         }
     }
 
@@ -163,7 +163,7 @@ impl Segments {
     #[inline]
     pub(in crate::pgas) fn base(&self, pe: Pe) -> *mut u8 {
         let base = self.bases[pe.at()].load(Ordering::Relaxed);
-        match base.is_null() && !self.is_far(pe) {
+        match base.is_null() && !self.is_remote(pe) {
             true => self.map(pe).map_or(base, Segment::base),
             false => base,
         }
@@ -177,8 +177,8 @@ impl Segments {
 
     /// Returns true if PE `pe` cannot be mapped here.
     #[inline]
-    pub fn is_far(&self, pe: Pe) -> bool {
-        self.peers[pe.at()].far.load(Ordering::Relaxed)
+    pub fn is_remote(&self, pe: Pe) -> bool {
+        self.peers[pe.at()].remote.load(Ordering::Relaxed)
     }
 
     /// Returns the segment offset of the symmetric bytes `[addr, addr + len)`; None if they are
@@ -277,7 +277,7 @@ impl Segments {
     /// Returns true if a word of the log of another PE, selected by `is_it`, holds `value`.
     fn says(&self, is_it: impl Fn(Pe) -> bool, word: Word, value: u64) -> bool {
         let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me && is_it(pe));
-        let mut logs = others.filter_map(|pe| Some(self.near(pe)?.log(self.n_pes())));
+        let mut logs = others.filter_map(|pe| Some(self.if_mapped(pe)?.log(self.n_pes())));
         logs.any(|log| log.get(word) == value)
     }
 
@@ -285,7 +285,7 @@ impl Segments {
     /// every put to a mapped PE.
     #[inline]
     pub fn ring(&self, pe: Pe) {
-        let Some(peer) = self.near(pe) else { return };
+        let Some(peer) = self.if_mapped(pe) else { return };
         let bell = &peer.words().bell;
         // The sleeper ensures the processor's order (`pgas::wait`); this fence is for the compiler.
         compiler_fence(Ordering::SeqCst);
@@ -298,7 +298,7 @@ impl Segments {
     /// library.
     #[inline]
     pub fn wake(&self, pe: Pe) {
-        if let Some(peer) = self.near(pe) {
+        if let Some(peer) = self.if_mapped(pe) {
             peer.words().bell.wake();
         }
     }
@@ -308,13 +308,13 @@ impl Segments {
     /// Requests huge pages for a part of the own segment that is about to be used, if the job has
     /// them.
     pub fn ask_huge(&self, offset: usize, len: usize) {
-        self.ask_huge_near(self.me, offset, len);
+        self.ask_huge_here(self.me, offset, len);
     }
 
     /// Like [`Self::ask_huge`], for a part of the segment of PE `pe`, if that is mapped here.
-    pub fn ask_huge_near(&self, pe: Pe, offset: usize, len: usize) {
-        let near = self.near(pe).filter(|_| self.large);
-        near.into_iter().for_each(|near| near.ask_huge(offset, len));
+    pub fn ask_huge_here(&self, pe: Pe, offset: usize, len: usize) {
+        let mapped = self.if_mapped(pe).filter(|_| self.large);
+        mapped.into_iter().for_each(|mapped| mapped.ask_huge(offset, len));
     }
 
     /// Returns the number of bytes in huge pages of the own memory in `spans` (offsets, whole
@@ -416,7 +416,7 @@ impl Segments {
 
     /// Returns PE `pe`'s segment, if it is already mapped here.
     pub(in crate::pgas) fn mapped(&self, pe: Pe) -> Option<&Segment> {
-        // SAFETY: as in `near`.
+        // SAFETY: as in `mapped`.
         unsafe { self.peers[pe.at()].segment.load(Ordering::Acquire).as_ref() }
     }
 
@@ -430,7 +430,7 @@ impl Segments {
         lock(&self.files).insert(node, Arc::new(file));
         let there = |peer: &&Peer| peer.node.load(Ordering::Relaxed) == node;
         let here = self.peers.iter().filter(there);
-        here.for_each(|peer| peer.far.store(false, Ordering::Relaxed));
+        here.for_each(|peer| peer.remote.store(false, Ordering::Relaxed));
     }
 
     /// Notes that PE `pe` is on `node`. If it was on another one, the present mapping is of a dead
@@ -440,7 +440,7 @@ impl Segments {
         if pe == self.me || peer.node.swap(node, Ordering::Relaxed) == node {
             return;
         }
-        peer.far.store(!files.contains_key(&node), Ordering::Relaxed);
+        peer.remote.store(!files.contains_key(&node), Ordering::Relaxed);
         self.replace(pe);
     }
 
@@ -448,7 +448,7 @@ impl Segments {
     pub(in crate::pgas) fn take_away(&self, pe: Pe) {
         let _files = lock(&self.files); // no thread maps it meanwhile
         if pe != self.me {
-            self.peers[pe.at()].far.store(true, Ordering::Relaxed);
+            self.peers[pe.at()].remote.store(true, Ordering::Relaxed);
             self.replace(pe);
         }
     }

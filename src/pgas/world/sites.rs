@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::store::site::Apart;
+use raidshmem_core::store::site::DivergedSites;
 use raidshmem_sys::lock;
 
 /// The state of call sites.
@@ -14,9 +14,9 @@ use raidshmem_sys::lock;
 pub struct Sites {
     /// True if a PE is behind since the restart.
     pub(in crate::pgas) apart: AtomicBool,
-    pub(in crate::pgas) who: Mutex<Option<Apart>>,
+    pub(in crate::pgas) who: Mutex<Option<DivergedSites>>,
     /// The result of the recovery in progress.
-    pub(in crate::pgas) found: Mutex<Option<Apart>>,
+    pub(in crate::pgas) found: Mutex<Option<DivergedSites>>,
     /// True if the last call reported a loss, and the restart has not come yet.
     pub(in crate::pgas) reported: AtomicBool,
     /// True if one checkpoint was called from several places.

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use raidshmem_core::quantity::Pe;
-use raidshmem_fabric::Ask;
+use raidshmem_fabric::AmoRequest;
 
 /// Number of a stream; 0 is the default one.
 pub type Id = u16;
@@ -72,7 +72,7 @@ pub(in crate::pgas) struct Bytes<P> {
 pub(in crate::pgas) struct Gathered {
     pub writes: Vec<Bytes<*const u8>>,
     pub reads: Vec<Bytes<*mut u8>>,
-    pub asks: Vec<(Ask, *mut u8)>,
+    pub asks: Vec<(AmoRequest, *mut u8)>,
 }
 
 // SAFETY: the pointers are to buffers that their owners leave alone until the operation is over, so

@@ -22,7 +22,7 @@ impl World {
             Some(kind) => self.domain(&view, kind, id)?,
         };
         Some(match self.store.protection() {
-            _ if self.goes_on() => self.leaves_somebody(&view, loss),
+            _ if self.shrinks() => self.leaves_somebody(&view, loss),
             Some(protection) => {
                 let site = JobLayout {
                     group_of: protection.plan.of.iter().map(|of| of.group).collect(),

@@ -78,7 +78,7 @@ impl Timing {
     }
 
     /// Notes a local rollback of this PE: calls after the last checkpoint may pass again.
-    pub(crate) fn went_back_alone(&self) {
+    pub(crate) fn rolled_back_locally(&self) {
         self.has_saved.store(true, Ordering::Relaxed);
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Invariant: all of these mappings are watched, or none. The own memory is mapped twice where the
 //! statics are; that of another mapped PE once. Mappings of lost memory no longer count. Memory of
-//! a PE that was not [`Reached`] was not written.
+//! a PE that was not [`TouchedPes`] was not written.
 
 #![forbid(unsafe_code)]
 
@@ -90,7 +90,7 @@ impl Watched {
         pieces.iter().try_for_each(|piece| watch.add(piece.at, piece.len))?;
         if watch.has_cut() {
             (0..segments.n_pes())
-                .filter_map(|pe| segments.near(Pe::of(pe)))
+                .filter_map(|pe| segments.if_mapped(Pe::of(pe)))
                 .for_each(Segment::read_apart);
         }
         Ok(Watched { watch, pieces })
@@ -113,7 +113,7 @@ impl Watched {
 /// The program accesses another PE only through calls that record it, or through a pointer that
 /// such a call returned.
 #[derive(Debug)]
-pub struct Reached(Box<[AtomicU8]>);
+pub struct TouchedPes(Box<[AtomicU8]>);
 
 /// Flag: the memory was used.
 const USED: u8 = 1;
@@ -123,10 +123,10 @@ const KEPT: u8 = 2;
 const SINCE: u8 = 4;
 
 // Relaxed throughout: it is queried between barriers, where no other thread is in a call.
-impl Reached {
+impl TouchedPes {
     /// Returns the state with the memory of none of `n_pes` PEs used.
-    pub fn none(n_pes: usize) -> Reached {
-        Reached((0..n_pes).map(|_| AtomicU8::new(0)).collect())
+    pub fn none(n_pes: usize) -> TouchedPes {
+        TouchedPes((0..n_pes).map(|_| AtomicU8::new(0)).collect())
     }
 
     /// Notes a use of PE `pe`'s memory.
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_is_used_is_asked_for_once_and_what_is_kept_always() {
-        let reached = Reached::none(3);
+        let reached = TouchedPes::none(3);
         assert!((0..3).all(|pe| !reached.take(Pe::of(pe))));
         reached.note(Pe(1));
         reached.note(Pe(1));
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_checkpoint_begins_anew_whoever_has_asked() {
-        let reached = Reached::none(3);
+        let reached = TouchedPes::none(3);
         assert!(!reached.others(Pe(0)));
         reached.note(Pe(1));
         assert!(reached.take(Pe(1)) && reached.others(Pe(0)) && !reached.others(Pe(1)));

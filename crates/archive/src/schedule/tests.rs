@@ -16,7 +16,7 @@ fn schedule(every: Every) -> Schedule {
 
 fn files(pes: &[u32]) -> Result<Files, Failure> {
     let data = pes.iter().map(|&pe| (Pe(pe), entry(10 + u64::from(pe)))).collect();
-    Ok(Files { data, raw: 30, next: 4, aside: 5, ..Files::default() })
+    Ok(Files { data, raw: 30, next: 4, spill: 5, ..Files::default() })
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_commit_comes_after_every_node_has_written() {
     let all = SetFiles { data, parity, raw: 60 };
     let commit = Order::Commit { node: 0, number: N(2), files: all, set: 4 };
     assert_eq!(plan.written(0, N(2), files(&[0, 1])), [commit]);
-    let sizes = Sizes { files: 33, raw: 60, aside: 10 };
+    let sizes = Sizes { files: 33, raw: 60, spill: 10 };
     let stored = Order::Stored { number: N(2), set: 4, sizes, took: SECOND, last: false };
     assert_eq!(plan.committed(0, N(2), Ok(4), SECOND * 2), [stored]);
     assert_eq!(plan.checkpoint(N(3), &NODES, SECOND), []);
@@ -61,7 +61,7 @@ fn every_node_commits_on_its_own_disk_after_all_have_written() {
     };
     assert_eq!(plan.written(2, N(1), local(&[2], 7)), [commit(0), commit(2)]);
     assert_eq!(plan.committed(2, N(1), Ok(7), SECOND * 2), []);
-    let sizes = Sizes { files: 66, raw: 60, aside: 10 };
+    let sizes = Sizes { files: 66, raw: 60, spill: 10 };
     let stored = Order::Stored { number: N(1), set: 8, sizes, took: SECOND, last: false };
     assert_eq!(plan.committed(0, N(1), Ok(8), SECOND * 2), [stored]);
     plan.checkpoint(N(2), &NODES, SECOND);

@@ -15,29 +15,29 @@ use crate::view::State;
 
 impl Membership {
     /// Chooses local or global rollback for the view that shows these PEs as lost.
-    pub(super) fn decide_alone(&mut self, lost: &[Pe], state: State) {
+    pub(super) fn decide_local(&mut self, lost: &[Pe], state: State) {
         if !self.local {
             return;
         }
-        let all_go_back = !self.lost.is_empty() && !self.view.alone;
-        self.view.alone = !all_go_back;
+        let all_go_back = !self.lost.is_empty() && !self.view.local;
+        self.view.local = !all_go_back;
         if self.engine {
-            self.cannot_go_alone(&Reason::NotMapped, lost[0]);
+            self.cannot_roll_back_locally(&Reason::NotMapped, lost[0]);
         } else if state == State::NodeDead && !self.lost.is_empty() {
-            self.cannot_go_alone(&Reason::NodeLostThen, lost[0]);
+            self.cannot_roll_back_locally(&Reason::NodeLostThen, lost[0]);
         }
     }
 
     /// Switches to global rollback, which the next view shows.
-    pub(super) fn cannot_go_alone(&mut self, reason: &Reason, pe: Pe) {
-        if std::mem::replace(&mut self.view.alone, false) {
+    pub(super) fn cannot_roll_back_locally(&mut self, reason: &Reason, pe: Pe) {
+        if std::mem::replace(&mut self.view.local, false) {
             self.out.push(Action::Say(format!("all PEs go back: PE {pe}: {reason}")));
         }
     }
 
     /// Switches to global rollback for a reason that a PE reported, and publishes a new view.
     pub(super) fn take_all_back(&mut self, why: &str) {
-        if std::mem::replace(&mut self.view.alone, false) {
+        if std::mem::replace(&mut self.view.local, false) {
             self.out.push(Action::Say(format!("all PEs go back: {why}")));
             self.show();
         }
@@ -48,7 +48,7 @@ impl Membership {
         self.lost.remove(&pe);
         self.pes[pe.at()].crashes.resume(self.checkpoint);
         if self.lost.is_empty() {
-            (self.view.alone, self.corrupt) = (false, 0);
+            (self.view.local, self.corrupt) = (false, 0);
         }
     }
 }

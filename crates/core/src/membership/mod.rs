@@ -131,7 +131,7 @@ pub struct Membership {
     lost: BTreeSet<Pe>,
     /// Restarts of the current recovery because of corrupt tiles.
     corrupt: u32,
-    /// True if a lost PE rolls back alone when possible.
+    /// True if a lost PE rolls back local when possible.
     local: bool,
     /// PEs that were lost for good, without substitutes. None if the job replaces lost PEs.
     holes: Option<BTreeSet<Pe>>,
@@ -177,7 +177,7 @@ impl Membership {
             view: View {
                 number: ViewNumber(0),
                 pes: shape.node_of.iter().copied().map(Member::first).collect(),
-                alone: false,
+                local: false,
             },
             pes: shape.node_of.iter().map(pe).collect(),
             wiping: BTreeSet::new(),
@@ -324,7 +324,7 @@ impl Membership {
                 match report {
                     ProgressReport::Checkpoint { number, .. } => self.checkpoint = number,
                     ProgressReport::Resumed { number, .. } => self.resumed(number),
-                    ProgressReport::Alone { .. } => {
+                    ProgressReport::LocalRollback { .. } => {
                         (self.lost, self.corrupt) = (BTreeSet::new(), 0)
                     }
                     ProgressReport::Replayed { pe, .. } => self.caught_up(pe),
@@ -428,7 +428,7 @@ impl Membership {
             let words = "unrecoverable: every PE was lost".to_string();
             self.end(UNRECOVERABLE, Some(words));
         }
-        self.decide_alone(lost, state);
+        self.decide_local(lost, state);
         for &pe in lost {
             self.pes[pe.at()].stage = Stage::Running;
             self.lost.insert(pe);

@@ -7,7 +7,7 @@
 use super::{Action, Membership, Role, Stage};
 use crate::ended::UNRECOVERABLE;
 use crate::inject::FaultTarget;
-use crate::message::{Down, Flaw, Past, ProcId, Welcome};
+use crate::message::{AssignmentMessage, Down, Flaw, Past, ProcId};
 use crate::mutant::{Mutant, breaks};
 use crate::placement::substitute::SubstituteNode;
 use crate::quantity::{Incarnation, Pe, ViewNumber};
@@ -63,7 +63,7 @@ impl Membership {
         };
         let adopted = home && node == member.node && self.adopt;
         if !adopted && member.state == State::ProcessDead {
-            self.cannot_go_alone(&Reason::MemoryLost, pe);
+            self.cannot_roll_back_locally(&Reason::MemoryLost, pe);
         }
         if !adopted && !breaks(Mutant::NotWiped) {
             self.wiping.insert((pe, member.memory));
@@ -214,7 +214,7 @@ impl Membership {
                  everything"
             ),
         };
-        self.cannot_go_alone(&Reason::Damaged, of);
+        self.cannot_roll_back_locally(&Reason::Damaged, of);
         self.show();
         self.out.push(Action::Say(line)); // once it is printed, every PE has been notified
     }
@@ -264,7 +264,7 @@ impl Membership {
         let member = self.view.pes[pe.at()];
         self.pes[pe.at()].assigned = true;
         self.pes[pe.at()].reached = !self.engine;
-        let welcome = Welcome {
+        let welcome = AssignmentMessage {
             pe,
             incarnation: self.next_incarnation(pe),
             memory: member.memory,

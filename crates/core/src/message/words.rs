@@ -4,19 +4,19 @@
 
 use std::fmt;
 
-use super::{Flaw, PeMessage, ProgressReport, Whom};
+use super::{Flaw, PeMessage, ProgressReport, WaitTarget};
 use crate::quantity::Pe;
 
-impl fmt::Display for Whom {
+impl fmt::Display for WaitTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Whom::Anyone => write!(f, "any PE"),
-            Whom::Finalize => write!(f, "all PEs to call shmem_finalize"),
-            Whom::Members { size: 1, start, .. } => write!(f, "PE {start}"),
-            Whom::Members { start, stride: 1, size } => {
+            WaitTarget::Anyone => write!(f, "any PE"),
+            WaitTarget::Finalize => write!(f, "all PEs to call shmem_finalize"),
+            WaitTarget::Members { size: 1, start, .. } => write!(f, "PE {start}"),
+            WaitTarget::Members { start, stride: 1, size } => {
                 write!(f, "PEs {start}-{}", i64::from(start) + i64::from(size) - 1)
             }
-            Whom::Members { start, stride, size } => {
+            WaitTarget::Members { start, stride, size } => {
                 write!(f, "{size} PEs, from PE {start} on with stride {stride}")
             }
         }
@@ -89,7 +89,7 @@ impl fmt::Display for ProgressReport {
             ProgressReport::Replayed { pe, calls, .. } => {
                 write!(f, "PE {pe} has caught up, with {calls} calls from logs")
             }
-            ProgressReport::Alone { pe, number, .. } => {
+            ProgressReport::LocalRollback { pe, number, .. } => {
                 write!(f, "PE {pe} goes on alone from checkpoint {number}")
             }
             ProgressReport::Damaged { pe, number, part, .. } => {

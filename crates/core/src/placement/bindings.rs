@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_near() {
+    fn memory_is_mapped() {
         let two = machine(2, 4, 1);
         let numa = |pes, bind| -> Vec<Option<usize>> {
             bindings(&two, pes, bind).into_iter().map(|binding| binding.numa).collect()

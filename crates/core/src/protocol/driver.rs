@@ -19,7 +19,7 @@ use crate::store::phase::{Phase, Votes, decide, forward_too_early};
 
 /// The condition of a PE at the beginning of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum EntryStatus {
     /// A substitute that has not recovered yet.
     New,
     /// It knows of a loss.
@@ -71,7 +71,7 @@ pub trait Port {
     fn carry_out(&mut self, driver: &Driver, op: Op) -> OpProgress;
 
     /// Returns the condition of this PE at the beginning of a checkpoint.
-    fn standing(&mut self) -> Standing;
+    fn standing(&mut self) -> EntryStatus;
     /// True if the intents of all PEs fit.
     fn agrees(&mut self, driver: &Driver) -> bool;
     /// True if two snapshots are kept and used in turn.
@@ -82,7 +82,7 @@ pub trait Port {
     fn is_new(&self) -> bool;
     /// True if a substitute keeps its predecessor's live memory as a shadow snapshot of this
     /// checkpoint.
-    fn is_beside(&self, number: CheckpointNumber) -> bool;
+    fn is_shadowed(&self, number: CheckpointNumber) -> bool;
     /// Returns the phase of this PE.
     fn phase(&self) -> Option<Phase>;
     /// Returns the combined votes of the living PEs of the adopted view.
@@ -206,10 +206,10 @@ impl Driver {
         let serves = self.call == Call::Finalize && !port.breaks(Mutant::EndGoesBack);
         match self.at {
             At::Enter => match port.standing() {
-                Standing::New => return Err(Outcome::Lost),
-                Standing::Faulted => return Err(Outcome::Changed),
-                Standing::Late => return Err(Outcome::Behind),
-                Standing::Well => {}
+                EntryStatus::New => return Err(Outcome::Lost),
+                EntryStatus::Faulted => return Err(Outcome::Changed),
+                EntryStatus::Late => return Err(Outcome::Behind),
+                EntryStatus::Well => {}
             },
             At::Agree if !port.agrees(self) => return Ok(Path::Refused),
             At::BarrierA if port.breaks(Mutant::NoBarrierA) => return Err(Outcome::Done),
@@ -240,7 +240,7 @@ impl Driver {
         let target = self.number;
         match (port.is_new(), port.phase()) {
             (_, None) => Path::Nothing,
-            (true, Some(Phase::Encoded(n))) if n == target && port.is_beside(n) => Path::Brings,
+            (true, Some(Phase::Encoded(n))) if n == target && port.is_shadowed(n) => Path::Brings,
             (true, Some(phase)) if phase.has(target) => Path::Inherits,
             (true, Some(_)) => Path::Forfeits,
             (false, Some(Phase::Encoded(n) | Phase::Copying(n))) if n == target => Path::Copies,

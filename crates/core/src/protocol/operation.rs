@@ -110,7 +110,7 @@ pub enum Op {
     /// Copies the shadow snapshot of a dead process's live memory into the void snapshot.
     BringInherited,
     /// Discards the shadow snapshot.
-    ClearBeside,
+    ClearShadow,
     /// Records the decision as the last agreed checkpoint.
     SetAgreed,
 
@@ -218,12 +218,12 @@ pub(super) fn list(at: At, path: Path) -> &'static [Op] {
             BringInherited,
             Seal(Snapshot),
             Post(Agreed),
-            ClearBeside,
+            ClearShadow,
             SetAgreed,
         ],
-        (At::Finish, Path::Inherits) => &[Post(Agreed), ClearBeside, SetAgreed],
-        (At::Finish, Path::Forfeits) => &[Post(None), ClearBeside, SetAgreed],
-        (At::Finish, Path::Nothing) => &[ClearBeside, SetAgreed],
+        (At::Finish, Path::Inherits) => &[Post(Agreed), ClearShadow, SetAgreed],
+        (At::Finish, Path::Forfeits) => &[Post(None), ClearShadow, SetAgreed],
+        (At::Finish, Path::Nothing) => &[ClearShadow, SetAgreed],
         (At::Finish, _) => &[Post(Agreed), SetAgreed],
         (At::Verify, _) => &[Pass(Point::Verify), CheckStore],
         (At::Judge, _) => &[ReadFindings],

@@ -156,7 +156,7 @@ fn nodes_act_as_one_where_there_are_several_pes_on_each() {
     for size in 1..=LARGEST {
         for index in 0..size {
             let alone: Vec<u32> = (0..size as u32).collect();
-            assert_eq!(each_alone(size, index), nodes(&alone, index, None));
+            assert_eq!(each_locally(size, index), nodes(&alone, index, None));
         }
     }
 }

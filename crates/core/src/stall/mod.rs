@@ -22,7 +22,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::detector::MachineTime;
-use crate::message::{Wait, Whom};
+use crate::message::{Wait, WaitTarget};
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::{CheckpointNumber, Pe};
 
@@ -198,10 +198,10 @@ fn is_settled(stuck: &mut Option<Stuck>, time: MachineTime, looks: Looks, limit:
     }
 }
 
-fn members(whom: Whom, n_pes: usize) -> impl Iterator<Item = Pe> {
+fn members(whom: WaitTarget, n_pes: usize) -> impl Iterator<Item = Pe> {
     let (start, stride, size) = match whom {
-        Whom::Members { start, stride, size } => (start, stride, size as usize),
-        Whom::Anyone | Whom::Finalize => (0, 1, n_pes),
+        WaitTarget::Members { start, stride, size } => (start, stride, size as usize),
+        WaitTarget::Anyone | WaitTarget::Finalize => (0, 1, n_pes),
     };
     let at = move |index: usize| i64::from(start) + i64::from(stride) * index as i64;
     (0..size.min(n_pes))
@@ -219,7 +219,7 @@ impl<'a> Picture<'a> {
             let known = report.stopped.iter().filter(|&&pe| pe.at() < n_pes);
             known.for_each(|&pe| stopped[pe.at()] = true);
         }
-        let ends = |waits: &[&Wait]| waits.iter().any(|wait| wait.whom == Whom::Finalize);
+        let ends = |waits: &[&Wait]| waits.iter().any(|wait| wait.whom == WaitTarget::Finalize);
         let does = |(at, standing): (usize, &PeProgress)| match standing {
             PeProgress::Lost => Does::Lost,
             PeProgress::Hole => Does::Hole,
@@ -271,8 +271,8 @@ impl<'a> Picture<'a> {
             let is_hole = |pe: Pe| self.does[pe.at()] == Does::Hole;
             let holds = |pe: Pe| stuck.contains(&pe) || self.is_over(pe) || is_hole(pe);
             let ends = |wait: &&Wait| match wait.whom {
-                Whom::Members { .. } => !members(wait.whom, self.does.len()).all(holds),
-                Whom::Anyone | Whom::Finalize => true,
+                WaitTarget::Members { .. } => !members(wait.whom, self.does.len()).all(holds),
+                WaitTarget::Anyone | WaitTarget::Finalize => true,
             };
             let can_move = |pe: &&Pe| self.waits[pe.at()].iter().any(ends);
             let freed: Vec<Pe> = stuck.iter().filter(can_move).copied().collect();
@@ -287,7 +287,7 @@ impl<'a> Picture<'a> {
     fn blocker(&self, pe: Pe) -> Option<&'a Wait> {
         let n_pes = self.does.len();
         let of = |wait: &&&Wait| {
-            let group = matches!(wait.whom, Whom::Members { .. });
+            let group = matches!(wait.whom, WaitTarget::Members { .. });
             group && members(wait.whom, n_pes).any(|other| self.is_over(other))
         };
         self.waits[pe.at()].iter().find(of).copied()
@@ -304,7 +304,7 @@ impl<'a> Picture<'a> {
 
     /// Lists the PEs that wait in each call: `PEs 0-2 wait in shmem_barrier_all for 60 s`.
     fn calls(&self, of: impl Iterator<Item = Pe>) -> String {
-        let mut calls: BTreeMap<(&str, Whom, CheckpointNumber), (Vec<Pe>, Duration)> =
+        let mut calls: BTreeMap<(&str, WaitTarget, CheckpointNumber), (Vec<Pe>, Duration)> =
             BTreeMap::new();
         for wait in of.flat_map(|pe| &self.waits[pe.at()]) {
             let call = calls.entry((&wait.call, wait.whom, wait.agreed)).or_default();
@@ -323,7 +323,7 @@ impl<'a> Picture<'a> {
     fn call(
         &self,
         call: &str,
-        whom: Whom,
+        whom: WaitTarget,
         agreed: CheckpointNumber,
         pes: Vec<Pe>,
         lasted: Duration,
@@ -331,7 +331,7 @@ impl<'a> Picture<'a> {
         let verb = if pes.len() == 1 { "waits" } else { "wait" };
         let mut text = format!("{} {verb} in {call}", Pe::names(&pes));
         let team: Vec<Pe> = members(whom, self.does.len()).collect();
-        if let Whom::Members { .. } = whom
+        if let WaitTarget::Members { .. } = whom
             && team.len() < self.does.len()
         {
             let _ = write!(text, " of {}", Pe::names(&team));

@@ -28,7 +28,7 @@ struct Job {
     serial: u64,
 }
 
-const ALL: Whom = Whom::Members { start: 0, stride: 1, size: 1 << 14 };
+const ALL: WaitTarget = WaitTarget::Members { start: 0, stride: 1, size: 1 << 14 };
 
 impl Job {
     fn new(n_pes: usize) -> Job {
@@ -43,9 +43,9 @@ impl Job {
     }
 
     /// PE `pe` waits from now on, in addition to its earlier waits.
-    fn waits(&mut self, pe: usize, call: &str, whom: Whom) {
+    fn waits(&mut self, pe: usize, call: &str, whom: WaitTarget) {
         self.serial += 4;
-        let all = Whom::Members { start: 0, stride: 1, size: self.standing.len() as u32 };
+        let all = WaitTarget::Members { start: 0, stride: 1, size: self.standing.len() as u32 };
         let wait = Wait {
             pe: Pe::of(pe),
             serial: (self.waits[pe].len() as u8, self.serial),
@@ -65,7 +65,7 @@ impl Job {
     fn finalizes(&mut self, pe: usize) {
         self.goes_on(pe);
         self.standing[pe] = PeProgress::Finalizing;
-        self.waits(pe, "shmem_finalize", Whom::Finalize);
+        self.waits(pe, "shmem_finalize", WaitTarget::Finalize);
     }
 
     fn tick(&mut self) -> Vec<StallAction> {
@@ -217,7 +217,7 @@ fn finalize_alone_is_no_stall() {
 
 #[test]
 fn a_team_concerns_its_members_only() {
-    let team = Whom::Members { start: 1, stride: 2, size: 3 };
+    let team = WaitTarget::Members { start: 1, stride: 2, size: 3 };
     let mut job = Job::new(6);
     for pe in [0, 2, 4] {
         job.finalizes(pe);
@@ -246,7 +246,7 @@ fn a_pe_of_which_one_thread_can_go_on_can_move() {
     let mut job = Job::new(2);
     job.finalizes(1);
     job.waits(0, "shmem_barrier_all", ALL);
-    job.waits(0, "shmem_long_wait_until", Whom::Anyone);
+    job.waits(0, "shmem_long_wait_until", WaitTarget::Anyone);
     let line = "PE 0 waits in shmem_barrier_all for 60 s, PE 0 waits in shmem_long_wait_until for \
                 60 s; PE 1 does not (it is in shmem_finalize)";
     assert_eq!(job.run(600), [say(line)]);
@@ -286,9 +286,9 @@ fn nobody_waits_for_a_hole() {
 fn nonsense_in_a_report_is_no_harm() {
     let mut job = Job::new(2);
     for whom in [
-        Whom::Members { start: -5, stride: i32::MIN, size: u32::MAX },
-        Whom::Members { start: i32::MAX, stride: i32::MAX, size: u32::MAX },
-        Whom::Members { start: 0, stride: 0, size: 0 },
+        WaitTarget::Members { start: -5, stride: i32::MIN, size: u32::MAX },
+        WaitTarget::Members { start: i32::MAX, stride: i32::MAX, size: u32::MAX },
+        WaitTarget::Members { start: 0, stride: 0, size: 0 },
     ] {
         job.waits(0, "", whom);
     }
@@ -374,10 +374,10 @@ fn play(job: &mut Job, pe: usize, role: Role) {
         Role::Checkpoint => job.waits(pe, "shmem_checkpoint_all", ALL),
         Role::Pair => {
             let stride = if pe == PES - 1 { 1 - n } else { 1 };
-            let whom = Whom::Members { start: pe as i32, stride, size: 2 };
+            let whom = WaitTarget::Members { start: pe as i32, stride, size: 2 };
             job.waits(pe, "shmem_team_sync", whom);
         }
-        Role::Until => job.waits(pe, "shmem_int_wait_until", Whom::Anyone),
+        Role::Until => job.waits(pe, "shmem_int_wait_until", WaitTarget::Anyone),
         Role::Finalizes => job.finalizes(pe),
         Role::Lost => job.standing[pe] = PeProgress::Lost,
         Role::Ended => job.standing[pe] = PeProgress::Ended,

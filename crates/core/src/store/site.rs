@@ -216,7 +216,7 @@ impl Calls {
 
 /// The outcome of the comparison after a restart. Equal on every PE, except for `behind`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Apart {
+pub struct DivergedSites {
     /// The lowest of the PEs that came furthest.
     pub reference: Pe,
     /// Sites at which those PEs learned of the loss.
@@ -227,7 +227,7 @@ pub struct Apart {
     pub others: Vec<Pe>,
 }
 
-impl Apart {
+impl DivergedSites {
     /// True if this PE, which now calls from `site`, is behind.
     pub fn is_late(&self, site: u64) -> bool {
         self.behind && !self.sites.contains(&site)
@@ -236,7 +236,7 @@ impl Apart {
 
 /// Finds the PEs that are behind, from the calls in which all PEs learned of a loss; this PE
 /// learned of it at `site`. None if no PE is behind.
-pub fn apart(calls: &Calls, site: u64) -> Option<Apart> {
+pub fn apart(calls: &Calls, site: u64) -> Option<DivergedSites> {
     let (furthest, _) = calls.sites().map(|(_, rank, pe)| (rank, pe)).max()?;
     let ahead = || calls.sites().filter(|&(_, rank, _)| rank == furthest);
     let sites: Vec<u64> = ahead().map(|(site, ..)| site).collect();
@@ -246,12 +246,12 @@ pub fn apart(calls: &Calls, site: u64) -> Option<Apart> {
     let last = calls.last.iter().flatten().filter(|&&(rank, _)| rank < furthest);
     let (behind, others) = (!sites.contains(&site), last.map(|&(_, pe)| pe).collect());
     let apart = !silent && some && !breaks(Mutant::EveryCallMeets);
-    apart.then_some(Apart { reference, sites, behind, others })
+    apart.then_some(DivergedSites { reference, sites, behind, others })
 }
 
 /// The last action of a PE since the restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
+pub enum Activity {
     /// It entered a barrier over all PEs.
     Barrier,
     /// It waits for other PEs by other means, or is in `shmem_finalize`.
@@ -264,7 +264,7 @@ pub enum Deed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Its last action.
-    pub deed: Deed,
+    pub activity: Activity,
     /// Number of barriers over all PEs that it has entered since the restart.
     pub barriers: u64,
     /// True if it may have written to other PEs.
@@ -279,10 +279,10 @@ pub struct Progress {
 impl Progress {
     /// Packs the progress into words, for PEs in this view; the first word must be written last.
     pub fn words(&self, view: ViewNumber) -> [u64; 4] {
-        let kind = match self.deed {
-            Deed::Barrier => 1,
-            Deed::Waits => 2,
-            Deed::Checkpoint => 3,
+        let kind = match self.activity {
+            Activity::Barrier => 1,
+            Activity::Waits => 2,
+            Activity::Checkpoint => 3,
         };
         let event = view.0 << 3 | u64::from(self.reached) << 2 | kind;
         [event, self.barriers, self.site, self.written]
@@ -291,14 +291,14 @@ impl Progress {
     /// Unpacks the progress; None if it belongs to another view.
     pub fn of(words: [u64; 4], view: ViewNumber) -> Option<Progress> {
         let [event, barriers, site, written] = words;
-        let deed = match event & 3 {
-            1 => Deed::Barrier,
-            2 => Deed::Waits,
-            3 => Deed::Checkpoint,
+        let activity = match event & 3 {
+            1 => Activity::Barrier,
+            2 => Activity::Waits,
+            3 => Activity::Checkpoint,
             _ => return None,
         };
         let reached = event >> 2 & 1 == 1;
-        (event >> 3 == view.0).then_some(Progress { deed, barriers, reached, site, written })
+        (event >> 3 == view.0).then_some(Progress { activity, barriers, reached, site, written })
     }
 }
 
@@ -323,10 +323,10 @@ pub fn follow(
     let reference = reference.filter(|reference| reference.barriers >= own.barriers)?;
     if reference.barriers == own.barriers {
         let same = reference.site == own.site || reference.written == own.written;
-        match reference.deed {
-            Deed::Barrier => return None, // it has not left any barrier that this PE is not in
-            Deed::Checkpoint if same => return Some(Verdict::Meet),
-            Deed::Checkpoint | Deed::Waits => {}
+        match reference.activity {
+            Activity::Barrier => return None, // it has not left any barrier that this PE is not in
+            Activity::Checkpoint if same => return Some(Verdict::Meet),
+            Activity::Checkpoint | Activity::Waits => {}
         }
     }
     if own.written == 0 {
@@ -356,8 +356,8 @@ mod tests {
         Called { new: true, ..called(site, 1) }
     }
 
-    fn at(deed: Deed, barriers: u64, site: u64, written: u64) -> Progress {
-        Progress { deed, barriers, reached: false, site, written }
+    fn at(activity: Activity, barriers: u64, site: u64, written: u64) -> Progress {
+        Progress { activity, barriers, reached: false, site, written }
     }
 
     #[test]
@@ -367,9 +367,9 @@ mod tests {
             let call = Called { site: A, number: CheckpointNumber(7 << 40), new, late, varied };
             assert_eq!(Called::of(A, call.word()), call);
         }
-        for deed in [Deed::Barrier, Deed::Waits, Deed::Checkpoint] {
+        for activity in [Activity::Barrier, Activity::Waits, Activity::Checkpoint] {
             for reached in [false, true] {
-                let progress = Progress { reached, ..at(deed, 3, B, 9) };
+                let progress = Progress { reached, ..at(activity, 3, B, 9) };
                 assert_eq!(
                     Progress::of(progress.words(ViewNumber(5)), ViewNumber(5)),
                     Some(progress)
@@ -465,20 +465,20 @@ mod tests {
 
     #[test]
     fn a_call_is_passed_once_the_reference_has_gone_on() {
-        let own = at(Deed::Checkpoint, 1, A, 0);
+        let own = at(Activity::Checkpoint, 1, A, 0);
         let of = |reference: Progress| follow(&own, Some(&reference), Vec::new);
         assert_eq!(follow(&own, None, Vec::new), None);
-        assert_eq!(of(at(Deed::Barrier, 1, 0, 0)), None, "the barrier that both have made");
-        assert_eq!(of(at(Deed::Barrier, 2, 0, 0)), Some(Verdict::Pass));
-        assert_eq!(of(at(Deed::Waits, 1, 0, 0)), Some(Verdict::Pass));
-        assert_eq!(of(at(Deed::Checkpoint, 1, B, 7)), Some(Verdict::Pass));
+        assert_eq!(of(at(Activity::Barrier, 1, 0, 0)), None, "the barrier that both have made");
+        assert_eq!(of(at(Activity::Barrier, 2, 0, 0)), Some(Verdict::Pass));
+        assert_eq!(of(at(Activity::Waits, 1, 0, 0)), Some(Verdict::Pass));
+        assert_eq!(of(at(Activity::Checkpoint, 1, B, 7)), Some(Verdict::Pass));
     }
 
     #[test]
     fn calls_from_one_place_or_with_the_same_written_meet() {
         for written in [0, 5] {
-            let own = at(Deed::Checkpoint, 1, A, written);
-            let of = |site, written| at(Deed::Checkpoint, 1, site, written);
+            let own = at(Activity::Checkpoint, 1, A, written);
+            let of = |site, written| at(Activity::Checkpoint, 1, site, written);
             assert_eq!(follow(&own, Some(&of(A, 7)), Vec::new), Some(Verdict::Meet));
             assert_eq!(follow(&own, Some(&of(B, written)), Vec::new), Some(Verdict::Meet));
         }
@@ -486,11 +486,12 @@ mod tests {
 
     #[test]
     fn what_was_written_is_a_mismatch_unless_others_may_have_written_it() {
-        let (own, reference) = (at(Deed::Checkpoint, 0, A, 5), at(Deed::Checkpoint, 0, B, 7));
+        let (own, reference) =
+            (at(Activity::Checkpoint, 0, A, 5), at(Activity::Checkpoint, 0, B, 7));
         let of = |other: Option<Progress>| {
             follow(&own, Some(&reference), || vec![Some(reference), other])
         };
-        let other = at(Deed::Waits, 0, 0, 0);
+        let other = at(Activity::Waits, 0, 0, 0);
         assert_eq!(of(None), None, "one has said nothing yet");
         assert_eq!(of(Some(other)), Some(Verdict::Mismatch));
         assert_eq!(of(Some(Progress { reached: true, ..other })), Some(Verdict::Pass));

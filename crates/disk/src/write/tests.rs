@@ -23,7 +23,7 @@ use raidshmem_segment::Segment;
 use raidshmem_sys::pool::WorkerPool;
 use raidshmem_sys::{memory, process};
 
-use super::super::files::TileRoom;
+use super::super::files::TileScratch;
 use super::super::held;
 use super::super::input::LoadTarget;
 use super::super::load::load;
@@ -209,7 +209,7 @@ fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
             if folder.join(files::name(Content::Data, pe)).exists() {
                 let data = files::PeFile::<Head>::open_of(&folder, owner(pe)).expect("it holds");
                 let parity = files::PeFile::<ParityHead>::open_of(&folder, owner(pe));
-                let (parity, mut room) = (parity.expect("it holds"), TileRoom::default());
+                let (parity, mut room) = (parity.expect("it holds"), TileScratch::default());
                 for tile in 0..data.head.sums.len() {
                     data.tile(tile, &mut room).expect("it holds");
                 }

@@ -43,10 +43,10 @@ impl Agent {
             if local.until.take_if(|until| *until <= time).is_none() {
                 continue;
             }
-            if local.deaf && local.carrier().is_ending() && !breaks(Mutant::BlamedTooSoon) {
+            if local.channel_lost && local.carrier().is_ending() && !breaks(Mutant::BlamedTooSoon) {
                 continue; // the PE is exiting; its exit will be reported
             }
-            if let (true, Some(pe)) = (local.deaf, local.pe) {
+            if let (true, Some(pe)) = (local.channel_lost, local.pe) {
                 let line = format!("PE {pe} closed its connection to oshrun: it is killed");
                 self.up.send(&Up::Note { line }, &[])?;
             }

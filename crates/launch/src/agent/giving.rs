@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use raidshmem_core::message::{ProcId, Stdin, ToPe, Up, Welcome};
+use raidshmem_core::message::{AssignmentMessage, ProcId, Stdin, ToPe, Up};
 use raidshmem_core::page::PAGE;
 use raidshmem_core::quantity::Pe;
 
@@ -45,7 +45,11 @@ impl Agent {
         }
     }
 
-    pub(super) fn assign(&mut self, proc: ProcId, welcome: Welcome) -> Result<(), ChannelError> {
+    pub(super) fn assign(
+        &mut self,
+        proc: ProcId,
+        welcome: AssignmentMessage,
+    ) -> Result<(), ChannelError> {
         let pe = welcome.pe;
         let control = self.part(pe).map(0, PAGE, None, true).ok();
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
@@ -56,7 +60,7 @@ impl Agent {
         }
         let Some(channel) = &mut local.channel else { return Ok(()) };
         let (job, oversubscribed) = (Box::new(self.job.clone()), self.binder.oversubscribed());
-        let welcome = ToPe::Welcome { job, welcome, oversubscribed };
+        let welcome = ToPe::AssignmentMessage { job, welcome, oversubscribed };
         let mut sent = channel.send(&welcome, &[Arc::clone(&self.page_fd)]);
         for (&node, file) in &self.files {
             if sent.is_ok() {

@@ -49,7 +49,7 @@ impl Looks {
 
 #[cfg(test)]
 mod tests {
-    use raidshmem_core::message::Whom;
+    use raidshmem_core::message::WaitTarget;
     use raidshmem_core::quantity::CheckpointNumber;
 
     use super::*;
@@ -61,7 +61,7 @@ mod tests {
             looks: 0,
             lasted: Duration::ZERO,
             call: "shmem_barrier_all".into(),
-            whom: Whom::Anyone,
+            whom: WaitTarget::Anyone,
             agreed: CheckpointNumber::START,
         }
     }

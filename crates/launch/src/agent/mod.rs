@@ -81,8 +81,8 @@ struct Local {
     /// True if it has left `shmem_finalize`: a script around it may go on.
     finalized: bool,
     /// True if it is a PE that closed its connection.
-    deaf: bool,
-    /// The time at which a deaf PE, or the script of a dead PE, is killed: the launcher waits for
+    channel_lost: bool,
+    /// The time at which a channel_lost PE, or the script of a dead PE, is killed: the launcher waits for
     /// its PE number.
     until: Option<MachineTime>,
     pe: Option<Pe>,
@@ -429,7 +429,7 @@ impl Agent {
                     // connection would hang the job.
                     local.channel = None;
                     if local.pe.is_some() && !local.finalized {
-                        (local.deaf, local.until) =
+                        (local.channel_lost, local.until) =
                             (true, Some(self.heartbeat.clock.now() + SCRIPT));
                     }
                     return Ok(());
@@ -443,7 +443,7 @@ impl Agent {
         self.listen(proc)?;
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         if local.inner.as_ref().is_some_and(|inner| inner.wait_end(0)) {
-            (local.inner, local.deaf) = (None, false); // the script's end reports the reason
+            (local.inner, local.channel_lost) = (None, false); // the script's end reports the reason
             let over = local.finalized && !breaks(Mutant::ScriptEnded);
             local.until = (!over).then(|| self.heartbeat.clock.now() + SCRIPT);
         }

@@ -88,7 +88,7 @@ fn memory_of_a_pe_that_moved_and_of_one_that_got_a_new_one_is_given_back() {
     }
     let here = Member::first(0);
     let pes = vec![here, Member { node: 1, ..here }];
-    launcher.send(&Down::Show(View { number: ViewNumber(2), pes, alone: false }), &[]).unwrap();
+    launcher.send(&Down::Show(View { number: ViewNumber(2), pes, local: false }), &[]).unwrap();
     launcher.send(&Down::MakeMemory { pe: Pe(0), memory: 1 }, &[]).unwrap();
     made(&mut launcher, (Pe(0), 1));
     launcher.send(&Down::MakeMemory { pe: Pe(0), memory: 2 }, &[]).unwrap();

@@ -108,7 +108,7 @@ impl Agent {
             _parent_death: parent_death,
             meant,
             finalized: false,
-            deaf: false,
+            channel_lost: false,
             until: None,
             pe: None,
             sink,

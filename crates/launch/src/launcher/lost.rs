@@ -17,7 +17,7 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_sys::process::Process;
 
 use super::gather::Node;
-use super::leaving::{Leaving, WorkerDone};
+use super::teardown::{NodeTeardown, WorkerDone};
 use super::{LAST_LINES, Launcher};
 use crate::handshake::JoinError;
 
@@ -33,7 +33,7 @@ impl Launcher {
             entry.link = None;
         }
         let late = Some(Instant::now() + LATE);
-        self.leaving.insert(node, Leaving { without_agent: false, heard, late });
+        self.leaving.insert(node, NodeTeardown { without_agent: false, heard, late });
         self.see_off(node);
     }
 
@@ -41,7 +41,7 @@ impl Launcher {
     pub(super) fn awaited<'a>(&'a self, node: u32, entry: &'a Node) -> Vec<&'a Process> {
         match self.leaving.get(&node) {
             None if entry.started_over => Vec::new(),
-            None | Some(Leaving { without_agent: false, .. }) => vec![&entry.process],
+            None | Some(NodeTeardown { without_agent: false, .. }) => vec![&entry.process],
             Some(_) => self.procs_of(node).map(|(_, process)| process).collect(),
         }
     }
@@ -49,7 +49,9 @@ impl Launcher {
     /// Continues the cleanup of a lost node, as far as that does not block.
     pub(super) fn see_off(&mut self, node: u32) {
         self.waiting.renew();
-        let Some(&Leaving { without_agent, heard, .. }) = self.leaving.get(&node) else { return };
+        let Some(&NodeTeardown { without_agent, heard, .. }) = self.leaving.get(&node) else {
+            return;
+        };
         let patience = if breaks(Mutant::LoopWaits) { 5_000 } else { 0 };
         if !without_agent {
             if !self.nodes.get(&node).is_some_and(|entry| entry.process.wait_end(patience)) {

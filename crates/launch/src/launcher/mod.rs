@@ -37,8 +37,8 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 /// Time limit for the other PEs to report an agreed error that one PE has reported.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
+mod backoff;
 mod choosing;
-mod chronicle;
 mod decisions;
 mod detection;
 mod disk;
@@ -46,45 +46,45 @@ mod dumping;
 mod dumps;
 mod ending;
 mod error;
+mod event_bus;
 mod gather;
-mod happening;
 mod input;
 mod job;
-mod leaving;
 mod listener;
 mod lost;
 mod metrics;
 mod placement;
+mod poll_token;
 mod rebuild;
 mod report;
-mod rests;
 mod signals;
 mod standing;
+mod statistics;
 mod status;
 mod storing;
-mod telling;
+mod teardown;
 mod waiting;
 
+use backoff::RestartBackoff;
 use detection::Detection;
 use dumps::Dumps;
 pub use error::LaunchError;
+use event_bus::EventBus;
 use gather::Node;
-use happening::{Happening, Waiting};
 use job::{configure, heartbeat_settings, job_id, job_of, record_of, title};
-use leaving::{Leaving, WorkerDone};
 use listener::Listener;
 use placement::PlacementReport;
+use poll_token::{PollToken, Waiting};
 use report::{signalled, timed_out};
-use rests::Rests;
 use signals::Signals;
 use status::Title;
-use telling::Telling;
+use teardown::{NodeTeardown, WorkerDone};
 
 struct Launcher {
     machine: Membership,
     nodes: BTreeMap<u32, Node>,
     /// Lost nodes that may still have processes.
-    leaving: BTreeMap<u32, Leaving>,
+    leaving: BTreeMap<u32, NodeTeardown>,
     /// The descriptors that this loop waits for.
     waiting: Waiting,
     /// Does work for which this loop must not block.
@@ -97,7 +97,7 @@ struct Launcher {
     total: usize,
     memories: BTreeMap<(Pe, u32), Part>,
     procs: BTreeMap<ProcId, (u32, Process)>,
-    telling: Telling,
+    telling: EventBus,
     /// The time limit of the job.
     timeout: Option<Duration>,
     result: Option<i32>,
@@ -109,7 +109,7 @@ struct Launcher {
     placement: Option<PlacementReport>,
     detection: Detection,
     stalls: Stalls,
-    rests: Rests,
+    rests: RestartBackoff,
     dumps: Dumps,
     /// The standard input, if it is sent to another host.
     input: Option<input::Sent>,
@@ -119,7 +119,7 @@ struct Launcher {
     /// The writer of checkpoints on disk, if these are enabled.
     disk: Option<disk::SetWriter>,
     /// True if PEs are on several hosts without a fabric between them.
-    islands: bool,
+    no_fabric_between_hosts: bool,
 }
 
 /// Runs a job to its end and returns its exit status.
@@ -161,7 +161,7 @@ pub fn run(mut ready: Ready, build: &'static str) -> Result<i32, LaunchError> {
         total: Layout::new(job.heap_len as usize, job.n_pes as usize).total,
         memories: BTreeMap::new(),
         procs: BTreeMap::new(),
-        telling: Telling::new(settings, record_of(ready), readers)
+        telling: EventBus::new(settings, record_of(ready), readers)
             .map_err(system("thread for events"))?,
         timeout: ready.timeout,
         result: None,
@@ -171,13 +171,13 @@ pub fn run(mut ready: Ready, build: &'static str) -> Result<i32, LaunchError> {
         placement: ready.report_placement.then(|| PlacementReport::new(ready)),
         detection,
         stalls: Stalls::new(settings.stall),
-        rests: Rests::default(),
+        rests: RestartBackoff::default(),
         dumps: Dumps::new(),
         input: input::send(ready).map_err(system("standard input"))?,
         title: title(ready),
         view: ready.live.then(Instant::now),
         disk: disk::SetWriter::new(ready, &job),
-        islands: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
+        no_fabric_between_hosts: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
     };
     launcher.begin_watch();
     launcher.act(first);
@@ -210,11 +210,11 @@ impl Launcher {
             self.pass_on_signals();
             for source in self.wait() {
                 match source {
-                    Happening::Channel(node) => self.listen(node),
-                    Happening::End(node) => self.starter_ended(node),
-                    Happening::Word(node) => self.supervisor_spoke(node),
-                    Happening::Worker => self.hear_worker(),
-                    Happening::Nodes | Happening::Other => {}
+                    PollToken::Channel(node) => self.listen(node),
+                    PollToken::End(node) => self.starter_ended(node),
+                    PollToken::Word(node) => self.supervisor_spoke(node),
+                    PollToken::Worker => self.hear_worker(),
+                    PollToken::Nodes | PollToken::Other => {}
                 }
                 if self.result.is_some() {
                     break; // the job is over; further messages do not matter
@@ -320,7 +320,7 @@ impl Launcher {
                 }
                 return;
             }
-            Up::Said { what: PeMessage::Hello, .. } if self.islands => {
+            Up::Said { what: PeMessage::Hello, .. } if self.no_fabric_between_hosts => {
                 let words = "--fabric shm: PEs on different hosts do not reach each other so; \
                              expected a fabric between hosts";
                 // Every PE sends Hello before its agent learns of the end; one line is enough.

@@ -54,15 +54,15 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
             found.as_ref().map(changed).unwrap_or_default(),
             time_of_day(SystemTime::now())
         ),
-        What::Stored { checkpoint, place, bytes: all, raw, aside, took } => {
+        What::Stored { checkpoint, place, bytes: all, raw, spill, took } => {
             let (all, took) = (bytes(*all), time(*took));
             let raw =
                 raw.map_or_else(String::new, |raw| format!(" compressed from {}", bytes(raw)));
-            let aside = match aside {
+            let spill = match spill {
                 0 => String::new(),
-                aside => format!(", {} copied aside in memory", bytes(*aside)),
+                spill => format!(", {} copied aside in memory", bytes(*spill)),
             };
-            format!("checkpoint {checkpoint} is on disk: {place}, {all}{raw} in {took}{aside}")
+            format!("checkpoint {checkpoint} is on disk: {place}, {all}{raw} in {took}{spill}")
         }
         What::Readonly { bytes: own, kept: others } => format!(
             "{} a PE are read-only, protected once by {} of {kept}",

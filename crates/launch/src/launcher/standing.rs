@@ -12,7 +12,7 @@ use raidshmem_core::stall::PeProgress;
 use raidshmem_core::view::State;
 
 use super::Launcher;
-use super::status::{Being, NodeNow, PeNow, Picture, view};
+use super::status::{DisplayState, NodeNow, PeNow, Picture, view};
 use crate::lines::show;
 
 /// The interval between redraws of the terminal view.
@@ -73,15 +73,15 @@ impl Launcher {
 }
 
 /// Returns the display state of a PE.
-fn being(standing: PeProgress, lost: bool, stopped: bool) -> Being {
+fn being(standing: PeProgress, lost: bool, stopped: bool) -> DisplayState {
     match standing {
-        PeProgress::Ended => Being::Ended,
-        PeProgress::Hole => Being::Lost,
-        _ if stopped => Being::Stopped,
-        PeProgress::Lost => Being::Replaced,
-        _ if lost => Being::Replaced,
-        PeProgress::Starting | PeProgress::Joining => Being::Starting,
-        PeProgress::Running => Being::Alive,
-        PeProgress::Finalizing => Being::Finalizing,
+        PeProgress::Ended => DisplayState::Ended,
+        PeProgress::Hole => DisplayState::Lost,
+        _ if stopped => DisplayState::Stopped,
+        PeProgress::Lost => DisplayState::Replaced,
+        _ if lost => DisplayState::Replaced,
+        PeProgress::Starting | PeProgress::Joining => DisplayState::Starting,
+        PeProgress::Running => DisplayState::Alive,
+        PeProgress::Finalizing => DisplayState::Finalizing,
     }
 }

@@ -11,8 +11,8 @@ use raidshmem_core::placement::survival::Survival;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::BackupMode;
 
-use super::chronicle::Figures;
 use super::rebuild::RebuildProgress;
+use super::statistics::Figures;
 use crate::live::{Bar, Frame};
 use raidshmem_report::words::{bytes, count, span, time};
 
@@ -33,7 +33,7 @@ pub struct Title {
 
 /// The display state of a PE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Being {
+pub enum DisplayState {
     Alive,
     Starting,
     Stopped,
@@ -45,16 +45,16 @@ pub enum Being {
     Ended,
 }
 
-impl Being {
+impl DisplayState {
     const fn name(self) -> &'static str {
         match self {
-            Being::Alive => "alive",
-            Being::Starting => "starting",
-            Being::Stopped => "stopped",
-            Being::Replaced => "being replaced",
-            Being::Lost => "lost",
-            Being::Finalizing => "in shmem_finalize",
-            Being::Ended => "ended",
+            DisplayState::Alive => "alive",
+            DisplayState::Starting => "starting",
+            DisplayState::Stopped => "stopped",
+            DisplayState::Replaced => "being replaced",
+            DisplayState::Lost => "lost",
+            DisplayState::Finalizing => "in shmem_finalize",
+            DisplayState::Ended => "ended",
         }
     }
 }
@@ -64,7 +64,7 @@ impl Being {
 pub struct PeNow {
     pub node: u32,
     pub incarnation: Incarnation,
-    pub being: Being,
+    pub being: DisplayState,
     /// True if no process carries its number.
     pub gone: bool,
     /// True if it was lost and not all PEs have resumed since.
@@ -186,7 +186,7 @@ fn by_state<'a, T: std::fmt::Display>(
     pes: impl Iterator<Item = (Pe, &'a PeNow)>,
     show: impl Fn(&[Pe]) -> T,
 ) -> String {
-    let mut states: BTreeMap<Being, Vec<Pe>> = BTreeMap::new();
+    let mut states: BTreeMap<DisplayState, Vec<Pe>> = BTreeMap::new();
     pes.for_each(|(pe, now)| states.entry(now.being).or_default().push(pe));
     let each = states.iter().map(|(being, pes)| format!("{} {}", show(pes), being.name()));
     each.collect::<Vec<_>>().join(", ")
@@ -199,7 +199,7 @@ fn nodes(job: &Picture) -> Vec<String> {
         of.entry(now.node).or_default().push((pe, now));
     }
     let of = |node: &u32| of.get(node).map(Vec::as_slice).unwrap_or_default();
-    let whole = |node: &u32| of(node).iter().all(|(_, pe)| pe.being == Being::Alive);
+    let whole = |node: &u32| of(node).iter().all(|(_, pe)| pe.being == DisplayState::Alive);
     let all = job.nodes.len() <= LINES;
     let shown: Vec<&u32> = job.nodes.keys().filter(|node| all || !whole(node)).collect();
     let mut lines = Vec::new();
@@ -326,7 +326,7 @@ mod tests {
         let pe = |pe: usize| PeNow {
             node: (pe / each) as u32,
             incarnation: Incarnation(0),
-            being: Being::Alive,
+            being: DisplayState::Alive,
             gone: false,
             lost: false,
             pid: Some(100 + pe as u32),
@@ -351,7 +351,7 @@ mod tests {
     fn a_job_is_shown_with_all_its_processes() {
         let title = title(BackupMode::Raid5, vec![0, 1, 0, 1]);
         let mut job = job(&title, 2);
-        job.pes[1].being = Being::Stopped;
+        job.pes[1].being = DisplayState::Stopped;
         job.pes[2].calls.push("shmem_barrier_all".to_owned());
         job.nodes.get_mut(&1).unwrap().agent = None;
         job.nodes.get_mut(&0).unwrap().spares.push(55);
@@ -390,7 +390,7 @@ mod tests {
         let set = |job: &mut Picture, progress| job.figures.recovery = Some((at(88.0), progress));
         job.nodes.remove(&2);
         let lost = &mut job.pes[2];
-        (lost.being, lost.gone, lost.lost, lost.pid) = (Being::Replaced, true, true, None);
+        (lost.being, lost.gone, lost.lost, lost.pid) = (DisplayState::Replaced, true, true, None);
         set(&mut job, RebuildProgress::default());
         let shown = text(&job);
         for line in [
@@ -471,7 +471,7 @@ mod tests {
                 "no checkpoint yet",
             ]
         );
-        let lose = |pe: &mut PeNow| (pe.being, pe.lost) = (Being::Replaced, true);
+        let lose = |pe: &mut PeNow| (pe.being, pe.lost) = (DisplayState::Replaced, true);
         lose(&mut job.pes[15]);
         assert_eq!(
             view(&job).lines[1..3],

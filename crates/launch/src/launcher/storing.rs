@@ -97,9 +97,9 @@ impl Launcher {
                 Err(Order::Stored { number, set, sizes, took, last }) => {
                     let Some(disk) = &self.disk else { continue };
                     let (checkpoint, place) = (number.0, disk.place_of(set));
-                    let Sizes { files: bytes, raw, aside } = sizes;
+                    let Sizes { files: bytes, raw, spill } = sizes;
                     let raw = disk.raw(raw);
-                    let what = What::Stored { checkpoint, place, bytes, raw, aside, took };
+                    let what = What::Stored { checkpoint, place, bytes, raw, spill, took };
                     self.telling.happened(what);
                     if last {
                         self.telling.say_verdict(&stopped(number, &folder, set));

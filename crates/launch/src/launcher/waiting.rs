@@ -21,16 +21,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::Launcher;
-use super::happening::{Happening, happening, number};
 use super::input;
 use super::listener::Listener;
+use super::poll_token::{PollToken, happening, number};
 
 /// The maximum number of node events handled per wake-up.
 const LOOKS_MAX: usize = 256;
 
 impl Launcher {
     /// Waits until something happens or a timer expires; returns the possible sources.
-    pub(super) fn wait(&mut self) -> Vec<Happening> {
+    pub(super) fn wait(&mut self) -> Vec<PollToken> {
         if self.waiting.nodes.is_none() {
             self.waiting.nodes = self.register().ok();
             self.waiting.full.extend(self.nodes.keys());
@@ -46,17 +46,17 @@ impl Launcher {
     }
 
     /// Returns every descriptor of a node, with its events.
-    fn of_nodes(&self) -> Vec<(PollFd<'_>, Happening)> {
+    fn of_nodes(&self) -> Vec<(PollFd<'_>, PollToken)> {
         let mut found = Vec::new();
         for (&node, entry) in &self.nodes {
             let link = entry.link.as_ref().map(|link| PollFd::new(link, link.interest()));
-            found.extend(link.map(|link| (link, Happening::Channel(node))));
+            found.extend(link.map(|link| (link, PollToken::Channel(node))));
             let awaited = self.awaited(node, entry).into_iter();
-            let end = |process| (PollFd::new(process, PollFlags::IN), Happening::End(node));
+            let end = |process| (PollFd::new(process, PollFlags::IN), PollToken::End(node));
             found.extend(awaited.map(end));
             let word = entry.remote.as_ref().and_then(|remote| remote.word.as_ref());
             found
-                .extend(word.map(|word| (PollFd::new(word, PollFlags::IN), Happening::Word(node))));
+                .extend(word.map(|word| (PollFd::new(word, PollFlags::IN), PollToken::Word(node))));
         }
         found
     }
@@ -76,19 +76,19 @@ impl Launcher {
         link.is_some_and(|link| link.interest().contains(PollFlags::OUT))
     }
 
-    fn polled(&self) -> (Vec<PollFd<'_>>, Vec<Happening>) {
+    fn polled(&self) -> (Vec<PollFd<'_>>, Vec<PollToken>) {
         let nodes = match &self.waiting.nodes {
             Some(nodes) => {
                 let link = |node: &u32| {
                     let link = self.nodes.get(node)?.link.as_ref()?;
-                    Some((PollFd::new(link, PollFlags::OUT), Happening::Channel(*node)))
+                    Some((PollFd::new(link, PollFlags::OUT), PollToken::Channel(*node)))
                 };
                 let full = self.waiting.full.iter().filter_map(link);
-                full.chain([(PollFd::new(nodes, PollFlags::IN), Happening::Nodes)]).collect()
+                full.chain([(PollFd::new(nodes, PollFlags::IN), PollToken::Nodes)]).collect()
             }
             None => self.of_nodes(),
         };
-        let worker = (PollFd::new(&self.worker, PollFlags::IN), Happening::Worker);
+        let worker = (PollFd::new(&self.worker, PollFlags::IN), PollToken::Worker);
         let (mut fds, mut sources): (Vec<_>, Vec<_>) = nodes.into_iter().chain([worker]).unzip();
         fds.extend(self.signals.fds());
         fds.extend(self.detection.net.iter().map(|net| PollFd::new(net, PollFlags::IN)));
@@ -96,7 +96,7 @@ impl Launcher {
         fds.extend(self.dumps.fds());
         let input = self.input.as_ref().and_then(input::Sent::fd);
         fds.extend(input.map(|input| PollFd::new(input, PollFlags::IN)));
-        sources.resize(fds.len(), Happening::Other);
+        sources.resize(fds.len(), PollToken::Other);
         (fds, sources)
     }
 
@@ -117,8 +117,8 @@ impl Launcher {
     }
 
     /// Replaces a wake-up of the epoll descriptor by the sources at nodes.
-    fn what_happened(&self, found: Happening) -> Vec<Happening> {
-        let (Happening::Nodes, Some(nodes)) = (found, &self.waiting.nodes) else {
+    fn what_happened(&self, found: PollToken) -> Vec<PollToken> {
+        let (PollToken::Nodes, Some(nodes)) = (found, &self.waiting.nodes) else {
             return vec![found];
         };
         let mut events = Vec::with_capacity(LOOKS_MAX);

@@ -3,13 +3,13 @@
 use super::model::{Broken, Model, NOBODY};
 use super::state::{BEFORE, Bytes, INSIDE, JobState, PeState};
 use crate::mutant::Mutant;
-use crate::protocol::driver::{Driver, Judgement, OpProgress, Port, Standing, StepResult};
+use crate::protocol::driver::{Driver, EntryStatus, Judgement, OpProgress, Port, StepResult};
 use crate::protocol::operation::{Op, StorePart};
 use crate::protocol::{At, Outcome, meeting};
 use crate::quantity::{CheckpointNumber, Pe};
 use crate::status::Ending;
 use crate::store::phase::{Phase, Vote, Votes};
-use crate::store::site::{Calls, Deed, Progress as Shown, Verdict, apart, follow};
+use crate::store::site::{Activity, Calls, Progress as Shown, Verdict, apart, follow};
 
 /// An outcome, or None in the middle of a long step; the error names the broken promise.
 pub type Act = Result<Option<Outcome>, String>;
@@ -219,8 +219,8 @@ impl ModelMemory<'_> {
     /// Applies the real rule to what the reference has published in this view.
     fn follow(&mut self) -> OpProgress {
         let (p, pe) = (self.p, &self.state.pes[self.p]);
-        let progress = |deed, site: u8, written: bool| Shown {
-            deed,
+        let progress = |activity, site: u8, written: bool| Shown {
+            activity,
             barriers: 0,
             reached: false,
             site: u64::from(site),
@@ -229,11 +229,11 @@ impl ModelMemory<'_> {
         let other = &self.state.pes[usize::from(pe.places.apart.0 - 1)];
         let (view, site, written) = other.places.shown;
         let reference = match (other.joined == pe.joined, view == pe.joined) {
-            (true, _) if other.finished => Some(progress(Deed::Waits, 0, true)),
-            (_, true) => Some(progress(Deed::Checkpoint, site, written)),
+            (true, _) if other.finished => Some(progress(Activity::Waits, 0, true)),
+            (_, true) => Some(progress(Activity::Checkpoint, site, written)),
             _ => None,
         };
-        let own = progress(Deed::Checkpoint, pe.places.call.0, pe.places.written);
+        let own = progress(Activity::Checkpoint, pe.places.call.0, pe.places.written);
         match follow(&own, reference.as_ref(), Vec::new) {
             Some(Verdict::Pass) => OpProgress::Out(Outcome::Behind),
             Some(Verdict::Meet) if written => {
@@ -297,7 +297,7 @@ impl Port for ModelMemory<'_> {
                 let pe = self.own();
                 pe.good = pe.beside == Bytes::Sealed(number, true);
             }
-            Op::ClearBeside => self.own().beside = Bytes::Void,
+            Op::ClearShadow => self.own().beside = Bytes::Void,
             Op::AwaitWhole if !model.whole(self.state, self.state.pes[p].shown) => {
                 return OpProgress::Wait;
             }
@@ -334,15 +334,15 @@ impl Port for ModelMemory<'_> {
         OpProgress::Done
     }
 
-    fn standing(&mut self) -> Standing {
+    fn standing(&mut self) -> EntryStatus {
         let (pe, broken) = (&self.state.pes[self.p], self.model.broken);
         match () {
-            () if pe.is_new() => Standing::New,
-            () if self.faulted() => Standing::Faulted,
+            () if pe.is_new() => EntryStatus::New,
+            () if self.faulted() => EntryStatus::Faulted,
             () if pe.places.call.3 && broken != Broken::Rule(Mutant::EveryCallMeets) => {
-                Standing::Late
+                EntryStatus::Late
             }
-            () => Standing::Well,
+            () => EntryStatus::Well,
         }
     }
 
@@ -362,7 +362,7 @@ impl Port for ModelMemory<'_> {
         self.state.pes[self.p].is_new()
     }
 
-    fn is_beside(&self, number: CheckpointNumber) -> bool {
+    fn is_shadowed(&self, number: CheckpointNumber) -> bool {
         self.state.pes[self.p].beside.is(number.0 as u8)
     }
 

@@ -12,7 +12,7 @@ pub(super) enum Broken {
     /// An operation being executed is not marked as under way.
     NotUnderway,
     /// The result of an atomic operation does not imply the earlier operations of other PEs.
-    FoundAlone,
+    FoundLocal,
     /// Operations that the target already has are repeated.
     NotSkipped,
     /// Bytes that were begun are skipped.

@@ -174,7 +174,7 @@ fn caught() -> Vec<(Broken, Program, Losses)> {
         (Broken::LoggedAfter, p::adds_and_swaps(), Processes(1)),
         (Broken::DoneBefore, p::used_up(), Processes(1)),
         (Broken::NotUnderway, p::flag(), Processes(1)),
-        (Broken::FoundAlone, p::found(), Processes(1)),
+        (Broken::FoundLocal, p::found(), Processes(1)),
         (Broken::NotSkipped, p::used_up(), Processes(1)),
         (Broken::BegunSkipped, p::signalled(), Processes(1)),
         (Broken::OwnSkipped, p::own_memory(), Processes(1)),

@@ -229,7 +229,7 @@ impl Model {
     /// are not known yet.
     fn knows(&self, s: &mut JobState, me: usize, op: Op, seen: Time, before: Replay) -> bool {
         let fetches = matches!(op, Op::Atomic { into: Some(_), .. });
-        if !fetches || self.breaks(Broken::FoundAlone) || self.apply(s, me, seen) {
+        if !fetches || self.breaks(Broken::FoundLocal) || self.apply(s, me, seen) {
             return true;
         }
         if let Some((replay, _)) = s.pes[me].replay.as_mut() {

@@ -4,7 +4,7 @@ use raidshmem_core::page::PAGE;
 use raidshmem_core::protocol::operation::StorePart;
 
 use super::*;
-use crate::aside::AsideCopier;
+use crate::spill::SpillCopier;
 
 const FIRST: CheckpointNumber = CheckpointNumber(1);
 /// More spilled tiles than there are.
@@ -43,7 +43,7 @@ impl Overwriter {
     fn make(&self, number: CheckpointNumber, data: &[u8], parity: &[u8]) {
         let Memory { segment: own, part, layout, pe } = &self.memory;
         let (protection, pool) = (&self.protection, &self.pool);
-        AsideCopier { own, part, pe: *pe, job: JOB, protection, pool, sharing: 1 }.keep(number);
+        SpillCopier { own, part, pe: *pe, job: JOB, protection, pool, sharing: 1 }.keep(number);
         let (snapshot, slot) = (protection.snapshot_of(number), protection.slot_of(number));
         let parts = [
             (&own.header().snapshots[snapshot], layout.snapshots[snapshot], data),
@@ -62,14 +62,14 @@ impl Overwriter {
     }
 
     /// Returns the bytes of memory that the spill occupies.
-    fn aside(&self) -> u64 {
-        let [from, _] = self.memory.layout.asides;
+    fn spill(&self) -> u64 {
+        let [from, _] = self.memory.layout.spills;
         let len = self.memory.layout.total - from;
         len as u64 - self.memory.part.absent(from, len)
     }
 
-    fn aside_words(&self) -> &raidshmem_segment::aside::Aside {
-        &self.memory.segment.header().aside
+    fn spill_words(&self) -> &raidshmem_segment::spill::Spill {
+        &self.memory.segment.header().spill
     }
 }
 
@@ -134,19 +134,19 @@ fn whatever_is_read_before_checkpoints_come_the_files_are_of_the_one_that_was_be
         let (result, pieces) = read_all(&order(&[&of]), ENOUGH, |taken| {
             if taken == after {
                 of.go_on();
-                let tiles = of.aside_words().copied(FIRST);
+                let tiles = of.spill_words().copied(FIRST);
                 let most = tiles * TILE + 2 * PAGE; // and their stamps
-                assert!(of.aside() <= most as u64, "{} bytes for {tiles} tiles", of.aside());
+                assert!(of.spill() <= most as u64, "{} bytes for {tiles} tiles", of.spill());
             }
         });
         are_its(&of, &pieces, &format!("after {after} pieces"));
-        let aside = result.expect("there is room");
-        assert_eq!(of.aside(), 0, "it is given back");
+        let spill = result.expect("there is room");
+        assert_eq!(of.spill(), 0, "it is given back");
         if after == 0 {
-            assert!(aside > of.data.len() as u64 / 2, "most was to be copied, not {aside}");
+            assert!(spill > of.data.len() as u64 / 2, "most was to be copied, not {spill}");
         }
         if after > pieces.len() {
-            assert_eq!(aside, 0, "nothing was to be copied");
+            assert_eq!(spill, 0, "nothing was to be copied");
             break;
         }
     }
@@ -157,11 +157,12 @@ fn all_of_a_checkpoint_may_be_aside_before_its_first_tile_is_read() {
     let of = Overwriter::new(Pe(2));
     let (order, (pieces, queue)) = (order(&[&of]), sync_channel(100));
     let Memory { part, layout, pe, .. } = &of.memory;
-    let claim = Claim::new(part.clone(), *layout, FIRST, true, ENOUGH).expect("it can be mapped");
+    let claim =
+        SnapshotPin::new(part.clone(), *layout, FIRST, true, ENOUGH).expect("it can be mapped");
     of.go_on();
     read_pe(&order, *pe, &claim, &pieces, &AtomicU64::new(0)).expect("there is room");
     drop(pieces);
-    are_its(&of, &queue.into_iter().collect::<Vec<_>>(), "all aside");
+    are_its(&of, &queue.into_iter().collect::<Vec<_>>(), "all spilled");
 }
 
 /// A checkpoint that is claimed before it is made is preserved whole, however many follow.
@@ -184,11 +185,11 @@ fn what_is_claimed_ahead_is_kept_though_checkpoints_come_at_once() {
             assert_eq!(result, Err(Failure::Late));
             continue;
         }
-        let aside = result.expect("there is room");
-        assert!(aside > of.data.len() as u64, "data and parity were to be aside, not {aside}");
+        let spill = result.expect("there is room");
+        assert!(spill > of.data.len() as u64, "data and parity were to be spilled, not {spill}");
         let heads = |piece: &Piece| matches!(piece, Piece::Begin(..));
         assert_eq!(queue.iter().filter(heads).count(), 2, "data and parity");
-        assert_eq!(of.aside(), 0, "it is given back");
+        assert_eq!(of.spill(), 0, "it is given back");
     }
 }
 
@@ -200,13 +201,13 @@ fn what_does_not_fit_is_given_up() {
     let (result, _) = read_all(&order(&[&of]), 1, |taken| {
         if taken == 0 {
             of.go_on();
-            assert!(of.aside_words().kept(StorePart::Snapshot, FIRST).is_some());
-            let copied = of.aside_words().copied(FIRST);
+            assert!(of.spill_words().kept(StorePart::Snapshot, FIRST).is_some());
+            let copied = of.spill_words().copied(FIRST);
             assert!(copied <= 1, "{copied} tiles"); // one tile of the slot was not read
         }
     });
     assert_eq!(result, Err(Failure::Overtaken));
-    assert_eq!((of.aside(), of.aside_words().wanted()), (0, None));
+    assert_eq!((of.spill(), of.spill_words().wanted()), (0, None));
 }
 
 /// Room that a PE no longer needs after it was read goes to the other PEs.
@@ -218,8 +219,8 @@ fn the_room_goes_to_those_that_are_still_to_be_read() {
         let room = tiles(&pes[1]) + 1;
         let (result, pieces) = read_all(&order(&[&pes[0], &pes[1]]), room, |_| {
             // The second PE is overtaken at once, or when the first has been read.
-            let is_read = pes[0].aside_words().wanted().is_none();
-            let first = pes[1].aside_words().kept(StorePart::Snapshot, FIRST).is_none();
+            let is_read = pes[0].spill_words().wanted().is_none();
+            let first = pes[1].spill_words().kept(StorePart::Snapshot, FIRST).is_none();
             if first && is_read == is_late {
                 pes[1].go_on();
             }
@@ -246,7 +247,7 @@ fn a_checkpoint_that_comes_at_any_moment_changes_nothing() {
         let result = std::thread::scope(|scope| {
             let reader = || read(&order, order.claims(ENOUGH)?, pieces, &stop);
             let reader = scope.spawn(reader);
-            while of.aside_words().wanted().is_none() && !reader.is_finished() {
+            while of.spill_words().wanted().is_none() && !reader.is_finished() {
                 std::hint::spin_loop();
             }
             (0..turns * turns / 4).for_each(|_| std::hint::spin_loop());

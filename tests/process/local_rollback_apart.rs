@@ -1,7 +1,7 @@
 //! Every reason to roll all PEs back, in every phase of an earlier local rollback: all roll back
 //! with one line, or no other PE does, and none hangs.
 
-use super::alone::{ALL, ALONE, Subject};
+use super::local_rollback::{ALL, ALONE, Subject};
 
 static APART: Subject = Subject::new("alone_apart");
 

@@ -6,9 +6,9 @@ use raidshmem_core::quantity::Pe;
 
 /// PEs, with the times at which their substitutes may start.
 #[derive(Debug, Default)]
-pub struct Rests(Vec<(Instant, Pe)>);
+pub struct RestartBackoff(Vec<(Instant, Pe)>);
 
-impl Rests {
+impl RestartBackoff {
     /// Delays the substitute of `pe` by `ms` milliseconds.
     pub fn add(&mut self, pe: Pe, ms: u64) {
         self.0.push((Instant::now() + Duration::from_millis(ms), pe));

@@ -19,7 +19,7 @@ use raidshmem_core::quantity::CheckpointNumber;
 /// The words of the agent and the PE.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Aside {
+pub struct Spill {
     /// The agent's: the checkpoint; 0 if it wants none.
     wanted: AtomicU64,
     /// The agent's: tiles of snapshot and slot that it has read.
@@ -53,7 +53,7 @@ pub struct Kept {
 /// The mark of a missing number of tiles.
 const NONE: u64 = u64::MAX;
 
-impl Aside {
+impl Spill {
     /// Requests checkpoint `number`, of the slot only with `parity`; the PE may spill `most` tiles.
     /// Called by the agent.
     pub fn want(&self, number: CheckpointNumber, parity: bool, most: usize) {
@@ -140,25 +140,25 @@ mod tests {
     fn what_is_kept_is_of_the_checkpoint_that_is_wanted_and_counted() {
         let zero = || AtomicU64::new(0);
         let kept = || KeptWords { number: zero(), from: zero(), tiles: zero(), len: zero() };
-        let aside =
-            Aside { wanted: zero(), read: [zero(), zero()], most: zero(), kept: [kept(), kept()] };
-        assert_eq!((aside.wanted(), aside.kept(Slot, N(3))), (None, None));
-        aside.want(N(3), false, 10);
-        assert_eq!((aside.wanted(), aside.room(N(3))), (Some(N(3)), 10));
-        assert_eq!((aside.read(Snapshot, 7), aside.read(Slot, 7)), (0, 7), "no parity is wanted");
-        aside.note_read(Snapshot, 4);
-        assert_eq!((aside.read(Snapshot, 7), aside.read(Snapshot, 2)), (4, 2));
+        let spill =
+            Spill { wanted: zero(), read: [zero(), zero()], most: zero(), kept: [kept(), kept()] };
+        assert_eq!((spill.wanted(), spill.kept(Slot, N(3))), (None, None));
+        spill.want(N(3), false, 10);
+        assert_eq!((spill.wanted(), spill.room(N(3))), (Some(N(3)), 10));
+        assert_eq!((spill.read(Snapshot, 7), spill.read(Slot, 7)), (0, 7), "no parity is wanted");
+        spill.note_read(Snapshot, 4);
+        assert_eq!((spill.read(Snapshot, 7), spill.read(Snapshot, 2)), (4, 2));
         let three = Kept { from: 4, tiles: Some(3), len: 400_000 };
-        aside.keep(Snapshot, N(3), three);
-        assert_eq!((aside.kept(Snapshot, N(3)), aside.kept(Snapshot, N(4))), (Some(three), None));
-        assert_eq!((aside.copied(N(3)), aside.room(N(3)), aside.room(N(4))), (3, 7, 10));
-        aside.keep(Slot, N(3), Kept { from: 0, tiles: None, len: 400_000 });
-        assert_eq!(aside.room(N(3)), 7, "nothing was copied");
-        aside.allow(2);
-        assert_eq!(aside.room(N(3)), 0);
-        aside.want(N(3), true, 10);
-        assert_eq!((aside.kept(Snapshot, N(3)), aside.room(N(3))), (None, 10), "it was given back");
-        aside.release();
-        assert_eq!(aside.wanted(), None);
+        spill.keep(Snapshot, N(3), three);
+        assert_eq!((spill.kept(Snapshot, N(3)), spill.kept(Snapshot, N(4))), (Some(three), None));
+        assert_eq!((spill.copied(N(3)), spill.room(N(3)), spill.room(N(4))), (3, 7, 10));
+        spill.keep(Slot, N(3), Kept { from: 0, tiles: None, len: 400_000 });
+        assert_eq!(spill.room(N(3)), 7, "nothing was copied");
+        spill.allow(2);
+        assert_eq!(spill.room(N(3)), 0);
+        spill.want(N(3), true, 10);
+        assert_eq!((spill.kept(Snapshot, N(3)), spill.room(N(3))), (None, 10), "it was given back");
+        spill.release();
+        assert_eq!(spill.wanted(), None);
     }
 }

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFd;
 
-use super::chronicle::{Chronicle, Figures};
 use super::metrics::Metrics;
 use super::report::{line_of, never_due};
+use super::statistics::{Figures, JobStatistics};
 use crate::dump::text;
 use crate::feed::Feed;
 use crate::lines;
@@ -29,12 +29,12 @@ use raidshmem_report::journal::Journal;
 use raidshmem_report::record::End;
 
 /// The outputs for events, and the state of the job that they need.
-pub struct Telling {
+pub struct EventBus {
     begun: Instant,
     verbose: bool,
     /// The name of the data that a PE keeps for peers in this job's mode.
     kept: &'static str,
-    chronicle: Chronicle,
+    chronicle: JobStatistics,
     verdict: Option<String>,
     /// Number of the last view seen, and the incarnations in it.
     view: (ViewNumber, Vec<Incarnation>),
@@ -47,7 +47,7 @@ pub struct Telling {
     metrics: Option<Metrics>,
 }
 
-impl Telling {
+impl EventBus {
     /// Creates the event bus of a job with these settings, which begins now.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Telling {
         settings: &Settings,
         job: JobRecord,
         mut readers: Readers,
-    ) -> std::io::Result<Telling> {
+    ) -> std::io::Result<EventBus> {
         let kept = match settings.backup_mode {
             BackupMode::Single | BackupMode::Double => "copies",
             _ => "parity",
@@ -64,11 +64,11 @@ impl Telling {
         let feed = readers.events.take().map(Feed::begin).transpose()?;
         let metrics = readers.metrics.take().map(|at| Metrics::begin(at, &job)).transpose()?;
         let view = (ViewNumber(0), vec![Incarnation::FIRST; job.node_of.len()]);
-        let mut telling = Telling {
+        let mut telling = EventBus {
             begun: Instant::now(),
             verbose: settings.report,
             kept,
-            chronicle: Chronicle::new(settings),
+            chronicle: JobStatistics::new(settings),
             verdict: None,
             view,
             started: false,

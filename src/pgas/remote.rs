@@ -19,7 +19,7 @@ use raidshmem_core::message::ToPe;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::status::PeerStatus;
 use raidshmem_core::view::{State, View};
-use raidshmem_fabric::{Ask, Lost, Read, Write};
+use raidshmem_fabric::{AmoRequest, Lost, Read, Write};
 use raidshmem_segment::mailbox;
 use raidshmem_segment::update::{Change, Update, WordAt};
 use raidshmem_segment::waits::Waiting;
@@ -34,7 +34,7 @@ impl World {
     /// Waits for the view that reports the fate of the peer.
     #[cold]
     fn wait_for_verdict(&self, lost: Lost) {
-        let events = &self.comm.far().events;
+        let events = &self.comm.remote().events;
         self.met_loss();
         let waiting = || Waiting::anyone("a transfer whose connection broke");
         self.wait_raw(waiting, || events.gone(lost.pe, lost.incarnation));
@@ -45,11 +45,11 @@ impl World {
     #[cold]
     fn wait_for_verdicts(&self, first: Lost, pes: impl Iterator<Item = Pe>) {
         self.wait_for_verdict(first);
-        if !self.goes_on() {
+        if !self.shrinks() {
             return;
         }
         for pe in pes {
-            while let Err(lost) = self.comm.far().engine.quiet(&[pe]) {
+            while let Err(lost) = self.comm.remote().engine.quiet(&[pe]) {
                 self.wait_for_verdict(lost);
                 self.adopt(); // disconnects
             }
@@ -66,18 +66,18 @@ impl World {
     }
 
     /// Copies bytes to PE `pe`, which is remote; stream `id` completes it.
-    pub fn far_put(&self, id: Id, pe: Pe, offset: usize, from: &[u8]) {
-        self.far_put_all(&[Write { pe, offset, from }]);
+    pub fn remote_put(&self, id: Id, pe: Pe, offset: usize, from: &[u8]) {
+        self.remote_put_all(&[Write { pe, offset, from }]);
         self.note(id, pe);
     }
 
     /// Copies bytes to remote PEs, or drops them in the faulted state. The caller notes the peers.
-    pub(super) fn far_put_all(&self, writes: &[Write]) {
+    pub(super) fn remote_put_all(&self, writes: &[Write]) {
         if writes.is_empty() || self.cut_short() {
             return;
         }
         writes.iter().for_each(|write| self.may_write(write.pe, write.offset, write.from.len()));
-        let engine = &self.comm.far().engine;
+        let engine = &self.comm.remote().engine;
         self.or(engine.put_and_wake(writes), ());
     }
 
@@ -96,7 +96,7 @@ impl World {
     }
 
     /// Copies bytes from PE `pe`, which is remote; zeroes if it is lost meanwhile.
-    pub fn far_get(&self, pe: Pe, offset: usize, into: &mut [u8]) {
+    pub fn remote_get(&self, pe: Pe, offset: usize, into: &mut [u8]) {
         self.pull(&mut [Read { pe, offset, into }]);
     }
 
@@ -117,25 +117,25 @@ impl World {
     /// Announces bytes of PE `pe` that will soon be pulled, if it is remote. If the PE is lost, the
     /// pull reports that.
     pub fn expect(&self, pe: Pe, range: Range<usize>) {
-        if self.segments.is_far(pe) {
-            let _ = self.comm.far().engine.expect(pe, range);
+        if self.segments.is_remote(pe) {
+            let _ = self.comm.remote().engine.expect(pe, range);
         }
     }
 
     /// Updates a word of a remote PE; returns the old value, or zero if the PE is lost meanwhile
     /// and in the faulted state.
-    pub fn far_update(&self, ask: Ask) -> u64 {
-        self.far_update_all(&[ask])[0]
+    pub fn remote_update(&self, ask: AmoRequest) -> u64 {
+        self.remote_update_all(&[ask])[0]
     }
 
-    /// Like `far_update`, for several words, in no order.
-    pub(super) fn far_update_all(&self, asks: &[Ask]) -> Vec<u64> {
+    /// Like `remote_update`, for several words, in no order.
+    pub(super) fn remote_update_all(&self, asks: &[AmoRequest]) -> Vec<u64> {
         let mut before = vec![0; asks.len()];
         let changes = asks.iter().filter(|ask| ask.change.how != Update::Load);
         changes.for_each(|ask| self.may_write(ask.pe, ask.word.offset, ask.word.bytes));
         if !asks.is_empty()
             && !self.cut_short()
-            && let Err(lost) = self.comm.far().engine.update(asks, &mut before)
+            && let Err(lost) = self.comm.remote().engine.update(asks, &mut before)
         {
             self.wait_for_verdicts(lost, asks.iter().map(|ask| ask.pe));
             let void = asks.iter().zip(&mut before).filter(|(ask, _)| self.is_void(ask.pe));
@@ -144,34 +144,34 @@ impl World {
         before
     }
 
-    /// Like `far_update`, without waiting for it; stream `id` completes it.
-    pub fn far_post(&self, id: Id, ask: Ask) {
+    /// Like `remote_update`, without waiting for it; stream `id` completes it.
+    pub fn remote_post(&self, id: Id, ask: AmoRequest) {
         if !self.cut_short() {
             self.may_write(ask.pe, ask.word.offset, ask.word.bytes);
-            self.or(self.comm.far().engine.post(ask), ());
+            self.or(self.comm.remote().engine.post(ask), ());
             self.note(id, ask.pe);
         }
     }
 
     /// Stores a word of the library on PE `pe`, which is remote; no quiet waits for it.
-    pub(super) fn far_store(&self, pe: Pe, offset: usize, operand: u64) {
+    pub(super) fn remote_store(&self, pe: Pe, offset: usize, operand: u64) {
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Store);
-        let ask = Ask { pe, word, change: Change { how, operand } };
+        let ask = AmoRequest { pe, word, change: Change { how, operand } };
         if !self.members.faulted() {
-            self.or(self.comm.far().engine.post(ask), ());
+            self.or(self.comm.remote().engine.post(ask), ());
         }
     }
 
     /// Orders what was begun at `peers` before what follows there, which is nothing in the faulted
     /// state.
-    pub(super) fn far_fence(&self, peers: &[Pe]) {
+    pub(super) fn remote_fence(&self, peers: &[Pe]) {
         if !peers.is_empty() && !self.cut_short() {
-            self.or(self.comm.far().engine.fence(peers), ());
+            self.or(self.comm.remote().engine.fence(peers), ());
         }
     }
 
     /// Waits until what was begun at `peers` has arrived; returns false if one of them was lost.
-    pub(super) fn far_quiet(&self, peers: &[Pe]) -> bool {
+    pub(super) fn remote_quiet(&self, peers: &[Pe]) -> bool {
         let Some(engine) = self.comm.engine() else { return false };
         self.or(engine.quiet(peers).map(|()| true), false)
     }
@@ -179,7 +179,7 @@ impl World {
     /// Returns a word of PE `pe` as it is now, faulted or not; None if the PE cannot be reached.
     /// Before the restart only words that no checkpoint restores are meaningful.
     pub(crate) fn look(&self, pe: Pe, offset: usize) -> Option<u64> {
-        if let Some(segment) = self.segments.near(pe) {
+        if let Some(segment) = self.segments.if_mapped(pe) {
             let change = Change { how: Update::Load, operand: 0 };
             return segment.update(WordAt { offset, bytes: 8 }, change);
         }
@@ -191,37 +191,38 @@ impl World {
     /// Wakes the sleeping threads of PE `pe`, mapped or remote, once this PE's earlier operations
     /// there have arrived.
     pub(crate) fn nudge(&self, pe: Pe) {
-        if !self.segments.is_far(pe) {
+        if !self.segments.is_remote(pe) {
             return self.segments.wake(pe);
         }
         let Some(engine) = self.comm.engine() else { return };
         // An update that changes nothing makes the target look with every engine.
         let offset = self.segments.layout().mailbox_of(self.me());
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Or);
-        let _ = engine.post(Ask { pe, word, change: Change { how, operand: 0 } });
+        let _ = engine.post(AmoRequest { pe, word, change: Change { how, operand: 0 } });
     }
 
     // ---- the mailbox --------------------------------------------------------------------------
 
     /// Returns the store status of PE `pe`, a member of this PE's group.
     pub(crate) fn status_of(&self, pe: Pe) -> PeerStatus {
-        match self.segments.near(pe) {
+        match self.segments.if_mapped(pe) {
             Some(segment) => segment.status(),
             None => self.segments.own().mailbox(pe).read(self.heard(pe)),
         }
     }
 
     pub(super) fn heard(&self, pe: Pe) -> Incarnation {
-        Incarnation(self.comm.far().heard[pe.at()].load(Ordering::Relaxed))
+        Incarnation(self.comm.remote().heard[pe.at()].load(Ordering::Relaxed))
     }
 
     /// Waits until all that this PE sent to the living PEs of `view` has arrived. The view reports
     /// any loss meanwhile.
     pub(crate) fn settle(&self, view: &View) {
         let Some(engine) = self.comm.engine() else { return };
-        let alive = |pe: &Pe| view.pes[pe.at()].state == State::Alive && self.segments.is_far(*pe);
-        let far: Vec<Pe> = Pe::all(self.n_pes()).filter(alive).collect();
-        let _ = engine.quiet(&far);
+        let alive =
+            |pe: &Pe| view.pes[pe.at()].state == State::Alive && self.segments.is_remote(*pe);
+        let remote: Vec<Pe> = Pe::all(self.n_pes()).filter(alive).collect();
+        let _ = engine.quiet(&remote);
     }
 
     /// Posts this PE's store status in the mailboxes of those `members` that are remote. It has
@@ -233,10 +234,11 @@ impl World {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let entry = self.segments.layout().mailbox_of(self.me());
         let offset = entry + mailbox::place(incarnation);
-        let far: Vec<Pe> = members.iter().copied().filter(|&pe| self.segments.is_far(pe)).collect();
+        let remote: Vec<Pe> =
+            members.iter().copied().filter(|&pe| self.segments.is_remote(pe)).collect();
         let write = |&pe: &Pe| Write { pe, offset, from: &bytes };
-        let _ = engine.put(&far.iter().map(write).collect::<Vec<_>>());
-        let _ = engine.quiet(&far);
+        let _ = engine.put(&remote.iter().map(write).collect::<Vec<_>>());
+        let _ = engine.quiet(&remote);
     }
 
     // ---- views --------------------------------------------------------------------------------
@@ -248,8 +250,8 @@ impl World {
 
     /// Records an address.
     pub(super) fn learn(&self, pe: Pe, incarnation: Incarnation, address: Vec<u8>) {
-        let Some(far) = &self.comm.far else { return };
-        if let Some(link) = lock(&far.links).get_mut(pe.at()) {
+        let Some(remote) = &self.comm.remote else { return };
+        if let Some(link) = lock(&remote.links).get_mut(pe.at()) {
             let newer = link.address.as_ref().is_none_or(|(known, _)| *known < incarnation);
             if newer {
                 link.address = Some((incarnation, address));
@@ -259,17 +261,17 @@ impl World {
 
     /// Returns true if the address of a remote PE of `view` has not arrived yet.
     pub(super) fn awaits_address(&self, view: &View, pe: Pe) -> bool {
-        let Some(far) = &self.comm.far else { return false };
+        let Some(remote) = &self.comm.remote else { return false };
         let wanted = view.pes[pe.at()].incarnation;
-        let links = lock(&far.links);
+        let links = lock(&remote.links);
         let known = links[pe.at()].address.as_ref().is_some_and(|(known, _)| *known >= wanted);
         !known && !self.mappable(view, pe)
     }
 
     /// Disconnects from processes that `view` no longer has: nothing of theirs arrives from now on.
     pub(super) fn fence_off(&self, view: &View) {
-        let Some(far) = &self.comm.far else { return };
-        for (pe, link) in lock(&far.links).iter_mut().enumerate() {
+        let Some(remote) = &self.comm.remote else { return };
+        for (pe, link) in lock(&remote.links).iter_mut().enumerate() {
             let member = view.pes[pe];
             let over = |connected: Incarnation| {
                 member.state != State::Alive
@@ -278,7 +280,7 @@ impl World {
             };
             if link.connected.is_some_and(over) {
                 info!("cuts the connection to PE {pe}");
-                far.engine.disconnect(Pe::of(pe));
+                remote.engine.disconnect(Pe::of(pe));
                 link.connected = None;
             }
         }
@@ -286,11 +288,11 @@ impl World {
 
     /// Passes the remote PEs that are alive in `view` to the engine, which connects at first use.
     pub(super) fn connect(&self, view: &View) {
-        let Some(far) = &self.comm.far else { return };
-        for (pe, link) in lock(&far.links).iter_mut().enumerate() {
+        let Some(remote) = &self.comm.remote else { return };
+        for (pe, link) in lock(&remote.links).iter_mut().enumerate() {
             let wanted = view.pes[pe].incarnation;
             if view.pes[pe].state == State::Alive {
-                far.heard[pe].store(wanted.0, Ordering::Relaxed);
+                remote.heard[pe].store(wanted.0, Ordering::Relaxed);
             }
             if view.pes[pe].state != State::Alive
                 || self.mappable(view, Pe::of(pe))
@@ -302,7 +304,7 @@ impl World {
                 && *known == wanted
             {
                 info!("PE {pe} is incarnation {wanted}");
-                match far.engine.connect(Pe::of(pe), wanted, address) {
+                match remote.engine.connect(Pe::of(pe), wanted, address) {
                     Ok(()) => link.connected = Some(wanted),
                     Err(error) => {
                         self.members.abort(&format!("PE {pe} cannot be reached: {error}"))

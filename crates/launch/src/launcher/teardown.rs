@@ -7,7 +7,7 @@ use std::time::Instant;
 use raidshmem_core::quantity::Pe;
 
 /// A lost node that has not ended yet.
-pub(super) struct Leaving {
+pub(super) struct NodeTeardown {
     /// True once its agent, or its remote starter, has ended; its processes are being ended.
     pub without_agent: bool,
     /// True if its earlier messages still count.

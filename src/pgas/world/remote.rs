@@ -16,10 +16,10 @@ use tracing::info;
 
 /// The engine between nodes, and what it needs to know of its peers.
 #[derive(Debug)]
-pub(in crate::pgas) struct Far {
+pub(in crate::pgas) struct Remote {
     pub engine: Box<dyn Engine>,
     pub events: Arc<dyn EventSink>,
-    pub links: std::sync::Mutex<Vec<FarPeer>>,
+    pub links: std::sync::Mutex<Vec<RemotePeer>>,
     /// The incarnation of each PE in the last view passed to `refresh` in which it lived: mailbox
     /// words of any other are rejected.
     pub heard: Box<[AtomicU32]>,
@@ -27,7 +27,7 @@ pub(in crate::pgas) struct Far {
 
 /// The connection state of a PE that may not be mapped.
 #[derive(Debug, Default, Clone)]
-pub(in crate::pgas) struct FarPeer {
+pub(in crate::pgas) struct RemotePeer {
     /// The newest incarnation that announced its address, and that address.
     pub address: Option<(Incarnation, Vec<u8>)>,
     /// The incarnation that the engine is connected to.

@@ -14,12 +14,12 @@ use raidshmem_core::protocol::operation::StorePart;
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_segment::Segment;
-use raidshmem_segment::aside::Kept;
+use raidshmem_segment::spill::Kept;
 use raidshmem_sys::memory::{self, Part};
 use raidshmem_sys::pool::WorkerPool;
 
 /// The store of a PE, for copying tiles to the spill.
-pub struct AsideCopier<'a> {
+pub struct SpillCopier<'a> {
     /// The memory, mapped.
     pub own: &'a Segment,
     /// The memory.
@@ -36,12 +36,12 @@ pub struct AsideCopier<'a> {
     pub sharing: usize,
 }
 
-impl AsideCopier<'_> {
+impl SpillCopier<'_> {
     /// Copies the tiles that checkpoint `number` overwrites, and that the agent wants but has not
     /// read.
     pub fn keep(&self, number: CheckpointNumber) {
         let (header, layout) = (self.own.header(), self.own.layout());
-        let Some(wanted) = header.aside.wanted() else { return };
+        let Some(wanted) = header.spill.wanted() else { return };
         let snapshot = self.protection.snapshot_of(number);
         let slot = self.protection.slot_of(number);
         let parts = [
@@ -50,15 +50,15 @@ impl AsideCopier<'_> {
         ];
         for (part, record, region) in parts {
             let Some(len) = record.holds(self.job, wanted) else { continue };
-            if header.aside.kept(part, wanted).is_some() {
+            if header.spill.kept(part, wanted).is_some() {
                 continue; // from before a loss interrupted that checkpoint
             }
             let count = self.tiles(part, len);
-            let left = header.aside.read(part, count)..count;
-            let fits = left.len() <= header.aside.room(wanted) && self.has_memory(left.len());
-            let copied = fits && self.copy((region, layout.asides[part as usize]), left.clone());
+            let left = header.spill.read(part, count)..count;
+            let fits = left.len() <= header.spill.room(wanted) && self.has_memory(left.len());
+            let copied = fits && self.copy((region, layout.spills[part as usize]), left.clone());
             let tiles = copied.then_some(left.len());
-            header.aside.keep(part, wanted, Kept { from: left.start, tiles, len });
+            header.spill.keep(part, wanted, Kept { from: left.start, tiles, len });
         }
     }
 

@@ -16,7 +16,9 @@ use raidshmem_core::inject::Point;
 use raidshmem_core::message::Flaw;
 use raidshmem_core::plan::{Lost, StoreFinding, Unrecoverable};
 use raidshmem_core::protocol::brought::{Brought, Found, is_in_tree};
-use raidshmem_core::protocol::driver::{Driver, Judgement, OpProgress, Port, Standing, StepResult};
+use raidshmem_core::protocol::driver::{
+    Driver, EntryStatus, Judgement, OpProgress, Port, StepResult,
+};
 use raidshmem_core::protocol::operation::{Op, StorePart};
 use raidshmem_core::protocol::{At, Call, Outcome};
 use raidshmem_core::quantity::CheckpointNumber;
@@ -26,14 +28,14 @@ use raidshmem_core::store::delta::Changes;
 use raidshmem_core::store::intent::{Intent, Refusal};
 use raidshmem_core::store::phase::{Phase, Votes};
 use raidshmem_core::store::protection::Protection;
-use raidshmem_core::store::site::{Deed, Verdict};
+use raidshmem_core::store::site::{Activity, Verdict};
 use raidshmem_core::view::View;
 use raidshmem_segment::header::RegionRecord;
 use raidshmem_segment::words::Barrier;
 use tracing::info;
 
 use crate::checkpoint;
-use crate::checkpoint::{aside, delta, pages, since};
+use crate::checkpoint::{delta, pages, since, spill};
 use crate::pgas::{Fault, World};
 use crate::recovery::rebuild;
 
@@ -182,7 +184,7 @@ impl Port for RealMemory<'_> {
             Op::WriteDecision => world.store.recovery.set_decision(Some(number)),
             Op::ForgetDecision => world.store.recovery.set_decision(None),
             Op::SetAgreed => world.store.set_agreed(number),
-            Op::ClearBeside => world.clear_beside(protection),
+            Op::ClearShadow => world.clear_shadow(protection),
             Op::BringInherited => self.len = world.bring_inherited(protection, number),
             Op::Follow => return self.follow(),
             Op::ShowDamage => {
@@ -198,13 +200,13 @@ impl Port for RealMemory<'_> {
         OpProgress::Done
     }
 
-    fn standing(&mut self) -> Standing {
+    fn standing(&mut self) -> EntryStatus {
         let world = self.world;
         match (world.members.is_new(), self.faulted()) {
-            (true, _) => Standing::New,
-            (_, true) => Standing::Faulted,
-            _ if world.is_late() => Standing::Late,
-            _ => Standing::Well,
+            (true, _) => EntryStatus::New,
+            (_, true) => EntryStatus::Faulted,
+            _ if world.is_late() => EntryStatus::Late,
+            _ => EntryStatus::Well,
         }
     }
 
@@ -231,8 +233,8 @@ impl Port for RealMemory<'_> {
         self.world.members.is_new()
     }
 
-    fn is_beside(&self, number: CheckpointNumber) -> bool {
-        self.world.is_beside(self.protection, number)
+    fn is_shadowed(&self, number: CheckpointNumber) -> bool {
+        self.world.is_shadowed(self.protection, number)
     }
 
     fn phase(&self) -> Option<Phase> {
@@ -271,7 +273,7 @@ impl<'a> RealMemory<'a> {
             world,
             protection,
             view: world.members.view(),
-            agrees: world.goes_on(),
+            agrees: world.shrinks(),
             left_out: 0,
             begun: Instant::now(),
             verifying: Instant::now(),
@@ -359,7 +361,7 @@ impl<'a> RealMemory<'a> {
         let Some(reference) = world.sites.reference() else { return OpProgress::Done };
         // A remote PE is asked again only after a pause.
         let now = Instant::now();
-        let soon = |at: Instant| world.segments.is_far(reference) && now - at < PAUSE;
+        let soon = |at: Instant| world.segments.is_remote(reference) && now - at < PAUSE;
         if self.asked.get().is_some_and(soon) {
             return OpProgress::Wait;
         }
@@ -394,7 +396,7 @@ impl<'a> RealMemory<'a> {
             Op::Quiet => world.quiet_all(),
             Op::Describe => self.describe(number),
             Op::Prepare => {
-                aside::keep(world, protection, number);
+                spill::keep(world, protection, number);
                 checkpoint::prepare(world, protection, self.len);
             }
             Op::Compare => {
@@ -427,7 +429,7 @@ impl<'a> RealMemory<'a> {
         let (world, agreed) = (self.world, driver.number().previous());
         let asked = driver.at() == At::Follow || world.is_reference();
         self.written = if asked { since::written(world, self.protection, agreed) } else { 0 };
-        world.show_progress(Deed::Checkpoint, self.written);
+        world.show_progress(Activity::Checkpoint, self.written);
     }
 
     fn describe(&mut self, number: CheckpointNumber) {

@@ -1,7 +1,7 @@
 //! Collectives that move no data, which are logged like all others: a PE that rolls back locally
 //! replays them.
 
-use super::alone::{Subject, all_went, went_alone};
+use super::local_rollback::{Subject, all_went, rolled_back_locally};
 
 static ZERO: Subject = Subject::new("alone_zero");
 
@@ -15,7 +15,7 @@ fn a_replay_passes_each_collective_of_zero_elements() {
     ZERO.is_right_without_a_loss();
     let outcome = ZERO.run(&["1", &late()]);
     ZERO.right(&outcome);
-    went_alone(&outcome, 1);
+    rolled_back_locally(&outcome, 1);
 }
 
 /// Active-set collectives are not logged, whatever their size.

@@ -1,7 +1,7 @@
 //! Local rollback of PEs that change words atomically, signal, test, wait for several words, hold
 //! locks and use contexts, in a program that draws its own random numbers.
 
-use super::alone::{ALL, ALONE, Subject, for_a_reason, went_alone};
+use super::local_rollback::{ALL, ALONE, Subject, for_a_reason, rolled_back_locally};
 use super::support::sample;
 
 static WORDS: Subject = Subject::new("alone_words");
@@ -38,7 +38,7 @@ fn a_substitute_begins_when_nobody_changes_its_memory() {
         let job = WORDS.job(&["1", "0", "held"]).env("SHMEM_FT_LOG_LIMIT", "64M");
         let outcome = job.env("SHMEM_SYMMETRIC_SIZE", "128M").run();
         outcome.status(0);
-        went_alone(&outcome, 1);
+        rolled_back_locally(&outcome, 1);
     }
 }
 
@@ -53,7 +53,7 @@ fn without_membarrier_fences_are_full() {
     ] {
         let outcome = job.run();
         WORDS.right(&outcome);
-        went_alone(&outcome, 1);
+        rolled_back_locally(&outcome, 1);
     }
     let outcome = WORDS.without_barrier("+mark", &["1", &half, "again"]).leaves("mark").run();
     WORDS.right(&outcome);
@@ -85,7 +85,7 @@ fn what_a_program_draws_by_itself_is_kept_for_the_lost_pe() {
     for call in sample((1..=EVENTS.calls()).collect(), 4) {
         let outcome = EVENTS.run(&["1", &call.to_string()]);
         outcome.status(0);
-        went_alone(&outcome, 1);
+        rolled_back_locally(&outcome, 1);
     }
     // Rounds without the call have one call less; this is in the midst of an interval.
     let outcome = EVENTS.run(&["1", "18", "unkept"]);

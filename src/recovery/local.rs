@@ -7,7 +7,7 @@
 //! ```text
 //! renew      after the loss of a node: the log comes back from its replica, the snapshot and the
 //!            own parity from the others of the group (`renew.rs`)
-//! look       the logs of all begin at the checkpoint that the own store holds, and nothing speaks
+//! look       the logs of all begin at the checkpoint that the own store holds, and nothing is_reporter
 //!            against it
 //! quiet      no survivor is in the midst of a put to the dead
 //! restore    the own snapshot becomes live memory
@@ -39,7 +39,7 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
         return false;
     }
     let view = world.members.view();
-    if !view.alone {
+    if !view.local {
         return false;
     }
     world.refresh(&view);
@@ -52,7 +52,7 @@ pub(crate) fn go_back(world: &World, protection: &Protection, site: &CallSite) -
             }
             world.store.set_agreed(number);
             world.begin_anew();
-            world.timing.went_back_alone();
+            world.timing.rolled_back_locally();
             world.begin_replay();
             true
         }
@@ -111,8 +111,9 @@ fn holds_a_call(log: &Log) -> bool {
 /// left yet. Returns false if all PEs roll back.
 fn all_begin(world: &World, number: CheckpointNumber) -> bool {
     let begins = |pe: Pe| {
-        let near = world.segments.near(pe).filter(|_| world.has_log(pe));
-        near.is_some_and(|near| near.log(world.n_pes()).get(Word::Interval) == number.0)
+        let mapped = world.segments.if_mapped(pe).filter(|_| world.has_log(pe));
+        mapped
+            .is_some_and(|mapped| mapped.log(world.n_pes()).get(Word::Interval) == number.0)
     };
     let (mut all, mut mapped) = (false, ViewNumber(0));
     world.wait_raw(
@@ -123,7 +124,7 @@ fn all_begin(world: &World, number: CheckpointNumber) -> bool {
                 world.refresh(&view); // a PE lost with its node is on another one now
             }
             all = Pe::all(world.n_pes()).all(begins);
-            all || !view.alone
+            all || !view.local
         },
     );
     all

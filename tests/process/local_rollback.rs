@@ -92,7 +92,7 @@ impl Subject {
         for call in sample(calls, most) {
             let outcome = self.run(&[&victim.to_string(), &call.to_string()]);
             self.right(&outcome);
-            went_alone(&outcome, 1);
+            rolled_back_locally(&outcome, 1);
         }
     }
 
@@ -103,13 +103,13 @@ impl Subject {
             let outcome = self.job(&["1", &call.to_string(), "again"]).leaves("mark").run();
             self.right(&outcome);
             outcome.check(outcome.count("was killed by SIGKILL") == 2, "two losses were expected");
-            went_alone(&outcome, 1);
+            rolled_back_locally(&outcome, 1);
         }
     }
 }
 
 #[track_caller]
-pub fn went_alone(outcome: &Outcome, losses: usize) {
+pub fn rolled_back_locally(outcome: &Outcome, losses: usize) {
     outcome.check(outcome.count(ALONE) == losses, "it should have gone back alone");
     outcome.check(outcome.count(ALL) + outcome.count(RESUMED) == 0, "nobody else should have");
 }
@@ -168,7 +168,7 @@ fn a_pe_goes_back_past_calls_that_were_too_early_to_save() {
         let job = PLAIN.job(&["1", &call.to_string()]).env("SHMEM_FT_INTERVAL", "3600");
         let outcome = job.run();
         PLAIN.right(&outcome);
-        went_alone(&outcome, 1);
+        rolled_back_locally(&outcome, 1);
     }
 }
 
@@ -176,7 +176,7 @@ fn a_pe_goes_back_past_calls_that_were_too_early_to_save() {
 fn others_may_need_a_pe_before_they_come_to_the_barrier_that_it_died_in() {
     let outcome = PLAIN.run(&["1", "0", "needed"]);
     PLAIN.right(&outcome);
-    went_alone(&outcome, 1);
+    rolled_back_locally(&outcome, 1);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn after_a_call_that_is_not_logged_all_go_back() {
     let later = (per_round * 7 + 8).to_string();
     let outcome = PLAIN.run(&["1", &later, "unlogged"]);
     outcome.status(0);
-    went_alone(&outcome, 1);
+    rolled_back_locally(&outcome, 1);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn when_the_log_is_full_all_go_back_and_the_bytes_are_said() {
         .check(outcome.count("the log of PE 0 is full: it needs ") == 1, "once, when it is full");
     let outcome = PLAIN.job(&["1", &late, "large"]).env("SHMEM_FT_LOG_LIMIT", "8M").run();
     outcome.status(0);
-    went_alone(&outcome, 1);
+    rolled_back_locally(&outcome, 1);
 }
 
 #[test]

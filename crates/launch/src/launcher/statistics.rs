@@ -62,7 +62,7 @@ const RECENT: usize = 8;
 
 /// The statistics of a job.
 #[derive(Debug, Default)]
-pub struct Chronicle {
+pub struct JobStatistics {
     mode: BackupMode,
     /// True in shrink mode: no PE rolls back after a loss.
     goes_on: bool,
@@ -74,7 +74,7 @@ pub struct Chronicle {
     /// Bytes that are read-only, and bytes that protect them.
     readonly: (u64, u64),
     /// The maximum number of spilled bytes of a set on disk.
-    aside: u64,
+    spill: u64,
     /// Times of the last few checkpoints since a loss.
     recent: VecDeque<Duration>,
     made: Option<Duration>,
@@ -95,12 +95,12 @@ pub struct Chronicle {
     rebuild: Rebuild,
 }
 
-impl Chronicle {
+impl JobStatistics {
     /// Creates the statistics of a job with these settings, which has not begun.
-    pub fn new(settings: &Settings) -> Chronicle {
+    pub fn new(settings: &Settings) -> JobStatistics {
         let (mode, snapshots) = (settings.backup_mode, settings.snapshots as u64);
         let goes_on = settings.rollback == Rollback::None;
-        Chronicle { mode, goes_on, snapshots, ..Chronicle::default() }
+        JobStatistics { mode, goes_on, snapshots, ..JobStatistics::default() }
     }
 
     /// Adds an event. Returns the line to print even without `--verbose`, if any.
@@ -122,8 +122,8 @@ impl Chronicle {
                 self.readonly = (*bytes, *kept);
                 None
             }
-            What::Stored { aside, .. } => {
-                self.aside = self.aside.max(*aside);
+            What::Stored { spill, .. } => {
+                self.spill = self.spill.max(*spill);
                 None
             }
             What::Step { step } => {
@@ -288,7 +288,7 @@ impl Chronicle {
         };
         let others = [than(BackupMode::Single, 1), than(BackupMode::Double, 2)];
         let others: Vec<String> = others.into_iter().flatten().collect();
-        let aside = match self.aside {
+        let spill = match self.spill {
             0 => String::new(),
             most => format!("; up to {} more in all for what went to disk", bytes(most)),
         };
@@ -297,7 +297,7 @@ impl Chronicle {
             (data, kept) => format!(", and {} for {} read-only", bytes(kept), bytes(data)),
         };
         let (all, data, others) = (bytes(all), bytes(data), others.join(", "));
-        format!("a PE keeps {all} for {data} of data ({others}){readonly}{aside}")
+        format!("a PE keeps {all} for {data} of data ({others}){readonly}{spill}")
     }
 }
 
@@ -305,8 +305,8 @@ impl Chronicle {
 mod tests {
     use super::*;
 
-    fn chronicle(mode: BackupMode) -> Chronicle {
-        Chronicle::new(&Settings { backup_mode: mode, ..Settings::default() })
+    fn chronicle(mode: BackupMode) -> JobStatistics {
+        JobStatistics::new(&Settings { backup_mode: mode, ..Settings::default() })
     }
 
     fn at(seconds: f64) -> Duration {
@@ -330,7 +330,7 @@ mod tests {
         What::Resumed { checkpoint: 2, took: Duration::from_micros(12_340) }
     }
 
-    impl Chronicle {
+    impl JobStatistics {
         fn at(&mut self, time: f64, what: What) -> Option<String> {
             self.hear(&Event { time: at(time), what })
         }

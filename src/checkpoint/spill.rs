@@ -7,7 +7,7 @@
 
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::protection::Protection;
-use raidshmem_disk::aside::AsideCopier;
+use raidshmem_disk::spill::SpillCopier;
 
 use crate::pgas::World;
 
@@ -15,6 +15,6 @@ use crate::pgas::World;
 pub fn keep(world: &World, protection: &Protection, number: CheckpointNumber) {
     let (segments, pool) = (world.segments, &world.store.pool);
     let (own, part, pe, job) = (segments.own(), segments.part(), segments.me(), world.job());
-    AsideCopier { own, part, pe, job, protection, pool, sharing: world.pes_of_machine() }
+    SpillCopier { own, part, pe, job, protection, pool, sharing: world.pes_of_machine() }
         .keep(number);
 }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::alone::{ALL, all_went, said, went_alone};
+use super::local_rollback::{ALL, all_went, rolled_back_locally, said};
 use super::support::{Job, Outcome, has_compiler, partly, program_by, program_with};
 
 /// Returns the newest clang installed.
@@ -34,7 +34,7 @@ fn the_program_of_the_readme_goes_back_alone_however_it_is_compiled() {
                 outcome.status(0);
                 let sum = said(&outcome, "sum");
                 outcome.check(sum == "760", &format!("{compiler} {level}: the sum is 760"));
-                went_alone(&outcome, 1);
+                rolled_back_locally(&outcome, 1);
             }
         }
     }
@@ -70,7 +70,9 @@ impl Places {
 
     /// Checks that a checkpoint made at the first place is rolled back to locally.
     fn goes_alone_by_the_first(&self) {
-        ["1@5", "1@6:before"].iter().for_each(|kill| self.lose(kill, |of| went_alone(of, 1)));
+        ["1@5", "1@6:before"]
+            .iter()
+            .for_each(|kill| self.lose(kill, |of| rolled_back_locally(of, 1)));
     }
 }
 
@@ -93,7 +95,7 @@ fn a_wrapper_that_is_called_from_two_places_is_two_places() {
 fn two_instructions_of_one_call_are_one_place_if_the_log_shows_it() {
     let places = Places::new("alike", &[]);
     places.lose("1@3", |outcome| all_went(outcome, UNPROVEN));
-    places.lose("1@4:before", |outcome| went_alone(outcome, 1));
+    places.lose("1@4:before", |outcome| rolled_back_locally(outcome, 1));
 }
 
 /// In `main` the source distinguishes the two calls.

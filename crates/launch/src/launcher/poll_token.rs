@@ -9,7 +9,7 @@ use rustix::event::PollFlags;
 
 /// A source of a wake-up.
 #[derive(Clone, Copy)]
-pub(super) enum Happening {
+pub(super) enum PollToken {
     /// The connection of a node.
     Channel(u32),
     /// A process of the node whose end the launcher awaits.
@@ -45,20 +45,20 @@ impl Waiting {
 }
 
 /// Encodes a source at a node as a number; a node's connection sorts before its end.
-pub(super) fn number(happening: Happening) -> Option<u64> {
+pub(super) fn number(happening: PollToken) -> Option<u64> {
     match happening {
-        Happening::Channel(node) => Some(3 * u64::from(node)),
-        Happening::End(node) => Some(3 * u64::from(node) + 1),
-        Happening::Word(node) => Some(3 * u64::from(node) + 2),
-        Happening::Nodes | Happening::Worker | Happening::Other => None,
+        PollToken::Channel(node) => Some(3 * u64::from(node)),
+        PollToken::End(node) => Some(3 * u64::from(node) + 1),
+        PollToken::Word(node) => Some(3 * u64::from(node) + 2),
+        PollToken::Nodes | PollToken::Worker | PollToken::Other => None,
     }
 }
 
-pub(super) fn happening(number: u64) -> Happening {
+pub(super) fn happening(number: u64) -> PollToken {
     let node = (number / 3) as u32;
     match number % 3 {
-        0 => Happening::Channel(node),
-        1 => Happening::End(node),
-        _ => Happening::Word(node),
+        0 => PollToken::Channel(node),
+        1 => PollToken::End(node),
+        _ => PollToken::Word(node),
     }
 }

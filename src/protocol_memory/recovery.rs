@@ -104,8 +104,13 @@ impl RealMemory<'_> {
         match (driver.call(), driver.ends()) {
             (Call::Finalize, _) => world.join(&self.view),
             (_, Some(ending)) => {
-                world.join_alone(&self.view, ending == Ending::Silent && !world.memory.excludes());
-                world.members.report(ProgressReport::Alone { pe: world.me(), number, micros });
+                world
+                    .join_locally(&self.view, ending == Ending::Silent && !world.memory.excludes());
+                world.members.report(ProgressReport::LocalRollback {
+                    pe: world.me(),
+                    number,
+                    micros,
+                });
             }
             (_, None) => {
                 world.join_all(&self.view);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use super::alone::{ALL, ALONE, PES, for_a_reason, said, went_alone};
+use super::local_rollback::{ALL, ALONE, PES, for_a_reason, rolled_back_locally, said};
 use super::support::{Job, Outcome, program, sample};
 
 /// Calls of an interval.
@@ -61,7 +61,7 @@ fn each_of_two_pes_dies_before_each_of_its_calls() {
     let all = [[1, 2], [2, 0]].map(|pair| parts(1).into_iter().map(move |cases| (pair, cases)));
     for (pair, cases) in sample(all.into_iter().flatten().collect(), 2) {
         let outcome = run("each", pair, cases, 1);
-        went_alone(&outcome, 2 * (cases[1] - cases[0]));
+        rolled_back_locally(&outcome, 2 * (cases[1] - cases[0]));
     }
 }
 
@@ -70,7 +70,7 @@ fn each_of_two_pes_dies_before_each_of_its_calls() {
 fn pe_0_and_another_die_on_nodes_of_their_own() {
     for cases in parts(3) {
         let outcome = run("each", [0, 2], cases, PES);
-        went_alone(&outcome, 2 * (cases[1] - cases[0]).div_ceil(cases[2]));
+        rolled_back_locally(&outcome, 2 * (cases[1] - cases[0]).div_ceil(cases[2]));
     }
 }
 
@@ -116,7 +116,7 @@ fn a_pe_is_lost_with_its_node_before_each_of_its_calls() {
     let all = (0..PES).flat_map(|pe| (2..=CALLS).map(move |call| (pe, call)));
     for (pe, call) in sample(all.collect(), 17) {
         let outcome = run("node", [pe, (pe + 1) % PES], case(call, 1), PES);
-        went_alone(&outcome, 1);
+        rolled_back_locally(&outcome, 1);
         outcome.says(&format!("was lost with PE {pe}")).says("rebuilt from PEs");
     }
 }
