@@ -1,6 +1,7 @@
-//! The committed bindings of `ucx-sys` and `rdma-sys`: they match the layouts and values in this
-//! machine's headers, a mismatch is detected, and, if libclang is installed, `bindings/` prints
-//! exactly them.
+//! The committed bindings of `ucx-sys` and `rdma-sys` have the layouts and values of the headers of
+//! this machine, and another one is noticed; and they are what `bindings/` prints, where there is
+//! libclang. Those for another processor are compared by Debian's cross compiler, with the C library
+//! of that processor: the headers of both packages are the same on all.
 //!
 //! Builds compare nothing: they need no header, and the library loaded at run time may be a
 //! different version.
@@ -11,7 +12,7 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use support::skip;
+use support::{partly, skip};
 
 include!("../bindings/layout.rs");
 
@@ -27,47 +28,102 @@ const UCX_GROW: &[&str] = &[
 ];
 /// A structure that may grow: the caller passes its size, or the library fills only the old part.
 const VERBS_GROW: &[&str] = &["ibv_port_attr"];
+const VERBS_X86_64: &str = include_str!("../rdma-sys/src/bindings/x86_64.rs");
+const VERBS_AARCH64: &str = include_str!("../rdma-sys/src/bindings/aarch64.rs");
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Returns the C compiler's errors for the program, with the headers of this package; empty if it
-/// compiles.
-fn complaints(name: &str, package: &str, program: &str) -> String {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bindings-{name}.c"));
+/// A processor for which there are bindings, as Rust and GNU call it.
+#[derive(Clone, Copy)]
+struct Processor(&'static str);
+
+impl Processor {
+    const ALL: [Self; 2] = [Self("x86_64"), Self("aarch64")];
+
+    fn compiler(self) -> String {
+        match self.0 == std::env::consts::ARCH {
+            true => "cc".to_string(),
+            false => format!("{}-linux-gnu-gcc", self.0),
+        }
+    }
+
+    /// True if a compiler for it is here, with a C library. Else what is for it is left out.
+    fn is_here(self) -> bool {
+        let look = ["-E", "-include", "pthread.h", "-x", "c", "/dev/null"];
+        let here = !says(&self.compiler(), &look).is_empty();
+        if !here {
+            partly(&format!("{}-compiler", self.0), "its bindings are not compared");
+        }
+        here
+    }
+
+    /// Where the headers of both packages lie; a cross compiler does not look there by itself.
+    fn headers(self) -> &'static [&'static str] {
+        if self.0 == std::env::consts::ARCH { &[] } else { &["-idirafter", "/usr/include"] }
+    }
+}
+
+/// What the C compiler says against the program, with the headers of this package; nothing if it
+/// takes it.
+fn complaints(processor: Processor, name: &str, package: &str, program: &str) -> String {
+    let name = format!("bindings-{}-{name}.c", processor.0);
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&file, program).expect("a folder for programs");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-fsyntax-only", "-w"]).arg(&file);
+    let mut compiler = Command::new(processor.compiler());
+    compiler.args(["-fsyntax-only", "-w"]).args(processor.headers()).arg(&file);
     compiler.args(says("pkg-config", &["--cflags", package]).split_whitespace());
-    let output = compiler.output().expect("cc runs");
+    let output = compiler.output().expect("the compiler runs");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.success(), errors.is_empty(), "{errors}");
     errors
 }
 
-/// Checks that the bindings match a package's headers, and that each of these changes is detected.
-fn compare(package: &str, header: &str, texts: &[&str], grow: &[&str], changes: &[[&str; 2]]) {
-    if says("pkg-config", &["--modversion", package]).is_empty() {
-        return skip(&format!("{package}-headers"), "they are not installed");
+/// What is compared: the bindings for a processor, with a package's headers.
+struct Bindings<'a> {
+    processor: Processor,
+    package: &'a str,
+    header: &'a str,
+    texts: &'a [&'a str],
+    grow: &'a [&'a str],
+}
+
+impl Bindings<'_> {
+    fn complaints(&self, name: &str, texts: &[&str]) -> String {
+        let program = program(self.header, texts, self.grow);
+        let name = format!("{}-{name}", self.package);
+        complaints(self.processor, &name, self.package, &program)
     }
-    assert_eq!(complaints(&format!("{package}-right"), package, &program(header, texts, grow)), "");
-    for [right, wrong] in changes {
-        let others: Vec<String> = texts.iter().map(|text| text.replace(right, wrong)).collect();
-        let others: Vec<&str> = others.iter().map(String::as_str).collect();
-        assert_ne!(others, texts, "{right}");
-        let program = program(header, &others, grow);
-        let complaints = complaints(&format!("{package}-wrong"), package, &program);
-        assert!(complaints.contains("differs: "), "{wrong}\n{complaints}");
+
+    /// The bindings fit the headers, and each of these changes of them is noticed.
+    fn compare(&self, changes: &[[&str; 2]]) {
+        assert_eq!(self.complaints("right", self.texts), "");
+        for [right, wrong] in changes {
+            let others: Vec<_> = self.texts.iter().map(|text| text.replace(right, wrong)).collect();
+            let others: Vec<&str> = others.iter().map(String::as_str).collect();
+            assert_ne!(others, self.texts, "{right}");
+            let complaints = self.complaints("wrong", &others);
+            assert!(complaints.contains("differs: "), "{wrong}\n{complaints}");
+        }
     }
+}
+
+/// True if the headers of the package are here. Else this test does not run.
+fn has_headers(package: &str) -> bool {
+    let there = !says("pkg-config", &["--modversion", package]).is_empty();
+    if !there {
+        skip(&format!("{package}-headers"), "they are not installed");
+    }
+    there
 }
 
 #[test]
 fn layouts_and_values_of_ucx_are_those_of_its_headers() {
-    let text = include_str!("../ucx-sys/src/bindings.rs");
-    compare(
-        "ucx",
-        "ucp/api/ucp.h",
-        &[text],
-        UCX_GROW,
-        &[
+    if !has_headers("ucx") {
+        return;
+    }
+    let texts = &[include_str!("../ucx-sys/src/bindings.rs")];
+    let (package, header, grow) = ("ucx", "ucp/api/ucp.h", UCX_GROW);
+    for processor in Processor::ALL.into_iter().filter(|processor| processor.is_here()) {
+        Bindings { processor, package, header, texts, grow }.compare(&[
             ["offset_of!(ucp_params, features) - 8", "offset_of!(ucp_params, features) - 16"],
             ["size_of::<ucp_err_handler>() - 16", "size_of::<ucp_err_handler>() - 24"],
             ["UCS_INPROGRESS: ucs_status_t = 1;", "UCS_INPROGRESS: ucs_status_t = 2;"],
@@ -75,25 +131,33 @@ fn layouts_and_values_of_ucx_are_those_of_its_headers() {
                 "type ucs_status_t = ::std::os::raw::c_schar",
                 "type ucs_status_t = ::std::os::raw::c_int",
             ],
-        ],
-    );
+        ]);
+    }
 }
 
 #[test]
 fn layouts_and_values_of_libibverbs_are_those_of_its_headers() {
-    let texts =
-        [include_str!("../rdma-sys/src/bindings.rs"), include_str!("../rdma-sys/src/types.rs")];
-    compare(
-        "libibverbs",
-        "infiniband/verbs.h",
-        &texts,
-        VERBS_GROW,
-        &[
+    if !has_headers("libibverbs") {
+        return;
+    }
+    let types = include_str!("../rdma-sys/src/types.rs");
+    let (package, header, grow) = ("libibverbs", "infiniband/verbs.h", VERBS_GROW);
+    for processor in Processor::ALL.into_iter().filter(|processor| processor.is_here()) {
+        let (own, other) = match processor.0 {
+            "aarch64" => (VERBS_AARCH64, VERBS_X86_64),
+            _ => (VERBS_X86_64, VERBS_AARCH64),
+        };
+        let texts = &[own, types];
+        let bindings = Bindings { processor, package, header, texts, grow };
+        bindings.compare(&[
             ["offset_of!(ibv_qp, qp_num) - 52", "offset_of!(ibv_qp, qp_num) - 56"],
             ["size_of::<ibv_wc>() - 48", "size_of::<ibv_wc>() - 56"],
             ["IBV_WR_RDMA_READ: Type = 4;", "IBV_WR_RDMA_READ: Type = 5;"],
-        ],
-    );
+        ]);
+        // A mutex of the C library takes other bytes there.
+        let complaints = bindings.complaints("other", &[other, types]);
+        assert!(complaints.contains("differs: sizeof(struct ibv_context) == "), "{complaints}");
+    }
 }
 
 fn says(program: &str, arguments: &[&str]) -> String {
@@ -118,6 +182,10 @@ fn committed_bindings_are_what_the_headers_say() {
     }
     if here.split_whitespace().collect::<Vec<_>>().join(" ") != made {
         return skip("headers-of-bindings", &format!("the bindings are from {made}"));
+    }
+    // The headers of each processor's C library come with its compiler.
+    if !Processor::ALL.into_iter().all(Processor::is_here) {
+        return;
     }
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bindings");
     let mut cargo = Command::new(env!("CARGO"));

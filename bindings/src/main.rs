@@ -1,8 +1,12 @@
-//! Generates `ucx-sys/src/bindings.rs` and `rdma-sys/src/bindings.rs` from the system's headers,
-//! restricted to the items that the engines use; with `--check` compares them instead.
+//! Writes `ucx-sys/src/bindings.rs` and `rdma-sys/src/bindings/` from the system's headers, cut to
+//! what the engines use; with `--check` compares them instead.
 //!
-//! Needs libclang, unlike the rest of the project: `tests/bindings.rs` compares the committed
-//! layouts with headers by means of a C compiler (`bindings/layout.rs`).
+//! Structures of libibverbs hold mutexes of the C library, whose size depends on the processor: there
+//! is a file for each. UCX's have one layout for all.
+//!
+//! Needs libclang, and the C library's headers for each processor (Debian's
+//! `libc6-dev-arm64-cross`), which nothing else does: `tests/bindings.rs` compares the committed
+//! layouts with headers by a C compiler (`bindings/layout.rs`).
 //!
 //! usage: cargo run --manifest-path bindings/Cargo.toml [-- --check]
 
@@ -143,9 +147,17 @@ const VERBS_NUMBERS: &[&str] = &[
 const VERBS_BY_HAND: &[&str] =
     &["ibv_ah_attr", "ibv_gid", "ibv_global_route", "ibv_mw_bind_info", "ibv_send_wr", "ibv_wc"];
 
-/// Returns the options common to both.
-fn builder(header: &str) -> Builder {
+/// The processors for which there are bindings, as Rust and GNU call them.
+const PROCESSORS: &[&str] = &["x86_64", "aarch64"];
+
+/// What both have in common.
+fn builder(header: &str, processor: &str) -> Builder {
+    let libc = match processor == std::env::consts::ARCH {
+        true => "/usr/include".to_string(),
+        false => format!("/usr/{processor}-linux-gnu/include"),
+    };
     Builder::default()
+        .clang_args([&format!("--target={processor}-linux-gnu"), "-isystem", &libc])
         .header_contents("headers.h", header)
         .generate_comments(false)
         .layout_tests(true)
@@ -154,16 +166,16 @@ fn builder(header: &str) -> Builder {
         .rust_target(RustTarget::stable(85, 0).expect("a released Rust"))
 }
 
-fn ucx() -> Builder {
-    let b = builder("#include <ucp/api/ucp.h>").derive_default(true);
+fn ucx(processor: &str) -> Builder {
+    let b = builder("#include <ucp/api/ucp.h>", processor).derive_default(true);
     let b = b.default_enum_style(EnumVariation::Consts).dynamic_library_name("Ucp");
     let names = [UCX_FUNCTIONS, UCX_CONSTANTS].concat();
     let b = b.allowlist_type(UCX_ENUMERATIONS);
     names.iter().fold(b, |b, name| b.allowlist_item(name)).parse_callbacks(Box::new(Used))
 }
 
-fn verbs() -> Builder {
-    let b = builder("#include <infiniband/verbs.h>").derive_debug(false);
+fn verbs(processor: &str) -> Builder {
+    let b = builder("#include <infiniband/verbs.h>", processor).derive_debug(false);
     let b = b.dynamic_library_name("Ibverbs");
     let b = b.allowlist_type("ibv_port_attr").allowlist_type("ibv_recv_wr");
     let b = b.opaque_type("pthread_.*").opaque_type("ibv_device").opaque_type("ibv_mw(_bind)?");
@@ -175,6 +187,25 @@ fn verbs() -> Builder {
     VERBS_BY_HAND.iter().fold(b, parts)
 }
 
+/// The text of a file of bindings.
+fn printed(builder: Builder) -> String {
+    let printed = builder.generate().expect("libclang reads the headers").to_string();
+    // Which bindgen printed it is no part of it.
+    let (_, printed) = printed.split_once('\n').expect("a first line with bindgen's version");
+    format!("// Written by `bindings/`; not edited by hand.\n{printed}")
+}
+
+/// Each file, and what is to be in it.
+fn files() -> Vec<(String, String)> {
+    let texts: Vec<String> = PROCESSORS.iter().map(|processor| printed(ucx(processor))).collect();
+    assert!(texts.windows(2).all(|two| two[0] == two[1]), "UCX differs between processors");
+    let ucx = texts.into_iter().map(|text| ("ucx-sys/src/bindings.rs".to_string(), text));
+    let verbs = PROCESSORS.iter().map(|processor| {
+        (format!("rdma-sys/src/bindings/{processor}.rs"), printed(verbs(processor)))
+    });
+    ucx.take(1).chain(verbs).collect()
+}
+
 fn main() -> ExitCode {
     let check = std::env::args().nth(1).is_some_and(|word| word == "--check");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -182,16 +213,12 @@ fn main() -> ExitCode {
     if !check {
         eprintln!("bindings: say in src/main.rs what they are from now (was: {MADE_FROM})");
     }
-    for (krate, builder) in [("ucx-sys", ucx()), ("rdma-sys", verbs())] {
-        let printed = builder.generate().expect("libclang reads the headers").to_string();
-        // The line with bindgen's version is not compared.
-        let (_, printed) = printed.split_once('\n').expect("a first line with bindgen's version");
-        let file = root.join(krate).join("src/bindings.rs");
-        let wanted = format!("// Written by `bindings/`; not edited by hand.\n{printed}");
+    for (name, wanted) in files() {
+        let file = root.join(&name);
         if !check {
             std::fs::write(&file, wanted).expect("the crate's folder can be written");
         } else if std::fs::read_to_string(&file).ok() != Some(wanted) {
-            eprintln!("{krate}/src/bindings.rs is not what the headers here say");
+            eprintln!("{name} is not what the headers here say");
             stale = true;
         }
     }

@@ -5,7 +5,12 @@
 use libc::*;
 use std::sync::OnceLock;
 
-include!("bindings.rs");
+#[cfg(target_arch = "x86_64")]
+include!("bindings/x86_64.rs");
+#[cfg(target_arch = "aarch64")]
+include!("bindings/aarch64.rs");
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("bindings of libibverbs are committed for x86-64 and aarch64 (`bindings/`)");
 
 mod types;
 mod verbs;

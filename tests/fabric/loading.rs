@@ -100,7 +100,7 @@ fn a_library_that_is_not_there_is_one_line_with_what_would_help() {
 fn a_library_that_lacks_a_function_or_is_too_old_is_named() {
     let (ucx, verbs) = (
         functions(include_str!("../../ucx-sys/src/bindings.rs")),
-        functions(include_str!("../../rdma-sys/src/bindings.rs")),
+        functions(include_str!("../../rdma-sys/src/bindings/x86_64.rs")),
     );
     for ((fabric, needs), (library, all, missing)) in
         NEEDS.into_iter().zip([(UCX, &ucx, "ucp_put_nbx"), (VERBS, &verbs, "ibv_create_srq")])

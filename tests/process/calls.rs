@@ -101,3 +101,14 @@ fn words_of_the_program_are_zero_again() {
         ran(fewer(), &["lost"]);
     }
 }
+
+/// That of the machine: of 80 bits on x86-64, of 128 on AArch64.
+#[test]
+fn a_long_double_is_passed_and_reduced_to_its_last_bit() {
+    for pes in [1, 2, 5] {
+        let outcome = Job::new(pes).program(&program("longdouble"), &[]).run();
+        outcome.status(0);
+        let lines = outcome.out.lines().filter(|line| *line == "longdouble ok").count();
+        outcome.check(lines == 1, "`longdouble ok` was expected");
+    }
+}

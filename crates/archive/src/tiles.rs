@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use raidshmem_codec::crc::crc32;
 use raidshmem_core::layout::TILE;
-use raidshmem_core::page::PAGE;
 
 use crate::bytes;
 use crate::error::FormatError;
@@ -13,9 +12,12 @@ use crate::error::FormatError;
 /// Bytes that suffice to determine the length of a head.
 pub const BEGIN: usize = bytes::BEGIN;
 
-/// Returns the offset of the first tile in a file with a head of `len` bytes.
+/// Bytes of a block of a file: whatever a page of the machine is.
+const BLOCK: usize = 4096;
+
+/// Where the first tile begins in a file with a head of `len` bytes.
 pub fn data_at(len: usize) -> u64 {
-    len.next_multiple_of(PAGE) as u64
+    len.next_multiple_of(BLOCK) as u64
 }
 
 /// The tiles of a file.

@@ -1,7 +1,8 @@
 //! Page sizes that memory layouts are based on.
 
-/// Bytes of a page; the unit of mappings and protections.
-pub const PAGE: usize = 4096;
+/// Bytes of the largest page of a kernel for this processor, which is a multiple of those of all
+/// others; the unit of mappings and protections. AArch64 has kernels with pages of 4, 16 and 64 KiB.
+pub const PAGE: usize = if cfg!(target_arch = "aarch64") { 64 << 10 } else { 4 << 10 };
 
 /// Bytes of a huge page, if shared memory supports them.
 pub const HUGE: usize = 2 << 20;

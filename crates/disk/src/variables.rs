@@ -7,9 +7,9 @@ use std::path::Path;
 
 use raidshmem_archive::part::Object;
 use raidshmem_archive::program::{Program, Segment, Variable};
-use raidshmem_core::page::PAGE;
 use raidshmem_segment::statics::elf::{Executable, ProgramHeader};
 use raidshmem_segment::statics::select;
+use raidshmem_sys::memory::page_size;
 
 /// The description of a program that is saved in a file.
 #[derive(Debug, Clone, Default)]
@@ -45,7 +45,7 @@ pub fn objects(program: &Program) -> Vec<Object> {
         ProgramHeader { kind: it.kind, flags: it.flags, address, len }
     };
     let headers: Vec<ProgramHeader> = program.segments.iter().map(header).collect();
-    let Some(statics) = select(&Executable::new(&headers, Vec::new()), PAGE) else {
+    let Some(statics) = select(&Executable::new(&headers, Vec::new()), page_size()) else {
         return Vec::new();
     };
     let object = |it: &Variable| {

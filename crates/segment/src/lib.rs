@@ -400,8 +400,9 @@ impl Headed {
 }
 
 fn populate(start: usize, len: usize) {
-    let first = start / PAGE * PAGE;
-    memory::populate(first, page_up(start + len - first));
+    let page = memory::page_size();
+    let first = start / page * page;
+    memory::populate(first, (start + len - first).next_multiple_of(page));
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ mod tests;
 
 use elf::{Dynamic, Executable, ExecutableMemory, Machine, ProgramHeader};
 pub use error::StaticsError;
+use raidshmem_sys::memory;
 
 /// The library that an executable must name for its statics to be symmetric.
 const LIBRARY: &str = "libraidshmem.so";
@@ -112,7 +113,7 @@ impl Statics {
 /// The executable's own headers contradict each other.
 pub fn find() -> Result<Option<Statics>, StaticsError> {
     let own = Own::listed().ok_or(StaticsError::NoExecutable)?;
-    find_in(&own.headers, own.bias, &own, Machine::HERE, page_size())
+    find_in(&own.headers, own.bias, &own, Machine::HERE, memory::page_size())
 }
 
 /// Like [`find`], for any executable: its program headers, its load bias, its memory.
@@ -265,11 +266,4 @@ impl ContainsRange for Range<usize> {
     fn contains_range(&self, inner: &Range<usize>) -> bool {
         self.start <= inner.start && inner.end <= self.end
     }
-}
-
-/// Returns the size of a page in bytes; 4096 if the system does not report it.
-fn page_size() -> usize {
-    // SAFETY: sysconf reads a constant of the system and has no preconditions.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(size).ok().filter(|s| s.is_power_of_two()).unwrap_or(4096)
 }

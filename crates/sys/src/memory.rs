@@ -20,7 +20,12 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::cgroup;
 
-/// Creates a sparse memory file of `len` bytes; pages are allocated when first written.
+/// Bytes of a page of this kernel; [`PAGE`](raidshmem_core::page::PAGE) is a multiple of it.
+pub fn page_size() -> usize {
+    rustix::param::page_size()
+}
+
+/// Makes a sparse memory file of `len` bytes; pages are allocated when first written.
 pub fn create(name: &str, len: usize) -> Result<OwnedFd> {
     check_len(len)?;
     let fd = memfd_create(name, MemfdFlags::CLOEXEC)?;
@@ -440,34 +445,33 @@ pub fn proportional_share() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use raidshmem_core::page::PAGE;
-
     use super::*;
 
     #[test]
     fn what_is_absent_is_what_nobody_wrote() {
-        let file = Arc::new(create("holes", 96 * PAGE).unwrap());
-        for from in [0, 32 * PAGE] {
-            let part = Part::new(Arc::clone(&file), from, 64 * PAGE);
+        let page = page_size();
+        let file = Arc::new(create("holes", 96 * page).unwrap());
+        for from in [0, 32 * page] {
+            let part = Part::new(Arc::clone(&file), from, 64 * page);
             part.wipe().unwrap();
-            assert_eq!(part.absent(0, 64 * PAGE), 64 * PAGE as u64);
-            let map = part.map(0, 64 * PAGE, None, true).unwrap();
-            for page in [3, 4, 60] {
-                // SAFETY: inside the mapping, which has no other user.
-                unsafe { map.base().add(page * PAGE + 5).write(1) };
+            assert_eq!(part.absent(0, 64 * page), 64 * page as u64);
+            let map = part.map(0, 64 * page, None, true).unwrap();
+            for nth in [3, 4, 60] {
+                // SAFETY: inside the mapping, which nobody else has.
+                unsafe { map.base().add(nth * page + 5).write(1) };
             }
             for (from, len, pages) in [(0, 64, 61), (3, 2, 0), (2, 3, 1), (4, 4, 3), (60, 4, 3)] {
-                let found = part.absent(from * PAGE, len * PAGE);
-                assert_eq!(found, (pages * PAGE) as u64, "{from} {len}");
+                let found = part.absent(from * page, len * page);
+                assert_eq!(found, (pages * page) as u64, "{from} {len}");
             }
-            assert_eq!(part.absent(4 * PAGE + 100, PAGE), 100);
+            assert_eq!(part.absent(4 * page + 100, page), 100);
             let mut byte = [0];
-            part.read_at(60 * PAGE + 5, &mut byte).unwrap();
-            part.give_back(60 * PAGE, PAGE).unwrap();
-            assert_eq!((byte, part.absent(60 * PAGE, PAGE)), ([1], PAGE as u64));
-            assert_eq!(part.read_at(64 * PAGE, &mut byte), Err(Errno::NXIO));
+            part.read_at(60 * page + 5, &mut byte).unwrap();
+            part.give_back(60 * page, page).unwrap();
+            assert_eq!((byte, part.absent(60 * page, page)), ([1], page as u64));
+            assert_eq!(part.read_at(64 * page, &mut byte), Err(Errno::NXIO));
         }
-        let whole = Part::new(file, 0, 96 * PAGE);
-        assert_eq!(whole.absent(0, 32 * PAGE), 30 * PAGE as u64, "a part ends where it ends");
+        let whole = Part::new(file, 0, 96 * page);
+        assert_eq!(whole.absent(0, 32 * page), 30 * page as u64, "a part ends where it ends");
     }
 }

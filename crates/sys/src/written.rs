@@ -220,11 +220,13 @@ fn call<T>(fd: &impl AsRawFd, opcode: rustix::ioctl::Opcode, value: &mut T) -> R
 mod tests {
     use std::os::fd::AsFd;
 
-    use raidshmem_core::page::{HUGE, PAGE};
+    use raidshmem_core::page::HUGE;
 
     use super::*;
     use crate::memory::{Mapping, create};
 
+    /// Bytes of a page of the kernels that these tests know.
+    const PAGE: usize = 4096;
     const PAGES: usize = 1024;
 
     /// Creates a memory file of `PAGES` pages, mapped once.

@@ -370,7 +370,12 @@ mod tests {
         assert_eq!(plan.left_out(1, &blocks, find), []);
         assert_eq!(plan.left_out(7, &blocks, find), []);
         assert_eq!(plan.left_out(0, &[], |_| None), []);
-        assert_eq!(whole_pages(out), [20480..24576, 102_400..118_784]);
-        assert_eq!(whole_pages(vec![1..4097, 4095..8191]), []);
+    }
+
+    #[test]
+    fn of_what_is_left_out_whole_pages_stay() {
+        let ranges = vec![PAGE + 1..6 * PAGE - 1, 25 * PAGE - 100..29 * PAGE + 5];
+        assert_eq!(whole_pages(ranges), [2 * PAGE..5 * PAGE, 25 * PAGE..29 * PAGE]);
+        assert_eq!(whole_pages(vec![1..PAGE + 1, PAGE - 1..2 * PAGE - 1]), []);
     }
 }

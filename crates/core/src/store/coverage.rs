@@ -312,11 +312,11 @@ mod tests {
     }
 
     fn sample() -> (Layout, Coverage, Vec<u8>, Heap) {
-        let layout = Layout::new(1 << 20, 4);
+        let layout = Layout::new(256 * PAGE, 4);
         let mut heap = Heap::new(layout.heap_len);
         heap.alloc(100, 64).unwrap();
-        let gap = heap.alloc(64 * 1024, 64).unwrap();
-        heap.alloc(5000, 4096).unwrap();
+        let gap = heap.alloc(16 * PAGE, 64).unwrap();
+        heap.alloc(PAGE + 900, PAGE).unwrap();
         heap.free(gap).unwrap();
         let ranges =
             [layout.statics..layout.statics + 40, layout.statics + 100..layout.statics + 160];
@@ -343,7 +343,7 @@ mod tests {
         let (_, coverage, ..) = sample();
         let all: Vec<usize> = coverage.pieces(0..coverage.len()).flat_map(Piece::range).collect();
         assert_eq!(all.len(), coverage.len());
-        for from in (0..coverage.len() + 10).step_by(7) {
+        for from in (0..coverage.len() + 10).step_by(PAGE / 683 + 2) {
             for len in [0, 1, 63, 64, 500, 100_000] {
                 let got: Vec<usize> =
                     coverage.pieces(from..from + len).flat_map(Piece::range).collect();
@@ -384,7 +384,7 @@ mod tests {
     fn an_excluded_range_is_cut_out() {
         let layout = Layout::new(1 << 20, 4);
         let mut heap = Heap::new(layout.heap_len);
-        heap.alloc(4096, 64).unwrap();
+        heap.alloc(PAGE, 64).unwrap();
         let hole = layout.heap + 100..layout.heap + 300;
         let holes = [hole];
         let none: [Range<usize>; 0] = [];
@@ -397,8 +397,8 @@ mod tests {
         assert_eq!(cut, coverage);
         let pieces: Vec<_> = coverage.pieces(0..coverage.len()).skip(1).map(Piece::range).collect();
         let at = layout.heap;
-        assert_eq!(pieces, [at..at + 100, at + 300..at + 4096]);
-        let all = layout.heap..layout.heap + 4096;
+        assert_eq!(pieces, [at..at + 100, at + 300..at + PAGE]);
+        let all = layout.heap..layout.heap + PAGE;
         let (coverage, _) = Coverage::build(&layout, &[], &heap, [&[all], &[]], &[]).unwrap();
         assert_eq!(coverage.extents.len(), 1);
     }

@@ -158,6 +158,6 @@ mod tests {
         assert_eq!(ReadOnly::within(&(1..TILE)), None);
         assert_eq!(ReadOnly::within(&(PAGE..PAGE + TILE)), Some(ReadOnly { at: PAGE, tiles: 1 }));
         assert_eq!(ReadOnly::within(&(PAGE + 1..PAGE + 1 + TILE)), None);
-        assert_eq!(ReadOnly::of(&(PAGE..PAGE + TILE + PAGE)), None);
+        assert_eq!(ReadOnly::of(&(PAGE..PAGE + TILE + TILE / 2)), None);
     }
 }
