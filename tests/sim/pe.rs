@@ -18,7 +18,7 @@ use raidshmem_core::store::delta::{Changes, History};
 use raidshmem_core::store::grouped::KnownGroups;
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::protection::Protection;
-use raidshmem_core::store::site::{Apart, Deed};
+use raidshmem_core::store::site::{Activity, DivergedSites};
 use raidshmem_core::view::{State, View};
 
 use super::job::{Job, What};
@@ -77,7 +77,7 @@ pub struct Proc {
     /// True if it has not reached its loop yet.
     pub before: bool,
     /// The late PEs since the restart.
-    pub apart: Option<Apart>,
+    pub apart: Option<DivergedSites>,
     /// True if it has computed since then.
     pub written: bool,
     /// The findings of the members of its group, by place.
@@ -396,7 +396,7 @@ impl Job {
             let computed = self.plan.content(p.me(), self.plan.last.next().0);
             let memory = self.own(p);
             (memory.live, memory.posted.ending) = (computed, true);
-            self.show_deed(p, Deed::Waits);
+            self.show_deed(p, Activity::Waits);
         }
         if p.finishing != Some(p.joined) {
             p.finishing = Some(p.joined);

@@ -6,7 +6,7 @@ use raidshmem_core::protocol::Outcome;
 use raidshmem_core::protocol::brought::Brought;
 use raidshmem_core::protocol::driver::OpProgress as Followed;
 use raidshmem_core::quantity::ViewNumber;
-use raidshmem_core::store::site::{Called, Deed, Progress, Verdict, apart, follow};
+use raidshmem_core::store::site::{Activity, Called, Progress, Verdict, apart, follow};
 
 use super::job::Job;
 use super::pe::Proc;
@@ -29,16 +29,16 @@ impl Job {
         late
     }
 
-    fn progress(&self, p: &Proc, deed: Deed) -> Progress {
+    fn progress(&self, p: &Proc, activity: Activity) -> Progress {
         let site = self.memory(p, p.me()).posted.call.site;
         let written = u64::from(p.written);
-        Progress { deed, barriers: 0, reached: false, site, written }
+        Progress { activity, barriers: 0, reached: false, site, written }
     }
 
     /// Publishes a process' activity, while any PE is late.
-    pub fn show_deed(&mut self, p: &mut Proc, deed: Deed) {
+    pub fn show_deed(&mut self, p: &mut Proc, activity: Activity) {
         let Some(behind) = p.apart.as_ref().map(|apart| apart.others.clone()) else { return };
-        let progress = self.progress(p, deed);
+        let progress = self.progress(p, activity);
         self.own(p).progress = Some((p.joined, progress));
         for pe in behind {
             if let Some(proc) = self.carrier[pe.at()] {
@@ -50,7 +50,7 @@ impl Job {
     pub fn follow(&mut self, p: &mut Proc) -> Followed {
         let reference = p.apart.as_ref().expect("it is behind").reference;
         let shown = self.memory(p, reference.at()).progress.filter(|(view, _)| *view == p.joined);
-        let own = self.progress(p, Deed::Checkpoint);
+        let own = self.progress(p, Activity::Checkpoint);
         match follow(&own, shown.map(|(_, progress)| progress).as_ref(), Vec::new) {
             Some(Verdict::Pass) => {
                 self.ending.passed += 1;

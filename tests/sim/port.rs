@@ -12,7 +12,7 @@ use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::status::Ending;
 use raidshmem_core::store::intent::{self, Bounds, Intent, Intents};
 use raidshmem_core::store::phase::{Phase, Vote, Votes};
-use raidshmem_core::store::site::{Calls, Deed};
+use raidshmem_core::store::site::{Activity, Calls};
 
 use super::job::Job;
 use super::memory::Region;
@@ -180,7 +180,7 @@ impl Port for Hands<'_> {
             }
             Op::Arrive => return self.arrive(driver),
             Op::Await => return self.all_came(driver),
-            Op::ShowCall => job.show_deed(p, Deed::Checkpoint),
+            Op::ShowCall => job.show_deed(p, Activity::Checkpoint),
             Op::Follow => return job.follow(p),
             Op::Describe => self.describe(),
             Op::Compare => job.compare(p),

@@ -22,6 +22,7 @@ const STD: &[&str] = &[
     "ptr::eq",
     "slice",
     "str",
+    "sync::Arc",
     "sync::OnceLock",
     "time::Duration",
 ];

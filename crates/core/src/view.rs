@@ -48,6 +48,11 @@ pub struct View {
 }
 
 impl View {
+    /// Returns the node of each PE.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.pes.iter().map(|pe| pe.node)
+    }
+
     /// Returns true if a living process carries every PE number.
     pub fn whole(&self) -> bool {
         self.pes.iter().all(|pe| pe.state == State::Alive)

@@ -291,7 +291,7 @@ impl Membership {
 
     fn show(&mut self) {
         self.view.number = self.view.number.next();
-        self.places.note(&self.view);
+        self.places.note(self.view.number, self.view.nodes());
         let nodes: Vec<u32> = self.shown.keys().copied().collect();
         for node in nodes {
             self.send(node, Down::Show(self.view.clone()));

@@ -1,16 +1,15 @@
-//! The nodes of the PEs in every view so far: what parity groups are chosen over.
+//! The nodes of the PEs in every view so far, over which parity groups are chosen.
 //!
-//! A checkpoint names the view over whose places its groups were chosen, and whoever knows the
-//! moves can choose them again: a substitute on a node that has seen none of it is told the moves
-//! with its number.
+//! A checkpoint names the view over whose places its groups were chosen, and a process that knows the
+//! moves can choose these groups again. A substitute on a node that has seen no move gets all moves
+//! with its PE number.
 //!
-//! Invariant: two processes that know the moves up to a view in which all PEs live come to the same
-//! places in it.
+//! Invariant: two processes that know the moves up to a view in which all PEs live find equal places
+//! in it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::{Pe, ViewNumber};
-use crate::view::View;
 
 /// A PE that is on another node from a view on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,26 +30,25 @@ pub struct PlaceHistory {
 }
 
 impl PlaceHistory {
-    /// The history of a process that is told the places at the start and these moves.
+    /// Creates the history of a process that knows the places at the start and these moves.
     pub fn new(first: Vec<u32>, moves: Vec<Move>) -> PlaceHistory {
         PlaceHistory { first, moves }
     }
 
-    /// All moves, oldest first.
+    /// Returns all moves, oldest first.
     pub fn moves(&self) -> &[Move] {
         &self.moves
     }
 
-    /// Takes the places of a view, which is newer than all that were taken.
-    pub fn note(&mut self, view: &View) {
-        let known = self.at(view.number);
-        let changed = Pe::all(view.pes.len()).zip(&view.pes);
-        let changed = changed.filter(|(pe, member)| known[pe.at()] != member.node as usize);
-        let moves = changed.map(|(pe, member)| Move { view: view.number, pe, node: member.node });
-        self.moves.extend(moves.collect::<Vec<_>>());
+    /// Records the node of each PE in a view, which is newer than all recorded ones.
+    pub fn note(&mut self, view: ViewNumber, nodes: impl ExactSizeIterator<Item = u32>) {
+        let known = self.at(view);
+        let changed = Pe::all(nodes.len()).zip(nodes);
+        let changed = changed.filter(|&(pe, node)| known[pe.at()] != node as usize);
+        self.moves.extend(changed.map(|(pe, node)| Move { view, pe, node }));
     }
 
-    /// The node of each PE in a view.
+    /// Returns the node of each PE in a view.
     pub fn at(&self, view: ViewNumber) -> Vec<usize> {
         let mut node_of: Vec<usize> = self.first.iter().map(|&node| node as usize).collect();
         for one in self.moves.iter().filter(|one| one.view <= view) {
@@ -63,20 +61,20 @@ impl PlaceHistory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::Member;
 
-    fn view(number: u64, nodes: &[u32]) -> View {
-        let pes = nodes.iter().copied().map(Member::first).collect();
-        View { number: ViewNumber(number), pes, local: false }
+    type Places = (u64, [u32; 3]);
+
+    fn note(history: &mut PlaceHistory, (view, nodes): Places) {
+        history.note(ViewNumber(view), nodes.into_iter());
     }
 
     #[test]
-    fn the_places_of_each_view_are_found_again_by_who_saw_them_all_and_by_who_was_told() {
-        let views = [view(1, &[0, 1, 2]), view(2, &[0, 1, 0]), view(5, &[1, 1, 0])];
+    fn a_process_finds_the_places_of_each_view_if_it_saw_or_got_all_moves() {
+        let views: [Places; 3] = [(1, [0, 1, 2]), (2, [0, 1, 0]), (5, [1, 1, 0])];
         let mut launcher = PlaceHistory::new(vec![0, 1, 2], Vec::new());
-        views.iter().for_each(|view| launcher.note(view));
+        views.into_iter().for_each(|view| note(&mut launcher, view));
         let mut survivor = PlaceHistory::new(vec![0, 1, 2], Vec::new());
-        survivor.note(&views[2]); // it joined no view between
+        note(&mut survivor, views[2]); // it joined no view between
         let told = PlaceHistory::new(vec![0, 1, 2], launcher.moves().to_vec());
         assert_eq!(launcher.at(ViewNumber(0)), [0, 1, 2]);
         assert_eq!(launcher.at(ViewNumber(4)), [0, 1, 0]);

@@ -34,12 +34,12 @@ pub struct Grouped {
 pub struct GroupedCheckpoints([Option<Grouped>; 2]);
 
 impl GroupedCheckpoints {
-    /// Adds what others know.
+    /// Adds the knowledge of other PEs.
     pub fn add(&mut self, other: &GroupedCheckpoints) {
         other.0.iter().flatten().for_each(|one| self.insert(*one));
     }
 
-    /// The view that names the groups of checkpoint `number`. None if nobody knew.
+    /// Returns the view that names the groups of checkpoint `number`; None if no PE knew.
     pub fn places_of(&self, number: CheckpointNumber) -> Option<ViewNumber> {
         let known = || self.0.iter().flatten();
         match breaks(Mutant::NewestGroupsTaken) {
@@ -48,7 +48,7 @@ impl GroupedCheckpoints {
         }
     }
 
-    /// As words.
+    /// Encodes it in words.
     pub fn words(&self) -> [u64; 4] {
         let [one, other] = self.0;
         let words = |known: Option<Grouped>| {
@@ -59,7 +59,7 @@ impl GroupedCheckpoints {
         [number, places, before, others]
     }
 
-    /// The inverse.
+    /// Decodes [`GroupedCheckpoints::words`].
     pub fn read([number, places, before, others]: [u64; 4]) -> GroupedCheckpoints {
         let one = |number, places| {
             let number = CheckpointNumber::unpack(number)?;
@@ -110,7 +110,7 @@ impl KnownGroups {
 
     /// Notes where PEs are in a view that this one joins.
     pub fn note_places(&mut self, view: &View) {
-        self.places.note(view);
+        self.places.note(view.number, view.nodes());
     }
 
     /// Those of the last checkpoint.
