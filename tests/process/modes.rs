@@ -179,7 +179,12 @@ fn error(outcome: &Outcome, pe: usize) {
     let words = outcome.same_verdict();
     // Lost, or with an unusable store; in `single` the copy of another PE's data may be missing.
     let lists = words.split("PE").skip(1).map(|list| list.trim_start_matches('s').trim_start());
-    let number = |part: &str| part.split([' ', ';']).next()?.parse::<usize>().ok();
-    let mut named = lists.flat_map(|list| list.split(',').map_while(number));
-    outcome.check(named.any(|named| named == pe), &format!("PE {pe} should be named"));
+    // A number, or a range such as 0-3.
+    let range = |part: &str| {
+        let text = part.split([' ', ';']).next()?;
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        Some(first.parse::<usize>().ok()?..=last.parse::<usize>().ok()?)
+    };
+    let mut named = lists.flat_map(|list| list.split(',').map_while(range));
+    outcome.check(named.any(|range| range.contains(&pe)), &format!("PE {pe} should be named"));
 }

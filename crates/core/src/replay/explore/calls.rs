@@ -1,15 +1,15 @@
 //! The calls of a program, by the machine, and one step of a PE.
 
 use super::broken::Broken;
-use super::model::{At, JobState, Life, Model, Nodes, WORD, bytes, words};
+use super::model::{At, JobState, Life, Model, Nodes, Sight, WORD, bytes, words};
 use super::port::Caller;
 use super::program::{Op, Value};
 use super::script::{Seen, Stop};
-use crate::quantity::ViewNumber;
+use crate::quantity::{Pe, ViewNumber};
 use crate::replay::call::{self, own_bytes};
 use crate::replay::decide::Reason;
 use crate::replay::handover::catch_up;
-use crate::replay::log::{Kind, LogRecord};
+use crate::replay::log::{Kind, LogRecord, is_in_doubt};
 use crate::replay::meeting;
 use crate::replay::port::{CallPort, LogMode, MeetingPort};
 use crate::update::{Update, WordAt};
@@ -67,14 +67,23 @@ impl Model {
         }
     }
 
-    /// Why all may go back: not because a substitute does something else than its predecessor.
-    fn is_allowed(&self, s: &JobState, me: usize) -> Result<bool, String> {
-        match s.global {
-            Some(Reason::Differs | Reason::Uncertain | Reason::Unlike) => {
-                Err(format!("PE {me}: {:?}", s.global))
-            }
-            _ => Ok(true),
+    /// Checks the reason of a global rollback: a substitute must not differ from its predecessor,
+    /// unless another lost PE has an operation in doubt, which takes all PEs back in any case.
+    fn is_allowed(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
+        let differs =
+            matches!(s.global, Some(Reason::Differs | Reason::Uncertain | Reason::Unlike));
+        if differs && !self.doubts(s, me) {
+            return Err(format!("PE {me}: {:?}", s.global));
         }
+        Ok(true)
+    }
+
+    /// Returns true if a lost PE other than `me`, not yet restored, has an operation in doubt.
+    fn doubts(&self, s: &mut JobState, me: usize) -> bool {
+        (0..s.pes.len()).filter(|&pe| pe != me).any(|pe| {
+            let is_away = !s.life(pe).lives() || matches!(s.pes[pe].at, At::Renews | At::Begins);
+            is_away && is_in_doubt(&Sight { model: self, s, me }, Pe::of(pe))
+        })
     }
 
     /// A plain access of the program.

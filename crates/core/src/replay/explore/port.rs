@@ -76,7 +76,7 @@ impl<'a> Caller<'a> {
         at: usize,
         change: impl FnOnce(u64) -> u64,
     ) -> Result<u64, Stop> {
-        let on = self.on;
+        let on = self.memory_of(to);
         self.access(ByOthers, |sight| {
             let word = &mut sight.s.pes[to].memories[on][at];
             let old = *word;
@@ -87,8 +87,13 @@ impl<'a> Caller<'a> {
 
     /// Reads a word of a PE that was reached.
     pub(super) fn read_word(&mut self, of: usize, at: usize) -> Result<u64, Stop> {
-        let on = self.on;
+        let on = self.memory_of(of);
         self.access(ByOthers, |sight| Ok(sight.s.pes[of].memories[on][at]))
+    }
+
+    /// Returns the memory that an access reaches; that of the own PE is always the last.
+    fn memory_of(&self, pe: usize) -> usize {
+        if pe == self.sight.me { self.sight.s.pes[pe].memories.len() - 1 } else { self.on }
     }
 }
 
