@@ -1,9 +1,9 @@
 //! The launcher's decisions on which checkpoint becomes a set, and when it is whole; pure.
 //!
 //! ```text
-//! checkpoint due -> every node writes the files of its PEs -> all have -> commit -> a set
+//! checkpoint due -> every node writes the files of its PEs -> all done -> commit -> a set
 //!      |                ^            |                          |          |
-//!      +---> claimed ---+            +------ not done, or a PE was lost ---+-> dropped
+//!      +---> claimed ---+            +------ failed, or a PE was lost -----+-> dropped
 //! ```
 //!
 //! If checkpoints come faster than messages about them reach the agents, a future one is *claimed*:

@@ -5,9 +5,9 @@
 //! ```text
 //! PE:   starting -> running -> finalizing -> finalized
 //!                     |  ^
-//!               death |  | a substitute said Hello and its memory is made
+//!               death |  | a substitute said Hello and its memory exists
 //!                     v  |
-//!                    dead -> (view shown on every living node) -> replacing
+//!                    dead -> (view published on every live node) -> replacing
 //! ```
 //! A death while other PEs are finalizing is an ordinary one; they serve the PEs that roll back. In
 //! shrink mode a dead PE stays dead ([`holes`]).

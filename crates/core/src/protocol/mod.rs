@@ -14,7 +14,7 @@
 //! settle      MeetSettling Decide MeetDecided Finish MeetSettled                -> Reported
 //! restart     Whole, settle, Verify .. Judge .. Rebuild .. Restore .. Reencode .. Reset .. Join
 //!                                                                               -> Resumed
-//! finalize    the same, when a PE is lost; it rebuilds, restores and re-encodes nothing
+//! finalize    as a restart if a PE is lost, without rebuilding, restoring or re-encoding
 //! ```
 //!
 //! If a PE of the view is in `shmem_finalize`, no parity is recomputed, because live memory then

@@ -3,9 +3,9 @@
 //! The substitute publishes a [`Stage`]:
 //!
 //! ```text
-//! Replaying   origins log and go on; who needs an answer waits
-//! Draining    the substitute looks at the chains for the last time; origins wait
-//! Direct      origins carry out what was not taken over, and everything from then on
+//! Replaying   origins log and continue; operations that need an answer wait
+//! Draining    the substitute reads the chains for the last time; origins wait
+//! Direct      origins carry out the operations that were not taken over, and all later ones
 //! ```
 //!
 //! An origin appends its entry, and then reads: first the view of its node, then, if the target was

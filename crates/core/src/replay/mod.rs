@@ -6,15 +6,15 @@
 //! memory:
 //!
 //! ```text
-//! routine    what each routine of OpenSHMEM logs, and what its replay does
-//! log        the logs as data: operations at their origin, events and meetings at each PE
-//! merge      entries of all origins become the memory of the substitute, in order
-//! edges      the order of atomic operations on a word, from what each found
-//! own        the own calls of the substitute: skipped, done again, or answered from a log
-//! handover   from "survivors only log" to "survivors reach the substitute", nothing lost or twice
-//! replicas   which PE of another node keeps a copy of a log, for the loss of a node
-//! decide     whether a loss is for one PE alone or takes all back, and the reason
-//! place      whether a substitute comes to the call that made the checkpoint
+//! routine    log entries and replay of each OpenSHMEM routine
+//! log        the logs as data: operations at their origin, events and barriers at each PE
+//! merge      applies the entries of all origins to the memory of the substitute, in order
+//! edges      the order of atomic operations on a word, from the value that each found
+//! own        calls of the substitute itself: skipped, repeated, or answered from a log
+//! handover   from logging only to direct access to the substitute, with nothing lost or repeated
+//! replicas   the PE of another node that keeps a copy of a log, for the loss of a node
+//! decide     local or global rollback after a loss, and the reason
+//! place      checks that a substitute reaches the call that made the checkpoint
 //! ```
 //!
 //! Invariants (`explore` checks them over every interleaving and every death of small programs):

@@ -4,10 +4,10 @@
 //! first:
 //!
 //! ```text
-//! operation on another PE   done there: skipped. Else it is done again, once if it is exact
-//! operation on itself       done again, since this memory went back; an atomic one as it was, or,
-//!                           if it never was, when all that others did is there
-//! get, wait, test           what the log says
+//! operation on another PE   skipped if done there; otherwise repeated, exactly once if exact
+//! operation on itself       repeated, since this memory was rolled back; an atomic one with its
+//!                           old result or, if it never happened, after all operations of peers
+//! get, wait, test           answered from the log
 //! meeting                   over, if the predecessor has logged anything since
 //! ```
 //!
