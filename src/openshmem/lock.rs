@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! on the home PE of the lock   | tail: u32 ........... | next: u16 | state: u16 |
-//! on every PE                    the last in the queue   who is      mine: idle,
-//!                                (home only)             behind me   waiting, holding
+//! on every PE                    the last in the queue   the next    this PE: idle,
+//!                                (home only)             in line     waiting, holding
 //! ```
 //!
 //! PEs are counted from one; zero means no PE. A PE appends itself to the tail. If another PE was

@@ -2,14 +2,14 @@
 //! PE is away.
 //!
 //! ```text
-//! put      a record, then a look at the target: reached (carried out), away (left in the log), or
-//!          on its way back (waited for)
-//! atomic   the same, with what was found; who asks for that waits (`atomics.rs`)
-//! get      waited for until the other is reached; then a record of what was read
-//! wait     a record of what was found, and when; tests, and what the program draws: `answers.rs`
-//! meeting  a barrier or a collective: a record of what this PE brings, and a word that it has
-//!          come. What comes out each PE works out from the records of all (`gathering.rs`)
-//! other    not logged: it is_reporter against going back alone until the next checkpoint
+//! put      a record, then a check of the target: reachable (carried out), away (left in the log),
+//!          or in replay (waited for)
+//! atomic   likewise, with the value found; a PE that needs the value waits (`atomics.rs`)
+//! get      waits until the target is reachable; then a record of the data read
+//! wait     a record of the value found, and of the time; tests and random numbers: `answers.rs`
+//! meeting  a barrier or a collective: a record of this PE's contribution, and a word that it has
+//!          arrived. Each PE computes the result from the records of all (`gathering.rs`)
+//! other    not logged: rules out a local rollback until the next checkpoint
 //! ```
 //!
 //! A view says whether lost PEs roll back locally (`core/membership/local.rs`). If so, a survivor
@@ -21,10 +21,11 @@
 //! A PE and a substitute each publish first and then look, so at least one of them sees the other:
 //!
 //! ```text
+//!                          publishes                    then looks at
 //! this PE, in each call    its record and its flight    the view, and the stage of the target
-//! a substitute, at first   the loss, on all nodes       flights: those who are about to write to
-//!                                                       what the dead left
-//! a substitute, at last    that it drains               records: those that are left to it
+//! a substitute, at first   the loss, on all nodes       flights: PEs about to write to the memory
+//!                                                       of the dead process
+//! a substitute, at last    that it is draining          records: those left for it
 //! ```
 //!
 //! This needs a full fence between the two steps on both sides. A substitute issues a barrier that

@@ -5,11 +5,11 @@
 //! not compared.
 //!
 //! ```text
-//! put      done there: skipped; in doubt, or left in the log: made again
-//! atomic   what it found, and what others did until then is applied (`atomics.rs`)
-//! get      the bytes of the log
-//! wait     what others did until then is applied, and the word holds what it held
-//! meeting  what others did until then is applied; what comes out follows from what all brought
+//! put      skipped if done there; repeated if in doubt or left in the log
+//! atomic   returns the value found; peers' operations until then are applied (`atomics.rs`)
+//! get      returns the logged bytes
+//! wait     peers' operations until then are applied, and the word has its old value
+//! meeting  peers' operations until then are applied; the result follows from all contributions
 //! ```
 //!
 //! At the end of the log the substitute looks at the logs of the other PEs for the last time, and

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! DIR/set-7/manifest, pe-0, pe-1 ..     a set
-//! DIR/JOB-NUMBER.part/                  one that is being written: whoever writes holds its lock
-//! DIR/node-2/                           the same of node 2 where each has its own disk
+//! DIR/JOB-NUMBER.part/                  a set being written; its writer holds its lock
+//! DIR/node-2/                           the folder of node 2, if each node has its own disk
 //! ```
 //!
 //! Invariants: a folder is renamed to a set after everything in it is on disk; a set that is

@@ -6,9 +6,9 @@
 //! everything there first.
 //!
 //! ```text
-//! words     which job, PE, interval and era; meetings entered; bytes of records; what speaks
-//!           against going back alone; the stage of a substitute; then for each PE how much of its
-//!           log this one has taken over
+//! words     job, PE, interval and era; meetings entered; bytes of records; reasons against a local
+//!           rollback; the stage of a substitute; then for each PE the length of its log that this
+//!           PE has taken over
 //! records   head of 56 bytes, then the payload; in the order of the calls
 //! ```
 //!

@@ -6,7 +6,7 @@
 //! program's would be:
 //!
 //! ```text
-//! | place + 1 | ranges that the program itself excluded | blocks | (offset + 1, object) ... |
+//! | place + 1 | ranges excluded by the program itself | blocks | (offset + 1, object) ... |
 //! ```
 //!
 //! Invariants: the table changes only under the lock of the heap. A block that does not fit into it
