@@ -67,8 +67,8 @@ fn query(call: &'static str, pes: Out<*mut c_int>, status: Out<*mut c_int>, nump
     QUERIED.store(numbers.len(), Ordering::Relaxed);
 }
 
-/// Restarts. The library knows the lost PEs, so the list is only checked, and only as remote as the
-/// query before this restart filled one: `numpes` may be anything.
+/// Restarts. The library knows the lost PEs, so it only checks the list, up to the length that the
+/// preceding query returned: `numpes` may be anything.
 fn restart(call: &'static str, pes: In<c_int>, numpes: usize) {
     let world = pgas::world();
     // Relaxed: only one thread at a time may query and restart.

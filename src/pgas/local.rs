@@ -279,7 +279,7 @@ impl World {
     }
 
     /// Returns true if PE `pe` makes its last pass over the logs, or has made it. Its process may
-    /// be that remote before the view published here shows it alive.
+    /// get there before the view published here shows it alive.
     fn is_past_replay(&self, pe: Pe) -> bool {
         let (member, log) = (self.members.member(pe), self.log_of(pe));
         let lives = member.state == Life::Alive;

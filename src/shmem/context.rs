@@ -290,7 +290,7 @@ impl<'b> Batch<'_, 'b> {
         self.peers.update_later(pe, on, (Update::Xor, value), before);
     }
 
-    /// Waits until all transfers started so remote are complete. Buffers stay borrowed.
+    /// Waits until all transfers started so far are complete. Buffers stay borrowed.
     pub fn quiet(&self) {
         self.peers.quiet();
     }

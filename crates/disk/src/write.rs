@@ -1,7 +1,7 @@
 //! Writing of the files of a node's PEs, from the memory that their agent holds.
 //!
 //! One thread reads a few tiles ahead, this one writes. A PE spills the tiles that the next
-//! checkpoint would overwrite before they were read ([`SnapshotPin`]), as far as there is room. The disk
+//! checkpoint would overwrite before they were read ([`SnapshotPin`]), within a limit. The disk
 //! works in parallel: it receives a window of bytes as soon as that is written, and a file is
 //! awaited once its successor is written too. This thread compresses tiles, if requested, one by
 //! one.

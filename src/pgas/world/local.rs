@@ -38,7 +38,7 @@ pub struct Replay {
     /// Values that the predecessor found when it took over other PEs' operations, by PE and
     /// position.
     pub taken: BTreeMap<(Pe, usize), u64>,
-    /// Number of replays so remote of the answer in the next record.
+    /// Number of replays so far of the answer in the next record.
     pub repeated: u64,
     /// Number of replayed calls.
     pub calls: u64,
@@ -117,7 +117,7 @@ pub struct Local {
     /// True if other processes' barriers reach this process, so that light fences suffice.
     light: bool,
     way: AtomicU8,
-    /// The limit on bytes of records, and the most bytes so remote.
+    /// The limit on bytes of records, and the most bytes so far.
     pub(in crate::pgas) limit: AtomicU64,
     pub(in crate::pgas) touched: AtomicU64,
     /// The number of records in those bytes.

@@ -3,7 +3,7 @@
 //!
 //! Invariant: all of these mappings are watched, or none. The own memory is mapped twice where the
 //! statics are; that of another mapped PE once. Mappings of lost memory no longer count. Memory of
-//! a PE that was not [`TouchedPes`] was not written.
+//! a PE that is not among the [`TouchedPes`] was not written.
 
 #![forbid(unsafe_code)]
 

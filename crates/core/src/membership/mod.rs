@@ -131,7 +131,7 @@ pub struct Membership {
     lost: BTreeSet<Pe>,
     /// Restarts of the current recovery because of corrupt tiles.
     corrupt: u32,
-    /// True if a lost PE rolls back local when possible.
+    /// True if only the lost PE rolls back, when possible.
     local: bool,
     /// PEs that were lost for good, without substitutes. None if the job replaces lost PEs.
     holes: Option<BTreeSet<Pe>>,
