@@ -81,7 +81,7 @@ fn restart(call: &'static str, pes: In<c_int>, numpes: usize) {
     faults::restart_pes();
 }
 
-/// Returns the last error as a C string, null when there was none.
+/// Returns the last error as a C string, or null.
 fn last_error() -> *const c_char {
     let Some(text) = faults::last_error() else {
         return std::ptr::null();

@@ -43,7 +43,7 @@ pub(super) enum LoopProgress {
 pub(super) struct Root {
     /// 1 during an exchange.
     inside: AtomicU64,
-    /// Handle of the program's root object; zeroes while there is none.
+    /// Handle of the program's root object; zeroes until it is set.
     object: [AtomicU64; 2],
     progress: AtomicU64,
 }

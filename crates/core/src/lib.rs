@@ -34,7 +34,7 @@
 //! status                                     the status of a PE, as words for its peers
 //! store                                      contents of a checkpoint, agreement on it
 //! plan                                       losses, and the rebuilding they require
-//! protocol                                   the state machine of both, and its driver
+//! protocol                                   state machine of checkpoint and recovery; driver
 //! replay                                     local rollback
 //! stall  detector  membership                wait graph, failure detector, membership
 //! agree                                      agreement on one decision

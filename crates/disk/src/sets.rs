@@ -233,7 +233,7 @@ pub fn hold(folder: &Path) -> Result<File, SetError> {
     Ok(file)
 }
 
-/// Returns the number after the newest set of a folder; 1 if there is none.
+/// Returns the number after the newest set of a folder; 1 for an empty folder.
 pub fn next(folder: &Path) -> u64 {
     let newest = list(folder).ok().and_then(|sets| sets.first().map(|set| set.number));
     newest.map_or(1, |number| number.saturating_add(1))

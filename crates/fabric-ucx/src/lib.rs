@@ -12,7 +12,7 @@
 //! asking                                     requests to peers, and their answers
 //! ```
 //!
-//! How it works:
+//! Implementation:
 //!
 //! ```text
 //! put, get       UCP's, flushed per endpoint; messages in shrink mode. A put of one range does not

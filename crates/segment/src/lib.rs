@@ -294,7 +294,7 @@ impl Segment {
     /// Makes whole pages of the visible part writable or read-only.
     ///
     /// # Errors
-    /// The kernel's error: it has no room for so many mappings.
+    /// The kernel's error: the process has too many mappings.
     pub fn protect(&self, range: &Range<usize>, writable: bool) -> rustix::io::Result<()> {
         self.visible.protect(range.start, range.len(), writable)
     }
