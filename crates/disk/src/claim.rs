@@ -27,8 +27,8 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Claims a checkpoint, with the PEs' parity if `parity`; at most `room` tiles of it are spilled
-    /// at a time.
+    /// Claims a checkpoint, with the PEs' parity if `parity`; at most `room` tiles of it are
+    /// spilled at a time.
     ///
     /// # Errors
     /// Memory cannot be mapped.
