@@ -11,7 +11,7 @@ use raidshmem_disk::spill::SpillCopier;
 
 use crate::pgas::World;
 
-/// Spills what is not on disk yet; called before checkpoint `number` overwrites the own store.
+/// Spills tiles that are not on disk yet, before checkpoint `number` overwrites the own store.
 pub fn keep(world: &World, protection: &Protection, number: CheckpointNumber) {
     let (segments, pool) = (world.segments, &world.store.pool);
     let (own, part, pe, job) = (segments.own(), segments.part(), segments.me(), world.job());

@@ -168,7 +168,7 @@ impl Lock {
             return false;
         }
         let word = self.tail;
-        // A lock that is tried again and again in vain must not fill a log.
+        // Repeated failed attempts at a lock must not fill a log.
         if logged::applies() && !logged::tells(self.call, 0, || word.fetch() == 0) {
             return false;
         }

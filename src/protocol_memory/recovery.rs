@@ -121,7 +121,7 @@ impl RealMemory<'_> {
         }
     }
 
-    /// Ends the job: what was lost cannot be recovered.
+    /// Ends the job: the lost data cannot be recovered.
     pub(super) fn abort(&self, from: At) -> ! {
         match &self.verdict {
             Err(verdict) if from == At::Verdict => self.world.members.abort(&verdict.to_string()),

@@ -71,7 +71,7 @@ impl Beats {
     /// Opens `device`, and starts to increment the counter, several times every `period`.
     ///
     /// # Errors
-    /// A message that says what failed.
+    /// A message that describes the failure.
     pub fn open(device: Option<&settings::Device>, period: Duration) -> Result<Beats, String> {
         let device = Device::open(device)?;
         let queue = Arc::new(Queue::new(&device, COMPLETIONS)?);

@@ -66,7 +66,7 @@ impl OwnNumber {
     }
 }
 
-/// The append cursor of the own log: what each logged call needs.
+/// The append cursor of the own log, which each logged call needs.
 #[derive(Debug, Default)]
 pub struct AppendCursor {
     /// The position of the next record, and the number of records.

@@ -53,7 +53,7 @@ impl Call {
         self != Call::Checkpoint
     }
 
-    /// Returns the name of the call, for people.
+    /// Returns the name of the call, for messages.
     pub const fn name(self) -> &'static str {
         match self {
             Call::Checkpoint => "shmem_checkpoint_all",
