@@ -1,4 +1,4 @@
-//! The spill: copies of what a checkpoint is about to overwrite and that is not on disk yet.
+//! The spill: copies of tiles that a checkpoint is about to overwrite and that are not on disk yet.
 //!
 //! A PE spills before barrier C, after which other PEs write into its second snapshot. So no
 //! checkpoint waits for a disk: it takes at most the time to copy what is not on disk yet.

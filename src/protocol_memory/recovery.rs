@@ -88,7 +88,7 @@ impl RealMemory<'_> {
         OpProgress::Done
     }
 
-    /// Reads what the members of the own group found, and checks if the group is lost.
+    /// Reads the findings of the own group's members, and checks if the group is lost.
     fn read_findings(&mut self) {
         let (world, protection) = (self.world, self.protection);
         self.len = self.found.snapshot_len() as usize;

@@ -104,7 +104,7 @@ fn len_of(
     mapped.header().snapshots[protection.snapshot_of(number)].holds(world.job(), number)
 }
 
-/// Returns what the members of the own group keep, by place.
+/// Returns the store contents of the own group's members, by place.
 fn findings(
     world: &World,
     protection: &Protection,

@@ -171,7 +171,7 @@ impl Record {
     }
 }
 
-/// The words of a place whose member needs no record there any more.
+/// The words of a place whose member no longer needs a record there.
 pub const CLEARED: [u64; WORDS] = [0; WORDS];
 
 /// The observation of a member in the current view.

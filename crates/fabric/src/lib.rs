@@ -12,7 +12,7 @@
 //! fence, quiet      order and completion, at the named peers
 //! wake              wakes the peer's sleeping threads
 //! connect           to one incarnation of a peer, by the address that it gave, on first use
-//! disconnect        fences a dead incarnation: no traffic to or from it any more
+//! disconnect        fences a dead incarnation: no further traffic to or from it
 //! ```
 //!
 //! Guarantees of an engine, on which the rest of the library relies:

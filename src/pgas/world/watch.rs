@@ -147,7 +147,7 @@ impl TouchedPes {
         self.0[pe.at()].fetch_and(!USED, Ordering::Relaxed) & (USED | KEPT) != 0
     }
 
-    /// Begins anew after a checkpoint, or after a rollback to the last one.
+    /// Starts over after a checkpoint, or after a rollback to the last one.
     pub fn begin(&self) {
         self.0.iter().for_each(|used| _ = used.fetch_and(!SINCE, Ordering::Relaxed));
     }

@@ -32,7 +32,7 @@ impl Timing {
         if breaks(Mutant::DeclaredTooEarly) { self.doubt() } else { self.limit * 5 / 4 }
     }
 
-    /// Returns the silence after which no opinion counts any more.
+    /// Returns the silence after which a node is declared lost regardless of second opinions.
     pub(super) fn last(&self) -> Duration {
         self.limit * 7 / 5
     }

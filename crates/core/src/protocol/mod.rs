@@ -130,7 +130,7 @@ pub enum At {
     MeetEncoded,
     /// Reset control words.
     Reset,
-    /// Meet: no PE will reset control words any more.
+    /// Meet: all PEs have reset their control words.
     MeetReset,
     /// Join the view, clear the decision.
     Join,

@@ -8,7 +8,7 @@
 //! copy of n         all mapped PEs changed little: tracking starts    (live memory is quiescent)
 //!    ... the program runs ...
 //! intend of n + 1   own writes to each mapped PE since n              -> published to it
-//! barrier Q         no PE writes any more
+//! barrier Q         no PE writes from here on
 //! compare           writes to own memory by the own process           + those that peers published
 //! ```
 //!
