@@ -33,7 +33,7 @@ Options:
   -h, --help     Print help
 ";
 
-/// Bytes of a block that is copied to measure memory: far larger than one thread's share of caches.
+/// Bytes of a block that is copied to measure memory; far exceeds one thread's share of the caches.
 const COPIED: usize = 64 << 20;
 /// Copies per measurement.
 const COPIES: usize = 4;

@@ -10,7 +10,7 @@
 //! line 21  call site of the checkpoint, its number, the caller; activity since a restart; whether
 //!          the call saves
 //! line 22. call chain: return addresses in the executable
-//! line 24. heard                 barriers of nodes: one word per round; used on each lowest PE
+//! line 24. heard                 barriers of nodes: one word per round, on each node's lowest PE
 //! line 28  abort                 the job ends; written by the agent
 //! line 29. waits                 calls in which threads of the owner wait; read by its agent
 //! ```
