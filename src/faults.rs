@@ -192,7 +192,7 @@ fn groups_without(world: &World, lost: u32) -> Option<Result<Arc<Protection>, Pr
 }
 
 /// Passes bytes of a PE's segment as of its last checkpoint, even of a lost PE, to `give` in
-/// pieces. Returns the checkpoint's number, 0 if there is none, and false if the bytes are
+/// pieces. Returns the checkpoint's number, 0 before the first, and false if the bytes are
 /// unavailable.
 pub fn get_checkpoint(
     pe: Pe,

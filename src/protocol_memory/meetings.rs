@@ -1,4 +1,4 @@
-//! The meetings of the protocol: what a PE contributes to each, and what it takes from there.
+//! The meetings of the protocol: a PE's contribution to each, and the results that it uses.
 
 #![forbid(unsafe_code)]
 

@@ -53,7 +53,7 @@ fn collectives_need_nothing_of_the_heap() {
     }
 }
 
-/// With every collective algorithm: doubling uses slots in turns.
+/// With every collective algorithm: doubling uses slots in turn.
 #[test]
 fn a_team_begins_anew_where_another_one_was() {
     for how in ["direct", "doubling", "halving"] {

@@ -349,7 +349,7 @@ pub enum Up {
     Disk(DiskOutcome),
     /// The signal that requests a stop has arrived here.
     StopSignal,
-    /// A message for people.
+    /// A message for the user.
     Note { line: String },
     /// A request cannot be carried out here.
     Failed { what: String },

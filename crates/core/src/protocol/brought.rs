@@ -5,10 +5,10 @@
 //! must read the words of all other PEs:
 //!
 //! ```text
-//! BarrierQ       what is to be saved, memory for it, the calls    -> all save or all refuse
-//! MeetSettling   phases, decisions, calls, groups                 -> which checkpoint stands
-//! MeetVerified   the length of the snapshots, who is at its end   -> what findings speak of
-//! MeetJudged     the verdict on each group                        -> all go on or all end
+//! BarrierQ       memory to save, memory for it, the calls         -> all save or all refuse
+//! MeetSettling   phases, decisions, calls                         -> the valid checkpoint
+//! MeetVerified   snapshot lengths, PEs in shmem_finalize          -> the range of findings
+//! MeetJudged     the verdict on each group                        -> all continue or all end
 //! ```
 //!
 //! Invariant: the combined value does not depend on the order, and is equal on all PEs that have

@@ -1,13 +1,13 @@
 //! The checkpoint store: the contents of a checkpoint, and how PEs write it and agree on it.
 //!
 //! ```text
-//! quiesce     outstanding transfers done; barrier Q
-//! compare     what changed since n, shown to all; barrier C
+//! quiesce     outstanding transfers complete; barrier Q
+//! compare     publish the changes since n; barrier C
 //! encode      each parity owner pulls the chunks it covers from its peers' LIVE memory into the
 //!             free parity slot, a checksum and stamp per tile
-//! barrier A   entering it means: my parity of n+1 is complete
+//! barrier A   entered once the own parity of n+1 is complete
 //! copy        live -> snapshot; the slot of n+1 becomes the agreed one
-//! barrier B   leaving it means: all snapshots are n+1
+//! barrier B   left once all snapshots are n+1
 //! ```
 //!
 //! With a second snapshot (`SHMEM_FT_SNAPSHOTS`) the encode step writes that snapshot, too. A PE
