@@ -2,9 +2,9 @@
 //! while the target is away.
 //!
 //! ```text
-//! begun      the record exists
-//! under way  the operation may have happened: if the PE dies here, all PEs roll back
-//! done       the record holds the value found
+//! begun      the record is there
+//! under way  the operation may have happened: who dies here leaves a doubt, and all go back
+//! done       with what it found
 //! ```
 //!
 //! A substitute applies other PEs' changes in the order of the values that they found, regardless

@@ -2,14 +2,14 @@
 //! PE is away.
 //!
 //! ```text
-//! put      a record, then a check of the target: reachable (carried out), away (left in the log),
-//!          or in replay (waited for)
-//! atomic   likewise, with the value found; a PE that needs the value waits (`atomics.rs`)
-//! get      waits until the target is reachable; then a record of the data read
-//! wait     a record of the value found, and of the time; tests and random numbers: `answers.rs`
-//! meeting  a barrier or a collective: a record of this PE's contribution, and a word that it has
-//!          arrived. Each PE computes the result from the records of all (`gathering.rs`)
-//! other    not logged: rules out a local rollback until the next checkpoint
+//! put      a record, then a look at the target: reached (carried out), away (left in the log), or
+//!          on its way back (waited for)
+//! atomic   the same, with what was found; who asks for that waits (`atomics.rs`)
+//! get      waited for until the other is reached; then a record of what was read
+//! wait     a record of what was found, and when; tests, and what the program draws: `answers.rs`
+//! meeting  a barrier or a collective: a record of what this PE brings, and a word that it has
+//!          come. What comes out each PE works out from the records of all (`gathering.rs`)
+//! other    not logged: it rules out a local rollback until the next checkpoint
 //! ```
 //!
 //! A view says whether lost PEs roll back locally (`core/membership/local.rs`). If so, a survivor
@@ -21,11 +21,10 @@
 //! A PE and a substitute each publish first and then look, so at least one of them sees the other:
 //!
 //! ```text
-//!                          publishes                    then looks at
 //! this PE, in each call    its record and its flight    the view, and the stage of the target
-//! a substitute, at first   the loss, on all nodes       flights: PEs about to write to the memory
-//!                                                       of the dead process
-//! a substitute, at last    that it is draining          records: those left for it
+//! a substitute, at first   the loss, on all nodes       flights: those who are about to write to
+//!                                                       what the dead left
+//! a substitute, at last    that it drains               records: those that are left to it
 //! ```
 //!
 //! This needs a full fence between the two steps on both sides. A substitute issues a barrier that
@@ -266,34 +265,13 @@ impl World {
         log.filter(|log| log.is_at(member.incarnation.0, Stage::Direct))
     }
 
-    #[inline]
-    fn is_reached(&self, pe: Pe) -> bool {
-        self.reached(pe).is_some()
-    }
-
-    /// Returns true if PE `pe` makes its last pass over the logs, or has made it. Its process may
-    /// get there before the view published here shows it alive.
-    fn is_past_replay(&self, pe: Pe) -> bool {
-        let (member, log) = (self.members.member(pe), self.log_of(pe));
-        let lives = member.state == Life::Alive;
-        let incarnation = member.incarnation.0 + u32::from(!lives);
-        log.is_at(incarnation, Stage::Draining) || log.is_at(incarnation, Stage::Direct)
-    }
-
-    /// Waits until PE `pe` is reachable. Returns false if all PEs roll back.
-    #[inline]
-    pub(super) fn await_reached(&self, call: &'static str, pe: Pe) -> bool {
-        let mut cut = false;
-        if !self.is_reached(pe) {
-            self.wait_raw(
-                || Waiting::anyone(call),
-                || {
-                    cut = self.all_go_back();
-                    cut || self.is_reached(pe)
-                },
-            );
-        }
-        !cut
+    /// The stage of the process of PE `pe` that is to be reached. It may be so far before the view
+    /// that is shown here says that it lives.
+    pub(super) fn stage_of(&self, pe: Pe) -> Option<Stage> {
+        let member = self.members.member(pe);
+        let awaited = member.incarnation.0 + u32::from(member.state != Life::Alive);
+        let (incarnation, stage) = self.log_of(pe).stage();
+        stage.filter(|_| incarnation == awaited)
     }
 
     /// Logs a put of `bytes`, which `carry_out` copies to the target.

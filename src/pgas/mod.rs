@@ -12,6 +12,7 @@
 //! calls, timing            published checkpoint calls; the choice of calls that save
 //! local, gathering         logs for local rollback, and collectives through them
 //! records                  contents and size limits of a log
+//! caller                   the accesses of a logged call, behind the ports of `core/replay`
 //! atomics, answers         logging of atomic operations, tests, and random numbers
 //! replay, rejoin           calls of a substitute from its log; the view that all join afterwards
 //! inherit                  the state that a substitute takes over from the dead process

@@ -1,20 +1,5 @@
-//! The calls of a substitute after a local rollback, as its predecessor logged them.
-//!
-//! Each call is compared with the next record of the own log: the routine and its variant, the
-//! offset in the segment, the lengths, the PE, and the bytes that it passes. Private addresses are
-//! not compared.
-//!
-//! ```text
-//! put      skipped if done there; repeated if in doubt or left in the log
-//! atomic   returns the value found; peers' operations until then are applied (`atomics.rs`)
-//! get      returns the logged bytes
-//! wait     peers' operations until then are applied, and the word has its old value
-//! meeting  peers' operations until then are applied; the result follows from all contributions
-//! ```
-//!
-//! At the end of the log the substitute looks at the logs of the other PEs for the last time, and
-//! is reachable from then on. If that end is a meeting, it does so before it waits there: other PEs
-//! may need it before they come.
+//! A substitute that went back alone: its calls come from the log of its predecessor
+//! (`core/replay/own.rs`), up to the end of that.
 //!
 //! Invariants: other PEs' puts are applied in the order of their times, once; a call that differs
 //! changes nothing, and all PEs roll back.

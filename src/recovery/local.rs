@@ -5,13 +5,13 @@
 //! all PEs roll back, as in all other recoveries.
 //!
 //! ```text
-//! renew      after the loss of a node: restores the log from its replica, and the snapshot and own
-//!            parity from the other members of the group (`renew.rs`)
-//! look       checks that all logs begin at the checkpoint in the own store, and that no PE reports
-//!            a reason against a local rollback
-//! quiet      waits until no survivor is in the midst of a put to the dead process
-//! restore    copies the own snapshot to live memory
-//! replay     repeats calls from the log, up to its end (`pgas/replay.rs`)
+//! renew      after the loss of a node: the log comes back from its replica, the snapshot and the
+//!            own parity from the others of the group (`renew.rs`)
+//! look       every log begins at the checkpoint that the own store holds, and no reason is
+//!            posted against a local rollback
+//! quiet      no survivor is in the midst of a put to the dead
+//! restore    the own snapshot becomes live memory
+//! replay     the calls come from the log, up to its end (`pgas/replay.rs`)
 //! ```
 //!
 //! Invariant: nothing that is present in a store changes.

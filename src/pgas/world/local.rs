@@ -14,22 +14,9 @@ use raidshmem_sys::futex;
 
 /// The progress of a substitute in the logs.
 #[derive(Debug, Default)]
-pub struct Replay {
-    /// The position of its next call in its own log, and the end of that log.
-    pub at: usize,
-    pub end: usize,
-    /// The position of the next record of each other PE.
-    pub next: Vec<usize>,
-    /// Atomic operations on own words that are not yet certain, and all words that had one.
-    pub edges: Edges,
-    pub changed: BTreeSet<usize>,
-    /// Values that the predecessor found when it took over other PEs' operations, by PE and
-    /// position.
-    pub taken: BTreeMap<(Pe, usize), u64>,
-    /// Number of replays so far of the answer in the next record.
-    pub repeated: u64,
-    /// Number of replayed calls.
-    pub calls: u64,
+pub struct ReplayBook {
+    /// The decisions of the replay.
+    pub replay: Replay,
     /// The start of the replay, and its duration.
     pub begun: Option<Instant>,
     pub took: Duration,
@@ -54,7 +41,7 @@ impl OwnNumber {
     }
 }
 
-/// The append cursor of the own log, which each logged call needs.
+/// The append cursor of the own log: what each logged call needs.
 #[derive(Debug, Default)]
 pub struct AppendCursor {
     /// The position of the next record, and the number of records.

@@ -108,7 +108,7 @@ impl Finding {
         self.0 = least;
     }
 
-    /// Formats the finding for messages; None without a reason.
+    /// Formats the finding for people; None if there is no reason.
     pub fn words(&self) -> Option<String> {
         self.0.as_ref().map(|(pe, reason)| format!("PE {pe}: {reason}"))
     }

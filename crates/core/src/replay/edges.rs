@@ -5,7 +5,7 @@
 //! edges of a word ends at the same value:
 //!
 //! ```text
-//! the v with  [v = initial value] + edges that end at v - edges that begin at v = 1
+//! the v with  [v = value before] + edges that end at v - edges that begin at v = 1
 //! ```
 //!
 //! If there is no such value, or more than one, the known operations are an incomplete set of

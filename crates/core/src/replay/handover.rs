@@ -3,9 +3,9 @@
 //! Who shows something and then looks sees what others have shown that do not see it:
 //!
 //! ```text
-//! Replaying   origins log and continue; operations that need an answer wait
-//! Draining    the substitute reads the chains for the last time; origins wait
-//! Direct      origins carry out the operations that were not taken over, and all later ones
+//! an origin, in each call    its record and its flight    the view, and the stage of the target
+//! a substitute, at first     the loss, on all nodes       flights to what the dead left
+//! a substitute, at last      that it drains               the records that are left to it
 //! ```
 //!
 //! So either the substitute sees a record, or its origin sees that it drains, and waits: no

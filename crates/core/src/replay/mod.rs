@@ -6,15 +6,19 @@
 //! memory:
 //!
 //! ```text
-//! routine    log entries and replay of each OpenSHMEM routine
-//! log        the logs as data: operations at their origin, events and barriers at each PE
-//! merge      applies the entries of all origins to the memory of the substitute, in order
-//! edges      the order of atomic operations on a word, from the value that each found
-//! own        calls of the substitute itself: skipped, repeated, or answered from a log
-//! handover   from logging only to direct access to the substitute, with nothing lost or repeated
-//! replicas   the PE of another node that keeps a copy of a log, for the loss of a node
-//! decide     local or global rollback after a loss, and the reason
-//! place      checks that a substitute reaches the call that made the checkpoint
+//! routine    what each routine of OpenSHMEM logs, and what its replay does
+//! log        the logs as data, and how they are read
+//! port       what a call shows and sees
+//! call       what is written down of each call, and what becomes of it in a replay
+//! origin     an operation on a PE that may be lost
+//! meeting    barriers and collectives, once each
+//! own        the own log of a substitute, call by call
+//! merge      what others did becomes the memory of a substitute, in order
+//! edges      the order of atomic operations on a word, from what each found
+//! handover   from "others only log" to "the substitute is reached", nothing lost or twice
+//! replicas   which PE of another node keeps a copy of a log, for the loss of a node
+//! decide     whether a loss is for one PE alone or takes all back, and the reason
+//! place      whether a substitute comes to the call that made the checkpoint
 //! ```
 //!
 //! Each is decided here and nowhere else, over ports: [`log::Logs`] reads the logs of all,

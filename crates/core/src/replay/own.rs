@@ -5,17 +5,7 @@
 //! the bytes that it brings. Private addresses are not compared. Equal answers that follow each
 //! other share a record, which is given as often as it was.
 //!
-//! ```text
-//! operation on another PE   skipped if done there; otherwise repeated, exactly once if exact
-//! operation on itself       repeated, since this memory was rolled back; an atomic one with its
-//!                           old result or, if it never happened, after all operations of peers
-//! get, wait, test           answered from the log
-//! meeting                   over, if the predecessor has logged anything since
-//! ```
-//!
-//! The first call without a log entry is the first that the predecessor did not make; the
-//! substitute hands over (`handover.rs`) before it. Invariant: a call that differs from the log has
-//! no effect on any PE.
+//! Invariant: a call that differs from the log changes nothing anywhere.
 
 use std::collections::BTreeMap;
 

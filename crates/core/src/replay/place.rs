@@ -6,13 +6,13 @@
 //!
 //! ```text
 //! source      addresses   place
-//! equal       equal       same call
-//! equal       different   same call if in `main`, as a compiler may duplicate a call; unproven
-//!                         in another function, which may be called from several places
-//! different   any         another call
-//! unknown     equal       same call
-//! unknown     different   another call
-//! unknown     unknown     unproven
+//! equal       equal       the same
+//! equal       others      the same in `main`. A compiler may make several instructions of one
+//!                         call; but another function may be called from several places: unproven
+//! other       any         another one
+//! not known   equal       the same
+//! not known   others      another one
+//! not known   not known   unproven
 //! ```
 //!
 //! Calls in the log prove a place: the replay compares each of them. Being the first call of its

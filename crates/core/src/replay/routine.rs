@@ -1,4 +1,4 @@
-//! The table of log entries and replay actions of each OpenSHMEM routine.
+//! The table of what each OpenSHMEM routine logs, and of what its replay does.
 //!
 //! A routine has the name of its family in the tables of the C interface: the parts before and
 //! after the name of the type. A family without a rule does not compile (`capi/family.rs`).

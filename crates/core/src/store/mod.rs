@@ -13,14 +13,15 @@
 //! With a second snapshot (`SHMEM_FT_SNAPSHOTS`) the encode step writes that snapshot, too. A PE
 //! that enters barrier A has then written its part of it, and the copy step only seals it.
 //!
-//! [`coverage`] says which bytes, [`advice`] which of them a plan leaves out, [`readonly`] which
-//! are protected apart since nobody writes them, [`private`] how private ones go along, [`objects`]
-//! how pointers to the program's code and variables stay right, [`delta`]
-//! which of them need no second trip, [`track`] when the kernel is asked what was written,
-//! [`protection`] who protects whom, [`grouped`] since when, `raidshmem_codec::stripe` which chunk
-//! is where, [`stamp`] how they are sealed, [`phase`] what stands after a death at any moment,
-//! [`site`] whose call of the checkpoint is none, [`intent`] whether there is room for a checkpoint at all, [`refusal`] what
-//! follows if not. The crate `raidshmem` does it.
+//! [`coverage`] names the bytes, [`advice`] those that a plan leaves out, [`readonly`] those that
+//! are protected apart because no PE writes them, [`private`] private memory, [`objects`] the load
+//! addresses that keep pointers to the program's code and variables valid, [`delta`] the bytes
+//! that need no second pass, [`track`] the times at which the kernel reports written pages,
+//! [`protection`] the parity groups, [`grouped`] the checkpoint from which they hold,
+//! `raidshmem_codec::stripe` the place of each chunk, [`stamp`] its seal, [`phase`] the checkpoint
+//! that stands after a death at any moment, [`site`] the calls that make no checkpoint, [`intent`]
+//! the memory for one, and [`refusal`] the consequence if there is too little. The crate
+//! `raidshmem` carries this out.
 //!
 //! Invariant: at every moment a complete checkpoint exists that every survivor can identify from
 //! the phases alone: slot and snapshot of `n` are untouched until every PE's parity of `n + 1` is
