@@ -1,7 +1,7 @@
 //! The committed bindings of `ucx-sys` and `rdma-sys` have the layouts and values of this machine's
 //! headers, and a deviation is detected; if libclang is installed, they are also compared with the
 //! output of `bindings/`. Bindings for another processor are checked with Debian's cross compiler
-//! and that processor's C library; the headers of UCX and libibverbs do not depend on the processor.
+//! and that processor's C library; the headers of UCX and libibverbs are equal on all processors.
 //!
 //! Builds compare nothing: they need no header, and the library loaded at run time may be a
 //! different version.
@@ -57,7 +57,8 @@ impl Processor {
         here
     }
 
-    /// Returns the include path of both packages, which a cross compiler does not search by default.
+    /// Returns compiler options for the headers of both packages, which a cross compiler does not
+    /// search by default.
     fn headers(self) -> &'static [&'static str] {
         if self.0 == std::env::consts::ARCH { &[] } else { &["-idirafter", "/usr/include"] }
     }
@@ -184,7 +185,7 @@ fn committed_bindings_are_what_the_headers_say() {
     if here.split_whitespace().collect::<Vec<_>>().join(" ") != made {
         return skip("headers-of-bindings", &format!("the bindings are from {made}"));
     }
-    // The headers of each processor's C library come with its compiler.
+    // Each processor's compiler comes with the headers of its C library.
     if !Processor::ALL.into_iter().all(Processor::is_here) {
         return;
     }
