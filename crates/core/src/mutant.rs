@@ -171,15 +171,15 @@ rules! {
     LoggedAfter = "logged-after", explorer, "replay::explore::a_lost_pe_goes_back_alone";
     /// An operation is marked done before it has happened.
     DoneBefore = "done-before", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// An operation in progress is not marked as pending.
+    /// An operation in progress is not marked as under way.
     NotUnderway = "not-underway", explorer, "replay::explore::a_lost_pe_goes_back_alone";
     /// A PE does not announce that it may be about to write to another PE.
     FlightNotShown = "flight-not-shown", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// Bytes of a pending operation are skipped.
+    /// The bytes of an operation under way are skipped.
     BegunSkipped = "begun-skipped", explorer, "replay::explore::a_lost_pe_goes_back_alone";
     /// A fetching operation does not wait for a target that is rolling back.
     AnswerNotAwaited = "answer-not-awaited", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// A pending operation that must happen only once is repeated.
+    /// An operation under way that must happen only once is repeated.
     DoubtDoneAgain = "doubt-done-again", explorer, "replay::explore::a_lost_pe_goes_back_alone";
     /// An operation that the target already has is repeated.
     NotSkipped = "not-skipped", explorer, "replay::explore::a_lost_pe_goes_back_alone";
@@ -187,19 +187,19 @@ rules! {
     OwnSkipped = "own-skipped", explorer, "replay::explore::a_lost_pe_goes_back_alone";
     /// A get is repeated, instead of answered from the log.
     ReadAgain = "read-again", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// The operations of peers are applied PE by PE, not in their logged order.
+    /// The operations of peers are applied PE by PE, not in the order of their timestamps.
     MergedByOrigin = "merged-by-origin", explorer, "replay::explore::a_lost_pe_goes_back_alone";
     /// An atomic operation leaves its new value, without regard to pending operations.
     PendingIgnored = "pending-ignored", explorer, "replay::explore::a_lost_pe_goes_back_alone";
     /// A failed compare-and-swap is applied.
     FailedSwapApplied = "failed-swap-applied", explorer, "replay::explore::a_lost_pe_goes_back";
-    /// The value that an atomic operation fetches does not order it after peers' operations.
+    /// A replay does not apply peers' operations that precede the value of a fetching one.
     FoundLocal = "found-alone", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// A PE timestamps what it learns without advancing its clock.
+    /// A call that learns from peers takes its timestamp without the clock.
     ClockIgnored = "clock-ignored", explorer, "replay::explore::a_lost_pe_goes_back_alone";
     /// A PE does not adopt the timestamps of a meeting.
     MeetingTimesIgnored = "meeting-times-ignored", explorer, "replay::explore::a_lost_pe_goes_back";
-    /// A meeting does not order operations that peers did before it.
+    /// A replayed meeting does not apply the operations that peers did before it.
     MeetingBringsNothing = "meeting-brings-nothing", explorer, "replay::explore::a_lost_pe_goes";
     /// The predecessor's last meeting is taken for complete once all PEs have arrived.
     LastMeetingTrusted = "last-meeting-trusted", explorer, "replay::explore::a_lost_pe_goes_back";
