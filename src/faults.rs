@@ -234,7 +234,7 @@ fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber)
     let began = Instant::now();
     let mut groups = world.choose_groups(last, number);
     if groups.places != last.places {
-        forget_changes(world); // parity is no change of that of other groups
+        forget_changes(world); // parity of other groups is no base for a delta
     }
     let (mut end, mut refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
     if end == At::Refused && world.leave_nothing_out() {
@@ -272,7 +272,7 @@ fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber)
     }
 }
 
-/// New groups are refused: the checkpoint is made by those of the last one.
+/// Keeps the last groups for this checkpoint because new ones were refused, and reports why.
 fn keep_groups(
     world: &World,
     last: &Arc<Protection>,

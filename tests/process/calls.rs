@@ -102,7 +102,7 @@ fn words_of_the_program_are_zero_again() {
     }
 }
 
-/// That of the machine: of 80 bits on x86-64, of 128 on AArch64.
+/// `long double` of this processor: 80 bits on x86-64, 128 on AArch64.
 #[test]
 fn a_long_double_is_passed_and_reduced_to_its_last_bit() {
     for pes in [1, 2, 5] {

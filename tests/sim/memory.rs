@@ -30,7 +30,7 @@ pub fn tiles(len: usize) -> usize {
 pub struct Region {
     /// Checkpoint held, 0 while it is being written; length of its snapshots.
     pub record: (CheckpointNumber, usize),
-    /// The view that names the groups of parity.
+    /// The view that names the groups of the parity.
     pub places: ViewNumber,
     bytes: Vec<u8>,
     stamps: Vec<[u8; STAMP]>,

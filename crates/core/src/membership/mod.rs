@@ -142,7 +142,7 @@ pub struct Membership {
     started: bool,
     /// The last survey, and the view it was made for.
     surveyed: Option<(ViewNumber, Survival)>,
-    /// Where PEs have been.
+    /// The nodes of the PEs in all views so far.
     places: PlaceHistory,
     verdict: Option<(i32, String)>,
     ended: bool,

@@ -1,8 +1,8 @@
 //! The checkpoint store: the contents of a checkpoint, and how PEs write it and agree on it.
 //!
 //! ```text
-//! quiesce     outstanding transfers complete; barrier Q
-//! compare     publish the changes since n; barrier C
+//! quiesce     outstanding transfers done; barrier Q
+//! compare     publish the tiles changed since n; barrier C
 //! encode      each parity owner pulls the chunks it covers from its peers' LIVE memory into the
 //!             free parity slot, a checksum and stamp per tile
 //! barrier A   entered once the own parity of n+1 is complete
@@ -13,15 +13,15 @@
 //! With a second snapshot (`SHMEM_FT_SNAPSHOTS`) the encode step writes that snapshot, too. A PE
 //! that enters barrier A has then written its part of it, and the copy step only seals it.
 //!
-//! [`coverage`] names the bytes, [`advice`] those that a plan leaves out, [`readonly`] those that
-//! are protected apart because no PE writes them, [`private`] private memory, [`objects`] the load
-//! addresses that keep pointers to the program's code and variables valid, [`delta`] the bytes
-//! that need no second pass, [`track`] the times at which the kernel reports written pages,
-//! [`protection`] the parity groups, [`grouped`] the checkpoint from which they hold,
-//! `raidshmem_codec::stripe` the place of each chunk, [`stamp`] its seal, [`phase`] the checkpoint
-//! that stands after a death at any moment, [`site`] the calls that make no checkpoint, [`intent`]
-//! the memory for one, and [`refusal`] the consequence if there is too little. The crate
-//! `raidshmem` carries this out.
+//! Contents: [`coverage`] selects the bytes to save, [`advice`] excludes what a plan calls dead,
+//! [`readonly`] protects read-only ranges separately, [`private`] covers registered private memory,
+//! and [`objects`] keeps pointers to the program's code and variables valid. Changes: [`delta`]
+//! skips unchanged tiles, and [`track`] decides when to ask the kernel for written pages. Parity:
+//! [`protection`] forms the groups, [`grouped`] records the groups of each checkpoint,
+//! `raidshmem_codec::stripe` places the chunks, and [`stamp`] seals the tiles. Agreement:
+//! [`phase`] finds the checkpoint that stands after a death, [`site`] the PEs that call from
+//! diverged sites, [`intent`] checks that memory suffices, and [`refusal`] handles a shortage. The
+//! crate `raidshmem` moves the bytes.
 //!
 //! Invariant: at every moment a complete checkpoint exists that every survivor can identify from
 //! the phases alone: slot and snapshot of `n` are untouched until every PE's parity of `n + 1` is
