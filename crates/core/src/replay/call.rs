@@ -237,7 +237,8 @@ pub fn own_bytes<P: CallPort>(port: &P, from: usize) -> &[u8] {
     found.map_or(&[], |found| port.logs().payload(port.me(), &found))
 }
 
-/// Returns the result of `look` at own words. In a replay, returns the record of its earlier result.
+/// Returns the result of `look` at own words. In a replay, returns the record of its earlier
+/// result.
 ///
 /// # Errors
 /// Fails if all PEs roll back.
@@ -272,8 +273,8 @@ fn note_answer<P: CallPort>(port: &mut P, record: LogRecord, bytes: &[u8]) -> Re
     }
 }
 
-/// Replays an answer. Only the first and the last of equal answers cost anything: a program may poll
-/// very often.
+/// Replays an answer. Only the first and the last of equal answers cost anything: a program may
+/// poll very often.
 fn answer_again<P: CallPort>(port: &mut P, record: &LogRecord) -> Result<usize, P::Cut> {
     let call = next_of(port, record)?;
     if call.is_first {

@@ -21,8 +21,9 @@ use super::log::Stage;
 use super::port::{CallPort, LogMode};
 use crate::mutant::Mutant;
 
-/// At the end of the own log, takes over the operations left in other logs and becomes reachable. If
-/// the log ends with a meeting, this happens before the wait: peers may need this PE to get there.
+/// At the end of the own log, takes over the operations left in other logs and becomes reachable.
+/// If the log ends with a meeting, this happens before the wait: peers may need this PE to get
+/// there.
 ///
 /// # Errors
 /// Fails if all PEs roll back.

@@ -5,8 +5,8 @@
 //!
 //! Invariants: a record is in the log before its operation is visible anywhere. If an operation
 //! happens before another, its time is smaller. The time of a result is drawn after the call's last
-//! look. A record does not change except for the state of its operation, the outcome, and the number
-//! of repeats of an answer.
+//! look. A record does not change except for the state of its operation, the outcome, and the
+//! number of repeats of an answer.
 //!
 //! Left out: location and maximum size of the logs.
 
@@ -129,8 +129,8 @@ impl LogRecord {
         (word.bytes | (code as usize) << LENGTH_BITS, change.operand as usize)
     }
 
-    /// Decodes the word and the change of an atomic operation that compares with this value; None if
-    /// the code of the change is unknown.
+    /// Decodes the word and the change of an atomic operation that compares with this value; None
+    /// if the code of the change is unknown.
     pub fn change(&self, compares_with: u64) -> Option<(WordAt, Change)> {
         let (word, operand) = self.block;
         let how = Update::of_code(u64::from(word >> LENGTH_BITS), compares_with)?;

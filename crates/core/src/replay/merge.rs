@@ -26,8 +26,8 @@ pub trait SubstitutePort: Logs {
     fn store(&mut self, word: WordAt, value: u64);
     /// Writes these bytes of the payload of a record of PE `pe` to offset `to`.
     fn copy(&mut self, to: usize, pe: Pe, found: &Located, bytes: Range<usize>);
-    /// Appends a record to the own log with the value found by the operation of PE `pe` whose record
-    /// begins at `from`.
+    /// Appends a record to the own log with the value found by the operation of PE `pe` whose
+    /// record begins at `from`.
     fn note_taken(&mut self, pe: Pe, from: usize, old: u64);
 }
 

@@ -12,9 +12,9 @@
 //! land     publishes that no write of this PE to the target is pending
 //! ```
 //!
-//! Writes happen only during a flight. A substitute that finds no flight to its place after the loss
-//! was published therefore knows that no origin unaware of the loss writes there any more. A fetching
-//! operation waits until the target is reached.
+//! Writes happen only during a flight. A substitute that finds no flight to its place after the
+//! loss was published therefore knows that no origin unaware of the loss writes there any more. A
+//! fetching operation waits until the target is reached.
 //!
 //! A node that has not published the loss yet lets its PEs read the memory of the dead PE. An
 //! operation is therefore left in the log only after every node has published the loss.

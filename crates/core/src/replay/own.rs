@@ -40,7 +40,8 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Begins the replay of PE `me` at the checkpoint, in a job of `n_pes`. Passes each own record to
+    /// Begins the replay of PE `me` at the checkpoint, in a job of `n_pes`. Passes each own record
+    /// to
     /// `see`.
     pub fn begin(logs: &impl Logs, me: Pe, n_pes: usize, mut see: impl FnMut(&Located)) -> Replay {
         let (mut end, mut taken) = (0, BTreeMap::new());
@@ -71,8 +72,8 @@ impl Replay {
         self.calls
     }
 
-    /// Returns true if the predecessor made no further call. It may have died in the last one: later
-    /// operations that were only logged may belong to that call.
+    /// Returns true if the predecessor made no further call. It may have died in the last one:
+    /// later operations that were only logged may belong to that call.
     pub fn is_over(&self) -> bool {
         self.at >= self.end
     }
@@ -109,8 +110,8 @@ fn past_taken(logs: &impl Logs, pe: Pe, mut at: usize) -> usize {
 
 /// Returns the number of the meeting before those in a log, and the arrival that is still to be
 /// posted. `in_log` is the first and the last meeting in the log; its owner has posted its arrival
-/// at meeting `said`. A PE that died right after it recorded a meeting had arrived, but may not have
-/// posted that.
+/// at meeting `said`. A PE that died right after it recorded a meeting had arrived, but may not
+/// have posted that.
 pub fn met_before(said: u64, in_log: Option<(u64, u64)>) -> (u64, Option<u64>) {
     match in_log {
         None => (said, None),
