@@ -281,7 +281,7 @@ impl World {
             carry_out();
             Ok(())
         };
-        // A global rollback is reported later.
+        // The caller learns of a global rollback from its next checkpoint call.
         call::put(&mut self.caller(call.name), record, bytes, carry_out).unwrap_or(())
     }
 

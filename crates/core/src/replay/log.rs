@@ -50,7 +50,8 @@ impl Kind {
     }
 
     /// Returns true if the call observes other PEs: its time is read from the clock, and its PE may
-    /// depend on everything with a smaller time. Other calls get the last such time plus one.
+    /// depend on everything with a smaller time. Any other call is one later than its PE's last
+    /// time.
     #[inline]
     pub fn learns(self, breaks: impl Fn(Mutant) -> bool) -> bool {
         matches!(self, Kind::Wait | Kind::Answer) && !breaks(Mutant::ClockIgnored)

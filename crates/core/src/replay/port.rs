@@ -13,7 +13,7 @@ use crate::quantity::{Pe, ViewNumber};
 /// The way in which calls are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LogMode {
-    /// Executed without a log: there is none, or all PEs are about to roll back.
+    /// Executed without a log, because the job keeps none or all PEs are about to roll back.
     Plain = 0,
     /// Logged.
     Logged,

@@ -445,7 +445,8 @@ impl MeetingPort for Caller<'_> {
         self.access(if is_lost { ByOthers } else { ByNobody }, |sight| {
             let part = |pe: usize| sight.part(pe, number);
             let parts: Option<Vec<Located>> = (0..pes).map(part).collect();
-            // Wiped contributions count as missing.
+            // A wiped contribution gives any time or 0: the caller then sees a new view, and
+            // repeats.
             Ok(Some(parts.as_deref().and_then(together).unwrap_or_default()))
         })
     }
