@@ -2,7 +2,7 @@
 //! (`SHMEM_FT_SUBSTITUTE=shrink`, `SHMEM_FT_ROLLBACK=none`): some PEs are lost and not replaced.
 //!
 //! ```text
-//! contract PAIRS ITERATIONS [PE@TASK ..]      PE kills itself in its task of that number
+//! contract PAIRS ITERATIONS [PE@TASK ..]      PE kills itself in its task number TASK
 //!
 //! new[ij][ab] = (k[ij][ab] + sum over cd of v[ab][cd] * old[ij][cd]) / d[ij][ab]
 //! ```

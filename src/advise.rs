@@ -77,7 +77,7 @@ fn version(program: &str) -> Option<u32> {
 ///
 /// # Errors
 ///
-/// If there is none, or the named one is unsuitable.
+/// No suitable compiler exists, or the named one is unsuitable.
 pub fn clang(named: Option<String>) -> Result<String, ClangError> {
     if let Some(named) = named.filter(|name| !name.is_empty()) {
         return match version(&named) {

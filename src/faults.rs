@@ -192,7 +192,7 @@ fn groups_without(world: &World, lost: u32) -> Option<Result<Arc<Protection>, Pr
 }
 
 /// Passes bytes of a PE's segment as of its last checkpoint, even of a lost PE, to `give` in
-/// pieces. Returns the checkpoint's number, 0 if there is none, and false if the bytes are
+/// pieces. Returns the checkpoint's number, 0 before the first, and false if the bytes are
 /// unavailable.
 pub fn get_checkpoint(
     pe: Pe,
@@ -234,7 +234,7 @@ fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber)
     let began = Instant::now();
     let mut groups = world.choose_groups(last, number);
     if groups.places != last.places {
-        forget_changes(world); // parity is no change of that of other groups
+        forget_changes(world); // parity of other groups is no base for a delta
     }
     let (mut end, mut refusal) = protocol_memory::run(world, &groups, Call::Checkpoint);
     if end == At::Refused && world.leave_nothing_out() {
@@ -272,7 +272,7 @@ fn save(world: &'static World, last: &Arc<Protection>, number: CheckpointNumber)
     }
 }
 
-/// New groups are refused: the checkpoint is made by those of the last one.
+/// Keeps the last groups for this checkpoint because new ones were refused, and reports why.
 fn keep_groups(
     world: &World,
     last: &Arc<Protection>,

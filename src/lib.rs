@@ -38,17 +38,17 @@
 //! this):
 //!
 //! ```text
-//! version                                    which build this is
-//! pgas                                       the world of a process: waiting, barrier, memory
-//! checkpoint                                 sealing live memory and its parity
-//! recovery                                   making lost memory whole again
-//! scrub                                      looking over the store in idle time
-//! port                                       the steps of the protocol over real memory
-//! affinity                                   the processors of threads, over a restart
+//! version                                    version of this build
+//! pgas                                       the state of a process: memory, waiting, barrier
+//! checkpoint                                 sealing live memory, and encoding its parity
+//! recovery                                   rebuilding and restoring lost memory
+//! scrub                                      verification of the store in idle time
+//! protocol_memory                            the steps of the protocol on real memory
+//! affinity                                   CPU binding of threads across a restart
 //! faults                                     the fault-tolerance calls
 //! openshmem                                  the model: teams, collectives, waits, locks ..
 //! capi  shmem                                the C API and the safe Rust API, side by side
-//! wrapper  usage  sizing                     oshcc and oshc++; oshinfo plan (beside)
+//! wrapper  usage  sizing                     oshcc and oshc++; oshinfo plan
 //! advise                                     oshadvise: from source to LLVM IR
 //! ```
 //!

@@ -1,6 +1,6 @@
 //! Errors of clap about a command line, as one line in the style of `oshrun`.
 //!
-//! Invariant: the line names the culprit and what is expected. The parsers of values return
+//! Invariant: the line names the invalid argument and the expectation. The parsers of values return
 //! `expected ..`, and this module puts the option and the value before it.
 //!
 //! Left out: `oshrun` itself, which reads its arguments by its own table.
@@ -10,7 +10,7 @@
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Returns the line for the program of that name, whose `--help` says more.
+/// Returns the line for the program of that name, which refers to its `--help`.
 pub fn line(program: &str, error: &Error) -> String {
     let of = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let (option, value) = (of(ContextKind::InvalidArg), of(ContextKind::InvalidValue));

@@ -8,10 +8,10 @@
 //! checkpoint.
 //!
 //! ```text
-//! -show, --showme                the whole command line; then nothing is run
+//! -show, --showme                print the whole command line, and run nothing
 //! --showme:compile, :link, :incdirs, :libdirs, :libs
-//! --advise                       runs oshadvise on the source files instead of the compiler
-//! --help, --version              what is ours, and then the compiler's
+//! --advise                       run oshadvise on the source files instead of the compiler
+//! --help, --version              print our own, then the compiler's
 //! ```
 //!
 //! Cargo cannot build a program called `oshc++`, so it is called `oshcxx`, and an installation

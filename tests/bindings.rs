@@ -1,7 +1,7 @@
-//! The committed bindings of `ucx-sys` and `rdma-sys` have the layouts and values of the headers of
-//! this machine, and another one is noticed; and they are what `bindings/` prints, where there is
-//! libclang. Those for another processor are compared by Debian's cross compiler, with the C library
-//! of that processor: the headers of both packages are the same on all.
+//! The committed bindings of `ucx-sys` and `rdma-sys` have the layouts and values of this machine's
+//! headers, and a deviation is detected; if libclang is installed, they are also compared with the
+//! output of `bindings/`. Bindings for another processor are checked with Debian's cross compiler
+//! and that processor's C library; the headers of UCX and libibverbs are equal on all processors.
 //!
 //! Builds compare nothing: they need no header, and the library loaded at run time may be a
 //! different version.
@@ -16,7 +16,7 @@ use support::{partly, skip};
 
 include!("../bindings/layout.rs");
 
-/// Structures with a mask that says which of their fields are set.
+/// Structures with a mask of the fields that are set.
 const UCX_GROW: &[&str] = &[
     "ucp_am_handler_param",
     "ucp_am_recv_param",
@@ -32,7 +32,7 @@ const VERBS_X86_64: &str = include_str!("../rdma-sys/src/bindings/x86_64.rs");
 const VERBS_AARCH64: &str = include_str!("../rdma-sys/src/bindings/aarch64.rs");
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// A processor for which there are bindings, as Rust and GNU call it.
+/// A processor with bindings, by its name in Rust and GNU.
 #[derive(Clone, Copy)]
 struct Processor(&'static str);
 
@@ -46,7 +46,8 @@ impl Processor {
         }
     }
 
-    /// True if a compiler for it is here, with a C library. Else what is for it is left out.
+    /// Returns true if a compiler and a C library for this processor are installed; its checks are
+    /// skipped otherwise.
     fn is_here(self) -> bool {
         let look = ["-E", "-include", "pthread.h", "-x", "c", "/dev/null"];
         let here = !says(&self.compiler(), &look).is_empty();
@@ -56,14 +57,15 @@ impl Processor {
         here
     }
 
-    /// Where the headers of both packages lie; a cross compiler does not look there by itself.
+    /// Returns compiler options for the headers of both packages, which a cross compiler does not
+    /// search by default.
     fn headers(self) -> &'static [&'static str] {
         if self.0 == std::env::consts::ARCH { &[] } else { &["-idirafter", "/usr/include"] }
     }
 }
 
-/// What the C compiler says against the program, with the headers of this package; nothing if it
-/// takes it.
+/// Compiles the program with the headers of this package, and returns the compiler's errors; empty
+/// if it succeeds.
 fn complaints(processor: Processor, name: &str, package: &str, program: &str) -> String {
     let name = format!("bindings-{}-{name}.c", processor.0);
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -77,7 +79,7 @@ fn complaints(processor: Processor, name: &str, package: &str, program: &str) ->
     errors
 }
 
-/// What is compared: the bindings for a processor, with a package's headers.
+/// One comparison: the bindings for a processor with a package's headers.
 struct Bindings<'a> {
     processor: Processor,
     package: &'a str,
@@ -93,7 +95,7 @@ impl Bindings<'_> {
         complaints(self.processor, &name, self.package, &program)
     }
 
-    /// The bindings fit the headers, and each of these changes of them is noticed.
+    /// Checks that the bindings match the headers, and that each of these changes is detected.
     fn compare(&self, changes: &[[&str; 2]]) {
         assert_eq!(self.complaints("right", self.texts), "");
         for [right, wrong] in changes {
@@ -106,7 +108,7 @@ impl Bindings<'_> {
     }
 }
 
-/// True if the headers of the package are here. Else this test does not run.
+/// Returns true if the package's headers are installed; the test is skipped otherwise.
 fn has_headers(package: &str) -> bool {
     let there = !says("pkg-config", &["--modversion", package]).is_empty();
     if !there {
@@ -154,7 +156,7 @@ fn layouts_and_values_of_libibverbs_are_those_of_its_headers() {
             ["size_of::<ibv_wc>() - 48", "size_of::<ibv_wc>() - 56"],
             ["IBV_WR_RDMA_READ: Type = 4;", "IBV_WR_RDMA_READ: Type = 5;"],
         ]);
-        // A mutex of the C library takes other bytes there.
+        // The C library's mutex has another size on that processor.
         let complaints = bindings.complaints("other", &[other, types]);
         assert!(complaints.contains("differs: sizeof(struct ibv_context) == "), "{complaints}");
     }
@@ -183,7 +185,7 @@ fn committed_bindings_are_what_the_headers_say() {
     if here.split_whitespace().collect::<Vec<_>>().join(" ") != made {
         return skip("headers-of-bindings", &format!("the bindings are from {made}"));
     }
-    // The headers of each processor's C library come with its compiler.
+    // Each processor's compiler comes with the headers of its C library.
     if !Processor::ALL.into_iter().all(Processor::is_here) {
         return;
     }

@@ -3,7 +3,7 @@
 //! Programs are built by `oshcc -fsanitize=address,undefined` and run against the unmodified
 //! library (`make sanitize`). The sanitizers see every access of the program itself, its stack,
 //! heap and static variables, and the library's copies from and to its private buffers by `memcpy`
-//! and the like; leaks of both at the end. A separate test checks that the sanitizers work.
+//! and the like; they also report leaks at exit. A separate test checks that the sanitizers work.
 //!
 //! They do not see, because the library is not instrumented (that takes a nightly toolchain): 1, 2,
 //! 4 and 8 bytes that it copies as words; and accesses outside of a block of the symmetric heap,

@@ -11,10 +11,10 @@
 //! must produce the same checksum, or the evaluation fails.
 //!
 //! ```text
-//! run       one run of Jacobi: what was timed in it, and the model of it; pure
-//! jacobi    runs with faults, and intervals between checkpoints
-//! store     checkpoint, recovery and memory by benches/checkpoint.c
-//! table     medians by what they are of; CSV
+//! run       one run of Jacobi: its times, and their model; pure
+//! jacobi    runs with faults, at several checkpoint intervals
+//! store     checkpoint, recovery and memory, measured by benches/checkpoint.c
+//! table     medians per configuration, as CSV
 //! chart     SVG
 //! ```
 

@@ -1,13 +1,13 @@
 //! One run of Jacobi, by the lines of `jacobi.c`, and the thesis' model of such runs. Pure.
 //!
 //! ```text
-//! T_b   a checkpoint: from the call to its end, the mean of those after the first
-//! T_s   a step: from the end of a checkpoint to the next call, the median; where a PE goes back
-//!       alone, that step of its alone
-//! T_r   a recovery: from the call that fails until all compute again, the mean; with local
-//!       rollback until the lost PE computes again
-//! T_ft  first + s T_b + f (T_r + T_s)     what fault tolerance takes
-//! O_ft  T_ft over the time of the run without a fault
+//! T_b   time of a checkpoint, from call to return: the mean, without the first checkpoint
+//! T_s   time of a step, from the end of a checkpoint to the next call: the median; with local
+//!       rollback, only the steps of the PE that rolls back
+//! T_r   time of a recovery, from the failed call until all PEs compute again: the mean; with local
+//!       rollback, until the lost PE computes again
+//! T_ft  first + s T_b + f (T_r + T_s)     time spent on fault tolerance
+//! O_ft  T_ft divided by the time of a run without faults
 //! ```
 //!
 //! This follows the thesis, except for the first checkpoint, which takes its memory from the kernel

@@ -8,10 +8,10 @@
 //! All runs of a program must produce the same checksum, or the measurement fails.
 //!
 //! ```text
-//! overhead     time of a run without a loss, with logs over without, in per cent; by pairs
-//! caught up    from the death to the moment the lost PE is where it was
-//! extra        time of a run with a loss over that of one without, of the same kind
-//! processor    time of all processes, of a run with a loss over one without
+//! overhead     extra run time caused by the logs, without a loss, in per cent; from pairs of runs
+//! caught up    time from the death until the lost PE has caught up
+//! extra        run time with a loss, minus that without, for the same kind of rollback
+//! processor    CPU time of all processes, with a loss relative to without
 //! ```
 //!
 //! Left out: losses of nodes, and between hosts, which roll back all PEs.

@@ -1,12 +1,12 @@
 //! Writes `ucx-sys/src/bindings.rs` and `rdma-sys/src/bindings/` from the system's headers, cut to
 //! what the engines use; with `--check` compares them instead.
 //!
-//! Structures of libibverbs hold mutexes of the C library, whose size depends on the processor: there
-//! is a file for each. UCX's have one layout for all.
+//! libibverbs structures contain C library mutexes, whose size depends on the processor, so each
+//! processor has its own file. UCX structures have one layout on all processors.
 //!
-//! Needs libclang, and the C library's headers for each processor (Debian's
-//! `libc6-dev-arm64-cross`), which nothing else does: `tests/bindings.rs` compares the committed
-//! layouts with headers by a C compiler (`bindings/layout.rs`).
+//! Only this program needs libclang and the C library's headers for each processor (Debian's
+//! `libc6-dev-arm64-cross`): `tests/bindings.rs` compares the committed layouts with the headers
+//! through a C compiler (`bindings/layout.rs`).
 //!
 //! usage: cargo run --manifest-path bindings/Cargo.toml [-- --check]
 
@@ -147,7 +147,7 @@ const VERBS_NUMBERS: &[&str] = &[
 const VERBS_BY_HAND: &[&str] =
     &["ibv_ah_attr", "ibv_gid", "ibv_global_route", "ibv_mw_bind_info", "ibv_send_wr", "ibv_wc"];
 
-/// The processors for which there are bindings, as Rust and GNU call them.
+/// Processors with bindings, by their names in Rust and GNU.
 const PROCESSORS: &[&str] = &["x86_64", "aarch64"];
 
 /// What both have in common.
@@ -187,7 +187,7 @@ fn verbs(processor: &str) -> Builder {
     VERBS_BY_HAND.iter().fold(b, parts)
 }
 
-/// The text of a file of bindings.
+/// Returns the text of one file of bindings.
 fn printed(builder: Builder) -> String {
     let printed = builder.generate().expect("libclang reads the headers").to_string();
     // Which bindgen printed it is no part of it.
@@ -195,7 +195,7 @@ fn printed(builder: Builder) -> String {
     format!("// Written by `bindings/`; not edited by hand.\n{printed}")
 }
 
-/// Each file, and what is to be in it.
+/// Returns each file's path and expected text.
 fn files() -> Vec<(String, String)> {
     let texts: Vec<String> = PROCESSORS.iter().map(|processor| printed(ucx(processor))).collect();
     assert!(texts.windows(2).all(|two| two[0] == two[1]), "UCX differs between processors");

@@ -12,11 +12,11 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! error                                      what is refused
-//! gf  matrix                                 the field, and matrices over it
-//! kernel                                     the loops, by what the processor has
+//! error                                      errors
+//! gf  matrix                                 the Galois field; matrices over it
+//! kernel                                     inner loops, one per instruction set
 //! crc  code                                  checksums; the parity of a stripe
-//! stripe                                     where the parity of what lies
+//! stripe                                     the layout of stripes: data and parity chunks
 //! ```
 //!
 //! Left out: deciding *which* shards are lost (the caller passes them), storing anything, and

@@ -33,7 +33,7 @@ Options:
   -h, --help     Print help
 ";
 
-/// Bytes of a block that is copied to measure memory, far more than the caches hold for one thread.
+/// Bytes of a block that is copied to measure memory; far exceeds one thread's share of the caches.
 const COPIED: usize = 64 << 20;
 /// Copies per measurement.
 const COPIES: usize = 4;
@@ -140,7 +140,7 @@ fn engine_states() -> [(Fabric, Result<bool, FabricError>); 2] {
     [Fabric::Ucx, Fabric::Verbs].map(|fabric| (fabric, probe::probe(fabric, [])))
 }
 
-/// Returns a line per engine: that it can be used, or what it needs.
+/// Returns a line per engine: its availability, or its missing prerequisites.
 fn engines() -> String {
     let mut text = "fabric shm: needs nothing; between nodes of one machine\n".to_owned();
     for (fabric, state) in engine_states() {

@@ -156,8 +156,8 @@ const FT_CONSTANTS: &str = r#"
 "#;
 
 /// The macro by which a checkpoint call records its source location. It begins with a name, so that
-/// it works after `::`, and calls the function that has the routine's name at that place, such as a
-/// tool's wrapper.
+/// it works after `::`, and calls whatever function has the routine's name in the caller's scope,
+/// such as a tool's wrapper.
 const PLACES: &str = r#"
 /*
  * A call of shmem_checkpoint_all says where in the source it stands: a compiler may make several

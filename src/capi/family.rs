@@ -27,7 +27,7 @@ pub struct Family {
     pub pre: &'static str,
     /// The symbol after it.
     pub post: &'static str,
-    /// The symbol before the type name in the context form; empty if there is none.
+    /// The symbol before the type name in the context form, or empty.
     pub ctx: &'static str,
     /// `generic`: the C11 name; `deprecated`: since when; `header`: which one, if not `shmem.h`.
     pub notes: &'static [(&'static str, &'static str)],

@@ -67,8 +67,8 @@ fn query(call: &'static str, pes: Out<*mut c_int>, status: Out<*mut c_int>, nump
     QUERIED.store(numbers.len(), Ordering::Relaxed);
 }
 
-/// Restarts. The library knows the lost PEs, so the list is only checked, and only as far as the
-/// query before this restart filled one: `numpes` may be anything.
+/// Restarts. The library knows the lost PEs, so it only checks the list, up to the length that the
+/// preceding query returned: `numpes` may be anything.
 fn restart(call: &'static str, pes: In<c_int>, numpes: usize) {
     let world = pgas::world();
     // Relaxed: only one thread at a time may query and restart.
@@ -81,7 +81,7 @@ fn restart(call: &'static str, pes: In<c_int>, numpes: usize) {
     faults::restart_pes();
 }
 
-/// Returns the last error as a C string, null when there was none.
+/// Returns the last error as a C string, or null.
 fn last_error() -> *const c_char {
     let Some(text) = faults::last_error() else {
         return std::ptr::null();

@@ -64,7 +64,7 @@ fn is_symmetric(addr: usize) -> bool {
     segments.offset_of(addr, 1).is_some() || segments.is_constant(addr, 1)
 }
 
-/// Returns the address in this process of `dest` on `pe`, null when there is none.
+/// Returns the address in this process of `dest` on `pe`, or null.
 pub(super) fn pointer_on(call: &'static str, dest: SymIn<c_void>, pe: c_int) -> *mut u8 {
     let world = pgas::world();
     if !is_pe(pe) || !is_symmetric(dest.addr()) {

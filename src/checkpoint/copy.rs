@@ -129,8 +129,8 @@ impl<'a> Own<'a> {
     }
 }
 
-/// Makes the own snapshot that of `number`, after barrier A, as far as `changes` requires. A second
-/// snapshot was written with the parity, and is only inspected.
+/// Copies live memory to the own snapshot, which becomes that of `number`, after barrier A and as
+/// far as `changes` requires. A second snapshot was written with the parity, and is only inspected.
 pub fn complete(
     world: &World,
     protection: &Protection,

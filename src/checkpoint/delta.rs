@@ -69,7 +69,7 @@ pub fn found(changes: &Changes) -> Option<ChangedTiles> {
     (changes.by != By::Nothing).then_some(found)
 }
 
-/// Keeps what was found as the basis of the next checkpoint, once this one is agreed.
+/// Keeps the findings as the basis of the next checkpoint, once this one is agreed.
 pub fn keep(store: &Store, changes: Changes, number: CheckpointNumber, len: usize) {
     *lock(&store.history) = Some(changes.agreed(number, len));
 }

@@ -120,7 +120,7 @@ impl Task {
     }
 }
 
-/// Scratch for a tile of each source as it is, and as it was.
+/// Scratch for the new and the old tile of each source.
 struct Scratch {
     live: Vec<Vec<u8>>,
     old: Vec<tiles::Scratch>,

@@ -106,7 +106,7 @@ pub fn post_costs(world: &World, coverage: &Coverage, looked: Option<Duration>) 
     tiles::post_costs(world.segments, costs);
 }
 
-/// Watches what is written from here on, if that pays after the changes in checkpoint `number`.
+/// Starts write tracking, if it pays off given the changes in checkpoint `number`.
 /// Called before barrier B, while live memory does not change.
 pub fn watch(
     world: &World,

@@ -46,9 +46,9 @@ impl<E> First<E> {
 }
 
 /// Calls `fetch` for each batch of `tiles`, and then `work` for each tile, with scratch from
-/// `room`. If `remote`, each tile of a batch has its own scratch to be fetched into, and other
-/// threads do the fetching, or this one if the system refuses them. If not, `fetch` gets no
-/// scratch, and the threads share the batches.
+/// `room`. If `remote`, each tile of a batch has its own scratch to fetch into, and other threads
+/// fetch, or this one if the system refuses to start them. If not, `fetch` gets no scratch, and the
+/// threads share the batches.
 ///
 /// # Errors
 /// The first error of `work`; what has not begun by then is left undone.

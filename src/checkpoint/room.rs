@@ -19,7 +19,7 @@ pub fn room(segments: &Segments, protection: &Protection, len: usize) -> StoreBy
 }
 
 /// Returns the parts of the own store for snapshots of `len` bytes and for their parity. Once
-/// touched they come in huge pages, as far as these fit.
+/// touched, they are backed by huge pages where these fit.
 pub fn reserve(segments: &Segments, protection: &Protection, len: usize) -> Vec<Piece> {
     let StoreBytes { snapshots, slots } = room(segments, protection, len);
     let (layout, counts) = (segments.layout(), (protection.snapshots, protection.mode.slots()));

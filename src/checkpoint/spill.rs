@@ -1,4 +1,4 @@
-//! The spill: copies of what a checkpoint is about to overwrite and that is not on disk yet.
+//! The spill: copies of tiles that a checkpoint is about to overwrite and that are not on disk yet.
 //!
 //! A PE spills before barrier C, after which other PEs write into its second snapshot. So no
 //! checkpoint waits for a disk: it takes at most the time to copy what is not on disk yet.
@@ -11,7 +11,7 @@ use raidshmem_disk::spill::SpillCopier;
 
 use crate::pgas::World;
 
-/// Spills what is not on disk yet; called before checkpoint `number` overwrites the own store.
+/// Spills tiles that are not on disk yet, before checkpoint `number` overwrites the own store.
 pub fn keep(world: &World, protection: &Protection, number: CheckpointNumber) {
     let (segments, pool) = (world.segments, &world.store.pool);
     let (own, part, pe, job) = (segments.own(), segments.part(), segments.me(), world.job());

@@ -1,10 +1,10 @@
 //! Memory that the program declares read-only, and makes writable again: collective calls.
 //!
 //! ```text
-//! declare   guard it here; barrier: nobody writes there, and all name the same range
-//!           seal the own tiles, make parity over those of the group; barrier: all have
-//! end       barrier: all name the same range, and who has no memory for a copy says so
-//!           copy the own part spill, and say that the copy counts; barrier: all have
+//! declare   write-protect the range here; barrier: no PE writes there, all PEs name equal ranges
+//!           seal the own tiles, encode parity over those of the group; barrier: all have
+//! end       barrier: all PEs name equal ranges; one without memory for a copy reports it
+//!           copy the own part to the copies area, and mark the copy valid; barrier: all have
 //! ```
 //!
 //! The next checkpoint leaves the range out, or covers it again; until that is agreed a loss rolls

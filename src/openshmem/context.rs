@@ -252,7 +252,7 @@ pub fn take_all_of(call: &'static str, world: &World, team: Team) {
     }
 }
 
-/// Prepares streams for up to `wanted` more contexts, as far as free slots allow.
+/// Prepares streams for up to `wanted` more contexts, limited by the free slots.
 pub fn prepare(world: &World, wanted: usize) {
     let free = |slot: &usize| SLOTS.0[*slot].load(Ordering::Relaxed) & 0xff == 0;
     let slots = (0..STREAMS).filter(free).take(wanted);

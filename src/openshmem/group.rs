@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! words  | round 0 | .. | arrived | released | .. | DONE READY | TREE | SPREAD | .. | MASK COUNT |
-//!        | OFFER | RESULT |                                    of a halving (`exchange.rs`)
+//!        | OFFER | RESULT |                             of recursive halving (`exchange.rs`)
 //! ```
 //!
 //! The words of teams lie outside of the symmetric heap (`segment::layout`).

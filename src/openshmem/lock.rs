@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! on the home PE of the lock   | tail: u32 ........... | next: u16 | state: u16 |
-//! on every PE                    the last in the queue   who is      mine: idle,
-//!                                (home only)             behind me   waiting, holding
+//! on every PE                    the last in the queue   the next    this PE: idle,
+//!                                (home only)             in line     waiting, holding
 //! ```
 //!
 //! PEs are counted from one; zero means no PE. A PE appends itself to the tail. If another PE was
@@ -168,7 +168,7 @@ impl Lock {
             return false;
         }
         let word = self.tail;
-        // A lock that is tried again and again in vain must not fill a log.
+        // Repeated failed attempts at a lock must not fill a log.
         if logged::applies() && !logged::tells(self.call, 0, || word.fetch() == 0) {
             return false;
         }

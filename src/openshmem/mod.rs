@@ -4,13 +4,13 @@
 //! imports only from those above it (`tests/tidy/` rules out cycles):
 //!
 //! ```text
-//! check  bits  number                what is refused; the element types as bits and as numbers
+//! check  bits  number                argument checks; element types as bits and as numbers
 //! memory                             addresses, transfers, words, atomics
 //! order  signal  wait  wait_set      fence and quiet, signals, waits
 //! team  context                      the tables of handles
-//! group                              PEs that act together, and how they meet
-//! split  lock                        teams of a team's PEs; queues for a lock
-//! collective                         moving data, reductions, scans
+//! group                              PEs that act together, and their synchronization
+//! split  lock                        splitting teams; queue locks
+//! collective                         data movement, reductions, scans
 //! ```
 //!
 //! A misuse prints one line and ends the job (`check.rs`). No call waits for a dead PE: between a

@@ -35,7 +35,7 @@ impl World {
         found.unwrap_or_else(|Cut| look.map_or_else(B::default, |look| look()))
     }
 
-    /// The value of a word of a PE, by `load`.
+    /// Returns the value of a word of a PE, by `load`.
     pub fn fetch_logged(&self, call: Call, place: Remote, mut load: impl FnMut() -> u64) -> u64 {
         let record = World::record(Kind::Answer, &call, place, 0);
         let look =
@@ -69,7 +69,7 @@ impl World {
         }
     }
 
-    /// The place of a call that is of no word.
+    /// Returns the place of a call that accesses no word.
     fn nowhere(&self) -> Remote {
         Remote { pe: self.me(), at: 0, block: (0, 0) }
     }

@@ -61,7 +61,7 @@ pub(super) struct Assignment {
     pub oversubscribed: bool,
     pub page: Arc<Page>,
     pub channel: Option<Arc<Channel>>,
-    /// The memory files received so far, that of its own node among them.
+    /// The memory files received so far, including that of its own node.
     pub files: BTreeMap<u32, Arc<OwnedFd>>,
 }
 

@@ -2,9 +2,9 @@
 //! while the target is away.
 //!
 //! ```text
-//! begun      the record is there
-//! under way  the operation may have happened: who dies here leaves a doubt, and all go back
-//! done       with what it found
+//! begun      the record is in the log
+//! under way  the operation may have happened: if the origin dies here, all PEs roll back
+//! done       with the value found
 //! ```
 //!
 //! A substitute applies other PEs' changes in the order of the values that they found, regardless
@@ -67,8 +67,8 @@ impl AtomicCall {
 }
 
 impl World {
-    /// Changes a word of `bytes` bytes of a PE in one step, by `carry_out`; what was there, zero if
-    /// all go back.
+    /// Changes a word of `bytes` bytes of a PE atomically, by `carry_out`. Returns the old value,
+    /// or zero if all PEs roll back.
     pub fn atomic_logged(
         &self,
         call: AtomicCall,

@@ -4,11 +4,12 @@
 //! they are few. If nodes do not map each other, the lowest PEs of nodes meet in between:
 //!
 //! ```text
-//! arrive    every PE adds one to the counter of its leader, which waits for all and goes on so
-//! meet      leaders of nodes meet by dissemination (`rounds::rounds`): each posts the number of
-//!           the barrier to its partner of a round, and waits for it from the other
-//! release   the leader at a counter opens it and wakes the PEs that wait there; at the last one,
-//!           if no other node is to be met, the PE that came last does
+//! arrive    every PE increments its leader's counter; the leader waits for all, then increments
+//!           the counter above
+//! meet      leaders of nodes synchronize by dissemination (`rounds::rounds`): in each round, each
+//!           posts the number of the barrier to one partner and waits for it from the other
+//! release   the leader of a counter opens it and wakes the PEs that wait there; at the top
+//!           counter, if there is no other node, the PE that arrived last does so
 //! ```
 //!
 //! In shrink mode a barrier is an agreement of the living PEs (`fewer.rs`).

@@ -223,13 +223,13 @@ fn build(
     Ok(world)
 }
 
-/// The groups of the start.
+/// Computes the initial groups.
 fn first_groups(settings: &Settings, job: &Job) -> Result<Option<Protection>, ProtectionError> {
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
     Protection::new(settings, &nodes, &job.domains)
 }
 
-/// What a process that begins knows of groups: those of the start, and how PEs have moved since.
+/// Returns the groups that a starting process knows: the initial ones, and the moves since.
 fn known_groups(
     job: &Job,
     welcome: &mut AssignmentMessage,
@@ -239,7 +239,7 @@ fn known_groups(
     KnownGroups::new(places, start)
 }
 
-/// What this process writes of the stores of others.
+/// Selects the parts of other PEs' stores that this process writes.
 fn open_parts(settings: &Settings, job: &Job) -> OpenParts {
     let replica = settings.rollback == Rollback::Local && job.fabric == Fabric::Shm;
     OpenParts { snapshots: settings.snapshots == 2, replica }

@@ -1,10 +1,10 @@
-//! What a call of a job with logs shows and sees, in mapped memory: the ports of local rollback.
+//! The ports of local rollback in mapped memory.
 //!
-//! What is decided of a call, and in which order it shows and looks, is in `core/replay/`; here is
-//! each access. An access ends with [`Cut`] where all go back.
+//! The logic of a call and the order of its accesses are in `core/replay/`; the accesses are here.
+//! An access fails with [`Cut`] if all PEs roll back.
 //!
-//! Invariant: a call has one [`Caller`], which knows the own log since its beginning; that stays
-//! where it is while the call lasts.
+//! Invariant: a call has one [`Caller`], which holds the own log; the log does not move during the
+//! call.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ use tracing::info;
 
 use super::World;
 
-/// All go back.
+/// The error of an access: all PEs roll back.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut;
 
@@ -39,9 +39,9 @@ pub(super) struct Caller<'a> {
     world: &'a World,
     log: Log<'a>,
     call: &'static str,
-    /// What each PE brought.
+    /// The contribution of each PE.
     pub parts: Vec<Located>,
-    /// The view in which the hand-over began.
+    /// The view in which the handover began.
     view: ViewNumber,
 }
 
@@ -74,7 +74,7 @@ impl Logs for World {
     }
 }
 
-/// The memory of this PE, which others changed.
+/// The memory of this PE, which peers changed.
 pub(super) struct OwnMemory<'a>(pub &'a World);
 
 impl Logs for OwnMemory<'_> {
@@ -124,7 +124,7 @@ impl SubstitutePort for OwnMemory<'_> {
 }
 
 impl World {
-    /// The port of a call.
+    /// Returns the port of a call.
     #[inline(always)]
     pub(super) fn caller(&self, call: &'static str) -> Caller<'_> {
         let (log, view) = (self.own_log(), ViewNumber(0));
@@ -133,7 +133,7 @@ impl World {
 }
 
 impl Caller<'_> {
-    /// Waits until it `is_so`; an error if all go back before that.
+    /// Waits until `is_so` holds; fails if all PEs roll back before that.
     fn wait(&self, is_so: impl Fn() -> bool) -> Result<(), Cut> {
         let mut cut = false;
         self.world.wait_raw(
@@ -275,7 +275,7 @@ impl<'a> CallPort for Caller<'a> {
         Cut
     }
 
-    /// A substitute is shown when all nodes have shown the loss.
+    /// Waits for a view with the substitute, which follows the loss on all nodes.
     fn await_shown(&mut self, to: Pe) -> Result<(), Cut> {
         if self.world.has_several_nodes() {
             self.wait(|| self.world.members.member(to).state == Life::Alive)?;
@@ -382,7 +382,7 @@ impl<'a> CallPort for Caller<'a> {
         let view = self.world.members.view();
         self.view = view.number;
         if !view.local {
-            self.world.local.set_way(LogMode::Plain); // another loss took all back
+            self.world.local.set_way(LogMode::Plain); // another loss rolled all PEs back
             return Err(Cut);
         }
         Ok(())
@@ -393,7 +393,7 @@ impl<'a> CallPort for Caller<'a> {
         Ok(())
     }
 
-    /// That there is such an order was found out before the replay.
+    /// Support for this barrier was checked before the replay.
     fn order_others(&mut self) -> Result<bool, Cut> {
         Ok(self.world.segments.order_others())
     }

@@ -169,7 +169,7 @@ impl World {
 
     // ---- messages -----------------------------------------------------------------------------
 
-    /// Describes where PE `pe` is, as far as it has published that.
+    /// Describes the position of PE `pe`, as far as it has published it.
     pub(crate) fn describe(&self, pe: Pe) -> String {
         match self.progress_of(pe).map(|progress| progress.activity) {
             Some(Activity::Checkpoint) => format!("the checkpoint at {}", self.site_of(pe)),

@@ -2,11 +2,11 @@
 //! agreements with the living PEs.
 //!
 //! ```text
-//! adopt    connections to the lost are cut, their memory is taken away, calls go on in the view
-//! tell     threads that want to be called of a loss are, each by itself, in its next call
-//! agree    a record in the own segment, which the other members read (`core/agree.rs`)
-//! return   a team ends: another may have the place of its records when nobody reads them any more;
-//!          an active set zeroes them at the end of each call, as they lie in the program's `pSync`
+//! adopt    disconnects lost PEs and unmaps their memory; calls continue in the new view
+//! notify   runs the loss callback of each thread that set one, in its next call
+//! agree    publishes a record in the own segment, which the other members read (`core/agree.rs`)
+//! return   frees the records of a team for reuse once no member reads them; an active set zeroes
+//!          them at the end of each call, as they lie in the program's `pSync`
 //! ```
 //!
 //! Across an engine, a member posts to each of the others that its record has changed, and they

@@ -5,9 +5,9 @@
 //! This is correct under two conditions, which this module checks:
 //!
 //! ```text
-//! (a) uncut    no call of a PE that entered shmem_finalize did less than it should because of the
-//!              loss: no put was dropped, nothing read is zero, no wait returned early
-//! (b) alone    the PE that went back makes no call that reads, writes or waits for another PE
+//! (a) uncut    in no PE that entered shmem_finalize did the loss cut a call short: no put was
+//!              dropped, no read returned zeroes instead of data, no wait returned early
+//! (b) alone    the restarted PE makes no call that reads, writes or waits for another PE
 //! ```
 //!
 //! A call that breaks one of them ends the job with an error that names the call. With (b), a

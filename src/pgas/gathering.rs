@@ -79,7 +79,7 @@ impl World {
         MeetingOutcome::Cut
     }
 
-    /// Works out what comes out of what all brought. False if all go back.
+    /// Computes the result from all contributions. Returns false if all PEs roll back.
     pub fn work_out(&self, parts: Parts, mut make: impl FnMut(&[(usize, usize)])) -> bool {
         let make = |_: &mut Caller| {
             make(&parts.places);
@@ -112,14 +112,15 @@ impl World {
         self.meet_logged(call, &what)
     }
 
-    /// Shows that this PE has come to a meeting.
+    /// Posts the arrival of this PE at a meeting.
     pub(super) fn comes(&self, log: &Log, number: u64) {
         log.set(Word::Met, self.meeting(number));
         let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
         others.for_each(|pe| self.segments.wake(pe));
     }
 
-    /// What each PE brought to a meeting that all have come to; None if one left no record.
+    /// Returns the contributions to a meeting at which all have arrived; None if a PE left no
+    /// record.
     pub(super) fn parts(&self, number: u64) -> Option<Vec<Located>> {
         let word = self.meeting(number);
         if Pe::all(self.n_pes()).any(|pe| self.log_of(pe).get(Word::BareFrom) <= word) {

@@ -40,7 +40,7 @@ pub(super) struct Successor {
 /// nodes have published by now: such an operation finds what the predecessor left, and not what
 /// this process begins with.
 pub(super) fn await_quiet(segments: &Segments, page: &Page) {
-    // The predecessor writes nowhere any more, so PEs that wait for its writes may continue.
+    // The predecessor no longer writes anywhere, so PEs that wait for its writes may continue.
     segments.own().log(segments.n_pes()).set(Word::Flight, 0);
     segments.order_others(); // if that fails, all roll back (`recovery/local.rs`)
     while !segments.is_quiet(&page.read()) {
@@ -70,7 +70,7 @@ pub(super) fn inherit(own: &Segment, protection: &Protection, successor: &Succes
     if ended || !saved {
         vote.phase = vote.phase.map(without_live);
     }
-    // From here on live memory is not read any more.
+    // Live memory is not read from here on.
     own.header().phase.store(vote.phase.map_or(0, Phase::pack), Ordering::SeqCst);
     vote
 }

@@ -1,15 +1,15 @@
-//! Logs for local rollback: what is recorded of each call, and what a survivor does while another
-//! PE is away.
+//! Logs for local rollback: the record of each call, and the actions of a survivor while another PE
+//! is away.
 //!
 //! ```text
-//! put      a record, then a look at the target: reached (carried out), away (left in the log), or
-//!          on its way back (waited for)
-//! atomic   the same, with what was found; who asks for that waits (`atomics.rs`)
-//! get      waited for until the other is reached; then a record of what was read
-//! wait     a record of what was found, and when; tests, and what the program draws: `answers.rs`
-//! meeting  a barrier or a collective: a record of what this PE brings, and a word that it has
-//!          come. What comes out each PE works out from the records of all (`gathering.rs`)
-//! other    not logged: it rules out a local rollback until the next checkpoint
+//! put      a record, then a look at the target: reached (execute), lost (leave in the log), or
+//!          draining (wait)
+//! atomic   like a put, with the value found; a fetching one waits for the target (`atomics.rs`)
+//! get      a wait until the target is reached; then a record of the bytes read
+//! wait     a record of the value found, and of the time; tests and events: `answers.rs`
+//! meeting  a barrier or a collective: a record of this PE's contribution, and a word that posts
+//!          its arrival. Each PE computes the result from all records (`gathering.rs`)
+//! other    not logged: it rules out local rollback until the next checkpoint
 //! ```
 //!
 //! A view says whether lost PEs roll back locally (`core/membership/local.rs`). If so, a survivor
@@ -21,10 +21,10 @@
 //! A PE and a substitute each publish first and then look, so at least one of them sees the other:
 //!
 //! ```text
-//! this PE, in each call    its record and its flight    the view, and the stage of the target
-//! a substitute, at first   the loss, on all nodes       flights: those who are about to write to
-//!                                                       what the dead left
-//! a substitute, at last    that it drains               records: those that are left to it
+//!                           publishes                  reads
+//! this PE, in each call     its record and its flight  the view, and the target's stage
+//! a substitute, at first    the loss, on all nodes     flights to the memory of the dead PE
+//! a substitute, at the end  the stage `Draining`       the records left for it
 //! ```
 //!
 //! This needs a full fence between the two steps on both sides. A substitute issues a barrier that
@@ -265,8 +265,8 @@ impl World {
         log.filter(|log| log.is_at(member.incarnation.0, Stage::Direct))
     }
 
-    /// The stage of the process of PE `pe` that is to be reached. It may be so far before the view
-    /// that is shown here says that it lives.
+    /// Returns the stage of the next process of PE `pe`, which may publish it before the view here
+    /// shows that the process lives.
     pub(super) fn stage_of(&self, pe: Pe) -> Option<Stage> {
         let member = self.members.member(pe);
         let awaited = member.incarnation.0 + u32::from(member.state != Life::Alive);
@@ -281,7 +281,7 @@ impl World {
             carry_out();
             Ok(())
         };
-        // If all go back there is nothing to tell the caller here.
+        // The caller learns of a global rollback from its next checkpoint call.
         call::put(&mut self.caller(call.name), record, bytes, carry_out).unwrap_or(())
     }
 
@@ -317,7 +317,7 @@ impl World {
         found.unwrap_or_else(|Cut| until.map_or(0, |until| until()))
     }
 
-    /// True if the PEs of this job are on several nodes.
+    /// Returns true if the PEs of this job are on several nodes.
     pub(super) fn has_several_nodes(&self) -> bool {
         self.job.node_of.iter().any(|&node| node != self.job.node_of[0])
     }

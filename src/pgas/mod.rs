@@ -1,24 +1,24 @@
 //! The runtime of a process under the OpenSHMEM model: one [`World`], bytes, words and sets of PEs.
 //!
 //! ```text
-//! world/                   what a process has: its parts, each a value of its own
-//! assignment               the place of a process in the job
-//! boot, lifecycle          from shmem_init to shmem_finalize; finish, last: the end in good order
-//! wait, barrier            the one way to block, and the barrier of all PEs
-//! meeting                  the meetings of the protocol, in a tree
-//! remote, nonblocking         PEs whose memory is not mapped here, and what is under way there
-//! policy                   what a loss means: who goes back, if anybody
-//! fewer                    going on with fewer: adopting views in the midst of calls, agreements
-//! calls, timing            what a PE shows of its checkpoint calls; which of them save
-//! local, gathering         logs, with which a lost PE rolls back locally, and meetings by them
-//! records                  what is in a log, and how much of it there may be
-//! caller                   what a call with a log shows and sees, for what `core/replay` decides
-//! atomics, answers         what is logged of atomic operations, tests, and what a program draws
-//! replay, rejoin           calls of a substitute from its log; the view that all join then
-//! inherit                  what a substitute takes over from the dead
-//! plan                     the file of what checkpoints leave out
-//! prelude                  what calls before the first checkpoint gave back
-//! panics                   a panic of the library, which is the end of the job
+//! world/                   the state of a process, in parts
+//! assignment               the assignment of a PE number to a process
+//! boot, lifecycle          from shmem_init to shmem_finalize; finish, last: the orderly end
+//! wait, barrier            the single blocking primitive, and the barrier over all PEs
+//! meeting                  barriers of the protocol, in a tree
+//! remote, nonblocking      PEs whose memory is not mapped here, and pending transfers to them
+//! policy                   the response to a loss: the PEs that roll back, if any
+//! fewer                    shrink mode: adopting views within calls, agreements
+//! calls, timing            published checkpoint calls; the choice of calls that save
+//! local, gathering         logs for local rollback, and collectives through them
+//! records                  contents and size limits of a log
+//! caller                   the accesses of a logged call, behind the ports of `core/replay`
+//! atomics, answers         logging of atomic operations, tests, and random numbers
+//! replay, rejoin           calls of a substitute from its log; the view that all join afterwards
+//! inherit                  the state that a substitute takes over from the dead process
+//! plan                     the file of ranges that checkpoints leave out
+//! prelude                  results of calls before the first checkpoint
+//! panics                   a panic of the library, which ends the job
 //! ```
 //!
 //! Invariants: no call hangs on a dead PE, since every blocking call checks the view number.

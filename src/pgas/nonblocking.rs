@@ -99,14 +99,14 @@ impl World {
         }
     }
 
-    /// Drops what stream `id` has gathered: no caller waits for it any more.
+    /// Drops the batched transfers of stream `id`, for which no caller waits.
     pub fn forget(&self, id: Id) {
         if let Some(stream) = self.comm.streams.table[usize::from(id)].get() {
             self.comm.streams.change(stream, lock(&stream.gathered), std::mem::take);
         }
     }
 
-    /// Drops what all streams have gathered: the program rolls back to an earlier state.
+    /// Drops the batched transfers of all streams: the program rolls back to an earlier state.
     pub(crate) fn forget_all(&self) {
         (0..=STREAMS as Id).for_each(|id| self.forget(id));
     }

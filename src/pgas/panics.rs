@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! in a C program        all panics are the library's
-//! in a Rust program     those whose place is in the sources of this repository, but for the safe
-//!                       API (`src/shmem`), whose panics tell the program what it did wrong
-//! else                  the program's own: whatever it had set up for them happens
+//! in a Rust program     panics located in the sources of this repository, except in the safe API
+//!                       (`src/shmem`), whose panics report misuse by the program
+//! else                  the program's own: handled by the hook that it installed
 //! ```
 //!
 //! Left out: the launcher and agents, which are not PEs.

@@ -2,10 +2,10 @@
 //! when it begins in `main`.
 //!
 //! ```text
-//! an original     notes what calls gave back, and hands the record to the launcher in its first
-//!                 checkpoint call, which begins when the records of all are there
-//! a substitute    has the record of the first process of its number: calls give back the same
-//!                 until its first checkpoint call. They neither wait nor write to others.
+//! an original     records the results of calls, and sends the record to the launcher in its first
+//!                 checkpoint call, which begins when the records of all PEs have arrived
+//! a substitute    has the record of the first process with its PE number: its calls return those
+//!                 results until its first checkpoint call, without waiting or writing to other PEs
 //! ```
 //!
 //! So a program may keep such results in its own variables, which no checkpoint holds. A call with

@@ -130,7 +130,7 @@ impl World {
         time
     }
 
-    /// Writes a record to the own log; where it begins. None if there is no room.
+    /// Appends a record to the own log, and returns its position. None if the log is full.
     pub(super) fn append(&self, record: LogRecord, payload: &[u8]) -> Option<usize> {
         let log = self.own_log();
         self.append_to(&log, record, payload.len(), |from| self.write(&log, from, payload))

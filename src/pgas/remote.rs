@@ -170,7 +170,7 @@ impl World {
         }
     }
 
-    /// Waits until what was begun at `peers` has arrived; returns false if one of them was lost.
+    /// Waits until operations begun at `peers` have arrived; returns false if one of them was lost.
     pub(super) fn remote_quiet(&self, peers: &[Pe]) -> bool {
         let Some(engine) = self.comm.engine() else { return false };
         self.or(engine.quiet(peers).map(|()| true), false)

@@ -1,5 +1,5 @@
-//! A substitute that went back alone: its calls come from the log of its predecessor
-//! (`core/replay/own.rs`), up to the end of that.
+//! The replay of a substitute after a local rollback: its calls take their results from the log of
+//! its predecessor (`core/replay/own.rs`), up to the end of that log.
 //!
 //! Invariants: other PEs' puts are applied in the order of their times, once; a call that differs
 //! changes nothing, and all PEs roll back.
@@ -43,7 +43,7 @@ impl World {
         let end = replay.end();
         pen.tail.set(end as u64);
         pen.need.set(end as u64);
-        // A word of an era before says nothing of this one.
+        // A word of an earlier era is void.
         let met = log.get(Word::Met);
         let said = if met >> 32 == log.get(Word::Era) { met & 0xffff_ffff } else { 0 };
         let (met, comes) = met_before(said, meetings);
@@ -62,7 +62,7 @@ impl World {
         self.own_payload(lock(&self.local.replay).replay.at())
     }
 
-    /// The payload of the own record at `from`.
+    /// Returns the payload of the own record at `from`.
     pub(super) fn own_payload(&self, from: usize) -> &[u8] {
         self.own_log().read(from).map_or(&[], |found| self.payload(self.me(), &found))
     }
@@ -72,7 +72,7 @@ impl World {
         self.catch_up();
     }
 
-    /// At the end of the log: is reached from then on, unless all go back.
+    /// Becomes reachable at the end of the log, unless all PEs roll back.
     pub(super) fn catch_up(&self) {
         handover::catch_up(&mut self.caller("a local rollback")).unwrap_or(())
     }
@@ -88,7 +88,7 @@ impl World {
         sum.words()
     }
 
-    /// Reports the replay of this PE, which has met the others since.
+    /// Reports the replay of this PE, which has met the other PEs since.
     pub(super) fn report_replay(&self) {
         let book = std::mem::take(&mut *lock(&self.local.replay));
         if book.begun.is_some() {

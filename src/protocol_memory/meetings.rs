@@ -1,4 +1,4 @@
-//! The meetings of the protocol: what a PE contributes to each, and what it takes from there.
+//! The meetings of the protocol: a PE's contribution to each, and the results that it uses.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use raidshmem_core::view::State;
 use super::RealMemory;
 
 impl RealMemory<'_> {
-    /// What all brought to the meeting that settles.
+    /// Returns the combined values of the settling meeting.
     pub(super) fn settled(&self) -> (&Votes, &Calls, &u64, &GroupedCheckpoints) {
         match &self.met {
             Brought::Settling(votes, calls, ending, grouped) => (votes, calls, ending, grouped),

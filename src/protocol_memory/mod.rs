@@ -108,7 +108,7 @@ pub enum Among {
 /// The memory of a PE in one call, and that of its peers.
 struct RealMemory<'a> {
     world: &'a World,
-    /// Of the checkpoint that the driver is at.
+    /// Protection of the driver's current checkpoint.
     protection: Arc<Protection>,
     /// The view adopted.
     view: View,

@@ -90,7 +90,7 @@ impl RealMemory<'_> {
         OpProgress::Done
     }
 
-    /// Reads what the members of the own group found, and checks if the group is lost.
+    /// Reads the findings of the own group's members, and checks if the group is lost.
     fn read_findings(&mut self) {
         let (world, protection) = (self.world, &*self.protection);
         self.len = self.found.snapshot_len() as usize;
@@ -124,7 +124,7 @@ impl RealMemory<'_> {
         }
     }
 
-    /// Ends the job: what was lost cannot be recovered.
+    /// Ends the job: the lost data cannot be recovered.
     pub(super) fn abort(&self, from: At) -> ! {
         match &self.verdict {
             Err(verdict) if from == At::Verdict => self.world.members.abort(&verdict.to_string()),

@@ -2,9 +2,9 @@
 //! substitute.
 //!
 //! ```text
-//! line      where the bytes are in the PE's snapshot: its manifest says so, decoded first and kept
-//! batch     what a few tiles are made of, if it is remote, all on its way at a time
-//! tile      from its snapshot if the PE lives, else from the others of its stripe; each is checked
+//! line      position of the bytes in the PE's snapshot, by its manifest, decoded first and kept
+//! batch     the remote sources of a few tiles, all fetched at once
+//! tile      from its snapshot if the PE is alive, else decoded from its stripe; each is checked
 //! ```
 //!
 //! No PE makes the next checkpoint while this one reads, because that takes all living PEs. So

@@ -1,17 +1,17 @@
 //! Local rollback: a substitute rolls back to the last checkpoint, and no other PE does.
 //!
-//! It comes here at its first checkpoint call, which then returns as it did when the checkpoint was
-//! made. It first looks for reasons against a local rollback, and reports any to the launcher: then
-//! all PEs roll back, as in all other recoveries.
+//! This runs in its first checkpoint call, which then returns as it did when the checkpoint was
+//! made. The substitute first looks for reasons against a local rollback, and reports any to the
+//! launcher: then all PEs roll back, as in all other recoveries.
 //!
 //! ```text
-//! renew      after the loss of a node: the log comes back from its replica, the snapshot and the
-//!            own parity from the others of the group (`renew.rs`)
-//! look       every log begins at the checkpoint that the own store holds, and no reason is
-//!            posted against a local rollback
-//! quiet      no survivor is in the midst of a put to the dead
-//! restore    the own snapshot becomes live memory
-//! replay     the calls come from the log, up to its end (`pgas/replay.rs`)
+//! renew      after the loss of a node: restores the log from its replica, the snapshot and the
+//!            own parity from the other PEs of the group (`renew.rs`)
+//! look       checks that every log begins at the checkpoint in the own store, and that no reason
+//!            against a local rollback is posted
+//! quiet      waits until no survivor is in a put to the dead PE
+//! restore    copies the own snapshot to live memory
+//! replay     takes the results of calls from the log, up to its end (`pgas/replay.rs`)
 //! ```
 //!
 //! Invariant: nothing that is present in a store changes.
@@ -100,8 +100,8 @@ fn look(
     Ok((number, len))
 }
 
-/// True if the logs of all begin at checkpoint `number`, which others may not have left yet. False
-/// if all go back.
+/// Waits until the logs of all PEs begin at checkpoint `number`, which peers may not have left yet.
+/// Returns false if all PEs roll back.
 fn all_begin(world: &World, number: CheckpointNumber) -> bool {
     let begins = |pe: Pe| {
         let mapped = world.segments.if_mapped(pe).filter(|_| world.has_log(pe));
@@ -122,7 +122,7 @@ fn all_begin(world: &World, number: CheckpointNumber) -> bool {
     all
 }
 
-/// Waits until no living PE is in the midst of a put to this one, which it began before the loss.
+/// Waits until no living PE is in a put to this one that began before the loss.
 fn await_quiet(world: &World) {
     let is_quiet = || world.segments.is_quiet(&world.members.view());
     world.wait_raw(|| Waiting::anyone(Call::Checkpoint.name()), is_quiet);

@@ -1,15 +1,15 @@
 //! From a death back to the program: settle, verify, plan, rebuild, restore, re-encode, resume.
 //!
 //! ```text
-//! settle     all living PEs meet, decide n or n+1, write the decision, finish n+1 if forward
-//! verify     each PE looks at what it has, checks all of its store if the recovery began before,
-//!            and shows its findings to all
-//! plan       what is missing, or the agreed verdict that too much is (`raidshmem_core::plan`)
-//! rebuild    a PE that misses chunks of its snapshot decodes them from its group's survivors
-//! restore    snapshot, checked on the way -> live memory, allocator state; read-only ranges that
-//!            are lost are decoded
-//! reencode   a PE that misses parity computes it anew from live memory: redundancy is whole again
-//! resume     control words reset; the view is joined; the program goes on
+//! settle     all live PEs meet, agree on n or n+1, write the decision, complete n+1 if forward
+//! verify     each PE examines its store, checks all of it if an earlier recovery was interrupted,
+//!            and publishes its findings
+//! plan       the missing parts, or an agreed error if too much is lost (`raidshmem_core::plan`)
+//! rebuild    a PE without some chunks of its snapshot decodes them from its group's survivors
+//! restore    snapshot, checked on the way -> live memory, allocator state; lost read-only ranges
+//!            are decoded
+//! reencode   a PE without its parity re-encodes it from live memory: full redundancy again
+//! resume     control words are reset; the view is adopted; the program continues
 //! ```
 //!
 //! The order of the steps, and the meetings of the PEs between them, is the state machine in

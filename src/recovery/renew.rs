@@ -2,9 +2,9 @@
 //! own parity, as a local rollback needs them.
 //!
 //! ```text
-//! log        from the replica that a PE of another node keeps
-//! snapshot   decoded from what the others of the group keep, as in every recovery
-//! parity     decoded in the same way: live memory of the others has gone on
+//! log        copied from the replica that a PE of another node keeps
+//! snapshot   decoded from the stores of the group's other members, as in every recovery
+//! parity     decoded too, since the live memory of the other members has changed since
 //! ```
 //!
 //! It only reads the memory of other PEs. They do not make the next checkpoint without this PE, so
@@ -104,7 +104,7 @@ fn len_of(
     mapped.header().snapshots[protection.snapshot_of(number)].holds(world.job(), number)
 }
 
-/// Returns what the members of the own group keep, by place.
+/// Returns the store contents of the own group's members, by place.
 fn findings(
     world: &World,
     protection: &Protection,

@@ -16,7 +16,7 @@ use super::readonly;
 use crate::checkpoint::tiles::{self, StoreTile};
 use crate::pgas::World;
 
-/// Checks the own store as of checkpoint `target` and publishes what is missing or damaged. With
+/// Checks the own store as of checkpoint `target` and publishes missing and damaged chunks. With
 /// `all` it checks every tile, otherwise only the presence of a snapshot and of parity; tiles are
 /// then checked on use in this recovery: in a rebuild, when live memory is restored, and at the end
 /// for parity not used by then. Sets `empty` if there is neither snapshot nor parity.

@@ -3,9 +3,9 @@
 //! OpenSHMEM's context options are types here, so that breaking a promise does not compile:
 //!
 //! ```text
-//! Context<Serialized>   one thread at a time: it may be sent to another one, not shared
-//! Context<Private>      the thread that made it
-//! Context<NoStore>      reads only: nothing that a fence or quiet would have to wait for
+//! Context<Serialized>   one thread at a time: it may be sent to another thread, not shared
+//! Context<Private>      only the thread that created it
+//! Context<NoStore>      reads only: no transfer that a fence or quiet must wait for
 //! ```
 //!
 //! A context has its own stream (`pgas::stream`): its fence and quiet cover the operations made

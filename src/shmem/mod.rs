@@ -12,7 +12,7 @@
 //! Team       some PEs, plain data             Shmem::split_strided, split_2d
 //! Peers      a team inside an exchange        put, get, atomics, waits, collectives, locks
 //! Context    a stream of transfers            Peers::context: fence and quiet of its own
-//! Batch      transfers under way              Peers::nonblocking: buffers borrowed until the end
+//! Batch      transfers in progress            Peers::nonblocking: buffers borrowed until the end
 //! ```
 //!
 //! An exchange may be restricted to a team ([`Shmem::exchange_in`]): then only its members meet,

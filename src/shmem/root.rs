@@ -43,7 +43,7 @@ pub(super) enum LoopProgress {
 pub(super) struct Root {
     /// 1 during an exchange.
     inside: AtomicU64,
-    /// Handle of the program's root object; zeroes while there is none.
+    /// Handle of the program's root object; zeroes until it is set.
     object: [AtomicU64; 2],
     progress: AtomicU64,
 }
@@ -75,7 +75,7 @@ pub(super) fn leave(segments: &Segments) {
     root(segments).inside.store(0, Ordering::SeqCst);
 }
 
-/// Leaves after a loss, and waits until no PE transfers any more.
+/// Leaves after a loss, and waits until all PEs have stopped transferring.
 pub(super) fn settle(world: &World) {
     leave(world.segments);
     let word = world.segments.layout().heap + offset_of!(Root, inside);

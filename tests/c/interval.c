@@ -3,10 +3,10 @@
  * PE kills itself, and the sum at the end must still be that of plain loops.
  *
  *     interval calls STEPS [PE STEP]...    shmem_checkpoint_all in each step
- *     interval asks STEPS [PE STEP]...     only if shmemx_ft_need_checkpoint says so
+ *     interval asks STEPS [PE STEP]...     only if shmemx_ft_need_checkpoint returns true
  *     interval long STEPS                  like calls, with a millisecond of work per step
  *     interval stops STEPS                 like long, but only before the first step and once
- *                                          shmemx_ft_should_stop says so
+ *                                          shmemx_ft_should_stop returns true
  *
  * With `n` before its number, a PE kills its agent instead, and is lost with its node.
  *

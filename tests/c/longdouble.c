@@ -1,5 +1,5 @@
-/* longdouble: the calls that pass a long double by value, and reductions of them to the last bit:
- * of 64 on x86-64, of 113 on AArch64. */
+/* longdouble: the calls that pass a long double by value, and reductions that are exact to the last
+ * bit of the significand (64 bits on x86-64, 113 on AArch64). */
 #include "test.h"
 
 #include <float.h>

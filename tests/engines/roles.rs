@@ -1,4 +1,4 @@
-//! Protocols between two PEs: each plays its side, and checks what it sees.
+//! Protocols between two PEs: each plays its role and checks its observations.
 //!
 //! Each side writes only to the other's heap, at offsets of its own, so that both may share one
 //! memory.

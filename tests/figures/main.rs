@@ -1,9 +1,9 @@
 //! Tables of figures in documents, which match the records that they name.
 //!
 //! ```text
-//! <!-- figures: benches/record/KIND/DATE.json -->              all of a record
-//! <!-- figures: benches/record/KIND/DATE.json: NAME; NAME -->  those whose names begin so
-//! <!-- figures: benches/record/KIND/FOLDER/NAME.csv -->        a table as it is
+//! <!-- figures: benches/record/KIND/DATE.json -->              all figures of a record
+//! <!-- figures: benches/record/KIND/DATE.json: NAME; NAME -->  figures with these name prefixes
+//! <!-- figures: benches/record/KIND/FOLDER/NAME.csv -->        a table, verbatim
 //! ...
 //! <!-- end of figures -->
 //! ```

@@ -1,13 +1,13 @@
 //! `whitepaper/figures.typ`: the paper's figures, as values of Typst.
 //!
 //! ```text
-//! scorecard  the newest record of each kind: a figure by its name
+//! scorecard  the newest record of each kind: figures by name
 //! scaling    points of the newest scaling study, and its model
-//! start      time to start and end against PEs
-//! advise     what the adviser finds, and checkpoints under its plan
-//! searched   what the model checker went through: the table of docs/guarantees.md
-//! risk       the chance to lose a job, by what `oshinfo plan` computes with
-//! evaluation the newest record of `make evaluation`, or none
+//! start      time to start and end a job, by number of PEs
+//! advise     findings of the adviser, and checkpoints under its plan
+//! searched   states that the model checker explored: the table of docs/guarantees.md
+//! risk       the probability of losing a job, by the model of `oshinfo plan`
+//! evaluation the newest record of `make evaluation`, if any
 //! ```
 //!
 //! Invariant: the paper states no measured number of its own. [`own_numbers`] finds violations;

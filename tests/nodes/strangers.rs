@@ -51,7 +51,7 @@ fn strangers_and_members_of_other_jobs_are_refused_and_the_job_goes_on() {
         net.on(1, move || connect_and_send(at, &garbage));
         run.wait_for("a connection from 10.9.0.2");
     }
-    // A peer that speaks the protocol, with another job's secret, as any node.
+    // A peer that follows the protocol but has another job's secret, as any node.
     for node in [0, 1, 7] {
         net.on(1, move || {
             let stream = TcpStream::connect(at).expect("the launcher listens");

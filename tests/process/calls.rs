@@ -53,7 +53,7 @@ fn collectives_need_nothing_of_the_heap() {
     }
 }
 
-/// With every collective algorithm: doubling uses slots in turns.
+/// With every collective algorithm: doubling uses slots in turn.
 #[test]
 fn a_team_begins_anew_where_another_one_was() {
     for how in ["direct", "doubling", "halving"] {
@@ -102,7 +102,7 @@ fn words_of_the_program_are_zero_again() {
     }
 }
 
-/// That of the machine: of 80 bits on x86-64, of 128 on AArch64.
+/// `long double` of this processor: 80 bits on x86-64, 128 on AArch64.
 #[test]
 fn a_long_double_is_passed_and_reduced_to_its_last_bit() {
     for pes in [1, 2, 5] {

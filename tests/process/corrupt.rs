@@ -462,8 +462,8 @@ fn read_only_memory_that_is_damaged_is_decoded_from_others() {
 }
 
 /// PE 1 is lost with its node. Its substitute stops in the middle of the rebuild, when all stores
-/// have been checked; then everything that PE 0 holds is damaged. All start again, and find it:
-/// damage within the parity is repaired, the rest is the same error on every PE, at once.
+/// have been checked; then everything that PE 0 holds is damaged. All PEs restart and detect it:
+/// damage within the parity is repaired; more damage produces one agreed error on every PE at once.
 #[test]
 fn what_goes_bad_between_check_and_use_is_found_by_all() {
     for mode in ["rs", "raid5"] {

@@ -297,7 +297,7 @@ fn a_node_writes_no_faster_than_its_rate() {
     assert!(took >= Duration::from_millis(300), "{took:?}");
     run.stop();
     run.finish().status(0);
-    // A set of at least 16 seconds at this rate: the job ends in the midst of it, and removes it.
+    // At this rate a set takes at least 16 seconds: the job ends before that, and removes it.
     let store = Store::new();
     let job = store.job("raid5", &[]).env("SHMEM_FT_STORE_RATE", "64K");
     jacobi::job(job, SMALL).run().right_sum(SMALL);

@@ -1,16 +1,16 @@
-//! Parity groups are chosen anew after PEs have moved, so that the next loss is survived, too.
+//! New parity groups after PEs have moved, so that the job survives the next loss, too.
 
 use super::support::jacobi::{self, SMALL};
 use super::support::{Job, Outcome};
 use super::{RECOVERY, STEPS};
 
-/// The line on what is survived, once new groups have been made.
+/// The line of a job that survives every single loss again, thanks to new groups.
 const SURVIVES: &str = "the job now survives the loss of any one node or domain";
-/// The line of a job that does not survive the loss of some node.
+/// The start of the line on a node whose loss would end the job.
 const RISK: &str = "the job now does not survive the loss of node";
-/// Of PEs 1 and 2, which node 1 carried, each comes back from the other of its new group.
+/// PEs 1 and 2, both on node 1, are each rebuilt from the other member of its new group.
 const FROM_PAIRS: &str = "(PE 1 rebuilt from PE 3; PE 2 rebuilt from PE 0)";
-/// The line on new groups.
+/// The start of the line on new groups.
 const ANEW: &str = "parity groups are others from checkpoint ";
 
 fn job(pes: usize, losses: &[&str]) -> Job {
@@ -22,7 +22,7 @@ fn run(pes: usize, losses: &[&str]) -> Outcome {
     jacobi::job(job(pes, losses), SMALL).run()
 }
 
-/// PE 2 goes to node 1, which holds a member of its group: the loss of that node is the next one.
+/// PE 2 moves to node 1, which holds a member of its group; then node 1 is lost.
 #[test]
 fn the_node_that_took_a_member_of_its_own_group_is_lost_next() {
     let outcome = run(4, &["2@3", "1@5"]);
@@ -31,7 +31,7 @@ fn the_node_that_took_a_member_of_its_own_group_is_lost_next() {
     outcome.says(FROM_PAIRS);
 }
 
-/// Each time the node is lost to which the last PE went, and the lines say before that it may be.
+/// Each loss hits the node that the last PE moved to, and is reported as survivable beforehand.
 #[test]
 fn eight_nodes_lose_five_one_after_the_other() {
     let outcome = run(8, &["4@2", "3@4", "2@6", "1@8", "0@10"]);
@@ -45,9 +45,9 @@ fn eight_nodes_lose_five_one_after_the_other() {
     outcome.check(pairs, "each risk is over before the next one");
 }
 
-/// The first checkpoint after the loss of node 2, the fourth, is by other groups. Whatever is lost
-/// in it, the groups of the checkpoint that stands decide: those of the third until all have
-/// encoded the fourth. While they encode, it is a matter of time whether those that live have.
+/// The fourth checkpoint, the first after the loss of node 2, has new groups. A loss during it is
+/// decoded by the groups of the checkpoint that stands: the third until all PEs have encoded the
+/// fourth. For a loss in the encode step, timing decides which of the two stands.
 #[test]
 fn a_loss_at_each_step_of_the_change_is_borne_by_the_groups_of_the_checkpoint_that_stands() {
     for (nth, step) in STEPS.into_iter().enumerate() {
@@ -58,14 +58,14 @@ fn a_loss_at_each_step_of_the_change_is_borne_by_the_groups_of_the_checkpoint_th
         } else if nth > 3 {
             both.right_sum(SMALL).says("all PEs resume from checkpoint 4 ");
         }
-        // Before it there is the recovery of node 2.
+        // Step 0 would hit the recovery from the loss of node 2.
         let one = (nth > 0).then(|| run(4, &["2@3", &format!("{}@4:{step}", 3 * (nth % 2))]));
         one.iter().for_each(|one| _ = one.right_sum(SMALL).says(ANEW));
     }
 }
 
-/// The new groups are found again by processes that have seen none of it: in the records of what
-/// the dead left, and by the moves that the launcher tells.
+/// Processes that saw no move recompute the new groups from the records in the memory of the dead,
+/// and from the moves that the launcher sends.
 #[test]
 fn new_groups_are_known_though_all_processes_die() {
     for (nth, step) in STEPS.into_iter().enumerate() {
@@ -78,7 +78,7 @@ fn new_groups_are_known_though_all_processes_die() {
     }
 }
 
-/// A second loss in the recovery from one, which is by the new groups.
+/// A second loss strikes during a recovery that uses the new groups.
 #[test]
 fn a_loss_in_a_recovery_by_new_groups_is_one_more() {
     for step in RECOVERY {
@@ -89,8 +89,7 @@ fn a_loss_in_a_recovery_by_new_groups_is_one_more() {
     }
 }
 
-/// In every mode with a group, with groups of a size that was asked for, and between nodes that do
-/// not share memory.
+/// Groups change in every mode that has groups, also with a requested group size.
 #[test]
 fn groups_change_in_every_mode() {
     for (mode, name, value) in [
@@ -106,7 +105,7 @@ fn groups_change_in_every_mode() {
     }
 }
 
-/// Groups of two take more memory than one of four. Where that is not there, the last ones stay.
+/// Groups of two take more memory than one of four. If memory is short, the groups do not change.
 #[test]
 fn groups_stay_where_memory_for_others_is_short() {
     let limited = |losses: &[&str]| {

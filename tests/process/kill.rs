@@ -234,7 +234,7 @@ fn one_loss_more_than_the_parity_is_an_agreed_error() {
             "lost PEs 0,1,3, parity 2",
         ),
         // PE 1 starts anew on node 0, which then has two of the group.
-        // It is lost before anybody has encoded the checkpoint by other groups.
+        // Node 0 is lost before any PE has encoded a checkpoint with new groups.
         ("raid5", "--kill-node 1@3 --kill-node 0@4:quiesce", "lost PEs 0,1, parity 1"),
     ] {
         let outcome = run(mode, &format!("--nodes 4 {words}"));

@@ -21,7 +21,7 @@
 //! - [`input`]: invalid input
 //! - [`interval`]: checkpoint calls that are skipped until a checkpoint is due
 //! - [`options`]: options of other launchers, standard input, output, signals
-//! - [`telling`]: messages about losses and at the end
+//! - [`telling`]: messages about losses and at job end
 //! - [`report`]: events, the report and its page, metrics
 //! - [`kernels`]: every codec kernel of this machine
 //! - [`late`]: losses after the last checkpoint, and while others are in `shmem_finalize`

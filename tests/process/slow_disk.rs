@@ -1,5 +1,5 @@
-//! Disks that are slower than checkpoints, and a disk that hangs: sets are whole anyway, or a line
-//! says why there is none, and no PE waits.
+//! Disks that are slower than checkpoints, and a disk that hangs: sets are complete anyway, or a
+//! line gives the reason why a set is missing, and no PE waits.
 
 use std::path::PathBuf;
 use std::process::Command;

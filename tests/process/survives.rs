@@ -12,7 +12,7 @@ fn run(pes: usize, words: &[&str]) -> Outcome {
 /// The beginning of `oshrun`'s line about the losses that it survives from now on.
 const NOW: &str = "the job now ";
 
-/// Three PEs are one group, whatever is chosen.
+/// Three PEs always form one group.
 #[test]
 fn a_substitute_on_a_node_of_its_group_makes_that_node_one_too_many() {
     let outcome = run(3, &["--kill-node", "2@3"]);
@@ -24,7 +24,8 @@ fn a_substitute_on_a_node_of_its_group_makes_that_node_one_too_many() {
     outcome.check(outcome.count(NOW) == 1, "told once");
 }
 
-/// Four are two groups from the next checkpoint on, each with one of the two on node 1.
+/// Four PEs form two groups from the next checkpoint on; the two PEs on node 1 are in different
+/// groups.
 #[test]
 fn the_next_checkpoint_is_by_groups_that_survive_it() {
     let outcome = run(4, &["--kill-node", "2@3"]);

@@ -1,4 +1,4 @@
-//! Parity groups that change when PEs have moved, by the rules of the library.
+//! Parity groups that change after PEs have moved, by the library's rules.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::job::Job;
 use super::pe::Proc;
 
 impl Job {
-    /// The groups of the call that begins.
+    /// Chooses the groups for the call that begins.
     pub fn choose_groups(&self, p: &mut Proc, number: CheckpointNumber) {
         let last = p.known.last().expect("it has a number");
         p.groups = Some(match p.call {
@@ -29,7 +29,7 @@ impl Job {
         }
     }
 
-    /// What a process brings to the meeting that settles.
+    /// Returns a process's contribution to the settling meeting.
     pub fn grouped(&self, p: &Proc) -> GroupedCheckpoints {
         let sealed = self.memory(p, p.me()).slots.iter();
         let sealed = sealed.filter(|slot| slot.record.0 != CheckpointNumber(0));
@@ -37,7 +37,7 @@ impl Job {
         p.known.bring(of)
     }
 
-    /// The groups of the checkpoint that was decided on.
+    /// Switches to the groups of the checkpoint that was decided on.
     pub fn take_groups(&mut self, p: &mut Proc, number: CheckpointNumber) {
         let Brought::Settling(.., all) = &p.met else {
             unreachable!("the meeting before the decision settles")
@@ -51,7 +51,7 @@ impl Job {
         p.groups = Some(p.known.decide(job, all, number));
     }
 
-    /// The checkpoint is agreed.
+    /// Records the groups of the checkpoint just agreed.
     pub fn keep_groups(&mut self, p: &mut Proc) {
         let changed = p.known.last().is_none_or(|last| last.places != p.groups().places);
         self.ending.regrouped += u32::from(changed);
@@ -59,7 +59,7 @@ impl Job {
         self.report_groups(p);
     }
 
-    /// Tells the launcher.
+    /// Reports new groups to the launcher.
     pub fn report_groups(&mut self, p: &Proc) {
         let made = p.groups();
         if p.me() == 0 && made.places != ViewNumber(0) {
@@ -70,7 +70,7 @@ impl Job {
         }
     }
 
-    /// The groups of all checkpoints that may be decided on.
+    /// Returns the groups of all checkpoints that may be decided on.
     pub fn groups_in_use(&self) -> Vec<Arc<Protection>> {
         let members = self.procs.iter().filter(|p| p.alive && p.joined != ViewNumber(0));
         let known = members.flat_map(|p| p.known.last().into_iter().chain(p.groups.clone()));

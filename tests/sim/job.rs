@@ -52,7 +52,7 @@ pub struct Ending {
     pub recoveries: u32,
     pub losses: u32,
     pub flips: u32,
-    /// Times that a PE came to have other groups.
+    /// Number of times that a PE got new groups.
     pub regrouped: u32,
     /// PEs that were killed since a connection to them broke.
     pub suspected: u32,

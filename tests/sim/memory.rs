@@ -30,7 +30,7 @@ pub fn tiles(len: usize) -> usize {
 pub struct Region {
     /// Checkpoint held, 0 while it is being written; length of its snapshots.
     pub record: (CheckpointNumber, usize),
-    /// The view that names the groups of parity.
+    /// The view that names the groups of the parity.
     pub places: ViewNumber,
     bytes: Vec<u8>,
     stamps: Vec<[u8; STAMP]>,
@@ -69,7 +69,7 @@ impl Region {
         self.bytes.chunks_mut(TILE).for_each(|tile| tile[bit / 8] ^= 1 << (bit % 8));
     }
 
-    /// Flips a bit of the tiles or of their stamps. Returns false if there are none.
+    /// Flips a bit of the tiles or of their stamps. Returns false if the memory is empty.
     pub fn flip(&mut self, random: u64) -> bool {
         let bits = self.bytes.len() * 8;
         if bits == 0 {

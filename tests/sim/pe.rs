@@ -85,11 +85,11 @@ pub struct Proc {
     /// The own group, if it is lost.
     pub lost: Option<Lost>,
     pub meetings: Meetings,
-    /// The groups of checkpoints, as far as it knows.
+    /// The groups of checkpoints that the PE knows.
     pub known: KnownGroups,
-    /// Those of the checkpoint that it is at.
+    /// The groups of its current checkpoint.
     pub groups: Option<Arc<Protection>>,
-    /// What all brought to barrier Q, or to the meeting that settles.
+    /// The combined values of barrier Q or of the settling meeting.
     pub met: Brought,
     /// The findings of all checks.
     pub found: Found,
@@ -178,7 +178,7 @@ impl Proc {
         self.me.expect("a process with a number")
     }
 
-    /// The groups of the checkpoint that it is at.
+    /// Returns the groups of its current checkpoint.
     pub fn groups(&self) -> Arc<Protection> {
         Arc::clone(self.groups.as_ref().expect("in a call"))
     }

@@ -34,7 +34,7 @@ pub struct Schedule {
 pub enum Allowed {
     /// Nothing: the losses must be survived.
     Nothing,
-    /// The same error on every PE.
+    /// An identical error on every PE.
     Verdict,
     /// Like [`Allowed::Verdict`], or another line of the launcher that names the reason.
     AnyReason,

@@ -2,7 +2,7 @@
 //! killed process.
 //!
 //! ```text
-//! rshm PID - ...           of a test           rshm-bench- PID - ...      of the scorecard
+//! rshm PID - ...           of tests            rshm-bench- PID - ...      of the scorecard
 //! ```
 
 use std::path::Path;

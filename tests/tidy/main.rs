@@ -9,14 +9,13 @@
 //! `RAIDSHMEM_WRITE_DOCS=1 cargo test --test tidy` writes the table of `docs/settings.md`.
 //!
 //! ```text
-//! files code       what is read, and what of it is code
+//! files code       source files, and the code in them without comments
 //! form             lines, letters, words, lengths, openings
 //! unsafety         the files that may contain unsafe code
-//! layers           which way data flows; beside it circles (of files) and pure (the core)
+//! layers           direction of imports; also circles (of files) and pure (the core)
 //! names            one word names one type
-//! documents        links, the book, the settings, the manual; beside it messages (errors.md)
-//! prose            comments that read as translated: a count that only falls
-//! promises         guarantees and the rules that are broken on purpose (mutants)
+//! documents        links, the book, the settings, the manual; also messages (errors.md)
+//! promises         guarantees, and the rules broken on purpose (mutants)
 //! sums             the summary of a run
 //! ```
 //!

@@ -4,7 +4,7 @@
 //!              at              at + U * N
 //! source 0  ...|  a0   a1  ...  |
 //! source 1  ...|  b0   b1  ...  |
-//!              ...                    summed in M x U registers by a Rule
+//!              ...                    accumulated in M x U registers by a Rule
 //! row 0     ...|  sum  sum ...  |
 //! row M-1   ...|  sum  sum ...  |
 //! ```

@@ -4,39 +4,39 @@
 //!
 //! ```text
 //! lex       tokens and logical lines of textual IR
-//! ir        a program as the analysis needs it: objects, accesses, calls, control flow
-//! shape     types, and the bytes they take
-//! read      from text to `ir`
-//! routines  what each routine of OpenSHMEM does to memory
-//! points    where pointers may point
-//! program   modules put together, with every symbol resolved
-//! library   what functions of the system do to memory
+//! ir        the analysed form of a program: objects, accesses, calls, control flow
+//! shape     types and their sizes
+//! read      parser from text to `ir`
+//! routines  memory effects of the OpenSHMEM routines
+//! points    points-to sets
+//! program   linked modules, with every symbol resolved
+//! library   memory effects of system functions
 //! objects   the memory of a program
-//! gather    where the pointers of a program point, and what its calls reach
-//! memory    what each instruction does to memory
-//! steps     the program as the analyses of flow walk it
-//! cycles    what changes between one run of a call and the next
-//! fills     loops that overwrite an object whole
-//! held      which private allocations a program can still come to
-//! liveness  which objects may still be read, and where
-//! forward   what may hold before each step, over the whole program
-//! reach     which allocations there may be, and which contexts are not quiet
-//! control   which blocks a branch decides about
-//! differ    which values differ from PE to PE, and which calls some PEs may not come to
-//! ways      the ways of control between checkpoints, call by call
-//! restarts  where a program goes on after a restart, and whether it may
-//! stale     static pointers that come back with an address of a dead process
-//! uses      which line reads an object next
-//! protects  private memory that some processes of a PE protect, and others do not
-//! report    what is told of a program
+//! gather    points-to analysis and call graph of a program
+//! memory    memory effects of each instruction
+//! steps     the program in the form that flow analyses traverse
+//! cycles    changes between one execution of a call and the next
+//! fills     loops that overwrite an object completely
+//! held      private allocations that are still reachable
+//! liveness  objects that may still be read, at each point
+//! forward   interprocedural forward dataflow
+//! reach     allocations that may exist, and contexts that are not quiet
+//! control   control dependence of blocks on branches
+//! differ    values that differ between PEs, and calls that some PEs may not reach
+//! ways      control-flow paths between checkpoints, call by call
+//! restarts  the point at which a program resumes after a restart, and whether that is valid
+//! stale     restored static pointers that hold an address of a dead process
+//! uses      the line that reads an object next
+//! protects  private memory that only some processes of a PE protect
+//! report    the findings about a program
 //! scratch   memory that a program declares as scratch
-//! sizes     bytes of allocations that follow from values of variables, for people
-//! names     what memory is called
-//! leave     what checkpoints may leave out
+//! sizes     allocation sizes in terms of variables, in readable form
+//! names     readable names of memory
+//! leave     memory that checkpoints may leave out
 //! text      a report for a terminal
 //! json      a report for programs and editors
-//! html      a report as a page
-//! advise    from a program to a report
+//! html      a report as an HTML page
+//! advise    the whole analysis, from program to report
 //! ```
 //!
 //! A module imports only from those above it.

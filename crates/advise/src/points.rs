@@ -144,7 +144,7 @@ impl Constraints {
 }
 
 impl Solution {
-    /// Returns the targets of a value; `OUTSIDE` stands for itself and all that escaped.
+    /// Returns the targets of a value; `OUTSIDE` represents itself and all escaped objects.
     #[must_use]
     pub fn of(&self, node: Node) -> &BTreeSet<Object> {
         &self.sets[node]

@@ -8,8 +8,8 @@
 //! any of these calls:
 //!
 //! ```text
-//! checkpoint X -> work -> checkpoint Y    a restart in X, and one in Y, must come to the work
-//! start -> checkpoint F                   a restart in F must come to it, for every X
+//! checkpoint X -> work -> checkpoint Y    a restart in X, and one in Y, must reach the work
+//! start -> checkpoint F                   a restart in F must reach the work, for every X
 //! ```
 //!
 //! A checkpoint on the way saves the same memory again, or is skipped: a substitute may call it

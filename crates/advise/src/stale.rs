@@ -5,8 +5,8 @@
 //! process:
 //!
 //! ```text
-//! p = malloc(..)   checkpoint   restart   *p          told
-//! p = malloc(..)   checkpoint   restart   p = .., *p  not told: it is set anew
+//! p = malloc(..)   checkpoint   restart   *p          reported
+//! p = malloc(..)   checkpoint   restart   p = .., *p  not reported: `p` is assigned first
 //! ```
 //!
 //! Invariant: in doubt nothing is reported. A pointer is reported only if nothing but whole stores

@@ -1,7 +1,7 @@
 //! Numbers as bytes, and the frame around a file's head.
 //!
 //! ```text
-//! frame      magic 8 | version u32 | bytes of the frame u32 | body ... | crc u32
+//! frame      magic 8 | version u32 | frame length u32 | body ... | crc u32
 //! ```
 //!
 //! All numbers are little-endian. The CRC-32 (IEEE 802.3) covers all bytes before it. A frame is

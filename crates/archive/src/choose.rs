@@ -2,9 +2,9 @@
 //! set, the host of each node, and the lost PEs.
 //!
 //! ```text
-//! host A: PE 2, parity of 2      node 0 = host B      PE 0 there
-//! host B: PE 0, parity of 0  ->  node 1 = host C      PE 1 lost: rebuilt from the parity
-//! host C: nothing                node 2 = host A      PE 2 there
+//! host A: PE 2, parity of 2      node 0 = host B      PE 0 found
+//! host B: PE 0, parity of 0  ->  node 1 = host C      PE 1 lost: rebuilt from parity
+//! host C: nothing                node 2 = host A      PE 2 found
 //! ```
 //!
 //! A set exists if any host has its manifest, because that is committed after all files are on all

@@ -16,14 +16,14 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! error                       why bytes are refused
-//! bytes                       numbers, and the frame round what a file begins with
-//! compress                    what is stored of a tile
-//! owner  tiles  code          whose file it is; what follows its head; how parity is computed
-//! part  parity  manifest      the files of a PE; what says that a set is whole
-//! choose  rebuilt             from which disks a job can begin; by which build of the program
-//! program  schedule  pace     which program; which checkpoint, and when; how fast (beside)
-//! runtime                     which of its variables are a profiler's
+//! error                       reasons for rejecting bytes
+//! bytes                       integers, and the frame around the head of a file
+//! compress                    the stored form of a tile
+//! owner  tiles  code          the owner of a file; its tiles; the parity computation
+//! part  parity  manifest      the files of a PE; the manifest that makes a set complete
+//! choose  rebuilt             disks from which a job can start; sets of another program build
+//! program  schedule  pace     identity of the program; the checkpoint to store; write rate
+//! runtime                     variables that belong to a profiler
 //! ```
 
 #![forbid(unsafe_code)]

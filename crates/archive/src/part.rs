@@ -184,7 +184,7 @@ impl Head {
     /// Decodes the head that `bytes` begin with.
     ///
     /// # Errors
-    /// There is none, it is damaged, or its contents are impossible.
+    /// The head is missing, damaged, or inconsistent.
     pub fn decode(bytes: &[u8]) -> Result<Head, FormatError> {
         let mut body = bytes::body(KIND, bytes)?;
         let head = Head {

@@ -2,9 +2,9 @@
 //! memory of their process, so each process keeps its own.
 //!
 //! ```text
-//! gcov   what libgcov defines; counters and their tables, which the compiler makes for a function
-//!        f as local symbols __gcov0.f, __gcov_.f
-//! llvm   the sections __llvm_prf_*, and what the profile library defines
+//! gcov   symbols of libgcov; counters and their tables, which the compiler emits for a function f
+//!        as local symbols __gcov0.f, __gcov_.f
+//! llvm   the sections __llvm_prf_*, and symbols of the profile library
 //! ```
 //!
 //! Invariant: a variable that a program can define itself is never among them, whatever its name:

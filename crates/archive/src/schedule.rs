@@ -1,9 +1,9 @@
 //! The launcher's decisions on which checkpoint becomes a set, and when it is whole; pure.
 //!
 //! ```text
-//! checkpoint due -> every node writes the files of its PEs -> all have -> commit -> a set
+//! checkpoint due -> every node writes the files of its PEs -> all done -> commit -> a set
 //!      |                ^            |                          |          |
-//!      +---> claimed ---+            +------ not done, or a PE was lost ---+-> dropped
+//!      +---> claimed ---+            +------ failed, or a PE was lost -----+-> dropped
 //! ```
 //!
 //! If checkpoints come faster than messages about them reach the agents, a future one is *claimed*:
@@ -11,8 +11,9 @@
 //! the claimed checkpoint is the number of checkpoints that were recently made within the message
 //! delay; the assumed delay doubles whenever a message came too late.
 //!
-//! A set that was abandoned for lack of room is retried once, with the next checkpoint; so is one
-//! that a loss interrupted. After that the schedule waits for the next checkpoint that is due.
+//! A set that was abandoned because the spill was full is retried once, with the next checkpoint;
+//! so is one that a loss interrupted. After that the schedule waits for the next checkpoint that is
+//! due.
 //!
 //! One node commits in a common folder; if each has its own disk, each commits there. Such a set
 //! exists as soon as one node has committed: a node that does not get to commit still has its
@@ -159,7 +160,7 @@ pub struct Schedule {
     tempo: Tempo,
     claimed: Option<Claimed>,
     writing: Option<Writing>,
-    /// Consecutive sets that were abandoned for lack of room.
+    /// Number of consecutive sets that were abandoned because the spill was full.
     overtaken: u32,
     /// The job stops with the first set after this checkpoint.
     stop: Option<CheckpointNumber>,

@@ -12,10 +12,10 @@ use crate::error::FormatError;
 /// Bytes that suffice to determine the length of a head.
 pub const BEGIN: usize = bytes::BEGIN;
 
-/// Bytes of a block of a file: whatever a page of the machine is.
+/// Bytes of a block of a file, independent of the page size.
 const BLOCK: usize = 4096;
 
-/// Where the first tile begins in a file with a head of `len` bytes.
+/// Returns the offset of the first tile in a file with a head of `len` bytes.
 pub fn data_at(len: usize) -> u64 {
     len.next_multiple_of(BLOCK) as u64
 }

@@ -8,10 +8,10 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! noise   messages between nodes, sealed
+//! noise   encrypted messages between nodes
 //! link    the connection between launcher and agent
-//! page    the page on which an agent shows the view
-//! trace   the last events of a process (beside)
+//! page    the page on which an agent publishes the view
+//! trace   the last events of a process
 //! ```
 
 // The module documentation links to private items.

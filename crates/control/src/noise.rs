@@ -2,9 +2,9 @@
 //! revision 34, pattern `NNpsk0`, with Curve25519, ChaCha20-Poly1305 and BLAKE2s).
 //!
 //! ```text
-//! frame    length (2 bytes, big endian), that many bytes: one Noise message
-//! first    agent to launcher, launcher to agent: the handshake, exactly HELLO_LEN bytes each
-//! later    one byte (1: more of this message follows, 0: its last piece), a piece of a message
+//! frame    length (2 bytes, big endian), then that many bytes: one Noise message
+//! first    the handshake, agent to launcher and back, exactly HELLO_LEN bytes each way
+//! later    one byte (1: more fragments follow, 0: last fragment), then a fragment of a message
 //! ```
 //!
 //! Invariants: no bytes are accepted as a message unless both sides know the job's secret; a

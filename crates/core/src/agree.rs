@@ -5,9 +5,10 @@
 //! them in the same order, and a member lost in a view never acts again.
 //!
 //! ```text
-//! propose   show what this member brings; wait until all that live in the view have shown theirs
-//! lock      all know the same, so all decide the same: show it; wait until all that live have
-//! done      the decision stands: every living member holds it
+//! propose   publish this member's input; wait until all live members of the view have published
+//! lock      all members hold the same inputs and so decide alike: publish the decision; wait until
+//!           all live members have
+//! done      the decision is final: every live member holds it
 //! ```
 //!
 //! A new view restarts at the first step, but keeps earlier locks: the newest lock of any member
@@ -170,7 +171,7 @@ impl Record {
     }
 }
 
-/// The words of a place whose member needs no record there any more.
+/// The words of a place whose member no longer needs a record there.
 pub const CLEARED: [u64; WORDS] = [0; WORDS];
 
 /// The observation of a member in the current view.

@@ -1,31 +1,31 @@
 //! The layout of a PE's segment. Pure arithmetic, equal on every PE of a job.
 //!
 //! ```text
-//! 0          control page     words other PEs read and write (segment::words)
-//! mailbox      what PEs that do not map this memory post to its owner (segment::mailbox)
-//! teams      words that the members of each team meet over; zeroed in a recovery
-//! work       slots for what PEs leave each other in a collective: of no use after it
+//! 0          control page: words that other PEs read and write (segment::words)
+//! mailbox    posts to the owner from PEs that do not map this memory (segment::mailbox)
+//! teams      synchronization words of each team; zeroed in a recovery
+//! work       slots for data exchanged within a collective; unused after it
 //! trace      the last events of the owner (segment::ring)
 //! statics    image of the executable's .data and .bss, mapped over the originals
-//! manifest   what a checkpoint covers and the allocator's state, written at each checkpoint
+//! manifest   coverage of a checkpoint and state of the allocator, written at each checkpoint
 //! heap       the symmetric heap
 //! ---------- visible to peers above, library only below ----------------------------------
 //! header     store header: numbers, phases, decision (store::stamp)
-//! changes    a bit per tile of the snapshot, set if it is not that of the last checkpoint
-//! written    what this process wrote to the PEs near it: a word that says whether that is known,
-//!            what it costs, then for each PE a bit per tile of its snapshot
+//! changes    a bit per tile of the snapshot, set if the tile differs from the last checkpoint
+//! written    tiles that this process wrote at the PEs it maps: a word that says whether they are
+//!            known, the cost of tracking, then for each PE a bit per tile of its snapshot
 //! snapshot 0 local copy, then its tile stamps
-//! snapshot 1 the same, in a job that keeps two
+//! snapshot 1 a second copy, in a job that keeps two
 //! slot 0     parity, then its tile stamps
 //! slot 1     parity, then its tile stamps
-//! log        what the owner did and learned since the last checkpoint (segment::log)
-//! replica    the same of a PE of another node, which writes it
-//! readonly   parity over ranges that are read-only (store::readonly), then its stamps, then those
-//!            of the ranges themselves
-//! copies     of such ranges, once the program writes them again
-//! ---------- mapped by nobody below ------------------------------------------------------
-//! spill 0    tiles of a snapshot that is not on disk yet and was overwritten, and their stamps
-//! spill 1    the same of a slot
+//! log        operations and results of the owner since the last checkpoint (segment::log)
+//! replica    the log of a PE of another node, which writes it
+//! readonly   parity over read-only ranges (store::readonly), then its stamps, then those of the
+//!            ranges themselves
+//! copies     copies of such ranges, once the program writes them again
+//! ---------- mapped by no peer below -----------------------------------------------------
+//! spill 0    tiles of a snapshot, overwritten before they were on disk, and their stamps
+//! spill 1    tiles of a slot, likewise
 //! ```
 //!
 //! Every part is reserved at its maximum size. The memory file is sparse, so memory that is never

@@ -20,26 +20,26 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! mutant  quantity  update  page  machine    words that all share
-//! signals  ended  secret  spelling           words for people, and what no process guesses
+//! mutant  quantity  page  machine            basic types
+//! signals  ended  secret  spelling           names for messages; the job's secret
 //! launched                                   tasks of other launchers
 //! inject  settings                           the environment, parsed
 //! heap                                       symmetric allocator
-//! layout                                     where everything lies in a PE's segment
+//! layout                                     layout of a PE's segment
 //! placement                                  failure domains, groups, substitutes
-//! step  disk                                 what is said of recoveries and of sets on disk
-//! view  message                              which process is which PE; what processes say
-//! tree                                       how PEs meet, and add up what they bring
-//! prelude                                    what calls before the first checkpoint gave back
-//! status                                     what a PE tells others, as words
-//! store                                      what a checkpoint is, how it is agreed
-//! plan                                       what was lost, and what must be rebuilt
-//! protocol                                   the machine that orders both, and its driver
-//! replay                                     rolling back locally
-//! stall  detector  membership                who waits for whom, who is dead, who is who
-//! agree                                      one decision for all
-//! rounds  schedule                           who sends what to whom in a collective
-//! sizing  input                              which mode suits a job; its standard input (beside)
+//! step  disk                                 messages about recoveries and about sets on disk
+//! view  message                              the process behind each PE; control messages
+//! tree                                       barriers and reductions of the protocol
+//! prelude                                    results of calls before the first checkpoint
+//! status                                     the status of a PE, as words for its peers
+//! store                                      contents of a checkpoint, agreement on it
+//! plan                                       losses, and the rebuilding they require
+//! protocol                                   state machine of checkpoint and recovery; driver
+//! replay                                     local rollback
+//! stall  detector  membership                wait graph, failure detector, membership
+//! agree                                      agreement on one decision
+//! rounds  schedule                           communication schedules of collectives
+//! sizing  input                              choice of a mode; standard input of a job
 //! ```
 
 #![forbid(unsafe_code)]

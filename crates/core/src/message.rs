@@ -40,7 +40,7 @@ pub struct Job {
     pub n_pes: u32,
     /// Size of the symmetric heap of each PE in bytes.
     pub heap_len: u64,
-    /// Node of each PE at the start: the first groups are made from it.
+    /// Node of each PE at the start; the initial groups are chosen from it.
     pub node_of: Vec<u32>,
     /// Machine of each node; nodes on one machine share its processors.
     pub machine_of: Vec<u32>,
@@ -96,7 +96,7 @@ pub struct AssignmentMessage {
     pub from_disk: bool,
     /// The record of the results that its predecessors got from calls before the first checkpoint.
     pub prelude: Option<Vec<u8>>,
-    /// How PEs have moved since the start: groups of checkpoints are chosen over their places.
+    /// Moves of PEs since the start, from which the groups of a checkpoint are recomputed.
     pub moves: Vec<Move>,
 }
 
@@ -349,7 +349,7 @@ pub enum Up {
     Disk(DiskOutcome),
     /// The signal that requests a stop has arrived here.
     StopSignal,
-    /// A message for people.
+    /// A message for the user.
     Note { line: String },
     /// A request cannot be carried out here.
     Failed { what: String },
@@ -468,8 +468,8 @@ pub enum ProgressReport {
         micros: u64,
         found: Option<ChangedTiles>,
     },
-    /// The parity groups of that checkpoint were chosen anew, and those of all before it are of no
-    /// use any more: the group of each PE, and a line on what they survive (said by one PE).
+    /// New parity groups from checkpoint `number` on: the group of each PE, and a line on the
+    /// losses that they survive. Earlier groups are obsolete. One PE sends it.
     Regrouped { number: CheckpointNumber, group_of: Vec<u32>, words: String },
     /// So much of what this PE holds is read-only, and is protected once by so much that it keeps.
     ReadOnly { bytes: u64, parity_bytes: u64 },

@@ -43,9 +43,9 @@ rules! {
     ViewNotChecked = "view-not-checked", explorer, "protocol::explore::deaths_anywhere";
     /// Lost parity is not recomputed.
     ParityNotMadeAnew = "parity-not-made-anew", simulator, "at_most_the_parity";
-    /// A checkpoint is decoded by the newest groups, whichever it was encoded with.
+    /// A checkpoint is decoded with the newest groups, not with those that encoded it.
     NewestGroupsTaken = "newest-groups-taken", unit, "each_checkpoint_has_its_own_groups";
-    /// Parity groups stay those of the start, wherever PEs have gone.
+    /// Parity groups never change, although PEs have moved.
     GroupsKept = "groups-kept", unit, "groups_chosen_anew_survive_more";
     /// The plan counts one parity more than there is.
     PlanTooHopeful = "plan-too-hopeful", unit, "the_parity_is_the_boundary_for_every_pattern";
@@ -163,61 +163,61 @@ rules! {
     PlaceTakenEarly = "place-taken-early", explorer, "agree::explore::one_value_for_all";
     /// A PE posts up the tree without waiting for its children.
     ChildrenNotAwaited = "children-not-awaited", explorer, "tree::explore::nobody_goes_on";
-    /// Words of two posts are taken for one.
+    /// Words of two posts are combined into one.
     TornPostTaken = "torn-post-taken", unit, "words_of_two_posts_are_none";
 
     // Local rollback.
     /// An operation is logged after it has happened.
     LoggedAfter = "logged-after", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// An operation is said to be done before it has happened.
+    /// An operation is marked done before it has happened.
     DoneBefore = "done-before", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// An operation that is carried out is not said to be under way.
+    /// An operation in progress is not marked as under way.
     NotUnderway = "not-underway", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// A PE does not show that it may be about to write to another one.
+    /// A PE does not announce that it may be about to write to another PE.
     FlightNotShown = "flight-not-shown", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// Bytes that were under way are skipped.
+    /// The bytes of an operation under way are skipped.
     BegunSkipped = "begun-skipped", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// An operation that asks for what it finds does not wait for a PE that is away.
+    /// A fetching operation does not wait for a target that is rolling back.
     AnswerNotAwaited = "answer-not-awaited", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// An operation that was under way and may happen once only is done again.
+    /// An operation under way that must happen only once is repeated.
     DoubtDoneAgain = "doubt-done-again", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// What the target has is done again.
+    /// An operation that the target already has is repeated.
     NotSkipped = "not-skipped", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// Operations on the own memory are skipped.
+    /// A PE's operations on its own memory are skipped.
     OwnSkipped = "own-skipped", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// A get is carried out again.
+    /// A get is repeated, instead of answered from the log.
     ReadAgain = "read-again", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// What others did is applied one PE after the other.
+    /// The operations of peers are applied PE by PE, not in the order of their timestamps.
     MergedByOrigin = "merged-by-origin", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// An atomic operation leaves its new value, whatever is pending.
+    /// An atomic operation leaves its new value, without regard to pending operations.
     PendingIgnored = "pending-ignored", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// A compare-and-swap that failed is applied.
+    /// A failed compare-and-swap is applied.
     FailedSwapApplied = "failed-swap-applied", explorer, "replay::explore::a_lost_pe_goes_back";
-    /// What an atomic operation found tells its origin nothing of what others did before.
+    /// A replay does not apply peers' operations that precede the value of a fetching one.
     FoundLocal = "found-alone", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// A PE draws the time of what it learns without the clock.
+    /// A call that learns from peers takes its timestamp without the clock.
     ClockIgnored = "clock-ignored", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// A PE does not take over the times of a meeting.
+    /// A PE does not adopt the timestamps of a meeting.
     MeetingTimesIgnored = "meeting-times-ignored", explorer, "replay::explore::a_lost_pe_goes_back";
-    /// A meeting brings nothing of what others did before it.
+    /// A replayed meeting does not apply the operations that peers did before it.
     MeetingBringsNothing = "meeting-brings-nothing", explorer, "replay::explore::a_lost_pe_goes";
-    /// The last meeting of the predecessor is taken to be over when all have come.
+    /// The predecessor's last meeting is taken for complete once all PEs have arrived.
     LastMeetingTrusted = "last-meeting-trusted", explorer, "replay::explore::a_lost_pe_goes_back";
-    /// A substitute looks at the logs before it shows that it drains, and not again.
+    /// A substitute reads the logs only before it announces that it drains, and not again.
     NoSecondLook = "no-second-look", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// An origin does what its target has taken over.
+    /// An origin repeats an operation that its target has taken over.
     TakenTwice = "taken-twice", explorer, "replay::explore::two_losses_anywhere";
-    /// What a substitute took over is not noted in its log.
+    /// Operations that a substitute took over are not recorded in its log.
     TakenNotNoted = "taken-not-noted", explorer, "replay::explore::two_losses_anywhere";
-    /// What was only logged is released before every node shows the loss.
+    /// Operations that were only logged are released before every node shows the loss.
     ReleasedEarly = "released-early", explorer, "replay::explore::a_lost_pe_goes_back_alone";
-    /// What an atomic operation found in memory that may be wiped is believed.
+    /// A value that an atomic operation fetched from memory that may be wiped is trusted.
     FoundInWiped = "found-in-wiped", explorer, "replay::explore::a_pe_lost_with_its_node";
-    /// What a get read in memory that may be wiped is believed.
+    /// Bytes that a get read from memory that may be wiped are trusted.
     ReadInWiped = "read-in-wiped", explorer, "replay::explore::a_pe_lost_with_its_node";
-    /// A PE reads what another one brought to a meeting without a look whether that is there.
+    /// A PE reads a peer's value for a meeting without checking that it has arrived.
     LogsNotChecked = "logs-not-checked", explorer, "replay::explore::a_pe_lost_with_its_node";
-    /// It does not look again whether a loss was shown since.
+    /// A PE does not check again for a loss that was shown since.
     NotLookedAgain = "not-looked-again", explorer, "replay::explore::a_pe_lost_with_its_node";
 }
 

@@ -1,7 +1,7 @@
 //! Page sizes that memory layouts are based on.
 
-/// Bytes of the largest page of a kernel for this processor, which is a multiple of those of all
-/// others; the unit of mappings and protections. AArch64 has kernels with pages of 4, 16 and 64 KiB.
+/// Bytes of the largest page that a kernel for this processor uses, a multiple of all smaller ones;
+/// the unit of mappings and protections. AArch64 kernels have pages of 4, 16 or 64 KiB.
 pub const PAGE: usize = if cfg!(target_arch = "aarch64") { 64 << 10 } else { 4 << 10 };
 
 /// Bytes of a huge page, if shared memory supports them.

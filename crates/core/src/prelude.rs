@@ -3,11 +3,11 @@
 //!
 //! A result is identified by a digest of its call: the routine and the arguments that are equal in
 //! each process. Results of equal calls are returned in order. Consecutive equal results are stored
-//! once, with a count, because a program may poll many times in vain.
+//! once, with a count, because a program may poll many times without success.
 //!
 //! ```text
-//! record    1 if results are missing at its end, then results
-//! result    digest, how often, bytes: u64 each; then the bytes
+//! record    1 if results are missing at the end, else 0; then the results
+//! result    digest, repetitions, length: u64 each; then the bytes
 //! ```
 //!
 //! Invariants: a record is no longer than its limit; a full record takes no further results, so it

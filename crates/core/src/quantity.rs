@@ -68,7 +68,7 @@ impl Pe {
         self.0 as usize
     }
 
-    /// Formats ascending PEs for people: `no PE`, `PE 3`, `PEs 0,1,4-9`; shortens long lists.
+    /// Formats ascending PEs for messages: `no PE`, `PE 3`, `PEs 0,1,4-9`; shortens long lists.
     pub fn names(pes: &[Pe]) -> String {
         const MOST: usize = 16;
         let rows: Vec<String> = pes

@@ -1,8 +1,8 @@
 //! The partners of a PE in a collective, and their order: functions of index and size.
 //!
 //! ```text
-//! partners everybody with everybody       step s: i deals with i + s  (mod size)
-//! share    who reduces which elements     | 0 0 0 | 1 1 1 | 2 2 | 3 2 | ..
+//! partners all pairs of PEs               step s: i pairs with i + s  (mod size)
+//! share    elements that each PE reduces  | 0 0 0 | 1 1 1 | 2 2 | 3 2 | ..
 //! ```
 //!
 //! In every step of `partners` all pairs are disjoint, so no PE's memory is read by two PEs at a
@@ -16,10 +16,10 @@
 //! leader in [`ScheduleRound`]s:
 //!
 //! ```text
-//! tree     binomial: from the root to all             ceil(log2 size) rounds, all blocks
-//! scatter  the same tree: each gets its own block     as many rounds, half the blocks in each
-//! spread   each block to all, by dissemination        as many rounds, twice the blocks in each
-//! ring     each block to all, to the next one         size - 1 rounds, one block in each
+//! tree     binomial tree, from the root to all        ceil(log2 size) rounds, all blocks
+//! scatter  same tree; each PE gets its own block      as many rounds, half the blocks in each
+//! spread   allgather by dissemination                 as many rounds, twice the blocks in each
+//! ring     allgather around a ring                    size - 1 rounds, one block in each
 //! ```
 //!
 //! A long broadcast is a scatter and a spread. [`is_long`] decides if a broadcast is long, and

@@ -1,4 +1,4 @@
-//! Names of signals, for people. Pure: a table.
+//! Names of signals, for messages. Pure: a table.
 
 /// Names without `SIG`, from number 1; equal on all Linux machines that this crate is built for.
 const NAMES: [&str; 31] = [

@@ -15,7 +15,7 @@ pub enum RecoveryStep {
 }
 
 impl RecoveryStep {
-    /// Returns a description of the step, for people.
+    /// Returns a description of the step, for messages.
     pub const fn name(self) -> &'static str {
         match self {
             RecoveryStep::Verify => "what is left is checked",

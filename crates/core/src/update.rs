@@ -1,19 +1,19 @@
-//! Atomic updates of a word of 2, 4 or 8 bytes, as data: what becomes of a word.
+//! Atomic updates of a word of 2, 4 or 8 bytes, as data.
 //!
-//! Left out: changing the word of a segment in one step, which is the crate `raidshmem-segment`.
+//! Left out: the atomic access to a segment, in the crate `raidshmem-segment`.
 
 use serde::{Deserialize, Serialize};
 
-/// What an atomic update does with a word; all but `Store` give what was there before.
+/// The effect of an atomic update on a word; all but `Store` return the old value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Update {
-    /// Leaves it.
+    /// Leaves the word unchanged.
     Load,
-    /// Stores the operand, and gives zero.
+    /// Stores the operand, and returns zero.
     Store,
     /// Stores the operand.
     Swap,
-    /// Adds it, wrapping.
+    /// Adds the operand, wrapping.
     Add,
     /// Bitwise and.
     And,
@@ -21,30 +21,31 @@ pub enum Update {
     Or,
     /// Bitwise exclusive or.
     Xor,
-    /// Stores the operand if the word holds this.
+    /// Stores the operand if the word holds this value.
     CompareSwap(u64),
 }
 
 /// A word of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WordAt {
-    /// Where, a multiple of its bytes.
+    /// Offset in the segment, a multiple of `bytes`.
     pub offset: usize,
-    /// Its bytes: 2, 4 or 8.
+    /// Length in bytes: 2, 4 or 8.
     pub bytes: usize,
 }
 
-/// What is done with a word.
+/// A change of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Change {
-    /// What.
+    /// The kind of update.
     pub how: Update,
-    /// With what.
+    /// The operand of the update.
     pub operand: u64,
 }
 
 impl Update {
-    /// A number for it, less than 256, and what it compares with: for records and messages.
+    /// Returns the code of the update, less than 256, and the value that it compares with: for
+    /// records and messages.
     pub fn code(self) -> (u64, u64) {
         match self {
             Update::Load => (0, 0),
@@ -58,7 +59,7 @@ impl Update {
         }
     }
 
-    /// What has this number; None: nothing.
+    /// Returns the update with this code; None if the code is unknown.
     pub fn of_code(code: u64, compares_with: u64) -> Option<Update> {
         let plain = [Update::Load, Update::Store, Update::Swap, Update::Add];
         let bits = [Update::And, Update::Or, Update::Xor, Update::CompareSwap(compares_with)];
@@ -67,7 +68,7 @@ impl Update {
 }
 
 impl Change {
-    /// What a word of so many bytes holds after it, if it held `old`.
+    /// Returns the new value of a word of this many bytes that held `old`.
     pub fn of(self, old: u64, bytes: usize) -> u64 {
         let all = u64::MAX >> (64 - 8 * bytes.clamp(1, 8));
         let operand = self.operand;

@@ -43,7 +43,7 @@ pub struct View {
     pub number: ViewNumber,
     /// The PEs, indexed by number.
     pub pes: Vec<Member>,
-    /// True if lost PEs roll back local; the other PEs see no fault.
+    /// True if only lost PEs roll back; the other PEs see no fault.
     pub local: bool,
 }
 

@@ -27,8 +27,8 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Claims a checkpoint, with the `parity` that the PEs keep or without; at most `room` tiles of
-    /// it are spilled at a time.
+    /// Claims a checkpoint, with the PEs' parity if `parity`; at most `room` tiles of it are
+    /// spilled at a time.
     ///
     /// # Errors
     /// Memory cannot be mapped.
@@ -51,8 +51,8 @@ impl Claims {
 impl Iterator for Claims {
     type Item = (Pe, SnapshotPin);
 
-    /// Returns the next PE to read, and divides the room among those left: the PE before it, which
-    /// is read, needs none.
+    /// Returns the next PE to read, and divides the spill limit among the PEs left: the preceding
+    /// PE, which has been read, needs no share.
     fn next(&mut self) -> Option<(Pe, SnapshotPin)> {
         let left = self.left.as_slice();
         let share = self.room / left.len().max(1);

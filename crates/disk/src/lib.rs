@@ -11,20 +11,20 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! step       a process may be killed before any step that changes files
-//! claim      what a PE is told while a checkpoint in its memory is written
-//! spill      what the PE then copies
+//! step       injection points: a process may be killed before any step that changes files
+//! claim      snapshot pin: notifies a PE that a checkpoint in its memory is being written
+//! spill      the tiles that the PE copies because of a pin
 //! source     reading the store of a PE without its help
-//! variables  what lies where in the statics of a program
+//! variables  addresses of the static variables of a program
 //! files      opening the files of a set
-//! sets       the folders: which sets there are, making one, deleting old ones
-//! held       what the disk of this host has, where each node has its own
-//! input      the file of a PE, and what it makes of the memory
-//! fill       a part of the store from a file
-//! rebuilt    the same where another build of the program wrote it
-//! load       the memory of a PE from its file
-//! write      the files of the PEs of a node
-//! answer     what `oshinfo store` says of a folder
+//! sets       the folders of sets: listing, creating, deleting
+//! held       contents of this host's disk, if each node has its own
+//! input      the file of a PE, and the memory it restores
+//! fill       restoring a part of the store from a file
+//! rebuilt    restoring a file that another build of the program wrote
+//! load       restoring the memory of a PE from its file
+//! write      writing the files of the PEs of a node
+//! answer     the output of `oshinfo store` for a folder
 //! ```
 
 #![forbid(unsafe_code)]

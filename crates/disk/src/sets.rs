@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! DIR/set-7/manifest, pe-0, pe-1 ..     a set
-//! DIR/JOB-NUMBER.part/                  one that is being written: whoever writes holds its lock
-//! DIR/node-2/                           the same of node 2 where each has its own disk
+//! DIR/JOB-NUMBER.part/                  a set being written; its writer holds its lock
+//! DIR/node-2/                           the folder of node 2, if each node has its own disk
 //! ```
 //!
 //! Invariants: a folder is renamed to a set after everything in it is on disk; a set that is
@@ -233,7 +233,7 @@ pub fn hold(folder: &Path) -> Result<File, SetError> {
     Ok(file)
 }
 
-/// Returns the number after the newest set of a folder; 1 if there is none.
+/// Returns the number after the newest set of a folder; 1 for an empty folder.
 pub fn next(folder: &Path) -> u64 {
     let newest = list(folder).ok().and_then(|sets| sets.first().map(|set| set.number));
     newest.map_or(1, |number| number.saturating_add(1))

@@ -1,8 +1,8 @@
 //! The spill of a PE: copies of tiles of a checkpoint that is about to be overwritten before the
 //! agent has read them.
 //!
-//! Invariant: a failure here never fails a checkpoint. Without room, the agent abandons the set
-//! that it writes.
+//! Invariant: a failure here never fails a checkpoint. If the spill is full, the agent abandons the
+//! set that it writes.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! Writing of the files of a node's PEs, from the memory that their agent holds.
 //!
 //! One thread reads a few tiles ahead, this one writes. A PE spills the tiles that the next
-//! checkpoint would overwrite before they were read ([`SnapshotPin`]), as far as there is room. The
-//! disk works in parallel: it receives a window of bytes as soon as that is written, and a file is
+//! checkpoint would overwrite before they were read ([`SnapshotPin`]), within a limit. The disk
+//! works in parallel: it receives a window of bytes as soon as that is written, and a file is
 //! awaited once its successor is written too. This thread compresses tiles, if requested, one by
 //! one.
 //!
@@ -89,7 +89,7 @@ impl Order {
         made.transpose().map_err(|error| Failure::Refused(format!("zstd: {error}")))
     }
 
-    /// Claims the checkpoint, with room for `room` spilled tiles.
+    /// Claims the checkpoint, with a spill of at most `room` tiles.
     fn claims(&self, room: usize) -> Result<Claims, Failure> {
         let layout = Layout::new(self.heap_len as usize, self.n_pes as usize);
         Claims::new(self.number, &self.pes, layout, !self.parity.is_empty(), room)

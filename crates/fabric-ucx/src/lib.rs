@@ -4,27 +4,27 @@
 //! it:
 //!
 //! ```text
-//! message                                    what travels, as bytes (pure)
+//! message                                    wire format (pure)
 //! raw                                        UCP's worker, endpoints, operations
-//! bytes  turns                               the own segment, word by word; who is inside UCP
-//! shared                                     what its callbacks and the threads share
-//! links                                      connections made, broken and ended
-//! asking                                     what peers answer
+//! bytes  turns                               access to the own segment; the lock of UCP
+//! shared                                     state shared by callbacks and threads
+//! links                                      connections: setup, failure, teardown
+//! asking                                     requests to peers, and their answers
 //! ```
 //!
-//! How it works:
+//! Implementation:
 //!
 //! ```text
-//! put, get       UCP's, flushed per endpoint; where nobody goes back after a loss, messages. A
-//!                put of one range takes no memory, and one of a word waits for no other thread
+//! put, get       UCP's, flushed per endpoint; messages in shrink mode. A put of one range does not
+//!                allocate, and a put of one word waits for no other thread
 //! connection     made when an operation first needs it
 //! updates        messages, carried out by the target's processor and answered: UCP's own atomics
-//!                are not atomic with the processor's, and fail in newer versions where peers may
-//! progress       a thread that sleeps until the worker has something to do; threads that wait for
-//!                an operation of theirs help, and while they do it only looks now and then: two
-//!                that are woken by every message are in each other's way
-//! loss           endpoints fail by themselves (UCP_ERR_HANDLING_MODE_PEER) or are closed by force
-//!                when the view says so; either ends what is open on them
+//!                are not atomic with the processor's, and fail in newer versions if peers may die
+//! progress       a thread that sleeps until the worker has work. Threads that wait for their own
+//!                operation also progress it; meanwhile that thread polls rarely, because two
+//!                threads woken by every message obstruct each other
+//! loss           endpoints fail (UCP_ERR_HANDLING_MODE_PEER), or are force-closed when the view
+//!                marks the peer as lost; either ends all pending operations on them
 //! ```
 //!
 //! Invariants: only the thread whose turn it is calls UCP. A link that has failed stays in the

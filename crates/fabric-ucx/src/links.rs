@@ -214,7 +214,7 @@ impl Connections {
         self.all_closed()
     }
 
-    /// Returns true if no endpoint is being closed any more.
+    /// Returns true once all closing endpoints are closed.
     pub fn all_closed(&mut self) -> bool {
         self.closing.retain_mut(|operation| operation.result().is_none());
         self.closing.is_empty()

@@ -2,9 +2,9 @@
 //! increments a counter, and another agent reads it by RDMA (fault-tolerant ARMCI, section IV-C).
 //!
 //! ```text
-//! reader -- Reader: my queue pair --------------> watched    makes a queue pair for it
-//! reader <- Counter: mine for yours, the place -- watched
-//! reader ===== RDMA read of the counter, every period =====  and its agent does nothing
+//! reader -- Reader: its queue pair -------------> watched    creates a queue pair for it
+//! reader <- Counter: that queue pair, address --- watched
+//! reader ===== RDMA read of the counter, every period =====  without work for the watched agent
 //! ```
 //!
 //! Invariants: nothing here blocks; at most one read is under way. A counter that stands still is
@@ -71,7 +71,7 @@ impl Beats {
     /// Opens `device`, and starts to increment the counter, several times every `period`.
     ///
     /// # Errors
-    /// A message that says what failed.
+    /// A message that describes the failure.
     pub fn open(device: Option<&settings::Device>, period: Duration) -> Result<Beats, String> {
         let device = Device::open(device)?;
         let queue = Arc::new(Queue::new(&device, COMPLETIONS)?);

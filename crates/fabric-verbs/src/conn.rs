@@ -172,7 +172,7 @@ pub struct Conn {
     pub sender: Mutex<Sender>,
     /// True once the other end accepts messages.
     pub open: AtomicBool,
-    /// True if nothing can be sent or received any more.
+    /// True if the connection can no longer send or receive.
     pub broken: AtomicBool,
     /// Posts sent to the peer, and those of them that it has carried out.
     pub posts: (AtomicU64, AtomicU64),
@@ -227,7 +227,7 @@ impl Conn {
         if self.is_broken() { Err(self.lost()) } else { Ok(()) }
     }
 
-    /// Returns true if nothing can be sent or received any more.
+    /// Returns true if the connection can no longer send or receive.
     pub fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }

@@ -68,7 +68,7 @@ impl Device {
     /// Opens the named device, or the first with an active port.
     ///
     /// # Errors
-    /// A message that says what is missing.
+    /// A message that describes what is missing.
     pub fn open(named: Option<&settings::Device>) -> Result<Arc<Device>, String> {
         let api = rdma_sys::load()?;
         let mut count = 0;

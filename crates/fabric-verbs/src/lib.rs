@@ -5,17 +5,17 @@
 //!
 //! ```text
 //! wire                                       addresses, greetings, messages (pure)
-//! link                                       how two queue pairs become a connection (pure)
-//! windows                                    what of a segment is registered, cuts (pure)
-//! pace                                       how long a thread looks before it sleeps (pure)
-//! device                                     which device, port and identifier; limits
+//! link                                       handshake between two queue pairs (pure)
+//! windows                                    registered memory regions of a segment (pure)
+//! pace                                       polling time before a thread sleeps (pure)
+//! device                                     choice of device, port and GID; limits
 //! objects  pair                              memory, queues; queue pairs
 //! conn                                       one connection: work requests, answers
-//! poller                                     who looks at completions
-//! shared                                     connections made, broken and ended
-//! work                                       posting, waiting, what peers ask for
-//! transfer  put                              gets, updates; puts, on top of those
-//! beat                                       signs of life between agents (beside)
+//! poller                                     completion-queue poller
+//! shared                                     connections: setup, failure, teardown
+//! work                                       posting, waiting, requests of peers
+//! transfer  put                              gets, updates; puts on top of them
+//! beat                                       RDMA liveness of agents
 //! ```
 //!
 //! Puts are RDMA writes and gets are RDMA reads: the target's processor only registers a window of

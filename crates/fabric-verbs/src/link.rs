@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! A needs B     A -- have none, want --> B      B connects its queue pair to A's
-//!               A <-- have A's, want --- B      A connects, and may send: B listens
+//!               A <-- have A's, want --- B      A connects, and may send: B is receiving
 //!               A -- have B's ---------> B      B may send
 //! ```
 //!

@@ -56,7 +56,7 @@ impl Region {
     /// them if `writable`, and update them with the device's atomics if `atomics`.
     ///
     /// # Errors
-    /// A message that says what failed.
+    /// A message that describes the failure.
     pub fn new(
         device: &Arc<Device>,
         bytes: &'static [u8],
@@ -78,7 +78,7 @@ impl Region {
     /// Allocates memory that only this process's work requests use.
     ///
     /// # Errors
-    /// A message that says what failed.
+    /// A message that describes the failure.
     pub fn private(device: &Arc<Device>, len: usize) -> Result<Region, String> {
         // Never freed: the device may write to it until the queue pairs are gone.
         let bytes: &'static mut [u8] = Box::leak(vec![0u8; len].into_boxed_slice());
@@ -91,7 +91,7 @@ impl Region {
     /// the device expects it.
     ///
     /// # Errors
-    /// A message that says what failed.
+    /// A message that describes the failure.
     pub fn counter(device: &Arc<Device>) -> Result<(Region, &'static AtomicU64), String> {
         let words = |error: rustix::io::Errno| format!("memory for a counter: {error}");
         let file = memory::create("raidshmem-counter", PAGE).map_err(words)?;
@@ -190,7 +190,7 @@ impl Queue {
     /// Creates a queue of `entries`.
     ///
     /// # Errors
-    /// A message that says what failed.
+    /// A message that describes the failure.
     pub fn new(device: &Arc<Device>, entries: usize) -> Result<Queue, String> {
         // SAFETY: an open device.
         let channel = unsafe { device.api.ibv_create_comp_channel(device.context) };
@@ -286,7 +286,7 @@ impl Inbox {
     /// Creates a queue for `buffers`.
     ///
     /// # Errors
-    /// A message that says what failed.
+    /// A message that describes the failure.
     pub fn new(device: &Arc<Device>, buffers: usize) -> Result<Inbox, String> {
         // SAFETY: plain numbers and pointers, for which zero is a value.
         let mut what: ibv_srq_init_attr = unsafe { std::mem::zeroed() };

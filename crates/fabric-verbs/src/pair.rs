@@ -85,7 +85,7 @@ impl Pair {
     /// datagrams.
     ///
     /// # Errors
-    /// A message that says what failed.
+    /// A message that describes the failure.
     pub fn new(
         device: &Arc<Device>,
         queue: &Arc<Queue>,
@@ -134,7 +134,7 @@ impl Pair {
     /// Makes a datagram queue pair ready.
     ///
     /// # Errors
-    /// A message that says what failed.
+    /// A message that describes the failure.
     pub fn open(&self, key: u32) -> Result<(), String> {
         use ibv_qp_attr_mask as mask;
         let mut to = state(ibv_qp_state::IBV_QPS_INIT);
@@ -150,7 +150,7 @@ impl Pair {
     /// `atomics`. `psn` holds the initial packet numbers of this end and of the peer.
     ///
     /// # Errors
-    /// A message that says what failed.
+    /// A message that describes the failure.
     pub fn connect(
         &self,
         peer: &Address,
@@ -308,7 +308,7 @@ impl Route {
     /// Creates the route to `peer`.
     ///
     /// # Errors
-    /// A message that says what failed.
+    /// A message that describes the failure.
     pub fn new(device: &Arc<Device>, peer: &Address) -> Result<Route, String> {
         // SAFETY: an open device and a description that the call copies.
         let entry = unsafe { device.api.ibv_create_ah(device.domain, &mut route(device, peer)) };

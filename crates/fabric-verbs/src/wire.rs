@@ -2,9 +2,9 @@
 //! messages.
 //!
 //! ```text
-//! Address   where a process is reached; through the launcher, once
-//! Hello     unreliable datagrams that make a connection, see `link`
-//! Message   on a connection: what the target's processor must do, and its answers
+//! Address   the address of a process; sent once, through the launcher
+//! Hello     unreliable datagrams that set up a connection, see `link`
+//! Message   on a connection: requests to the target's processor, and its answers
 //! ```
 //!
 //! Fixed sizes, little-endian. Undecodable data is dropped: it cannot come from a peer of this

@@ -7,12 +7,12 @@
 //!
 //! ```text
 //! put, get          bytes of peers' segments, by offset; the store can only be read
-//! expect            what will be got soon
-//! update, post      words of 2, 4 or 8 bytes, changed in one step, with and without an answer
-//! fence, quiet      order, completion, at the peers that are named
-//! wake              the peer's sleeping threads look again
-//! connect           to one incarnation of a peer, by the address that it gave, when first used
-//! disconnect        the fence round a dead incarnation: nothing of it goes or comes any more
+//! expect            announces ranges that will be read soon
+//! update, post      atomic operations on words of 2, 4 or 8 bytes, with and without an answer
+//! fence, quiet      order and completion, at the named peers
+//! wake              wakes the peer's sleeping threads
+//! connect           to one incarnation of a peer, by the address that it gave, on first use
+//! disconnect        fences a dead incarnation: no further traffic to or from it
 //! ```
 //!
 //! Guarantees of an engine, on which the rest of the library relies:

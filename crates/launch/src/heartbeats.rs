@@ -1,7 +1,7 @@
 //! Heartbeats between hosts: sealed datagrams.
 //!
 //! ```text
-//! who sent it (4 bytes), its number (8 bytes), sealed by ChaCha20-Poly1305: whom to, the heartbeat
+//! sender (4 bytes), number (8 bytes), then encrypted by ChaCha20-Poly1305: receiver, heartbeat
 //! ```
 //!
 //! Invariants: sender and number form the nonce, and no sender reuses a number; a datagram is

@@ -10,23 +10,23 @@
 //! [`cli`]:
 //!
 //! ```text
-//! bell         a signal as something that `poll` waits for
-//! worker       a thread for long work, beside a loop that renews leases
-//! handshake    what launcher, supervisor and agent agree on before they talk
-//! heartbeats   heartbeats between hosts, as sealed datagrams
-//! query        questions to a job that runs
-//! dump         what its processes did last, as text
-//! live         the view on a terminal
-//! lines        lines for people
-//! output       what programs on other hosts print
-//! readers      what reads events, beside people: a file for the record, one for events, metrics
-//! feed         lines of events
+//! bell         signals as descriptors for `poll`
+//! worker       a thread for long work, so that the main loop keeps renewing leases
+//! handshake    handshake between launcher, supervisor and agent
+//! heartbeats   heartbeats between hosts, as encrypted datagrams
+//! query        queries to a running job
+//! dump         the last events of processes, as text
+//! live         the status view on a terminal
+//! lines        human-readable lines
+//! output       output of programs on other hosts
+//! readers      consumers of events: the record, the event file, metrics
+//! feed         events as lines
 //! scrape       serves metrics
-//! probe        whether an engine can be had here
-//! cli          the command line of oshrun: what a job is, checked before anything starts
-//! supervisor   on another host, beside the agent: ends what is left of the node
-//! agent        one a node: starts PEs, holds their memory, watches them through pidfds
-//! launcher     one process: orders membership, owns no PE
+//! probe        detects whether an engine is available here
+//! cli          the command line of oshrun, validated before anything starts
+//! supervisor   runs next to the agent on another host; cleans up after the node
+//! agent        one per node: starts PEs, holds their memory, watches them through pidfds
+//! launcher     one per job: orders membership, owns no PE
 //! ```
 
 // The module documentation links to private items.

@@ -45,8 +45,8 @@ pub enum What {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         changed: Option<Changed>,
     },
-    /// The parity groups of that checkpoint were chosen anew, since PEs had moved: the group of
-    /// each PE, and a sentence on what they survive.
+    /// New parity groups from that checkpoint on, because PEs had moved: the group of each PE, and
+    /// a sentence on the losses they survive.
     Regrouped { checkpoint: u64, group_of: Vec<u32>, survives: String },
     /// So much of the data of a PE is read-only from this checkpoint on, beside what checkpoints
     /// save, and is protected once by `kept` that a PE keeps for others.

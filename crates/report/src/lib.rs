@@ -3,13 +3,13 @@
 //! Pure: text in, text out. The launcher makes the events; `oshreport` makes the page.
 //!
 //! ```text
-//! words    numbers as people read them
+//! words    human-readable numbers
 //! seconds  times in JSON
-//! job      what a job is from its beginning on
-//! event    what happened, and when
-//! record   the whole of a job, as the file of --report holds it
+//! job      the properties of a job that are fixed at its start
+//! event    events, with their times
+//! record   the record of a job, as written by --report
 //! journal  keeps events for the record in bounded memory
-//! story    the record as recoveries: who was lost, and how each came back
+//! story    the record as a list of recoveries: lost PEs, and how each was restored
 //! page     the record as HTML
 //! ```
 //!

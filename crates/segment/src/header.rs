@@ -54,10 +54,10 @@ impl SealEntry {
         self.len.store(len as u64, Ordering::SeqCst);
         self.places.store(places.0, Ordering::SeqCst);
         self.seal.store(mix([job, number.0, len as u64, places.0]), Ordering::SeqCst);
-        self.number.store(number.0, Ordering::SeqCst); // last: void until all of it stands
+        self.number.store(number.0, Ordering::SeqCst); // last: void until all fields are written
     }
 
-    /// The checkpoint and its groups, whatever it is.
+    /// Returns the checkpoint of this entry, of any number, with its groups.
     fn grouped(&self, job: u64) -> Option<Grouped> {
         let number = CheckpointNumber(self.number.load(Ordering::SeqCst));
         let places = ViewNumber(self.places.load(Ordering::SeqCst));
@@ -87,18 +87,18 @@ impl RegionRecord {
         self.entries.iter().for_each(SealEntry::void);
     }
 
-    /// The region holds checkpoint `number` of snapshots of `len` bytes; parity is by the first
-    /// groups.
+    /// Seals the region as checkpoint `number` with snapshots of `len` bytes; any parity in it was
+    /// encoded with the initial groups.
     pub fn seal(&self, job: u64, number: CheckpointNumber, len: usize) {
         self.seal_of(job, Grouped { number, places: ViewNumber(0) }, len);
     }
 
-    /// The same of parity by these groups.
+    /// Seals the region like [`RegionRecord::seal`], with parity encoded with other groups.
     pub fn seal_of(&self, job: u64, grouped: Grouped, len: usize) {
         self.entries.iter().for_each(|entry| entry.seal(job, grouped, len));
     }
 
-    /// The checkpoint that the region holds, and the groups of its parity.
+    /// Returns the checkpoint that the region holds, with the groups of its parity.
     pub fn grouped(&self, job: u64) -> Option<Grouped> {
         self.entries.iter().find_map(|entry| entry.grouped(job))
     }

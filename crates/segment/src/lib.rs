@@ -17,9 +17,9 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! update                                     a word that changes in one step
-//! waits  words                               the control page, and the waits shown on it
-//! spill  header  mailbox  ring  log          the store's first page, mail, last events, the log
+//! update                                     atomic operations on a word
+//! waits  words                               waits of threads; the control page
+//! spill  header  mailbox  ring  log          spilled tiles, store header, mail, last events, log
 //! statics                                    static variables of the executable
 //! ```
 
@@ -294,7 +294,7 @@ impl Segment {
     /// Makes whole pages of the visible part writable or read-only.
     ///
     /// # Errors
-    /// The kernel's error: it has no room for so many mappings.
+    /// The kernel's error: the process has too many mappings.
     pub fn protect(&self, range: &Range<usize>, writable: bool) -> rustix::io::Result<()> {
         self.visible.protect(range.start, range.len(), writable)
     }

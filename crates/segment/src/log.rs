@@ -6,9 +6,9 @@
 //! everything there first.
 //!
 //! ```text
-//! words     which job, PE, interval and era; meetings entered; bytes of records; the
-//!           reason against a local rollback; the stage of a substitute; then for each PE how much
-//!           of its log this one has taken over
+//! words     job, PE, interval and era; meetings entered; bytes of records; reasons against a local
+//!           rollback; the stage of a substitute; then for each PE the length of its log that this
+//!           PE has taken over
 //! records   head of 56 bytes, then the payload; in the order of the calls
 //! ```
 //!
@@ -68,9 +68,9 @@ pub enum Word {
     Era,
     /// Incarnation and stage.
     Stage,
-    /// Era and number of the first meeting without a record; the greatest number if there is none.
+    /// Era and number of the first meeting without a record, or the greatest number.
     BareFrom,
-    /// Location of the first meeting, plus one; 0 if there is none.
+    /// Location of the first meeting, plus one; 0 before any meeting.
     First,
     /// The call site of the checkpoint call in the program.
     Site,
@@ -212,7 +212,7 @@ impl<'a> Log<'a> {
         (self.words.len() - self.records) * 8
     }
 
-    /// Returns the reason against local rollback; empty if there is none.
+    /// Returns the reason against local rollback, or an empty string.
     pub fn against(&self) -> String {
         let len = (self.get(Word::Against) as usize).min(TEXT * 8);
         let from = Word::Against as usize + 1;

@@ -7,7 +7,7 @@
 //!  writable PT_LOAD(s) of the executable
 //! | .dynamic .got ... (RELRO) | .got.plt | .data           | .bss               |
 //!                             ^ start      ^ user's          ^ user's   ^ stdout ^ start + len
-//!                               excluded: written by the loader         excluded: libc's
+//!                               excluded: written by the loader         excluded: of libc
 //! ```
 //!
 //! [`find`] returns whole pages, from the end of the part that the loader makes read-only (RELRO)

@@ -1,18 +1,18 @@
 //! The control page at the start of every segment: words that peers read and write.
 //!
 //! ```text
-//! line 0   doorbell, sleepers, watchers                  written by everyone who wakes the owner
-//! line 1.. arrived, released     barriers of the PEs that map each other, a line a level; used on
-//!                                those that lead (`rounds::counters`)
-//! line 9.  posts                 what the owner posts up and down the tree (`tree::post`)
-//! line 19  what the owner found bad: snapshot chunks, parity chunks
-//! line 20  ending                whether the owner is in shmem_finalize, and how
-//! line 21  call site of the checkpoint, its number, the caller; what was done since a restart;
-//!          whether the call saves
+//! line 0   doorbell, sleepers, watchers           written by every PE that wakes the owner
+//! line 1.. arrived, released     barriers of PEs that map each other, one line per level; used on
+//!                                leaders (`rounds::counters`)
+//! line 9.  posts                 posts of the owner up and down the tree (`tree::post`)
+//! line 19  findings of the owner: corrupt snapshot chunks, corrupt parity chunks
+//! line 20  ending                progress of the owner in shmem_finalize
+//! line 21  call site of the checkpoint, its number, the caller; activity since a restart; whether
+//!          the call saves
 //! line 22. call chain: return addresses in the executable
-//! line 24. heard                 barriers of nodes: a word a round; used on the lowest PE of each
-//! line 28  abort                                  the job ends: written by the agent
-//! line 29. waits                 what threads of the owner wait in; read by its agent
+//! line 24. heard                 barriers of nodes: one word per round, on each node's lowest PE
+//! line 28  abort                 the job ends; written by the agent
+//! line 29. waits                 calls in which threads of the owner wait; read by its agent
 //! ```
 //!
 //! Barriers of the program and those of the protocol have words of their own ([`Barrier`]): a PE in

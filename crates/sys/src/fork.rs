@@ -4,8 +4,8 @@
 //! ([`keep_private`]): a child's variables must be a copy of its parent's.
 //!
 //! ```text
-//! parent   opens a pipe, forks          waits for a byte           goes on
-//! child              copies the bytes, maps the copy over them, writes the byte, goes on
+//! parent   opens a pipe, forks          waits for a byte           continues
+//! child              copies the bytes, maps the copy over them, writes the byte, continues
 //! ```
 //!
 //! Invariants: code that was registered after this library was loaded runs in the child only

@@ -12,11 +12,11 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! exit  futex  forbidden  inherited          the end of a process, sleeping, what it began with
+//! exit  futex  forbidden  inherited          process exit, sleeping, inherited descriptors
 //! cgroup  limits  memory  huge               memory: limits, mappings, huge pages
-//! fork  written  writeback                   forks; pages that were written; bytes for a disk
-//! caller  site  startup                      who called, from where; where the program lies
-//! machine  threads  process  pool            processors, threads, processes, shared work
+//! fork  written  writeback                   forks; written pages; writeback to disk
+//! caller  site  startup                      caller and call site; load address of the program
+//! machine  threads  process  pool            processors, threads, processes, worker pool
 //! socket  input                              messages between processes of one machine; files
 //! ```
 

@@ -11,7 +11,7 @@ use raidshmem_core::machine::{Machine, Processor};
 use raidshmem_core::placement::found::{Enclosure, serial};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// The source of this information, for people.
+/// The source of this information, for messages.
 pub const SOURCE: &str = if cfg!(feature = "hwloc") { "hwloc" } else { "/sys" };
 
 /// Returns the processors that this process may use now.

@@ -20,7 +20,8 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::cgroup;
 
-/// Bytes of a page of this kernel; [`PAGE`](raidshmem_core::page::PAGE) is a multiple of it.
+/// Returns this kernel's page size in bytes; [`PAGE`](raidshmem_core::page::PAGE) is a multiple of
+/// it.
 pub fn page_size() -> usize {
     rustix::param::page_size()
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! 0, message    the message follows
-//! 1             it is long, and in the memory file that is the first descriptor
+//! 1             the message is long: its memory file is the first descriptor
 //! ```
 //!
 //! Invariant: a packet is a whole message or nothing; a packet that does not decode closes the

@@ -6,10 +6,10 @@
 //! before any code of the program, does what the kernel does at an exec, in the same process:
 //!
 //! ```text
-//! fill    every gap above the ceiling, so that whatever is mapped from now on lies below it, from
-//!         the top downwards: alike in every process, since nothing else is there
-//! map     the executable at an address of ours, and the loader that it names
-//! jump    to the loader, with the words that the kernel left on the stack, told where both lie
+//! fill    every gap above the ceiling, so that later mappings lie below it, from the top down: at
+//!         equal addresses in every process, since nothing else is mapped there
+//! map     the executable at a chosen address, and the loader that it names
+//! jump    to the loader, with the words that the kernel left on the stack, updated for both
 //! ```
 //!
 //! The loader then starts over. The first image stays mapped and never runs again; it takes a few

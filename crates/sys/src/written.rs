@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use crate::memory::{Mapping, create};
 
-    /// Bytes of a page of the kernels that these tests know.
+    /// Page size of the kernels that these tests run on.
     const PAGE: usize = 4096;
     const PAGES: usize = 1024;
 

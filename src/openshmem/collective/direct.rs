@@ -1,17 +1,17 @@
 //! Collectives of PEs that read each other's memory, or pass on data that is not mapped.
 //!
 //! ```text
-//! mapped            meet (all sources are ready), each reads what it takes, meet (all have read)
-//! for all           between nodes the leaders pass on what is for all (`relay.rs`)
-//! for one           it is put there, or passed on in small blocks (`exchange.rs`)
-//! reduction         each PE has a share of the elements: it reads them from everybody's source, in
-//!                   the order of the PEs, and stores what comes out into everybody's destination.
-//!                   So the work is spread, and the source may be the destination: nobody else
-//!                   reads or writes the elements of a share
-//! .. between nodes  partial results are passed on (`exchange.rs`). Where the tree fits, the PEs of
-//!                   a node reduce into the destination of their leader first, and copy the result
+//! mapped            barrier (all sources ready), each PE reads its data, barrier (all have read)
+//! for all           between nodes, the leaders relay data that is for all PEs (`relay.rs`)
+//! for one           data for one PE is put there, or relayed in small blocks (`exchange.rs`)
+//! reduction         each PE reduces a share of the elements: it reads them from all sources, in
+//!                   PE order, and stores the result into all destinations. So the work is
+//!                   distributed, and the source may be the destination: no other PE reads or
+//!                   writes the elements of a share
+//! .. between nodes  partial results are exchanged (`exchange.rs`). If the tree fits, the PEs of a
+//!                   node first reduce into the destination of their leader, and copy the result
 //!                   from there; on other nodes every PE acts for itself
-//! scan              as between mapped PEs: what it stores differs from PE to PE
+//! scan              as between mapped PEs: each PE stores a different result
 //! ```
 //!
 //! Invariant: all PEs combine in one tree (`schedule::reduction`), so the bits of a result depend

@@ -1,10 +1,10 @@
 //! Collectives in shrink mode: all surviving PEs get the same result, whichever PEs die.
 //!
 //! ```text
-//! arrive   an agreement: the sources of all that live in its view are ready
-//! read     each PE reads what it needs of them into memory of its own
-//! commit   an agreement: all have read in that view, or all begin again in a newer one
-//! write    what was read goes to the destination; the words of an active set are zero before
+//! arrive   agreement: the sources of all live PEs of the view are ready
+//! read     each PE reads the data it needs into memory of its own
+//! commit   agreement: all have read in that view, or all start over in a newer one
+//! write    the data is copied to the destination, after the words of an active set are zeroed
 //! ```
 //!
 //! No PE writes before all have read, so a destination may be the source. A PE that dies in between

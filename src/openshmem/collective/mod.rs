@@ -3,9 +3,9 @@
 //! ```text
 //! merge      one member combines the operands of all
 //! data       movement  bytes from sources to destinations     reduction  elements combined
-//! executors  direct    members read each other's sources, or pass on (relay, exchange)
-//!            logged    what all bring is in logs
-//!            living    those that live agree on what they have read
+//! executors  direct    members read each other's sources, or forward data (relay, exchange)
+//!            logged    the contributions of all members are in logs
+//!            living    the live members agree on the data they have read
 //! ```
 //!
 //! Invariants: a collective meets no PE before [`carry_out`] has chosen its path, whatever its

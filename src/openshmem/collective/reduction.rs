@@ -19,7 +19,7 @@ use crate::openshmem::memory::prelude;
 pub enum Order {
     /// All members, in the tree.
     Tree,
-    /// The members before this one, itself too if `inclusive`; zeroes if there are none.
+    /// The members before this one, including itself if `inclusive`; zeroes for an empty range.
     Before { inclusive: bool },
 }
 

@@ -1,9 +1,9 @@
 //! Forwarding of bytes between PEs whose nodes do not share memory, node by node.
 //!
 //! ```text
-//! gather    PEs of a node bring what is theirs into the leader's destination, by mapped memory
+//! gather    PEs of a node copy their data into the leader's destination, through mapped memory
 //! pass      leaders put blocks into each other's destinations, in the steps of `schedule.rs`
-//! hand out  PEs of a node copy what they want from the leader's destination
+//! hand out  PEs of a node copy their data from the leader's destination
 //! ```
 //!
 //! A put is followed by a signal in a word of the step, so no PE polls or reads over the network:

@@ -1,13 +1,13 @@
 //! Access to the memory of PEs: addresses, places, transfers, words.
 //!
 //! ```text
-//! address    what a call is given          claims
-//! strides    blocks that are far apart
-//! place      where that is on a PE         checked
-//! rma        copies                        elements: single words, by a shorter way
-//! word       what PEs poll and change      atomic: as the specification's calls do
+//! address    addresses passed to a call    claims
+//! strides    blocks at a stride
+//! place      the address on a PE           checked
+//! rma        copies                        elements: single words, by a faster path
+//! word       words that PEs poll, change   atomic: the specification's operations
 //! prelude    results of calls before the first checkpoint
-//! twice      two copies, one of them always whole
+//! twice      two copies, one of which is always complete
 //! slots      the work area of collectives
 //! ```
 //!

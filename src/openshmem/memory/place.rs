@@ -94,8 +94,7 @@ impl SegmentRange {
         SegmentRange::inside(call, world, offset, Target::from(pe))
     }
 
-    /// Returns the address in this process, for `shmem_ptr`; null if there is none. The program may
-    /// keep it.
+    /// Returns the address in this process, for `shmem_ptr`, or null. The program may keep it.
     pub fn pointer(&self) -> *mut u8 {
         self.world.reached.keep(self.pe);
         if self.is_remote() { self.base } else { self.at() }

@@ -2,9 +2,9 @@
 //! (`pgas/prelude.rs`).
 //!
 //! ```text
-//! get, fetch           what was read
-//! wait, test, look     what the call says, and the words that it looked at
-//! collective, split    what is in the destination; what the PEs agreed on
+//! get, fetch           the data read
+//! wait, test, look     the result of the call, and the words that it inspected
+//! collective, split    the contents of the destination; the outcome of the agreement
 //! ```
 //!
 //! Results that lie in symmetric memory are restored before the call returns, though the restart

@@ -1,8 +1,8 @@
 //! Updates of two copies, ordered so that one of them is always whole.
 //!
 //! ```text
-//! the copy of the first PE     complete there before the other one begins
-//! the copy of its shadow       complete there when the call returns
+//! first copy, on the PE itself     complete before the second copy starts
+//! second copy, on its shadow       complete when the call returns
 //! ```
 //!
 //! A PE that dies in the first step leaves the old data on the shadow; one that dies in the second

@@ -1,4 +1,4 @@
-//! A plan in force: what it leaves out of checkpoints (`store::advice`), and the table kept for it.
+//! A plan in force: ranges it leaves out of checkpoints (`store::advice`), and their table.
 //!
 //! The plan knows places in the program. A substitute cannot know which blocks of the heap belong
 //! to which of the plan's objects, nor from which place the last checkpoint was called, so every
@@ -6,7 +6,7 @@
 //! program's would be:
 //!
 //! ```text
-//! | place + 1 | ranges that the program itself excluded | blocks | (offset + 1, object) ... |
+//! | place + 1 | ranges excluded by the program itself | blocks | (offset + 1, object) ... |
 //! ```
 //!
 //! Invariants: the table changes only under the lock of the heap. A block that does not fit into it
@@ -31,7 +31,7 @@ const FIRST: usize = 2;
 #[derive(Debug)]
 pub struct Advised {
     plan: Advice,
-    /// True if a restart overwrites what was left out, to the byte.
+    /// True if a restart overwrites exactly the bytes that were left out.
     audit: bool,
     table: Box<[AtomicU64]>,
     /// The place of the next checkpoint, plus 1; 0 if the plan does not know the place.
@@ -85,7 +85,7 @@ impl Advised {
         self.wanted.store(place.map_or(0, |place| place as u64 + 1), Ordering::Relaxed);
     }
 
-    /// Begins a checkpoint, which leaves out what the plan says for its place.
+    /// Begins a checkpoint, which leaves out the ranges that the plan lists for its call site.
     pub(in crate::pgas) fn begin(&self) {
         self.set(PLACE, self.wanted.load(Ordering::Relaxed));
     }
@@ -117,7 +117,7 @@ impl Advised {
         all.split_off(all.len().min(self.word(EXCLUDED) as usize))
     }
 
-    /// Returns true if a restart must overwrite what was left out.
+    /// Returns true if a restart must overwrite the ranges that were left out.
     pub(in crate::pgas) fn audits(&self) -> bool {
         self.audit
     }

@@ -101,7 +101,7 @@ impl Communication {
         }
     }
 
-    /// Closes the engine: no other PE needs this process any more.
+    /// Closes the engine, once no other PE needs this process.
     pub(in crate::pgas) fn close(&self) {
         if let Some(engine) = self.engine() {
             engine.close();

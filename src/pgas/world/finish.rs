@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8};
 
 /// The PE takes part with all others.
 pub const TOGETHER: u8 = 0;
-/// The PE goes on alone.
+/// The PE continues alone.
 pub const ALONE: u8 = 1;
-/// The PE goes on alone, and barriers pass.
+/// The PE continues alone, and barriers pass.
 pub const ALONE_AND_FREE: u8 = 2;
 
 /// The state of a PE on its way to the end.

@@ -1,6 +1,6 @@
-//! The parity groups of the checkpoints that this PE may have to decode, and of the next one.
+//! Parity groups of the checkpoints that this PE may have to decode, and of the next one.
 //!
-//! Left out: the rules, which are those of [`raidshmem_core::store::grouped`].
+//! Left out: the rules, which are in [`raidshmem_core::store::grouped`].
 
 #![forbid(unsafe_code)]
 
@@ -16,13 +16,13 @@ use raidshmem_sys::lock;
 use super::World;
 
 impl World {
-    /// Notes where PEs are in a view that this PE joins.
+    /// Records the node of each PE in a view that this PE joins.
     pub(super) fn note_places(&self, view: &View) {
         lock(&self.store.groups).note_places(view);
     }
 
-    /// The groups for the next checkpoint, `number`, where `last` are those of the last one. They
-    /// stay while ranges are read-only: the one slot of parity over these is by the last ones.
+    /// Chooses the groups for checkpoint `number`; `last` are those of the previous one. Groups do
+    /// not change while ranges are read-only: their only parity was encoded with the last groups.
     pub(crate) fn choose_groups(
         &self,
         last: &Arc<Protection>,
@@ -33,20 +33,20 @@ impl World {
         lock(&self.store.groups).choose(job, last, at, may_change)
     }
 
-    /// There is no memory for other groups: those of the last checkpoint stay, in this view.
+    /// Keeps the last groups for the rest of this view, because memory for new ones is short.
     pub(crate) fn keep_groups(&self, last: &Arc<Protection>, number: CheckpointNumber) {
         lock(&self.store.groups).keep(last, (number, self.members.joined()));
     }
 
-    /// What this PE brings to the meeting that settles.
+    /// Returns this PE's contribution to the settling meeting: the groups that it knows.
     pub(crate) fn grouped(&self) -> GroupedCheckpoints {
         let slots = &self.segments.own().header().slots;
         let sealed = slots.iter().filter_map(|record| record.grouped(self.job()));
         lock(&self.store.groups).bring(sealed)
     }
 
-    /// The groups of checkpoint `number`, which was decided on, as all PEs know them together.
-    /// Parity of what was begun after it says nothing any more.
+    /// Returns the groups of checkpoint `number`, which was decided on, from the knowledge of all
+    /// PEs. Voids the records of this PE's parity for later checkpoints.
     pub(crate) fn groups_decided(
         &self,
         all: &GroupedCheckpoints,
@@ -61,8 +61,7 @@ impl World {
         lock(&self.store.groups).decide(job, all, number)
     }
 
-    /// Tells people of other groups than those of the start, by which checkpoint `number` is
-    /// protected.
+    /// Reports the groups that protect checkpoint `number`, unless they are the initial ones.
     pub(crate) fn report_groups(&self, number: CheckpointNumber) {
         let Some(made) = self.store.protection().filter(|_| self.is_reporter()) else { return };
         if made.places != ViewNumber(0) {

@@ -41,7 +41,7 @@ impl OwnNumber {
     }
 }
 
-/// The append cursor of the own log: what each logged call needs.
+/// The append cursor of the own log.
 #[derive(Debug, Default)]
 pub struct AppendCursor {
     /// The position of the next record, and the number of records.
@@ -73,7 +73,7 @@ impl AppendCursor {
     }
 }
 
-/// What meetings need of logs.
+/// The state of meetings in the logs.
 #[derive(Debug, Default)]
 pub struct ReplayState {
     /// The last meeting that this PE entered, and its record.
@@ -106,7 +106,7 @@ pub struct Local {
     pub(in crate::pgas) mapped: AtomicU64,
     pub(in crate::pgas) book: Mutex<ReplayState>,
     pub(in crate::pgas) replay: Mutex<ReplayBook>,
-    /// It was said that the log is full, and how much would have been enough.
+    /// True if the full log, and the size that it would have needed, have been reported.
     pub(in crate::pgas) said_full: AtomicBool,
     pub(in crate::pgas) said_need: AtomicBool,
     /// The reason that this PE cannot log anything, if so.

@@ -2,7 +2,7 @@
 //! agent.
 //!
 //! Invariants: `joined <= view number`, equal exactly when the PE is not faulted, except in a PE
-//! that goes on alone, which stays faulted.
+//! that continues alone, which stays faulted.
 
 #![forbid(unsafe_code)]
 

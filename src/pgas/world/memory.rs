@@ -42,7 +42,7 @@ impl PeMemory {
         PeMemory { segments, heap, regions, covered, advised: OnceLock::new() }
     }
 
-    /// Makes checkpoints leave out what a plan says; called before anything is allocated.
+    /// Makes checkpoints follow a plan; called before the first allocation.
     pub(in crate::pgas) fn advise(&self, advised: Advised) {
         let table = self.advised.get_or_init(|| advised).table();
         let (at, len) = (table.as_ptr() as usize, size_of_val(table));

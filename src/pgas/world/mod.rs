@@ -3,11 +3,11 @@
 //! Each part is a value of its own, and a function takes the parts that it needs:
 //!
 //! ```text
-//! members    the views, the one joined, the agent            [`self::members`]
-//! segments   where the bytes of PEs are mapped               [`self::segments`]
-//! memory     what is allocated, and what a checkpoint covers [`self::memory`]
-//! comm       the engine, what is under way, who meets whom   [`self::comm`]
-//! store      what a PE keeps for checkpoints                 [`self::store`]
+//! members    published and adopted views, the agent          [`self::members`]
+//! segments   the mapped segments of PEs                      [`self::segments`]
+//! memory     allocations, and coverage of a checkpoint       [`self::memory`]
+//! comm       the engine, pending transfers, barriers         [`self::comm`]
+//! store      the state of a PE for checkpoints               [`self::store`]
 //! ```
 
 pub mod advised;

@@ -14,7 +14,7 @@ use raidshmem_segment::Segment;
 use raidshmem_sys::socket::Channel;
 use tracing::info;
 
-/// The engine between nodes, and what it needs to know of its peers.
+/// The engine between nodes, and its state per peer.
 #[derive(Debug)]
 pub(in crate::pgas) struct Remote {
     pub engine: Box<dyn Engine>,

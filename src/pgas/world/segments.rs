@@ -1,4 +1,4 @@
-//! The segments of all PEs, as far as they are mapped here.
+//! The segments of the PEs that this process maps.
 //!
 //! The memory of a PE lies in the memory file of its node, at an offset of its own. The memory of
 //! another PE is mapped at its first use, if this process has the file of its node; otherwise that

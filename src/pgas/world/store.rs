@@ -22,7 +22,7 @@ use super::watch::Tracking;
 /// The own part of the checkpoint store.
 #[derive(Debug)]
 pub struct Store {
-    /// The groups of checkpoints.
+    /// Parity groups of the checkpoints.
     pub(super) groups: Mutex<KnownGroups>,
     agreed: AtomicU64,
     used: [AtomicUsize; 2],

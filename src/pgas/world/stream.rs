@@ -4,11 +4,11 @@
 //! An operation on a mapped PE is complete when its call returns, and belongs to no stream.
 //!
 //! ```text
-//! put, post          begin at once; the stream notes the peer, and its quiet asks the engine to
+//! put, post          start at once; the stream records the peer, and its quiet asks the engine to
 //!                    complete that peer. Two streams that use one peer wait for each other there.
-//! get, fetch, later  are gathered, and go out together: when WINDOW of them are there, at the next
-//!                    fence or quiet of the stream, or when the program blocks in some other call
-//! put, later         the same in a session for batches; otherwise as a put
+//! get, fetch, later  are batched and issued together: when WINDOW of them are queued, at the next
+//!                    fence or quiet of the stream, or when the program blocks in another call
+//! put, later         likewise in a session for batches; otherwise as a put
 //! ```
 //!
 //! So a call that may complete later costs a part of a round trip instead of a whole one; it does

@@ -54,7 +54,7 @@ impl Timing {
         self.has_store && self.has_saved.load(Ordering::Relaxed)
     }
 
-    /// Returns true if a call that is made now saves, as far as this PE decides.
+    /// Returns true if a call made now would save, as far as this PE decides.
     pub(in crate::pgas) fn is_due(&self) -> bool {
         lock(&self.due).is_due(self.begun.elapsed().as_secs_f64())
     }

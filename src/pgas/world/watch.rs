@@ -3,7 +3,7 @@
 //!
 //! Invariant: all of these mappings are watched, or none. The own memory is mapped twice where the
 //! statics are; that of another mapped PE once. Mappings of lost memory no longer count. Memory of
-//! a PE that was not [`TouchedPes`] was not written.
+//! a PE that is not among the [`TouchedPes`] was not written.
 
 #![forbid(unsafe_code)]
 
@@ -147,7 +147,7 @@ impl TouchedPes {
         self.0[pe.at()].fetch_and(!USED, Ordering::Relaxed) & (USED | KEPT) != 0
     }
 
-    /// Begins anew after a checkpoint, or after a rollback to the last one.
+    /// Starts over after a checkpoint, or after a rollback to the last one.
     pub fn begin(&self) {
         self.0.iter().for_each(|used| _ = used.fetch_and(!SINCE, Ordering::Relaxed));
     }

@@ -1,4 +1,4 @@
-//! Tests that a head is decoded as it was, and that nothing else is accepted as one.
+//! Tests that a head survives encoding and decoding, and that other bytes are rejected.
 
 use raidshmem_core::message::HEAP_MAX;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};

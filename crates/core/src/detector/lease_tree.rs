@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! launcher -- places 0 .. d-1       the parent of place p is place p / d - 1,
-//!             place 0 -- places d .. 2d-1              and the launcher where p < d
+//!             place 0 -- places d .. 2d-1              or the launcher if p < d
 //! ```
 //!
 //! Invariants: the launcher and every node have at most `d` children; a loss moves one node, the

@@ -4,22 +4,23 @@
 //!
 //! ```text
 //! every period   agent --ping--> launcher --pong--> agent      renews the agent's lease
-//!                with more agents than DEGREE: the launcher so renews those of its children in a
-//!                tree, and each agent renews those of its own, for as long as its own lasts
+//!                with more agents than DEGREE: the launcher renews only the leases of its children
+//!                in a tree; each agent renews those of its own children while its own is valid
 //!                agent --ping--> parent --lease--> agent
 //!                agent --ping--> its successor in the ring --pong--> agent
-//!                  (with RDMA also: its counter, which was read, has moved)
-//! parent silent for limit / 4, or a lease that is limit / 2 old
-//!                the agent pings the launcher too, which renews its lease as those of its children
+//!                  (with RDMA, a counter of the successor that has advanced counts too)
+//! parent silent for limit / 4, or a lease older than limit / 2
+//!                the agent also pings the launcher, which renews its lease like a child's
 //! child silent for limit / 2
-//!                the agent gives it up, and says so: only the launcher may renew its lease then
-//! lease over     the agent ends its PEs, says so where that still arrives, and ends itself
-//! launcher hears nothing, nor does a parent that may renew the lease, for
-//!   limit / 2    asks another node for a second opinion
-//!   1.25 limits  that node hears nothing either, or nobody can be asked: declared lost
-//!   1.4 limits   declared lost whatever others hear: its lease is over
-//! ring silent    the watcher accuses; if another node hears nothing either, the node is cut off
-//!                from its peers and is ordered to end, though the launcher hears it
+//!                the agent reports that it gave the child up; only the launcher may then renew
+//!                the child's lease
+//! lease expired  the agent ends its PEs, reports that if it can, and exits
+//! no heartbeat at the launcher, nor at a parent that may renew the lease, for
+//!   limit / 2    the launcher asks another node for a second opinion
+//!   1.25 limits  no heartbeat there either, or no node to ask: declared lost
+//!   1.4 limits   declared lost regardless of other observations: its lease has expired
+//! ring silent    the watcher accuses; if another node receives nothing either, the node is cut off
+//!                from its peers and is ordered to end, even if the launcher still receives from it
 //! ```
 //!
 //! Invariants:

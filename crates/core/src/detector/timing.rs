@@ -27,12 +27,12 @@ impl Timing {
         self.limit / 4
     }
 
-    /// Returns the silence after which a lease has expired and what it held has had time to end.
+    /// Returns the silence after which a lease has expired and its holder has had time to exit.
     pub(super) fn over(&self) -> Duration {
         if breaks(Mutant::DeclaredTooEarly) { self.doubt() } else { self.limit * 5 / 4 }
     }
 
-    /// Returns the silence after which no opinion counts any more.
+    /// Returns the silence after which a node is declared lost regardless of second opinions.
     pub(super) fn last(&self) -> Duration {
         self.limit * 7 / 5
     }

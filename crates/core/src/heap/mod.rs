@@ -8,7 +8,7 @@
 //! ```text
 //! 0        64                 192       256                      len
 //! | block A | block B          | free    | block C | free ....... |
-//!   offsets and block lengths are multiples of GRANULE; a block's size is what was asked for
+//!   offsets and block lengths are multiples of GRANULE; a block's size is the requested size
 //! ```
 //!
 //! Invariants:

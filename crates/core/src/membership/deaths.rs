@@ -12,7 +12,7 @@ use crate::quantity::{CheckpointNumber, Pe};
 use crate::signals::name;
 
 impl Membership {
-    /// Records that all PEs continue from checkpoint `number`: no PE is lost any more.
+    /// Records that all PEs continue from checkpoint `number`, and clears the list of lost PEs.
     pub(super) fn resumed(&mut self, number: CheckpointNumber) {
         (self.lost, self.corrupt) = (BTreeSet::new(), 0);
         (self.checkpoint, self.from_disk) = (number, false);

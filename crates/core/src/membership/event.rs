@@ -45,7 +45,7 @@ pub enum Action {
     Say(String),
     /// Report that exactly these single losses would now end the job.
     Survives(Survival),
-    /// Pass on a progress report, for people and tests.
+    /// Pass on a progress report, for users and tests.
     Tell(ProgressReport),
     /// End the job.
     End { status: i32, words: Option<String> },

@@ -1,4 +1,4 @@
-//! The orderly end of a job: which PEs are in `shmem_finalize`, and what a loss means by then.
+//! The orderly end of a job: the PEs in `shmem_finalize`, and the handling of losses by then.
 //!
 //! Part of the machine in [`super`]. A PE counts as being in `shmem_finalize` once it has reported
 //! entering it as a member of a view in which the latest loss was repaired. The PEs detect if a

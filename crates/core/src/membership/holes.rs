@@ -1,8 +1,8 @@
 //! Shrink mode: the job continues without lost PEs, whose numbers stay unused.
 //!
 //! Part of the machine in [`super`]. A hole counts as ended: it gets no substitute, its memory is
-//! left local, and `shmem_finalize` does not wait for it. The way its process ended does not affect
-//! the job's status, which is the first status of a living PE that is not 0.
+//! left untouched, and `shmem_finalize` does not wait for it. The way its process ended does not
+//! affect the job's status, which is the first status of a living PE that is not 0.
 
 use std::collections::BTreeSet;
 

@@ -5,9 +5,9 @@
 //! ```text
 //! PE:   starting -> running -> finalizing -> finalized
 //!                     |  ^
-//!               death |  | a substitute said Hello and its memory is made
+//!               death |  | a substitute said Hello and its memory exists
 //!                     v  |
-//!                    dead -> (view shown on every living node) -> replacing
+//!                    dead -> (view published on every live node) -> replacing
 //! ```
 //! A death while other PEs are finalizing is an ordinary one; they serve the PEs that roll back. In
 //! shrink mode a dead PE stays dead ([`holes`]).
@@ -131,7 +131,7 @@ pub struct Membership {
     lost: BTreeSet<Pe>,
     /// Restarts of the current recovery because of corrupt tiles.
     corrupt: u32,
-    /// True if a lost PE rolls back local when possible.
+    /// True if only the lost PE rolls back, when possible.
     local: bool,
     /// PEs that were lost for good, without substitutes. None if the job replaces lost PEs.
     holes: Option<BTreeSet<Pe>>,
@@ -142,7 +142,7 @@ pub struct Membership {
     started: bool,
     /// The last survey, and the view it was made for.
     surveyed: Option<(ViewNumber, Survival)>,
-    /// Where PEs have been.
+    /// The nodes of the PEs in all views so far.
     places: PlaceHistory,
     verdict: Option<(i32, String)>,
     ended: bool,

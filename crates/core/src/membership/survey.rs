@@ -22,7 +22,7 @@ impl Membership {
         self.surveyed = Some((self.view.number, found));
     }
 
-    /// The parity groups are these from now on. False if they are known, or not of this job.
+    /// Records new parity groups. Returns false if they are known already or do not fit the job.
     pub(super) fn regroup(&mut self, group_of: &[u32]) -> bool {
         let group_of: Vec<usize> = group_of.iter().map(|&group| group as usize).collect();
         let bound = self.pes.len();
@@ -31,16 +31,16 @@ impl Membership {
             return false;
         }
         self.site.group_of = group_of;
-        self.surveyed.iter_mut().for_each(|(view, _)| *view = ViewNumber(0)); // to be made anew
+        self.surveyed.iter_mut().for_each(|(view, _)| *view = ViewNumber(0)); // survey again
         true
     }
 
-    /// The parity group of each PE.
+    /// Returns the parity group of each PE.
     pub fn group_of(&self) -> &[usize] {
         &self.site.group_of
     }
 
-    /// The single losses that would end the job; None while that is about to change.
+    /// Returns the single losses that would end the job; None until the current view is surveyed.
     pub fn known_survival(&self) -> Option<&Survival> {
         let (view, known) = self.surveyed.as_ref()?;
         (*view == self.view.number).then_some(known)

@@ -4,11 +4,11 @@
 //! rollback repairs that, so one of the two must be replaced. Third parties decide which one:
 //!
 //! ```text
-//! its agent        of the suspect: whether it answers; if not, its node is in doubt, not the PE
-//! second accuser   on another node: then it is the suspect, which its agent still has
-//! witness          a third node, asked whether it hears the nodes of both:
-//!                  the suspect's only: the accuser is ended; else the suspect
-//! nobody to ask    two nodes, or one machine: the suspect
+//! agent            the suspect's agent does not answer: its node is in doubt, not the PE
+//! second accuser   on another node: the suspect is ended, though its agent still has it
+//! witness          a third node, asked whether it can reach both nodes:
+//!                  only the suspect's: the accuser is ended; otherwise the suspect
+//! no witness       two nodes, or one machine: the suspect is ended
 //! ```
 //!
 //! Invariants: no process is ended because of an earlier incarnation; of the two PEs of one

@@ -310,7 +310,7 @@ fn a_pe_that_dies_again_and_again_ends_the_job_with_its_name() {
     assert_eq!(words, expected);
 }
 
-/// Every restart takes a checkpoint of the same state again: the number local is no progress.
+/// Every restart takes a checkpoint of the same state again: a growing number is not progress.
 #[test]
 fn a_crash_loop_in_which_the_number_grows_ends_the_job() {
     let settings = Settings { max_restarts: 3, ..settings(BackupMode::Raid5) };

@@ -1,6 +1,6 @@
 //! Descriptions in plain English of messages from PEs and of waits, for traces.
 //!
-//! Left out: lines for people about a job, which `launch/launcher` writes.
+//! Left out: human-readable lines about a job, which `launch/launcher` writes.
 
 use std::fmt;
 

@@ -1,11 +1,11 @@
 //! CPU bindings: the processors of each PE of a machine, and the NUMA node of its memory.
 //!
 //! ```text
-//! 2 PEs on 4 cores of 2 threads      0 0 0 0 1 1 1 1     auto: each its share of the cores
-//!                                    0 0 - - 1 1 - -     core: each one core
+//! 2 PEs on 4 cores of 2 threads      0 0 0 0 1 1 1 1     auto: an equal share of the cores
+//!                                    0 0 - - 1 1 - -     core: one core each
 //! 4 PEs                              0 0 1 1 2 2 3 3
-//! 6 PEs                              0 4 1 5 2 - 3 -     more PEs than cores: a thread each
-//! 9 PEs                              auto: not bound; core: round the threads again
+//! 6 PEs                              0 4 1 5 2 - 3 -     more PEs than cores: one thread each
+//! 9 PEs                              auto: not bound; core: wraps around the threads
 //! ```
 //!
 //! Invariants: a binding is never empty and contains only processors that the machine lists; with

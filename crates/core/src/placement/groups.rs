@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! PEs, sorted by domain  0 1 2 3 | 4 5 6 7        two nodes of four PEs
-//! dealt over 2 groups    0 1 0 1 | 0 1 0 1        group 0 = {0 2 4 6}, group 1 = {1 3 5 7}
+//! dealt to 2 groups      0 1 0 1 | 0 1 0 1        group 0 = {0 2 4 6}, group 1 = {1 3 5 7}
 //! places in the group    0 4 2 6 and 1 5 3 7      neighbours on different nodes
 //! ```
 //!

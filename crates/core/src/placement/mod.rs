@@ -1,12 +1,11 @@
 //! Placement of PEs and parity, so that a likely common failure costs no group too much.
 //!
-//! A *failure domain* is what dies together: a process, a node, and what the user names above the
-//! node (a rack, a switch, a power feed). [`domains`] holds them, [`mod@file`] reads the user's,
-//! [`found`] works out what machines say of themselves,
-//! [`groups`] decides which PEs protect each other, [`substitute`] where a lost PE goes on,
-//! [`survival`] which losses are survived now, [`moves`] where PEs have been,
-//! [`mod@shadow`] where a second copy lies, and
-//! [`bindings`] on which processors each runs, and [`threads`] what its threads get back.
+//! A *failure domain* fails as a unit: a process, a node, or a larger unit that the user names (a
+//! rack, a switch, a power feed). [`domains`] holds the domains, [`mod@file`] reads those of the
+//! user, and [`found`] derives others from the machines' own data. [`groups`] forms the parity
+//! groups, [`substitute`] places a lost PE's substitute, [`survival`] finds the losses that the job
+//! survives now, [`moves`] records the nodes of PEs over time, and [`mod@shadow`] places a second
+//! copy. [`bindings`] assigns processors to PEs, and [`threads`] restores those of a PE's threads.
 //!
 //! Every process of a job computes all of this from equal inputs, so all get equal results.
 //!

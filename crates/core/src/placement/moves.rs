@@ -1,28 +1,27 @@
-//! The nodes of the PEs in every view so far, over which parity groups are chosen.
+//! The node of each PE in every view so far: the input for choosing parity groups.
 //!
-//! A checkpoint names the view over whose places its groups were chosen, and a process that knows the
-//! moves can choose these groups again. A substitute on a node that has seen no move gets all moves
-//! with its PE number.
+//! A checkpoint names the view over whose places its groups were chosen, so a process that knows
+//! the moves can recompute the groups. A substitute receives all moves with its PE number.
 //!
-//! Invariant: two processes that know the moves up to a view in which all PEs live find equal places
-//! in it.
+//! Invariant: two processes that know the moves up to a view in which all PEs live compute equal
+//! places for it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::{Pe, ViewNumber};
 
-/// A PE that is on another node from a view on.
+/// The move of a PE to another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// The view.
+    /// The first view with the PE on that node.
     pub view: ViewNumber,
-    /// The PE.
+    /// The PE that moved.
     pub pe: Pe,
-    /// The node.
+    /// The new node.
     pub node: u32,
 }
 
-/// The places at the start, and all moves since.
+/// The initial node of each PE, and all moves since.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlaceHistory {
     first: Vec<u32>,
@@ -30,7 +29,7 @@ pub struct PlaceHistory {
 }
 
 impl PlaceHistory {
-    /// Creates the history of a process that knows the places at the start and these moves.
+    /// Creates a history from the initial nodes and the known moves.
     pub fn new(first: Vec<u32>, moves: Vec<Move>) -> PlaceHistory {
         PlaceHistory { first, moves }
     }
@@ -74,7 +73,7 @@ mod tests {
         let mut launcher = PlaceHistory::new(vec![0, 1, 2], Vec::new());
         views.into_iter().for_each(|view| note(&mut launcher, view));
         let mut survivor = PlaceHistory::new(vec![0, 1, 2], Vec::new());
-        note(&mut survivor, views[2]); // it joined no view between
+        note(&mut survivor, views[2]); // it joined none of the views between
         let told = PlaceHistory::new(vec![0, 1, 2], launcher.moves().to_vec());
         assert_eq!(launcher.at(ViewNumber(0)), [0, 1, 2]);
         assert_eq!(launcher.at(ViewNumber(4)), [0, 1, 0]);

@@ -1,4 +1,4 @@
-//! The placement of a job as a table for people: where each PE runs and what it shares.
+//! The placement of a job as a human-readable table: the location of each PE and what it shares.
 //!
 //! A row is a PE; in a large job a node, and in a very large one a domain of the widest kind.
 

@@ -1,7 +1,7 @@
 //! The processors of a program's threads, preserved across a restart.
 //!
 //! ```text
-//! binding of the PE   4 5 6 7      kept: thread 1 has the second and the third of them
+//! binding of the PE   4 5 6 7      recorded: thread 1 has the second and the third CPU
 //! thread 1            5 6
 //! new binding         0 1 2 3      thread 1 gets 1 2
 //! ```

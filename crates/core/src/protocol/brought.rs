@@ -5,10 +5,10 @@
 //! must read the words of all other PEs:
 //!
 //! ```text
-//! BarrierQ       what is to be saved, memory for it, the calls    -> all save or all refuse
-//! MeetSettling   phases, decisions, calls, groups                 -> which checkpoint stands
-//! MeetVerified   the length of the snapshots, who is at its end   -> what findings speak of
-//! MeetJudged     the verdict on each group                        -> all go on or all end
+//! BarrierQ       data to save, memory for it, calls         -> all save or all refuse
+//! MeetSettling   phases, decisions, calls, groups           -> the checkpoint that stands
+//! MeetVerified   length of the snapshots, PEs at their end  -> the scope of the findings
+//! MeetJudged     the verdict on each group                  -> all continue or all end
 //! ```
 //!
 //! Invariant: the combined value does not depend on the order, and is equal on all PEs that have
@@ -67,10 +67,10 @@ pub enum Brought {
     Nothing,
     /// Values for barrier Q.
     Intents(Intents, Calls),
-    /// To the meeting that settles; [`crate::status::Ending`] of who is furthest at its end, or 0;
-    /// the groups of checkpoints that may be decided on.
+    /// Values for the settling meeting. The number is the [`crate::status::Ending`] of the PE that
+    /// is furthest in ending, or 0; the groups are those of checkpoints that may be decided on.
     Settling(Votes, Calls, u64, GroupedCheckpoints),
-    /// To the meeting after the check.
+    /// Values for the meeting after the check.
     Found(Found),
     /// Values for the meeting before the verdict: the lowest group that is lost.
     Judged(Option<Lost>),

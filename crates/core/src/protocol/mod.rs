@@ -14,7 +14,7 @@
 //! settle      MeetSettling Decide MeetDecided Finish MeetSettled                -> Reported
 //! restart     Whole, settle, Verify .. Judge .. Rebuild .. Restore .. Reencode .. Reset .. Join
 //!                                                                               -> Resumed
-//! finalize    the same, when a PE is lost; it rebuilds, restores and re-encodes nothing
+//! finalize    as a restart if a PE is lost, without rebuilding, restoring or re-encoding
 //! ```
 //!
 //! If a PE of the view is in `shmem_finalize`, no parity is recomputed, because live memory then
@@ -53,7 +53,7 @@ impl Call {
         self != Call::Checkpoint
     }
 
-    /// Returns the name of the call, for people.
+    /// Returns the name of the call, for messages.
     pub const fn name(self) -> &'static str {
         match self {
             Call::Checkpoint => "shmem_checkpoint_all",
@@ -130,7 +130,7 @@ pub enum At {
     MeetEncoded,
     /// Reset control words.
     Reset,
-    /// Meet: no PE will reset control words any more.
+    /// Meet: all PEs have reset their control words.
     MeetReset,
     /// Join the view, clear the decision.
     Join,

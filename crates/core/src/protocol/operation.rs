@@ -103,7 +103,7 @@ pub enum Op {
     ShowVote,
     /// Decides, from the votes of the living PEs.
     Decide,
-    /// Takes the groups that the checkpoint decided on was encoded with.
+    /// Switches to the groups that the checkpoint decided on was encoded with.
     TakeGroups,
     /// Finds who is behind whom, where the program calls the checkpoint at two places.
     FindApart,

@@ -1,23 +1,24 @@
-//! The calls of a job with logs: what is written down of each, and what becomes of it in a replay.
+//! The calls of a job with logs: the record of each call, and its replay.
 //!
 //! ```text
 //!          logged                                    replayed
-//! put      a record, then `origin`                   done there: skipped; left in the log: again
-//! atomic   the same, with what was found             what it found; what others did until then is
-//!                                                    applied
-//! get      read; then a record of what was read      the bytes of the log
-//! wait     a record of what was found, and when      what others did until then is applied, and
-//!                                                    the word holds what it held
-//! answer   the same; equal ones share a record       the same
-//! event    a record of what the program drew         the bytes of the log
+//! put      a record, then `origin`                   skipped if done there; else repeated
+//! atomic   a record, then `origin`, then the value   returns the value found before; applies other
+//!          found                                     PEs' operations up to that time
+//! get      the bytes read                            returns the bytes of the log
+//! wait     the value found, and the time             applies other PEs' operations up to that
+//!                                                    time, and checks the value of the word
+//! answer   the result, and the time; consecutive     applies other PEs' operations up to that
+//!          equal answers share a record              time; returns the result of the log
+//! event    the bytes that the program drew           returns the bytes of the log
 //! ```
 //!
-//! A call that is in no log is the first that the predecessor did not make: the substitute catches
-//! up ([`super::handover`]) before it makes it.
+//! The first call without a record is one that the predecessor did not make: the substitute catches
+//! up ([`super::handover`]) before it makes that call.
 //!
-//! The functions are straight rows of accesses to a [`CallPort`]: shared memory that is mapped, or
-//! the explorer's, which lets others move before any of them. An access that cannot be, since all
-//! go back, ends the call: that is the error of all of them.
+//! Each function is a sequence of accesses to a [`CallPort`]: mapped shared memory, or the model
+//! checker's, which may schedule another PE before each access. All functions fail for one reason:
+//! a global rollback, which makes an access fail and ends the call.
 
 use super::decide::Reason;
 use super::handover::catch_up;
@@ -27,7 +28,7 @@ use super::own::LoggedCall;
 use super::port::{CallPort, LogMode};
 use crate::mutant::Mutant;
 
-/// The next record in the replay, which the call is of; else all go back.
+/// Returns the next record in the replay if it matches the call; else all PEs roll back.
 pub(super) fn next<P: CallPort>(
     port: &mut P,
     is_it: impl FnOnce(&P::Logs, &Located) -> bool,
@@ -38,7 +39,7 @@ pub(super) fn next<P: CallPort>(
     }
 }
 
-/// The same for a record and the bytes that the program brings now.
+/// Like [`next`], for a call with this record and payload.
 pub(super) fn next_with<P: CallPort>(
     port: &mut P,
     record: &LogRecord,
@@ -50,17 +51,17 @@ pub(super) fn next_with<P: CallPort>(
     })
 }
 
-/// The same where what was found counts as it stands in the log.
+/// Like [`next`], for a call whose result is taken from the log: its length is not compared.
 fn next_of<P: CallPort>(port: &mut P, record: &LogRecord) -> Result<LoggedCall, P::Cut> {
     next(port, |_, found| {
         found.record.is_of_one_call(&LogRecord { len: found.record.len, ..*record })
     })
 }
 
-/// Puts `bytes`, which `carry_out` copies there.
+/// Logs and executes a put of `bytes`, which `carry_out` copies to the target.
 ///
 /// # Errors
-/// All go back.
+/// Fails if all PEs roll back.
 #[inline]
 pub fn put<P: CallPort>(
     port: &mut P,
@@ -98,7 +99,7 @@ fn put_again<P: CallPort>(
     catch_up(port)
 }
 
-/// True if the target does not have the operation of the own record at `from`.
+/// Returns true if the target lacks the operation of the own record at `from`.
 fn is_left<P: CallPort>(port: &mut P, from: usize) -> Result<bool, P::Cut> {
     Ok(match port.state(from)? {
         Carried::Done => port.breaks(Mutant::NotSkipped),
@@ -107,10 +108,11 @@ fn is_left<P: CallPort>(port: &mut P, from: usize) -> Result<bool, P::Cut> {
     })
 }
 
-/// An atomic operation on a word, by `carry_out`; what was there. `fetches`: the caller gets that.
+/// Executes an atomic operation by `carry_out`, and returns the old value of the word. `fetches` is
+/// true if the program gets that value.
 ///
 /// # Errors
-/// All go back.
+/// Fails if all PEs roll back.
 #[inline]
 pub fn change<P: CallPort>(
     port: &mut P,
@@ -139,8 +141,8 @@ fn change_again<P: CallPort>(
         |logs: &P::Logs, found: &Located| found.record.is_of_one_call(&record) && same(logs, found);
     let from = next(port, is_it)?.from;
     if port.state(from)? != Carried::Done {
-        // It is the last record. One on the own memory finds all that others did; one that waits
-        // for a PE may be what that PE waits for.
+        // This is the last record. Catch up first: an operation on the own memory must find all
+        // operations of other PEs, and a fetching one may wait for a PE that waits for this PE.
         if to == me || fetches {
             catch_up(port)?;
         }
@@ -159,11 +161,11 @@ fn change_again<P: CallPort>(
     Ok(old)
 }
 
-/// Gets bytes by `read`, which says what they are. In a replay: the record of those that it got
-/// before.
+/// Gets bytes by `read`, which returns them. In a replay, returns the record of the bytes that the
+/// call got before.
 ///
 /// # Errors
-/// All go back.
+/// Fails if all PEs roll back.
 pub fn get<P: CallPort, B: AsRef<[u8]>>(
     port: &mut P,
     record: LogRecord,
@@ -185,10 +187,10 @@ pub fn get<P: CallPort, B: AsRef<[u8]>>(
     Ok(None)
 }
 
-/// Waits for an own word by `until`; what it found.
+/// Waits for an own word by `until`, and returns the value found.
 ///
 /// # Errors
-/// All go back.
+/// Fails if all PEs roll back.
 pub fn wait<P: CallPort>(
     port: &mut P,
     record: LogRecord,
@@ -223,22 +225,23 @@ fn wait_again<P: CallPort>(
     Ok(value)
 }
 
-/// Applies what others did until the own record at `from` was written.
+/// Applies the operations of other PEs up to the time of the own record at `from`.
 fn apply_to<P: CallPort>(port: &mut P, from: usize) -> Result<(), P::Cut> {
     let time = port.logs().read(port.me(), from).map_or(0, |found| found.record.time);
     port.apply(time + 1)
 }
 
-/// The payload of an own record.
+/// Returns the payload of an own record.
 pub fn own_bytes<P: CallPort>(port: &P, from: usize) -> &[u8] {
     let found = port.logs().read(port.me(), from);
     found.map_or(&[], |found| port.logs().payload(port.me(), &found))
 }
 
-/// What `look` finds in own words. In a replay: the record of what it found before.
+/// Returns the result of `look` at own words. In a replay, returns the record of its earlier
+/// result.
 ///
 /// # Errors
-/// All go back.
+/// Fails if all PEs roll back.
 #[inline]
 pub fn answer<P: CallPort, B: AsRef<[u8]>>(
     port: &mut P,
@@ -256,8 +259,8 @@ pub fn answer<P: CallPort, B: AsRef<[u8]>>(
     Ok(Ok(found))
 }
 
-/// An answer that was given last is counted there.
-#[inline(always)] // how many bytes there are is known to the caller
+/// Appends the record of an answer, or counts one more repeat of an equal last answer.
+#[inline(always)] // the length is a constant in the caller
 fn note_answer<P: CallPort>(port: &mut P, record: LogRecord, bytes: &[u8]) -> Result<(), P::Cut> {
     let last = port.last_answer()?;
     let me = port.me();
@@ -270,8 +273,8 @@ fn note_answer<P: CallPort>(port: &mut P, record: LogRecord, bytes: &[u8]) -> Re
     }
 }
 
-/// One that is given again tells nothing new, and there may be very many of them: it takes no
-/// longer than it did.
+/// Replays an answer. Only the first and the last of equal answers cost anything: a program may
+/// poll very often.
 fn answer_again<P: CallPort>(port: &mut P, record: &LogRecord) -> Result<usize, P::Cut> {
     let call = next_of(port, record)?;
     if call.is_first {
@@ -283,10 +286,11 @@ fn answer_again<P: CallPort>(port: &mut P, record: &LogRecord) -> Result<usize, 
     Ok(call.from)
 }
 
-/// The program has drawn `bytes` by itself. In a replay: the record of what it drew before.
+/// Logs `bytes` that the program drew by itself. In a replay, returns the record of those it drew
+/// before.
 ///
 /// # Errors
-/// All go back.
+/// Fails if all PEs roll back.
 pub fn draw<P: CallPort>(
     port: &mut P,
     record: LogRecord,

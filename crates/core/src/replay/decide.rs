@@ -10,7 +10,7 @@ use std::fmt::{Display, Formatter, Result};
 
 use crate::quantity::Pe;
 
-/// Why all go back.
+/// The reason for a global rollback.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// The node of the PE is lost, and the logs of its PEs with it.

@@ -1,38 +1,41 @@
-//! From "others only log what is for the substitute" to "the substitute is reached".
+//! The handover: origins stop logging operations for a substitute, and reach it directly.
 //!
-//! Who shows something and then looks sees what others have shown that do not see it:
+//! Each side publishes its own state, executes a full fence, and then reads the state of the other
+//! side. Of two concurrent PEs, at least one therefore sees the other:
 //!
 //! ```text
-//! an origin, in each call    its record and its flight    the view, and the stage of the target
-//! a substitute, at first     the loss, on all nodes       flights to what the dead left
-//! a substitute, at last      that it drains               the records that are left to it
+//!                              publishes                   reads
+//! an origin, in each call      its record and its flight   the view, and the target's stage
+//! a substitute, at the start   the loss, on all nodes      flights to the memory of the dead PE
+//! a substitute, at the end     the stage `Draining`        the records left for it
 //! ```
 //!
-//! So either the substitute sees a record, or its origin sees that it drains, and waits: no
-//! operation is lost. How far it has taken over the log of each PE it says before it is reached: no
-//! operation is done twice. That needs a full fence between the two steps on both sides.
+//! So either the substitute sees a record, or the origin sees the stage and waits: no operation is
+//! lost. Before it becomes reachable, the substitute publishes its position in the log of each PE:
+//! no operation is executed twice.
 //!
-//! Left out: who waits until when before a substitute begins (`recovery/local.rs`).
+//! Left out: the waits before a substitute begins (`recovery/local.rs`).
 
 use super::decide::Reason;
 use super::log::Stage;
 use super::port::{CallPort, LogMode};
 use crate::mutant::Mutant;
 
-/// At the end of the log: takes over what others left in theirs, and is reached from then on. If
-/// that end is a meeting it does so before it waits there: others may need it before they come.
+/// At the end of the own log, takes over the operations left in other logs and becomes reachable.
+/// If the log ends with a meeting, this happens before the wait: peers may need this PE to get
+/// there.
 ///
 /// # Errors
-/// All go back.
+/// Fails if all PEs roll back.
 pub fn catch_up<P: CallPort>(port: &mut P) -> Result<(), P::Cut> {
     if port.way() != LogMode::Replayed || !port.is_over()? {
         return Ok(());
     }
     port.begin_hand_over()?;
-    port.tick()?; // a later time than any of the predecessor
+    port.tick()?; // later than any time of the predecessor
     let looks_first = port.breaks(Mutant::NoSecondLook) && port.apply_all()?;
     port.show(Stage::Draining)?;
-    // Who has not seen that, and goes on as if this PE were away, has its record seen here.
+    // An origin that has not seen this stage leaves its operation in its log: it is read here.
     let known = looks_first || port.order_others()? && port.apply_all()?;
     port.say_taken()?;
     port.log_again()?;

@@ -1,11 +1,12 @@
-//! The logs of one interval between two checkpoints, as data, and how a PE reads them.
+//! The logs of one interval between two checkpoints, as data, and their readers.
 //!
-//! Each PE has one log: a row of records in the order of its calls. A record is there before its
-//! operation shows anywhere. Those who read a log go on from a *cursor*: where a record begins.
+//! Each PE has one log: a sequence of records in the order of its calls. A reader continues from a
+//! *cursor*, the position of a record.
 //!
-//! Invariants: if an operation happens before another its time is smaller; the time of what a call
-//! learned is drawn after its last look. A record does not change, but for how far its operation
-//! is, what that found, and how often its answer was given again.
+//! Invariants: a record is in the log before its operation is visible anywhere. If an operation
+//! happens before another, its time is smaller. The time of a result is drawn after the call's last
+//! look. A record does not change except for the state of its operation, the outcome, and the
+//! number of repeats of an answer.
 //!
 //! Left out: location and maximum size of the logs.
 
@@ -15,32 +16,32 @@ use crate::mutant::{self, Mutant};
 use crate::quantity::Pe;
 use crate::update::{Change, Update, WordAt};
 
-/// Bits of the length of a word, above which the code of its change is.
+/// The bits that hold the length of a word; the code of its change is above them.
 const LENGTH_BITS: u32 = 8;
 
-/// What a record is of.
+/// The kind of call that a record logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Bytes for a PE.
     Put = 1,
     /// Bytes of a PE.
     Get,
-    /// Waits until a condition holds.
+    /// A wait until a condition holds.
     Wait,
     /// A meeting of all PEs: a barrier, a collective, the heap.
     Meeting,
-    /// A word of a PE is changed in one step, or read.
+    /// An atomic change or read of a word of a PE.
     Atomic,
-    /// What a call found in own words.
+    /// The result of a look at own words.
     Answer,
-    /// What the program drew by itself.
+    /// A value that the program drew by itself.
     Event,
     /// An atomic operation of a PE that a substitute found in a log and carried out.
     Taken,
 }
 
 impl Kind {
-    /// The kind with that number.
+    /// Returns the kind with this number.
     #[inline]
     pub fn of(number: u64) -> Option<Kind> {
         let all = [Kind::Put, Kind::Get, Kind::Wait, Kind::Meeting];
@@ -48,20 +49,21 @@ impl Kind {
         all.into_iter().chain(more).find(|kind| *kind as u64 == number)
     }
 
-    /// True if the call has taught its PE something: its time is that of the clock, and the PE may
-    /// know everything with a smaller one. The others come one after what their PE knows.
+    /// Returns true if the call observes other PEs: its time is read from the clock, and its PE may
+    /// depend on everything with a smaller time. Any other call is one later than its PE's last
+    /// time.
     #[inline]
     pub fn learns(self, breaks: impl Fn(Mutant) -> bool) -> bool {
         matches!(self, Kind::Wait | Kind::Answer) && !breaks(Mutant::ClockIgnored)
     }
 }
 
-/// How far an operation on another PE is.
+/// The state of an operation on another PE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Carried {
-    /// Nothing of it has happened.
+    /// It has not happened.
     Begun = 0,
-    /// It happened.
+    /// It has happened.
     Done,
     /// Its target was lost: it is in the log alone.
     Logged,
@@ -69,27 +71,27 @@ pub enum Carried {
     Underway,
 }
 
-/// What an atomic operation found.
+/// The outcome of an atomic operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct AtomicOutcome {
-    /// What the word held before.
+    /// The old value of the word.
     pub old: u64,
-    /// When that was looked at, if it was asked for; else 0.
+    /// The time at which the value was read, if the operation fetches it; else 0.
     pub seen: u64,
 }
 
 /// The head of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LogRecord {
-    /// What it is of.
+    /// The kind of call.
     pub kind: Kind,
     /// The other PE.
     pub target: u32,
-    /// When it was written.
+    /// The time of the call.
     pub time: u64,
     /// Offset in the segment of the target.
     pub at: u64,
-    /// Bytes of each block, and from one to the next.
+    /// Bytes of each block, and the distance between blocks in bytes.
     pub block: (u32, u64),
     /// Bytes of the payload.
     pub len: u32,
@@ -98,20 +100,20 @@ pub struct LogRecord {
 }
 
 impl LogRecord {
-    /// True if both are of one call, whenever that was.
+    /// Returns true if both records differ at most in their times.
     #[inline]
     pub fn is_of_one_call(&self, other: &LogRecord) -> bool {
         LogRecord { time: other.time, ..*self } == *other
     }
 
-    /// The PE that it is for.
+    /// Returns the PE that the operation is for.
     #[inline]
     pub fn target(&self) -> Pe {
         Pe(self.target)
     }
 
-    /// True if its operation may not happen twice: its target, another PE than `owner`, may have
-    /// used it up. An atomic operation on the own memory others may have seen.
+    /// Returns true if the operation must not happen twice: the target, if it is not `owner`, may
+    /// have consumed it. Other PEs may have seen an atomic operation on the own memory.
     fn is_exact(&self, owner: Pe) -> bool {
         let len = u64::from(self.len);
         let is_word = matches!(len, 1 | 2 | 4 | 8) && self.at.is_multiple_of(len);
@@ -121,15 +123,15 @@ impl LogRecord {
         }
     }
 
-    /// A word and its change as the block of a record.
+    /// Encodes a word and its change as the block of a record.
     #[inline]
     pub fn block_of_change(word: WordAt, change: Change) -> (usize, usize) {
         let (code, _) = change.how.code();
         (word.bytes | (code as usize) << LENGTH_BITS, change.operand as usize)
     }
 
-    /// The word and the change of an atomic operation, which compares with this; None for a kind of
-    /// change that there is not.
+    /// Decodes the word and the change of an atomic operation that compares with this value; None
+    /// if the code of the change is unknown.
     pub fn change(&self, compares_with: u64) -> Option<(WordAt, Change)> {
         let (word, operand) = self.block;
         let how = Update::of_code(u64::from(word >> LENGTH_BITS), compares_with)?;
@@ -138,12 +140,12 @@ impl LogRecord {
     }
 }
 
-/// A record in a log: its head, and where in the segment its payload is.
+/// A record in a log, with its position and that of its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Located {
-    /// Where it begins among the records.
+    /// Cursor of the record.
     pub from: usize,
-    /// Where the next one begins.
+    /// Cursor of the next record.
     pub next: usize,
     /// The head.
     pub record: LogRecord,
@@ -151,66 +153,67 @@ pub struct Located {
     pub payload: usize,
 }
 
-/// What a substitute shows to others, with its incarnation.
+/// The stage that a substitute publishes with its incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// It has not caught up: others only log what is for it.
+    /// It has not caught up: origins only log operations on it.
     Replaying = 1,
-    /// It looks at the logs for the last time: others wait.
+    /// It reads the logs for the last time: origins wait.
     Draining,
-    /// It is reached.
+    /// It is reached directly.
     Direct,
 }
 
 impl Stage {
-    /// True if the substitute looks at the logs for the last time, or has.
+    /// Returns true if the substitute has begun its last read of the logs.
     pub fn is_past_replay(self) -> bool {
         self != Stage::Replaying
     }
 }
 
-/// The logs of all PEs, as one of them reads them: in memory that is mapped, from another host, or
-/// those of a model. What it reads there may be behind what their owners have written, but for what
-/// they had shown before [`super::port::CallPort::order_others`].
+/// The logs of all PEs, as one PE reads them: in mapped memory, from another host, or in a model.
+/// The reader may see an older state than the owner has written, but sees everything published
+/// before [`super::port::CallPort::order_others`].
 pub trait Logs {
-    /// The record of a PE at a cursor; None at the end.
+    /// Returns the record of a PE at a cursor; None at the end.
     fn read(&self, pe: Pe, from: usize) -> Option<Located>;
-    /// Its payload.
+    /// Returns the payload of a record.
     fn payload(&self, pe: Pe, found: &Located) -> &[u8];
-    /// How far its operation is.
+    /// Returns the state of a record's operation.
     fn state(&self, pe: Pe, from: usize) -> Carried;
-    /// What its atomic operation found, if that is done.
+    /// Returns the outcome of an atomic operation that is done.
     fn found(&self, pe: Pe, from: usize) -> AtomicOutcome;
-    /// What its atomic operation compares with.
+    /// Returns the value that an atomic operation compares with.
     fn compared(&self, pe: Pe, from: usize) -> u64;
-    /// How often its answer was given again.
+    /// Returns the number of times that an answer was repeated.
     fn repeats(&self, pe: Pe, from: usize) -> u64;
-    /// True if this rule is broken on purpose.
+    /// Returns true if this rule is broken on purpose.
     #[inline]
     fn breaks(&self, rule: Mutant) -> bool {
         mutant::breaks(rule)
     }
 }
 
-/// The records of a PE.
+/// Returns the records of a PE.
 fn records(logs: &impl Logs, pe: Pe) -> impl Iterator<Item = Located> {
     successors(logs.read(pe, 0), move |found| logs.read(pe, found.next))
 }
 
-/// True if the log of PE `pe` holds a call of the program, which a replay compares.
+/// Returns true if the log of PE `pe` holds a call of the program, which a replay compares.
 pub fn holds_a_call(logs: &impl Logs, pe: Pe) -> bool {
     records(logs, pe).any(|found| found.record.kind != Kind::Taken)
 }
 
-/// True if PE `pe`, which is dead, may or may not have changed a word that another PE may have
-/// seen, and used up.
+/// Returns true if it is unknown whether the dead PE `pe` changed a word that another PE may have
+/// read and consumed.
 pub fn is_in_doubt(logs: &impl Logs, pe: Pe) -> bool {
     let underway = |found: &Located| logs.state(pe, found.from) == Carried::Underway;
     let mut exact = records(logs, pe).filter(|found| found.record.is_exact(pe));
     exact.any(|found| underway(&found)) && !logs.breaks(Mutant::DoubtDoneAgain)
 }
 
-/// What PE `by` found when it took over the operation of PE `pe` whose record begins at `from`.
+/// Returns the value that PE `by` found when it took over the operation of PE `pe` with the record
+/// at `from`.
 pub fn taken_by(logs: &impl Logs, by: Pe, (pe, from): (Pe, usize)) -> Option<u64> {
     let is_it = |record: &LogRecord| {
         record.kind == Kind::Taken && (record.target(), record.at) == (pe, from as u64)

@@ -1,11 +1,11 @@
-//! Meetings of all PEs of a job with logs: barriers and collectives, once each.
+//! Meetings of all PEs of a job with logs: barriers and collectives, executed once each.
 //!
-//! A PE leaves what it brings in its log, and says that it has come. When all have come, each works
-//! out from the logs of all what comes out. So nobody has to make a meeting again for a PE that
-//! goes back alone, and whoever waits there goes on when its substitute comes to it.
+//! A PE appends its contribution to its log and posts its arrival. When all PEs have arrived, each
+//! computes the result from the logs of all. So no PE repeats a meeting for the local rollback of
+//! another, and PEs that wait in a meeting resume when the substitute arrives there.
 //!
-//! Invariant: what a PE brought to a meeting stays in its log until all have agreed on a checkpoint
-//! after it.
+//! Invariant: the contribution of a PE to a meeting stays in its log until all PEs have agreed on a
+//! later checkpoint.
 
 use super::call::next_with;
 use super::handover::catch_up;
@@ -14,19 +14,20 @@ use super::port::{LogMode, MeetingPort};
 use crate::mutant::Mutant;
 use crate::quantity::ViewNumber;
 
-/// The latest time of what all brought to a meeting; None if they made different calls: they find
-/// out on the way of jobs without logs.
+/// Returns the latest time of all contributions to a meeting; None if the PEs made different calls,
+/// which the protocol of jobs without logs then reports.
 pub fn together(parts: &[Located]) -> Option<u64> {
     let time = parts.iter().map(|found| found.record.time).max()?;
     let digest = parts.first()?.record.digest;
     parts.iter().all(|found| found.record.digest == digest).then_some(time)
 }
 
-/// Comes to a meeting of all PEs with `what`, and waits for the others. The view in which what all
-/// brought can be read; None: one left no record, so it is made as if there were no logs.
+/// Joins a meeting of all PEs with the contribution `what`, and waits for the other PEs. Returns
+/// the view in which all contributions can be read; None if a PE left no record: the meeting then
+/// takes place as in a job without logs.
 ///
 /// # Errors
-/// All go back.
+/// Fails if all PEs roll back.
 pub fn meet<P: MeetingPort>(
     port: &mut P,
     record: LogRecord,
@@ -66,11 +67,11 @@ pub fn meet<P: MeetingPort>(
     Ok(Some(view))
 }
 
-/// Works out what comes out of what all brought, which could be read in `view`. Memory that is lost
-/// with a node is wiped, so that is done again if a loss came meanwhile, when the log is back.
+/// Computes the result of a meeting from the contributions, which were readable in `view`. Repeats
+/// that after a loss in the meantime, once the log is restored: the memory of a lost node is wiped.
 ///
 /// # Errors
-/// All go back.
+/// Fails if all PEs roll back.
 pub fn work_out<P: MeetingPort>(
     port: &mut P,
     mut view: ViewNumber,

@@ -1,10 +1,10 @@
-//! What others did to a substitute becomes its memory, in the order of their times.
+//! Replay of other PEs' operations on the memory of a substitute, in the order of their times.
 //!
-//! Bytes follow each other in that order: in a program without races it is that of cause and effect
-//! wherever it matters. The order of atomic operations is not that of their times, which were drawn
-//! before, but that of what each found ([`super::edges`]); where that is not known yet the word
-//! waits for the rest. What nobody has carried out happens last, when nobody reaches the memory of
-//! the dead any more; a record says what it found, for whoever waits for that and for the next
+//! For puts, this order agrees with cause and effect in a program without data races. Atomic
+//! operations draw their times before they take effect, so their order follows from the value that
+//! each found ([`super::edges`]); a word whose order is still unknown waits for the missing
+//! operations. Operations that were only logged are executed last, when no PE reaches the memory of
+//! the dead PE any more. A record keeps the value that each found, for its origin and for the next
 //! substitute.
 //!
 //! Invariant: an operation is applied once.
@@ -18,79 +18,81 @@ use crate::mutant::Mutant;
 use crate::quantity::Pe;
 use crate::update::{Change, Update, WordAt};
 
-/// What a substitute has: the logs of all, and its own memory.
+/// The access of a substitute to all logs and to its own memory.
 pub trait SubstitutePort: Logs {
-    /// What a word holds; None if it is none that is changed in one step.
+    /// Returns the value of a word; None if the word cannot be accessed atomically.
     fn load(&self, word: WordAt) -> Option<u64>;
     /// Writes a word.
     fn store(&mut self, word: WordAt, value: u64);
     /// Writes these bytes of the payload of a record of PE `pe` to offset `to`.
     fn copy(&mut self, to: usize, pe: Pe, found: &Located, bytes: Range<usize>);
-    /// Appends a record to the own log that says what the operation of PE `pe` whose record begins
-    /// at `from` found.
+    /// Appends a record to the own log with the value found by the operation of PE `pe` whose
+    /// record begins at `from`.
     fn note_taken(&mut self, pe: Pe, from: usize, old: u64);
 }
 
-/// How far a substitute has come with what others did to it.
+/// The progress of a substitute through other PEs' operations on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Merge {
     me: Pe,
-    /// Where the next record of each PE is.
+    /// Cursor of the next record of each PE.
     next: Vec<usize>,
-    /// Atomic operations on own words that are not certain yet, and all words that had one.
+    /// Atomic operations on own words that are still uncertain, and all words that had one.
     edges: Edges,
     changed: BTreeSet<usize>,
-    /// What this PE or its predecessor found when it took over an operation, by its record.
+    /// The values found by operations that this PE or its predecessor took over, by record.
     taken: BTreeMap<(Pe, usize), u64>,
 }
 
 impl Merge {
-    /// Nothing is applied yet to the memory of PE `me` in a job of `n_pes`. The own operations are
-    /// left to the replay of the calls; these were taken over before.
+    /// Begins with the memory of PE `me` at the checkpoint, in a job of `n_pes`. The replay of the
+    /// calls executes the own operations; the predecessor took over those in `taken`.
     pub fn begin(me: Pe, n_pes: usize, taken: BTreeMap<(Pe, usize), u64>) -> Merge {
         Merge { me, next: vec![0; n_pes], taken, ..Merge::default() }
     }
 
-    /// How far the log of each PE is taken over.
+    /// Returns the cursor up to which the log of each PE is taken over.
     pub fn taken(&self) -> &[usize] {
         &self.next
     }
 
-    /// True if others change the word at that offset atomically, and may have gone on meanwhile.
+    /// Returns true if other PEs change the word at this offset atomically, and may have changed it
+    /// since.
     pub fn goes_on(&self, at: usize) -> bool {
         self.changed.contains(&at)
     }
 
-    /// True if it is known of every word what it holds.
+    /// Returns true if the value of every word is known.
     pub fn is_certain(&self) -> bool {
         self.edges.is_certain()
     }
 
-    /// True if nobody may look at these bytes yet.
+    /// Returns true if any of these bytes must not be read yet.
     pub fn is_pending(&self, bytes: &Range<usize>) -> bool {
         self.edges.is_pending(bytes)
     }
 
-    /// Own bytes are assigned.
+    /// Notes an assignment of own bytes.
     pub fn assigns(&mut self, bytes: &Range<usize>) {
         self.edges.assign(bytes);
     }
 
-    /// Bytes are put to the own memory, as a record with so many bytes says.
+    /// Notes the assignment of own bytes by the put of this record.
     pub fn assigns_blocks(&mut self, found: &Located) {
         if !self.edges.is_certain() {
             blocks(found).for_each(|(to, bytes)| self.edges.assign(&(to..to + bytes.len())));
         }
     }
 
-    /// Applies what others did here before `until`.
+    /// Applies the operations of other PEs on this one before `until`.
     pub fn apply(&mut self, port: &mut impl SubstitutePort, until: u64) {
         self.in_order(port, |merge, port, (pe, found)| {
             found.record.time < until && merge.applies(port, (pe, found))
         });
     }
 
-    /// Applies all, in the end what nobody has carried out. False if that may have happened.
+    /// Applies all operations, those that were only logged last. Returns false if one of these may
+    /// have happened.
     pub fn apply_all(&mut self, port: &mut impl SubstitutePort) -> bool {
         self.in_order(port, |merge, port, at| merge.applies(port, at));
         let mut known = true;
@@ -104,8 +106,8 @@ impl Merge {
         known
     }
 
-    /// Hands what others did here to `apply` in the order of their times: of each PE as long as
-    /// that says that it was applied.
+    /// Passes the operations of other PEs to `apply` in the order of their times. Stops reading the
+    /// log of a PE when `apply` returns false.
     fn in_order<P: SubstitutePort>(
         &mut self,
         port: &mut P,
@@ -130,7 +132,7 @@ impl Merge {
         }
     }
 
-    /// The next record of a PE that is of an operation on this one.
+    /// Returns the next record in the log of a PE of an operation on this PE.
     fn head(&mut self, port: &impl Logs, pe: Pe) -> Option<Located> {
         loop {
             let found = port.read(pe, self.next[pe.at()])?;
@@ -142,8 +144,8 @@ impl Merge {
         }
     }
 
-    /// Applies what has happened; false if it has not. Bytes are the same however often they are
-    /// put. An atomic operation happened if it found something.
+    /// Applies an operation that has happened; else returns false. A put can be repeated, so it is
+    /// always applied. An atomic operation has happened if its old value is known.
     fn applies(&mut self, port: &mut impl SubstitutePort, (pe, found): (Pe, &Located)) -> bool {
         if found.record.kind == Kind::Atomic {
             let old = self.found(port, (pe, found.from));
@@ -155,8 +157,7 @@ impl Merge {
         true
     }
 
-    /// What the operation of a record in the log of a PE found on this PE; None if it has not
-    /// happened.
+    /// Returns the value that a logged operation found on this PE; None if it has not happened.
     fn found(&self, port: &impl Logs, (pe, from): (Pe, usize)) -> Option<u64> {
         let done = || (port.state(pe, from) == Carried::Done).then(|| port.found(pe, from).old);
         self.taken.get(&(pe, from)).copied().or_else(done)
@@ -181,7 +182,7 @@ impl Merge {
         certain.into_iter().for_each(|value| port.store(word, value));
     }
 
-    /// What an operation that found `old` left.
+    /// Returns the value that an operation leaves after it found `old`.
     fn leaves(&self, port: &impl Logs, change: Change, old: u64, bytes: usize) -> u64 {
         match change.how {
             Update::CompareSwap(_) if port.breaks(Mutant::FailedSwapApplied) => change.operand,
@@ -189,7 +190,7 @@ impl Merge {
         }
     }
 
-    /// Carries out an operation of PE `pe` that has not happened. False if it may have.
+    /// Executes an operation of PE `pe` that has not happened. Returns false if it may have.
     fn take_over(&mut self, port: &mut impl SubstitutePort, (pe, found): (Pe, &Located)) -> bool {
         if port.state(pe, found.from) == Carried::Underway {
             return false;
@@ -197,7 +198,7 @@ impl Merge {
         let compared = port.compared(pe, found.from);
         let Some((word, _)) = found.record.change(compared) else { return true };
         let old = port.load(word).unwrap_or_default();
-        // Recorded before it shows: nobody reaches this PE before it has all.
+        // Recorded before it is visible: no PE reaches this one until all is applied.
         if !port.breaks(Mutant::TakenNotNoted) {
             port.note_taken(pe, found.from, old);
         }
@@ -207,7 +208,7 @@ impl Merge {
     }
 }
 
-/// Where each block of a put goes, and which bytes of its payload those are.
+/// Returns the destination of each block of a put, and its range in the payload.
 fn blocks(found: &Located) -> impl Iterator<Item = (usize, Range<usize>)> {
     let record = found.record;
     let (block, step) = ((record.block.0 as usize).max(1), record.block.1 as usize);

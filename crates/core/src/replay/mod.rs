@@ -6,33 +6,33 @@
 //! memory:
 //!
 //! ```text
-//! routine    what each routine of OpenSHMEM logs, and what its replay does
-//! log        the logs as data, and how they are read
-//! port       what a call shows and sees
-//! call       what is written down of each call, and what becomes of it in a replay
+//! routine    the entries that each OpenSHMEM routine logs, and its replay
+//! log        the logs as data, and their readers
+//! port       access of a call to shared state
+//! call       the log record of each call, and the replay of the call
 //! origin     an operation on a PE that may be lost
-//! meeting    barriers and collectives, once each
-//! own        the own log of a substitute, call by call
-//! merge      what others did becomes the memory of a substitute, in order
-//! edges      the order of atomic operations on a word, from what each found
-//! handover   from "others only log" to "the substitute is reached", nothing lost or twice
-//! replicas   which PE of another node keeps a copy of a log, for the loss of a node
-//! decide     whether a loss is for one PE alone or takes all back, and the reason
-//! place      whether a substitute comes to the call that made the checkpoint
+//! meeting    barriers and collectives, executed once each
+//! own        replay of the substitute's own log, call by call
+//! merge      replay of other PEs' operations on the substitute's memory, in order
+//! edges      the order of atomic operations on a word, from the value that each found
+//! handover   the switch from logging for a substitute to reaching it
+//! replicas   the PE on another node that keeps a copy of a log, for the loss of a node
+//! decide     the choice between local and global rollback, with its reason
+//! place      the check that a substitute reaches the call that made the checkpoint
 //! ```
 //!
-//! Each is decided here and nowhere else, over ports: [`log::Logs`] reads the logs of all,
-//! [`merge::SubstitutePort`] has the memory of a substitute, [`port::CallPort`] and
-//! [`port::MeetingPort`] what a call shows and sees. The crate `raidshmem` has these in mapped
-//! memory, the model checker (`explore`) in a model of it.
+//! All of this logic is here, written against ports: [`log::Logs`] reads the logs of all PEs,
+//! [`merge::SubstitutePort`] accesses the memory of a substitute, and [`port::CallPort`] and
+//! [`port::MeetingPort`] give a call access to shared state. The crate `raidshmem` implements them
+//! on mapped memory, the model checker (`explore`) on a model of it.
 //!
 //! Invariants (`explore` checks them over every interleaving and every death of small programs):
 //! - an entry is in the log before its operation is visible anywhere;
 //! - every atomic operation and every assignment of a word is executed once over all incarnations;
-//! - a local decision rolls no other PE back, and a decision is equal on all PEs.
+//! - a local decision rolls no other PE back, and all PEs reach an equal decision.
 //!
-//! Limits: PEs map each other. Programs are free of races, and depend on their memory and on what
-//! calls return alone.
+//! Limits: PEs map each other's memory. Programs are free of data races, and depend only on their
+//! memory and on the results of calls.
 
 pub mod call;
 pub mod decide;

@@ -1,23 +1,23 @@
-//! An operation on another PE: what its origin does while the target may be lost at any moment.
+//! The origin's side of an operation on another PE, which may be lost at any moment.
 //!
-//! The record is in the log. Then:
+//! The origin appends the record to its log. Then:
 //!
 //! ```text
-//! fly      shows that this PE may be about to write there
-//! look     reached: carried out, or taken over by then; away: left in the log; on its way back:
-//!          waited for
-//! mark     underway: who dies here leaves a doubt if the operation may happen once only
+//! fly      publishes that a write to the target may follow
+//! look     target reached: execute, unless it has taken the operation over; lost: leave the
+//!          operation in the log; draining: wait
+//! mark     underway: if the origin dies here, an operation that must happen once is in doubt
 //! write
-//! mark     done, with what was found
-//! land     shows that nothing of this PE is on its way there
+//! mark     done, with the value found
+//! land     publishes that no write of this PE to the target is pending
 //! ```
 //!
-//! Carried out is what began while the flight showed: a substitute that finds no flight to its
-//! place, after the loss was shown, knows that nothing more is written there by what has not seen
-//! it. Who asks for what it finds waits until the target is reached.
+//! Writes happen only during a flight. A substitute that finds no flight to its place after the
+//! loss was published therefore knows that no origin unaware of the loss writes there any more. A
+//! fetching operation waits until the target is reached.
 //!
-//! A node that does not show the loss yet lets its PEs read what the dead left. Therefore nothing
-//! that was only logged is released before every node has shown the loss.
+//! A node that has not published the loss yet lets its PEs read the memory of the dead PE. An
+//! operation is therefore left in the log only after every node has published the loss.
 
 use super::decide::Reason;
 use super::log::{AtomicOutcome, Carried, Stage};
@@ -25,9 +25,9 @@ use super::port::CallPort;
 use crate::mutant::Mutant;
 use crate::quantity::Pe;
 
-/// What becomes of an operation on another PE.
+/// The way in which an operation on another PE takes effect.
 enum Delivery {
-    /// It is carried out now.
+    /// The origin executes it now.
     CarryOut,
     /// The target takes it from the log.
     Leave,
@@ -35,14 +35,14 @@ enum Delivery {
     TakenOver,
 }
 
-/// Looks at the target after the record was shown.
+/// Looks at the target, after the record is visible, and decides on the delivery.
 #[inline(always)]
 fn way_to<P: CallPort>(port: &mut P, to: Pe, from: Option<usize>) -> Result<Delivery, P::Cut> {
     let there = loop {
         if !port.breaks(Mutant::FlightNotShown) {
             port.fly(to)?;
         }
-        port.order()?; // the record and the flight show before the look
+        port.order()?; // the record and the flight are visible before the look
         if let Some(there) = port.reached(to)? {
             break there;
         }
@@ -60,7 +60,7 @@ fn way_to<P: CallPort>(port: &mut P, to: Pe, from: Option<usize>) -> Result<Deli
     Ok(Delivery::CarryOut)
 }
 
-/// The same where the target was not reached; None: look again.
+/// Decides on the delivery to a target that was not reached; None: look again.
 #[cold]
 fn not_reached<P: CallPort>(
     port: &mut P,
@@ -83,7 +83,7 @@ fn not_reached<P: CallPort>(
     Ok(None)
 }
 
-/// Carries an operation out whose record begins at `from`, or leaves it in the log.
+/// Executes the operation whose record begins at `from`, or leaves it in the log.
 #[inline(always)]
 pub(super) fn deliver<P: CallPort>(
     port: &mut P,
@@ -118,8 +118,8 @@ fn mark_underway<P: CallPort>(port: &mut P, from: Option<usize>) -> Result<(), P
     port.set_state(from, Carried::Underway)
 }
 
-/// Carries out the atomic operation whose record begins at `from`, or leaves it to its target; what
-/// it found.
+/// Executes the atomic operation whose record begins at `from`, or leaves it to its target. Returns
+/// the value found.
 #[inline(always)]
 pub(super) fn change<P: CallPort>(
     port: &mut P,
@@ -156,8 +156,8 @@ pub(super) fn change<P: CallPort>(
     }
 }
 
-/// It may have happened before the memory was wiped, and the lost PE seen it. No substitute begins,
-/// or catches up, before that is decided.
+/// Requests a global rollback: the operation may have happened before the memory was wiped, and the
+/// lost PE may have seen it. No substitute begins or catches up before the flight ends.
 #[cold]
 fn in_wiped<P: CallPort>(port: &mut P) -> P::Cut {
     let cut = port.take_all_back(Reason::LostMeanwhile);
@@ -167,7 +167,7 @@ fn in_wiped<P: CallPort>(port: &mut P) -> P::Cut {
     }
 }
 
-/// The time of what was found is drawn after the look.
+/// Records the value found. Its time is drawn after the read.
 #[inline(always)]
 fn note_found<P: CallPort>(
     port: &mut P,
@@ -179,10 +179,10 @@ fn note_found<P: CallPort>(
     port.set_found(from, AtomicOutcome { old, seen })
 }
 
-/// Reads from a PE when that is reached, and still is when all is read.
+/// Reads from a PE that is reached, and repeats the read if that changed meanwhile.
 ///
 /// # Errors
-/// All go back.
+/// Fails if all PEs roll back.
 pub fn read_there<P: CallPort, T>(
     port: &mut P,
     of: Pe,

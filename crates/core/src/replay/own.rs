@@ -1,9 +1,9 @@
-//! The own log of a substitute, call by call, as its predecessor left it.
+//! Replay of a substitute's own log, which its predecessor wrote, call by call.
 //!
-//! The program runs from the checkpoint again, and makes the same calls. Each is compared with the
-//! next record: the routine and what it is of, the offset in the segment, the lengths, the PE, and
-//! the bytes that it brings. Private addresses are not compared. Equal answers that follow each
-//! other share a record, which is given as often as it was.
+//! The program runs again from the checkpoint and makes the same calls. Each call is compared with
+//! the next record: routine, arguments, offset in the segment, lengths, PE, and payload. Private
+//! addresses are not compared. Consecutive equal answers share a record, which is replayed as often
+//! as it was given.
 //!
 //! Invariant: a call that differs from the log changes nothing anywhere.
 
@@ -13,34 +13,36 @@ use super::log::{Kind, Located, Logs};
 use super::merge::Merge;
 use crate::quantity::Pe;
 
-/// A record that a call is of.
+/// The record that matches a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoggedCall {
-    /// Where it begins.
+    /// Cursor of the record.
     pub from: usize,
-    /// Of equal answers that share a record, it is the first, and the last.
+    /// True if the call is the first of the equal answers that share the record.
     pub is_first: bool,
-    /// See `is_first`.
+    /// True if the call is the last of these answers.
     pub is_last: bool,
 }
 
-/// How far a substitute has come in the logs.
+/// The progress of a substitute through the logs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Replay {
     me: Pe,
-    /// Where its next call is in its own log, and where that ends.
+    /// Cursor of its next call in its own log, and the end of that log.
     at: usize,
     end: usize,
-    /// How often the answer of the next record was given again.
+    /// Number of times that the next record has been replayed, if it is an answer.
     repeated: u64,
-    /// Calls that came from the log.
+    /// Number of calls replayed from the log.
     calls: u64,
-    /// What others did.
+    /// The operations of other PEs on this one.
     pub merge: Merge,
 }
 
 impl Replay {
-    /// The replay of PE `me` in a job of `n_pes`, at the checkpoint. `see` is shown each record.
+    /// Begins the replay of PE `me` at the checkpoint, in a job of `n_pes`. Passes each own record
+    /// to
+    /// `see`.
     pub fn begin(logs: &impl Logs, me: Pe, n_pes: usize, mut see: impl FnMut(&Located)) -> Replay {
         let (mut end, mut taken) = (0, BTreeMap::new());
         while let Some(found) = logs.read(me, end) {
@@ -55,28 +57,28 @@ impl Replay {
         Replay { me, at, end, repeated: 0, calls: 0, merge }
     }
 
-    /// Where the own log ends.
+    /// Returns the end of the own log.
     pub fn end(&self) -> usize {
         self.end
     }
 
-    /// Where the next call is in it.
+    /// Returns the cursor of the next call in the own log.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// Calls that came from the log.
+    /// Returns the number of calls replayed from the log.
     pub fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// True if the predecessor made no other call. It may have died in the last: what others only
-    /// logged since then may be a part of it.
+    /// Returns true if the predecessor made no further call. It may have died in the last one:
+    /// later operations that were only logged may belong to that call.
     pub fn is_over(&self) -> bool {
         self.at >= self.end
     }
 
-    /// The next record, if `is_it` says that the call is of that.
+    /// Returns the next record and advances, if `is_it` accepts the record for this call.
     pub fn next(
         &mut self,
         logs: &impl Logs,
@@ -98,7 +100,7 @@ impl Replay {
     }
 }
 
-/// Where the next call in the log of a PE is, from `at` on.
+/// Returns the cursor of the next call in the log of a PE, from `at` on.
 fn past_taken(logs: &impl Logs, pe: Pe, mut at: usize) -> usize {
     while let Some(found) = logs.read(pe, at).filter(|found| found.record.kind == Kind::Taken) {
         at = found.next;
@@ -106,9 +108,10 @@ fn past_taken(logs: &impl Logs, pe: Pe, mut at: usize) -> usize {
     at
 }
 
-/// The number of the meeting before those of a log, of which `in_log` are the first and the last,
-/// where its owner had said that it came to meeting `said`; and the one that is still to be said.
-/// Who died right behind a record of a meeting had come to it, and may not have said so.
+/// Returns the number of the meeting before those in a log, and the arrival that is still to be
+/// posted. `in_log` is the first and the last meeting in the log; its owner has posted its arrival
+/// at meeting `said`. A PE that died right after it recorded a meeting had arrived, but may not
+/// have posted that.
 pub fn met_before(said: u64, in_log: Option<(u64, u64)>) -> (u64, Option<u64>) {
     match in_log {
         None => (said, None),

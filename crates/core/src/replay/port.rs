@@ -1,8 +1,8 @@
-//! What a call of a job with logs needs of its PE: what it shows, what it sees, and where it waits.
+//! The access of a call, in a job with logs, to the state of its PE and to that of peers.
 //!
-//! Ports are those of mapped memory (the crate `raidshmem`) and of the model checker (`explore`).
+//! Implementations: mapped memory (the crate `raidshmem`) and the model checker (`explore`).
 //!
-//! Invariant: an access that comes after another one in a call is carried out after it.
+//! Invariant: the accesses of a call take effect in program order.
 
 use super::decide::Reason;
 use super::log::{AtomicOutcome, Carried, Located, LogRecord, Logs, Stage};
@@ -10,155 +10,157 @@ use super::own::LoggedCall;
 use crate::mutant::Mutant;
 use crate::quantity::{Pe, ViewNumber};
 
-/// What becomes of calls.
+/// The way in which calls are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LogMode {
-    /// They are carried out without a log: there is none, or this PE is to go back with all.
+    /// Executed without a log, because the job keeps none or all PEs are about to roll back.
     Plain = 0,
-    /// They are logged.
+    /// Logged.
     Logged,
-    /// They come from the log of the predecessor.
+    /// Replayed from the log of the predecessor.
     Replayed,
 }
 
-/// What a call needs of its PE: the own log, what others show, and how far a replay is. The error
-/// of each access: all go back.
+/// The access of a call to the own log, to the state that peers publish, and to the replay. Each
+/// access fails if all PEs roll back.
 pub trait CallPort {
-    /// All go back.
+    /// The error of each access: all PEs roll back.
     type Cut;
-    /// Where the logs of all are read.
+    /// The reader of all logs.
     type Logs: Logs;
     /// The log of a PE that is reached.
     type There: Copy;
-    /// Who a PE is, and where.
+    /// The process of a PE, and its location.
     type Member: PartialEq;
 
-    /// The own PE.
+    /// Returns the own PE.
     fn me(&self) -> Pe;
-    /// The logs of all: used for what does not change of the own records.
+    /// Returns the logs of all PEs; calls read only the constant parts of own records there.
     fn logs(&self) -> &Self::Logs;
-    /// What becomes of calls.
+    /// Returns the log mode.
     fn way(&mut self) -> LogMode;
-    /// True if this rule is broken on purpose.
+    /// Returns true if this rule is broken on purpose.
     #[inline]
     fn breaks(&self, rule: Mutant) -> bool {
         self.logs().breaks(rule)
     }
 
-    /// Appends a record to the own log, and shows it; None if there is no room.
+    /// Appends a record to the own log and publishes it; None if the log is full.
     fn append(&mut self, record: LogRecord, payload: &[u8]) -> Result<Option<usize>, Self::Cut>;
-    /// The same for an atomic operation, which compares with this: room for what it finds.
+    /// Like `append`, for an atomic operation that compares with this: reserves space for its
+    /// outcome.
     fn append_change(
         &mut self,
         record: LogRecord,
         compares_with: Option<u64>,
     ) -> Result<Option<usize>, Self::Cut>;
-    /// How far the operation of an own record is.
+    /// Returns the state of an own record's operation.
     fn state(&mut self, from: usize) -> Result<Carried, Self::Cut>;
-    /// It is so far.
+    /// Sets this state.
     fn set_state(&mut self, from: usize, state: Carried) -> Result<(), Self::Cut>;
-    /// What it found.
+    /// Returns the outcome of an own atomic operation.
     fn found(&mut self, from: usize) -> Result<AtomicOutcome, Self::Cut>;
-    /// It is done, and found this.
+    /// Marks an own atomic operation as done, with this outcome.
     fn set_found(&mut self, from: usize, found: AtomicOutcome) -> Result<(), Self::Cut>;
-    /// The last own record, if that is of an answer.
+    /// Returns the last own record, if it holds an answer.
     fn last_answer(&mut self) -> Result<Option<Located>, Self::Cut>;
-    /// The answer of an own record was given once more.
+    /// Counts one more repeat of the answer in an own record.
     fn repeat(&mut self, from: usize) -> Result<(), Self::Cut>;
-    /// A time of the clock, later than any that anybody has drawn.
+    /// Reads the clock: returns a later time than any that a PE has drawn.
     fn tick(&mut self) -> Result<u64, Self::Cut>;
-    /// This PE may know everything with a smaller time.
+    /// Notes that this PE may depend on everything with a smaller time.
     fn know(&mut self, time: u64) -> Result<(), Self::Cut>;
 
-    /// Shows that this PE may be about to write to another one.
+    /// Publishes that this PE may be about to write to another one.
     fn fly(&mut self, to: Pe) -> Result<(), Self::Cut>;
-    /// Shows that it is not: what it wrote shows before that.
+    /// Publishes the end of such writes, all of which are visible before that.
     fn land(&mut self) -> Result<(), Self::Cut>;
-    /// What this PE has shown shows before its next look.
+    /// Orders what this PE has published before its next look.
     fn order(&mut self) -> Result<(), Self::Cut>;
-    /// The log of a PE, if its process lives and has caught up.
+    /// Returns the log of a PE, if its process lives and has caught up.
     fn reached(&mut self, to: Pe) -> Result<Option<Self::There>, Self::Cut>;
-    /// True if that PE has taken over the own record at `from`.
+    /// Returns true if that PE has taken over the own record at `from`.
     fn has_taken(&mut self, there: Self::There, from: usize) -> Result<bool, Self::Cut>;
-    /// Passes if not all go back. Adopts a view in which the lost go back alone.
+    /// Fails if all PEs roll back. Adopts a view with local rollback.
     fn goes_on(&mut self) -> Result<(), Self::Cut>;
-    /// This PE has no record of an operation on a PE that is away.
+    /// Handles an operation on a lost PE that has no record.
     fn has_no_record(&mut self) -> Self::Cut;
-    /// Waits until no node lets its PEs reach the memory of the dead.
+    /// Waits until no node lets its PEs reach the memory of the dead PE.
     fn await_shown(&mut self, to: Pe) -> Result<(), Self::Cut>;
-    /// The stage of the process that is to be reached, which may come before the view that shows
-    /// it; None: it shows none yet.
+    /// Returns the stage of a PE's next process, which may publish it before the view names the
+    /// process; None if it has published none yet.
     fn stage(&mut self, to: Pe) -> Result<Option<Stage>, Self::Cut>;
-    /// Waits while a PE looks at the logs for the last time.
+    /// Waits while a PE reads the logs for the last time.
     fn await_drained(&mut self, to: Pe) -> Result<(), Self::Cut>;
-    /// Waits until a PE is reached; who that is.
+    /// Waits until a PE is reached, and returns its process.
     fn await_reached(&mut self, to: Pe) -> Result<Self::Member, Self::Cut>;
-    /// True if it is still reached, and the same.
+    /// Returns true if the PE is still reached, with the same process.
     fn is_still(&mut self, to: Pe, member: &Self::Member) -> Result<bool, Self::Cut>;
-    /// True if the memory of a PE that is mapped here is lost with its node: it may be wiped.
+    /// Returns true if the mapped memory of a PE was lost with its node and may be wiped.
     fn is_wiped(&mut self, pe: Pe) -> Result<bool, Self::Cut>;
-    /// What a PE found when it took over the own operation whose record begins at `from`.
+    /// Returns the value that a PE found when it took over the own operation recorded at `from`.
     fn taken_by(&mut self, pe: Pe, from: usize) -> Result<Option<u64>, Self::Cut>;
-    /// Wakes a PE that sleeps until a put brings what it waits for.
+    /// Wakes a PE that sleeps in a wait for a put.
     fn ring(&mut self, pe: Pe) -> Result<(), Self::Cut>;
-    /// Says that all go back, and waits until they do.
+    /// Requests a global rollback, and waits until it begins.
     fn take_all_back(&mut self, why: Reason) -> Self::Cut;
 
-    /// The next own record in the replay, if `is_it` says that the call is of that.
+    /// Returns the next own record in the replay, if `is_it` accepts it for the call.
     fn next(
         &mut self,
         is_it: impl FnOnce(&Self::Logs, &Located) -> bool,
     ) -> Result<Option<LoggedCall>, Self::Cut>;
-    /// True if the predecessor made no other call.
+    /// Returns true if the predecessor made no further call.
     fn is_over(&mut self) -> Result<bool, Self::Cut>;
-    /// Applies what others did before `until`.
+    /// Applies the operations of other PEs before `until`.
     fn apply(&mut self, until: u64) -> Result<(), Self::Cut>;
-    /// Applies all that others did, or left to this PE. False if it is not known what that was.
+    /// Applies all operations of other PEs, executed or only logged. Returns false if one is in
+    /// doubt.
     fn apply_all(&mut self) -> Result<bool, Self::Cut>;
-    /// True if it is known of every own word what it holds.
+    /// Returns true if the value of every own word is known.
     fn is_certain(&mut self) -> Result<bool, Self::Cut>;
-    /// The own operation of a record, which found `old`, is applied to the own memory.
+    /// Applies the own operation of a record, which found `old`, to the own memory.
     fn change_own(&mut self, from: usize, old: u64) -> Result<(), Self::Cut>;
-    /// Own bytes are put, as a record says.
+    /// Notes the assignment of own bytes by the put of a record.
     fn assigns_own(&mut self, from: usize) -> Result<(), Self::Cut>;
-    /// True if others change an own word atomically, and may have gone on meanwhile.
+    /// Returns true if other PEs change an own word atomically, and may have changed it since.
     fn others_go_on(&mut self, at: usize) -> Result<bool, Self::Cut>;
-    /// What lies in the own word of a record; `otherwise` if that is none.
+    /// Returns the value of the own word of a record; `otherwise` if it is not a word.
     fn own_word(&mut self, record: &LogRecord, otherwise: u64) -> Result<u64, Self::Cut>;
 
-    /// Begins the hand-over; an error if all go back.
+    /// Begins the handover.
     fn begin_hand_over(&mut self) -> Result<(), Self::Cut>;
-    /// Shows the own stage.
+    /// Publishes the own stage.
     fn show(&mut self, stage: Stage) -> Result<(), Self::Cut>;
-    /// From here on this PE sees what others have shown, but for those that see in their look what
-    /// was shown before this. False if that cannot be.
+    /// Orders the accesses of all PEs: afterwards each peer either sees what this PE published
+    /// before, or this PE sees what the peer published. Returns false if that is not possible.
     fn order_others(&mut self) -> Result<bool, Self::Cut>;
-    /// Says how far the log of each PE is taken over.
+    /// Publishes the cursor up to which the log of each PE is taken over.
     fn say_taken(&mut self) -> Result<(), Self::Cut>;
-    /// Calls are logged again.
+    /// Resumes the logging of calls.
     fn log_again(&mut self) -> Result<(), Self::Cut>;
-    /// Wakes who waits for this PE.
+    /// Wakes the PEs that wait for this one.
     fn wake_others(&mut self) -> Result<(), Self::Cut>;
-    /// An error if the log of a PE says why all have to go back.
+    /// Fails if the log of a PE holds a reason for a global rollback.
     fn look_at_findings(&mut self) -> Result<(), Self::Cut>;
 }
 
-/// What meetings need besides.
+/// The additional access that meetings need.
 pub trait MeetingPort: CallPort {
-    /// The number of the next meeting of this PE.
+    /// Returns the number of the next meeting of this PE.
     fn next_meeting(&mut self) -> Result<u64, Self::Cut>;
-    /// This PE has come to a meeting, of which the record begins at `from`: says so.
+    /// Posts the arrival of this PE at a meeting, whose record begins at `from`.
     fn come(&mut self, number: u64, from: Option<usize>) -> Result<(), Self::Cut>;
-    /// The predecessor had come to that meeting.
+    /// Notes that the predecessor had arrived at this meeting.
     fn has_come(&mut self, number: u64) -> Result<(), Self::Cut>;
-    /// Waits until all have come.
+    /// Waits until all PEs have arrived.
     fn await_all(&mut self, number: u64) -> Result<(), Self::Cut>;
-    /// The view that is shown.
+    /// Returns the published view.
     fn view(&mut self) -> Result<ViewNumber, Self::Cut>;
-    /// True if the logs of all are there: one that was lost with a node may be wiped by now.
+    /// Returns true if all logs are present: one that was lost with a node may be wiped by now.
     fn has_all_logs(&mut self) -> Result<bool, Self::Cut>;
-    /// Waits until they are.
+    /// Waits until all logs are present.
     fn await_logs(&mut self) -> Result<(), Self::Cut>;
-    /// Reads where all left what they brought; the time of that by [`super::meeting::together`].
+    /// Locates all contributions, and returns their time by [`super::meeting::together`].
     fn gather(&mut self, number: u64) -> Result<Option<u64>, Self::Cut>;
 }

@@ -1,4 +1,4 @@
-//! The settings as text for people, and suggestions for misspelled names.
+//! The settings as human-readable text, and suggestions for misspelled names.
 
 use super::entry::Setting;
 use super::fields::Settings;

@@ -10,8 +10,8 @@
 //! memory      2 + 2 m / k          live bytes, one snapshot, two parity slots (double: 3)
 //! checkpoint  the longer of        p L (m + 2 + m / k) / 2 at the rate of a copy, and
 //!                                  p m L over the node's link
-//! recovery    detection, then      p L (k + m) over the link of the node that takes all
-//!                                  substitutes, and p L at the rate of a copy to go back
+//! recovery    detection, then      p L (k + m) over the link of the node that hosts all
+//!                                  substitutes, and p L at the rate of a copy to roll back
 //! ```
 //!
 //! Left out: other work of the program, and synchronization, which is negligible for such sizes.

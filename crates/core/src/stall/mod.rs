@@ -48,7 +48,7 @@ pub enum PeProgress {
 /// An action for the launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StallAction {
-    /// Print a line for people.
+    /// Print a line for the user.
     Say(String),
     /// End the job: the wait can never end.
     End(String),

@@ -9,8 +9,8 @@
 //!
 //! ```text
 //! manifest   magic | bytes | extents | bytes of heap state | bytes of private memory | left out
-//!            (offset, length) of extents .. | of what is left out .. | heap state | private memory
-//! left out   ranges that are excluded in the lower half, read-only ones in the upper
+//!            (offset, length) of extents .. | of ranges left out .. | heap state | private memory
+//! left out   the number of excluded ranges in the lower half, of read-only ones in the upper
 //! ```
 //!
 //! Invariants: the coverage is equal on every PE (symmetric allocation, same executable); PEs

@@ -139,7 +139,7 @@ pub struct Changes {
     /// Number of changed tiles that the copy found in the PE's snapshot, if tiles were not checked
     /// before.
     pub seen: usize,
-    /// The PE's parity tiles that were computed anew.
+    /// The PE's parity tiles that were recomputed.
     pub made: TileSet,
     snapshots: usize,
     slots: usize,
@@ -237,7 +237,7 @@ pub enum TileStep {
     Carry,
     /// Compute it from the other slot's tile and the old and new values of the changed sources.
     Update,
-    /// Compute it anew from all sources.
+    /// Recompute it from all sources.
     Make,
 }
 

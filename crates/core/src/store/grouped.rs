@@ -1,13 +1,13 @@
 //! The parity groups that each checkpoint was encoded with, named by the view over whose places
 //! they were chosen ([`crate::placement::moves`]); view 0 is the start of the job.
 //!
-//! Groups are chosen anew for a checkpoint after PEs have moved. Until all have agreed on it the
-//! checkpoint before stands, with the groups that it has. So PEs that recover must know of the
-//! checkpoint decided on, and of no other, by which groups to decode it: each brings what it knows
-//! to the meeting that settles, a dead process what it sealed in the record of its slot.
+//! After PEs have moved, the next checkpoint may get new groups. Until all PEs have agreed on it,
+//! the previous checkpoint stands, with its own groups. A recovery must therefore know which groups
+//! to decode its checkpoint with. Each PE brings its knowledge to the settling meeting; that of a
+//! dead process is sealed in the record of its slot.
 //!
-//! Invariants: what several PEs bring is added up in any order; a checkpoint that some PE of them
-//! can decide on is never pushed out, as there are at most two.
+//! Invariants: the order in which the PEs' knowledge is combined does not matter; a checkpoint that
+//! can be decided on is never dropped, because there are at most two.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use crate::quantity::{CheckpointNumber, ViewNumber};
 use crate::settings::Settings;
 use crate::view::View;
 
-/// A checkpoint, and the view that names its groups.
+/// A checkpoint and the view that names its groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grouped {
-    /// The checkpoint.
+    /// The number of the checkpoint.
     pub number: CheckpointNumber,
-    /// The view.
+    /// The view over whose places its groups were chosen.
     pub places: ViewNumber,
 }
 
-/// The two newest checkpoints that some PEs know of, each with its groups.
+/// The two newest checkpoints that a set of PEs knows, with their groups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GroupedCheckpoints([Option<Grouped>; 2]);
 
@@ -48,7 +48,7 @@ impl GroupedCheckpoints {
         }
     }
 
-    /// Encodes it in words.
+    /// Packs the checkpoints into words.
     pub fn words(&self) -> [u64; 4] {
         let [one, other] = self.0;
         let words = |known: Option<Grouped>| {
@@ -59,7 +59,7 @@ impl GroupedCheckpoints {
         [number, places, before, others]
     }
 
-    /// Decodes [`GroupedCheckpoints::words`].
+    /// Unpacks [`GroupedCheckpoints::words`].
     pub fn read([number, places, before, others]: [u64; 4]) -> GroupedCheckpoints {
         let one = |number, places| {
             let number = CheckpointNumber::unpack(number)?;
@@ -68,7 +68,8 @@ impl GroupedCheckpoints {
         GroupedCheckpoints([one(number, places), one(before, others)])
     }
 
-    /// An attempt that was given up may have left its groups behind: they are of an older view.
+    /// Inserts a checkpoint. Of two views for one number the newer wins: the older one is from an
+    /// abandoned attempt.
     fn insert(&mut self, one: Grouped) {
         let [newest, before] = &mut self.0;
         for known in [&mut *newest, &mut *before].into_iter().flatten() {
@@ -85,46 +86,46 @@ impl GroupedCheckpoints {
     }
 }
 
-/// The parity groups that a process knows of: those of the last checkpoint, and of those that may
-/// be decided on.
+/// The parity groups that a process knows: those of the last checkpoint, and of each checkpoint
+/// that may be decided on.
 ///
-/// Invariants: the groups of a checkpoint do not change once it was begun; the choice for the next
-/// one depends on the view joined and on the groups of the last one, so all PEs come to the same.
+/// Invariants: the groups of a checkpoint do not change once it has begun; the groups of the next
+/// one depend only on the view joined and on the last groups, so all PEs choose alike.
 #[derive(Debug)]
 pub struct KnownGroups {
     places: PlaceHistory,
-    /// Of the last checkpoint that was agreed or decided on; those of the start before the first.
+    /// Groups of the last checkpoint that was agreed or decided on; before it, the initial groups.
     last: Option<Arc<Protection>>,
-    /// By checkpoint. Empty in a substitute that has not recovered yet.
+    /// Groups by checkpoint; empty in a substitute that has not recovered yet.
     of: BTreeMap<CheckpointNumber, Arc<Protection>>,
-    /// Other groups were refused in this view.
+    /// The view in which a change of groups was refused.
     refused: Option<ViewNumber>,
 }
 
 impl KnownGroups {
-    /// The knowledge of a process that begins; no groups in mode `none`.
+    /// Creates the state of a starting process; `start` is None in mode `none`.
     pub fn new(places: PlaceHistory, start: Option<Protection>) -> KnownGroups {
         let last = start.map(Arc::new);
         KnownGroups { places, last, of: BTreeMap::new(), refused: None }
     }
 
-    /// Notes where PEs are in a view that this one joins.
+    /// Records the node of each PE in a view that this PE joins.
     pub fn note_places(&mut self, view: &View) {
         self.places.note(view.number, view.nodes());
     }
 
-    /// Those of the last checkpoint.
+    /// Returns the groups of the last checkpoint.
     pub fn last(&self) -> Option<Arc<Protection>> {
         self.last.clone()
     }
 
-    /// The last checkpoint is by these.
+    /// Records the groups of the checkpoint just agreed.
     pub fn agree(&mut self, groups: Arc<Protection>) {
         self.last = Some(groups);
     }
 
-    /// Chooses those for checkpoint `number`, which begins in the view `joined`: others than `last`
-    /// where they may change, and fewer losses end the job then.
+    /// Chooses the groups for checkpoint `number`, which begins in the view `joined`. New groups
+    /// replace `last` if they may change and fewer single losses would then end the job.
     pub fn choose(
         &mut self,
         (settings, domains): (&Settings, &Domains),
@@ -144,7 +145,7 @@ impl KnownGroups {
         chosen
     }
 
-    /// Checkpoint `number` is by the `last` groups, since others were refused in the view `joined`.
+    /// Keeps the `last` groups for checkpoint `number`, since new ones were refused in `joined`.
     pub fn keep(
         &mut self,
         last: &Arc<Protection>,
@@ -154,19 +155,19 @@ impl KnownGroups {
         self.of.insert(number, Arc::clone(last));
     }
 
-    /// What a PE brings to the meeting that settles, with what is sealed in its memory, which may
-    /// be that of a dead process.
+    /// Returns this PE's contribution to the settling meeting. It includes the records `sealed` in
+    /// its memory, which a dead process may have written.
     pub fn bring(&self, sealed: impl Iterator<Item = Grouped>) -> GroupedCheckpoints {
         let of = self.of.iter();
         let known = of.map(|(&number, made)| Grouped { number, places: made.places });
         sealed.chain(known).collect()
     }
 
-    /// Those of checkpoint `number`, which was decided on, as `all` PEs know them together: those
-    /// of the start if none of them does. What was begun after it is given up.
+    /// Returns the groups of checkpoint `number`, which was decided on, from the knowledge of `all`
+    /// PEs; the initial groups if no PE knows any. Drops every later checkpoint.
     ///
     /// # Panics
-    /// In mode `none`, where nothing is decided.
+    /// In mode `none`, which has no checkpoints.
     pub fn decide(
         &mut self,
         (settings, domains): (&Settings, &Domains),
@@ -212,14 +213,14 @@ mod tests {
 
     #[test]
     fn each_checkpoint_has_its_own_groups() {
-        let mut all = of(&[(7, 2)]); // it has not begun the next one
+        let mut all = of(&[(7, 2)]); // a PE that has not begun the next one
         all.add(&of(&[(8, 5), (7, 2)]));
         let places = |number| all.places_of(CheckpointNumber(number)).map(|view| view.0);
         assert_eq!([7, 8, 9].map(places), [Some(2), Some(5), None]);
     }
 
-    /// A PE that saw all, and a substitute that was told the moves, come to the same groups: of the
-    /// checkpoint that is decided on, whether the change had gone through or not.
+    /// A PE that joined every view and a substitute that only got the moves find equal groups,
+    /// whether the checkpoint decided on is before or after the change.
     #[test]
     fn who_saw_nothing_of_a_change_finds_the_groups_of_both() {
         let settings = Settings { backup_mode: BackupMode::Raid5, ..Settings::default() };
@@ -261,8 +262,7 @@ mod tests {
         assert_eq!(saw.choose(job, &first, at, true).places, ViewNumber(0), "refused in this view");
     }
 
-    /// In any order, with a PE that lags behind, one that has given an attempt up, and one that
-    /// knows nothing.
+    /// One PE lags behind, one has abandoned an attempt, and one knows no checkpoint.
     #[test]
     fn what_pes_know_is_added_up_in_any_order() {
         let all = [of(&[(7, 2), (6, 0)]), of(&[(8, 5), (7, 2)]), of(&[(8, 3), (7, 2)]), of(&[])];

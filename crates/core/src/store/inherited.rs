@@ -7,8 +7,8 @@
 //!
 //! ```text
 //! Copying(n)   every PE has encoded n: the copy is completed, and the phase is Agreed(n)
-//! Encoded(n)   nobody knows yet: live memory is copied beside the snapshot of n - 1, and the
-//!              decision says which of the two stays
+//! Encoded(n)   undecided: live memory is copied into a shadow of the snapshot of n - 1, and the
+//!              decision selects one of the two
 //! ```
 //!
 //! Both steps can be repeated if the substitute dies during them. If live memory cannot be saved,

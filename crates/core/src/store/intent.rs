@@ -1,4 +1,4 @@
-//! The comparison of what all PEs bring to a checkpoint: equal coverage, and memory for all of it.
+//! The comparison of all PEs' inputs to a checkpoint: equal coverage, and memory for all of it.
 //!
 //! [`Intents`] accumulates the intents of PEs in any order. The total is equal on every PE, so
 //! every PE reaches the same result.

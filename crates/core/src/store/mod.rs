@@ -2,25 +2,26 @@
 //!
 //! ```text
 //! quiesce     outstanding transfers done; barrier Q
-//! compare     what changed since n, shown to all; barrier C
+//! compare     publish the tiles changed since n; barrier C
 //! encode      each parity owner pulls the chunks it covers from its peers' LIVE memory into the
 //!             free parity slot, a checksum and stamp per tile
-//! barrier A   entering it means: my parity of n+1 is complete
+//! barrier A   entered once the own parity of n+1 is complete
 //! copy        live -> snapshot; the slot of n+1 becomes the agreed one
-//! barrier B   leaving it means: all snapshots are n+1
+//! barrier B   left once all snapshots are n+1
 //! ```
 //!
 //! With a second snapshot (`SHMEM_FT_SNAPSHOTS`) the encode step writes that snapshot, too. A PE
 //! that enters barrier A has then written its part of it, and the copy step only seals it.
 //!
-//! [`coverage`] says which bytes, [`advice`] which of them a plan leaves out, [`readonly`] which
-//! are protected apart since nobody writes them, [`private`] how private ones go along, [`objects`]
-//! how pointers to the program's code and variables stay right, [`delta`]
-//! which of them need no second trip, [`track`] when the kernel is asked what was written,
-//! [`protection`] who protects whom, [`grouped`] since when, `raidshmem_codec::stripe` which chunk
-//! is where, [`stamp`] how they are sealed, [`phase`] what stands after a death at any moment,
-//! [`site`] whose call of the checkpoint is none, [`intent`] whether there is room for a checkpoint at all, [`refusal`] what
-//! follows if not. The crate `raidshmem` does it.
+//! Contents: [`coverage`] selects the bytes to save, [`advice`] excludes what a plan calls dead,
+//! [`readonly`] protects read-only ranges separately, [`private`] covers registered private memory,
+//! and [`objects`] keeps pointers to the program's code and variables valid. Changes: [`delta`]
+//! skips unchanged tiles, and [`track`] decides when to ask the kernel for written pages. Parity:
+//! [`protection`] forms the groups, [`grouped`] records the groups of each checkpoint,
+//! `raidshmem_codec::stripe` places the chunks, and [`stamp`] seals the tiles. Agreement:
+//! [`phase`] finds the checkpoint that stands after a death, [`site`] the PEs that call from
+//! diverged sites, [`intent`] checks that memory suffices, and [`refusal`] handles a shortage. The
+//! crate `raidshmem` moves the bytes.
 //!
 //! Invariant: at every moment a complete checkpoint exists that every survivor can identify from
 //! the phases alone: slot and snapshot of `n` are untouched until every PE's parity of `n + 1` is

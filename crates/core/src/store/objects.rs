@@ -2,7 +2,7 @@
 //! region of private memory whose name no program can use.
 //!
 //! ```text
-//! region   a line for each object: start length name, the numbers in hexadecimal
+//! region   one line per object: start length name, with hexadecimal numbers
 //! ```
 //!
 //! A checkpoint holds pointers to functions, virtual function tables and variables. They are valid

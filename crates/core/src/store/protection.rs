@@ -31,12 +31,12 @@ pub enum ProtectionError {
     Placement(String),
 }
 
-/// The worst of single losses; the greater is worse.
+/// The damage that a single loss can do; a greater value is worse.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Risk {
     /// Domains whose loss would end the job.
     fatal: usize,
-    /// Members that a group would lose by one.
+    /// Most members of a group that such a loss would take.
     most: usize,
 }
 
@@ -158,12 +158,12 @@ impl Protection {
         Ok(Some(protection))
     }
 
-    /// The groups that are named by view `places`, in which PEs are on the nodes `node_of`; by view
-    /// 0 the first ones. Groups of another size than is asked for are taken where only those
-    /// survive.
+    /// Computes the groups that view `places` names, with PEs on the nodes `node_of`; view 0 names
+    /// the initial groups. If groups of the requested size do not survive every single loss, the
+    /// size is chosen freely.
     ///
     /// # Errors
-    /// As those of [`Protection::new`], but for `Placement`.
+    /// Those of [`Protection::new`]; `Placement` only for view 0.
     pub fn named(
         settings: &Settings,
         node_of: &[usize],
@@ -184,11 +184,10 @@ impl Protection {
         Ok(made.map(|made| Protection { places, ..made }))
     }
 
-    /// Groups to take instead of these for the next checkpoint, with PEs on the nodes `node_of` in
-    /// view `places`: those that are chosen over these places, if fewer losses end the job then.
-    /// None if not, or where groups stay what they are: where a PE goes back alone, it finds its
-    /// group in what it has; and sets of checkpoints on the disks of the nodes are written by the
-    /// first groups.
+    /// Returns new groups for the next checkpoint if they leave a lower risk than these, with PEs
+    /// on the nodes `node_of` in view `places`. None if they do not, or if groups must not change:
+    /// with local rollback, a substitute relies on the groups it has, and checkpoint sets on the
+    /// nodes' disks are written with the initial groups.
     pub fn healed(
         &self,
         settings: &Settings,
@@ -209,7 +208,7 @@ impl Protection {
         (made.risk(node_of, domains) < risk).then_some(made)
     }
 
-    /// What single losses can do with PEs on these nodes.
+    /// Returns the risk of a single loss with PEs on these nodes.
     fn risk(&self, node_of: &[usize], domains: &Domains) -> Risk {
         let group_of = self.plan.of.iter().map(|of| of.group).collect();
         let site = JobLayout { group_of, domains: domains.clone(), parity: self.plan.parity };
@@ -305,8 +304,8 @@ mod tests {
         made.unwrap().expect("a mode that protects")
     }
 
-    /// Eight PEs lose one node after the other, down to two, wherever their substitutes go: each
-    /// time groups chosen anew survive no less than those before, and all that can be survived.
+    /// Eight PEs lose one node after another, down to two, with substitutes on random nodes. New
+    /// groups always carry a lower risk, and survive the next loss whenever some groups can.
     #[test]
     fn groups_chosen_anew_survive_more() {
         for group_size in [None, Some(8), Some(4)] {
@@ -334,7 +333,7 @@ mod tests {
                         groups = anew;
                     }
                     let most = (0..8).map(|node| node_of.iter().filter(|&&at| at == node).count());
-                    let bearable = most.max() <= Some(4); // then each has a partner elsewhere
+                    let bearable = most.max() <= Some(4); // then each PE has a partner on another node
                     let survives = groups.risk(&node_of, &domains) == Risk::default();
                     assert!(survives || !bearable, "{group_size:?}, {node_of:?}: {}", groups.plan);
                 }

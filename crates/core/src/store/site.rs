@@ -4,10 +4,10 @@
 //! so it may learn of its own loss in a different call than the survivors:
 //!
 //! ```text
-//! while (checkpoint fails) restart;              A   the substitute learns here, and calls again
+//! while (checkpoint fails) restart;              A   the substitute is notified, and calls again
 //! loop {
 //!     compute;
-//!     if (checkpoint fails) { restart; continue; }   B   the survivors learn here, and compute
+//!     if (checkpoint fails) { restart; continue; }   B   the survivors are notified, and compute
 //! }
 //! ```
 //!

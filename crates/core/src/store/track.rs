@@ -5,11 +5,11 @@
 //! owner combines the reports:
 //!
 //! ```text
-//! copy of n         all near PEs changed little: watch from here on   (live memory stands still)
+//! copy of n         all mapped PEs changed little: tracking starts    (live memory is quiescent)
 //!    ... the program runs ...
-//! intend of n + 1   what I wrote to each PE near me since n           -> shown to it
-//! barrier Q         nobody writes any more
-//! compare           what was written to me through my own process     + what all near me showed
+//! intend of n + 1   own writes to each mapped PE since n              -> published to it
+//! barrier Q         no PE writes from here on
+//! compare           writes to own memory by the own process           + those that peers published
 //! ```
 //!
 //! A process scans its own memory later than that of other PEs, because it also writes there on

@@ -2,8 +2,8 @@
 //! value.
 //!
 //! ```text
-//! gathers   until each PE below has posted what it and those below it bring; posts the sum up
-//! waits     until the PE above has posted what all bring; posts it down
+//! gathers   until each child has posted the contributions of its subtree; posts their sum up
+//! waits     until the parent has posted the total; posts it down
 //! over
 //! ```
 //!

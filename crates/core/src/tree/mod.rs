@@ -1,8 +1,8 @@
 //! A tree over the living PEs of a view, in which they meet and combine values.
 //!
 //! ```text
-//! machines     the leaders of all machines, each with at most DEGREE below it
-//! nodes        the leaders of the nodes of one machine, in the same way
+//! machines     the leaders of all machines, each with at most DEGREE children
+//! nodes        the leaders of the nodes of one machine, likewise
 //! PEs          the PEs of one node
 //! ```
 //!

@@ -182,7 +182,7 @@ fn store(folder: &Path, layout: StoreLayout, number: CheckpointNumber, build: &[
     }
 }
 
-/// Returns what a job would resume from; all its bytes are verified.
+/// Returns the set that a job would resume from; all its bytes are verified.
 fn newest(folder: &Path, layout: StoreLayout) -> (Resume, CheckpointNumber) {
     if layout == StoreLayout::Shared {
         let sets = sets::list(folder).expect("a folder");

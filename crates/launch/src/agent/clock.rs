@@ -26,7 +26,7 @@ impl Agent {
         first.saturating_sub(self.heartbeat.clock.now())
     }
 
-    /// Does what is due, before pending messages are handled. Returns false if the lease has
+    /// Runs due actions, before pending messages are handled. Returns false if the lease has
     /// expired.
     pub(super) fn look_at_clock(&mut self) -> Result<bool, ChannelError> {
         let time = self.heartbeat.clock.now();

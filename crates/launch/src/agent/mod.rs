@@ -82,8 +82,8 @@ struct Local {
     finalized: bool,
     /// True if it is a PE that closed its connection.
     channel_lost: bool,
-    /// The time at which a PE whose control channel is lost, or the script of a dead PE, is
-    /// killed: the launcher waits for its PE number.
+    /// The time at which a PE without a control channel, or the script of a dead PE, is killed: the
+    /// launcher waits for its PE number.
     until: Option<MachineTime>,
     pe: Option<Pe>,
     /// The destination of its output, if the agent forwards it.

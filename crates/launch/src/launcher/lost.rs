@@ -21,7 +21,7 @@ use super::teardown::{NodeTeardown, WorkerDone};
 use super::{LAST_LINES, Launcher};
 use crate::handshake::JoinError;
 
-/// The delay after which a line reports what the launcher waits for.
+/// The delay after which a line reports the launcher's wait.
 const LATE: Duration = Duration::from_secs(10);
 
 impl Launcher {

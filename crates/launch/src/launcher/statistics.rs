@@ -3,10 +3,10 @@
 //! Pure. Every figure of the summary is a sum over events:
 //!
 //! ```text
-//! work to do again   from the last checkpoint, or restart, to the death, of losses that were made
-//!                    good
-//! recovery           from the first death until all are back; a part of it is the restart, once
-//!                    all had come to it, or the replay of a PE that rolled back locally
+//! repeated work      from the last checkpoint, or restart, to the death, for losses that were
+//!                    recovered
+//! recovery           from the first death until all PEs run again; includes the restart, once all
+//!                    have entered it, or the replay of a PE in local rollback
 //! ```
 //!
 //! A substitute reports how a lost PE was restored, and PE 0 that all PEs have resumed. Reports of

@@ -5,9 +5,9 @@
 //! large job has a page of bounded length, with a note for whatever is cut.
 //!
 //! ```text
-//! scale      time and share as places        summary    verdict, figures, where time went
-//! lanes      PEs over time                   recovery   each loss: what was done, and the map
-//! map        who holds whose parity          facts      checkpoints, memory, lines, settings
+//! scale      coordinates of time and share   summary    verdict, figures, time breakdown
+//! lanes      PEs over time                   recovery   each loss: steps taken, and the map
+//! map        parity owners of each PE        facts      checkpoints, memory, lines, settings
 //! ```
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};

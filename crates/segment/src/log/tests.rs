@@ -1,4 +1,4 @@
-//! Tests that a log is read as it was written.
+//! Round-trip tests of writing and reading a log.
 
 use super::*;
 

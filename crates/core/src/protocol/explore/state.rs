@@ -313,7 +313,7 @@ impl JobState {
         words
     }
 
-    /// Describes the step from this state to `next`, for people.
+    /// Describes the step from this state to `next`, in readable form.
     pub fn step_to(&self, next: &JobState, pes: usize) -> String {
         let step = |p: usize| {
             let (was, is) = (&self.pes[p], &next.pes[p]);

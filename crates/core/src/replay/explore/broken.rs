@@ -7,7 +7,7 @@ use crate::mutant::Mutant;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Broken {
     Nothing,
-    /// One of the machine, which tests of the shipped code break, too.
+    /// A rule of the replay code, which tests of the shipped code break, too.
     Rule(Mutant),
     /// The log of the predecessor is lost.
     EventsLost,
@@ -15,17 +15,17 @@ pub(super) enum Broken {
     SourceReadAgain,
     /// A substitute in a collective also writes the destinations of the other PEs.
     WritesOthers,
-    /// A substitute restores its memory while others are about to write there.
+    /// A substitute restores its memory while peers are about to write there.
     QuietNotAwaited,
     /// It begins before every node shows the loss.
     ChosenEarly,
     /// Memory of a lost node is wiped before every node shows the loss.
     WipedEarly,
-    /// A substitute begins before the log of another lost PE is back.
+    /// A substitute begins before the log of another lost PE is restored.
     LogsNotAwaited,
-    /// A substitute begins with logs of others that are of an interval before.
+    /// A substitute begins with peers' logs of an earlier interval.
     LogsOfBefore,
-    /// A node is lost while a PE goes back, and the lost go back alone.
+    /// A node is lost during a local rollback, and its PEs roll back locally, too.
     NodeLostThenIgnored,
     /// A PE rolls back locally although the replica of its log was lost before.
     NoReplicaNeeded,

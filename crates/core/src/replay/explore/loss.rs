@@ -1,9 +1,9 @@
-//! Losses in the explorer, the substitute that is chosen then, and how it begins.
+//! Losses in the explorer, the choice of a substitute, and its start.
 //!
-//! The next PE keeps a replica of the log of a PE, which its owner writes first. So whatever others
-//! see of a log is in its replica. Once all nodes show the loss the memory of a lost node is wiped,
-//! and a substitute is chosen; then the log comes back. What speaks against going back alone is
-//! looked for before it restores its memory (`recovery/local.rs`).
+//! The next PE keeps a replica of a PE's log, and the owner writes the replica first: it holds
+//! everything that peers see of the log. Once all nodes show the loss, the memory of a lost node is
+//! wiped and a substitute is chosen; then its log is restored. The substitute looks for reasons
+//! against a local rollback before it restores its memory (`recovery/local.rs`).
 
 use super::broken::Broken;
 use super::model::{At, JobState, Model, Sight, WORDS};
@@ -14,7 +14,7 @@ use crate::replay::own::{Replay, met_before};
 use crate::replay::port::LogMode;
 
 impl Model {
-    /// The process of a PE dies.
+    /// Kills the process of a PE.
     pub(super) fn kill(&self, s: &mut JobState, me: usize) {
         s.deaths -= 1;
         s.pes[me].script.clear();
@@ -24,7 +24,7 @@ impl Model {
         });
     }
 
-    /// The node of a PE is lost, and with it what that kept for another.
+    /// Loses the node of a PE, with the replica that the PE kept for another one.
     pub(super) fn lose_node(&self, s: &mut JobState, me: usize) {
         let is_away = |pe: usize| !s.life(pe).lives() || s.pes[pe].way != LogMode::Logged;
         let away = (0..s.pes.len()).any(is_away);
@@ -52,7 +52,7 @@ impl Model {
         s.pes[me].has_log = false;
     }
 
-    /// A substitute is chosen when every node shows the loss; false if it has to wait.
+    /// Chooses a substitute if every node shows the loss; else returns false.
     pub(super) fn chooses(&self, s: &mut JobState, me: usize) -> bool {
         let life = s.life(me);
         if life.lives() || !s.all_show(me) && !self.is(Broken::ChosenEarly) {
@@ -65,7 +65,7 @@ impl Model {
         s.change_view(me, |life| life.number += 1);
         let (last, number) = (s.views.len() - 1, s.life(me).number);
         let pe = &mut s.pes[me];
-        // The node of a process that died goes on; one that is new shows what there is.
+        // The node of a dead process continues; a new node shows the latest view.
         if life.with_node {
             pe.shown = last;
         }
@@ -76,7 +76,7 @@ impl Model {
         true
     }
 
-    /// The log comes back from its replica.
+    /// Restores the log from its replica.
     pub(super) fn renews(&self, s: &mut JobState, me: usize) {
         let pe = &mut s.pes[me];
         match pe.has_replica {
@@ -88,8 +88,8 @@ impl Model {
         (pe.has_log, pe.at) = (true, At::Begins);
     }
 
-    /// A substitute restores its memory, when nobody is about to write there; false if it has to
-    /// wait.
+    /// Restores the memory of a substitute when no PE is about to write there; returns false if it
+    /// has to wait.
     pub(super) fn begins(&self, s: &mut JobState, me: usize) -> bool {
         if !s.shows(me, me).lives() || s.shows(me, me) != s.life(me) {
             return false; // its page does not show it yet

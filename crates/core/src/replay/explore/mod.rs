@@ -1,18 +1,18 @@
 //! A model checker for local rollback: every interleaving of small programs, every death.
 //!
-//! The calls are those of the modules beside this one, as they run in a job, over a [`port`] of the
-//! model; [`calls`] has the programs' calls and steps, [`loss`] what is lost and how a substitute
-//! begins. A search is exhaustive over the states that can be reached. [`random`] makes programs by
-//! a seed.
+//! The code under test is that of the sibling modules, unchanged, over a [`port`] of the model.
+//! [`calls`] has the programs' calls and steps, [`loss`] the losses and the start of a substitute,
+//! and [`random`] generates programs from a seed. A search covers all reachable states.
 //!
 //! Checked:
-//! - every end has the memory and the registers of some run without a loss. Registers hold all that
-//!   a PE has seen, so this covers what survivors saw, that nothing is lost or done twice, and that
-//!   what a substitute reads is what its predecessor read;
-//! - no wait for ever: where nothing moves any more, all have made their calls;
-//! - a substitute makes the same calls as before, and looks at no word whose value is not known;
-//! - all go back only if an operation is in doubt, no replica of a log is left, a node is lost
-//!   while a PE goes back or another one changes a word there, or a PE is lost in a checkpoint.
+//! - every final state has the memory and the registers of some run without a loss. Registers hold
+//!   all values that a PE has read, so this covers the reads of survivors, lost and repeated
+//!   operations, and the reads of a substitute, which equal those of its predecessor;
+//! - no deadlock: in a state without successors, all PEs have made all their calls;
+//! - a substitute makes the calls of its predecessor, and reads no word of unknown value;
+//! - all PEs roll back only if an operation is in doubt, no replica of a log is left, a node is
+//! lost   while a PE rolls back or another one changes a word there, or a PE is lost in a
+//! checkpoint.
 //!
 //! Left out: engines, locks, the heap, logs that get full, and the order of a processor's stores,
 //! which [`CallPort::order`](super::port::CallPort::order) makes that of the calls.
@@ -151,7 +151,7 @@ fn two_losses_anywhere() {
     few().iter().for_each(|program| holds(program, Losses::Together(2)));
 }
 
-/// Like [`two_losses_anywhere`], but nodes show the losses one after the other.
+/// Like the test above, but nodes show the losses one after the other.
 #[test]
 fn two_losses_shown_by_and_by() {
     few().iter().for_each(|program| holds(program, Losses::Processes(2)));

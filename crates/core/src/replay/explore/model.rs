@@ -1,9 +1,8 @@
-//! The state that the explorer steps through: PEs, their memory, their logs, and what each node
-//! shows.
+//! The state of the model: PEs, their memory, their logs, and the view that each node shows.
 //!
-//! The calls are those of the machine (`replay/call.rs`, `meeting.rs`), over the port in `port.rs`.
-//! A step of a PE is what it does up to the next access that others may come before. The process of
-//! a PE that dies leaves its memory and its log; its substitute restores that memory in place.
+//! The calls are those of `replay/call.rs` and `meeting.rs`, over the port in `port.rs`. A step of
+//! a PE ends before the next access that a peer's step may precede. A process that dies leaves its
+//! memory and its log; its substitute restores that memory in place.
 
 use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
@@ -26,7 +25,7 @@ pub(super) const WORD: usize = 8;
 
 pub(super) type Words = [u64; WORDS];
 
-/// A record and what changes of it.
+/// A record and its mutable state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct LogEntry {
     pub record: LogRecord,
@@ -37,16 +36,16 @@ pub(super) struct LogEntry {
     pub repeats: u64,
 }
 
-/// Where a PE is between its calls.
+/// The activity of a PE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum At {
-    /// In a call, of which `script` is what its accesses found so far.
+    /// In a call; `script` holds the results of its accesses so far.
     Calls,
-    /// A substitute whose log is to come from its replica.
+    /// A substitute whose log must be restored from its replica.
     Renews,
     /// A substitute that waits until it may restore its memory.
     Begins,
-    /// A substitute that looks whether its predecessor made any call.
+    /// A substitute that checks if its predecessor made any call.
     Replays,
 }
 
@@ -55,21 +54,21 @@ pub(super) enum At {
 pub(super) struct PeState {
     pub call: usize,
     pub at: At,
-    /// What the accesses of the call have found.
+    /// The results of the accesses of the call.
     pub script: Vec<u64>,
     pub registers: [u64; 2],
     /// Its last time.
     pub time: u64,
     pub way: LogMode,
     pub replay: Replay,
-    /// Meetings that this process has come to.
+    /// Number of meetings at which this process has arrived.
     pub met: u64,
     /// The view that its node shows, and the one that it has joined.
     pub shown: usize,
     pub joined: usize,
-    /// Memories in a row: another one after each loss of its node.
+    /// The memories of the PE in sequence: a new one after each loss of its node.
     pub memories: Vec<Words>,
-    // ---- what others see ----
+    // ---- visible to peers ----
     pub log: Vec<LogEntry>,
     /// Checkpoint that the log begins at.
     pub interval: usize,
@@ -78,22 +77,22 @@ pub(super) struct PeState {
     pub said_met: u64,
     pub flight: Option<usize>,
     pub stage: (usize, Stage),
-    /// How much of the log of each PE it has taken over in this interval.
+    /// The cursor up to which it has taken over the log of each PE in this interval.
     pub taken: Vec<usize>,
     /// Memory and call of each checkpoint.
     pub saved: Vec<(Words, usize)>,
-    /// The log is there, or back from its replica.
+    /// True if the log is present, or restored from its replica.
     pub has_log: bool,
-    /// The next PE keeps a replica of the log.
+    /// True if the next PE keeps a replica of the log.
     pub has_replica: bool,
 }
 
-/// One PE in a view: even where its process lives, by incarnation; and losses of its node.
+/// A PE in a view: its incarnation, even while its process lives, and the losses of its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Life {
     pub number: usize,
     pub nodes_lost: usize,
-    /// The last loss was that of its node.
+    /// True if the last loss was that of its node.
     pub with_node: bool,
 }
 
@@ -110,18 +109,18 @@ pub(super) struct JobState {
     pub views: Vec<Vec<Life>>,
     pub time: u64,
     pub deaths: u8,
-    /// Why all go back.
+    /// The reason for a global rollback.
     pub global: Option<Reason>,
 }
 
-/// Which PEs share a node, and what is lost.
+/// The placement of PEs on nodes, and the kind of losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nodes {
-    /// All are on one node, whose processes die.
+    /// All PEs on one node; processes die.
     One,
-    /// Each is on its own; processes die.
+    /// Each PE on its own node; processes die.
     Each,
-    /// The same, and nodes are lost, too.
+    /// Each PE on its own node; processes die and nodes are lost.
     Lost,
 }
 
@@ -147,12 +146,12 @@ impl JobState {
         self.views.last().expect("there is the first")[pe]
     }
 
-    /// A PE as the node of another one shows it.
+    /// Returns a PE as the node of another one shows it.
     pub(super) fn shows(&self, me: usize, pe: usize) -> Life {
         self.views[self.pes[me].shown][pe]
     }
 
-    /// The log of a PE can be read by another one.
+    /// Returns true if another PE can read the log of a PE.
     pub(super) fn has_log(&self, me: usize, pe: usize) -> bool {
         let shown = self.shows(me, pe);
         self.pes[pe].has_log && (shown.lives() || !shown.with_node)
@@ -165,7 +164,7 @@ impl JobState {
         self.views.push(view);
     }
 
-    /// All nodes that are there show the last view in which that PE changed.
+    /// Returns true if all living nodes show the last view in which that PE changed.
     pub(super) fn all_show(&self, pe: usize) -> bool {
         let life = self.life(pe);
         let gone = |of: usize| !self.life(of).lives() && self.life(of).with_node;
@@ -176,14 +175,14 @@ impl JobState {
         self.pes[pe].memories.last_mut().expect("there is the first")
     }
 
-    /// The time of what teaches a PE nothing: the next one of its own, which is behind the clock.
+    /// Returns the time of a call that observes nothing: one after the PE's last, behind the clock.
     pub(super) fn next_time(&mut self, me: usize) -> u64 {
         self.time += 1;
         self.pes[me].time += 1;
         self.pes[me].time
     }
 
-    /// The time of what a PE learns, by the clock: it may know everything with a smaller one.
+    /// Reads the clock, for a call that observes peers.
     pub(super) fn tick(&mut self, me: usize) -> u64 {
         self.time += 1;
         self.pes[me].time = self.time;
@@ -369,7 +368,7 @@ impl Model {
         Ok(moves)
     }
 
-    /// The node of this PE has a page, which is not counted for another one.
+    /// Returns true if the node of this PE is present, and no lower PE stands for that node.
     fn has_own_page(&self, s: &JobState, me: usize) -> bool {
         let life = s.life(me);
         let is_there = life.lives() || !life.with_node;

@@ -1,9 +1,8 @@
 //! The port of a call in the explorer, and its steps.
 //!
-//! A call is carried out anew in each step: what its accesses found before they find again, from a
-//! script, and change nothing; one more access that others may come before is carried out, and
-//! those behind it that nobody sees. So the calls of the machine run as they are, whatever others
-//! do between any two accesses.
+//! Each step executes the call from its beginning: earlier accesses return their results from a
+//! script and change nothing; then one further visible access takes effect, and the invisible ones
+//! after it. So the replay code runs unchanged, with any steps of peers between two accesses.
 
 use super::model::{JobState, LogEntry, Model, Nodes, Sight, WORD};
 use super::script::Seen::{self, ByNobody, ByOthers};
@@ -23,9 +22,9 @@ pub(super) struct Caller<'a> {
     script: Vec<u64>,
     /// Accesses that were made in this step, or were in the script.
     made: usize,
-    /// An access of this step others may have come before.
+    /// True if this step has made a visible access.
     stepped: bool,
-    /// This step has made an access.
+    /// True if this step has made an access.
     pub is_new: bool,
     /// The memory of the target that was reached last.
     on: usize,
@@ -38,12 +37,12 @@ impl<'a> Caller<'a> {
         Caller { sight, script, made: 0, stepped: false, is_new: false, on: 0 }
     }
 
-    /// What the accesses have found so far.
+    /// Returns the results of the accesses so far.
     pub(super) fn into_script(self) -> Vec<u64> {
         self.script
     }
 
-    /// An access.
+    /// Makes an access.
     pub(super) fn access<A: Answer>(
         &mut self,
         seen: Seen,
@@ -64,12 +63,12 @@ impl<'a> Caller<'a> {
         Ok(answer)
     }
 
-    /// Waits until it `is_so`.
+    /// Waits until `is_so` holds.
     pub(super) fn wait(&mut self, is_so: impl FnOnce(&Sight) -> bool) -> Result<(), Stop> {
         self.access(ByOthers, |sight| if is_so(sight) { Ok(()) } else { Err(Stop::Blocked) })
     }
 
-    /// Writes a part of an effect to the memory of a PE that was reached; what was there.
+    /// Writes a part of an effect to the memory of a reached PE; returns the old value.
     pub(super) fn write(
         &mut self,
         to: usize,
@@ -102,7 +101,7 @@ impl Sight<'_> {
         &mut self.s.pes[self.me].log[from]
     }
 
-    /// The memory of a PE that is reached, as the own node shows it.
+    /// Returns the memory of a PE that is reached, as the own node shows it.
     fn reached(&self, to: usize) -> Option<usize> {
         let life = self.s.shows(self.me, to);
         let is_direct = self.s.pes[to].stage == (life.number / 2, Stage::Direct);
@@ -451,14 +450,15 @@ impl MeetingPort for Caller<'_> {
         self.access(if is_lost { ByOthers } else { ByNobody }, |sight| {
             let part = |pe: usize| sight.part(pe, number);
             let parts: Option<Vec<Located>> = (0..pes).map(part).collect();
-            // What is wiped is none, or what is there then.
+            // A wiped contribution gives any time or 0: the caller then sees a new view, and
+            // repeats.
             Ok(Some(parts.as_deref().and_then(together).unwrap_or_default()))
         })
     }
 }
 
 impl Sight<'_> {
-    /// What a PE brought to a meeting.
+    /// Returns the contribution of a PE to a meeting.
     pub(super) fn part(&self, pe: usize, number: u64) -> Option<Located> {
         let all = std::iter::successors(self.read(Pe::of(pe), 0), |found| {
             self.read(Pe::of(pe), found.next)

@@ -255,7 +255,7 @@ pub(super) fn found() -> Program {
     Program { name: "found", pes: vec![one, Vec::new(), three], victims: vec![2] }
 }
 
-/// As before, and the log of the third goes on behind that.
+/// Like [`found`], and the log of the third PE continues afterwards.
 pub(super) fn found_then_more() -> Program {
     let mut program = found();
     program.pes[2].push(put(0, 0, 9));

@@ -1,29 +1,29 @@
-//! What the accesses of a call have found, as words: the script of what it has done.
+//! The script of a call: the results of its accesses, as words.
 
 use crate::quantity::ViewNumber;
 use crate::replay::log::{AtomicOutcome, Carried, Stage};
 use crate::replay::own::LoggedCall;
 use crate::replay::port::LogMode;
 
-/// Why a call is not over.
+/// The reason that a call is not complete.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// The next access is another step.
     Later,
-    /// It has to wait.
+    /// The call has to wait.
     Blocked,
-    /// All go back.
+    /// All PEs roll back.
     Cut,
 }
 
-/// An access that others may come before, or not.
+/// The PEs that can observe an access: a step of another PE may precede a visible one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
     ByOthers,
     ByNobody,
 }
 
-/// What an access found, as a word of a script.
+/// The result of an access, as a word of a script.
 pub(super) trait Answer: Sized {
     fn word(&self) -> u64;
     fn of(word: u64) -> Self;

@@ -193,8 +193,8 @@ fn what_is_claimed_ahead_is_kept_though_checkpoints_come_at_once() {
     }
 }
 
-/// Without room nothing is written, and no more is copied than fits; tiles already read need no
-/// room.
+/// If the spill is too small, no set is written and no more tiles are copied than fit; tiles that
+/// have been read are not spilled.
 #[test]
 fn what_does_not_fit_is_given_up() {
     let of = Overwriter::new(Pe(0));
