@@ -1,4 +1,4 @@
-//! The calls of a program, executed by the replay code, and one step of a PE.
+//! The calls of a program, by the machine, and one step of a PE.
 
 use super::broken::Broken;
 use super::model::{At, JobState, Life, Model, Nodes, Sight, WORD, bytes, words};
@@ -14,7 +14,7 @@ use crate::replay::meeting;
 use crate::replay::port::{CallPort, LogMode, MeetingPort};
 use crate::update::{Update, WordAt};
 
-/// The result of a call, for a register.
+/// What a call gives back, for a register.
 type CallOutcome = Result<Option<(usize, u64)>, Stop>;
 
 fn record(kind: Kind, target: usize, at: usize, len: usize) -> LogRecord {
@@ -23,7 +23,7 @@ fn record(kind: Kind, target: usize, at: usize, len: usize) -> LogRecord {
 }
 
 impl Model {
-    /// Executes one step of a PE whose process lives; returns false if it has to wait.
+    /// One step of a PE whose process lives; false if it has to wait.
     pub(super) fn step(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
         match s.pes[me].at {
             At::Renews => {
@@ -67,13 +67,13 @@ impl Model {
         }
     }
 
-    /// Checks the reason for a global rollback: a call that differs from the log is an error.
-    fn is_allowed(&self, s: &JobState, me: usize) -> Result<bool, String> {
-        match s.global {
-            Some(Reason::Differs | Reason::Uncertain | Reason::Unlike) => {
-                Err(format!("PE {me}: {:?}", s.global))
-            }
-            _ => Ok(true),
+    /// Checks the reason of a global rollback: a substitute must not differ from its predecessor,
+    /// unless another lost PE has an operation in doubt, which takes all PEs back in any case.
+    fn is_allowed(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
+        let differs =
+            matches!(s.global, Some(Reason::Differs | Reason::Uncertain | Reason::Unlike));
+        if differs && !self.doubts(s, me) {
+            return Err(format!("PE {me}: {:?}", s.global));
         }
         Ok(true)
     }
@@ -86,7 +86,7 @@ impl Model {
         })
     }
 
-    /// Executes a plain access of the program.
+    /// A plain access of the program.
     fn uses_own(&self, s: &mut JobState, me: usize, op: Op) -> Result<bool, String> {
         let pe = &mut s.pes[me];
         let at = match op {
@@ -196,7 +196,7 @@ impl Model {
         Ok(view.expect("all leave records"))
     }
 
-    /// Executes a collective: `make` computes the word at `at` from all contributions.
+    /// A collective, of which the word at `at` becomes what `make` makes of what all brought.
     fn makes(
         &self,
         caller: &mut Caller,
@@ -228,7 +228,7 @@ impl Model {
         catch_up(caller)
     }
 
-    /// Agrees on a view with all PEs; then each copies its memory and begins a new log.
+    /// All agree on a view; then all copy their memory, and their logs begin anew.
     fn checkpoints(&self, caller: &mut Caller) -> Result<(), Stop> {
         let mut first = true;
         loop {
@@ -275,7 +275,7 @@ impl Model {
         catch_up(caller)
     }
 
-    /// Copies the memory; a loss of this PE meanwhile rolls all PEs back.
+    /// A PE that is lost here takes all back.
     fn copies(&self, caller: &mut Caller) -> Result<(), Stop> {
         caller.access(Seen::ByOthers, |sight| {
             let memory = *sight.s.memory(sight.me);
@@ -307,14 +307,14 @@ impl Model {
 }
 
 impl Caller<'_> {
-    /// Returns this PE's contribution from its word, or the logged one.
+    /// What this PE brings from its word, or brought before.
     fn own_or_before(&mut self, brings: bool, from: usize) -> Result<u64, Stop> {
         self.access(Seen::ByNobody, |sight| {
             Ok(if brings { sight.s.memory(sight.me)[from] } else { 0 })
         })
     }
 
-    /// Returns the predecessor's contribution to the next meeting.
+    /// What the predecessor brought to the next meeting.
     fn brought(&mut self) -> Result<(u64, u64), Stop> {
         let both = self.access(Seen::ByNobody, |sight| {
             let pe = &sight.s.pes[sight.me];
@@ -324,7 +324,7 @@ impl Caller<'_> {
         Ok((both >> 16, both & 0xffff))
     }
 
-    /// Returns the view that this PE has joined, and the one that it sees.
+    /// The views that this PE has joined, and sees.
     fn views(&mut self) -> Result<(u64, u64), Stop> {
         let both = self.access(Seen::ByNobody, |sight| {
             let pe = &sight.s.pes[sight.me];
