@@ -183,7 +183,7 @@ fn error(outcome: &Outcome, pe: usize) {
     let range = |part: &str| {
         let text = part.split([' ', ';']).next()?;
         let (first, last) = text.split_once('-').unwrap_or((text, text));
-        Some(first.parse::<usize>().ok()?..=last.parse::<usize>().ok()?)
+        Option::Some(first.parse::<usize>().ok()?..=last.parse::<usize>().ok()?)
     };
     let mut named = lists.flat_map(|list| list.split(',').map_while(range));
     outcome.check(named.any(|range| range.contains(&pe)), &format!("PE {pe} should be named"));

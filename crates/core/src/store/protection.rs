@@ -333,7 +333,8 @@ mod tests {
                         groups = anew;
                     }
                     let most = (0..8).map(|node| node_of.iter().filter(|&&at| at == node).count());
-                    let bearable = most.max() <= Some(4); // then each PE has a partner on another node
+                    // Then each PE has a partner on another node.
+                    let bearable = most.max() <= Some(4);
                     let survives = groups.risk(&node_of, &domains) == Risk::default();
                     assert!(survives || !bearable, "{group_size:?}, {node_of:?}: {}", groups.plan);
                 }

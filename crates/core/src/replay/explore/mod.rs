@@ -11,8 +11,8 @@
 //! - no deadlock: in a state without successors, all PEs have made all their calls;
 //! - a substitute makes the calls of its predecessor, and reads no word of unknown value;
 //! - all PEs roll back only if an operation is in doubt, no replica of a log is left, a node is
-//! lost   while a PE rolls back or another one changes a word there, or a PE is lost in a
-//! checkpoint.
+//!   lost while a PE rolls back or another one changes a word there, or a PE is lost in a
+//!   checkpoint.
 //!
 //! Left out: engines, locks, the heap, logs that get full, and the order of a processor's stores,
 //! which [`CallPort::order`](super::port::CallPort::order) makes that of the calls.
