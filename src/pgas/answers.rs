@@ -17,7 +17,7 @@ use raidshmem_core::replay::port::LogMode;
 
 use super::World;
 use super::caller::{Caller, Cut};
-use super::local::{Call, Remote};
+use super::local::{Call, RemotePlace};
 
 /// The result of a call, as bytes.
 pub trait AnswerBytes: AsRef<[u8]> + for<'a> TryFrom<&'a [u8]> + Default {}
@@ -36,7 +36,12 @@ impl World {
     }
 
     /// Returns the value of a word of a PE, by `load`.
-    pub fn fetch_logged(&self, call: Call, place: Remote, mut load: impl FnMut() -> u64) -> u64 {
+    pub fn fetch_logged(
+        &self,
+        call: Call,
+        place: RemotePlace,
+        mut load: impl FnMut() -> u64,
+    ) -> u64 {
         let record = World::record(Kind::Answer, &call, place, 0);
         let look =
             |caller: &mut Caller| Ok(read_there(caller, place.pe, |_| Ok(load()))?.to_ne_bytes());
@@ -70,7 +75,7 @@ impl World {
     }
 
     /// Returns the place of a call that accesses no word.
-    fn nowhere(&self) -> Remote {
-        Remote { pe: self.me(), at: 0, block: (0, 0) }
+    fn nowhere(&self) -> RemotePlace {
+        RemotePlace { pe: self.me(), at: 0, block: (0, 0) }
     }
 }

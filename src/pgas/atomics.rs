@@ -23,7 +23,7 @@ use raidshmem_core::update::{Change, Update, WordAt};
 use raidshmem_sys::lock;
 
 use super::World;
-use super::local::{Call, Remote};
+use super::local::{Call, RemotePlace};
 
 /// An atomic operation as a call requests it.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +41,7 @@ impl AtomicCall {
     #[inline]
     fn record(&self, pe: Pe, word: WordAt) -> LogRecord {
         let block = LogRecord::block_of_change(word, self.change);
-        let place = Remote { pe, at: word.offset, block };
+        let place = RemotePlace { pe, at: word.offset, block };
         World::record(Kind::Atomic, &Call { name: self.name, with: 0 }, place, self.payload())
     }
 

@@ -25,7 +25,7 @@ use raidshmem_sys::lock;
 
 use super::World;
 use super::caller::{Caller, Cut};
-use super::local::{Call, Remote};
+use super::local::{Call, RemotePlace};
 
 /// The contributions to a meeting: the offset of each in the segment of its PE, and its length, as
 /// valid in one view.
@@ -53,7 +53,7 @@ impl World {
     /// Comes to a meeting of all PEs with contribution `what`, and waits for the others.
     pub fn meet_logged(&self, call: Call, what: &[u8]) -> MeetingOutcome {
         fence(Ordering::SeqCst); // what this PE did is done before it comes
-        let place = Remote { pe: self.me(), at: 0, block: (0, 0) };
+        let place = RemotePlace { pe: self.me(), at: 0, block: (0, 0) };
         let record = World::record(Kind::Meeting, &call, place, what.len());
         let mut caller = self.caller(call.name);
         match meeting::meet(&mut caller, record, what) {

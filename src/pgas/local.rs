@@ -86,7 +86,7 @@ impl Call {
 
 /// The memory of another PE that a call reads or writes.
 #[derive(Debug, Clone, Copy)]
-pub struct Remote {
+pub struct RemotePlace {
     /// The target PE.
     pub pe: Pe,
     /// Offset in the target's segment.
@@ -275,7 +275,13 @@ impl World {
     }
 
     /// Logs a put of `bytes`, which `carry_out` copies to the target.
-    pub fn put_logged(&self, call: Call, place: Remote, bytes: &[u8], carry_out: impl FnOnce()) {
+    pub fn put_logged(
+        &self,
+        call: Call,
+        place: RemotePlace,
+        bytes: &[u8],
+        carry_out: impl FnOnce(),
+    ) {
         let record = World::record(Kind::Put, &call, place, bytes.len());
         let carry_out = |_: &mut Caller| {
             carry_out();
@@ -291,7 +297,7 @@ impl World {
     pub fn get_logged<B: AsRef<[u8]>>(
         &self,
         call: Call,
-        place: Remote,
+        place: RemotePlace,
         mut read: impl FnMut() -> B,
     ) -> Option<&[u8]> {
         let record = World::record(Kind::Get, &call, place, 0);
@@ -309,7 +315,7 @@ impl World {
         holds: impl Fn(u64) -> bool,
         until: impl FnOnce() -> u64,
     ) -> u64 {
-        let place = Remote { pe: self.me(), at, block: (bytes, 0) };
+        let place = RemotePlace { pe: self.me(), at, block: (bytes, 0) };
         let record = World::record(Kind::Wait, &call, place, 0);
         let mut until = Some(until);
         let waits = |_: &mut Caller| Ok(until.take().map_or(0, |until| until()));

@@ -24,7 +24,7 @@ use raidshmem_sys::lock;
 
 use super::World;
 use super::complain::complain;
-use super::local::{Call, Remote};
+use super::local::{Call, RemotePlace};
 
 /// The smallest limit that is chosen for a program.
 const LEAST: u64 = 1 << 20;
@@ -192,7 +192,7 @@ impl World {
 
     /// Returns the record of an operation on a place, with `bytes` bytes of payload.
     #[inline]
-    pub(super) fn record(kind: Kind, call: &Call, place: Remote, bytes: usize) -> LogRecord {
+    pub(super) fn record(kind: Kind, call: &Call, place: RemotePlace, bytes: usize) -> LogRecord {
         LogRecord {
             kind,
             target: place.pe.0,

@@ -20,7 +20,7 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! mutant  quantity  page  machine            basic types
+//! mutant  quantity  page  machine  update    basic types; operations on a word
 //! signals  ended  secret  spelling           names for messages; the job's secret
 //! launched                                   tasks of other launchers
 //! inject  settings                           the environment, parsed

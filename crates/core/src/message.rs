@@ -188,8 +188,7 @@ pub struct Answer {
     pub events: Vec<Traced>,
 }
 
-/// The environment of programs and the handling of their output. On another host it covers
-/// everything that a child of the launcher would have inherited.
+/// The environment of programs and the handling of their output, whole on another host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessOptions {
     /// Working directory; None for that of the agent.

@@ -458,7 +458,7 @@ mod tests {
             assert_eq!(part.absent(0, 64 * page), 64 * page as u64);
             let map = part.map(0, 64 * page, None, true).unwrap();
             for nth in [3, 4, 60] {
-                // SAFETY: inside the mapping, which nobody else has.
+                // SAFETY: inside the mapping, which no other code has.
                 unsafe { map.base().add(nth * page + 5).write(1) };
             }
             for (from, len, pages) in [(0, 64, 61), (3, 2, 0), (2, 3, 1), (4, 4, 3), (60, 4, 3)] {

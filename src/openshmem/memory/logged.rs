@@ -13,7 +13,7 @@ use super::rma::copy;
 use super::strides::Strides;
 use super::word::Word;
 use crate::pgas::atomics::AtomicCall;
-use crate::pgas::local::{Call, Remote};
+use crate::pgas::local::{Call, RemotePlace};
 use crate::pgas::{self, World};
 
 /// Returns true if calls are logged.
@@ -28,8 +28,8 @@ pub fn unlogged(routine: &'static str) {
     pgas::try_world().into_iter().for_each(|world| world.unlogged(routine));
 }
 
-fn place_of(range: &SegmentRange, block: (usize, usize)) -> Remote {
-    Remote { pe: range.pe, at: range.offset, block }
+fn place_of(range: &SegmentRange, block: (usize, usize)) -> RemotePlace {
+    RemotePlace { pe: range.pe, at: range.offset, block }
 }
 
 /// Copies a buffer of `bytes`, which fit the range.

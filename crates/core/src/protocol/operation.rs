@@ -105,7 +105,7 @@ pub enum Op {
     Decide,
     /// Switches to the groups that the checkpoint decided on was encoded with.
     TakeGroups,
-    /// Finds who is behind whom, where the program calls the checkpoint at two places.
+    /// Finds the PEs that are behind others, if the program calls the checkpoint at two places.
     FindApart,
     /// Writes the decision.
     WriteDecision,

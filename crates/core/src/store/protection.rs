@@ -359,7 +359,7 @@ mod tests {
     }
 
     /// Of all copying each PE has its share, one chunk of as many others as it makes parity of; who
-    /// copies a chunk makes its first parity; or nobody copies for others.
+    /// copies a chunk makes its first parity; or no PE copies for others.
     #[test]
     fn copying_for_others_is_shared_out_evenly() {
         let of = |scheme, members: usize| {

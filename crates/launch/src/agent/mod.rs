@@ -361,8 +361,7 @@ impl Agent {
                 }
             }
             Down::Signal { signal } => {
-                // Skip spares: the signal would end a spare, which does not run the program's code
-                // yet.
+                // Spares do not run the program's code yet: the signal would end them.
                 let pes = self.procs.values().filter(|local| local.meant || local.pe.is_some());
                 pes.for_each(|local| local.carrier().signal(signal));
                 if !self.worker.is_idle() {

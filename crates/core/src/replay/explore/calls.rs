@@ -14,7 +14,7 @@ use crate::replay::meeting;
 use crate::replay::port::{CallPort, LogMode, MeetingPort};
 use crate::update::{Update, WordAt};
 
-/// What a call gives back, for a register.
+/// The result of a call, for a register.
 type CallOutcome = Result<Option<(usize, u64)>, Stop>;
 
 fn record(kind: Kind, target: usize, at: usize, len: usize) -> LogRecord {
@@ -307,14 +307,14 @@ impl Model {
 }
 
 impl Caller<'_> {
-    /// What this PE brings from its word, or brought before.
+    /// Returns the contribution of this PE from its word, or its earlier one.
     fn own_or_before(&mut self, brings: bool, from: usize) -> Result<u64, Stop> {
         self.access(Seen::ByNobody, |sight| {
             Ok(if brings { sight.s.memory(sight.me)[from] } else { 0 })
         })
     }
 
-    /// What the predecessor brought to the next meeting.
+    /// Returns the contribution of the predecessor to the next meeting.
     fn brought(&mut self) -> Result<(u64, u64), Stop> {
         let both = self.access(Seen::ByNobody, |sight| {
             let pe = &sight.s.pes[sight.me];
