@@ -55,8 +55,8 @@
  * shmemx_ft_writable    collective: the same range may be written again. Each PE copies it before,
  *                       if the last checkpoint has it; FAILURE if one has no memory for that
  * shmemx_ft_event       bytes that the program drew by itself, from a clock, as random numbers or
- *                       as input: with SHMEM_FT_ROLLBACK=local a PE that rolls back locally gets what
- *                       it drew before. Elsewhere it does nothing
+ *                       as input: with SHMEM_FT_ROLLBACK=local a PE that rolls back gets what it
+ *                       drew before. Elsewhere it does nothing
  * shmemx_ft_need_checkpoint
  *                       collective: 1 if the next shmem_checkpoint_all saves or reports a loss, 0
  *                       if it would pass without either, because of SHMEM_FT_INTERVAL
