@@ -14,9 +14,7 @@ use std::time::Duration;
 
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::replay::decide::Reason;
-use raidshmem_core::replay::log::{
-    self, AtomicOutcome, Carried, Kind, Located, LogRecord, Logs, Stage,
-};
+use raidshmem_core::replay::log::{self, AtomicOutcome, Carried, Located, LogRecord, Logs, Stage};
 use raidshmem_core::replay::meeting::together;
 use raidshmem_core::replay::merge::SubstitutePort;
 use raidshmem_core::replay::own::LoggedCall;
@@ -117,9 +115,7 @@ impl SubstitutePort for OwnMemory<'_> {
     }
 
     fn note_taken(&mut self, pe: Pe, from: usize, old: u64) {
-        let (kind, target, at, block) = (Kind::Taken, pe.0, from as u64, (0, old));
-        let record = LogRecord { kind, target, time: 0, at, block, len: 0, digest: 0 };
-        self.0.append(record, &[]);
+        self.0.append(LogRecord::taken(pe, from, old), &[]);
     }
 }
 

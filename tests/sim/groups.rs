@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use raidshmem_core::message::{PeMessage, ProgressReport};
+use raidshmem_core::message::PeMessage;
 use raidshmem_core::placement::Domains;
 use raidshmem_core::protocol::Call;
 use raidshmem_core::protocol::brought::Brought;
@@ -61,13 +61,8 @@ impl Job {
 
     /// Reports new groups to the launcher.
     pub fn report_groups(&mut self, p: &Proc) {
-        let made = p.groups();
-        if p.me() == 0 && made.places != ViewNumber(0) {
-            let group_of = made.plan.of.iter().map(|of| of.group as u32).collect();
-            let (number, words) = (p.number, made.to_string());
-            let report = ProgressReport::Regrouped { number, group_of, words };
-            self.say(p, PeMessage::Report(report));
-        }
+        let report = p.groups().report(p.number).filter(|_| p.me() == 0);
+        report.into_iter().for_each(|report| self.say(p, PeMessage::Report(report)));
     }
 
     /// Returns the groups of all checkpoints that may be decided on.

@@ -2,7 +2,7 @@
 //!
 //! A comment opens with a verb (a function) or a noun (anything else), never with a noun clause,
 //! and names its subject. [`PHRASES`] lists the turns of phrase that a native reader stumbles over.
-//! Most of them are right in some sentence, so what is held is their number, not each of them.
+//! Most of them are right somewhere, so their number is held, not each of them.
 //!
 //! Left out: strings and documents, which are read by people before they are printed.
 

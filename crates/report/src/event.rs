@@ -46,7 +46,7 @@ pub enum What {
         changed: Option<Changed>,
     },
     /// New parity groups from that checkpoint on, because PEs had moved: the group of each PE, and
-    /// a sentence on the losses they survive.
+    /// a description of the losses that they survive.
     Regrouped { checkpoint: u64, group_of: Vec<u32>, survives: String },
     /// So much of the data of a PE is read-only from this checkpoint on, beside what checkpoints
     /// save, and is protected once by `kept` that a PE keeps for others.

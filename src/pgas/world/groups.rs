@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use raidshmem_core::message::ProgressReport;
-use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::grouped::GroupedCheckpoints;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::View;
@@ -63,11 +62,8 @@ impl World {
 
     /// Reports the groups that protect checkpoint `number`, unless they are the initial ones.
     pub(crate) fn report_groups(&self, number: CheckpointNumber) {
-        let Some(made) = self.store.protection().filter(|_| self.is_reporter()) else { return };
-        if made.places != ViewNumber(0) {
-            let group_of = made.plan.of.iter().map(|of| of.group as u32).collect();
-            let words = made.to_string();
-            self.members.report(ProgressReport::Regrouped { number, group_of, words });
-        }
+        let made = self.store.protection().filter(|_| self.is_reporter());
+        let report = made.and_then(|made| made.report(number));
+        report.into_iter().for_each(|report| self.members.report(report));
     }
 }

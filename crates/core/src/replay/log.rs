@@ -106,6 +106,13 @@ impl LogRecord {
         LogRecord { time: other.time, ..*self } == *other
     }
 
+    /// Returns the record of an operation taken over from the log of `pe`, where it begins at
+    /// `from`, and of the value that it found.
+    pub fn taken(pe: Pe, from: usize, old: u64) -> LogRecord {
+        let (at, block) = (from as u64, (0, old));
+        LogRecord { kind: Kind::Taken, target: pe.0, time: 0, at, block, len: 0, digest: 0 }
+    }
+
     /// Returns the PE that the operation is for.
     #[inline]
     pub fn target(&self) -> Pe {

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::protection::Protection;
+use crate::message::ProgressReport;
 use crate::mutant::{Mutant, breaks};
 use crate::placement::Domains;
 use crate::placement::moves::PlaceHistory;
@@ -184,6 +185,16 @@ impl KnownGroups {
         self.of = BTreeMap::from([(number, Arc::clone(&chosen))]);
         self.last = Some(Arc::clone(&chosen));
         chosen
+    }
+}
+
+impl Protection {
+    /// Returns the report that these groups protect checkpoint `number`; None for those of the
+    /// start, of which every process knows.
+    pub fn report(&self, number: CheckpointNumber) -> Option<ProgressReport> {
+        let group_of = self.plan.of.iter().map(|of| of.group as u32).collect();
+        let report = ProgressReport::Regrouped { number, group_of, words: self.to_string() };
+        (self.places != ViewNumber(0)).then_some(report)
     }
 }
 

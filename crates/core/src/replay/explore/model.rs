@@ -12,7 +12,7 @@ use super::program::{Op, Program};
 use crate::mutant::{self, Mutant};
 use crate::quantity::Pe;
 use crate::replay::decide::Reason;
-use crate::replay::log::{AtomicOutcome, Carried, Kind, Located, LogRecord, Logs, Stage};
+use crate::replay::log::{AtomicOutcome, Carried, Located, LogRecord, Logs, Stage};
 use crate::replay::merge::SubstitutePort;
 use crate::replay::own::Replay;
 use crate::replay::port::LogMode;
@@ -252,10 +252,7 @@ impl SubstitutePort for Sight<'_> {
     }
 
     fn note_taken(&mut self, pe: Pe, from: usize, old: u64) {
-        let (kind, target, block) = (Kind::Taken, pe.0, (0, old));
-        let at = from as u64;
-        let record = LogRecord { kind, target, time: 0, at, block, len: 0, digest: 0 };
-        self.append(record, &[], 0);
+        self.append(LogRecord::taken(pe, from, old), &[], 0);
     }
 }
 
