@@ -18,8 +18,8 @@ use crate::openshmem::check::misuse;
 use crate::openshmem::memory::address::Sym;
 use crate::openshmem::memory::rma;
 use crate::openshmem::order;
-use crate::pgas;
-use crate::pgas::{READONLY, complain};
+use raidshmem_runtime::pgas;
+use raidshmem_runtime::pgas::{READONLY, complain};
 
 /// The alignment of every block in bytes: enough for any C type.
 const ALIGNMENT: usize = 16;

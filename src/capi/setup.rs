@@ -18,7 +18,7 @@ use crate::openshmem;
 use crate::openshmem::check::misuse;
 use crate::openshmem::memory::address::{Out, SymIn};
 use crate::openshmem::memory::place::SegmentRange;
-use crate::pgas;
+use raidshmem_runtime::pgas;
 use raidshmem_core::quantity::Pe;
 
 /// The number of starts without an end.

@@ -12,7 +12,7 @@ use std::fmt::Display;
 
 use raidshmem_core::quantity::Pe;
 
-use crate::pgas::{self, World};
+use raidshmem_runtime::pgas::{self, World};
 
 /// The status with which a job ends after a misuse.
 const STATUS_MISUSE: i32 = 2;

@@ -19,9 +19,9 @@ use std::sync::{Mutex, PoisonError};
 
 use super::check::misuse;
 use super::team::{Team, to_world};
-use crate::faults::{self, Name};
-use crate::pgas::stream::{Id, STREAMS, Target};
-use crate::pgas::{self, World};
+use raidshmem_runtime::faults::{self, Name};
+use raidshmem_runtime::pgas::stream::{Id, STREAMS, Target};
+use raidshmem_runtime::pgas::{self, World};
 
 /// The options of a context, as promised by the program.
 #[derive(Clone, Copy, Debug, Default)]

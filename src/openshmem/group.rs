@@ -48,7 +48,7 @@ use super::memory::slots::Slot;
 use super::memory::word::Word;
 use super::order;
 use super::team::{List, StridedPes, Team, index_in, index_of_pe, list_of, members, pe_of};
-use crate::pgas::{self, Fault};
+use raidshmem_runtime::pgas::{self, Fault};
 
 /// Words in a group's array, and in a `pSync`.
 pub const WORDS: usize = 96;

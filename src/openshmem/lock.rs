@@ -29,7 +29,7 @@ use super::memory::atomic::{change_word, logged_or};
 use super::memory::word::Word;
 use super::memory::{logged, prelude};
 use super::order;
-use crate::pgas;
+use raidshmem_runtime::pgas;
 
 /// The words of a lock, as accessed by this PE.
 pub struct Lock {

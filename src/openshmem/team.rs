@@ -20,8 +20,8 @@ use raidshmem_core::placement::shadow::shadow as shadow_of;
 use raidshmem_core::quantity::Pe;
 use raidshmem_sys::lock;
 
-use crate::faults::{self, Name};
-use crate::pgas;
+use raidshmem_runtime::faults::{self, Name};
+use raidshmem_runtime::pgas;
 
 /// A team handle, passed through the C interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use crate::faults;
-use crate::pgas;
+use raidshmem_runtime::faults;
+use raidshmem_runtime::pgas;
 
 /// A PE was lost: the restart will undo all work since the last checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

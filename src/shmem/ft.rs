@@ -8,7 +8,7 @@ pub use super::error::Loss;
 pub use super::fewer::{Agreed, agree, failed, get_checkpoint, on_fault, shadow, shrink};
 use super::root::{self, LoopProgress};
 use super::{Error, Fault, Protected, Shmem, SymSlice, Symmetric};
-use crate::faults;
+use raidshmem_runtime::faults;
 use crate::openshmem::check::misuse;
 
 /// Saves the symmetric heap of all PEs as the next checkpoint. Collective. With `SHMEM_FT_INTERVAL`
@@ -97,7 +97,7 @@ pub fn survives(_shmem: &Shmem, lost: FailureDomain) -> Option<bool> {
         FailureDomain::Node(node) => (1, node),
         FailureDomain::Above(kind, domain) => (kind.checked_add(2)?, domain),
     };
-    crate::pgas::world().survives(kind, id)
+    raidshmem_runtime::pgas::world().survives(kind, id)
 }
 
 /// Returns the PEs lost since this PE last saw the job whole; in shrink mode, the losses that are

@@ -7,7 +7,7 @@
 use std::cell::UnsafeCell;
 
 use super::{Shmem, Symmetric};
-use crate::faults::{self, Name};
+use raidshmem_runtime::faults::{self, Name};
 
 /// A private value that every checkpoint saves and every restart restores; see
 /// [`ft::protect`](super::ft::protect).

@@ -213,7 +213,7 @@ fn agree(team: Team, words: &[u64]) -> Result<(), Error> {
     if fewer::applies() {
         return agree_among(&group, words);
     }
-    if crate::pgas::world().members.faulted() {
+    if raidshmem_runtime::pgas::world().members.faulted() {
         return Err(Error::Fault(Fault::new()));
     }
     let mut equal = true;

@@ -23,7 +23,7 @@ use raidshmem_core::layout::WORK_SLOT;
 use raidshmem_core::schedule::{self, Nodes, reduction as tree};
 
 use super::exchange::{self, Actors};
-use super::merge::{self, with_scratch};
+use super::merge::{self, Operator, with_scratch};
 use super::movement::{Move, Movement};
 use super::reduction::{Order, Reduction};
 use super::relay::{Relay, joined};
@@ -32,7 +32,7 @@ use crate::openshmem::check::bytes_of;
 use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::SymIn;
 use crate::openshmem::memory::rma;
-use crate::pgas::Fault;
+use raidshmem_runtime::pgas::Fault;
 
 /// Elements reduced at a time, few enough that the accumulator and a block of a source stay in
 /// cache.
@@ -169,7 +169,7 @@ impl<F: Fn(usize) -> i32> Sharers<F> {
         &self,
         source: SymIn<T>,
         count: usize,
-        op: &impl Fn(T, T) -> T,
+        op: &dyn Operator<T>,
         give: impl Fn(usize, &[T]),
     ) {
         let longest = self.pieces(count).next().map_or(0, |piece| piece.len());
@@ -213,7 +213,7 @@ impl<F: Fn(usize) -> i32> Sharers<F> {
 }
 
 /// Combines elements.
-pub fn reduction<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Result<(), Fault> {
+pub fn reduction<T: Copy + Zero>(of: &Reduction<T>) -> Result<(), Fault> {
     let group = &of.group;
     if let Order::Before { inclusive } = of.order {
         return scan(of, inclusive);
@@ -237,8 +237,8 @@ fn all_of(group: &Group) -> Sharers<impl Fn(usize) -> i32> {
 }
 
 /// Reduces when not all PEs map each other.
-fn reduce_by_passing<T: Copy + Zero, F: Fn(T, T) -> T>(
-    of: &Reduction<T, F>,
+fn reduce_by_passing<T: Copy + Zero>(
+    of: &Reduction<T>,
     nodes: &Nodes,
 ) -> Result<(), Fault> {
     let Reduction { group, dest, source, count, op, .. } = of;
@@ -265,8 +265,8 @@ fn reduce_by_passing<T: Copy + Zero, F: Fn(T, T) -> T>(
     relay.through_leader(bytes, || pass(Actors::leaders(group, nodes), SymIn::at(dest.addr())))
 }
 
-fn scan<T: Copy + Zero, F: Fn(T, T) -> T>(
-    of: &Reduction<T, F>,
+fn scan<T: Copy + Zero>(
+    of: &Reduction<T>,
     inclusive: bool,
 ) -> Result<(), Fault> {
     let group = &of.group;
@@ -283,7 +283,7 @@ fn scan<T: Copy + Zero, F: Fn(T, T) -> T>(
         }
         match index {
             0 => sums = theirs.to_vec(),
-            _ => merge::fold(&mut sums, theirs, of.op),
+            _ => of.op.onto_left(&mut sums, theirs),
         }
         if inclusive {
             send(&sums);

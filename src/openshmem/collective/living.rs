@@ -24,7 +24,7 @@ use crate::openshmem::memory::address::{In, Out};
 use crate::openshmem::memory::rma;
 use crate::openshmem::memory::strides::Strides;
 use crate::openshmem::order;
-use crate::pgas::{self, Fault};
+use raidshmem_runtime::pgas::{self, Fault};
 
 /// Returns true if a group's collectives take this path.
 pub fn applies() -> bool {
@@ -109,7 +109,7 @@ pub fn gather(group: &Group, number: u64) -> Result<Vec<u64>, Fault> {
 }
 
 /// Combines elements of the living members.
-pub fn reduction<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Result<(), Fault> {
+pub fn reduction<T: Copy + Zero>(of: &Reduction<T>) -> Result<(), Fault> {
     let group = &of.group;
     let (got, status) = among(group, |living| {
         let operands = of.operands(living);

@@ -17,9 +17,9 @@ use crate::openshmem::bits::Zero;
 use crate::openshmem::group::Group;
 use crate::openshmem::memory::logged::{self, elements, fill, source};
 use crate::openshmem::memory::rma;
-use crate::pgas::gathering::MeetingOutcome;
-use crate::pgas::local::Call;
-use crate::pgas::{self, Fault, World};
+use raidshmem_runtime::pgas::gathering::MeetingOutcome;
+use raidshmem_runtime::pgas::local::Call;
+use raidshmem_runtime::pgas::{self, Fault, World};
 
 /// Elements reduced at a time.
 const PIECE: usize = 1024;
@@ -89,7 +89,7 @@ pub fn movement(of: &Movement) -> Option<Result<usize, Fault>> {
 }
 
 /// Combines elements.
-pub fn reduction<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Outcome {
+pub fn reduction<T: Copy + Zero>(of: &Reduction<T>) -> Outcome {
     let (call, members) = (of.group.call, (0..of.group.size).collect::<Vec<_>>());
     let operands = of.operands(&members);
     let what = source(call, of.source.erase(), of.count * size_of::<T>());

@@ -5,9 +5,37 @@
 //!
 //! Left out: reading the operands, and storing the result.
 
-use raidshmem_core::schedule::reduction;
+use raidshmem_core::schedule::reduction::{self, Side};
 
 use crate::openshmem::bits::Zero;
+
+/// The operator of a reduction, on elements side by side: one type, whatever combines two elements,
+/// so that the rest of a reduction is compiled once for each type of element.
+pub trait Operator<T> {
+    /// Sets `left := left op right`.
+    fn onto_left(&self, left: &mut [T], right: &[T]);
+
+    /// Sets `right := left op right`.
+    fn onto_right(&self, left: &[T], right: &mut [T]);
+
+    /// Combines `other`, which is on `side` of `own`, with `own`.
+    fn combine(&self, own: &mut [T], other: &[T], side: Side) {
+        match side {
+            Side::Lower => self.onto_right(other, own),
+            Side::Upper => self.onto_left(own, other),
+        }
+    }
+}
+
+impl<T: Copy, F: Fn(T, T) -> T> Operator<T> for F {
+    fn onto_left(&self, left: &mut [T], right: &[T]) {
+        left.iter_mut().zip(right).for_each(|(a, b)| *a = self(*a, *b));
+    }
+
+    fn onto_right(&self, left: &[T], right: &mut [T]) {
+        left.iter().zip(right).for_each(|(a, b)| *b = self(*a, *b));
+    }
+}
 
 /// Scratch elements on the stack. They are zeroed on each use, hence two sizes.
 const FEW: usize = 64;
@@ -34,7 +62,7 @@ pub fn all<'a, T: Copy>(
     (operands, len): (usize, usize),
     room: &'a mut [T],
     mut read: impl FnMut(usize, &mut [T]),
-    op: &impl Fn(T, T) -> T,
+    op: &dyn Operator<T>,
 ) -> &'a [T] {
     let (theirs, stack) = room.split_at_mut(len);
     let mut top = 0;
@@ -55,21 +83,16 @@ fn merge<T: Copy>(
     mut stack: &mut [T],
     upper: &[T],
     merges: usize,
-    op: &impl Fn(T, T) -> T,
+    op: &dyn Operator<T>,
 ) -> usize {
     let len = upper.len();
     let mut upper = upper;
     for _ in 0..merges {
         let (below, lower) = stack.split_at_mut(stack.len() - len);
-        lower.iter_mut().zip(upper).for_each(|(a, b)| *a = op(*a, *b));
+        op.onto_left(lower, upper);
         (stack, upper) = (below, lower);
     }
     stack.len() + len
-}
-
-/// Combines elements with those that follow them.
-pub fn fold<T: Copy>(into: &mut [T], theirs: &[T], op: &impl Fn(T, T) -> T) {
-    into.iter_mut().zip(theirs).for_each(|(a, b)| *a = op(*a, *b));
 }
 
 #[cfg(test)]

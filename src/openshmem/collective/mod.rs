@@ -29,7 +29,7 @@ use super::group::Group;
 use super::memory::address::{Sym, SymIn};
 use super::memory::prelude;
 use super::memory::strides::Strided;
-use crate::pgas::{self, Fault};
+use raidshmem_runtime::pgas::{self, Fault};
 
 /// Runs a collective on the one path that its job has. Logs that cannot hold it leave it to
 /// `direct`.
@@ -52,7 +52,7 @@ fn move_bytes(of: &Movement) -> Result<usize, Fault> {
 }
 
 /// Combines elements, or returns the recorded result.
-fn combine<T: Copy + Zero, F: Fn(T, T) -> T>(of: &Reduction<T, F>) -> Result<(), Fault> {
+fn combine<T: Copy + Zero>(of: &Reduction<T>) -> Result<(), Fault> {
     let bytes = of.checked();
     let act = || {
         let (living, logged) = (|| living::reduction(of), || logged::reduction(of));

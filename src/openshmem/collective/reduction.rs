@@ -6,7 +6,7 @@
 //!
 //! Left out: the transfer of the operands.
 
-use super::merge;
+use super::merge::{self, Operator};
 use super::movement::{check, check_source};
 use crate::openshmem::bits::Zero;
 use crate::openshmem::check::bytes_of;
@@ -24,7 +24,7 @@ pub enum Order {
 }
 
 /// A collective that combines elements, seen from one member.
-pub struct Reduction<'a, T, F> {
+pub struct Reduction<'a, T> {
     /// The members.
     pub group: Group,
     /// The destination of the result.
@@ -34,12 +34,12 @@ pub struct Reduction<'a, T, F> {
     /// Elements per member.
     pub count: usize,
     /// Combines two elements.
-    pub op: &'a F,
+    pub op: &'a dyn Operator<T>,
     /// The members combined, and their order.
     pub order: Order,
 }
 
-impl<T: Copy + Zero, F: Fn(T, T) -> T> Reduction<'_, T, F> {
+impl<T: Copy + Zero> Reduction<'_, T> {
     /// Returns how many of `members` (indices, in order) this member combines: the first ones.
     pub fn operands(&self, members: &[usize]) -> usize {
         match self.order {
@@ -77,7 +77,7 @@ impl<T: Copy + Zero, F: Fn(T, T) -> T> Reduction<'_, T, F> {
                 0 => read(0, sums),
                 _ => {
                     read(number, theirs);
-                    merge::fold(sums, theirs, self.op);
+                    self.op.onto_left(sums, theirs);
                 }
             }
         }

@@ -15,10 +15,10 @@ use raidshmem_core::quantity::Pe;
 
 use super::address::{In, Sym};
 use super::rma;
-use crate::faults;
+use raidshmem_runtime::faults;
 use crate::openshmem::check::{self, misuse};
-use crate::pgas::stream::Target;
-use crate::pgas::{self, World};
+use raidshmem_runtime::pgas::stream::Target;
+use raidshmem_runtime::pgas::{self, World};
 
 /// Puts bytes to a PE and then to its shadow; returns true if both copies are complete.
 pub fn put(

@@ -176,7 +176,7 @@ impl World {
     }
 
     /// Stops logging in this process for good, so that a loss rolls back all PEs.
-    pub(crate) fn log_nothing(&self, why: &'static str) {
+    pub fn log_nothing(&self, why: &'static str) {
         *lock(&self.local.never) = Some(why);
         self.speak_against(why);
     }

@@ -10,6 +10,7 @@ use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_sys::caller;
 
 use super::complain::{complain, speak_as};
+use super::boot::Frontend;
 use super::{World, abort, boot, last, panics};
 
 static WORLD: OnceLock<World> = OnceLock::new();
@@ -29,11 +30,11 @@ static ENDS_ANYHOW: AtomicBool = AtomicBool::new(false);
 /// Initialises the library; a second call does nothing. Returns the thread level provided, which is
 /// the one requested. Wrong settings end the process with one line and exit status 2. `recover` is
 /// called when a PE is lost while this one is in `shmem_finalize`.
-pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
+pub fn init(requested: i32, frontend: Frontend, recover: fn(&'static World)) -> i32 {
     if WORLD.get().is_some() {
         return requested;
     }
-    match boot::boot(requested, exits, ends) {
+    match boot::boot(requested, frontend, exits, ends) {
         Ok(world) => {
             speak_as(world.me());
             let world = WORLD.get_or_init(|| world);

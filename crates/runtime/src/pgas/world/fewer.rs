@@ -222,7 +222,7 @@ impl Fewer {
     // ---- agreements -----------------------------------------------------------------------------
 
     /// Returns the number of the next agreement of a series, and the outcome of the last one.
-    pub(crate) fn next(&self, row: AgreementRow) -> (u64, AgreedBits) {
+    pub fn next(&self, row: AgreementRow) -> (u64, AgreedBits) {
         let (last, decision) = lock(&self.rows).get(&row).copied().unwrap_or_default();
         (last + 1, decision)
     }

@@ -70,10 +70,13 @@ pub(super) struct Assignment {
 /// # Errors
 /// The connection is broken or taken; there is no memory; this is one of several tasks of another
 /// launcher, and no agent of ours started it.
-pub(super) fn assignment(settings: &Settings) -> Result<Assignment, AssignmentError> {
+pub(super) fn assignment(
+    settings: &Settings,
+    build: &str,
+) -> Result<Assignment, AssignmentError> {
     let control = std::env::var(CONTROL_FD).ok();
     if let Some(fd) = control.as_ref().and_then(|fd| fd.parse::<i32>().ok()) {
-        return received(fd);
+        return received(fd, build);
     }
     // A program that a PE starts finds the variable blank.
     let task = launched::task(|name| std::env::var(name).ok());
@@ -84,7 +87,7 @@ pub(super) fn assignment(settings: &Settings) -> Result<Assignment, AssignmentEr
 }
 
 /// Receives the place from the agent that started this process.
-fn received(fd: i32) -> Result<Assignment, AssignmentError> {
+fn received(fd: i32, build: &str) -> Result<Assignment, AssignmentError> {
     if !is_open(fd) {
         return Err(ChannelError::Gone(fd).into()); // the parent process closed it
     }
@@ -105,7 +108,7 @@ fn received(fd: i32) -> Result<Assignment, AssignmentError> {
         return Err(ChannelError::Malformed(0).into());
     };
     process::arm(pipe)?;
-    channel.send(&Build(crate::version::own_build().to_owned()), &[])?;
+    channel.send(&Build(build.to_owned()), &[])?;
     channel.send(&PeMessage::Hello, &[])?;
     let (message, mut fds) = channel.receive::<ToPe>()?;
     let (ToPe::AssignmentMessage { job, welcome, oversubscribed }, Some(page)) =

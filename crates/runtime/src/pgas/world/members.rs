@@ -263,7 +263,7 @@ impl Membership {
     }
 
     /// Ends the job; the launcher prints `words` as the reason.
-    pub(crate) fn end_job(&self, status: i32, words: Option<String>) -> ! {
+    pub fn end_job(&self, status: i32, words: Option<String>) -> ! {
         exit::flush_streams();
         self.say(&PeMessage::GlobalExit { status, words });
         if !self.has_agent() {

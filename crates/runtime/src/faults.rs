@@ -56,7 +56,7 @@ pub fn checkpoint_all() -> i32 {
 }
 
 /// Saves a checkpoint like [`checkpoint_all`], even if none is due.
-pub(crate) fn save_all() -> i32 {
+pub fn save_all() -> i32 {
     let world = world();
     world.end_prelude();
     let _turn = world.store.lock.lock();

@@ -178,7 +178,7 @@ impl World {
 
     /// Returns a word of PE `pe` as it is now, faulted or not; None if the PE cannot be reached.
     /// Before the restart only words that no checkpoint restores are meaningful.
-    pub(crate) fn look(&self, pe: Pe, offset: usize) -> Option<u64> {
+    pub fn look(&self, pe: Pe, offset: usize) -> Option<u64> {
         if let Some(segment) = self.segments.if_mapped(pe) {
             let change = Change { how: Update::Load, operand: 0 };
             return segment.update(WordAt { offset, bytes: 8 }, change);
@@ -190,7 +190,7 @@ impl World {
 
     /// Wakes the sleeping threads of PE `pe`, mapped or remote, once this PE's earlier operations
     /// there have arrived.
-    pub(crate) fn nudge(&self, pe: Pe) {
+    pub fn nudge(&self, pe: Pe) {
         if !self.segments.is_remote(pe) {
             return self.segments.wake(pe);
         }

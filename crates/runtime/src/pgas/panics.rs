@@ -24,7 +24,7 @@ use raidshmem_sys::socket::Channel;
 use super::complain::complain;
 
 /// Path of this file in the repository.
-const HERE: &str = "src/pgas/panics.rs";
+const HERE: &str = "crates/runtime/src/pgas/panics.rs";
 /// Folders with sources of the library.
 const OURS: &[&str] = &["src/", "crates/", "codec/", "rdma-sys/", "ucx-sys/"];
 /// Folder of the safe API.
@@ -113,7 +113,7 @@ mod tests {
         let registry = "/home/u/.cargo/git/checkouts/raidshmem-1/2/";
         let here = format!("{registry}{HERE}");
         for (inside, ours) in [
-            ("src/pgas/remote.rs", true),
+            ("crates/runtime/src/pgas/remote.rs", true),
             ("codec/src/lib.rs", true),
             ("src/shmem/token.rs", false),
         ] {

@@ -99,7 +99,7 @@ impl PeMemory {
     }
 
     /// Returns true if the block that begins at `ptr` has a read-only range.
-    pub(crate) fn is_readonly(&self, ptr: *mut u8) -> bool {
+    pub fn is_readonly(&self, ptr: *mut u8) -> bool {
         let at = self.segments.layout().heap;
         let block = self.offset(ptr).and_then(|offset| lock(&self.heap).block_at(offset));
         let block = block.map(|block| at + block.start..at + block.end);
@@ -180,7 +180,7 @@ impl PeMemory {
     /// Excludes the symmetric bytes `[addr, addr + len)` from every later checkpoint until they are
     /// freed; if `covered`, includes them again. Returns false if they are not in one block of the
     /// heap or in the statics.
-    pub(crate) fn set_covered(&self, addr: usize, len: usize, covered: bool) -> bool {
+    pub fn set_covered(&self, addr: usize, len: usize, covered: bool) -> bool {
         let heap = lock(&self.heap);
         let Some(range) = self.allocated(&heap, addr, len) else { return false };
         let mut regions = lock(&self.regions);

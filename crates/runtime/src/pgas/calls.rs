@@ -18,6 +18,9 @@ use raidshmem_sys::site::{self, CallSite};
 
 use super::World;
 
+/// The source folder of this crate.
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+
 impl World {
     /// Publishes the call that the program makes now, of checkpoint `number`.
     pub(crate) fn show_call(&self, from: &CallSite, number: CheckpointNumber) {
@@ -183,7 +186,7 @@ impl World {
         let at = offset_of!(Words, chain);
         let words = (0..CHAIN).map_while(|word| self.look(pe, at + word * 8));
         let chain: Vec<u64> = words.take_while(|&word| word != 0).collect();
-        site::name(&chain, concat!(env!("CARGO_MANIFEST_DIR"), "/src"))
+        site::name(&chain, &[SOURCES, self.sites.frontend])
     }
 
     /// Checks that the calls of all PEs make one checkpoint. All PEs return the same error.

@@ -62,6 +62,15 @@ use raidshmem_sys::memory::Part;
 /// `SHMEM_THREAD_MULTIPLE`.
 pub(super) const THREAD_MULTIPLE: i32 = 3;
 
+/// The crate that a program links, as far as this one must know it.
+#[derive(Debug, Clone, Copy)]
+pub struct Frontend {
+    /// Its build, which must be that of the launcher.
+    pub build: &'static str,
+    /// The folder of its sources, whose functions are left out of the places shown to people.
+    pub sources: &'static str,
+}
+
 /// The reason that the library could not be initialised.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
@@ -136,16 +145,21 @@ pub fn cause_of_memory() -> StartFailure {
 
 /// Builds the world of this process. `at_exit` is called with the status when the process ends by
 /// `exit` or by the end of `main`, and `end` with a reason when it cannot go on.
-pub fn boot(thread_level: i32, at_exit: fn(i32), end: fn(&str) -> !) -> Result<World, BootError> {
+pub fn boot(
+    thread_level: i32,
+    frontend: Frontend,
+    at_exit: fn(i32),
+    end: fn(&str) -> !,
+) -> Result<World, BootError> {
     let settings = Settings::from_env(environment())?;
     let advised = plan::read(&settings)?;
     inherited::open_standard_descriptors();
     fork::note();
     panics::watch();
     futex::register_barrier();
-    let assignment = assignment::assignment(&settings)?;
+    let assignment = assignment::assignment(&settings, frontend.build)?;
     exit::at_exit(at_exit)?;
-    let world = build(thread_level, settings, assignment, end)?;
+    let world = build((thread_level, frontend), settings, assignment, end)?;
     let layout = world.segments.layout();
     world.segments.ask_huge(layout.heap, layout.heap_len);
     advised.into_iter().for_each(|advised| world.memory.advise(advised));
@@ -153,7 +167,7 @@ pub fn boot(thread_level: i32, at_exit: fn(i32), end: fn(&str) -> !) -> Result<W
 }
 
 fn build(
-    thread_level: i32,
+    (thread_level, frontend): (i32, Frontend),
     settings: Settings,
     assignment: Assignment,
     end: fn(&str) -> !,
@@ -215,7 +229,7 @@ fn build(
         local,
         fewer: Fewer::new(policy.shrinks(), n_pes),
         policy,
-        sites: Sites::default(),
+        sites: Sites::of(frontend.sources),
         meetings: Mutex::default(),
         timing,
     };

@@ -12,6 +12,8 @@ use raidshmem_sys::lock;
 /// The state of call sites.
 #[derive(Debug, Default)]
 pub struct Sites {
+    /// The source folder of the crate that the program links.
+    pub(in crate::pgas) frontend: &'static str,
     /// True if a PE is behind since the restart.
     pub(in crate::pgas) apart: AtomicBool,
     pub(in crate::pgas) who: Mutex<Option<DivergedSites>>,
@@ -26,6 +28,12 @@ pub struct Sites {
 }
 
 impl Sites {
+    /// Returns the state at the start; `frontend` is the source folder of the crate that the program
+    /// links.
+    pub(in crate::pgas) fn of(frontend: &'static str) -> Sites {
+        Sites { frontend, ..Sites::default() }
+    }
+
     /// Notes that the call has reported a loss: its place is where this PE learned of it.
     pub(crate) fn note_report(&self) {
         self.reported.store(true, Ordering::Relaxed);

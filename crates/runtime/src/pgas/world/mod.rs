@@ -68,28 +68,28 @@ pub struct World {
     pub(in crate::pgas) job: Job,
     pub(in crate::pgas) settings: Settings,
     /// This PE as a member of the job.
-    pub(crate) members: Membership,
+    pub members: Membership,
     /// The mapped memory of PEs.
-    pub(crate) segments: &'static Segments,
+    pub segments: &'static Segments,
     /// The allocations in this PE's own segment, and their coverage.
-    pub(crate) memory: PeMemory,
+    pub memory: PeMemory,
     /// The paths to the other PEs.
-    pub(crate) comm: Communication,
+    pub comm: Communication,
     /// The checkpoint state of this PE.
     pub(crate) store: Store,
     /// The PEs whose memory the program has used.
-    pub(crate) reached: TouchedPes,
+    pub reached: TouchedPes,
     pub(in crate::pgas) pace: Pace,
     pub(in crate::pgas) thread_level: i32,
     pub(in crate::pgas) finish: Finish,
     /// Logs for local rollback.
-    pub(crate) local: Local,
+    pub local: Local,
     /// PEs lost for good.
-    pub(crate) fewer: Fewer,
+    pub fewer: Fewer,
     /// The consequences of a loss.
     pub(super) policy: LossPolicy,
     /// The results of the program's first calls.
-    pub(crate) prelude: Prelude,
+    pub prelude: Prelude,
     pub(crate) sites: Sites,
     /// The meetings of the protocol.
     pub(in crate::pgas) meetings: Mutex<Meetings>,
@@ -147,7 +147,7 @@ impl World {
     /// Adopts the node of every PE alive in `view`, connects to those that cannot be mapped, and
     /// shuts out the dead. The agent has memory files and addresses before it publishes the view,
     /// so this waits only for messages that are on their way.
-    pub(crate) fn refresh(&self, view: &View) {
+    pub fn refresh(&self, view: &View) {
         let Some(channel) = self.members.channel() else { return };
         self.fence_off(view);
         let alive = |pe: &Pe| view.pes[pe.at()].state == State::Alive;

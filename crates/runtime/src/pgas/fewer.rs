@@ -60,14 +60,14 @@ pub struct Members {
 
 impl Members {
     /// Returns the key of their series of agreements.
-    pub(crate) fn row(&self) -> AgreementRow {
+    pub fn row(&self) -> AgreementRow {
         (self.team, self.offset)
     }
 }
 
 impl World {
     /// Adopts the newest view, and returns its number.
-    pub(crate) fn adopt(&self) -> ViewNumber {
+    pub fn adopt(&self) -> ViewNumber {
         if self.members.faulted() {
             self.adopt_newest();
             self.tell_of_losses();
@@ -158,7 +158,7 @@ impl World {
 
     /// Ends a call of the members; waits until no other one reads a record of this PE, and zeroes
     /// its place, which is the program's.
-    pub(crate) fn clear_record(&self, of: &Members) {
+    pub fn clear_record(&self, of: &Members) {
         self.wait_until_past(of);
         self.show(of, CLEARED);
     }
