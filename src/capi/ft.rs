@@ -15,7 +15,6 @@ use raidshmem_sys::{caller, site};
 
 use super::claims::{read_at, text, write_all};
 use super::strided;
-use raidshmem_runtime::faults::{self, Name};
 use crate::openshmem::check::{self, misuse};
 use crate::openshmem::group::{Group, SyncPoint};
 use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
@@ -26,6 +25,7 @@ use crate::openshmem::memory::strides::Strided;
 use crate::openshmem::memory::twice;
 use crate::openshmem::split;
 use crate::openshmem::team::{self, Team, members, to_world};
+use raidshmem_runtime::faults::{self, Name};
 use raidshmem_runtime::pgas;
 
 /// The number of PEs in the last query; 0 after a restart.

@@ -14,13 +14,13 @@ use raidshmem_core::quantity::Pe;
 use super::error::Loss;
 use super::token::EndOnPanic;
 use super::{Error, Fault, Peers, Shmem, SymRef, SymSlice, Symmetric, Team};
-use raidshmem_runtime::faults;
 use crate::openshmem::check;
 use crate::openshmem::group::{Group, SyncPoint};
 use crate::openshmem::memory::address::In;
 use crate::openshmem::memory::twice;
 use crate::openshmem::split::{self, Unsplit};
 use crate::openshmem::team;
+use raidshmem_runtime::faults;
 use raidshmem_runtime::pgas;
 
 /// The result of an agreement among all living members of a team.

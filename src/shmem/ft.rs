@@ -8,8 +8,8 @@ pub use super::error::Loss;
 pub use super::fewer::{Agreed, agree, failed, get_checkpoint, on_fault, shadow, shrink};
 use super::root::{self, LoopProgress};
 use super::{Error, Fault, Protected, Shmem, SymSlice, Symmetric};
-use raidshmem_runtime::faults;
 use crate::openshmem::check::misuse;
+use raidshmem_runtime::faults;
 
 /// Saves the symmetric heap of all PEs as the next checkpoint. Collective. With `SHMEM_FT_INTERVAL`
 /// a call that comes too early saves nothing, but still reports losses.

@@ -5,7 +5,10 @@ use super::files::{CRATES, File, expect_none, page, rust, snippet};
 
 /// Files that may contain unsafe code, with the reason; ARCHITECTURE.md shows the same list.
 const UNSAFE: &[(&str, &str)] = &[
-    ("crates/runtime/src/affinity.rs", "registers the table of masks, which is static, with the checkpoints"),
+    (
+        "crates/runtime/src/affinity.rs",
+        "registers the table of masks, which is static, with the checkpoints",
+    ),
     ("src/bin/oshrun.rs", "sets its environment before any thread; takes an inherited descriptor"),
     ("src/capi/claims.rs", "reads and writes the lists of the C caller, and reads its texts"),
     ("src/capi/family.rs", "exports C functions under their names"),
@@ -47,7 +50,10 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/runtime/src/pgas/world/memory.rs", "passes on where private memory is"),
     ("crates/runtime/src/pgas/world/regions.rs", "copies private memory that was registered"),
     ("crates/runtime/src/pgas/world/segments.rs", "references to segments that are never freed"),
-    ("crates/runtime/src/pgas/world/stream.rs", "sends pointers to such buffers from thread to thread"),
+    (
+        "crates/runtime/src/pgas/world/stream.rs",
+        "sends pointers to such buffers from thread to thread",
+    ),
     (
         "crates/runtime/src/pgas/nonblocking.rs",
         "buffers of calls that have returned, until their operation is over",

@@ -237,10 +237,7 @@ fn all_of(group: &Group) -> Sharers<impl Fn(usize) -> i32> {
 }
 
 /// Reduces when not all PEs map each other.
-fn reduce_by_passing<T: Copy + Zero>(
-    of: &Reduction<T>,
-    nodes: &Nodes,
-) -> Result<(), Fault> {
+fn reduce_by_passing<T: Copy + Zero>(of: &Reduction<T>, nodes: &Nodes) -> Result<(), Fault> {
     let Reduction { group, dest, source, count, op, .. } = of;
     let bytes = count * size_of::<T>();
     let doubles = group.has_slots() && bytes <= WORK_SLOT && !group.is_long(bytes, group.size);
@@ -265,10 +262,7 @@ fn reduce_by_passing<T: Copy + Zero>(
     relay.through_leader(bytes, || pass(Actors::leaders(group, nodes), SymIn::at(dest.addr())))
 }
 
-fn scan<T: Copy + Zero>(
-    of: &Reduction<T>,
-    inclusive: bool,
-) -> Result<(), Fault> {
+fn scan<T: Copy + Zero>(of: &Reduction<T>, inclusive: bool) -> Result<(), Fault> {
     let group = &of.group;
     group.meet()?;
     let mut sums = Vec::new();

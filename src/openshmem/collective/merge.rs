@@ -79,12 +79,7 @@ pub fn all<'a, T: Copy>(
 
 /// Combines `upper` with the topmost partial result of a stack, that result with the one below, and
 /// so on; returns the new height of the stack.
-fn merge<T: Copy>(
-    mut stack: &mut [T],
-    upper: &[T],
-    merges: usize,
-    op: &dyn Operator<T>,
-) -> usize {
+fn merge<T: Copy>(mut stack: &mut [T], upper: &[T], merges: usize, op: &dyn Operator<T>) -> usize {
     let len = upper.len();
     let mut upper = upper;
     for _ in 0..merges {

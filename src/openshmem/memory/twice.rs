@@ -15,8 +15,8 @@ use raidshmem_core::quantity::Pe;
 
 use super::address::{In, Sym};
 use super::rma;
-use raidshmem_runtime::faults;
 use crate::openshmem::check::{self, misuse};
+use raidshmem_runtime::faults;
 use raidshmem_runtime::pgas::stream::Target;
 use raidshmem_runtime::pgas::{self, World};
 

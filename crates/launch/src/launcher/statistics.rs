@@ -30,6 +30,8 @@ use raidshmem_report::words::{bytes, count, time};
 struct Restart {
     checkpoint: u64,
     after: String,
+    /// True after the next checkpoint: a report from another node may come that late, not later.
+    overdue: bool,
 }
 
 /// Formats the duration of a recovery and of one part of it; of the part alone if other PEs are not
@@ -109,7 +111,7 @@ impl JobStatistics {
         match &event.what {
             What::Lost { pes, node, .. } => self.lost(now, pes, node.is_some()),
             What::Checkpoint { number, bytes, kept, took, .. } => {
-                let late = self.restarted();
+                let late = self.overdue();
                 self.checkpoints += 1;
                 self.last = (*number, *bytes, *kept);
                 self.saving += *took;
@@ -143,7 +145,7 @@ impl JobStatistics {
             }
             What::Resumed { checkpoint, took } => {
                 let after = after(self.is_back(now), *took, "restart");
-                self.restart = Some(Restart { checkpoint: *checkpoint, after });
+                self.restart = Some(Restart { checkpoint: *checkpoint, after, overdue: false });
                 let known = self.back.values().all(Option::is_some);
                 if known { self.restarted() } else { None }
             }
@@ -235,9 +237,15 @@ impl JobStatistics {
         if known && self.restart.is_some() { self.restarted() } else { None }
     }
 
+    /// Returns the line of a restart that waited for reports through a whole interval.
+    fn overdue(&mut self) -> Option<String> {
+        let waited = std::mem::replace(&mut self.restart.as_mut()?.overdue, true);
+        waited.then(|| self.restarted()).flatten()
+    }
+
     /// Returns the line of a pending restart, with the reports received so far.
     fn restarted(&mut self) -> Option<String> {
-        let Restart { checkpoint, after } = self.restart.take()?;
+        let Restart { checkpoint, after, .. } = self.restart.take()?;
         let back = std::mem::take(&mut self.back);
         let how = back.iter().filter_map(|(pe, how)| Some(format!("PE {pe} {}", how.as_ref()?)));
         let how: Vec<String> = how.collect();
@@ -376,6 +384,21 @@ mod tests {
                 "lost 2 PEs and 1 node: 1.50 s of work done again, 1.50 s until all were back",
             ]
         );
+    }
+
+    #[test]
+    fn the_line_of_a_restart_waits_for_a_report_that_a_checkpoint_overtakes() {
+        let mut job = chronicle(BackupMode::Raid5);
+        job.loses(3.0, &[Pe(1)], None);
+        assert_eq!(job.at(3.5, resumed()), None);
+        assert_eq!(job.at(4.0, checkpoint(3)), None);
+        let line = job.at(4.1, adopted(Pe(1))).unwrap();
+        assert!(line.contains("(PE 1 adopted)"), "{line}");
+        job.loses(5.0, &[Pe(1)], None);
+        job.at(5.5, resumed());
+        assert_eq!(job.at(6.0, checkpoint(4)), None);
+        let line = job.at(7.0, checkpoint(5)).unwrap();
+        assert!(!line.contains("adopted"), "the report never came: {line}");
     }
 
     #[test]

@@ -70,10 +70,7 @@ pub(super) struct Assignment {
 /// # Errors
 /// The connection is broken or taken; there is no memory; this is one of several tasks of another
 /// launcher, and no agent of ours started it.
-pub(super) fn assignment(
-    settings: &Settings,
-    build: &str,
-) -> Result<Assignment, AssignmentError> {
+pub(super) fn assignment(settings: &Settings, build: &str) -> Result<Assignment, AssignmentError> {
     let control = std::env::var(CONTROL_FD).ok();
     if let Some(fd) = control.as_ref().and_then(|fd| fd.parse::<i32>().ok()) {
         return received(fd, build);

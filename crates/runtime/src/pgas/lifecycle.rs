@@ -9,8 +9,8 @@ use raidshmem_core::message::{PeMessage, StartFailure};
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_sys::caller;
 
-use super::complain::{complain, speak_as};
 use super::boot::Frontend;
+use super::complain::{complain, speak_as};
 use super::{World, abort, boot, last, panics};
 
 static WORLD: OnceLock<World> = OnceLock::new();

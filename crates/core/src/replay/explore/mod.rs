@@ -141,6 +141,9 @@ fn a_pe_lost_with_its_node_goes_back_alone_wherever_that_is() {
 /// or while the lost replicas are not yet restored.
 #[test]
 fn a_node_and_another_loss_anywhere() {
+    if !asked_for("RAIDSHMEM_ALL", "all") {
+        return;
+    }
     let programs = [program::checkpointed(), program::used_up(), program::sum_overwritten()];
     programs.iter().for_each(|program| holds(program, Losses::Nodes(2)));
 }
@@ -154,6 +157,9 @@ fn two_losses_anywhere() {
 /// Like the test above, but nodes show the losses one after the other.
 #[test]
 fn two_losses_shown_by_and_by() {
+    if !asked_for("RAIDSHMEM_ALL", "all") {
+        return;
+    }
     few().iter().for_each(|program| holds(program, Losses::Processes(2)));
 }
 
