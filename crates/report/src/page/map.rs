@@ -60,7 +60,7 @@ pub fn groups(record: &Record) -> Markup {
             @match first {
                 None => p { "Mode none: no checkpoint is kept, and a death ends the job." },
                 Some(first) => {
-                    div.beside {
+                    div.side-by-side {
                         div {
                             @if let Some(survives) = &record.job.survives {
                                 p { "Mode " b { (record.job.mode) } ": " (survives) "." }

@@ -24,7 +24,7 @@ pub fn section(record: &Record, number: usize, recovery: &Recovery) -> Markup {
     html! {
         section id=(format!("recovery-{number}")) {
             h2 { span.number { (number) } " Recovery of " (Pe::names(&recovery.lost())) }
-            div.beside {
+            div.side-by-side {
                 ol.story {
                     @for sentence in story(record, recovery) { li { (sentence) } }
                 }
