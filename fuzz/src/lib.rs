@@ -270,8 +270,11 @@ pub fn cgroup(bytes: &[u8]) {
         let above = found.iter().any(|path| path.iter().any(|part| part == ".."));
         assert!(!above || mounts.contains(['.', '\\']), "a group outside of the tree: {found:?}");
     }
-    let room = memory_of([Default::default()], |_| Some(file.clone()));
-    assert!(room.is_none_or(|room| room.free <= room.limit), "more free than there is: {room:?}");
+    let memory = memory_of([Default::default()], |_| Some(file.clone()));
+    assert!(
+        memory.is_none_or(|memory| memory.free <= memory.limit),
+        "more free than exists: {memory:?}"
+    );
 }
 
 /// Parses input of a sealed connection: of one that just began, and, with changes in transit (three
@@ -503,8 +506,8 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     death.push((0, Up::Ended { proc: 1, how: killed }));
     death.extend((0..3).map(|node| (node, Up::Shown { number: ViewNumber(2) })));
     let mut allocator = Heap::new(1 << 20);
-    let first = allocator.alloc(5000, 64).expect("room");
-    allocator.alloc(100, 4096).expect("room");
+    let first = allocator.alloc(5000, 64).expect("free memory");
+    allocator.alloc(100, 4096).expect("free memory");
     allocator.free(first).expect("it was allocated");
     let layout = Layout::new(1 << 20, 4);
     let hole = layout.heap..layout.heap + 64;

@@ -42,7 +42,7 @@ fn say_if_full(call: &'static str, size: usize, block: *mut u8) -> *mut u8 {
         let heap = show_size(world.segments.layout().heap_len as u64);
         SAID.call_once(|| {
             complain(&format!(
-                "{call}: no room for {size} bytes in the symmetric heap, which has \
+                "{call}: no space for {size} bytes in the symmetric heap, which has \
                  SHMEM_SYMMETRIC_SIZE={heap}: it returns NULL"
             ));
         });

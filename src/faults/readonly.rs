@@ -112,7 +112,7 @@ pub fn writable(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
     let say = |state| records.set(job, HeldRange { state, ..held });
     // A range that is in no checkpoint needs no copy.
     let is_saved = held.number <= world.store.agreed();
-    let fits = !is_saved || has_room(world, range);
+    let fits = !is_saved || has_memory(world, range);
     world.quiet_all();
     say(if fits { RangeState::Ending } else { RangeState::Short });
     let point = |point| world.members.point(point, world.store.agreed().next());
@@ -203,7 +203,7 @@ fn is_short(world: &World, pe: Pe, range: ReadOnly) -> bool {
 }
 
 /// Returns true if the machine has memory for a copy of the range for each of its PEs.
-fn has_room(world: &World, range: ReadOnly) -> bool {
+fn has_memory(world: &World, range: ReadOnly) -> bool {
     let need = range.len() as u64 * world.pes_of_machine() as u64;
     available().is_none_or(|available| available > need)
 }

@@ -134,11 +134,11 @@ pub fn free() -> u64 {
 
 /// Puts a team into a free slot.
 pub fn fill(slot: usize, (start, stride, size): StridedPes, num_contexts: usize) -> Team {
-    let room = &TEAMS[slot];
-    room.start.store(start, Ordering::Relaxed);
-    room.stride.store(stride, Ordering::Relaxed);
-    room.size.store(size, Ordering::Relaxed);
-    room.num_contexts.store(num_contexts, Ordering::Relaxed);
+    let entry = &TEAMS[slot];
+    entry.start.store(start, Ordering::Relaxed);
+    entry.stride.store(stride, Ordering::Relaxed);
+    entry.size.store(size, Ordering::Relaxed);
+    entry.num_contexts.store(num_contexts, Ordering::Relaxed);
     Team(slot + 1)
 }
 

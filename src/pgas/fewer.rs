@@ -281,9 +281,9 @@ impl World {
             let pe = of.pes[**member];
             heard.is_news(**member, self.segments.own().mailbox(pe).news(self.heard(pe)))
         };
-        let room = |&member: &usize| (member, [0; WORDS * 8]);
+        let blank = |&member: &usize| (member, [0; WORDS * 8]);
         let mut shown: Vec<(usize, [u8; WORDS * 8])> =
-            members.iter().filter(&mut is_news).map(room).collect();
+            members.iter().filter(&mut is_news).map(blank).collect();
         if shown.is_empty() {
             return Vec::new();
         }

@@ -61,9 +61,10 @@ pub(super) fn inherit(own: &Segment, protection: &Protection, successor: &Succes
         Rescue::Complete(n) => store.copy_live(successor, n, protection.snapshot_of(n)),
         Rescue::Keep(n) => {
             let place = store.place_to_keep(n);
-            let room = || place != BESIDE || protection.snapshots > 1 || store.has_room(successor);
+            let fits =
+                || place != BESIDE || protection.snapshots > 1 || store.has_memory(successor);
             store.record(place).holds(successor.job, n).is_some()
-                || room() && store.copy_live(successor, n, place)
+                || fits() && store.copy_live(successor, n, place)
         }
     };
     let ended = matches!(vote.phase, Some(Phase::Copying(_)));
@@ -120,7 +121,7 @@ impl Store<'_> {
     }
 
     /// Returns true if the machine has memory for another snapshot of each PE.
-    fn has_room(&self, successor: &Successor) -> bool {
+    fn has_memory(&self, successor: &Successor) -> bool {
         let snapshot = self.record(0).hint().1 as u64;
         let live = self.coverage().map_or(u64::MAX, |coverage| coverage.len() as u64);
         let need = live.max(snapshot).saturating_mul(successor.sharing as u64);

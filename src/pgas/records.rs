@@ -65,7 +65,7 @@ impl World {
     pub(super) fn limit(&self, log: &Log) -> u64 {
         let live = self.segments.layout().heap_len as u64;
         let limit = self.settings.log_limit.unwrap_or((live / 4).max(LEAST));
-        limit.min(log.room() as u64)
+        limit.min(log.capacity() as u64)
     }
 
     /// Reports a full log at once; the size that it would have needed is known at the next
@@ -159,7 +159,7 @@ impl World {
         let is_too_long = u32::try_from(bytes).is_err();
         let limit = self.local.limit.load(Ordering::Relaxed);
         if pen.is_bare() || is_too_long || from + size > limit {
-            self.has_no_room(need);
+            self.leave_out(need);
             return None;
         }
         let time = match record.kind.learns(mutant::breaks) {
@@ -177,7 +177,7 @@ impl World {
 
     /// Handles a record beyond the limit; the records of this interval would need `need` bytes.
     #[cold]
-    fn has_no_room(&self, need: u64) {
+    fn leave_out(&self, need: u64) {
         if !self.local.pen.is_bare() {
             let why = Reason::Overflow { bytes: need }.to_string();
             self.leave_no_records(&why);

@@ -120,10 +120,10 @@ impl<'a> Shards<'a> {
         self.shape.codes[tile.stripe].plan(lost, tile.shard).ok()
     }
 
-    /// Begins to read a tile, to be checked while it is used; in `room` if its PE is remote.
-    pub fn read<'r>(&'r self, tile: ShardTile, room: &'r mut Scratch) -> Reading<'r> {
+    /// Begins to read a tile, to be checked while it is used; into `buffer` if its PE is remote.
+    pub fn read<'r>(&'r self, tile: ShardTile, buffer: &'r mut Scratch) -> Reading<'r> {
         match self.place(tile) {
-            Some(at) => tiles::read(self.world, at, self.number, room),
+            Some(at) => tiles::read(self.world, at, self.number, buffer),
             None => Reading::zeroes(),
         }
     }
@@ -132,10 +132,10 @@ impl<'a> Shards<'a> {
     pub fn decode(
         &self,
         (tile, plan): (ShardTile, &Plan),
-        rooms: &mut [Scratch],
+        buffers: &mut [Scratch],
         out: &mut [u8],
     ) -> Result<(), usize> {
-        let mut read = self.sources((tile, plan), rooms);
+        let mut read = self.sources((tile, plan), buffers);
         apply(plan, &mut read, out, &mut |_| ());
         check(plan, read)
     }
@@ -146,10 +146,10 @@ impl<'a> Shards<'a> {
     pub fn decode_into(
         &self,
         (tile, plan): (ShardTile, &Plan),
-        rooms: &mut [Scratch],
+        buffers: &mut [Scratch],
     ) -> Result<(), usize> {
         let to = self.stored(tile);
-        let mut read = self.sources((tile, plan), rooms);
+        let mut read = self.sources((tile, plan), buffers);
         let is_sum = plan.coefficients().iter().all(|&factor| factor == 1);
         tiles::write(self.world, to, self.number, |out, seal| {
             if is_sum {
@@ -172,13 +172,13 @@ impl<'a> Shards<'a> {
         &self,
         tile: ShardTile,
         mut lost: Vec<bool>,
-        rooms: &mut Vec<Scratch>,
+        buffers: &mut Vec<Scratch>,
         out: &mut [u8],
     ) -> Option<Vec<Pe>> {
         loop {
             let plan = self.plan(tile, &lost)?;
-            rooms.resize(rooms.len().max(plan.sources().len()), Scratch::empty());
-            match self.decode((tile, &plan), rooms, out) {
+            buffers.resize(buffers.len().max(plan.sources().len()), Scratch::empty());
+            match self.decode((tile, &plan), buffers, out) {
                 Ok(()) => {
                     let holder = |&shard: &usize| self.holder(tile.of(shard));
                     return Some(plan.sources().iter().map(holder).collect());
@@ -191,10 +191,10 @@ impl<'a> Shards<'a> {
     fn sources<'r>(
         &'r self,
         (tile, plan): (ShardTile, &Plan),
-        rooms: &'r mut [Scratch],
+        buffers: &'r mut [Scratch],
     ) -> Vec<Reading<'r>> {
-        let sources = plan.sources().iter().zip(rooms);
-        sources.map(|(&shard, room)| self.read(tile.of(shard), room)).collect()
+        let sources = plan.sources().iter().zip(buffers);
+        sources.map(|(&shard, buffer)| self.read(tile.of(shard), buffer)).collect()
     }
 }
 

@@ -27,7 +27,7 @@ pub enum Error {
     #[error("{0}")]
     Fault(#[from] Fault),
     /// The symmetric heap has no space left.
-    #[error("no room for {bytes} bytes in the symmetric heap; set SHMEM_SYMMETRIC_SIZE")]
+    #[error("no space for {bytes} bytes in the symmetric heap; set SHMEM_SYMMETRIC_SIZE")]
     NoRoom {
         /// Bytes requested.
         bytes: usize,

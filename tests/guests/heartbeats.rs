@@ -15,7 +15,7 @@ const LIMIT: u64 = 6;
 fn boot(switch: &Switch) -> ([Guest; 3], PathBuf) {
     let ticks = switch.folder().join("ticks");
     let text = "#!/bin/sh\nfor i in $(seq $1); do echo tick $i; sleep 1; done\n";
-    std::fs::write(&ticks, text).expect("room for a script");
+    std::fs::write(&ticks, text).expect("a script");
     let executable = PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&ticks, executable).expect("it is our own");
     let payload = image::add("ticks", &[Path::new(env!("CARGO_BIN_EXE_oshrun")), &ticks]);

@@ -150,7 +150,7 @@ fn a_task_of_another_launcher_is_refused_by_a_line() {
 /// Two blocks of each PE that do not fit.
 #[test]
 fn a_full_heap_is_said_once_where_that_is_asked_for() {
-    let line = ": no room for 8388608 bytes in the symmetric heap, which has \
+    let line = ": no space for 8388608 bytes in the symmetric heap, which has \
                 SHMEM_SYMMETRIC_SIZE=1M: it returns NULL";
     for (debugs, lines) in [(true, 2), (false, 0)] {
         let job = Job::new(2).env("SHMEM_SYMMETRIC_SIZE", "1M");

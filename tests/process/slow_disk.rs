@@ -122,8 +122,8 @@ fn what_is_copied_aside_is_told_in_all_places_and_has_its_bound() {
         let told = format!(", {} copied aside in memory", bytes(*aside));
         let is_told = said.is_some_and(|line| line.ends_with(&told));
         outcome.check(is_told == (*aside > 0), &format!("{place} has {aside} bytes"));
-        let room = 4 * (1 << 20) / 2;
-        outcome.check(aside % TILE as u64 == 0 && *aside <= room, "whole tiles, within bounds");
+        let limit = 4 * (1 << 20) / 2;
+        outcome.check(aside % TILE as u64 == 0 && *aside <= limit, "whole tiles, within bounds");
     }
     let most = sets.iter().map(|&(_, aside)| aside).max().unwrap_or_default();
     outcome.check(most > 0, "a set of which tiles were aside was expected");

@@ -143,7 +143,7 @@ fn a_control_group_is_a_small_machine() {
     for (limit, first) in [(600, "touch file"), (400, cached)] {
         let outcome = run(limit, first).expect("there was one");
         goes_on(&outcome);
-        outcome.check(!outcome.out.contains("refused"), "there is room");
+        outcome.check(!outcome.out.contains("refused"), "memory is there");
     }
 }
 

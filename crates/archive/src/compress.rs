@@ -14,7 +14,7 @@ use zstd::bulk::{Compressor, Decompressor};
 /// Compresses tiles, one after another.
 pub struct TileCompressor {
     zstd: Compressor<'static>,
-    room: Vec<u8>,
+    stored: Vec<u8>,
 }
 
 impl TileCompressor {
@@ -23,14 +23,14 @@ impl TileCompressor {
     /// # Errors
     /// There is no such level.
     pub fn new(level: u32) -> io::Result<TileCompressor> {
-        Ok(TileCompressor { zstd: Compressor::new(level as i32)?, room: Vec::new() })
+        Ok(TileCompressor { zstd: Compressor::new(level as i32)?, stored: Vec::new() })
     }
 
     /// Returns the stored form of a tile.
     pub fn compress<'a>(&'a mut self, tile: &'a [u8]) -> &'a [u8] {
-        self.room.resize(tile.len().saturating_sub(1), 0);
-        match self.zstd.compress_to_buffer(tile, self.room.as_mut_slice()) {
-            Ok(len) => &self.room[..len],
+        self.stored.resize(tile.len().saturating_sub(1), 0);
+        match self.zstd.compress_to_buffer(tile, self.stored.as_mut_slice()) {
+            Ok(len) => &self.stored[..len],
             Err(_) => tile, // the buffer only fits a shorter form
         }
     }
@@ -89,8 +89,8 @@ mod tests {
                 for tile in [vec![0; len], noise(len, true), noise(len, false)] {
                     let stored = compressor.compress(&tile).to_vec();
                     assert!(stored.len() <= len && (stored.len() < len || stored == tile));
-                    let mut room = vec![0xa5; len];
-                    assert!(decompressor.decompress(&stored, &mut room) && room == tile, "{len}");
+                    let mut bytes = vec![0xa5; len];
+                    assert!(decompressor.decompress(&stored, &mut bytes) && bytes == tile, "{len}");
                 }
             }
             let lens = [vec![0; TILE], noise(TILE, true), noise(TILE, false)];

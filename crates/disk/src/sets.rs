@@ -113,8 +113,8 @@ impl Set {
 /// Reads every byte of a file; returns the damaged tiles. Every verification of a set uses this.
 pub fn damages<H: PeHead + Sync>(file: &PeFile<H>, pool: &WorkerPool) -> BTreeMap<usize, SetError> {
     let found: Mutex<BTreeMap<usize, SetError>> = Mutex::default();
-    let look = |tile: usize, room: &mut TileScratch| {
-        if let Err(error) = file.tile(tile, room) {
+    let look = |tile: usize, scratch: &mut TileScratch| {
+        if let Err(error) = file.tile(tile, scratch) {
             lock(&found).insert(tile, error);
         }
     };

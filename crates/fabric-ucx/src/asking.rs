@@ -73,8 +73,8 @@ impl Ucx {
     fn say_unanswered<T: Serialize>(&self, pe: Pe, (id, body): (u32, T)) -> Result<(), Lost> {
         let shared = self.shared;
         if shared.unanswered_all.load(Ordering::SeqCst) >= UNANSWERED {
-            let room = || shared.unanswered_all.load(Ordering::SeqCst) < UNANSWERED;
-            self.complete(|_| room().then_some(()));
+            let is_below = || shared.unanswered_all.load(Ordering::SeqCst) < UNANSWERED;
+            self.complete(|_| is_below().then_some(()));
         }
         let mut state = self.turns.enter();
         state.usable(pe)?;

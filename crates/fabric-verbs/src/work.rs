@@ -77,7 +77,7 @@ impl Shared {
                 self.give_back(&sender.took(0, (false, kept), blocks));
                 return Err(conn.lost());
             }
-            if conn.room(&sender, false) >= works.len() {
+            if conn.free_entries(&sender, false) >= works.len() {
                 let later = wake && conn.completed() < sender.wake.0;
                 if let (true, false, Some(last)) = (wake, later, works.last_mut())
                     && let What::Write(place) = last.what
@@ -157,7 +157,7 @@ impl Shared {
     /// Sends deferred messages while entries are free.
     fn flush(&self, conn: &Conn, sender: &mut Sender) {
         while !conn.is_broken()
-            && conn.room(sender, true) > 0
+            && conn.free_entries(sender, true) > 0
             && let Some(message) = sender.deferred.pop_front()
         {
             let bytes = message.encode();

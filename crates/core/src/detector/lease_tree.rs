@@ -71,8 +71,8 @@ mod tests {
                     depth = depth.max(up.count());
                 }
                 assert!(children.values().all(|&count| count <= degree));
-                let room: usize = (1..depth as u32).map(|level| degree.pow(level)).sum();
-                assert!(tree.places.len() > room || depth == 0, "{depth} levels are too many");
+                let above: usize = (1..depth as u32).map(|level| degree.pow(level)).sum();
+                assert!(tree.places.len() > above || depth == 0, "{depth} levels are too many");
                 tree.remove(lost);
                 assert_eq!(tree.parent(lost), None, "it is not there any more");
             }

@@ -110,7 +110,7 @@ impl Job {
     }
 }
 
-/// Generates rooms of racks of nodes of PEs, shuffled: up to `most` PEs.
+/// Generates nodes of PEs in racks of server rooms, shuffled: up to `most` PEs.
 fn nested(most: usize) -> impl Strategy<Value = Job> {
     let nodes = prop::collection::vec((0..12usize, 1..=64usize), 1..400);
     let cut = move |nodes: &Vec<(usize, usize)>| {

@@ -39,12 +39,12 @@ const HALF: u32 = 32;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ManifestError {
     /// The ranges do not fit into the reserved space.
-    #[error("the allocator's state needs {need} bytes, the manifest has room for {room}")]
+    #[error("the allocator's state needs {need} bytes, the manifest holds at most {capacity}")]
     TooLong {
         /// Bytes needed.
         need: usize,
         /// Bytes reserved.
-        room: usize,
+        capacity: usize,
     },
     /// Not a manifest.
     #[error("not a manifest: {0}")]
@@ -115,7 +115,7 @@ impl Coverage {
         let pairs = (count + holes().count()) * 16;
         let need = (FIXED + pairs + state.len() + private.len()).next_multiple_of(PAGE);
         if need > layout.manifest_len {
-            return Err(ManifestError::TooLong { need, room: layout.manifest_len });
+            return Err(ManifestError::TooLong { need, capacity: layout.manifest_len });
         }
         let own = std::iter::once(layout.manifest..layout.manifest + need);
         let coverage = Coverage::new(own.chain(all));

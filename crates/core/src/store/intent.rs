@@ -31,9 +31,9 @@ pub struct Bounds {
 pub enum Refusal {
     #[error(
         "PE {pe} has more allocations or registered private memory than the manifest holds \
-         ({} KiB)", room >> 10
+         ({} KiB)", capacity >> 10
     )]
-    Manifest { pe: Pe, room: usize },
+    Manifest { pe: Pe, capacity: usize },
     #[error(
         "PEs {first} and {pe} have not allocated the same symmetric memory ({} and {} bytes live)",
         len.0, len.1
@@ -54,8 +54,8 @@ pub enum Refusal {
          {:.1} MiB", mib(*hold), mib(*limit)
     )]
     Limit { who: String, mode: &'static str, hold: u64, limit: u64 },
-    #[error("{len} bytes live, and the store holds {room} at most")]
-    Store { len: u64, room: usize },
+    #[error("{len} bytes live, and the store holds at most {capacity}")]
+    Store { len: u64, capacity: usize },
 }
 
 fn mib(bytes: u64) -> f64 {
@@ -213,13 +213,13 @@ pub fn agree(all: &Intents, machine_of: &[u32], bounds: &Bounds) -> Result<(), R
     let (mut all, len) = (*all, all.first.2);
     all.count();
     if let Some(pe) = all.cannot {
-        return Err(Refusal::Manifest { pe, room: bounds.manifest });
+        return Err(Refusal::Manifest { pe, capacity: bounds.manifest });
     }
     if let Some((pe, odd)) = all.odd {
         return Err(differ([all.first.0, pe], [(all.first.1, len), odd]));
     }
     if len > bounds.snapshot as u64 {
-        return Err(Refusal::Store { len, room: bounds.snapshot });
+        return Err(Refusal::Store { len, capacity: bounds.snapshot });
     }
     let Some(short) = all.short else { return Ok(()) };
     let here =
@@ -352,7 +352,7 @@ mod tests {
         let full = words(&[short, odd, cannot], &[0, 1, 2]);
         assert!(full.starts_with("PE 2 has more allocations"), "{full}");
         let large = [Intent { len: 1 << 41, ..short }; 2];
-        assert!(words(&large, &[0, 1]).ends_with("and the store holds 1099511627776 at most"));
+        assert!(words(&large, &[0, 1]).ends_with("and the store holds at most 1099511627776"));
         let elsewhere = Intent { digest: 8 << 32, ..short };
         assert!(words(&[short, elsewhere], &[0, 1]).starts_with("PEs 0 and 1 have not allocated"));
     }

@@ -53,7 +53,7 @@ pub enum HostsError {
     #[error("how many PEs? give -n N, -N PES, or --hosts NAME:PES")]
     NoCount,
     /// More PEs were requested than the hosts can take.
-    #[error("-n {pes}: the hosts have room for {room} PEs: expected 1 to {room}")]
+    #[error("-n {pes}: the hosts have {room} slots: expected 1 to {room}")]
     Room {
         /// The requested number.
         pes: usize,
