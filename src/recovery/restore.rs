@@ -80,7 +80,7 @@ pub fn restore(
     if let Err(misfit) = world.memory.adopt(manifest) {
         let me = world.me();
         let words =
-            format!("unrecoverable: PE {me} cannot go back to checkpoint {target}: {misfit}");
+            format!("unrecoverable: PE {me} cannot roll back to checkpoint {target}: {misfit}");
         world.members.end_job(UNRECOVERABLE, Some(words));
     }
     Ok(coverage)

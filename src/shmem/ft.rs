@@ -265,7 +265,7 @@ pub fn run<S: Symmetric>(
     mut step: impl FnMut(&mut Shmem, &mut S) -> Result<ControlFlow<()>, Error>,
 ) -> Result<S, Error> {
     if super::fewer::applies() {
-        misuse("ft::run", "SHMEM_FT_ROLLBACK=none: expected global, since the loop goes back");
+        misuse("ft::run", "SHMEM_FT_ROLLBACK=none: expected global, since the loop rolls back");
     }
     loop {
         match confirmed(shmem) {

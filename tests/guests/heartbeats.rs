@@ -45,7 +45,7 @@ fn a_counter_that_moves_is_a_sign_of_life() {
     let outcome = running.outcome();
     let whole = outcome.text.matches(&format!("tick {seconds}\n")).count() == 3;
     assert!(outcome.status == 0 && whole, "{outcome}");
-    let line = "is not heard by node 1";
+    let line = "does not reach node 1";
     assert!(!outcome.text.contains(line), "its counter was moving: {outcome}");
     // Without a device there is no counter to read, and the silence is noticed.
     job(&mut guests[0], &ticks, seconds, "SHMEM_FT_DEVICE=absent").wait_for(line);

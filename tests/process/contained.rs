@@ -51,7 +51,7 @@ fn a_substitute_whose_addresses_differ_is_refused_by_a_line() {
         let outcome =
             contained(LIMITED, PROFILES[0], &loss).program(&program("tables"), &["plain"]).run();
         outcome.status(3).says("lie at random addresses, for personality(ADDR_NO_RANDOMIZE)");
-        outcome.says("PE 2 cannot go back to checkpoint 3: memory may hold at 0x");
+        outcome.says("PE 2 cannot roll back to checkpoint 3: memory may hold at 0x");
         outcome.check(outcome.count("unrecoverable") == 1, "one line");
         outcome.check(outcome.out.is_empty(), "no results");
     }

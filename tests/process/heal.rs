@@ -11,7 +11,7 @@ const RISK: &str = "the job now does not survive the loss of node";
 /// PEs 1 and 2, both on node 1, are each rebuilt from the other member of its new group.
 const FROM_PAIRS: &str = "(PE 1 rebuilt from PE 3; PE 2 rebuilt from PE 0)";
 /// The start of the line on new groups.
-const ANEW: &str = "parity groups are others from checkpoint ";
+const ANEW: &str = "parity groups change from checkpoint ";
 
 fn job(pes: usize, losses: &[&str]) -> Job {
     let nodes = pes.to_string();

@@ -10,7 +10,7 @@ pub const PES: usize = 3;
 /// The message for a PE that rolled back locally.
 pub const ALONE: &str = "rolled back locally to checkpoint";
 /// The message when all PEs roll back.
-pub const ALL: &str = "all PEs go back: ";
+pub const ALL: &str = "all PEs roll back: ";
 const RESUMED: &str = "all PEs resume from checkpoint";
 
 /// Returns the rest of the program's line that begins with a word.
@@ -125,7 +125,7 @@ pub fn for_a_reason(outcome: &Outcome) {
 
 #[track_caller]
 pub fn all_went(outcome: &Outcome, why: &str) {
-    outcome.check(outcome.count(ALL) == 1, "one line should say that all go back");
+    outcome.check(outcome.count(ALL) == 1, "one line should say that all roll back");
     outcome.says(why);
     outcome.check(outcome.count(RESUMED) == 1, "all should have gone back");
     outcome.check(outcome.count(ALONE) == 0, "nobody should have rolled back locally");
@@ -215,7 +215,7 @@ fn a_replay_that_differs_takes_all_back() {
     let per_round = PLAIN.calls() / 9;
     let call = (per_round * 5 + 8).to_string();
     let outcome = PLAIN.run(&["1", &call, "varied"]);
-    outcome.check(outcome.count(ALL) == 1, "all should go back");
+    outcome.check(outcome.count(ALL) == 1, "all should roll back");
     outcome.says("its replay makes another call than before");
 }
 

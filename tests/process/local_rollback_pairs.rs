@@ -140,8 +140,8 @@ fn a_second_node_takes_all_back() {
     for (i, j) in [(4, 1), (9, 3), (12, 5)] {
         let outcome = run("nodes", [1, 2], case(i, j), PES);
         // A node may be slow to die: by then the first has already rolled back.
-        away += outcome.count("its node is lost while another PE goes back");
-        outcome.check(outcome.count(ALL) == 1, "all should go back");
+        away += outcome.count("its node is lost while another PE rolls back");
+        outcome.check(outcome.count(ALL) == 1, "all should roll back");
     }
     assert!(away > 0, "nobody was away");
 }
@@ -151,5 +151,5 @@ fn a_second_node_takes_all_back() {
 fn without_another_node_for_the_replica_all_go_back() {
     let outcome = run("node", [2, 0], case(5, 1), 2);
     outcome.says("its node is lost, and its logs with it");
-    outcome.check(outcome.count(ALL) == 1 && outcome.count(ALONE) == 0, "all should go back");
+    outcome.check(outcome.count(ALL) == 1 && outcome.count(ALONE) == 0, "all should roll back");
 }

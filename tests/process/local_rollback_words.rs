@@ -58,7 +58,7 @@ fn without_membarrier_fences_are_full() {
     let outcome = WORDS.without_barrier("+mark", &["1", &half, "again"]).leaves("mark").run();
     WORDS.right(&outcome);
     outcome.says("it may not call membarrier, as others may");
-    outcome.check(outcome.count(ALL) == 1 && outcome.count(ALONE) == 0, "all should go back");
+    outcome.check(outcome.count(ALL) == 1 && outcome.count(ALONE) == 0, "all should roll back");
 }
 
 /// At any moment: all roll back if it is in the midst of an operation or a checkpoint. No ticket is
@@ -90,5 +90,5 @@ fn what_a_program_draws_by_itself_is_kept_for_the_lost_pe() {
     // Rounds without the call have one call less; this is in the midst of an interval.
     let outcome = EVENTS.run(&["1", "18", "unkept"]);
     outcome.status(0).says("its replay makes another call than before");
-    outcome.check(outcome.count(ALL) == 1, "all should go back");
+    outcome.check(outcome.count(ALL) == 1, "all should roll back");
 }

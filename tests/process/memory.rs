@@ -198,7 +198,7 @@ fn private_memory_that_does_not_fit_is_one_named_error() {
         for words in LOSS {
             let outcome = run("regions", &[what], "raid5", words);
             outcome.status(3);
-            let line = "oshrun: unrecoverable: PE 1 cannot go back to checkpoint 2: it has ";
+            let line = "oshrun: unrecoverable: PE 1 cannot roll back to checkpoint 2: it has ";
             let lines: Vec<&str> =
                 outcome.err.lines().filter(|l| l.contains("registered")).collect();
             let one = lines.len() == 1 && lines[0].starts_with(line) && lines[0].ends_with(says);
@@ -225,5 +225,7 @@ fn what_is_registered_late_goes_back_to_its_registration() {
         line(&run("regions", &["late"], "raid5", words), "regions ok");
     }
     let outcome = run("regions", &["late"], "raid5", "--kill 1@3:before");
-    outcome.status(3).says("PE 1 cannot go back to checkpoint 2: it has not registered regions+0x");
+    outcome
+        .status(3)
+        .says("PE 1 cannot roll back to checkpoint 2: it has not registered regions+0x");
 }

@@ -59,7 +59,7 @@ fn a_fifo_that_nobody_reads_is_waited_for_with_a_line() {
         assert!(made.success());
         let job = Job::new(2).args(&["--verbose", option, fifo.to_str().expect("a plain name")]);
         let mut run = job.program(&program("hello"), &[]).start();
-        let line = format!("{option} {}: it is a FIFO that nobody reads", fifo.display());
+        let line = format!("{option} {}: a FIFO without a reader", fifo.display());
         run.wait_for(&line);
         let text = text(&fifo);
         run.finish().status(0).check(text.starts_with('{'), "what is to be read there");

@@ -46,7 +46,7 @@ fn sets_are_whole_though_checkpoints_come_faster_than_the_disk() {
         let job = local(slow(&store, &words)).env("SHMEM_FT_INTERVAL", "0.1");
         let job = job.env("SHMEM_FT_SNAPSHOTS", snapshots).env("SHMEM_FT_STORE_RATE", rate);
         let mut run = jacobi::job(job, LONGER).with_orphans().start();
-        run.wait_for("copied aside in memory");
+        run.wait_for("spilled to memory");
         let outcome = kill(run);
         outcome.check(!outcome.err.contains("is not on disk"), "no set was to be given up");
         assert!(store.oshinfo(&["--verify"]).status.success(), "{words:?}");
@@ -62,7 +62,7 @@ fn a_job_that_only_makes_checkpoints_writes_sets() {
     let words = ["--bytes", "64K", "--sweeps", "100000000", "--halo", "1"];
     let mut run = jacobi::job(store.job("raid5", &["--nodes", "2"]), &words).with_orphans().start();
     for _ in 0..5 {
-        run.wait_for("copied aside in memory");
+        run.wait_for("spilled to memory");
     }
     let outcome = kill(run);
     outcome.check(!outcome.err.contains("is not on disk"), "no set was to be given up");
@@ -78,7 +78,7 @@ fn losses_while_tiles_are_aside_leave_only_whole_sets() {
         let mut run = jacobi::job(job, LONG).with_orphans().start();
         run.wait_for("all PEs resume from");
         for _ in 0..2 {
-            run.wait_for("copied aside in memory");
+            run.wait_for("spilled to memory");
         }
         kill(run);
         assert!(store.oshinfo(&["--verify"]).status.success(), "{rule}");
@@ -106,7 +106,7 @@ fn what_is_copied_aside_is_told_in_all_places_and_has_its_bound() {
     let store = Store::new();
     let job = slow(&store, &["--nodes", "4", "--events", "-"]);
     let mut run = jacobi::job(job.env("SHMEM_FT_STORE_MEMORY", "1M"), LONGER).start();
-    run.wait_for("copied aside in memory");
+    run.wait_for("spilled to memory");
     assert!(ask_to_stop(run.launcher()).status.success());
     let outcome = run.finish();
     outcome.status(75);
@@ -119,7 +119,7 @@ fn what_is_copied_aside_is_told_in_all_places_and_has_its_bound() {
     let sets: Vec<(String, u64)> = events.filter_map(of_set).collect();
     for (place, aside) in &sets {
         let said = outcome.err.lines().find(|line| line.contains(&format!(": {place}, ")));
-        let told = format!(", {} copied aside in memory", bytes(*aside));
+        let told = format!(", {} spilled to memory", bytes(*aside));
         let is_told = said.is_some_and(|line| line.ends_with(&told));
         outcome.check(is_told == (*aside > 0), &format!("{place} has {aside} bytes"));
         let limit = 4 * (1 << 20) / 2;

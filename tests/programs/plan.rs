@@ -117,7 +117,7 @@ fn checkpoints(outcome: &Outcome) -> usize {
 
 /// Returns KiB of data that a PE saves.
 fn saved(outcome: &Outcome) -> String {
-    let line = outcome.err.lines().find(|line| line.contains("a PE keeps "));
+    let line = outcome.err.lines().find(|line| line.contains("each PE holds "));
     let (_, rest) = line.expect("a line says so").split_once(" for ").expect("it does");
     rest.split(" of data").next().unwrap_or_default().to_owned()
 }

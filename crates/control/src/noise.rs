@@ -44,7 +44,7 @@ pub enum Side {
 
 /// An error: the bytes were not written by a member of this job, or are no valid frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("what arrived was not written by a member of this job")]
+#[error("a message was not written by a member of this job")]
 pub struct NotAMember;
 
 enum SessionState {

@@ -480,7 +480,7 @@ pub enum ProgressReport {
     Step(RecoveryStep),
     /// PE `pe` has rebuilt `bytes` of `of` bytes; sent a few times per second at most.
     Rebuilding { pe: Pe, bytes: u64, of: u64 },
-    /// All PEs are back at checkpoint `number` (sent by PE 0).
+    /// All PEs have restored checkpoint `number` (sent by PE 0).
     Resumed { number: CheckpointNumber, micros: u64 },
     /// PE `pe` rolled back locally and caught up; `calls` of its calls were answered from logs.
     Replayed { pe: Pe, number: CheckpointNumber, micros: u64, calls: u64 },

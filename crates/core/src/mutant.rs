@@ -241,6 +241,6 @@ pub fn chosen() -> Option<Mutant> {
     *CHOSEN.get_or_init(|| {
         let name = std::env::var("RAIDSHMEM_MUTANT").ok()?;
         let found = ALL.iter().find(|(own, _)| *own == name);
-        Some(found.unwrap_or_else(|| panic!("RAIDSHMEM_MUTANT={name}: there is none")).1)
+        Some(found.unwrap_or_else(|| panic!("RAIDSHMEM_MUTANT={name}: unknown")).1)
     })
 }

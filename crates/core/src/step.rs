@@ -20,7 +20,7 @@ impl RecoveryStep {
         match self {
             RecoveryStep::Verify => "what is left is checked",
             RecoveryStep::Rebuild => "what was lost is rebuilt",
-            RecoveryStep::Restore => "memory goes back to the checkpoint",
+            RecoveryStep::Restore => "memory is restored from the checkpoint",
             RecoveryStep::Reencode => "lost parity is computed anew",
         }
     }

@@ -128,8 +128,8 @@ pub enum ReadError {
     NotReport,
     /// Another version wrote it.
     #[error(
-        "a report of version {got}; expected version {VERSION}: use the oshreport beside the \
-         oshrun that wrote it"
+        "a report of version {got}; expected version {VERSION}: use the oshreport installed \
+         with the oshrun that wrote it"
     )]
     OtherVersion {
         /// Its version.

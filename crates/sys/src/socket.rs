@@ -57,7 +57,7 @@ pub enum ChannelError {
     #[error("control connection: descriptor {0} was closed before this program began")]
     Gone(i32),
     /// The bytes do not come from a member of the job.
-    #[error("control connection: what arrived was not written by a member of this job")]
+    #[error("control connection: a message was not written by a member of this job")]
     Foreign,
 }
 

@@ -37,7 +37,7 @@ pub fn decide(suspicion: &Suspicion) -> Option<(Suspicion, Process, String)> {
     }
     let (declared, why) = match (suspicion.answered, suspicion.witness, suspicion.hears) {
         (false, ..) => return None,
-        (true, None, _) => (suspect, "and nobody else can be asked".to_owned()),
+        (true, None, _) => (suspect, "and no other node can be asked".to_owned()),
         (true, Some(node), [Some(false), Some(true)]) => {
             let declared = if breaks(Mutant::AccuserBelieved) { suspect } else { accuser };
             (declared, format!("and node {node} hears the node of PE {} only", suspect.0))
@@ -46,7 +46,7 @@ pub fn decide(suspicion: &Suspicion) -> Option<(Suspicion, Process, String)> {
             (suspect, format!("and node {node} hears the node of PE {} only", accuser.0))
         }
         (true, Some(node), [Some(true), Some(true)]) => {
-            (suspect, format!("though node {node} hears the nodes of both"))
+            (suspect, format!("though node {node} receives from the nodes of both"))
         }
         (true, Some(node), [Some(false), Some(false)]) => {
             (suspect, format!("and node {node} hears neither node"))

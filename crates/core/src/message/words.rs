@@ -56,7 +56,7 @@ impl fmt::Display for PeMessage {
                 let bytes = record.len();
                 write!(f, "that its first checkpoint begins, with a record of {bytes} bytes")
             }
-            PeMessage::GoBack { why } => write!(f, "that all must go back: {why}"),
+            PeMessage::GoBack { why } => write!(f, "that all must roll back: {why}"),
             PeMessage::NeedsOthers => write!(f, "that it cannot go on alone"),
             PeMessage::Finalized => write!(f, "that it has left shmem_finalize"),
             PeMessage::GlobalExit { status, words } => {
@@ -87,7 +87,7 @@ impl fmt::Display for ProgressReport {
                 write!(f, "{bytes} of {of} bytes of PE {pe} rebuilt")
             }
             ProgressReport::Resumed { number, .. } => {
-                write!(f, "all are back at checkpoint {number}")
+                write!(f, "all PEs have restored checkpoint {number}")
             }
             ProgressReport::Replayed { pe, calls, .. } => {
                 write!(f, "PE {pe} has caught up, with {calls} calls from logs")

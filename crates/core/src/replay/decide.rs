@@ -57,7 +57,7 @@ impl Display for Reason {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Reason::NodeLost => f.write_str("its node is lost, and its logs with it"),
-            Reason::NodeLostThen => f.write_str("its node is lost while another PE goes back"),
+            Reason::NodeLostThen => f.write_str("its node is lost while another PE rolls back"),
             Reason::MemoryLost => f.write_str("its memory and its log are not taken over"),
             Reason::NotMapped => f.write_str("others do not map its memory"),
             Reason::NoCheckpoint => f.write_str("its log does not begin at the last checkpoint"),

@@ -215,7 +215,7 @@ fn who_does_not_go_back_goes_on_with_fewer() {
     assert_eq!(
         refused("spare", "none", "none"),
         "SHMEM_FT_ROLLBACK=none with SHMEM_FT_SUBSTITUTE=spare: expected shrink, since a \
-         substitute would begin where nobody else is"
+         substitute would start over on its own"
     );
     assert_eq!(
         refused("shrink", "global", "raid5"),

@@ -73,15 +73,15 @@ impl Launcher {
                 DetectorAction::Beat { node, beat } => self.answer(node, beat, way),
                 DetectorAction::AsymmetricLink { node, by, witness } => {
                     self.telling.news(&format!(
-                        "{} is not heard by node {by}, but by node {witness} and here: the network \
-                     between the two is in doubt",
+                        "{} does not reach node {by}, but node {witness} and the launcher: the \
+                         network between the two is in doubt",
                         self.name(node)
                     ))
                 }
                 DetectorAction::CutOff { node, by, witness } => {
                     self.telling.news(&format!(
-                        "{} is not heard by nodes {by} and {witness}, though it is here: it is cut \
-                         off from its peers and told to end",
+                        "{} reaches the launcher, but neither node {by} nor node {witness}: it is \
+                         cut off from its peers and shut down",
                         self.name(node)
                     ));
                     self.send(node, &Down::Shutdown, &[]);

@@ -60,7 +60,7 @@ pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
                 raw.map_or_else(String::new, |raw| format!(" compressed from {}", bytes(raw)));
             let spill = match spill {
                 0 => String::new(),
-                spill => format!(", {} copied aside in memory", bytes(*spill)),
+                spill => format!(", {} spilled to memory", bytes(*spill)),
             };
             format!("checkpoint {checkpoint} is on disk: {place}, {all}{raw} in {took}{spill}")
         }

@@ -88,7 +88,7 @@ fn story(record: &Record, recovery: &Recovery) -> Vec<String> {
              shmem_finalize.",
             since(end)
         ),
-        _ => "The job ended before all PEs were back.".to_owned(),
+        _ => "The job ended before all PEs had resumed.".to_owned(),
     });
     all
 }
