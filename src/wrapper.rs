@@ -302,7 +302,7 @@ mod tests {
         write(&deps, 10);
         assert_eq!(lib(), Ok(deps.clone()));
         write(&folder, 20);
-        assert_eq!(lib(), Ok(deps.clone()), "the one beside the wrapper is stale");
+        assert_eq!(lib(), Ok(deps.clone()), "the library next to the wrapper is stale");
         write(&folder, 10);
         write(&deps, 30);
         assert_eq!(lib(), Ok(folder.clone()));

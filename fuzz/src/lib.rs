@@ -289,7 +289,7 @@ pub fn noise(bytes: &[u8]) {
     for side in [Side::Agent, Side::Launcher] {
         let mut session = Session::new(side, &secret);
         let _ = session.hear(bytes);
-        assert_eq!(session.take(), None, "a message of nobody");
+        assert_eq!(session.take(), None, "a message without a sender");
     }
     let mut agent = Session::new(Side::Agent, &secret);
     let mut launcher = Session::new(Side::Launcher, &secret);
@@ -380,7 +380,7 @@ pub fn stamp(bytes: &[u8]) {
         let sealed = (0..=2).map(|incarnation| {
             Stamp { incarnation: Incarnation(incarnation), ..expected }.seal(tile)
         });
-        assert!(sealed.into_iter().any(|sealed| sealed == stamp), "a stamp that nobody made");
+        assert!(sealed.into_iter().any(|sealed| sealed == stamp), "a stamp that was not made here");
     }
     for other in [Stamp { number: CheckpointNumber(6), ..expected }, Stamp { job: 8, ..expected }] {
         assert!(!(expected.holds(stamp, tile) && other.holds(stamp, tile)));

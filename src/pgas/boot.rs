@@ -171,7 +171,7 @@ fn build(
     trace::begin(own.trace(), welcome.incarnation, level(&settings), settings.debug.then_some(say));
     let protection = match channel {
         Some(_) => first_groups(&settings, &job)?,
-        None => None, // alone: nobody to protect
+        None => None, // a single PE: nothing to protect
     };
     let successor_of_memory = successor(&settings, &job, &welcome);
     let pool = pool_of(&settings, &job, &welcome, oversubscribed);

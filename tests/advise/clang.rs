@@ -166,7 +166,7 @@ fn memory_that_a_substitute_does_not_protect_is_told_of() {
         format!("if (!shmem_ft_algo_init()) goto on; {protect} on:;"),
         format!("if (shmem_ft_algo_init()) {protect} else shmemx_ft_protect(\"q\", p, 80);"),
     ] {
-        assert!(told(keep, &wrong) > 0, "nothing is told of {wrong}");
+        assert!(told(keep, &wrong) > 0, "no advice about {wrong}");
     }
     for right in [
         protect.to_owned(),

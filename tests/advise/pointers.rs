@@ -112,7 +112,7 @@ fn a_pointer_to_private_memory_that_a_substitute_uses_is_told_of_and_no_other() 
     let folder = Folder::new("pointers");
     for form in WRONG {
         let program = form.program();
-        assert!(!told(&folder, &program).is_empty(), "nothing is told of:\n{program}");
+        assert!(!told(&folder, &program).is_empty(), "no advice about:\n{program}");
         // Without a restart no PE resumes.
         let ends = program.replace("shmem_restart_pes(pes, n);", "shmem_global_exit(1);");
         assert_eq!(told(&folder, &ends), Vec::<String>::new(), "{ends}");

@@ -386,7 +386,7 @@ fn dies_at_first(bench: &mut dyn Bench, wait: Duration) {
         let put = Write { pe: dead.pe, offset, from: &[1; 8] };
         let begun = Instant::now();
         let lost = loop {
-            assert!(begun.elapsed() < LONG, "nothing tells of the death");
+            assert!(begun.elapsed() < LONG, "no call reports the death");
             if let Err(lost) = engine.put(&[put]).and_then(|()| engine.quiet(&[dead.pe])) {
                 break lost;
             }
@@ -464,7 +464,7 @@ fn deaths(bench: &mut dyn Bench, seed: u64, wanted: fn(&str) -> bool) {
         if bench.loses() {
             let begun = Instant::now();
             let lost = loop {
-                assert!(begun.elapsed() < LONG, "{what}: nothing tells of the death");
+                assert!(begun.elapsed() < LONG, "{what}: no call reports the death");
                 if let Err(lost) = call(&*bench) {
                     break lost;
                 }

@@ -66,7 +66,7 @@ fn a_launcher_that_stands_still_for_too_long_loses_its_job() {
         let runs = |found: &&Found| before.contains(&found.pid) && !found.is_zombie();
         found.iter().filter(runs).count()
     };
-    assert_eq!(running(&run.processes()), 4, "a pause shorter than the limit ends nobody");
+    assert_eq!(running(&run.processes()), 4, "a pause shorter than the limit ends no process");
     processes::signal(launcher, Signal::STOP);
     run.wait_until("the agents should end themselves", |found| running(found) == 0);
     processes::signal(launcher, Signal::CONT);

@@ -79,7 +79,7 @@ fn strangers_and_members_of_other_jobs_are_refused_and_the_job_goes_on() {
             if !ports.is_empty() {
                 break ports;
             }
-            assert!(Instant::now() < until, "nobody hears heartbeats: {list}");
+            assert!(Instant::now() < until, "no process listens for heartbeats: {list}");
             std::thread::yield_now();
         };
         for port in ports {

@@ -74,14 +74,14 @@ fn what_a_lost_pe_did_last_outlives_it() {
         &text,
         &[
             " PE 1: checkpoint 2 begins\n",
-            " PE 1: says that it has come to injected fault 0\n",
+            " PE 1: reports: reached injected fault 0\n",
             " PE 1 (incarnation 1): restarted from checkpoint ",
             " launcher: lost: PE 1 (was killed by SIGKILL)\n",
         ],
     );
     let_on(&run);
     let outcome = run.finish();
-    outcome.status(0).says("PE 1: says that it has come to injected fault 0");
+    outcome.status(0).says("PE 1: reports: reached injected fault 0");
 }
 
 /// Lines for people are English: no names of Rust types or variants, and no structures.

@@ -273,7 +273,7 @@ fn a_checkpoint_call_fails_once_and_on_all_alike() {
 fn who_asked_is_called_of_each_loss_once_and_by_its_thread() {
     let outcome = run(4, "fewer", &["handlers"]);
     outcome.status(0);
-    ["PE 0 was told of 1 2", "PE 3 was told of 1 2"].iter().for_each(|text| prints(&outcome, text));
+    ["PE 0 learned of 1 2", "PE 3 learned of 1 2"].iter().for_each(|text| prints(&outcome, text));
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn one(row: &Row, step: &str, then: Then, pe: usize) {
         Process => format!("oshrun: PE {pe} was killed by SIGKILL"),
         Node => format!("oshrun: node {pe} was lost with PE {pe}"),
     };
-    outcome.check(outcome.count(&loss) >= 1, "the loss was expected to be said");
+    outcome.check(outcome.count(&loss) >= 1, "the loss should be reported");
     match then {
         Ends => {
             outcome.status(137);

@@ -62,7 +62,7 @@ fn a_fifo_that_nobody_reads_is_waited_for_with_a_line() {
         let line = format!("{option} {}: a FIFO without a reader", fifo.display());
         run.wait_for(&line);
         let text = text(&fifo);
-        run.finish().status(0).check(text.starts_with('{'), "what is to be read there");
+        run.finish().status(0).check(text.starts_with('{'), "the report should be readable there");
         // A reader that is already there causes no line.
         let path = fifo.clone();
         let reader = std::thread::spawn(move || std::fs::read_to_string(path));

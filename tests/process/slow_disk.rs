@@ -126,7 +126,7 @@ fn what_is_copied_aside_is_told_in_all_places_and_has_its_bound() {
         outcome.check(aside % TILE as u64 == 0 && *aside <= limit, "whole tiles, within bounds");
     }
     let most = sets.iter().map(|&(_, aside)| aside).max().unwrap_or_default();
-    outcome.check(most > 0, "a set of which tiles were aside was expected");
+    outcome.check(most > 0, "a set with spilled tiles was expected");
     outcome.says(&format!("; up to {} more in all for what went to disk", bytes(most)));
 }
 

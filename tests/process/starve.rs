@@ -304,7 +304,7 @@ fn a_pe_without_address_space_says_so() {
         let said = ["symmetric memory: ", " cannot be mapped: "].map(|words| outcome.count(words));
         outcome.check(said != [0, 0], "what is missing");
         let again = outcome.count("at the same place");
-        outcome.check(again == 0, "a substitute has the same limit, and none was to be tried");
+        outcome.check(again == 0, "no substitute should start: it has that limit too");
     }
     // As a user sets it: launcher and agents have it, too.
     let job = Job::new(3).mode("raid5").env("SHMEM_SYMMETRIC_SIZE", "1G");

@@ -217,9 +217,9 @@ mod tests {
         assert!(turns.try_enter().is_none() && leave(turns, 5));
         assert_eq!(turn.left, 0, "somebody is inside");
         drop(turn);
-        assert_eq!(lock(&turns.inside).sum, 5, "who went looked again");
+        assert_eq!(lock(&turns.inside).sum, 5, "the thread that left looked again");
         assert!(leave(turns, 7));
-        assert_eq!(lock(&turns.inside).sum, 12, "nobody was inside: who left it began it");
+        assert_eq!(lock(&turns.inside).sum, 12, "no thread was inside: the one that left began it");
         let turn = turns.enter();
         let left = (0..).take_while(|_| leave(turns, 1)).count();
         assert!((PLACES - 4..=PLACES).contains(&left), "{left}: some are under way");

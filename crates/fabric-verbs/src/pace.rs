@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(trip(10, 1005, 1010), Some(us(1000)));
         assert_eq!(trip(10, 760, 1010), Some(us(1000)));
         assert_eq!(trip(10, 759, 1010), None, "it came at any time since 759");
-        assert_eq!(trip(10, 5, 1010), None, "nobody looked since it was posted");
+        assert_eq!(trip(10, 5, 1010), None, "no poll since it was posted");
         assert_eq!(trip(10, 5, 9), Some(us(0)), "it was found by a look that began before");
     }
 }

@@ -130,7 +130,7 @@ mod tests {
             _ => 0,
         });
         let last = lines.last().unwrap().time.as_secs() + 1;
-        assert_eq!(notes + left_out.sum::<u64>(), last, "each was told or counted");
+        assert_eq!(notes + left_out.sum::<u64>(), last, "each was reported or counted");
     }
 
     #[test]

@@ -198,7 +198,7 @@ impl Membership {
     // ---- messages to the launcher -------------------------------------------------------------
 
     pub(in crate::pgas) fn say(&self, what: &PeMessage) {
-        info!("says {what}");
+        info!("reports: {what}");
         if let Some(channel) = &self.channel {
             // If the agent is gone, this process dies with it, and there is no receiver left.
             let _ = channel.send(what, &[]);

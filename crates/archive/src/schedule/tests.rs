@@ -75,7 +75,7 @@ fn every_node_commits_on_its_own_disk_after_all_have_written() {
     plan.checkpoint(N(3), &NODES, SECOND);
     plan.written(0, N(3), local(&[0, 1], 9));
     let orders = plan.written(2, N(3), files(&[2]));
-    assert_eq!(orders.len(), 2, "parity is missing, and was told of before: {orders:?}");
+    assert_eq!(orders.len(), 2, "parity is missing, as was reported before: {orders:?}");
 }
 
 #[test]

@@ -91,6 +91,6 @@ mod tests {
             assert_eq!(tree.parent(node), parent);
         }
         assert_eq!(tree.parent(99), None, "where the lost one was");
-        assert_eq!(tree.remove(98), None, "nobody comes after the last");
+        assert_eq!(tree.remove(98), None, "there is none after the last");
     }
 }

@@ -173,8 +173,8 @@ fn draw() -> (String, usize) {
             }
             let DrawnJob { machine, pending, running, losses } = &next;
             let goes_on = !(machine.ended || machine.unrecoverable());
-            let nobody = running.is_empty() && pending.is_empty();
-            assert!(!(goes_on && nobody), "nobody is left to end it: {machine:?}");
+            let is_empty = running.is_empty() && pending.is_empty();
+            assert!(!(goes_on && is_empty), "no process is left to end it: {machine:?}");
             if !machine.ended && seen.insert(format!("{machine:?}{pending:?}{running:?}{losses}")) {
                 stack.push(next);
             }

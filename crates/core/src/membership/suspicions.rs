@@ -237,7 +237,7 @@ mod tests {
         suspects(&mut cluster, 3, 0);
         assert!(asked(&cluster).is_empty(), "there is nobody");
         answers(&mut cluster, 0);
-        assert!(killed(&cluster).is_empty(), "nobody asked after this one");
+        assert!(killed(&cluster).is_empty(), "no PE asked about this one");
         answers(&mut cluster, 3);
         assert_eq!(killed(&cluster), [3]);
     }

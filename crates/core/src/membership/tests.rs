@@ -234,7 +234,7 @@ fn all_processes_may_die_while_their_memory_is_there() {
     assert!(cluster.wiped().is_empty(), "and is taken over");
     let mut cluster = all_die(&settings(BackupMode::Raid5));
     (0..3).for_each(|node| cluster.event(MembershipEvent::NodeLost { node }));
-    assert!(cluster.end.is_none(), "one memory is left; whether it is enough, its heir finds out");
+    assert!(cluster.end.is_none(), "its successor decides whether one memory is enough");
     cluster.event(MembershipEvent::NodeLost { node: 3 });
     assert_eq!(cluster.ended(), (UNRECOVERABLE, "unrecoverable: every PE was lost"));
     let cluster = all_die(&Settings { adopt: false, ..settings(BackupMode::Raid5) });

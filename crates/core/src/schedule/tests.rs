@@ -70,7 +70,7 @@ fn run(steps: &[Vec<ScheduleRound>], mut has: Vec<u64>) -> Vec<u64> {
         idle = 0;
         done += usize::from(round + 1 == steps[pe].len());
     }
-    assert!(sent.is_empty(), "nobody waits for {sent:?}");
+    assert!(sent.is_empty(), "no PE waits for {sent:?}");
     has
 }
 

@@ -68,6 +68,6 @@ mod tests {
     fn a_restart_without_a_refusal_is_nothing() {
         let mut refused = Refused::default();
         assert!(!refused.restart());
-        assert!(!refused.again("no memory".to_owned()), "the program has yet to be told");
+        assert!(!refused.again("no memory".to_owned()), "the program does not know yet");
     }
 }

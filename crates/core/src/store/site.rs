@@ -435,7 +435,7 @@ mod tests {
         assert_eq!(found(&[(0, varied), (1, new(A))]), None);
         let many: Vec<_> = (0..6).map(|pe| (pe, called(A + pe as u64, 3 + pe as u64))).collect();
         assert_eq!(found(&many[..4]), Some((3, vec![0, 1, 2])));
-        assert_eq!(found(&many), None, "more sites than are told apart");
+        assert_eq!(found(&many), None, "more sites than can be distinguished");
     }
 
     /// Compares the sum with a direct evaluation of all calls, for every combination of a few

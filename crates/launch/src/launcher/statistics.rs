@@ -118,9 +118,9 @@ impl JobStatistics {
                 self.recent.push_front(now);
                 late
             }
-            What::Regrouped { checkpoint, survives, .. } => Some(format!(
-                "parity groups change from checkpoint {checkpoint} on: {survives}"
-            )),
+            What::Regrouped { checkpoint, survives, .. } => {
+                Some(format!("parity groups change from checkpoint {checkpoint} on: {survives}"))
+            }
             What::Readonly { bytes, kept } => {
                 self.readonly = (*bytes, *kept);
                 None

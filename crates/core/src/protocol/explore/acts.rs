@@ -237,7 +237,7 @@ impl ModelMemory<'_> {
         match follow(&own, reference.as_ref(), Vec::new) {
             Some(Verdict::Pass) => OpProgress::Out(Outcome::Behind),
             Some(Verdict::Meet) if written => {
-                self.breaks_promise(format!("no mix: PE {p} meets who has gone on"))
+                self.breaks_promise(format!("no mix: PE {p} meets a PE that has gone on"))
             }
             Some(Verdict::Meet) => OpProgress::Done,
             Some(Verdict::Mismatch) => self.breaks_promise(format!("PE {p} has written nothing")),

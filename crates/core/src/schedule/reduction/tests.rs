@@ -398,9 +398,9 @@ fn run(size: usize, calls: &[Call], random: &mut Random) {
             moved
         };
         idle = if moved { 0 } else { idle + 1 };
-        assert!(idle < 100_000, "{size}: somebody waits for ever in {calls:?}");
+        assert!(idle < 100_000, "{size}: a PE hangs in {calls:?}");
     }
-    assert!(world.flying.is_empty(), "{size}: nobody waits for what is under way");
+    assert!(world.flying.is_empty(), "{size}: no PE waits for what is in flight");
     let left = world.pes.iter().any(|pe| pe.words.values().any(|word| *word > 0));
     assert!(!left, "{size}: a word is left");
 }
