@@ -100,7 +100,7 @@ impl World {
     #[inline(always)]
     pub(super) fn log_of(&self, pe: Pe) -> Log<'_> {
         let mapped = self.segments.if_mapped(pe).map(|mapped| mapped.log(self.n_pes()));
-        mapped.unwrap_or_else(|| Log::of_nobody(self.n_pes()))
+        mapped.unwrap_or_else(|| Log::unmapped(self.n_pes()))
     }
 
     #[inline(always)]

@@ -23,8 +23,8 @@ use crate::message::{
 use crate::raw::{Endpoint, Hearer};
 use serde::{Deserialize, Serialize};
 
-/// A marker for no incarnation.
-pub(super) const NOBODY: u32 = u32::MAX;
+/// The incarnation of a PE to which there is no connection.
+pub(super) const UNCONNECTED: u32 = u32::MAX;
 
 /// An answer that is due.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub(super) struct Shared {
     pub local: Local,
     /// The lowest incarnation of each PE whose requests and answers are accepted.
     pub oldest: Box<[AtomicU32]>,
-    /// The incarnation of each PE that this process is connected to, or [`NOBODY`].
+    /// The incarnation of each PE that this process is connected to, or [`UNCONNECTED`].
     pub connected: Box<[AtomicU32]>,
     /// True while connected to that PE, unless the connection was found broken.
     pub whole: Box<[AtomicBool]>,
@@ -108,7 +108,7 @@ impl Shared {
         let pes = 0..local.n_pes;
         Shared {
             oldest: pes.clone().map(|_| AtomicU32::new(0)).collect(),
-            connected: pes.clone().map(|_| AtomicU32::new(NOBODY)).collect(),
+            connected: pes.clone().map(|_| AtomicU32::new(UNCONNECTED)).collect(),
             whole: pes.clone().map(|_| AtomicBool::new(false)).collect(),
             owed: Mutex::default(),
             unanswered: pes.map(|_| AtomicU64::new(0)).collect(),

@@ -40,8 +40,8 @@ const TEXT: usize = 12;
 /// Words of two cache lines, which a processor fetches together.
 const APART: isize = 16;
 
-/// The log of a PE whose memory is not mapped.
-static NOBODY: [AtomicU64; WORDS + PES_MAX] = [const { AtomicU64::new(0) }; WORDS + PES_MAX];
+/// The words of an empty log.
+static UNMAPPED: [AtomicU64; WORDS + PES_MAX] = [const { AtomicU64::new(0) }; WORDS + PES_MAX];
 
 /// The interval of a log that has none yet.
 pub const NO_INTERVAL: u64 = u64::MAX;
@@ -117,9 +117,9 @@ impl<'a> Log<'a> {
         Log { words, n_pes, records, base, replica: None }
     }
 
-    /// Returns an empty log.
-    pub fn of_nobody(n_pes: usize) -> Log<'static> {
-        Log { words: &NOBODY, n_pes, records: NOBODY.len(), base: 0, replica: None }
+    /// Returns the empty log of a PE whose memory is not mapped.
+    pub fn unmapped(n_pes: usize) -> Log<'static> {
+        Log { words: &UNMAPPED, n_pes, records: UNMAPPED.len(), base: 0, replica: None }
     }
 
     /// Returns this log for its owner, which writes to `replica` too.

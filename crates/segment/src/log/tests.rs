@@ -73,8 +73,8 @@ fn a_record_has_room_for_what_its_operation_finds_and_no_more() {
 }
 
 #[test]
-fn in_the_log_of_nobody_nothing_is() {
-    let log = Log::of_nobody(PES_MAX);
+fn an_unmapped_log_is_empty() {
+    let log = Log::unmapped(PES_MAX);
     let last = Pe::of(PES_MAX - 1);
     assert!(!log.is_of(0, Pe(0)) && !log.is_at(0, Stage::Direct) && log.capacity() == 0);
     assert_eq!((log.read(0), log.meeting(None), log.has_taken(last, 0)), (None, None, 0));

@@ -1,6 +1,6 @@
 //! The port of the model: the effect of the driver's operations on the small memory.
 
-use super::model::{Broken, Model, NOBODY};
+use super::model::{Broken, Model, NO_WITNESS};
 use super::state::{BEFORE, Bytes, INSIDE, JobState, PeState};
 use crate::mutant::Mutant;
 use crate::protocol::driver::{Driver, EntryStatus, Judgement, OpProgress, Port, StepResult};
@@ -44,7 +44,7 @@ impl Model {
             (pe.number, pe.ends) = (driver.number().0 as u8, driver.ends().is_some());
         }
         if driver.at() == At::Unrecoverable && pe.words == 0 {
-            pe.words = NOBODY;
+            pe.words = NO_WITNESS;
         }
         error.map_or(Ok(outcome), Err)
     }

@@ -14,7 +14,7 @@ use crate::store::phase::Phase;
 /// The checkpoint that exists at the beginning.
 const FIRST: u8 = 1;
 /// The words of a PE that finds no surviving PE that saw a checkpoint.
-pub const NOBODY: u8 = 0xff;
+pub const NO_WITNESS: u8 = 0xff;
 
 /// The possible ends of a job of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
