@@ -110,9 +110,9 @@ pub fn control(bytes: &[u8]) {
     message::<ToPe>(bytes);
     message::<ProgressReport>(bytes);
     message::<View>(bytes);
-    if let Ok(ToPe::AssignmentMessage { job, welcome, .. }) = decode::<ToPe>(bytes)
+    if let Ok(ToPe::AssignmentMessage { job, assignment, .. }) = decode::<ToPe>(bytes)
         && job.is_sound()
-        && welcome.is_sound(&job)
+        && assignment.is_sound(&job)
     {
         let layout = Layout::new(job.heap_len as usize, job.n_pes as usize);
         assert!(layout.total > layout.store && layout.heap_len >= job.heap_len as usize);
@@ -483,7 +483,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let pack = |said: &dyn Fn() -> postcard::Result<Vec<u8>>| said().expect("it can be written");
     let (fired, lost) = (vec![0], vec![Pe(1)]);
     let (incarnation, incarnations) = (Incarnation(2), vec![Incarnation::FIRST; 4]);
-    let welcome = AssignmentMessage {
+    let assignment = AssignmentMessage {
         pe: Pe(1),
         incarnation,
         memory: 3,
@@ -523,7 +523,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
         ("report", text(&[REPORT])),
         ("plan", text(&[PLAN, "build = \"1\"\n"])),
         ("args", text(&["-n\x004", "-n\x008\0--nodes\x004\0--spares\x001\0--kill\x001@3:copy"])),
-        ("control", control_examples(&job, &welcome)),
+        ("control", control_examples(&job, &assignment)),
         ("cgroup", text(&GROUPS)),
         ("heap", vec![allocator.encode()]),
         ("manifest", vec![built.expect("it fits").1]),
@@ -542,16 +542,16 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
 }
 
 /// Returns messages of the control connections.
-fn control_examples(job: &Job, welcome: &AssignmentMessage) -> Vec<Vec<u8>> {
-    let welcome = ToPe::AssignmentMessage {
+fn control_examples(job: &Job, assignment: &AssignmentMessage) -> Vec<Vec<u8>> {
+    let assignment = ToPe::AssignmentMessage {
         job: Box::new(job.clone()),
-        welcome: welcome.clone(),
+        assignment: assignment.clone(),
         oversubscribed: false,
     };
     let said =
         Up::Said { proc: 1, what: PeMessage::Finalizing { joined: ViewNumber(9), cut: false } };
     let packed = [
-        postcard::to_allocvec(&welcome),
+        postcard::to_allocvec(&assignment),
         postcard::to_allocvec(&PeMessage::AtPoint { rule: 3 }),
         postcard::to_allocvec(&said),
     ];

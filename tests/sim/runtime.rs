@@ -155,7 +155,7 @@ impl Job {
                 self.procs[proc as usize].start(node);
                 self.up(node, MembershipEvent::Said { proc, what: PeMessage::Hello });
             }
-            Down::Assign { proc, welcome } => self.assign(proc, &welcome),
+            Down::Assign { proc, assignment } => self.assign(proc, &assignment),
             Down::Show(view) => {
                 let number = view.number;
                 if self.plan.broken == Broken::ShownTooEarly {
@@ -178,11 +178,11 @@ impl Job {
     }
 
     /// Gives a waiting process its PE number, unless it died meanwhile.
-    fn assign(&mut self, proc: ProcId, welcome: &AssignmentMessage) {
+    fn assign(&mut self, proc: ProcId, assignment: &AssignmentMessage) {
         let mapped = self.views[self.views.len() - 1].mapped.clone();
         if self.procs[proc as usize].alive {
-            self.carrier[welcome.pe.at()] = Some(proc);
-            self.procs[proc as usize].take(welcome, mapped, &self.plan);
+            self.carrier[assignment.pe.at()] = Some(proc);
+            self.procs[proc as usize].take(assignment, mapped, &self.plan);
             let node = self.procs[proc as usize].node;
             let what = PeMessage::Address { address: Vec::new() };
             self.up(node, MembershipEvent::Said { proc, what });

@@ -277,7 +277,7 @@ pub enum Down {
     /// Start a process, intended for the number `pe` if set; it sends `Hello` and waits for one.
     Start { proc: ProcId, pe: Option<Pe> },
     /// Assign the number `pe` to the waiting process `proc`.
-    Assign { proc: ProcId, welcome: AssignmentMessage },
+    Assign { proc: ProcId, assignment: AssignmentMessage },
     /// The memory file of `node`, as a descriptor: pass it to every PE of this node.
     File { node: u32 },
     /// Address of that incarnation of `pe` for the engine between nodes: pass it to every PE.
@@ -360,7 +360,7 @@ pub enum ToPe {
     /// First message: a parent-death pipe is attached, to be armed.
     ParentDeathPipe,
     /// This process is `pe`; the page of views is attached. `oversubscribed`: PEs share processors.
-    AssignmentMessage { job: Box<Job>, welcome: AssignmentMessage, oversubscribed: bool },
+    AssignmentMessage { job: Box<Job>, assignment: AssignmentMessage, oversubscribed: bool },
     /// The memory file of `node`, as a descriptor. Byte `i` of PE `k` is at `k * L + i` in it; L is
     /// the length of a segment.
     File { node: u32 },

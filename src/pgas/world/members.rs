@@ -52,19 +52,19 @@ pub struct Membership {
 impl Membership {
     /// Returns the membership of a process that has joined no view yet.
     pub(in crate::pgas) fn new(
-        welcome: AssignmentMessage,
+        assignment: AssignmentMessage,
         page: Arc<Page>,
         channel: Option<Arc<Channel>>,
         rules: Vec<(u32, InjectedFault)>,
     ) -> Membership {
         Membership {
-            me: welcome.pe,
-            incarnation: welcome.incarnation,
-            node: welcome.node,
+            me: assignment.pe,
+            incarnation: assignment.incarnation,
+            node: assignment.node,
             page,
             channel,
-            lost_before: welcome.lost,
-            incarnations: welcome.incarnations,
+            lost_before: assignment.lost,
+            incarnations: assignment.incarnations,
             joined: AtomicU64::new(0),
             joined_view: Mutex::new(None),
             works: AtomicU64::new(0),

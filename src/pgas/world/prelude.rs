@@ -33,13 +33,13 @@ impl Prelude {
     /// Returns the prelude of a new process; `protected` is true if it may have a substitute, or be
     /// one.
     pub(in crate::pgas) fn begin(
-        welcome: &mut AssignmentMessage,
+        assignment: &mut AssignmentMessage,
         n_pes: usize,
         protected: bool,
     ) -> Prelude {
-        let record = welcome.prelude.take();
+        let record = assignment.prelude.take();
         let given = || record.and_then(|record| Results::read(&record)).map(PreludeBook::Given);
-        let book = match welcome.incarnation {
+        let book = match assignment.incarnation {
             _ if !protected => PreludeBook::Closed,
             Incarnation::FIRST => PreludeBook::Noted(Notes::new(limit(n_pes))),
             _ => given().unwrap_or(PreludeBook::Closed),

@@ -264,7 +264,7 @@ impl Membership {
         let member = self.view.pes[pe.at()];
         self.pes[pe.at()].assigned = true;
         self.pes[pe.at()].reached = !self.engine;
-        let welcome = AssignmentMessage {
+        let assignment = AssignmentMessage {
             pe,
             incarnation: self.next_incarnation(pe),
             memory: member.memory,
@@ -277,6 +277,6 @@ impl Membership {
             prelude: self.preludes.of(pe),
             moves: self.places.moves().to_vec(),
         };
-        self.send(member.node, Down::Assign { proc, welcome });
+        self.send(member.node, Down::Assign { proc, assignment });
     }
 }

@@ -405,7 +405,7 @@ impl Launcher {
             match action {
                 Action::Send { node, mut message } => {
                     match &mut message {
-                        Down::Assign { welcome, .. } => welcome.past = self.telling.past(),
+                        Down::Assign { assignment, .. } => assignment.past = self.telling.past(),
                         Down::Ask { node, at } => *at = self.detection.addresses.get(node).copied(),
                         _ => {}
                     }
