@@ -92,7 +92,7 @@ fn a_program_in_rust_takes_the_crate_from_a_checkout() {
     fs::create_dir_all(program.join("src")).expect("a folder below the target folder");
     let manifest = "[package]\nname = \"takes-it\"\nversion = \"0.0.0\"\n[workspace]\n";
     fs::write(program.join("Cargo.toml"), manifest).expect("a file below the target folder");
-    fs::write(program.join("src/main.rs"), "fn main() {}\n").expect("a file beside it");
+    fs::write(program.join("src/main.rs"), "fn main() {}\n").expect("a file next to it");
     let add = ["add", "--offline", "--quiet", "--path", ROOT];
     let output = Command::new(env!("CARGO")).args(add).current_dir(&program).output();
     let output = output.expect("cargo runs");

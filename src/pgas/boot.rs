@@ -159,21 +159,16 @@ fn build(
     end: fn(&str) -> !,
 ) -> Result<World, BootError> {
     let Assignment { job, mut assignment, oversubscribed, page, channel, files } = assignment;
-    let (me, n_pes) = (assignment.pe.at(), job.n_pes as usize);
+    let (me, n_pes, incarnation) = (assignment.pe.at(), job.n_pes as usize, assignment.incarnation);
     let layout = Layout::new(job.heap_len as usize, n_pes);
     let part = Part::new(Arc::clone(&files[&assignment.node]), me * layout.total, layout.total);
     let own = attach_own(&part, layout, job.pages)?.leak();
     let how = (is_large(layout.heap_len, job.pages), open_parts(&settings, &job));
     let place = (own, part.clone());
     let mut segments = Segments::new(Pe::of(me), place, files, &job.node_of, how, end);
-    let original = assignment.incarnation == Incarnation::FIRST;
+    let original = incarnation == Incarnation::FIRST;
     take_over(own, job.id, Pe::of(me));
-    trace::begin(
-        own.trace(),
-        assignment.incarnation,
-        level(&settings),
-        settings.debug.then_some(say),
-    );
+    trace::begin(own.trace(), incarnation, level(&settings), settings.debug.then_some(say));
     let protection = match channel {
         Some(_) => first_groups(&settings, &job)?,
         None => None, // a single PE: nothing to protect
@@ -199,7 +194,7 @@ fn build(
     let timing = Timing::new(&settings, assignment.past, goes_back);
     let local = Logging::new(policy.keeps_logs(), n_pes);
     if policy.keeps_logs() {
-        take_over_log(own, (job.id, Pe::of(me), n_pes), assignment.incarnation, &local);
+        take_over_log(own, (job.id, Pe::of(me), n_pes), incarnation, &local);
     }
     remote.iter().filter(|_| policy.shrinks()).for_each(|remote| remote.engine.outlive_peers());
     // Leaked: it lives as long as the process, like the segments.

@@ -59,7 +59,8 @@ impl World {
         match meeting::meet(&mut caller, record, what) {
             Ok(Some(view)) => {
                 let parts = &caller.parts;
-                lock(&self.local.book).seen = parts.iter().map(|part| Some(part.from)).collect();
+                lock(&self.local.meetings).seen =
+                    parts.iter().map(|part| Some(part.from)).collect();
                 let place = |part: &Located| (part.payload, part.record.len as usize);
                 MeetingOutcome::Together(Parts { places: parts.iter().map(place).collect(), view })
             }
@@ -126,8 +127,8 @@ impl World {
         if Pe::all(self.n_pes()).any(|pe| self.log_of(pe).get(Word::BareFrom) <= word) {
             return None;
         }
-        let book = lock(&self.local.book);
-        let of = |pe: Pe| self.log_of(pe).meeting(book.seen[pe.at()]);
+        let meetings = lock(&self.local.meetings);
+        let of = |pe: Pe| self.log_of(pe).meeting(meetings.seen[pe.at()]);
         Pe::all(self.n_pes()).map(of).collect()
     }
 }

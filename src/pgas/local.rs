@@ -55,7 +55,7 @@ use tracing::info;
 use super::World;
 use super::caller::{Caller, Cut};
 use super::complain::complain;
-use super::world::local::{ReplayBook, ReplayState};
+use super::world::local::{ReplayState, TimedReplay};
 
 /// An odd multiplier for hashing: 2^64 divided by the golden ratio.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -124,25 +124,28 @@ impl World {
             return;
         }
         self.choose_holder();
-        let (log, pen) = (self.own_log(), &self.local.pen);
+        let (log, cursor) = (self.own_log(), &self.local.cursor);
         log.set(Word::Job, self.job.id);
         log.set(Word::Owner, u64::from(self.me().0) + 1);
-        let (bytes, records) = (pen.tail.get(), pen.records.get());
-        self.tell_of_overflow(pen.need.get(), interval);
+        let (bytes, records) = (cursor.tail.get(), cursor.records.get());
+        self.tell_of_overflow(cursor.need.get(), interval);
         self.note_length();
         info!("logged {bytes} bytes in {records} records up to checkpoint {interval}");
-        let mut book = lock(&self.local.book);
+        let mut meetings = lock(&self.local.meetings);
         if self.local.era.swap(era, Ordering::Relaxed) != era {
-            book.met = 0;
+            meetings.met = 0;
         }
-        *book =
-            ReplayState { met: book.met, seen: vec![None; self.n_pes()], ..ReplayState::default() };
-        drop(book);
-        *lock(&self.local.replay) = ReplayBook::default();
+        *meetings = ReplayState {
+            met: meetings.met,
+            seen: vec![None; self.n_pes()],
+            ..ReplayState::default()
+        };
+        drop(meetings);
+        *lock(&self.local.replay) = TimedReplay::default();
         log.clear((era, interval.0), place);
         self.local.limit.store(self.limit(&log), Ordering::Relaxed);
         let never = *lock(&self.local.never);
-        pen.begin(never.is_some());
+        cursor.begin(never.is_some());
         never.into_iter().for_each(|why| self.show_bare(why));
         self.local.set_way(LogMode::Logged);
         log.set_stage(self.members.incarnation().0, Stage::Direct);

@@ -247,10 +247,10 @@ fn a_damaged_byte_in_the_newest_set_is_rebuilt_or_takes_the_one_before() {
     // One parity, and another PE of the stripe has lost both of its files.
     for node in [0, 3] {
         let set = disks.node(node).join(format!("set-{newest}"));
-        let aside = disks.0.0.join("aside");
-        fs::rename(&set, &aside).expect("moved");
+        let moved = disks.0.0.join("moved");
+        fs::rename(&set, &moved).expect("moved");
         let outcome = disks.resume("raid5");
-        fs::rename(&aside, &set).expect("moved back");
+        fs::rename(&moved, &set).expect("moved back");
         older(outcome, &format!("group 0 lost PE {node}, parity 1; not usable on PE 1 ("));
     }
 }

@@ -117,15 +117,15 @@ fn what_is_copied_aside_is_told_in_all_places_and_has_its_bound() {
         _ => None,
     };
     let sets: Vec<(String, u64)> = events.filter_map(of_set).collect();
-    for (place, aside) in &sets {
+    for (place, spill) in &sets {
         let said = outcome.err.lines().find(|line| line.contains(&format!(": {place}, ")));
-        let told = format!(", {} spilled to memory", bytes(*aside));
+        let told = format!(", {} spilled to memory", bytes(*spill));
         let is_told = said.is_some_and(|line| line.ends_with(&told));
-        outcome.check(is_told == (*aside > 0), &format!("{place} has {aside} bytes"));
+        outcome.check(is_told == (*spill > 0), &format!("{place} has {spill} bytes"));
         let limit = 4 * (1 << 20) / 2;
-        outcome.check(aside % TILE as u64 == 0 && *aside <= limit, "whole tiles, within bounds");
+        outcome.check(spill % TILE as u64 == 0 && *spill <= limit, "whole tiles, within bounds");
     }
-    let most = sets.iter().map(|&(_, aside)| aside).max().unwrap_or_default();
+    let most = sets.iter().map(|&(_, spill)| spill).max().unwrap_or_default();
     outcome.check(most > 0, "a set with spilled tiles was expected");
     outcome.says(&format!("; up to {} more in all for what went to disk", bytes(most)));
 }

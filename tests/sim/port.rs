@@ -20,7 +20,7 @@ use super::pe::{Proc, Then};
 use super::plan::{Broken, Short};
 
 /// The second snapshot of a store that keeps one.
-const BESIDE: usize = 1;
+const SHADOW: usize = 1;
 
 /// A process that executes operations.
 pub struct Hands<'a> {
@@ -149,7 +149,7 @@ impl Hands<'_> {
 
     fn bring_inherited(&mut self) {
         let memory = self.job.own(self.p);
-        memory.snapshots[0] = memory.snapshots[BESIDE].clone();
+        memory.snapshots[0] = memory.snapshots[SHADOW].clone();
         let (_, len) = std::mem::take(&mut memory.snapshots[0].record);
         self.p.len = len;
     }
@@ -207,7 +207,7 @@ impl Port for Hands<'_> {
             Op::WriteDecision => job.own(p).posted.decision = CheckpointNumber::pack(Some(number)),
             Op::ForgetDecision => job.own(p).posted.decision = 0,
             Op::BringInherited => self.bring_inherited(),
-            Op::ClearShadow if !in_turns => job.own(p).snapshots[BESIDE] = Default::default(),
+            Op::ClearShadow if !in_turns => job.own(p).snapshots[SHADOW] = Default::default(),
             Op::SetAgreed => p.agreed = number,
             Op::CheckStore => job.verify(p),
             Op::ReadFindings => job.judge(p),

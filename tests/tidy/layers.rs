@@ -9,7 +9,7 @@ use super::files::{CORE, CRATES, File, expect_none, manifests, page, rust};
 use super::pure;
 
 /// Modules side by side in the diagram: neither imports the other.
-const BESIDE: &[[&str; 2]] = &[["capi", "shmem"]];
+const SIBLINGS: &[[&str; 2]] = &[["capi", "shmem"]];
 
 /// Imports against the direction of the layers that still exist: file, module, the item that must
 /// move.
@@ -62,11 +62,11 @@ fn module_of(path: &str) -> Option<String> {
 fn upward(file: &File, layers: &[String]) -> Vec<(String, String)> {
     let Some(own) = module_of(&file.path) else { return Vec::new() };
     let height = |module: &str| layers.iter().position(|layer| layer == module);
-    let beside = |module: &String| {
-        BESIDE.iter().any(|pair| pair.contains(&own.as_str()) && pair.contains(&module.as_str()))
+    let is_sibling = |module: &String| {
+        SIBLINGS.iter().any(|pair| pair.contains(&own.as_str()) && pair.contains(&module.as_str()))
     };
     let wrong = |module: &String| match (height(&own), height(module)) {
-        (Some(own), Some(other)) => other > own || beside(module),
+        (Some(own), Some(other)) => other > own || is_sibling(module),
         (None, _) => true,
         (_, None) => false, // an item of the crate, not a module
     };

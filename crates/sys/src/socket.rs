@@ -35,8 +35,8 @@ pub const FDS_MAX: usize = 4;
 /// Maximum packet size; the kernel can queue more than that for a socket.
 const PACKET_MAX: usize = 64 << 10;
 /// First byte of a packet: the location of its message.
-const HERE: u8 = 0;
-const BESIDE: u8 = 1;
+const IN_PACKET: u8 = 0;
+const IN_FILE: u8 = 1;
 
 /// The reason why a message could not be sent or received.
 #[derive(Debug, thiserror::Error)]
@@ -184,8 +184,8 @@ impl Channel {
             return Err(ChannelError::Descriptors);
         }
         let message = match place {
-            HERE => decode(rest)?,
-            BESIDE if !fds.is_empty() => decode(&whole(&fds.remove(0))?)?,
+            IN_PACKET => decode(rest)?,
+            IN_FILE if !fds.is_empty() => decode(&whole(&fds.remove(0))?)?,
             _ => return Err(ChannelError::Malformed(got.bytes)),
         };
         Ok(Received { message, fds, sender })
@@ -221,7 +221,7 @@ pub fn decode<M: DeserializeOwned>(packet: &[u8]) -> Result<M, ChannelError> {
 
 /// Encodes a message as a packet, with a file if it is long.
 fn encode<M: Serialize>(message: &M) -> Result<(Vec<u8>, Option<OwnedFd>), ChannelError> {
-    let packet = postcard::to_extend(message, vec![HERE]);
+    let packet = postcard::to_extend(message, vec![IN_PACKET]);
     let packet = packet.map_err(|_| ChannelError::Malformed(0))?;
     let message = &packet[1..];
     match packet.len() {
@@ -231,7 +231,7 @@ fn encode<M: Serialize>(message: &M) -> Result<(Vec<u8>, Option<OwnedFd>), Chann
     }
     let file = memory::create("raidshmem-message", message.len())?;
     memory::write_at(&file, 0, message)?;
-    Ok((vec![BESIDE], Some(file)))
+    Ok((vec![IN_FILE], Some(file)))
 }
 
 /// A channel whose sender never waits: messages that do not fit are queued in order. Both sides of

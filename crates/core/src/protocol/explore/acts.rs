@@ -295,9 +295,9 @@ impl Port for ModelMemory<'_> {
             }
             Op::BringInherited => {
                 let pe = self.own();
-                pe.good = pe.beside == Bytes::Sealed(number, true);
+                pe.good = pe.shadow == Bytes::Sealed(number, true);
             }
-            Op::ClearShadow => self.own().beside = Bytes::Void,
+            Op::ClearShadow => self.own().shadow = Bytes::Void,
             Op::AwaitWhole if !model.whole(self.state, self.state.pes[p].shown) => {
                 return OpProgress::Wait;
             }
@@ -363,7 +363,7 @@ impl Port for ModelMemory<'_> {
     }
 
     fn is_shadowed(&self, number: CheckpointNumber) -> bool {
-        self.state.pes[self.p].beside.is(number.0 as u8)
+        self.state.pes[self.p].shadow.is(number.0 as u8)
     }
 
     fn phase(&self) -> Option<Phase> {

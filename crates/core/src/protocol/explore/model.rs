@@ -106,7 +106,7 @@ impl Model {
             decided: None,
             step: (0, 0),
             snapshot: Bytes::Sealed(FIRST, true),
-            beside: Bytes::Void,
+            shadow: Bytes::Void,
             slots,
             findings: (false, false),
             places: Places { before: self.two, ..Places::default() },
