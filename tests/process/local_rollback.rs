@@ -8,7 +8,7 @@ use super::support::{Job, Outcome, program, sample};
 
 pub const PES: usize = 3;
 /// The message for a PE that rolled back locally.
-pub const ALONE: &str = "rolled back locally to checkpoint";
+pub const LOCAL: &str = "rolled back locally to checkpoint";
 /// The message when all PEs roll back.
 pub const ALL: &str = "all PEs roll back: ";
 const RESUMED: &str = "all PEs resume from checkpoint";
@@ -24,14 +24,14 @@ fn with_logs() -> Job {
     Job::new(PES).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").args(&["--verbose"])
 }
 
-/// A program of `tests/c/alone.h`.
+/// A program of `tests/c/local_rollback.h`.
 pub struct Subject {
     name: &'static str,
     /// The sum of a run without deaths and logs, and the number of calls of a PE.
     without_a_loss: OnceLock<(String, u32)>,
 }
 
-static PLAIN: Subject = Subject::new("alone");
+static PLAIN: Subject = Subject::new("local_rollback");
 
 impl Subject {
     /// Returns the program of that name.
@@ -80,7 +80,7 @@ impl Subject {
     pub fn is_right_without_a_loss(&self) {
         let outcome = self.run(&["1", "0"]);
         self.right(&outcome);
-        outcome.check(outcome.count(ALONE) + outcome.count(ALL) == 0, "nothing was lost");
+        outcome.check(outcome.count(LOCAL) + outcome.count(ALL) == 0, "nothing was lost");
         let logs = outcome.count("records of its log between two checkpoints");
         outcome.check(logs == PES, "each PE should say how long its log was");
     }
@@ -110,8 +110,8 @@ impl Subject {
 
 #[track_caller]
 pub fn rolled_back_locally(outcome: &Outcome, losses: usize) {
-    outcome.check(outcome.count(ALONE) == losses, "it should have rolled back locally");
-    outcome.check(outcome.count(ALL) + outcome.count(RESUMED) == 0, "nobody else should have");
+    outcome.check(outcome.count(LOCAL) == losses, "it should have rolled back locally");
+    outcome.check(outcome.count(ALL) + outcome.count(RESUMED) == 0, "no other PE should have");
 }
 
 /// All roll back only in the midst of an operation that may not repeat, or of a checkpoint.
@@ -128,7 +128,7 @@ pub fn all_went(outcome: &Outcome, why: &str) {
     outcome.check(outcome.count(ALL) == 1, "one line should say that all roll back");
     outcome.says(why);
     outcome.check(outcome.count(RESUMED) == 1, "all should have gone back");
-    outcome.check(outcome.count(ALONE) == 0, "nobody should have rolled back locally");
+    outcome.check(outcome.count(LOCAL) == 0, "no PE should have rolled back locally");
 }
 
 #[test]

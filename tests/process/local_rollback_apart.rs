@@ -1,9 +1,9 @@
 //! Every reason to roll all PEs back, in every phase of an earlier local rollback: all roll back
 //! with one line, or no other PE does, and none hangs.
 
-use super::local_rollback::{ALL, ALONE, Subject};
+use super::local_rollback::{ALL, LOCAL, Subject};
 
-static APART: Subject = Subject::new("alone_apart");
+static APART: Subject = Subject::new("local_rollback_apart");
 
 /// Phases in which the lost PE has not yet met the others in a checkpoint.
 const APART_PHASES: [&str; 3] = ["away", "replay", "after"];
@@ -21,7 +21,7 @@ fn run(what: &str) -> super::support::Outcome {
 fn takes_all_back(what: &str) {
     let outcome = run(what);
     outcome.check(outcome.count(ALL) == 1, "one line should say that all roll back");
-    outcome.check(outcome.count(ALONE) == 0, "nobody should have rolled back locally");
+    outcome.check(outcome.count(LOCAL) == 0, "no PE should have rolled back locally");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_substitute_that_has_caught_up_takes_all_back() {
 fn after_the_next_checkpoint_nobody_goes_back_for_it() {
     for reason in REASONS.iter().chain(&["overflow-1"]) {
         let outcome = run(&format!("next-{reason}"));
-        outcome.check(outcome.count(ALL) == 0, "nobody was lost since the checkpoint");
-        outcome.check(outcome.count(ALONE) == 1, "PE 1 should have rolled back locally");
+        outcome.check(outcome.count(ALL) == 0, "no PE was lost since the checkpoint");
+        outcome.check(outcome.count(LOCAL) == 1, "PE 1 should have rolled back locally");
     }
 }

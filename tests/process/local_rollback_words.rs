@@ -1,11 +1,11 @@
 //! Local rollback of PEs that change words atomically, signal, test, wait for several words, hold
 //! locks and use contexts, in a program that draws its own random numbers.
 
-use super::local_rollback::{ALL, ALONE, Subject, for_a_reason, rolled_back_locally};
+use super::local_rollback::{ALL, LOCAL, Subject, for_a_reason, rolled_back_locally};
 use super::support::sample;
 
-static WORDS: Subject = Subject::new("alone_words");
-static EVENTS: Subject = Subject::new("alone_event");
+static WORDS: Subject = Subject::new("local_rollback_words");
+static EVENTS: Subject = Subject::new("local_rollback_event");
 
 #[test]
 fn without_a_loss_logs_change_nothing() {
@@ -58,7 +58,7 @@ fn without_membarrier_fences_are_full() {
     let outcome = WORDS.without_barrier("+mark", &["1", &half, "again"]).leaves("mark").run();
     WORDS.right(&outcome);
     outcome.says("it may not call membarrier, as others may");
-    outcome.check(outcome.count(ALL) == 1 && outcome.count(ALONE) == 0, "all should roll back");
+    outcome.check(outcome.count(ALL) == 1 && outcome.count(LOCAL) == 0, "all should roll back");
 }
 
 /// At any moment: all roll back if it is in the midst of an operation or a checkpoint. No ticket is
@@ -74,7 +74,7 @@ fn whatever_a_pe_does_when_it_is_killed_words_are_right() {
         outcome.status(if over { 137 } else { 3 * i32::from(late) });
         for_a_reason(&outcome);
         outcome.check(!outcome.err.contains("its log does not begin"), "no node was lost");
-        alone += outcome.count(ALONE);
+        alone += outcome.count(LOCAL);
         all += outcome.count(ALL);
     }
     assert!(alone > 0, "{alone} rolled back locally, and {all} with all");

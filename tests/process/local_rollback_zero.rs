@@ -3,7 +3,7 @@
 
 use super::local_rollback::{Subject, all_went, rolled_back_locally};
 
-static ZERO: Subject = Subject::new("alone_zero");
+static ZERO: Subject = Subject::new("local_rollback_zero");
 
 /// Returns the number of the last call of an interval: all calls before it come from the log.
 fn late() -> String {
