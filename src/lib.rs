@@ -45,7 +45,7 @@
 //! scrub                                      verification of the store in idle time
 //! protocol_memory                            the steps of the protocol on real memory
 //! affinity                                   CPU binding of threads across a restart
-//! faults                                     the fault-tolerance calls
+//! fault_tolerance                            checkpoint, restart, and what they report
 //! openshmem                                  the model: teams, collectives, waits, locks ..
 //! capi  shmem                                the C API and the safe Rust API, side by side
 //! wrapper  usage  sizing                     oshcc and oshc++; oshinfo plan
@@ -68,7 +68,7 @@ pub mod capi;
 #[doc(hidden)]
 pub mod checkpoint;
 #[doc(hidden)]
-pub mod faults;
+pub mod fault_tolerance;
 mod openshmem;
 #[doc(hidden)]
 pub mod pgas;

@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::check::misuse;
 use super::team::{Team, to_world};
-use crate::faults::{self, Name};
+use crate::fault_tolerance::{self as ft, Name};
 use crate::pgas::stream::{Id, STREAMS, Target};
 use crate::pgas::{self, World};
 
@@ -84,7 +84,7 @@ pub fn register() {
     let slots = (&raw const SLOTS).cast_mut().cast::<u8>();
     // SAFETY: a static of atomics, which are written through shared references: it exists and is
     // writable until the process ends, and any bytes restored from a checkpoint are valid values.
-    let refused = unsafe { faults::protect(Name::Library("contexts"), slots, size_of::<Slots>()) };
+    let refused = unsafe { ft::protect(Name::Library("contexts"), slots, size_of::<Slots>()) };
     debug_assert_eq!(refused, 0);
 }
 

@@ -37,12 +37,12 @@ pub mod wait;
 pub mod wait_set;
 
 use crate::checkpoint::prefault;
-use crate::{affinity, faults, pgas};
+use crate::{affinity, fault_tolerance, pgas};
 
 /// Starts the library: the world, and the tables that checkpoints keep. Returns the thread level
 /// provided.
 pub fn start(requested: i32) -> i32 {
-    let provided = pgas::init(requested, faults::recover_at_end);
+    let provided = pgas::init(requested, fault_tolerance::recover_at_end);
     prefault::begin(pgas::world());
     team::register();
     context::register();

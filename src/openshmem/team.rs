@@ -20,7 +20,7 @@ use raidshmem_core::placement::shadow::shadow as shadow_of;
 use raidshmem_core::quantity::Pe;
 use raidshmem_sys::lock;
 
-use crate::faults::{self, Name};
+use crate::fault_tolerance::{self as ft, Name};
 use crate::pgas;
 
 /// A team handle, passed through the C interface.
@@ -108,7 +108,7 @@ pub fn register() {
     let slots = (&raw const TEAMS).cast_mut().cast::<u8>();
     // SAFETY: a static of atomics, which are written through shared references: it exists and is
     // writable until the process ends, and any bytes restored from a checkpoint are valid values.
-    let refused = unsafe { faults::protect(Name::Library("teams"), slots, size_of_val(&TEAMS)) };
+    let refused = unsafe { ft::protect(Name::Library("teams"), slots, size_of_val(&TEAMS)) };
     debug_assert_eq!(refused, 0);
 }
 

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::faults;
+use crate::fault_tolerance as ft;
 use crate::pgas;
 
 /// A PE was lost: the restart will undo all work since the last checkpoint.
@@ -51,6 +51,6 @@ pub enum Loss {
 
 impl Loss {
     pub(super) fn of(status: i32) -> Loss {
-        if status == faults::NODE_FAILED { Loss::Node } else { Loss::Process }
+        if status == ft::NODE_FAILED { Loss::Node } else { Loss::Process }
     }
 }

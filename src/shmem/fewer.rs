@@ -14,7 +14,7 @@ use raidshmem_core::quantity::Pe;
 use super::error::Loss;
 use super::token::EndOnPanic;
 use super::{Error, Fault, Peers, Shmem, SymRef, SymSlice, Symmetric, Team};
-use crate::faults;
+use crate::fault_tolerance as ft;
 use crate::openshmem::check;
 use crate::openshmem::group::{Group, SyncPoint};
 use crate::openshmem::memory::address::In;
@@ -92,7 +92,7 @@ pub fn shrink(shmem: &mut Shmem, team: Team) -> Result<Team, Error> {
 pub fn failed(_shmem: &Shmem, team: Team) -> Vec<usize> {
     let (_, _, size) = team.members();
     let pes = (0..size as i32).filter_map(|pe| team::to_world(team.number(), pe));
-    let lost = faults::failed(pes).into_iter().enumerate();
+    let lost = ft::failed(pes).into_iter().enumerate();
     lost.filter_map(|(pe, lost)| lost.then_some(pe)).collect()
 }
 
@@ -126,7 +126,7 @@ pub fn shadow(_shmem: &Shmem, team: Team, pe: usize) -> Option<usize> {
 pub fn on_fault(shmem: &mut Shmem, handler: impl Fn(usize, Loss) + Send + 'static) {
     let _alone = shmem;
     check::needs_shrink("ft::on_fault");
-    faults::on_fault(move |pe, status| {
+    ft::on_fault(move |pe, status| {
         let bomb = EndOnPanic;
         handler(pe.at(), Loss::of(status));
         std::mem::forget(bomb);
@@ -167,7 +167,7 @@ pub fn get_checkpoint<T: Symmetric>(
         bytes[done..done + piece.len()].copy_from_slice(piece);
         done += piece.len();
     };
-    let (number, got) = faults::get_checkpoint(Pe::of(pe), at..at + from.bytes(), give);
+    let (number, got) = ft::get_checkpoint(Pe::of(pe), at..at + from.bytes(), give);
     got.then_some(number.0)
 }
 
@@ -214,7 +214,7 @@ impl Peers<'_> {
         to: &mut [T],
     ) -> Result<(), Fault> {
         self.get(pe, from, to);
-        if faults::may_use(Pe(self.pe(pe).pe as u32)) { Ok(()) } else { Err(Fault::new()) }
+        if ft::may_use(Pe(self.pe(pe).pe as u32)) { Ok(()) } else { Err(Fault::new()) }
     }
 
     /// Copies private memory of this PE to elements of `pe`, and then to these elements of

@@ -18,7 +18,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/capi/number.rs", "arithmetic on a C type that Rust has no name for, in machine code"),
     ("src/checkpoint/tiles.rs", "tiles and their stamps, each with one writer"),
     ("crates/control/src/page.rs", "words of a page shared by processes, as atomics"),
-    ("src/faults.rs", "registers private memory that the caller promises to keep"),
+    ("src/fault_tolerance.rs", "registers private memory that the caller promises to keep"),
     ("crates/launch/src/agent/mod.rs", "rings the bell in the control words of a PE"),
     (
         "src/openshmem/context.rs",

@@ -15,7 +15,7 @@ use raidshmem_core::quantity::Pe;
 
 use super::address::{In, Sym};
 use super::rma;
-use crate::faults;
+use crate::fault_tolerance as ft;
 use crate::openshmem::check::{self, misuse};
 use crate::pgas::stream::Target;
 use crate::pgas::{self, World};
@@ -41,7 +41,7 @@ pub fn put(
         rma::put(call, dest, source, bytes, target);
         world.quiet_of(target.stream);
     }
-    pes.into_iter().all(faults::may_use)
+    pes.into_iter().all(ft::may_use)
 }
 
 /// Ends the job if both copies are on one node although the job has several. A program cannot know
