@@ -138,7 +138,7 @@ pub fn membership(bytes: &[u8]) {
     for (node, up) in said {
         let event = match up {
             Up::Memory { pe, memory } => MembershipEvent::MemoryMade { pe, memory },
-            Up::Said { proc, what } => MembershipEvent::Said { proc, what },
+            Up::Message { proc, what } => MembershipEvent::Message { proc, what },
             Up::Ended { proc, how } => MembershipEvent::Ended { proc, how },
             Up::Shown { number } => MembershipEvent::Shown { node, number },
             Up::Started { .. } | Up::Failed { .. } => MembershipEvent::NodeLost { node },
@@ -162,7 +162,7 @@ pub fn membership(bytes: &[u8]) {
 fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
     let one = |&[kind, a, b]: &[u8; 3]| {
         let (a, b) = (u32::from(a % 16), u32::from(b % 8));
-        let said = |what| Up::Said { proc: a, what };
+        let said = |what| Up::Message { proc: a, what };
         let up = match kind % 12 {
             0 => Up::Memory { pe: Pe(a), memory: b },
             1 => Up::Ended { proc: a, how: Ended::Killed(9) },
@@ -497,7 +497,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
         moves: vec![Move { view: ViewNumber(2), pe: Pe(3), node: 0 }],
     };
     let job = job_of_four();
-    let hello = |proc| (proc / 2, Up::Said { proc, what: PeMessage::Hello });
+    let hello = |proc| (proc / 2, Up::Message { proc, what: PeMessage::Hello });
     let memory = |pe| (pe / 2, Up::Memory { pe: Pe(pe), memory: 0 });
     let begin: Vec<(u32, Up)> = (0..4).map(memory).chain((0..5).map(hello)).collect();
     let shown = (0..3).map(|node| (node, Up::Shown { number: ViewNumber(1) }));
@@ -549,7 +549,7 @@ fn control_examples(job: &Job, assignment: &AssignmentMessage) -> Vec<Vec<u8>> {
         oversubscribed: false,
     };
     let said =
-        Up::Said { proc: 1, what: PeMessage::Finalizing { joined: ViewNumber(9), cut: false } };
+        Up::Message { proc: 1, what: PeMessage::Finalizing { joined: ViewNumber(9), cut: false } };
     let packed = [
         postcard::to_allocvec(&assignment),
         postcard::to_allocvec(&PeMessage::AtPoint { rule: 3 }),

@@ -82,7 +82,7 @@ impl World {
         let mut sum = Finding::default();
         for pe in Pe::all(self.n_pes()) {
             let why = self.log_of(pe).against();
-            let reason = (!why.is_empty()).then_some(Reason::Said { why });
+            let reason = (!why.is_empty()).then_some(Reason::Reported { why });
             sum.add(Finding::of(pe, reason));
         }
         sum.words()

@@ -313,7 +313,7 @@ impl Job {
 
     pub fn say(&mut self, p: &Proc, what: PeMessage) {
         if self.nodes[p.node as usize].alive {
-            self.up(p.node, MembershipEvent::Said { proc: p.id, what });
+            self.up(p.node, MembershipEvent::Message { proc: p.id, what });
         }
     }
 

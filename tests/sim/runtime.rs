@@ -70,7 +70,7 @@ impl Job {
     // ---- launcher -----------------------------------------------------------------------------
 
     pub fn deliver(&mut self, event: MembershipEvent) {
-        if let MembershipEvent::Said { what: PeMessage::Verdict { words, .. }, .. } = &event {
+        if let MembershipEvent::Message { what: PeMessage::Verdict { words, .. }, .. } = &event {
             self.verdicts.insert(words.clone());
         }
         if let MembershipEvent::MemoryMade { pe, memory } = &event {
@@ -153,7 +153,7 @@ impl Job {
                     self.procs.push(Proc::new(id));
                 }
                 self.procs[proc as usize].start(node);
-                self.up(node, MembershipEvent::Said { proc, what: PeMessage::Hello });
+                self.up(node, MembershipEvent::Message { proc, what: PeMessage::Hello });
             }
             Down::Assign { proc, assignment } => self.assign(proc, &assignment),
             Down::Show(view) => {
@@ -185,7 +185,7 @@ impl Job {
             self.procs[proc as usize].take(assignment, mapped, &self.plan);
             let node = self.procs[proc as usize].node;
             let what = PeMessage::Address { address: Vec::new() };
-            self.up(node, MembershipEvent::Said { proc, what });
+            self.up(node, MembershipEvent::Message { proc, what });
             self.wake(proc);
         }
     }

@@ -1,7 +1,7 @@
 //! The messages of the control connections. Pure data, transported elsewhere.
 //!
 //! Two conversations: launcher with agent, and agent with PE. An agent forwards a PE's messages as
-//! `Up::Said`, so the launcher sees one stream per node. On another host a supervisor starts the
+//! `Up::Message`, so the launcher sees one stream per node. On another host a supervisor starts the
 //! agent and tells it, as a launcher would, which job to join; such an agent sends `Hello` first.
 
 #![allow(missing_docs)] // the comment of each variant covers its fields
@@ -320,7 +320,7 @@ pub enum Up {
     /// A process was started; its pidfd is attached.
     Started { proc: ProcId, pid: u32 },
     /// A process sent a message.
-    Said { proc: ProcId, what: PeMessage },
+    Message { proc: ProcId, what: PeMessage },
     /// A process ended.
     Ended { proc: ProcId, how: Ended },
     /// Number of further bytes of standard input written to PE 0's pipe.

@@ -228,7 +228,7 @@ impl Membership {
             match event {
                 MembershipEvent::MemoryMade { pe, memory } => self.memory_made(pe, memory),
                 MembershipEvent::Wiped { pe, memory } => self.wiped(pe, memory),
-                MembershipEvent::Said { proc, what } => self.said(proc, what),
+                MembershipEvent::Message { proc, what } => self.received(proc, what),
                 MembershipEvent::Ended { proc, how } => self.proc_ended(proc, how),
                 MembershipEvent::NodeLost { node } => self.node_lost(node),
                 MembershipEvent::Shown { node, number } => {
@@ -306,7 +306,7 @@ impl Membership {
         self.advance();
     }
 
-    fn said(&mut self, proc: ProcId, what: PeMessage) {
+    fn received(&mut self, proc: ProcId, what: PeMessage) {
         let Some(entry) = self.procs.get_mut(&proc) else { return };
         let pe = match entry.role {
             Role::Pe(pe) => Some(pe),

@@ -73,11 +73,11 @@ impl Cluster {
                         }
                         Down::Start { proc, .. } if !self.hold_hello => {
                             let what = PeMessage::Hello;
-                            events.push(MembershipEvent::Said { proc: *proc, what });
+                            events.push(MembershipEvent::Message { proc: *proc, what });
                         }
                         Down::Assign { proc, .. } if self.reached => {
                             let what = PeMessage::Address { address: vec![7] };
-                            events.push(MembershipEvent::Said { proc: *proc, what });
+                            events.push(MembershipEvent::Message { proc: *proc, what });
                         }
                         Down::Address { pe, incarnation, .. } => {
                             self.log.push(format!("tell {node} of {pe}.{incarnation}"));
@@ -155,7 +155,7 @@ impl Cluster {
 
     pub fn says(&mut self, pe: u32, what: PeMessage) {
         let proc = self.proc_of(pe);
-        self.event(MembershipEvent::Said { proc, what });
+        self.event(MembershipEvent::Message { proc, what });
     }
 
     pub fn member(&self, pe: usize) -> Member {

@@ -50,7 +50,7 @@ pub enum Reason {
     /// It meets PEs that make a different call.
     Unlike,
     /// A reason that a PE reported in words.
-    Said { why: String },
+    Reported { why: String },
 }
 
 impl Display for Reason {
@@ -78,7 +78,7 @@ impl Display for Reason {
             Reason::Threads => f.write_str("its threads call the library at the same time"),
             Reason::Differs => f.write_str("its replay makes another call than before"),
             Reason::Unlike => f.write_str("others make another call where it meets them"),
-            Reason::Said { why } => f.write_str(why),
+            Reason::Reported { why } => f.write_str(why),
         }
     }
 }

@@ -420,7 +420,7 @@ impl Agent {
                     if let (PeMessage::Hello, Some(pid)) = (&what, sender) {
                         self.meet(proc, pid)?;
                     }
-                    self.up.send(&Up::Said { proc, what }, &[])?;
+                    self.up.send(&Up::Message { proc, what }, &[])?;
                 }
                 Ok(None) => return Ok(()),
                 Err(_) => {

@@ -320,7 +320,7 @@ impl Launcher {
                 }
                 return;
             }
-            Up::Said { what: PeMessage::Hello, .. } if self.no_fabric_between_hosts => {
+            Up::Message { what: PeMessage::Hello, .. } if self.no_fabric_between_hosts => {
                 let words = "--fabric shm: PEs on different hosts do not reach each other so; \
                              expected a fabric between hosts";
                 // Every PE sends Hello before its agent learns of the end; one line is enough.
@@ -329,11 +329,11 @@ impl Launcher {
                 }
                 return;
             }
-            Up::Said { proc, what } => {
+            Up::Message { proc, what } => {
                 if let PeMessage::Verdict { words, .. } = &what {
                     self.telling.say_verdict(words);
                 }
-                MembershipEvent::Said { proc, what }
+                MembershipEvent::Message { proc, what }
             }
             Up::Ended { proc, how } => {
                 self.procs.remove(&proc);

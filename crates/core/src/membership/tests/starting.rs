@@ -7,7 +7,7 @@ use super::*;
 fn fails(cluster: &mut Cluster, pe: u32, cause: StartFailure) {
     let proc = cluster.proc_of(pe);
     let what = PeMessage::CannotStart { status: 2, words: "no memory".into(), cause };
-    cluster.event(MembershipEvent::Said { proc, what });
+    cluster.event(MembershipEvent::Message { proc, what });
     cluster.event(MembershipEvent::Ended { proc, how: Ended::Exited(2) });
 }
 
@@ -40,7 +40,7 @@ fn before_the_job_is_whole_every_cause_ends_it() {
     for cause in LASTING.into_iter().chain([StartFailure::Passing]) {
         let (mut machine, _) = Membership::new(&shape, &settings(BackupMode::Raid5), vec![0; 2]);
         let what = PeMessage::CannotStart { status: 1, words: "no memory".into(), cause };
-        let actions = machine.handle(MembershipEvent::Said { proc: 1, what });
+        let actions = machine.handle(MembershipEvent::Message { proc: 1, what });
         let [Action::End { status: 1, words: Some(words) }] = actions.as_slice() else {
             panic!("{actions:?}")
         };
