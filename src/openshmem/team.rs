@@ -60,7 +60,7 @@ static TEAMS: [Slot; SLOTS] = [const {
     }
 }; SLOTS];
 
-/// PEs of a team that is no progression of all PEs, in any order.
+/// PEs of a team that is not an arithmetic progression of all PEs, in any order.
 pub type List = Option<&'static [Pe]>;
 
 /// The list in which a team's PEs are a progression, and its number in agreements; both in shrink

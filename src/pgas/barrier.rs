@@ -34,17 +34,17 @@ use super::world::nodes::Nodes;
 use super::{Fault, World};
 
 impl World {
-    /// Describes a wait for every PE to come to `call`.
+    /// Describes a wait for every PE to reach `call`.
     pub fn waiting_for_all(&self, call: &'static str) -> Waiting {
         Waiting::all(call, self.n_pes())
     }
 
-    /// Waits for all PEs to come to `call`, a barrier of the program.
+    /// Waits for all PEs to reach `call`, a barrier of the program.
     pub fn barrier(&self, call: &'static str) -> Result<(), Fault> {
         self.barrier_of(Barrier::Program, call)
     }
 
-    /// Waits for all PEs to come to `call`.
+    /// Waits for all PEs to reach `call`.
     pub(crate) fn barrier_of(&self, whose: Barrier, call: &'static str) -> Result<(), Fault> {
         if let Some(decision) = self.agreed(|| self.all_members(call), (u64::MAX, 0)) {
             return if decision.lost == 0 { Ok(()) } else { Err(Fault) };

@@ -135,7 +135,7 @@ pub fn cause_of_memory() -> StartFailure {
 }
 
 /// Builds the world of this process. `at_exit` is called with the status when the process ends by
-/// `exit` or by the end of `main`, and `end` with a reason when it cannot go on.
+/// `exit` or by the end of `main`, and `end` with a reason when it cannot continue.
 pub fn boot(thread_level: i32, at_exit: fn(i32), end: fn(&str) -> !) -> Result<World, BootError> {
     let settings = Settings::from_env(environment())?;
     let advised = plan::read(&settings)?;

@@ -72,7 +72,7 @@ impl World {
     }
 
     /// Finds the PEs that are behind, from the calls of all PEs of a view. Finds none if `ends`:
-    /// other PEs are at their end, and this PE comes to its own alone.
+    /// other PEs have finished, and this PE finishes alone.
     pub(crate) fn find_apart(&self, calls: &Calls, ends: bool) {
         *lock(&self.sites.found) = apart(calls, self.called().site).filter(|_| !ends);
     }

@@ -1,4 +1,4 @@
-//! Shrink mode: a PE adopts a view with another loss in the call that finds it, and comes to
+//! Shrink mode: a PE adopts a view with another loss in the call that finds it, and reaches
 //! agreements with the living PEs.
 //!
 //! ```text

@@ -1,7 +1,7 @@
 //! The orderly end of a PE, and losses so late that the job survives them.
 //!
 //! A PE in `shmem_finalize` has done its work and cannot roll back. If another PE is lost then, its
-//! substitute rolls back to the last checkpoint without the others, and comes to its end *alone*.
+//! substitute rolls back to the last checkpoint without the others, and finishes *alone*.
 //! This is correct under two conditions, which this module checks:
 //!
 //! ```text
@@ -37,7 +37,7 @@ use super::{Fault, World};
 // Relaxed throughout: the threads of this process that share a word are otherwise unordered.
 impl World {
     /// Returns true if a call that concerns other PEs must do less than it should. Ends the job if
-    /// this PE has to come to its end without them.
+    /// this PE must finish without them.
     #[inline]
     pub fn cut_short(&self) -> bool {
         self.members.faulted() && self.cut()

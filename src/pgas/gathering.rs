@@ -1,9 +1,9 @@
 //! Meetings of all PEs of a job with logs: barriers and collectives, once each.
 //!
 //! A PE leaves its contribution in its log, and publishes the number of the meeting in a word that
-//! only grows. When all have come, each reads all contributions from the logs. A substitute that
-//! comes to a meeting again finds the contribution of its predecessor; PEs that wait there continue
-//! when it comes for the first time.
+//! only grows. When all have arrived, each reads all contributions from the logs. A substitute that
+//! repeats a meeting finds the contribution of its predecessor; PEs that wait in one continue when
+//! it arrives for the first time.
 //!
 //! Invariant: a PE's contribution to a meeting stays in its log until all have agreed on a later
 //! checkpoint.

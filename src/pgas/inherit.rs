@@ -48,7 +48,7 @@ pub(super) fn await_quiet(segments: &Segments, page: &Page) {
     }
 }
 
-/// Returns the vote of the segment's dead owner; an empty one if its memory is not there.
+/// Returns the vote of the segment's dead owner; an empty one if its memory does not exist.
 pub(super) fn inherit(own: &Segment, protection: &Protection, successor: &Successor) -> Vote {
     let store = Store { own, protection, job: successor.job };
     let mut vote = store.vote();

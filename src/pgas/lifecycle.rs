@@ -53,7 +53,7 @@ pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
     requested
 }
 
-/// Ends this PE, which cannot go on.
+/// Ends this PE, which cannot continue.
 fn ends(words: &str) -> ! {
     match WORLD.get() {
         Some(world) => world.members.abort(words),

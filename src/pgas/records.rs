@@ -143,7 +143,7 @@ impl World {
         self.segments.write_own(log.payload(from), payload);
     }
 
-    /// Like `append`, for a log at hand and `bytes` bytes of payload, which `write` writes.
+    /// Like `append`, for the given log and `bytes` bytes of payload, which `write` writes.
     #[inline(always)] // the head goes to the log from registers
     pub(super) fn append_to(
         &self,

@@ -26,7 +26,7 @@ use super::local::Call;
 type Seen = [u64; 2];
 
 impl World {
-    /// Waits until all PEs have come to `call` and are members of one view. Returns false if all
+    /// Waits until all PEs have reached `call` and are members of one view. Returns false if all
     /// PEs roll back. `forget` drops the known changes since the last checkpoint, if a PE rolled
     /// back since then.
     pub(crate) fn agree_on_view(
@@ -118,7 +118,7 @@ impl World {
         true
     }
 
-    /// Adopts, in `shmem_finalize`, a view in which a PE rolls back locally and comes to its end.
+    /// Adopts, in `shmem_finalize`, a view in which a PE rolls back locally and finishes.
     /// Returns false if all PEs roll back.
     pub(super) fn join_alone_at_end(&self) -> bool {
         if !self.local.is_on() || !self.members.view().local {

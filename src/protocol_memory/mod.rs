@@ -44,7 +44,7 @@ use crate::recovery::rebuild;
 /// The pause before a remote PE is asked again.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Goes through the protocol to an end, and says why a checkpoint was refused. It does not
+/// Runs the protocol to its end, and returns why a checkpoint was refused. It does not
 /// return at `Unrecoverable`.
 pub fn run(world: &World, protection: &Arc<Protection>, call: Call) -> (At, Option<Refusal>) {
     let mut driver = Driver::new(call, world.store.agreed());
@@ -320,7 +320,7 @@ impl<'a> RealMemory<'a> {
 
     // ---- waiting ------------------------------------------------------------------------------
 
-    /// Blocks until the operation that waits may go on.
+    /// Blocks until the waiting operation can proceed.
     fn wait(&mut self, driver: &Driver) {
         let (world, call) = (self.world, driver.call().name());
         let op = driver.op().expect("an operation waits");
@@ -368,7 +368,7 @@ impl<'a> RealMemory<'a> {
         }
     }
 
-    /// Decides this PE's call, once the reference shows how it went on from the restart.
+    /// Decides this PE's call, once the reference has published how it continued after the restart.
     fn follow(&self) -> OpProgress {
         let world = self.world;
         let Some(reference) = world.sites.reference() else { return OpProgress::Done };

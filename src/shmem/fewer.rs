@@ -1,10 +1,10 @@
 //! Shrink mode: exchanges among the surviving PEs, and agreements.
 //!
-//! Every survivor comes to both gates of an exchange, whatever losses it knows of. At each gate all
+//! Every survivor passes both gates of an exchange, whatever losses it knows of. At each gate all
 //! reach one decision, so an exchange begins on all of them or on none, and has the same outcome on
 //! all.
 //!
-//! Soundness: passing a gate proves that every surviving member came to it. A member that is lost
+//! Soundness: passing a gate proves that every surviving member reached it. A member that is lost
 //! in the view of the decision has ended, and this PE has cut its connection before it proceeds, so
 //! none of its writes arrive any more. A loss handler receives no token, and its panic ends the
 //! process, so no call continues that it interrupted.

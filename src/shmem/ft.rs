@@ -237,7 +237,7 @@ pub fn last_error(_shmem: &Shmem) -> Option<String> {
 /// PE, a substitute included, continues with the state of the last checkpoint, so both may be
 /// called again for work already done; they may return an [`Error::Fault`] to get there. A last
 /// checkpoint confirms the end: every PE has reached the state returned. A refused checkpoint is
-/// skipped: the work goes on, and a loss rolls back to the last one ([`last_error`]).
+/// skipped: the work continues, and a loss rolls back to the last one ([`last_error`]).
 ///
 /// With `SHMEM_FT_ROLLBACK=none`, which has no rollback, the job ends with an error message.
 ///

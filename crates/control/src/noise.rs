@@ -42,7 +42,7 @@ pub enum Side {
     Launcher,
 }
 
-/// An error: the bytes were not written by a member of this job, or are no valid frame.
+/// An error: the bytes were not written by a member of this job, or are not a valid frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a message was not written by a member of this job")]
 pub struct NotAMember;

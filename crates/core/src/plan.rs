@@ -147,7 +147,7 @@ impl std::fmt::Display for Unrecoverable {
 impl std::error::Error for Unrecoverable {}
 
 /// Checks that every stripe of a group can be decoded. `members` are the PEs by place;
-/// `keeps_snapshot` is false in mode `single`, where a missing snapshot is no loss.
+/// `keeps_snapshot` is false in mode `single`, where a missing snapshot is not a loss.
 pub fn check(
     group: usize,
     layout: &Layout,

@@ -1,6 +1,6 @@
 //! Collectives of all PEs in a job with logs, recorded once, at the level of the call.
 //!
-//! Each PE leaves its contribution in its log and comes to a meeting, then computes the result from
+//! Each PE leaves its contribution in its log and enters a meeting, then computes the result from
 //! all contributions. So no PE repeats a collective for a PE that rolls back locally, and an
 //! interrupted collective completes when the substitute reaches it.
 //!

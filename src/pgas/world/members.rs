@@ -142,7 +142,7 @@ impl Membership {
     }
 
     /// Returns true while calls that concern other PEs are not carried out: between a death and the
-    /// restart, and for good in a PE that goes on alone.
+    /// restart, and for good in a PE that continues alone.
     #[inline]
     pub fn faulted(&self) -> bool {
         self.view_number() != ViewNumber(self.works.load(Ordering::Relaxed))
@@ -252,7 +252,7 @@ impl Membership {
         self.say(&PeMessage::Unusable { view: view.number, pe, flaw });
     }
 
-    /// Reports, as every PE does, that the job cannot go on, and ends this process.
+    /// Reports, as every PE does, that the job cannot continue, and ends this process.
     pub(crate) fn abort(&self, words: &str) -> ! {
         if !self.has_agent() {
             complain(words); // otherwise the launcher prints it, once for all PEs

@@ -403,7 +403,7 @@ fn whoever_stops_for_long_ends_its_own_side_only() {
     }
 }
 
-/// Its peers hear nothing from it, the launcher does: it is ordered to end.
+/// Its peers receive nothing from it, but the launcher does: it is ordered to end.
 #[test]
 fn a_node_that_only_the_launcher_hears_is_cut_off() {
     let mut world = World::new(1, 4, DEGREE, LIMIT / 20, 0);
@@ -429,7 +429,7 @@ fn a_node_that_only_the_launcher_hears_is_cut_off() {
     assert!(world.detector.handle(now, 2, Observation::Beat { beat: Beat::Ping(now) }).is_empty());
 }
 
-/// Two nodes that cannot hear each other, while all others hear both, are no reason to end one.
+/// Two nodes that cannot hear each other, while all others hear both, are not a reason to end one.
 #[test]
 fn one_accusation_is_not_enough() {
     let now = START;

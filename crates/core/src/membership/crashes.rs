@@ -1,10 +1,10 @@
 //! Crash loops: a PE that dies again and again without progress of the program.
 //!
 //! Pure, and for one PE; `deaths` acts on it. A program that crashes at one place takes a
-//! checkpoint or two of the same state on its way back there, so a growing checkpoint number is not
-//! progress by itself. Progress is judged by the number of checkpoints that a process passes from
-//! its restart to its death: at most [`FEW`] is no progress, nor is at most [`MANY`] if its
-//! predecessor passed equally many.
+//! checkpoint or two of an unchanged state before it crashes again, so a growing checkpoint number
+//! is not progress by itself. Progress is judged by the number of checkpoints that a process passes from
+//! its restart to its death: at most [`FEW`] do not count as progress, nor do at most [`MANY`]
+//! if its predecessor passed equally many.
 //!
 //! From the second such death on, the next substitute is delayed, longer each time, so that a
 //! transient cause (such as a memory shortage) can pass.

@@ -229,7 +229,7 @@ impl Model {
         catch_up(caller)
     }
 
-    /// All agree on a view; then all copy their memory, and their logs begin anew.
+    /// All agree on a view; then all copy their memory, and their logs begin again.
     fn checkpoints(&self, caller: &mut Caller) -> Result<(), Stop> {
         let mut first = true;
         loop {
