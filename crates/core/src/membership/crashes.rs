@@ -2,8 +2,8 @@
 //!
 //! Pure, and for one PE; `deaths` acts on it. A program that crashes at one place takes a
 //! checkpoint or two of an unchanged state before it crashes again, so a growing checkpoint number
-//! is not progress by itself. Progress is judged by the number of checkpoints that a process passes from
-//! its restart to its death: at most [`FEW`] do not count as progress, nor do at most [`MANY`]
+//! is not progress by itself. Progress is judged by the number of checkpoints that a process passes
+//! from its restart to its death: at most [`FEW`] do not count as progress, nor do at most [`MANY`]
 //! if its predecessor passed equally many.
 //!
 //! From the second such death on, the next substitute is delayed, longer each time, so that a
