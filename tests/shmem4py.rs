@@ -235,7 +235,7 @@ fn program(installed: &Path, options: &[&str], words: &[&str]) -> (bool, String,
 }
 
 #[test]
-fn programs_in_python_survive_losses_with_the_same_bytes() {
+fn programs_in_python_survive_losses_with_equal_bytes() {
     build();
     let installed = package();
     let heat = |options: &[&str]| {

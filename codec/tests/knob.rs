@@ -43,7 +43,7 @@ fn without_a_name_it_is_the_best() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_with_a_list() {
+fn missing_kernels_are_refused_with_a_list() {
     let names: Vec<&str> = Kernel::available().iter().map(|kernel| kernel.name()).collect();
     let missing = Kernel::NAMES.into_iter().find(|name| !names.contains(name));
     for name in missing.into_iter().chain(["abacus", "AVX2", "wide "]) {

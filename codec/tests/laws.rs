@@ -194,7 +194,7 @@ fn large_results_agree_across_kernels() {
 
 /// Lengths around a piece, offset so that streamed stores have an unaligned head.
 #[test]
-fn what_is_shown_on_the_way_is_what_is_written() {
+fn pieces_shown_to_the_callback_equal_the_output() {
     for (k, m) in [(1, 1), (1, 2), (3, 1), (4, 2), (3, 3), (2, 4)] {
         for len in [0, 1, 4095, 4096, 4097, 3 * 4096 + 17] {
             let data = shards(len as u64, k, len);

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_the_last_that_is_begun() {
+    fn no_tile_begins_after_a_failure() {
         for (remote, threads) in [(false, 1), (false, 3), (true, 1), (true, 3)] {
             let worked = Mutex::new(0);
             let work = |&tile: &usize, (): &mut ()| {

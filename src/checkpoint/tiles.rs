@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn all_come_to_all_and_never_two_to_the_same_at_a_time() {
+    fn every_pe_visits_every_peer_and_no_two_the_same_at_once() {
         for n in 1..=10 {
             for group in 1u32..1 << n {
                 let members: Vec<Pe> = Pe::all(n).filter(|pe| group >> pe.0 & 1 == 1).collect();

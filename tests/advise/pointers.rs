@@ -105,7 +105,7 @@ const RIGHT: &[Form] = &[
 ];
 
 #[test]
-fn a_pointer_to_private_memory_that_a_substitute_uses_is_told_of_and_no_other() {
+fn only_pointers_to_private_memory_that_substitutes_use_are_reported() {
     if !is_there() {
         return;
     }
@@ -125,7 +125,7 @@ fn a_pointer_to_private_memory_that_a_substitute_uses_is_told_of_and_no_other() 
 
 /// `tests/programs/pointers.rs` runs these forms with a loss.
 #[test]
-fn a_form_that_goes_wrong_after_a_loss_is_told_of_and_no_other() {
+fn only_forms_that_fail_after_a_loss_are_reported() {
     if !is_there() {
         return;
     }
@@ -140,7 +140,7 @@ fn a_form_that_goes_wrong_after_a_loss_is_told_of_and_no_other() {
 
 /// The second mistake of the chapter about porting a program, in the program of that chapter.
 #[test]
-fn the_pointer_of_the_chapter_about_porting_is_told_of() {
+fn the_pointer_in_the_porting_chapter_is_reported() {
     if !is_there() {
         return;
     }

@@ -53,7 +53,7 @@ fn a_counter_that_moves_is_a_sign_of_life() {
 
 /// The counter of a stopped process stays readable.
 #[test]
-fn a_counter_that_stands_still_is_none() {
+fn a_counter_that_stands_still_is_not_a_sign_of_life() {
     let switch = Switch::new();
     let (mut guests, ticks) = boot(&switch);
     let [first, _, last] = &mut guests;

@@ -199,7 +199,7 @@ fn pages_that_other_hosts_write_are_in_the_next_checkpoint() {
 }
 
 #[test]
-fn what_the_user_set_for_the_network_library_holds_on_every_host() {
+fn network_library_settings_of_the_user_apply_on_every_host() {
     if !has_ucx() {
         return;
     }

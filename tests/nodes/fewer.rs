@@ -88,7 +88,7 @@ fn of_eight_hosts_three_are_lost_in_turn() {
 /// Deaths at any moment of any collective, one after another until one PE is left; with one, two
 /// and three PEs per node.
 #[test]
-fn the_living_get_the_same_whenever_one_dies() {
+fn the_living_get_equal_results_whenever_one_dies() {
     if !has_ucx() {
         return;
     }
@@ -103,7 +103,7 @@ fn the_living_get_the_same_whenever_one_dies() {
 }
 
 #[test]
-fn what_was_not_tried_is_refused() {
+fn untested_combinations_are_refused() {
     if raidshmem_engines::load(Fabric::Verbs).is_err() {
         return; // the line that reports it comes first
     }
@@ -155,7 +155,7 @@ fn all_pes_of_a_host_are_read_from_the_others() {
 }
 
 #[test]
-fn those_that_live_protect_each_other_anew() {
+fn the_living_protect_each_other_in_new_groups() {
     if !has_ucx() {
         return;
     }

@@ -40,7 +40,7 @@ fn pes_run_on_their_hosts_and_their_lines_are_not_mixed() {
 
 /// Programs have long ended when the reader continues.
 #[test]
-fn who_reads_slowly_gets_every_line() {
+fn a_slow_reader_gets_every_line() {
     let net = Net::new(2);
     let full = "mkfifo full && exec 3<> full > full";
     let mut run = sh(strict(net.job(&[1, 1])), "seq 20000").after(full).leaves("full").start();

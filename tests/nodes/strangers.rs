@@ -140,7 +140,7 @@ fn a_launcher_without_descriptors_lets_who_knocks_wait_and_does_not_spin() {
 
 /// A command that sends its agent through a relay, which records the agent's messages.
 #[test]
-fn what_was_recorded_and_is_played_again_is_refused() {
+fn a_replayed_recording_is_refused() {
     let net = Net::new(1);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("relay");
     std::fs::create_dir_all(&folder).expect("a folder");

@@ -30,7 +30,7 @@ fn undisturbed(program: &Path, words: &[&str]) -> Outcome {
 
 /// Addresses of functions, tables and variables are valid in the substitute.
 #[test]
-fn a_lost_node_comes_back_with_the_addresses_that_its_memory_holds() {
+fn a_lost_node_resumes_with_the_addresses_that_its_memory_holds() {
     let tables = program("tables");
     let expected = undisturbed(&tables, &[]);
     for profile in PROFILES {

@@ -336,7 +336,7 @@ fn random_damage_is_made_up_for_or_named() {
 /// Parity of PE 0 is damaged. A process dies, which needs no rebuild, and then a node, in the
 /// recovery from that loss and after it: the parity was recomputed in between.
 #[test]
-fn parity_that_no_rebuild_reads_is_made_anew_all_the_same() {
+fn parity_that_no_rebuild_reads_is_recomputed_too() {
     let faults = [("SHMEM_FT_INJECT", "1@4:before,node:2@3:resume")];
     let outcome = run("raid5", "", &faults, |images| {
         let rules = Rules::new("raid5", images);
@@ -465,7 +465,7 @@ fn read_only_memory_that_is_damaged_is_decoded_from_others() {
 /// have been checked; then everything that PE 0 holds is damaged. All PEs restart and detect it:
 /// damage within the parity is repaired; more damage produces one agreed error on every PE at once.
 #[test]
-fn what_goes_bad_between_check_and_use_is_found_by_all() {
+fn damage_between_check_and_use_is_found_by_all() {
     for mode in ["rs", "raid5"] {
         let job = Job::new(PES).mode(mode).env("SHMEM_FT_SCRUB", "off");
         let job = job.env("SHMEM_FT_INJECT", "node:1@4:before,stop:1@3:rebuild");

@@ -182,7 +182,7 @@ fn a_damaged_byte_in_the_newest_set_takes_the_one_before() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_one_line() {
+fn mismatches_are_refused_with_one_line() {
     if !super::support::long() {
         return;
     }

@@ -199,7 +199,7 @@ fn more_wiped_disks_than_parities_are_refused_with_one_line() {
 
 /// Files missing in the newest set exist in the previous one.
 #[test]
-fn the_set_before_is_taken_where_too_much_of_the_newest_is_gone() {
+fn the_previous_set_is_used_if_too_much_of_the_newest_is_lost() {
     let disks = Disks::fill("raid5");
     let newest = (0..4).filter_map(|node| disks.sets(node).first().copied()).max();
     let newest = newest.expect("a set");

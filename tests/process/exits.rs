@@ -225,7 +225,7 @@ fn a_script_goes_on_after_a_program_that_ended_well() {
 /// In its own namespace a PE has a different process id than here, where that id belongs to another
 /// process: when the PE must be killed, that process is left alone.
 #[test]
-fn in_a_container_a_pe_is_told_from_others_of_its_process_id() {
+fn in_a_container_pes_with_equal_process_ids_are_distinguished() {
     let unshare = ["--pid", "--fork", "--mount-proc"];
     let allowed = Command::new("unshare").args(unshare).arg("true").output();
     if !allowed.is_ok_and(|output| output.status.success()) {

@@ -130,7 +130,7 @@ fn a_substitute_of_pe_0_counts_earlier_losses() {
 }
 
 #[test]
-fn what_is_in_force_is_printed() {
+fn settings_in_force_are_printed() {
     let job = Job::new(3).mode("raid5").env("SHMEM_FT_INTERVAL", "2.5").env("SHMEM_INFO", "1");
     let outcome = job.program(&program("interval"), &["calls", "1"]).run();
     outcome.status(0);

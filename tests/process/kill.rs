@@ -119,7 +119,7 @@ fn memory_is_adopted_from_a_process_and_rebuilt_from_parity_otherwise() {
 /// Survivors and substitutes, early and late, get the same report: the lost PEs, and whether with
 /// their nodes.
 #[test]
-fn every_pe_is_told_the_same_of_a_loss() {
+fn every_pe_learns_the_same_about_a_loss() {
     for (words, adopt, told) in [
         ("--kill 1@3", "1", "1 by its self"),
         ("--kill 0@3:copy", "1", "0 by its self"),
@@ -149,7 +149,7 @@ fn every_pe_is_told_the_same_of_a_loss() {
 
 /// The status of a get says whether its data is valid, on one machine.
 #[test]
-fn a_get_with_a_status_tells_of_a_death() {
+fn a_get_with_a_status_reports_a_death() {
     for nodes in ["1", "2", "4"] {
         let job = Job::new(4).mode("raid5").args(&["--nodes", nodes]);
         let outcome = job.program(&program("get_status"), &[]).run();
@@ -244,7 +244,7 @@ fn one_loss_more_than_the_parity_is_an_agreed_error() {
 }
 
 #[test]
-fn nobody_left_is_said_by_the_launcher() {
+fn the_launcher_reports_the_loss_of_every_pe() {
     for words in ["--kill-node 0@3", "--nodes 2 --kill-node 0@3:copy --kill-node 1@2:settle"] {
         run("rs", words).status(3).says("oshrun: unrecoverable: every PE was lost");
     }

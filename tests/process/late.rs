@@ -88,7 +88,7 @@ fn late(how: &str) -> Outcome {
 }
 
 #[test]
-fn a_substitute_that_needs_nobody_comes_to_its_end() {
+fn an_independent_substitute_finishes() {
     let outcome = late("silent");
     outcome.status(0);
     for line in ["0 ends with 100, 100", "2 ends with 102, 204", "3 ends with 103, 103"] {

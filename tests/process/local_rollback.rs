@@ -147,7 +147,7 @@ fn pe_0_dies_before_its_calls() {
 }
 
 #[test]
-fn the_jacobi_iteration_goes_on_while_a_pe_goes_back() {
+fn the_jacobi_iteration_continues_while_a_pe_rolls_back() {
     for at in ["1@3", "2@5:before", "0@4"] {
         let job = Job::new(4).mode("raid5").env("SHMEM_FT_ROLLBACK", "local").kill(&[at]);
         let outcome = jacobi::job(job.args(&["--verbose"]), SMALL).run();
@@ -156,13 +156,13 @@ fn the_jacobi_iteration_goes_on_while_a_pe_goes_back() {
 }
 
 #[test]
-fn a_substitute_that_dies_in_its_replay_is_replaced_and_goes_back_alone() {
+fn a_substitute_that_dies_in_its_replay_is_replaced_locally() {
     PLAIN.dies_again(7);
 }
 
 /// Checkpoint calls that save nothing are in the log, too.
 #[test]
-fn a_pe_goes_back_past_calls_that_were_too_early_to_save() {
+fn a_pe_rolls_back_past_calls_that_were_too_early_to_save() {
     let per_round = PLAIN.calls() / 9;
     for call in [per_round * 4 + 3, per_round * 7 + 11] {
         let job = PLAIN.job(&["1", &call.to_string()]).env("SHMEM_FT_INTERVAL", "3600");
@@ -173,7 +173,7 @@ fn a_pe_goes_back_past_calls_that_were_too_early_to_save() {
 }
 
 #[test]
-fn others_may_need_a_pe_before_they_come_to_the_barrier_that_it_died_in() {
+fn other_pes_may_need_a_pe_before_the_barrier_that_it_died_in() {
     let outcome = PLAIN.run(&["1", "0", "needed"]);
     PLAIN.right(&outcome);
     rolled_back_locally(&outcome, 1);
@@ -195,7 +195,7 @@ fn after_a_call_that_is_not_logged_all_go_back() {
 }
 
 #[test]
-fn when_the_log_is_full_all_go_back_and_the_bytes_are_said() {
+fn when_the_log_is_full_all_roll_back_and_its_bytes_are_reported() {
     let per_round = PLAIN.calls() / 9;
     let late = (per_round * 6 + 3).to_string();
     let outcome = PLAIN.job(&["1", &late, "large"]).env("SHMEM_FT_LOG_LIMIT", "1M").run();
@@ -220,7 +220,7 @@ fn a_replay_that_differs_takes_all_back() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_one_line() {
+fn impossible_settings_are_refused_with_one_line() {
     let refused = |env: &[(&str, &str)], line: &str| {
         let job = Job::new(2).env("SHMEM_FT_ROLLBACK", "local");
         let job = env.iter().fold(job, |job, (name, value)| job.env(name, value));

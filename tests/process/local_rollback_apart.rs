@@ -38,7 +38,7 @@ fn a_substitute_that_has_caught_up_takes_all_back() {
 }
 
 #[test]
-fn after_the_next_checkpoint_nobody_goes_back_for_it() {
+fn after_the_next_checkpoint_no_pe_rolls_back_for_it() {
     for reason in REASONS.iter().chain(&["overflow-1"]) {
         let outcome = run(&format!("next-{reason}"));
         outcome.check(outcome.count(ALL) == 0, "no PE was lost since the checkpoint");

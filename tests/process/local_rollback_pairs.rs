@@ -82,7 +82,7 @@ fn at_any_moment(how: &str, pair: [usize; 2], cases: Cases) {
 }
 
 #[test]
-fn two_pes_die_at_the_same_time() {
+fn two_pes_die_at_once() {
     for (nth, cases) in sample(parts(1), 1).into_iter().enumerate() {
         at_any_moment("both", [[1, 2], [0, 2]][nth % 2], cases);
     }

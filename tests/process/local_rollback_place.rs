@@ -18,7 +18,7 @@ fn with_logs(pes: usize, kill: &str) -> Job {
 
 /// Right after a checkpoint, and before the next one: with an empty log, and with calls in it.
 #[test]
-fn the_program_of_the_readme_goes_back_alone_however_it_is_compiled() {
+fn the_program_of_the_readme_rolls_back_locally_however_compiled() {
     let clang = clang();
     if clang.is_none() {
         partly("clang", "there is no clang");

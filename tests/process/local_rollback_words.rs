@@ -26,14 +26,14 @@ fn another_pe_dies_before_its_calls() {
 }
 
 #[test]
-fn a_substitute_that_dies_in_its_replay_goes_back_alone() {
+fn a_substitute_that_dies_in_its_replay_rolls_back_locally() {
     WORDS.dies_again(11);
 }
 
 /// A PE delayed in the midst of an operation finds the dead PE's data, not the data that the
 /// substitute starts with.
 #[test]
-fn a_substitute_begins_when_nobody_changes_its_memory() {
+fn a_substitute_begins_when_no_pe_changes_its_memory() {
     for _ in 0..8 {
         let job = WORDS.job(&["1", "0", "held"]).env("SHMEM_FT_LOG_LIMIT", "64M");
         let outcome = job.env("SHMEM_SYMMETRIC_SIZE", "128M").run();
@@ -81,7 +81,7 @@ fn whatever_a_pe_does_when_it_is_killed_words_are_right() {
 }
 
 #[test]
-fn what_a_program_draws_by_itself_is_kept_for_the_lost_pe() {
+fn random_draws_are_kept_for_the_lost_pe() {
     for call in sample((1..=EVENTS.calls()).collect(), 4) {
         let outcome = EVENTS.run(&["1", &call.to_string()]);
         outcome.status(0);

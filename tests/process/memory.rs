@@ -155,7 +155,7 @@ fn line_of_the_last_step(outcome: &Outcome, pe: usize) {
 }
 
 #[test]
-fn registered_memory_goes_back_and_excluded_memory_does_not() {
+fn registered_memory_rolls_back_and_excluded_memory_does_not() {
     for mode in ["raid5", "rs"] {
         for words in LOSSES {
             line(&run("private", &[], mode, words), "private ok");
@@ -167,7 +167,7 @@ fn registered_memory_goes_back_and_excluded_memory_does_not() {
 const LOSS: [&str; 2] = ["--kill 1@3:before", "--nodes 4 --kill-node 1@3:before"];
 
 #[test]
-fn what_is_said_of_memory_ends_with_it() {
+fn attributes_of_memory_end_with_it() {
     for what in ["free", "include", "move"] {
         for mode in ["raid5", "double"] {
             for words in LOSS {
@@ -220,7 +220,7 @@ fn private_memory_of_different_amounts_is_called_that() {
 
 /// The second loss rolls back to a checkpoint for which the substitute must have registered it.
 #[test]
-fn what_is_registered_late_goes_back_to_its_registration() {
+fn late_registrations_are_restored_as_registered() {
     for words in ["--kill 1@2:before", "--kill 1@2:quiesce", "--nodes 4 --kill-node 1@2:before"] {
         line(&run("regions", &["late"], "raid5", words), "regions ok");
     }

@@ -130,7 +130,7 @@ fn each_pe_has_a_file_over_its_incarnations() {
 }
 
 #[test]
-fn pe_0_reads_the_standard_input_and_nobody_else() {
+fn only_pe_0_reads_the_standard_input() {
     let text = "one\ntwo\n";
     let outcome = sh(&["-n3", "--nodes", "3"], "cat").input(text).run();
     outcome.status(0).check(outcome.out == text, "the input once was expected");
@@ -222,7 +222,7 @@ fn settings_may_be_options() {
 }
 
 #[test]
-fn what_is_nearly_a_setting_is_said() {
+fn a_misspelled_setting_is_reported() {
     let job = sh(&["-n1"], "true").env("SHMEM_SYMETRIC_SIZE", "1M").env("SMA_DEBGU", "1");
     let outcome = job.env("SHMEM_HOME", "/x").run();
     outcome.status(0);

@@ -80,7 +80,7 @@ fn heaps_and_checkpoints_have_huge_pages_whoever_is_lost() {
 }
 
 #[test]
-fn who_may_not_mount_has_them_by_a_namespace_and_who_may_not_make_one_has_memory_all_the_same() {
+fn without_mounts_a_namespace_serves_and_without_that_small_pages() {
     if !super::support::long() {
         return;
     }

@@ -31,7 +31,7 @@ fn kill(run: Running) -> super::support::Outcome {
 }
 
 #[test]
-fn sets_are_whole_though_checkpoints_come_faster_than_the_disk() {
+fn sets_are_complete_though_checkpoints_outpace_the_disk() {
     // Writing a set takes several checkpoint intervals.
     let cases = vec![
         ("", "shared", "1", "8M"),
@@ -88,7 +88,7 @@ fn losses_while_tiles_are_aside_leave_only_whole_sets() {
 }
 
 #[test]
-fn what_has_no_room_in_memory_is_one_line_that_names_the_setting() {
+fn a_set_too_large_for_memory_is_one_line_that_names_the_setting() {
     if !super::support::long() {
         return;
     }
@@ -102,7 +102,7 @@ fn what_has_no_room_in_memory_is_one_line_that_names_the_setting() {
 /// The line of a set, its event and the job's last lines report the same tiles. Each node, with one
 /// PE, spills no more than its limit: half of its memory is for reading ahead.
 #[test]
-fn what_is_copied_aside_is_told_in_all_places_and_has_its_bound() {
+fn spilled_bytes_are_reported_everywhere_and_bounded() {
     let store = Store::new();
     let job = slow(&store, &["--nodes", "4", "--events", "-"]);
     let mut run = jacobi::job(job.env("SHMEM_FT_STORE_MEMORY", "1M"), LONGER).start();
@@ -204,7 +204,7 @@ fn ends(mut run: Running, disk: &Hanging) -> super::support::Outcome {
 }
 
 #[test]
-fn a_disk_that_hangs_is_a_warning_and_nobody_waits_for_it() {
+fn a_hanging_disk_is_a_warning_and_delays_no_process() {
     if !super::support::long() {
         return;
     }

@@ -73,7 +73,7 @@ fn a_checkpoint_within_the_limit_is_made() {
 
 /// The last checkpoint is intact: a death after the refusal rolls back to it.
 #[test]
-fn after_a_refusal_a_death_goes_back_to_the_last_checkpoint() {
+fn after_a_refusal_a_death_rolls_back_to_the_last_checkpoint() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
         let outcome = run(mode, "die", 8, "32M", Some("20M"));
         goes_on(&outcome);
@@ -100,7 +100,7 @@ fn a_program_that_does_not_ask_goes_on_without_new_checkpoints() {
 
 /// Refused checkpoints with a loss meanwhile: all PEs get the error again.
 #[test]
-fn a_loss_without_new_checkpoints_goes_back_to_the_last() {
+fn a_loss_without_new_checkpoints_rolls_back_to_the_last() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
         let outcome = run(mode, "late", 8, "32M", Some("20M"));
         goes_on(&outcome);
@@ -112,7 +112,7 @@ fn a_loss_without_new_checkpoints_goes_back_to_the_last() {
 
 /// Refused from the first on: there is nothing to roll back to, and nothing else is wrong.
 #[test]
-fn a_job_without_room_for_any_checkpoint_comes_to_its_end() {
+fn a_job_without_memory_for_checkpoints_finishes() {
     let job = || Job::new(4).mode("raid5").env("SHMEM_FT_MEMORY_LIMIT", "64K");
     let outcome = jacobi::job(job(), TINY).run();
     outcome.right_sum(TINY).says("the job goes on without a new checkpoint: none was made yet");
@@ -211,7 +211,7 @@ fn limited(limit: &str, kill: &str) -> Outcome {
 }
 
 #[test]
-fn a_pe_without_descriptors_says_so() {
+fn a_pe_without_descriptors_reports_it() {
     if !super::support::long() {
         return;
     }
@@ -296,7 +296,7 @@ fn more_pes_than_a_user_may_have_processes_are_refused_with_the_limits() {
 
 /// The segments of all PEs are mapped at their largest size, so address space is what runs out.
 #[test]
-fn a_pe_without_address_space_says_so() {
+fn a_pe_without_address_space_reports_it() {
     let gib = |gib: u64| format!("ulimit -v {}", gib << 20);
     for most in [1, 3, 6, 10] {
         let outcome = limited(&gib(most), "");
@@ -346,7 +346,7 @@ fn a_full_dev_shm_is_of_no_consequence() {
 /// Of three shells only the one in a private mount namespace mounts. One without the mount stops
 /// before it writes.
 #[test]
-fn a_test_mounts_only_where_nobody_else_sees_it() {
+fn tests_mount_only_in_their_own_namespace() {
     let folder = std::env::temp_dir().join(format!("raidshmem-mounts-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let folder = folder.canonicalize().expect("it is there");
@@ -385,7 +385,7 @@ fn a_full_disk_under_the_output_is_of_no_consequence() {
 /// Nor when its reader stops reading: lines wait until there is space, and the launcher still
 /// answers heartbeats.
 #[test]
-fn who_stops_reading_holds_up_nobody_but_the_lines() {
+fn a_reader_that_stops_delays_only_its_lines() {
     let fifo = "mkfifo full && exec 3<> full 2> full";
     let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "2"]);
     let job = job.env("SHMEM_FT_NODE_TIMEOUT", "1").program(&program("steps"), &[]);

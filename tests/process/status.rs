@@ -86,7 +86,7 @@ fn a_recovery_shows_its_step_and_how_far_that_is() {
 
 /// Clients that connect and send nothing, or nonsense, delay neither the job nor other clients.
 #[test]
-fn who_says_nothing_at_the_door_holds_up_nobody() {
+fn a_silent_connection_delays_no_process() {
     let mut run = Job::new(2).program(&program("pause"), &[]).leaves("go").start();
     run.wait_for("ready");
     let name = format!("raidshmem-job-{}", run.launcher());
@@ -240,7 +240,7 @@ fn a_view_goes_when_a_key_stops_the_job() {
 
 /// Without a terminal a line reports it, and nothing else changes.
 #[test]
-fn a_view_needs_a_terminal_and_somebody_who_wants_to_see() {
+fn a_view_needs_a_terminal_and_the_option() {
     let outcome = Job::new(2).args(&["--live", "sh", "-c", "echo line"]).run();
     outcome.status(0).says("oshrun: --live: standard error is no terminal to draw on; ");
     outcome.check(outcome.out == "line\nline\n", "two lines were expected");

@@ -12,7 +12,7 @@ fn two_losses(options: &[&str]) -> Outcome {
 }
 
 #[test]
-fn losses_and_recoveries_are_told_by_default_and_summed_up() {
+fn losses_and_recoveries_are_reported_by_default_and_summarized() {
     let outcome = two_losses(&[]);
     let lines: Vec<&str> = outcome.lines("oshrun: ").collect();
     let begin = [
@@ -40,7 +40,7 @@ fn losses_and_recoveries_are_told_by_default_and_summed_up() {
 
 /// The line of the restart, the summary, and `recovery` in the report give the same time.
 #[test]
-fn a_recovery_has_one_time_wherever_it_is_told() {
+fn a_recovery_has_one_time_wherever_it_is_reported() {
     let folder = std::env::temp_dir().join(format!("raidshmem-one-time-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let report = folder.join("run.json");
@@ -99,7 +99,7 @@ fn a_job_without_news_has_no_summary() {
 }
 
 #[test]
-fn a_rule_that_never_came_due_is_said() {
+fn a_rule_that_never_triggered_is_reported() {
     let job = Job::new(4).mode("raid5").args(&["--nodes", "4"]);
     let outcome = jacobi::job(job.kill(&["1@2", "3@77:copy"]), TINY).run();
     outcome.right_sum(TINY).says("oshrun: rule 3@77:copy never came due: ");
@@ -107,7 +107,7 @@ fn a_rule_that_never_came_due_is_said() {
 }
 
 #[test]
-fn a_group_size_that_cannot_be_is_said() {
+fn an_impossible_group_size_is_reported() {
     let groups = |pes: usize, size: &str| {
         let job = Job::new(pes).mode("raid5").args(&["--group", size]);
         jacobi::job(job, TINY).run()

@@ -130,7 +130,7 @@ fn applications_on_one_to_five_pes() {
 
 /// All their calls are logged.
 #[test]
-fn applications_come_to_the_same_sum_where_the_lost_pe_goes_back_alone() {
+fn applications_reach_equal_sums_with_local_rollback() {
     for &(name, checkpoint) in APPLICATIONS {
         let program = build(C, name);
         let job = || Job::new(4).mode("raid5").env("SHMEM_FT_ROLLBACK", "local");
@@ -145,7 +145,7 @@ fn applications_come_to_the_same_sum_where_the_lost_pe_goes_back_alone() {
 }
 
 #[test]
-fn applications_come_to_the_same_sum_whatever_is_killed() {
+fn applications_reach_equal_sums_whatever_is_killed() {
     for &(name, checkpoint) in APPLICATIONS {
         let program = build(C, name);
         let job = || Job::new(4).mode("raid5").args(&["--verbose"]);

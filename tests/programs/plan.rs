@@ -131,7 +131,7 @@ fn is_there() -> bool {
 }
 
 #[test]
-fn whatever_is_killed_at_whatever_checkpoint_under_its_plan_the_result_is_the_same() {
+fn results_under_a_plan_are_equal_whatever_is_killed() {
     if !is_there() {
         return;
     }
@@ -190,7 +190,7 @@ fn a_wrong_plan_is_noticed_by_an_audit() {
 }
 
 #[test]
-fn what_is_no_plan_of_this_program_is_one_line() {
+fn a_plan_of_another_program_is_one_line() {
     if !is_there() {
         return;
     }

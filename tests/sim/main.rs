@@ -190,7 +190,7 @@ fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
 }
 
 #[test]
-fn one_more_is_lost_and_every_pe_says_so() {
+fn one_loss_too_many_is_reported_by_every_pe() {
     let sum = many(seeds(2000), Mode::Beyond, Duration::MAX);
     assert!(sum.jobs < 2000 || sum.unrecoverable > 1000, "{sum:?}");
 }

@@ -150,7 +150,7 @@ fn dependencies_are_what_they_are_for_users_too() {
 
 /// The compiler refuses crates that a manifest does not name; this test covers the manifests.
 #[test]
-fn crates_need_what_the_table_of_crates_says() {
+fn crates_depend_on_what_the_table_of_crates_lists() {
     let ours = |name: &&str| name.starts_with("raidshmem") || name.ends_with("-sys");
     let row = |file: File| -> String {
         let name = file.text.split("name = \"").nth(1).and_then(|rest| rest.split('"').next());

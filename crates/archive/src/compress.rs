@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn tiles_of_all_lengths_come_back_and_none_takes_more_than_it_has() {
+    fn tiles_of_all_lengths_survive_a_round_trip_and_never_grow() {
         for level in [1, 3, 19] {
             let mut compressor = TileCompressor::new(level).expect("a level");
             let mut decompressor = TileDecompressor::default();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_stands_for_another_length_becomes_no_tile() {
+    fn truncated_tiles_and_other_lengths_are_refused() {
         let tile = noise(TILE, true);
         let stored = stored(&tile, 3);
         assert_eq!(read(&stored, TILE), Some(tile));
@@ -114,7 +114,7 @@ mod tests {
 
     /// Tests a frame that expands to a mebibyte, and two frames that expand to half of it each.
     #[test]
-    fn no_more_bytes_come_than_are_asked_for() {
+    fn decompression_never_exceeds_the_requested_length() {
         let much = stored(&vec![0; 1 << 20], 19);
         let twice = stored(&vec![0; 1 << 19], 19).repeat(2);
         assert!(much.len() < 200 && twice.len() < 400);

@@ -228,7 +228,7 @@ mod tests {
 
     /// A lost PE still counts as lost if its snapshot was rebuilt before further damage was found.
     #[test]
-    fn what_was_lost_stays_lost_in_the_verdict() {
+    fn lost_pes_stay_lost_in_the_verdict() {
         let layout = Layout::new(Scheme::Raid5, 4).unwrap();
         let mut found = findings(&layout, &[2]);
         (found[2].snapshot, found[0].snapshot) = (0, u64::MAX);

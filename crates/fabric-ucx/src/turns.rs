@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_begun_by_who_goes_and_by_who_enters() {
+    fn leftover_work_is_begun_by_threads_that_leave_and_enter() {
         let turns: &'static Turns<Sums> = Box::leak(Box::new(Turns::new(Sums::default())));
         let turn = turns.enter();
         assert!(turns.try_enter().is_none() && leave(turns, 5));

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_answers_when_there_is_none_for_others() {
+    fn answers_have_free_entries_when_requests_have_none() {
         assert_eq!(free_entries(0, 0, 32, RESERVE), 32 - RESERVE);
         assert_eq!((free_entries(30, 3, 32, RESERVE), free_entries(30, 3, 32, 0)), (0, 5));
         assert_eq!(free_entries(35, 3, 32, 0), 0);

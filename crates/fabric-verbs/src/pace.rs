@@ -99,18 +99,18 @@ mod tests {
     }
 
     #[test]
-    fn cards_are_looked_at_for_as_long_as_waking_costs() {
+    fn polling_lasts_as_long_as_waking_costs() {
         assert_eq!(after([2; 10]).patience(), LEAST);
     }
 
     #[test]
-    fn what_is_slept_through_anyway_is_slept_through_at_once() {
+    fn a_wait_that_would_end_in_sleep_sleeps_at_once() {
         assert_eq!(after([15_000; 9]).patience(), MOST);
         assert_eq!(after([21_000; 9]).patience(), LEAST);
     }
 
     #[test]
-    fn what_nobody_looked_for_is_not_measured() {
+    fn unpolled_operations_are_not_measured() {
         let zero = Instant::now();
         let trip =
             |posted, missed, found| trip(zero + us(posted), zero + us(missed), zero + us(found));

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_strangers_is_looked_at_in_portions() {
+    fn a_flood_of_unknown_datagrams_is_processed_in_portions() {
         let socket = || UdpSocket::bind("127.0.0.1:0").unwrap();
         let (own, member, stranger) = (socket(), socket(), socket());
         let (at, key) = (own.local_addr().unwrap(), Secret([7; SECRET_LEN]));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_member_sealed_is_refused() {
+    fn datagrams_of_non_members_are_refused() {
         let (mut one, mut two) = (sealed(Party::Node(1), 7), sealed(Party::Launcher, 8));
         let datagram = one.seal(Party::Launcher, Beat::Pong(Duration::ZERO)).unwrap();
         assert_eq!(two.open(&datagram), Err(()), "another job");

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_told_by_its_last_line() {
+    fn the_last_line_of_buffered_output_is_returned() {
         let (gate, _) = Gate::new("word".into()).unwrap();
         assert_eq!(gate.last_line(), None);
         gate.pass(Stream::Err, b"Warning: new key\nPermission denied (publickey).\r\n\n");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_is_heard_and_not_carried_on() {
+    fn the_word_is_detected_and_not_forwarded() {
         let (gate, mut ring) = Gate::new("last word".into()).unwrap();
         gate.pass(Stream::Err, b"a last word of it\nlast\nword\n");
         assert!(!gate.has_heard());

@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_waited_for_as_long_as_it_can_become_one() {
+    fn an_incomplete_word_is_waited_for_while_it_may_match() {
         for begun in ["", "-", "--", "--sta", "--status", "--dump"] {
             assert_eq!(heard(begun.as_bytes()), None, "{begun}");
         }

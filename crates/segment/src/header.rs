@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_ranges_is_there_until_it_is_void_or_damaged() {
+    fn range_records_last_until_they_are_void_or_damaged() {
         let records = RangeRecords([const { [const { AtomicU64::new(0) }; RANGE_WORDS] }; RANGES]);
         let held = |nth: usize, state| HeldRange {
             number: CheckpointNumber(3),

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_survives_the_mailbox() {
+    fn posts_survive_the_mailbox() {
         let (entry, first) = (empty(), posted(70));
         assert_eq!(entry.read(Incarnation(0)), PeerStatus::default());
         write(&entry, &first, Incarnation(0));

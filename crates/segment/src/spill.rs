@@ -137,7 +137,7 @@ mod tests {
     use StorePart::{Slot, Snapshot};
 
     #[test]
-    fn what_is_kept_is_of_the_checkpoint_that_is_wanted_and_counted() {
+    fn the_spill_keeps_and_counts_only_the_wanted_checkpoint() {
         let zero = || AtomicU64::new(0);
         let kept = || KeptWords { number: zero(), from: zero(), tiles: zero(), len: zero() };
         let spill =

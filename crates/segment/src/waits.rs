@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_waits_have_the_same_serial() {
+    fn no_two_waits_share_a_serial() {
         let waits = empty();
         let serial = || {
             let _showing = waits.show(Waiting::anyone("a"), CheckpointNumber(0));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_owner_left_is_gone_and_its_serial_is_not_used_again() {
+    fn waits_of_a_dead_owner_vanish_and_their_serials_are_not_reused() {
         let waits = empty();
         std::mem::forget(waits.show(Waiting::anyone("a"), CheckpointNumber(0)));
         let left = seen(&waits)[0].serial;

@@ -461,7 +461,7 @@ mod tests {
 
     /// There is no parent to report to, and the standard library turns an attempt into a crash.
     #[test]
-    fn a_child_whose_parent_is_gone_ends_without_a_word() {
+    fn a_child_whose_parent_died_ends_silently() {
         let other = getppid().expect("a test is started by something");
         let mut command = Command::new("/bin/true");
         // SAFETY: system calls only.

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_says_who_sent_a_message() {
+    fn the_kernel_identifies_the_sender_of_a_message() {
         let (a, b) = Channel::pair().unwrap();
         let b = Outbox::new(b);
         a.send(&1u32, &[]).unwrap();
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn last_words_are_heard_of_an_end_that_left_something_unread() {
+    fn the_last_message_of_an_end_with_unread_data_arrives() {
         let (a, b) = Channel::pair().unwrap();
         a.send(&1u32, &[]).unwrap();
         b.send(&2u32, &[]).unwrap();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_refused_and_a_closed_end_is_said() {
+    fn garbage_is_refused_and_a_closed_end_is_reported() {
         let (a, b) = Channel::pair().unwrap();
         a.send(&vec![255u8; 9], &[]).unwrap();
         let got = b.receive::<(String, String, String)>();

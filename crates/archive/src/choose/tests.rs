@@ -104,7 +104,7 @@ fn any_order_of_the_hosts_is_taken_and_that_which_is_stays() {
 }
 
 #[test]
-fn a_set_is_there_if_one_has_its_manifest_and_else_it_is_none() {
+fn a_set_exists_only_if_a_node_has_its_manifest() {
     let manifest = manifest(7, &protection(BackupMode::Raid5, 1, 3));
     let hosts = |sets: [Option<u64>; 3]| -> Vec<Vec<Held>> {
         (0..3).map(|pe| vec![held(&manifest, sets[pe], &[pe])]).collect()
@@ -136,7 +136,7 @@ fn the_newest_set_that_is_whole_enough_is_taken_or_the_one_that_is_named() {
 }
 
 #[test]
-fn what_does_not_fit_is_said() {
+fn mismatches_are_reported() {
     let manifest = manifest(7, &protection(BackupMode::Raid5, 1, 3));
     let hosts: Vec<Vec<Held>> = (0..3).map(|pe| vec![held(&manifest, Some(5), &[pe])]).collect();
     let of = |home: &[u32], protect: &dyn Fn(&[usize]) -> Option<Protection>, hosts: &[_]| {

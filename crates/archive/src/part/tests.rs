@@ -63,7 +63,7 @@ fn a_head_that_is_cut_or_has_a_flipped_bit_anywhere_is_refused() {
 }
 
 #[test]
-fn a_head_that_says_what_cannot_be_is_refused() {
+fn an_inconsistent_head_is_refused() {
     type Change = fn(&mut Head);
     let changes: [Change; 15] = [
         |head| head.owner.pe = Pe(4),

@@ -94,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn progress_starts_the_count_anew() {
+    fn progress_resets_the_count() {
         assert_eq!(counted(&[100, 50, 30, 10, 9]), [1, 1, 1, 1, 1]);
         assert_eq!(counted(&[3, 1, 1, 40, 1, 1]), [1, 2, 3, 1, 2, 3]);
         assert_eq!(counted(&[90, 90, 90]), [1, 1, 1], "a leak that takes its time");
     }
 
     #[test]
-    fn who_dies_before_its_restart_is_over_has_passed_nothing() {
+    fn a_death_before_the_end_of_the_restart_counts_as_no_progress() {
         let mut crashes = Crashes::original();
         assert_eq!(crashes.die(CheckpointNumber(70)), 1);
         for deaths in 2..6 {

@@ -192,7 +192,7 @@ fn a_dead_process_is_replaced_on_its_node_and_its_memory_kept() {
 }
 
 #[test]
-fn without_adoption_the_memory_is_wiped_and_made_anew() {
+fn without_adoption_the_memory_is_wiped_and_recreated() {
     let settings = Settings { adopt: false, ..settings(BackupMode::Raid5) };
     let mut cluster = Cluster::four(&settings, 0);
     cluster.die(2);
@@ -421,7 +421,7 @@ fn a_loss_while_others_are_in_finalize_is_replaced_and_they_take_part() {
 
 /// A PE that continued without noticing the loss, and without being affected by it.
 #[test]
-fn a_loss_that_nobody_noticed_holds_up_the_end_until_it_is_made_good() {
+fn an_unnoticed_loss_delays_the_end_until_it_is_repaired() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.die(3);
     for pe in 0..4 {
@@ -468,7 +468,7 @@ fn a_loss_when_all_are_in_finalize_costs_nothing() {
 }
 
 #[test]
-fn a_verdict_ends_the_job_when_every_living_pe_has_said_it() {
+fn a_verdict_ends_the_job_once_every_living_pe_reports_it() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     let words = "unrecoverable: group 0 lost PEs 1,2, parity 1";
     for pe in 0..4 {

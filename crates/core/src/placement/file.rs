@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_one_line_with_its_place() {
+    fn errors_are_one_line_with_their_place() {
         let table: &[(&str, &str)] = &[
             ("", "rack.toml:1: the file is empty: expected tables of hosts"),
             ("\n[rack\n", "rack.toml:2: "),

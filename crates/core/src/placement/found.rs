@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_divides_nothing_is_no_domain() {
+    fn a_kind_that_divides_nothing_is_not_a_domain() {
         assert_eq!(hosts(&[("C7", "B1"), ("C7", "B2")]), [], "all in one, and each alone");
         assert_eq!(hosts(&[("", ""), ("", "")]), []);
         let both = hosts(&[("C7", "B1"), ("C7", "B1"), ("C9", "B2")]);

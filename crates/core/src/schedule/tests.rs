@@ -117,7 +117,7 @@ fn spread_and_ring_bring_every_block_to_everybody_once() {
 }
 
 #[test]
-fn nobody_sends_more_than_the_whole_twice_in_a_long_broadcast() {
+fn no_pe_sends_more_than_twice_the_whole_in_a_long_broadcast() {
     for size in 2..=LARGEST {
         for pe in 0..size {
             let steps = scatter(pe, 0, size).chain(spread(pe, size));

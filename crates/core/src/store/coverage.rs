@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_range_is_none() {
+    fn an_empty_range_does_not_count() {
         let layout = Layout::new(1 << 20, 4);
         let (heap, at) = (Heap::new(layout.heap_len), layout.statics);
         let ranges = [at..at, at + 8..at + 24, at + 24..at + 24];
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn heap_bytes_have_the_same_place_in_their_pages_as_in_those_of_the_line() {
+    fn heap_bytes_keep_their_page_offset_in_the_linear_space() {
         let (layout, coverage, ..) = sample();
         let heap = layout.heap..layout.heap + layout.heap_len;
         let mut seen = 0;

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_same_or_too_large_is_refused_before_memory_is_counted() {
+    fn different_or_oversized_intents_are_refused_before_memory_counts() {
         let short = posted(100, 1);
         let odd = Intent { len: 900, ..short };
         let cannot = Intent { len: CANNOT, ..short };
@@ -359,7 +359,7 @@ mod tests {
 
     /// Registered memory is part of the manifest, whose pages the lower half of a digest counts.
     #[test]
-    fn private_memory_is_not_said_to_be_symmetric() {
+    fn private_memory_is_not_called_symmetric() {
         let of = |pages: u64, heap: u64| Intent {
             digest: 9 << 32 | pages,
             len: pages * 4096 + heap,

@@ -132,7 +132,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_was_encoded_is_read_back_and_nothing_else() {
+    fn only_what_was_encoded_is_read_back() {
         let bytes = encode(SAVED.into_iter());
         assert_eq!(decode(&bytes).unwrap(), SAVED);
         assert_eq!(decode(&[]).unwrap(), []);

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_is_told_every_time() {
+    fn a_program_that_asks_is_answered_every_time() {
         let mut refused = Refused::default();
         assert_eq!(refused.words(), None);
         for words in ["a", "b", "c"] {

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_what_was_said() {
+    fn words_survive_packing() {
         for said in [
             WriteReport::Nothing,
             WriteReport::Never,

@@ -179,7 +179,7 @@ fn search(pes: usize, deaths: usize) -> usize {
 }
 
 #[test]
-fn nobody_goes_on_without_what_all_brought() {
+fn no_pe_continues_without_all_contributions() {
     for (pes, deaths) in [(2, 1), (3, 1), (3, 2), (5, 0)] {
         println!("{pes} PEs, {deaths} deaths: {} states", search(pes, deaths));
     }

@@ -298,7 +298,7 @@ fn whatever_step_is_the_last_there_are_only_whole_sets() {
 }
 
 #[test]
-fn what_is_no_plain_file_of_this_user_is_refused() {
+fn only_plain_files_of_this_user_are_accepted() {
     let (_folder, set) = one_set(1);
     let path = set.folder.join("pe-0");
     if rustix::process::geteuid().is_root() {

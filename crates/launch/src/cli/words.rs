@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_program_is_its_own() {
+    fn words_after_the_program_belong_to_it() {
         assert_eq!(of(&["--", "-n", ":", "-n"]).unwrap().program, ["-n", ":", "-n"]);
         assert_eq!(of(&["-v", "p", "--", "-z"]).unwrap().program, ["p", "--", "-z"]);
         assert_eq!(of(&["p", ":", "q"]).unwrap().program, ["p", ":", "q"]);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_by_its_name() {
+    fn unknown_options_are_refused_by_name() {
         for (words, line) in [
             (&["-z", "p"][..], "-z: no such option; `oshrun --help` lists them"),
             (&["--kil", "p"], "--kil: no such option, nearest is --kill; `oshrun --help` lists"),
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_other_launchers_name_what_is_said_here() {
+    fn options_of_other_launchers_name_their_equivalent() {
         for (words, instead) in [
             (&["--bind-to", "core", "p"][..], "--bind core"),
             (&["--mca", "a", "b", "p"], "SHMEM_FT_"),

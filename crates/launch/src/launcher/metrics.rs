@@ -223,7 +223,7 @@ mod tests {
     use raidshmem_core::placement::survival::Survival;
 
     #[test]
-    fn what_happened_is_in_the_text() {
+    fn events_appear_in_the_text() {
         let mut registry = Registry::with_prefix("raidshmem");
         let job = JobRecord {
             node_of: vec![0; 4],

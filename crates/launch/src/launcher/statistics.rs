@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_and_what_it_cost_is_summed_up() {
+    fn losses_and_their_cost_are_summarized() {
         let mut job = chronicle(BackupMode::Raid5);
         assert_eq!(job.at(1.0, checkpoint(1)), None);
         assert_eq!(job.at(2.0, checkpoint(2)), None);

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recovery_says_what_it_does_and_what_is_left() {
+    fn a_recovery_shows_its_step_and_the_remaining_work() {
         let title = title(BackupMode::Rs, vec![0; 4]);
         let mut job = job(&title, 1);
         let set = |job: &mut Picture, progress| job.figures.recovery = Some((at(88.0), progress));
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn the_view_says_where_spares_are() {
+    fn the_view_shows_spares() {
         let title = title(BackupMode::Raid5, vec![0, 0]);
         let mut job = job(&title, 1);
         let name = "node 2".to_owned();

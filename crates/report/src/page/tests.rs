@@ -59,7 +59,7 @@ fn all_that_happened_is_on_the_page() {
 }
 
 #[test]
-fn what_a_user_supplied_is_text() {
+fn user_input_is_escaped() {
     let mut record = eventful();
     let bad = "<script>alert(1)</script>\"'&".to_owned();
     record.job.program.clone_from(&bad);

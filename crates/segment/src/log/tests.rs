@@ -40,7 +40,7 @@ fn records_are_read_as_they_were_written() {
 }
 
 #[test]
-fn what_an_atomic_operation_found_comes_later() {
+fn the_value_found_by_an_atomic_operation_is_added_later() {
     let words = words(4096);
     let log = Log::of(&words, 2, 0);
     log.clear((1, 0), CallPlace::NONE);
@@ -106,7 +106,7 @@ fn meetings_follow_each_other() {
 }
 
 #[test]
-fn a_replica_says_what_the_log_says() {
+fn a_replica_equals_the_log() {
     let (all, copy, new) = (words(4096), words(4096), words(4096));
     let [log, copy, new] = [&all, &copy, &new].map(|words| Log::of(words, 4, 0));
     let log = log.with_replica(copy);
@@ -144,7 +144,7 @@ fn a_replica_says_what_the_log_says() {
 }
 
 #[test]
-fn what_speaks_against_it_is_text() {
+fn reasons_against_local_rollback_are_text() {
     let words = words(2048);
     let log = Log::of(&words, 2, 0);
     assert_eq!(log.against(), "");

@@ -55,7 +55,7 @@ fn in_a_container_its_own_group_is_the_topmost() {
 
 /// A group outside of the mounted part of the tree, or outside of the namespace.
 #[test]
-fn what_cannot_be_seen_is_not_guessed() {
+fn invisible_limits_are_not_guessed() {
     for (groups, mounts) in [
         ("11:memory:/user.slice\n", DOCKER_MOUNTS),
         ("0::/../other\n", UNIFIED_MOUNTS),
@@ -134,7 +134,7 @@ fn files_of_the_first_version() {
 
 /// Reads this machine, whatever it has.
 #[test]
-fn what_this_machine_says_is_read() {
+fn the_files_of_this_machine_are_read() {
     if let Some(CgroupMemory { limit, free }) = memory() {
         assert!(free <= limit, "{free} of {limit}");
     }

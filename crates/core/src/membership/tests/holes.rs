@@ -75,7 +75,7 @@ fn the_status_is_the_first_of_the_living_that_is_not_0() {
 }
 
 #[test]
-fn nodes_are_lost_one_after_the_other_until_nobody_is_left() {
+fn nodes_are_lost_one_by_one_until_none_is_left() {
     let mut cluster = four();
     for (lost, node) in [1, 3, 0].into_iter().enumerate() {
         cluster.event(MembershipEvent::NodeLost { node });

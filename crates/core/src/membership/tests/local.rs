@@ -25,7 +25,7 @@ fn lines(cluster: &Cluster) -> Vec<&str> {
 }
 
 #[test]
-fn a_dead_process_goes_back_alone_until_it_has_caught_up() {
+fn a_dead_process_rolls_back_locally_until_it_has_caught_up() {
     let mut cluster = cluster(raid5());
     assert!(!cluster.machine.view.local);
     for pe in [2, 1] {
@@ -49,7 +49,7 @@ fn several_are_alone_until_the_last_has_caught_up() {
 }
 
 #[test]
-fn one_word_takes_all_back_in_a_new_view_and_is_said_once() {
+fn one_message_rolls_all_pes_back_in_a_new_view_and_is_reported_once() {
     let mut cluster = cluster(raid5());
     cluster.die(1);
     let before = cluster.machine.view.number;
@@ -68,7 +68,7 @@ fn one_word_takes_all_back_in_a_new_view_and_is_said_once() {
 }
 
 #[test]
-fn pes_of_a_lost_node_go_back_alone_unless_somebody_is_away() {
+fn pes_of_a_lost_node_roll_back_locally_unless_another_pe_is_away() {
     let mut node = cluster(raid5());
     node.event(MembershipEvent::NodeLost { node: 1 });
     assert!(node.machine.view.local && node.machine.view.whole());

@@ -14,7 +14,7 @@ fn fails(cluster: &mut Cluster, pe: u32, cause: StartFailure) {
 const LASTING: [StartFailure; 2] = [StartFailure::Program, StartFailure::Limit];
 
 #[test]
-fn what_a_substitute_would_fail_by_too_ends_the_job_at_once() {
+fn an_error_that_would_repeat_ends_the_job_at_once() {
     for cause in LASTING {
         let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
         fails(&mut cluster, 2, cause);
@@ -24,7 +24,7 @@ fn what_a_substitute_would_fail_by_too_ends_the_job_at_once() {
 
 /// The cause may have passed when the next process starts.
 #[test]
-fn what_may_pass_is_tried_again() {
+fn a_transient_error_is_retried() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     let first = cluster.proc_of(2);
     fails(&mut cluster, 2, StartFailure::Passing);

@@ -31,7 +31,7 @@ fn a_node_that_takes_a_member_of_its_group_is_reported_once_all_are_back() {
 
 /// New groups are surveyed and reported once; a list that does not fit the job is ignored.
 #[test]
-fn groups_that_are_chosen_anew_are_reported_once_with_what_they_survive() {
+fn new_groups_are_reported_once_with_what_they_survive() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.event(MembershipEvent::NodeLost { node: 2 });
     resume(&mut cluster);

@@ -123,17 +123,17 @@ fn holds(program: &Program, losses: Losses) {
 }
 
 #[test]
-fn a_lost_pe_goes_back_alone_wherever_it_dies() {
+fn a_lost_pe_rolls_back_locally_wherever_it_dies() {
     program::all().iter().for_each(|program| holds(program, Losses::Processes(1)));
 }
 
 #[test]
-fn a_lost_pe_of_the_same_node_goes_back_alone() {
+fn a_lost_pe_of_the_same_node_rolls_back_locally() {
     program::all().iter().for_each(|program| holds(program, Losses::Together(1)));
 }
 
 #[test]
-fn a_pe_lost_with_its_node_goes_back_alone_wherever_that_is() {
+fn a_pe_lost_with_its_node_rolls_back_locally_wherever_it_is() {
     program::all().iter().for_each(|program| holds(program, Losses::Nodes(1)));
 }
 

@@ -128,7 +128,7 @@ fn are_its(of: &Overwriter, pieces: &[Piece], what: &str) {
 }
 
 #[test]
-fn whatever_is_read_before_checkpoints_come_the_files_are_of_the_one_that_was_begun() {
+fn files_belong_to_the_claimed_checkpoint_whenever_others_follow() {
     for after in 0.. {
         let of = Overwriter::new(Pe(1));
         let (result, pieces) = read_all(&order(&[&of]), ENOUGH, |taken| {
@@ -167,7 +167,7 @@ fn all_of_a_checkpoint_may_be_aside_before_its_first_tile_is_read() {
 
 /// A checkpoint that is claimed before it is made is preserved whole, however many follow.
 #[test]
-fn what_is_claimed_ahead_is_kept_though_checkpoints_come_at_once() {
+fn a_checkpoint_claimed_ahead_is_kept_though_others_follow_at_once() {
     let third = CheckpointNumber(3);
     for claimed in [false, true] {
         let of = Overwriter::new(Pe(1));
@@ -196,7 +196,7 @@ fn what_is_claimed_ahead_is_kept_though_checkpoints_come_at_once() {
 /// If the spill is too small, no set is written and no more tiles are copied than fit; tiles that
 /// have been read are not spilled.
 #[test]
-fn what_does_not_fit_is_given_up() {
+fn a_checkpoint_that_does_not_fit_is_abandoned() {
     let of = Overwriter::new(Pe(0));
     let (result, _) = read_all(&order(&[&of]), 1, |taken| {
         if taken == 0 {
@@ -239,7 +239,7 @@ fn the_room_goes_to_those_that_are_still_to_be_read() {
 
 /// Reader and PE run concurrently, in any interleaving.
 #[test]
-fn a_checkpoint_that_comes_at_any_moment_changes_nothing() {
+fn a_checkpoint_at_any_moment_changes_nothing() {
     for turns in 0..400u64 {
         let of = Overwriter::new(Pe(1));
         let (pieces, queue) = sync_channel(100);
