@@ -348,9 +348,9 @@ pub fn restart_pes() {
     } else if lock(&world.store.refused).restart() && world.me() == Pe(0) {
         let back = match world.store.agreed() {
             CheckpointNumber::START => "none was made yet, so a loss ends it".to_owned(),
-            number => format!("a loss takes it back to checkpoint {number}"),
+            number => format!("a loss rolls it back to checkpoint {number}"),
         };
-        complain(&format!("the job goes on without a new checkpoint: {back}"));
+        complain(&format!("the job continues without a new checkpoint: {back}"));
     }
 }
 

@@ -101,12 +101,12 @@ fn a_contraction_loses_the_tasks_that_were_begun() {
 fn a_panic_of_the_library_ends_the_job_and_one_of_the_program_is_a_death() {
     let run = |what: &str| job(3).args(&["--verbose"]).program(&example("panics"), &[what]).run();
     let outcome = run("library");
-    outcome.status(3).says("raidshmem: PE 1: a fault of the library at src/pgas/world/mod.rs:");
+    outcome.status(3).says("raidshmem: PE 1: a library bug at src/pgas/world/mod.rs:");
     outcome.says("index out of bounds: the len is 3 but the index is 9999");
     outcome.check(outcome.count("a substitute") == 0, "no PE gets there again");
     let outcome = run("own");
     outcome.says("a panic of the program").says("resume from checkpoint");
-    outcome.check(outcome.count("a fault of the library") == 0, "it is not the library's");
+    outcome.check(outcome.count("a library bug") == 0, "it is not the library's");
     let outcome = run("api");
     outcome.status(0);
     outcome.check(outcome.out.contains("the API told of a wrong range: true"), "it may catch it");

@@ -131,7 +131,7 @@ impl Ctx {
     fn given(self, call: &str) -> Given {
         match given(self) {
             Some(given) => given,
-            None => misuse(call, "the context is SHMEM_CTX_INVALID, destroyed, or none at all"),
+            None => misuse(call, "the context is SHMEM_CTX_INVALID, destroyed, or not a context"),
         }
     }
 

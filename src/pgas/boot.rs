@@ -78,7 +78,7 @@ pub enum BootError {
     #[error("statics of the executable: {0}")]
     Statics(#[from] statics::StaticsError),
     /// The executable's statics are too large.
-    #[error("statics of the executable: {0} bytes, and {STATICS_MAX} are the most allowed")]
+    #[error("statics of the executable: {0} bytes; expected at most {STATICS_MAX}")]
     StaticsTooLarge(usize),
     /// The job cannot be protected as asked.
     #[error("{0}")]

@@ -172,7 +172,7 @@ impl World {
         }
         if self.me() == Pe(0) && self.members.incarnation() == Incarnation::FIRST {
             complain(
-                "SHMEM_FT_ROLLBACK=local with SHMEM_THREAD_MULTIPLE: a loss takes all PEs back",
+                "SHMEM_FT_ROLLBACK=local with SHMEM_THREAD_MULTIPLE: a loss rolls back all PEs",
             );
         }
         self.log_nothing("its threads call the library at the same time");

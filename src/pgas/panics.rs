@@ -84,7 +84,7 @@ fn end(panic: &PanicHookInfo) -> ! {
     }
     let place = panic.location().map(|place| format!(" at {}:{}", place.file(), place.line()));
     let what = words(panic).replace('\n', " ");
-    complain(&format!("a fault of the library{}: {what}", place.unwrap_or_default()));
+    complain(&format!("a library bug{}: {what}", place.unwrap_or_default()));
     let exit = PeMessage::GlobalExit { status: UNRECOVERABLE, words: None };
     if send(&exit) {
         park(); // the launcher ends every PE

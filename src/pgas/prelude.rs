@@ -86,12 +86,13 @@ impl World {
         let most = limit(self.n_pes());
         match known {
             Known::Result(result) => result,
-            Known::NoRoom => self.end_for(call.name, &format!(
-                "its result is not known any more: results of up to {most} bytes in all are kept"
-            )),
+            Known::NoRoom => self.end_for(
+                call.name,
+                &format!("its result is no longer known: at most {most} bytes of results are kept"),
+            ),
             Known::NoSuchCall => self.end_for(
                 call.name,
-                "its result is not known: the lost PE did not make this call, or not as often",
+                "its result is unknown: the lost PE did not make this call, or less often",
             ),
         }
     }
@@ -113,8 +114,7 @@ impl World {
             PreludeMode::Closed => {}
             PreludeMode::Noted(notes) => self.hand_over(notes.into_record()),
             PreludeMode::Given(results) => {
-                let why =
-                    "the lost PE made it more often, and which results are right is not known";
+                let why = "the lost PE made it more often, so the right results are unknown";
                 if let Some(call) = results.in_doubt() {
                     self.end_for(call, why);
                 }

@@ -75,7 +75,7 @@ impl World {
             let (me, limit) = (self.me(), self.local.limit.load(Ordering::Relaxed));
             complain(&format!(
                 "the log of PE {me} is full: it needs {need} bytes so far, and \
-                 SHMEM_FT_LOG_LIMIT={limit}: a loss takes all PEs back until the next checkpoint"
+                 SHMEM_FT_LOG_LIMIT={limit}: a loss rolls back all PEs until the next checkpoint"
             ));
         }
     }
@@ -88,7 +88,7 @@ impl World {
             let me = self.me();
             complain(&format!(
                 "the log of PE {me} needed {need} bytes up to checkpoint {interval}, more than \
-                 SHMEM_FT_LOG_LIMIT={limit}: a loss took all PEs back meanwhile"
+                 SHMEM_FT_LOG_LIMIT={limit}: a loss rolled back all PEs meanwhile"
             ));
         }
     }

@@ -384,7 +384,7 @@ impl<'a> RealMemory<'a> {
             None => OpProgress::Wait,
             Some(Verdict::Mismatch) => world.members.abort(&format!(
                 "checkpoints do not fit: after the restart PE {} wrote to symmetric memory and \
-                 called the checkpoint at {}, but PE {reference} has gone on to {}",
+                 called the checkpoint at {}, but PE {reference} has continued to {}",
                 world.me(),
                 world.site_of(world.me()),
                 world.describe(reference)

@@ -51,7 +51,7 @@ pub fn restore(
     let manifest = match Coverage::parse(world.segments.layout(), &bytes[..len]) {
         Ok(parsed) => parsed,
         Err(error) => world.members.abort(&format!(
-            "unrecoverable: the snapshot of checkpoint {target} does not explain itself: {error}"
+            "unrecoverable: the snapshot of checkpoint {target} has an invalid manifest: {error}"
         )),
     };
     if world.members.is_new() {

@@ -331,7 +331,7 @@ fn a_job_whose_time_is_over_is_queued_again_and_goes_on() {
     let job = slurm.submit(&options, &script);
     slurm.wait_for_line("checkpoint 3: ");
     slurm.ask(&["scancel", "--signal=USR1", &job]);
-    slurm.wait_for_line("stopped as asked for, with checkpoint ");
+    slurm.wait_for_line("stopped on request, with checkpoint ");
     slurm.wait_for_line("oshrun: begins from set ");
     slurm.wait_for_end(&job);
     let output = slurm.output();

@@ -139,7 +139,7 @@ fn an_agent_that_is_killed_while_the_job_starts_ends_it() {
     let mut run = sh(net.job(&[1]), "echo ready; exec sleep 1000").start();
     run.wait_for("ready");
     processes::signal(agent(&run, 0).pid, Signal::KILL);
-    run.finish().status(1).says("node 0 was lost before the job was whole");
+    run.finish().status(1).says("node 0 was lost before the job was complete");
 }
 
 #[test]

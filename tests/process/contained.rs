@@ -50,7 +50,7 @@ fn a_substitute_whose_addresses_differ_is_refused_by_a_line() {
     for loss in [["--kill-node", "2@3"], ["--kill", "2@3"]] {
         let outcome =
             contained(LIMITED, PROFILES[0], &loss).program(&program("tables"), &["plain"]).run();
-        outcome.status(3).says("lie at random addresses, for personality(ADDR_NO_RANDOMIZE)");
+        outcome.status(3).says("lie at random addresses, because personality(ADDR_NO_RANDOMIZE)");
         outcome.says("PE 2 cannot roll back to checkpoint 3: memory may hold at 0x");
         outcome.check(outcome.count("unrecoverable") == 1, "one line");
         outcome.check(outcome.out.is_empty(), "no results");

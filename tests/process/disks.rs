@@ -187,7 +187,7 @@ fn more_wiped_disks_than_parities_are_refused_with_one_line() {
     disks.wipe(2);
     let outcome = disks.resume("raid5");
     refused(&outcome, "unrecoverable: group 0 lost PEs 1,2, parity 1");
-    outcome.says("there is no whole checkpoint; set ");
+    outcome.says("there is no complete checkpoint; set ");
     // Another mode cannot use the parity.
     disks.wipe(3);
     refused(&disks.resume("rs"), "no disk has PEs 1-3, and its parity is of other groups");
@@ -213,8 +213,8 @@ fn the_previous_set_is_used_if_too_much_of_the_newest_is_lost() {
     let outcome = disks.resume("raid5");
     outcome
         .right_sum(LONG)
-        .says(&format!("set {newest} is passed over: unrecoverable: group 0 lost PEs 1-3"));
-    outcome.says("is passed over: ").says("oshrun: begins from set ");
+        .says(&format!("set {newest} is skipped: unrecoverable: group 0 lost PEs 1-3"));
+    outcome.says("is skipped: ").says("oshrun: begins from set ");
 }
 
 /// Every byte of the newest set is read before a PE starts. An invalid one is repaired, or the
@@ -238,12 +238,12 @@ fn a_damaged_byte_in_the_newest_set_is_rebuilt_or_takes_the_one_before() {
     is_rebuilt(&outcome, 1);
     let older = |outcome: Outcome, why: &str| {
         outcome.right_sum(LONG).says(why).says("oshrun: begins from set ");
-        let passed = outcome.count(&format!("set {newest} is passed over: "));
+        let passed = outcome.count(&format!("set {newest} is skipped: "));
         outcome.check(passed == 1 && outcome.count(&begins) == 0, "the older set, and one line");
         outcome.says("pe-1: damaged: the checksum of tile");
     };
     // This parity is of other groups.
-    older(disks.resume_at(disks.0.text(), "raid5", &["--nodes", "2"]), "is passed over: /");
+    older(disks.resume_at(disks.0.text(), "raid5", &["--nodes", "2"]), "is skipped: /");
     // One parity, and another PE of the stripe has lost both of its files.
     for node in [0, 3] {
         let set = disks.node(node).join(format!("set-{newest}"));

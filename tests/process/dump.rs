@@ -138,7 +138,7 @@ fn a_stall_is_reported_with_the_last_events() {
     let job = job.program(&program("stall"), &["barrier"]).after("mkfifo go").leaves("go");
     let mut run = job.start();
     run.wait_for("PEs 0-2 wait in shmem_barrier_all for ");
-    run.wait_for("what was done last (oshrun --dump");
+    run.wait_for("last events (oshrun --dump");
     run.wait_for(" PE 0: view 1 joined");
     let_on(&run);
     run.finish().status(0);

@@ -235,7 +235,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("set-root", &["PE 1", "shmem_broadcast64", "PE_root 5", "0..1"]),
     ("invalid-team", &["PE 1", "shmem_team_sync", "SHMEM_TEAM_INVALID"]),
     ("ctx-invalid", &["PE 1", "shmem_ctx_long_p", "SHMEM_CTX_INVALID"]),
-    ("ctx-made-up", &["PE 1", "shmem_ctx_quiet", "or none at all"]),
+    ("ctx-made-up", &["PE 1", "shmem_ctx_quiet", "or not a context"]),
     ("ctx-options", &["PE 1", "shmem_ctx_create", "options 0x40", "SHMEM_CTX_SERIALIZED"]),
     ("ctx-pe", &["PE 1", "shmem_ctx_long_p", "pe 2", "the context's team"]),
     ("ctx-private", &["PE 1", "shmem_ctx_getmem", "SHMEM_CTX_PRIVATE", "the thread that made"]),

@@ -25,7 +25,7 @@ fn a_loss_after_the_last_checkpoint_costs_nothing() {
         for pe in 0..4 {
             let outcome = count(mode, &format!("--kill {pe}@21"));
             counted(&outcome);
-            outcome.says(&format!("PE {pe} goes on alone from checkpoint 21"));
+            outcome.says(&format!("PE {pe} continues alone from checkpoint 21"));
         }
     }
     for pe in 0..4 {
@@ -77,7 +77,7 @@ fn a_node_that_stands_still_at_the_end_is_replaced() {
     });
     let agent = run.agents()[2].pid;
     processes::signal(agent, Signal::STOP);
-    run.wait_for("goes on alone from checkpoint 21");
+    run.wait_for("continues alone from checkpoint 21");
     let outcome = run.finish();
     counted(&outcome);
     outcome.says("node 2 was lost with PE 2");
@@ -110,7 +110,7 @@ fn a_substitute_that_needs_others_ends_the_job_by_name() {
 fn a_call_that_was_cut_short_ends_the_job_by_name() {
     for how in ["cut", "fetch"] {
         let outcome = late(how);
-        outcome.status(3).says("entered shmem_finalize without having gone back to the checkpoint");
+        outcome.status(3).says("entered shmem_finalize without rolling back to the checkpoint");
         outcome.says("though PE 2 was lost");
     }
 }

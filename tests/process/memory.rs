@@ -190,10 +190,10 @@ fn private_memory_is_found_by_its_name_in_whatever_order() {
 #[test]
 fn private_memory_that_does_not_fit_is_one_named_error() {
     for (what, says) in [
-        ("named-missing", "it has not registered `other`, of which that has 4096 bytes"),
+        ("named-missing", "it has not registered `other`, which has there 4096 bytes"),
         ("named-length", "it has registered `other` with 8 bytes, expected 4096"),
-        ("places-missing", ", call 1, 4096 bytes, of which that has 4096 bytes"),
-        ("places-length", ", call 1, 4096 bytes, of which that has 4096 bytes"),
+        ("places-missing", ", call 1, 4096 bytes, which has there 4096 bytes"),
+        ("places-length", ", call 1, 4096 bytes, which has there 4096 bytes"),
     ] {
         for words in LOSS {
             let outcome = run("regions", &[what], "raid5", words);
@@ -215,7 +215,7 @@ fn private_memory_of_different_amounts_is_called_that() {
         "PE 0: checkpoint refused: PEs 0 and 2 have not registered the same amount of private \
          memory (",
     );
-    outcome.says(" KiB in whole pages, with what describes the heap)");
+    outcome.says(" KiB in whole pages, including the heap's metadata)");
 }
 
 /// The second loss rolls back to a checkpoint for which the substitute must have registered it.

@@ -93,7 +93,7 @@ fn programs_run_in_the_folder_that_is_named() {
 #[test]
 fn a_job_whose_time_is_over_is_ended() {
     let outcome = sh(&["-n2", "--timeout", "0.3"], "echo begun; exec sleep 1000").run();
-    outcome.status(124).says("oshrun: --timeout 0.3: time is over; every PE is killed");
+    outcome.status(124).says("oshrun: --timeout 0.3: time limit reached; every PE is killed");
     sh(&["-n2", "--timeout", "1000"], "true").run().status(0);
 }
 

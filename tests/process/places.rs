@@ -123,7 +123,7 @@ fn a_substitute_that_writes_before_it_calls_elsewhere_is_an_error_that_names_bot
     let place = |line: usize| format!("places.c:{line} called at places.c:{main}");
     let words = format!(
         "checkpoints do not fit: after the restart PE 1 wrote to symmetric memory and called the \
-         checkpoint at {}, but PE 0 has gone on to the checkpoint at {}",
+         checkpoint at {}, but PE 0 has continued to the checkpoint at {}",
         place(at("while (shmem_checkpoint_all()")),
         place(at("if (shmem_checkpoint_all()"))
     );

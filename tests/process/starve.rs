@@ -93,7 +93,7 @@ fn a_program_that_does_not_ask_goes_on_without_new_checkpoints() {
         let words = refused(&outcome, 2);
         outcome.check(outcome.count(words) == 1, "PE 0 should say it on standard error, once");
         let goes_on =
-            "the job goes on without a new checkpoint: a loss takes it back to checkpoint 2";
+            "the job continues without a new checkpoint: a loss rolls it back to checkpoint 2";
         outcome.check(outcome.count(goes_on) == 1, "and what it means for the job");
     }
 }
@@ -115,7 +115,7 @@ fn a_loss_without_new_checkpoints_rolls_back_to_the_last() {
 fn a_job_without_memory_for_checkpoints_finishes() {
     let job = || Job::new(4).mode("raid5").env("SHMEM_FT_MEMORY_LIMIT", "64K");
     let outcome = jacobi::job(job(), TINY).run();
-    outcome.right_sum(TINY).says("the job goes on without a new checkpoint: none was made yet");
+    outcome.right_sum(TINY).says("the job continues without a new checkpoint: none was made yet");
     let outcome = jacobi::job(job().kill(&["1@1:before"]), TINY).run();
     outcome.status(3).says("unrecoverable: PE 1 was lost before the first checkpoint");
 }
@@ -263,7 +263,7 @@ fn the_usual_limit_of_descriptors_is_that_of_programs_only() {
 fn more_pes_than_an_agent_has_descriptors_for_are_refused_before_one_starts() {
     let job = Job::new(300).env("SHMEM_SYMMETRIC_SIZE", "64K").after("ulimit -n 900");
     let outcome = job.args(&["echo", "started"]).run();
-    let line = "oshrun: node 0: too many open files: 300 PEs need 906 at least, and ulimit -n \
+    let line = "oshrun: node 0: too many open files: 300 PEs need at least 906, and ulimit -n \
                 allows 900\n";
     outcome.status(1).check(outcome.err == line && outcome.out.is_empty(), "one line");
 }

@@ -81,7 +81,7 @@ fn a_recovery_shows_its_step_and_how_far_that_is() {
     let pid = pid.split(',').next().and_then(|pid| pid.parse().ok()).expect("a process id");
     processes::signal(pid, Signal::CONT);
     let outcome = run.finish();
-    outcome.right_sum(SMALL).check(outcome.count(" never came due") == 0, "both rules came due");
+    outcome.right_sum(SMALL).check(outcome.count(" never triggered") == 0, "both rules triggered");
 }
 
 /// Clients that connect and send nothing, or nonsense, delay neither the job nor other clients.
@@ -242,7 +242,7 @@ fn a_view_goes_when_a_key_stops_the_job() {
 #[test]
 fn a_view_needs_a_terminal_and_the_option() {
     let outcome = Job::new(2).args(&["--live", "sh", "-c", "echo line"]).run();
-    outcome.status(0).says("oshrun: --live: standard error is no terminal to draw on; ");
+    outcome.status(0).says("oshrun: --live: standard error is not a terminal; ");
     outcome.check(outcome.out == "line\nline\n", "two lines were expected");
     let outcome = Job::of(&["-n1", "--live", "-q", "true"]).run();
     outcome.status(2).says("oshrun: --live and --quiet: expected one of the two");

@@ -102,8 +102,8 @@ fn a_job_without_news_has_no_summary() {
 fn a_rule_that_never_triggered_is_reported() {
     let job = Job::new(4).mode("raid5").args(&["--nodes", "4"]);
     let outcome = jacobi::job(job.kill(&["1@2", "3@77:copy"]), TINY).run();
-    outcome.right_sum(TINY).says("oshrun: rule 3@77:copy never came due: ");
-    outcome.check(outcome.count(" never came due") == 1, "the other rule came due");
+    outcome.right_sum(TINY).says("oshrun: rule 3@77:copy never triggered: ");
+    outcome.check(outcome.count(" never triggered") == 1, "the other rule triggered");
 }
 
 #[test]

@@ -16,7 +16,7 @@ impl Membership {
         if cut && self.mode.protects() {
             let lost: Vec<Pe> = self.lost.iter().copied().collect();
             let words = format!(
-                "unrecoverable: PE {pe} entered shmem_finalize without having gone back to the \
+                "unrecoverable: PE {pe} entered shmem_finalize without rolling back to the \
                  checkpoint, though {} {} lost; checkpoint before it to be safe to the end",
                 Pe::names(&lost),
                 if lost.len() == 1 { "was" } else { "were" }

@@ -261,7 +261,7 @@ impl Membership {
 
     /// Ends the job with the verdict received so far, without waiting for the remaining PEs.
     pub fn cut_short(&mut self) -> Vec<Action> {
-        let (status, words) = self.verdict.clone().unwrap_or((1, "the job was cut short".into()));
+        let (status, words) = self.verdict.clone().unwrap_or((1, "the job ended early".into()));
         self.end(status, Some(words));
         std::mem::take(&mut self.out)
     }
@@ -473,7 +473,7 @@ impl Membership {
         }));
         let how = Ended::Killed(9);
         if !self.started {
-            return self.end(1, Some(format!("node {node} was lost before the job was whole")));
+            return self.end(1, Some(format!("node {node} was lost before the job was complete")));
         }
         let (over, lost): (Vec<Pe>, Vec<Pe>) =
             lost.into_iter().partition(|&pe| self.pes[pe.at()].stage == Stage::Finalized);

@@ -200,8 +200,8 @@ impl Membership {
         self.corrupt += 1;
         if self.corrupt > CORRUPT_MAX {
             let words = format!(
-                "unrecoverable: tiles of PE {of} and others did not hold in {CORRUPT_MAX} \
-                 recoveries in a row, though they were checked"
+                "unrecoverable: tiles of PE {of} and others failed their checksums in \
+                 {CORRUPT_MAX} recoveries in a row, though they were checked"
             );
             return self.end(UNRECOVERABLE, Some(words));
         }

@@ -61,7 +61,7 @@ impl Display for Reason {
             Reason::MemoryLost => f.write_str("its memory and its log are not taken over"),
             Reason::NotMapped => f.write_str("others do not map its memory"),
             Reason::NoCheckpoint => f.write_str("its log does not begin at the last checkpoint"),
-            Reason::Damaged => f.write_str("a tile of its checkpoint does not hold"),
+            Reason::Damaged => f.write_str("a tile of its checkpoint does not match its checksum"),
             Reason::InCheckpoint => f.write_str("a checkpoint was being made"),
             Reason::OtherCall => f.write_str("it calls the first checkpoint from another place"),
             Reason::UnprovenCall => {

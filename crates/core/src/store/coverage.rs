@@ -150,7 +150,7 @@ impl Coverage {
             usize::try_from(word).map_err(|_| bad("a number too large"))
         };
         if word(0)? as u64 != MAGIC {
-            return Err(bad("it does not begin as one"));
+            return Err(bad("unknown header"));
         }
         let (need, count, state_len) = (word(1)?, word(2)?, word(3)?);
         let (private_len, left_out) = (word(4)?, word(5)?);

@@ -41,7 +41,7 @@ pub enum Refusal {
     Different { first: Pe, pe: Pe, len: (u64, u64) },
     #[error(
         "PEs {first} and {pe} have not registered the same amount of private memory ({} and {} KiB \
-         in whole pages, with what describes the heap)", len.0 >> 10, len.1 >> 10
+         in whole pages, including the heap's metadata)", len.0 >> 10, len.1 >> 10
     )]
     Private { first: Pe, pe: Pe, len: (u64, u64) },
     #[error(
@@ -366,7 +366,7 @@ mod tests {
             ..posted(100, 1)
         };
         let expected = "PEs 0 and 1 have not registered the same amount of private memory (12 and \
-            8 KiB in whole pages, with what describes the heap)";
+            8 KiB in whole pages, including the heap's metadata)";
         assert_eq!(words(&[of(3, 5000), of(2, 5000)], &[0, 1]), expected);
         let both = words(&[of(3, 5000), of(2, 9096)], &[0, 1]);
         assert!(both.starts_with("PEs 0 and 1 have not allocated"), "{both}");

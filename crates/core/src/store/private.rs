@@ -25,7 +25,7 @@ pub struct Saved<'a> {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
     /// A region of the checkpoint is not registered.
-    #[error("it has not registered {name}, of which that has {saved} bytes")]
+    #[error("it has not registered {name}, which has there {saved} bytes")]
     Missing {
         /// Name of the region.
         name: String,

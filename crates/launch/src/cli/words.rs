@@ -84,8 +84,8 @@ pub enum WordsError {
     Twice(String),
     /// A colon that would begin a second program.
     #[error(
-        "`:` begins a second program: expected one program in a job, which may do one thing or \
-         another by shmem_my_pe (after `--` a colon is an argument like any other)"
+        "`:` begins a second program: expected one program per job, which may branch on \
+         shmem_my_pe (after `--` a colon is an argument like any other)"
     )]
     Several,
 }

@@ -114,7 +114,7 @@ impl Launcher {
 
     fn say_why(&mut self, node: u32, silent: Option<MachineTime>, witness: Option<u32>) {
         let Some(silent) = silent else { return };
-        let also = witness.map(|by| format!(", nor does node {by} hear it")).unwrap_or_default();
+        let also = witness.map(|by| format!(", nor does it reach node {by}")).unwrap_or_default();
         self.telling.news(&format!(
             "{}: no sign of life for {:.1} s{also} (SHMEM_FT_NODE_TIMEOUT={}): it is declared lost",
             self.name(node),

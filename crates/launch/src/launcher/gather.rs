@@ -320,7 +320,7 @@ impl Gathering {
                 }
                 entry.link = Some(accepted.link);
             }
-            Some(_) => listener.reject(accepted, &format!("node {node} is there already")),
+            Some(_) => listener.reject(accepted, &format!("node {node} is connected already")),
             None => listener.reject(accepted, &format!("the job has no node {node}")),
         }
         Ok(())

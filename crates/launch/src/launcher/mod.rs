@@ -270,8 +270,8 @@ impl Launcher {
             let node = accepted.hello.node;
             let is_here = self.nodes.contains_key(&node) && !self.leaving.contains_key(&node);
             let why = match is_here {
-                true => format!("node {node} is there already"),
-                false => format!("node {node} was declared lost, and is not taken back"),
+                true => format!("node {node} is connected already"),
+                false => format!("node {node} was declared lost, and is not readmitted"),
             };
             listener.reject(accepted, &why);
         }
@@ -321,7 +321,7 @@ impl Launcher {
                 return;
             }
             Up::Message { what: PeMessage::Hello, .. } if self.no_fabric_between_hosts => {
-                let words = "--fabric shm: PEs on different hosts do not reach each other so; \
+                let words = "--fabric shm: PEs on different hosts cannot reach each other; \
                              expected a fabric between hosts";
                 // Every PE sends Hello before its agent learns of the end; one line is enough.
                 if self.result.replace(2).is_none() {

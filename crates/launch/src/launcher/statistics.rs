@@ -161,7 +161,7 @@ impl JobStatistics {
                 let recovery = self.is_back(now);
                 self.back.clear();
                 Some(format!(
-                    "PE {pe} goes on alone from checkpoint {checkpoint} {}: the others are in \
+                    "PE {pe} continues alone from checkpoint {checkpoint} {}: the others are in \
                      shmem_finalize",
                     after(recovery, *took, "restart")
                 ))

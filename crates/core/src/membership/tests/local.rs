@@ -101,7 +101,7 @@ fn a_tile_that_does_not_hold_takes_all_back() {
     assert!(!cluster.machine.view.local);
     assert_eq!(
         lines(&cluster),
-        ["all PEs roll back: PE 1: a tile of its checkpoint does not hold"]
+        ["all PEs roll back: PE 1: a tile of its checkpoint does not match its checksum"]
     );
 }
 
