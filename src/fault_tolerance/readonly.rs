@@ -47,7 +47,7 @@ pub fn readonly(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
         return Ok(true);
     }
     let records = &world.segments.own().header().readonly;
-    let (range, protection) = match kept_apart(world, ReadOnly::within(&named)) {
+    let (range, protection) = match protected_separately(world, ReadOnly::within(&named)) {
         Ok(_) if records.held(world.job()).iter().any(|held| meets(&held.range)) => {
             return Ok(stays(
                 world,
@@ -147,7 +147,7 @@ const IN_BLOCK: &str = "expected memory of one block of the symmetric heap";
 
 /// Returns the part of a range that is protected separately, and its groups; or the reason why none
 /// is.
-fn kept_apart(
+fn protected_separately(
     world: &World,
     range: Option<ReadOnly>,
 ) -> Result<(ReadOnly, Arc<Protection>), String> {

@@ -54,7 +54,7 @@ impl World {
         }
         let epoch = self.comm.next_epoch(whose);
         if whose == Barrier::Program {
-            self.comes_to_barrier();
+            self.enters_barrier();
         }
         self.came(self.meet_all(whose, call, epoch).is_ok())
     }

@@ -262,12 +262,12 @@ impl<'a> CallPort for Caller<'a> {
         Ok((from as u64) < there.has_taken(self.world.me(), interval))
     }
 
-    fn goes_on(&mut self) -> Result<(), Cut> {
+    fn adopt_view(&mut self) -> Result<(), Cut> {
         if self.world.all_go_back() { Err(Cut) } else { Ok(()) }
     }
 
     fn has_no_record(&mut self) -> Cut {
-        self.world.take_all_back(self.log.against());
+        self.world.roll_all_back(self.log.against());
         Cut
     }
 
@@ -276,7 +276,7 @@ impl<'a> CallPort for Caller<'a> {
         if self.world.has_several_nodes() {
             self.wait(|| self.world.members.member(to).state == Life::Alive)?;
         }
-        self.goes_on()
+        self.adopt_view()
     }
 
     fn stage(&mut self, to: Pe) -> Result<Option<Stage>, Cut> {
@@ -320,8 +320,8 @@ impl<'a> CallPort for Caller<'a> {
         Ok(())
     }
 
-    fn take_all_back(&mut self, why: Reason) -> Cut {
-        self.world.take_all_back(&why);
+    fn roll_all_back(&mut self, why: Reason) -> Cut {
+        self.world.roll_all_back(&why);
         Cut
     }
 
@@ -365,8 +365,8 @@ impl<'a> CallPort for Caller<'a> {
         Ok(())
     }
 
-    fn others_go_on(&mut self, at: usize) -> Result<bool, Cut> {
-        Ok(lock(&self.world.local.replay).replay.merge.goes_on(at))
+    fn may_have_changed(&mut self, at: usize) -> Result<bool, Cut> {
+        Ok(lock(&self.world.local.replay).replay.merge.may_have_changed(at))
     }
 
     fn own_word(&mut self, record: &LogRecord, otherwise: u64) -> Result<u64, Cut> {
@@ -374,7 +374,7 @@ impl<'a> CallPort for Caller<'a> {
         Ok(OwnMemory(self.world).load(word).unwrap_or(otherwise))
     }
 
-    fn begin_hand_over(&mut self) -> Result<(), Cut> {
+    fn begin_handover(&mut self) -> Result<(), Cut> {
         let view = self.world.members.view();
         self.view = view.number;
         if !view.local {
@@ -394,7 +394,7 @@ impl<'a> CallPort for Caller<'a> {
         Ok(self.world.segments.order_others())
     }
 
-    fn say_taken(&mut self) -> Result<(), Cut> {
+    fn publish_taken(&mut self) -> Result<(), Cut> {
         let replay = lock(&self.world.local.replay);
         for (pe, &to) in Pe::all(self.world.n_pes()).zip(replay.replay.merge.taken()) {
             self.log.take(pe, to as u64);
@@ -417,9 +417,9 @@ impl<'a> CallPort for Caller<'a> {
         Ok(())
     }
 
-    fn look_at_findings(&mut self) -> Result<(), Cut> {
+    fn check_findings(&mut self) -> Result<(), Cut> {
         let Some(why) = self.world.findings() else { return Ok(()) };
-        self.world.say_all_go_back(why);
+        self.world.demand_global_rollback(why);
         Err(Cut)
     }
 }
@@ -441,7 +441,7 @@ impl MeetingPort for Caller<'_> {
         Ok(())
     }
 
-    fn has_come(&mut self, number: u64) -> Result<(), Cut> {
+    fn has_arrived(&mut self, number: u64) -> Result<(), Cut> {
         lock(&self.world.local.meetings).met = number;
         Ok(())
     }

@@ -70,7 +70,7 @@ impl World {
     pub(crate) fn adopt(&self) -> ViewNumber {
         if self.members.faulted() {
             self.adopt_newest();
-            self.tell_of_losses();
+            self.report_losses();
         }
         self.members.joined()
     }
@@ -104,12 +104,12 @@ impl World {
 
     /// Calls the handler of this thread for each loss not yet reported to it. Until all threads
     /// with a handler have come here, no call takes the fast path around this one.
-    fn tell_of_losses(&self) {
+    fn report_losses(&self) {
         let with_node = |pe: Pe| {
             self.members.joined_view().as_ref().is_some_and(|view| view.pes[pe.at()].with_node)
         };
         self.fewer.tell(with_node);
-        if !self.fewer.is_anybody_untold() {
+        if !self.fewer.has_unreported() {
             self.members.work_in(self.members.joined());
         }
     }

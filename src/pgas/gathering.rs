@@ -72,11 +72,11 @@ impl World {
     /// Holds a meeting as in jobs without logs. PEs that have not joined the same view share no
     /// words for that, so all roll back then.
     fn meet_without_parts(&self) -> MeetingOutcome {
-        if !self.is_somebody_away() {
+        if !self.is_any_pe_away() {
             return MeetingOutcome::Plain;
         }
         let unlike = || format!("PE {}: {}", self.me(), Reason::Unlike);
-        self.say_all_go_back(self.findings().unwrap_or_else(unlike));
+        self.demand_global_rollback(self.findings().unwrap_or_else(unlike));
         MeetingOutcome::Cut
     }
 

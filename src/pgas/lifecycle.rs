@@ -9,7 +9,7 @@ use raidshmem_core::message::{PeMessage, StartFailure};
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_sys::caller;
 
-use super::complain::{complain, speak_as};
+use super::complain::{complain, set_own_pe};
 use super::{World, abort, boot, last, panics};
 
 static WORLD: OnceLock<World> = OnceLock::new();
@@ -35,7 +35,7 @@ pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
     }
     match boot::boot(requested, exits, ends) {
         Ok(world) => {
-            speak_as(world.me());
+            set_own_pe(world.me());
             let world = WORLD.get_or_init(|| world);
             PROCESS.store(std::process::id(), Ordering::Relaxed);
             RECOVER.get_or_init(|| recover);

@@ -128,7 +128,7 @@ impl World {
         log.set(Word::Job, self.job.id);
         log.set(Word::Owner, u64::from(self.me().0) + 1);
         let (bytes, records) = (cursor.tail.get(), cursor.records.get());
-        self.tell_of_overflow(cursor.need.get(), interval);
+        self.report_overflow(cursor.need.get(), interval);
         self.note_length();
         info!("logged {bytes} bytes in {records} records up to checkpoint {interval}");
         let mut meetings = lock(&self.local.meetings);
@@ -181,7 +181,7 @@ impl World {
     /// Stops logging in this process for good, so that a loss rolls back all PEs.
     pub(crate) fn log_nothing(&self, why: &'static str) {
         *lock(&self.local.never) = Some(why);
-        self.speak_against(why);
+        self.rule_out(why);
     }
 
     /// Handles a call that is not logged, which rules out local rollback until the next checkpoint.
@@ -192,24 +192,24 @@ impl World {
         }
         let why = Reason::NoRule { routine: routine.to_owned() };
         match self.local.way() {
-            LogMode::Replayed => self.take_all_back(&why),
-            _ => self.speak_against(&why.to_string()),
+            LogMode::Replayed => self.roll_all_back(&why),
+            _ => self.rule_out(&why.to_string()),
         }
     }
 
-    fn speak_against(&self, why: &str) {
+    fn rule_out(&self, why: &str) {
         if self.local.way() == LogMode::Logged {
-            self.leave_no_records(why);
-            self.go_back_if_apart(why);
+            self.stop_recording(why);
+            self.roll_back_if_diverged(why);
         }
     }
 
     /// Demands a global rollback if this PE has no records and another is away, or was since the
     /// last checkpoint: after a local rollback, PEs share no words with others except their logs.
-    pub(super) fn go_back_if_apart(&self, why: &str) {
+    pub(super) fn roll_back_if_diverged(&self, why: &str) {
         self.local.order(); // first drop the records, then look; a substitute does the reverse
-        if self.local.way() == LogMode::Logged && self.is_somebody_away() {
-            self.take_all_back(why);
+        if self.local.way() == LogMode::Logged && self.is_any_pe_away() {
+            self.roll_all_back(why);
         }
     }
 
@@ -239,17 +239,17 @@ impl World {
     }
 
     /// Returns true if this PE has adopted a view that it has not joined.
-    pub(crate) fn is_somebody_away(&self) -> bool {
+    pub(crate) fn is_any_pe_away(&self) -> bool {
         self.members.view_number() != self.members.joined()
     }
 
     /// Demands a global rollback for a reason of this PE, and waits until it begins.
-    pub(crate) fn take_all_back(&self, why: impl Display) {
-        self.say_all_go_back(format!("PE {}: {why}", self.me()));
+    pub(crate) fn roll_all_back(&self, why: impl Display) {
+        self.demand_global_rollback(format!("PE {}: {why}", self.me()));
     }
 
-    /// Like `take_all_back`, for a reason that already names its PE.
-    pub(crate) fn say_all_go_back(&self, why: String) {
+    /// Like `roll_all_back`, for a reason that already names its PE.
+    pub(crate) fn demand_global_rollback(&self, why: String) {
         self.members.say(&PeMessage::GoBack { why });
         self.wait_raw(|| Waiting::anyone("a local rollback"), || !self.members.view().local);
         self.local.set_way(LogMode::Plain);

@@ -70,7 +70,7 @@ impl World {
 
     /// Reports a full log at once; the size that it would have needed is known at the next
     /// checkpoint.
-    fn tell_of_full_log(&self, need: u64) {
+    fn report_full_log(&self, need: u64) {
         if !self.local.said_full.swap(true, Ordering::Relaxed) {
             let (me, limit) = (self.me(), self.local.limit.load(Ordering::Relaxed));
             complain(&format!(
@@ -81,7 +81,7 @@ impl World {
     }
 
     /// Reports, at the end of an interval, the size that the log would have needed.
-    pub(super) fn tell_of_overflow(&self, need: u64, interval: CheckpointNumber) {
+    pub(super) fn report_overflow(&self, need: u64, interval: CheckpointNumber) {
         let limit = self.local.limit.load(Ordering::Relaxed);
         let logs = lock(&self.local.never).is_none();
         if logs && need > limit && !self.local.said_need.swap(true, Ordering::Relaxed) {
@@ -94,7 +94,7 @@ impl World {
     }
 
     /// Ends the records of this interval, and notes `why`.
-    pub(super) fn leave_no_records(&self, why: &str) {
+    pub(super) fn stop_recording(&self, why: &str) {
         if !self.local.cursor.bare.swap(true, Ordering::Relaxed) {
             self.show_bare(why);
         }
@@ -180,9 +180,9 @@ impl World {
     fn leave_out(&self, need: u64) {
         if !self.local.cursor.is_bare() {
             let why = Reason::Overflow { bytes: need }.to_string();
-            self.leave_no_records(&why);
-            self.tell_of_full_log(need);
-            self.go_back_if_apart(&why);
+            self.stop_recording(&why);
+            self.report_full_log(need);
+            self.roll_back_if_diverged(&why);
         }
         let log = self.own_log();
         if log.get(Word::Need) < need {

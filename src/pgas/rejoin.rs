@@ -91,10 +91,10 @@ impl World {
     /// Handles the loss of this PE's predecessor after the deciding meeting.
     fn agreed_without(&self, at_end: bool) -> bool {
         if !at_end {
-            self.take_all_back(&Reason::InCheckpoint);
+            self.roll_all_back(&Reason::InCheckpoint);
             return false;
         }
-        self.join_alone_at_end();
+        self.join_local_at_end();
         self.report_replay();
         true
     }
@@ -103,7 +103,7 @@ impl World {
     fn join_with_all(&self, call: &'static str, number: ViewNumber, forget: impl Fn()) -> bool {
         let view = self.members.view();
         if view.number != number {
-            self.take_all_back(&Reason::InCheckpoint);
+            self.roll_all_back(&Reason::InCheckpoint);
             return false;
         }
         self.reset_control();
@@ -120,7 +120,7 @@ impl World {
 
     /// Adopts, in `shmem_finalize`, a view in which a PE rolls back locally and finishes.
     /// Returns false if all PEs roll back.
-    pub(super) fn join_alone_at_end(&self) -> bool {
+    pub(super) fn join_local_at_end(&self) -> bool {
         if !self.local.is_on() || !self.members.view().local {
             return false;
         }

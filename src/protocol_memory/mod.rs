@@ -169,7 +169,7 @@ impl Port for RealMemory<'_> {
             Op::Arrive => return self.arrive(driver),
             // The living PEs agree on whether all have met.
             Op::Await if self.agrees_on(driver.at()) => return OpProgress::Wait,
-            Op::Await => return self.all_came(driver),
+            Op::Await => return self.all_arrived(driver),
             Op::ShowVote => world.store.recovery.show(),
             Op::Adopt => {
                 if driver.call() == Call::Checkpoint {
@@ -183,7 +183,7 @@ impl Port for RealMemory<'_> {
             Op::AwaitWhole | Op::AwaitNext => {}
             Op::FindApart => {
                 let (_, calls, ending, _) = self.settled();
-                world.find_apart(calls, *ending != 0);
+                world.find_diverged(calls, *ending != 0);
             }
             Op::TakeGroups => {
                 let (.., grouped) = self.settled();
@@ -329,7 +329,7 @@ impl<'a> RealMemory<'a> {
             let mut met = OpProgress::Wait;
             let waiting = || world.waiting_for_all(call);
             world.wait_raw(waiting, || {
-                met = self.all_came(driver);
+                met = self.all_arrived(driver);
                 met != OpProgress::Wait
             });
             over = self.agreed_to(met, call);

@@ -75,7 +75,7 @@ pub fn prune(folder: &Path, keep: usize) -> Result<Vec<u64>, SetError> {
             sets::delete(set)?;
             gone.insert(set.number);
         }
-        sets::delete_left_behind(&node, &stay)?;
+        sets::delete_leftovers(&node, &stay)?;
         let _ = std::fs::remove_dir(&node); // a node that has nothing left
     }
     Ok(gone.into_iter().rev().collect())

@@ -129,11 +129,11 @@ impl<T: Inside> Turns<T> {
     }
 
     fn begin(&'static self, mut inside: MutexGuard<'static, T>) -> Turn<T> {
-        self.begin_left(&mut inside);
+        self.begin_deferred(&mut inside);
         Turn { turns: self, inside: Some(inside) }
     }
 
-    fn begin_left(&'static self, inside: &mut T) {
+    fn begin_deferred(&'static self, inside: &mut T) {
         if !self.any.load(Ordering::Relaxed) || !self.any.swap(false, Ordering::AcqRel) {
             return;
         }
@@ -175,7 +175,7 @@ impl<T: Inside> Drop for Turn<T> {
                 return;
             }
             let Some(mut inside) = self.turns.free() else { return }; // that thread looks, too
-            self.turns.begin_left(&mut inside);
+            self.turns.begin_deferred(&mut inside);
         }
     }
 }

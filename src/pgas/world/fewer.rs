@@ -202,7 +202,7 @@ impl Fewer {
     }
 
     /// Returns true if some callback is still due.
-    pub(in crate::pgas) fn is_anybody_untold(&self) -> bool {
+    pub(in crate::pgas) fn has_unreported(&self) -> bool {
         let newest = self.newest.load(Ordering::Relaxed);
         lock(&self.listeners).iter().any(|one| one.since < newest)
     }

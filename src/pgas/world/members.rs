@@ -99,7 +99,7 @@ impl Membership {
     }
 
     /// Returns true once every PE has entered `shmem_finalize`.
-    pub(in crate::pgas) fn all_have_come(&self) -> bool {
+    pub(in crate::pgas) fn all_have_arrived(&self) -> bool {
         self.page.finished().load(Ordering::SeqCst) == 1
     }
 

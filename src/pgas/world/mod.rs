@@ -141,7 +141,7 @@ impl World {
         let first = living.next().map(|pe| pe.node);
         let several = living.any(|pe| Some(pe.node) != first);
         self.comm.set_nodes(Nodes::of(view, self.me(), self.comm.has_engine()), several);
-        self.join_apart();
+        self.join_diverged();
     }
 
     /// Adopts the node of every PE alive in `view`, connects to those that cannot be mapped, and

@@ -56,7 +56,7 @@ impl Membership {
         let Some(ends) = self.pes.iter().map(|pe| pe.status).collect::<Option<Vec<Ended>>>() else {
             return;
         };
-        self.tell_of_holes();
+        self.report_holes();
         let named = Pe::all(ends.len()).zip(&ends).find(|(_, how)| how.status() != 0);
         let status = named.map_or(0, |(_, how)| how.status());
         let words = named.and_then(|(pe, how)| match how {

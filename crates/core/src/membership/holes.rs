@@ -36,7 +36,7 @@ impl Membership {
     }
 
     /// Reports at the end of the job which PEs were lost.
-    pub(super) fn tell_of_holes(&mut self) {
+    pub(super) fn report_holes(&mut self) {
         let holes: &BTreeSet<Pe> = match &self.holes {
             Some(holes) if !holes.is_empty() => holes,
             _ => return,

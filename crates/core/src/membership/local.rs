@@ -36,7 +36,7 @@ impl Membership {
     }
 
     /// Switches to global rollback for a reason that a PE reported, and publishes a new view.
-    pub(super) fn take_all_back(&mut self, why: &str) {
+    pub(super) fn roll_all_back(&mut self, why: &str) {
         if std::mem::replace(&mut self.view.local, false) {
             self.out.push(Action::Say(format!("all PEs roll back: {why}")));
             self.show();

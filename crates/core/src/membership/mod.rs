@@ -348,7 +348,7 @@ impl Membership {
             (PeMessage::Finalizing { joined, cut }, Some(pe)) => self.finalizing(pe, joined, cut),
             (PeMessage::NeedsOthers, Some(pe)) => self.needs_others(pe),
             (PeMessage::PreludeOver { record }, Some(pe)) => self.prelude_over(pe, record),
-            (PeMessage::GoBack { why }, Some(_)) => self.take_all_back(&why),
+            (PeMessage::GoBack { why }, Some(_)) => self.roll_all_back(&why),
             (PeMessage::Finalized, Some(pe)) => self.pes[pe.at()].stage = Stage::Finalized,
             (PeMessage::Verdict { status, words }, Some(pe)) => {
                 self.pes[pe.at()].stage = Stage::Unrecoverable;
@@ -431,7 +431,7 @@ impl Membership {
                 how.cause()
             );
             self.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
-        } else if self.nobody_is_left() {
+        } else if self.no_pe_is_left() {
             let words = "unrecoverable: every PE was lost".to_string();
             self.end(UNRECOVERABLE, Some(words));
         }

@@ -89,7 +89,7 @@ impl Membership {
     }
 
     /// Returns true if no PE is alive and no memory is left that a substitute could adopt.
-    pub(super) fn nobody_is_left(&self) -> bool {
+    pub(super) fn no_pe_is_left(&self) -> bool {
         self.view.pes.iter().all(|pe| match pe.state {
             State::Alive => false,
             State::ProcessDead => !self.adopt || !self.shown.contains_key(&pe.node),

@@ -77,7 +77,7 @@ impl Model {
         pe.places.before
     }
 
-    fn find_apart(&self, state: &mut JobState, p: usize) {
+    fn find_diverged(&self, state: &mut JobState, p: usize) {
         let living = state.living_in(state.pes[p].view);
         let living = (0..self.pes).filter(|q| living >> q & 1 == 1);
         let living: Vec<usize> = living.collect();
@@ -208,7 +208,7 @@ impl ModelMemory<'_> {
         OpProgress::Done
     }
 
-    fn all_came(&self, driver: &Driver) -> OpProgress {
+    fn all_arrived(&self, driver: &Driver) -> OpProgress {
         let came = match meeting(driver.at()) {
             Some(step) => self.model.all_here(self.state, self.p, step as u8),
             None => self.state.gate.1 >= self.state.pes[self.p].epoch,
@@ -277,7 +277,7 @@ impl Port for ModelMemory<'_> {
             Op::Void(part) => *self.part(part, number) = Bytes::Void,
             Op::Seal(part) => self.seal(part, number),
             Op::Arrive => return self.arrive(driver),
-            Op::Await => return self.all_came(driver),
+            Op::Await => return self.all_arrived(driver),
             Op::ShowCall if self.own().places.apart.0 != 0 => {
                 let pe = self.own();
                 pe.places.shown = (pe.joined, pe.places.call.0, pe.places.written);
@@ -305,7 +305,7 @@ impl Port for ModelMemory<'_> {
                 let pe = self.own();
                 pe.view = pe.shown;
             }
-            Op::FindApart if model.two => model.find_apart(self.state, p),
+            Op::FindApart if model.two => model.find_diverged(self.state, p),
             Op::WriteDecision => self.own().decided = Some(number),
             Op::ForgetDecision => self.own().decided = None,
             Op::SetAgreed => self.own().agreed = number,

@@ -250,7 +250,7 @@ impl Model {
             let joined = all.chunks(2).all(|seen| seen[0] == all[1]);
             if alike && (joined || !first) {
                 if replayed {
-                    return Err(caller.take_all_back(Reason::InCheckpoint));
+                    return Err(caller.roll_all_back(Reason::InCheckpoint));
                 }
                 self.joins(caller, joined, all[1] as usize)?;
                 break;
@@ -270,7 +270,7 @@ impl Model {
             Ok(pe.shown == view)
         })?;
         if !is_it {
-            return Err(caller.take_all_back(Reason::InCheckpoint));
+            return Err(caller.roll_all_back(Reason::InCheckpoint));
         }
         self.meets(caller, 5, &[])?;
         catch_up(caller)
@@ -292,7 +292,7 @@ impl Model {
             if all || changed { Ok(all) } else { Err(Stop::Blocked) }
         })?;
         if !is_whole {
-            return Err(caller.take_all_back(Reason::InCheckpoint));
+            return Err(caller.roll_all_back(Reason::InCheckpoint));
         }
         caller.access(Visibility::Shared, |sight| {
             let nodes = sight.model.nodes == Nodes::Lost;

@@ -236,7 +236,7 @@ impl<'a> CallPort for Caller<'a> {
         })
     }
 
-    fn goes_on(&mut self) -> Result<(), Stop> {
+    fn adopt_view(&mut self) -> Result<(), Stop> {
         Ok(())
     }
 
@@ -293,7 +293,7 @@ impl<'a> CallPort for Caller<'a> {
         Ok(())
     }
 
-    fn take_all_back(&mut self, why: Reason) -> Stop {
+    fn roll_all_back(&mut self, why: Reason) -> Stop {
         self.sight.s.global = Some(why);
         self.is_new = true;
         Stop::Cut
@@ -357,8 +357,8 @@ impl<'a> CallPort for Caller<'a> {
         })
     }
 
-    fn others_go_on(&mut self, at: usize) -> Result<bool, Stop> {
-        self.access(Private, |sight| Ok(sight.s.pes[sight.me].replay.merge.goes_on(at)))
+    fn may_have_changed(&mut self, at: usize) -> Result<bool, Stop> {
+        self.access(Private, |sight| Ok(sight.s.pes[sight.me].replay.merge.may_have_changed(at)))
     }
 
     fn own_word(&mut self, record: &LogRecord, otherwise: u64) -> Result<u64, Stop> {
@@ -366,7 +366,7 @@ impl<'a> CallPort for Caller<'a> {
         self.access(Private, |sight| Ok(sight.load(word).unwrap_or(otherwise)))
     }
 
-    fn begin_hand_over(&mut self) -> Result<(), Stop> {
+    fn begin_handover(&mut self) -> Result<(), Stop> {
         Ok(())
     }
 
@@ -382,7 +382,7 @@ impl<'a> CallPort for Caller<'a> {
         Ok(true)
     }
 
-    fn say_taken(&mut self) -> Result<(), Stop> {
+    fn publish_taken(&mut self) -> Result<(), Stop> {
         self.access(Private, |sight| {
             let pe = &mut sight.s.pes[sight.me];
             pe.taken = pe.replay.merge.taken().to_vec();
@@ -401,7 +401,7 @@ impl<'a> CallPort for Caller<'a> {
         Ok(())
     }
 
-    fn look_at_findings(&mut self) -> Result<(), Stop> {
+    fn check_findings(&mut self) -> Result<(), Stop> {
         Ok(())
     }
 }
@@ -419,7 +419,7 @@ impl MeetingPort for Caller<'_> {
         })
     }
 
-    fn has_come(&mut self, number: u64) -> Result<(), Stop> {
+    fn has_arrived(&mut self, number: u64) -> Result<(), Stop> {
         self.access(Private, |sight| {
             sight.s.pes[sight.me].met = number;
             Ok(())
