@@ -50,7 +50,7 @@ fn hosts_with_memory_for_their_own_pes_suffice() {
         return;
     }
     let Some(outcome) = run([300; 4]) else { return };
-    outcome.check(done(&outcome) == 4, "every PE should come to the end");
+    outcome.check(done(&outcome) == 4, "every PE should finish");
     outcome.check(!outcome.out.contains("refused"), "nothing should be refused");
 }
 
@@ -60,7 +60,7 @@ fn a_host_short_of_memory_is_reported_with_its_pes() {
         return;
     }
     let Some(outcome) = run([300, 300, 120, 300]) else { return };
-    outcome.check(done(&outcome) == 4, "every PE should come to the end");
+    outcome.check(done(&outcome) == 4, "every PE should finish");
     let named = "is refused: checkpoint refused: PE 2 needs ";
     let reports = outcome.out.lines().filter(|line| line.contains(named)).count();
     outcome.check(reports == 4, "every host should name PE 2");

@@ -135,7 +135,7 @@ fn a_launcher_without_descriptors_lets_who_knocks_wait_and_does_not_spin() {
     run.wait_for("a connection from 10.9.0.2");
     let outcome = ends_well(run);
     let lines = outcome.count("no connection can be accepted");
-    outcome.check(lines == 1, "it should be said once");
+    outcome.check(lines == 1, "it should be reported once");
 }
 
 /// A command that sends its agent through a relay, which records the agent's messages.

@@ -172,7 +172,7 @@ fn run_with(
 fn goes_on(outcome: &Outcome) {
     outcome.status(0);
     let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
-    outcome.check(done == PES, "every PE should come to the end");
+    outcome.check(done == PES, "every PE should finish");
     outcome.says("all PEs resume from checkpoint 3 ");
 }
 

@@ -216,7 +216,7 @@ fn a_script_goes_on_after_a_program_that_ended_well() {
     let outcome = job.args(&["sh", "-c", &script]).run();
     outcome.status(5);
     let rests = outcome.out.lines().filter(|line| *line == "the rest").count();
-    outcome.check(rests == 4, "every script should come to its end");
+    outcome.check(rests == 4, "every script should finish");
     let script = format!("{} {} || sleep 1000", program("jacobi").display(), SMALL.join(" "));
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_NODE_TIMEOUT", "1").kill(&["1@3", "2@6"]);
     job.args(&["sh", "-c", &script]).run().right_sum(SMALL);

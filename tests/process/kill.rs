@@ -156,7 +156,7 @@ fn a_get_with_a_status_reports_a_death() {
         outcome.status(0);
         let count = |what: &str| outcome.out.lines().filter(|line| line.contains(what)).count();
         outcome.check(count("learns that a get failed") == 1, "PE 0 should learn of it once");
-        outcome.check(count("is at the end") == 4, "all should come to the end");
+        outcome.check(count("is at the end") == 4, "all should finish");
     }
 }
 

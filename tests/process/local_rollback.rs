@@ -82,7 +82,7 @@ impl Subject {
         self.right(&outcome);
         outcome.check(outcome.count(LOCAL) + outcome.count(ALL) == 0, "nothing was lost");
         let logs = outcome.count("records of its log between two checkpoints");
-        outcome.check(logs == PES, "each PE should say how long its log was");
+        outcome.check(logs == PES, "each PE should report the length of its log");
     }
 
     /// Kills a PE before every `each`-th of its calls, at most `most` of them: it has completed all
@@ -125,9 +125,9 @@ pub fn for_a_reason(outcome: &Outcome) {
 
 #[track_caller]
 pub fn all_went(outcome: &Outcome, why: &str) {
-    outcome.check(outcome.count(ALL) == 1, "one line should say that all roll back");
+    outcome.check(outcome.count(ALL) == 1, "one line should report that all roll back");
     outcome.says(why);
-    outcome.check(outcome.count(RESUMED) == 1, "all should have gone back");
+    outcome.check(outcome.count(RESUMED) == 1, "all should have rolled back");
     outcome.check(outcome.count(LOCAL) == 0, "no PE should have rolled back locally");
 }
 

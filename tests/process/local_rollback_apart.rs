@@ -20,7 +20,7 @@ fn run(what: &str) -> super::support::Outcome {
 
 fn takes_all_back(what: &str) {
     let outcome = run(what);
-    outcome.check(outcome.count(ALL) == 1, "one line should say that all roll back");
+    outcome.check(outcome.count(ALL) == 1, "one line should report that all roll back");
     outcome.check(outcome.count(LOCAL) == 0, "no PE should have rolled back locally");
 }
 

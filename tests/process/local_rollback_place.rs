@@ -86,7 +86,7 @@ fn a_wrapper_that_is_called_from_two_places_is_two_places() {
     places.rolls_back_locally_from_the_first();
     places.lose("1@4", |outcome| all_went(outcome, UNPROVEN));
     places.lose("1@5:before", |outcome| {
-        outcome.check(outcome.count(ALL) == 1, "one line should say that all roll back");
+        outcome.check(outcome.count(ALL) == 1, "one line should report that all roll back");
         outcome.says("its replay makes another call than before");
     });
 }

@@ -35,7 +35,7 @@ fn go(job: Running) -> Outcome {
     let outcome = job.finish();
     outcome.status(0);
     let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
-    outcome.check(done == PES, "every PE should come to the end");
+    outcome.check(done == PES, "every PE should finish");
     outcome
 }
 

@@ -162,7 +162,7 @@ fn damaged(mode: &str, damage: impl FnOnce(&[Image])) -> Outcome {
 fn goes_on(outcome: &Outcome) {
     outcome.status(0).says("all PEs resume from checkpoint 3 ");
     let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
-    outcome.check(done == 4, "every PE should come to the end");
+    outcome.check(done == 4, "every PE should finish");
 }
 
 /// Checkpoint 3 is in snapshot 1: the contents of the other do not matter, damage in this one is

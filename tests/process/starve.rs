@@ -44,7 +44,7 @@ fn refused(outcome: &Outcome, times: usize) -> &str {
 fn goes_on(outcome: &Outcome) {
     outcome.status(0);
     let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
-    outcome.check(done == 4, "every PE should come to the end");
+    outcome.check(done == 4, "every PE should finish");
 }
 
 /// Four PEs with slightly more than 1 MiB: 1 in the snapshot and a third of it in each of two
@@ -58,7 +58,7 @@ fn a_checkpoint_over_the_limit_is_refused_and_the_program_goes_on() {
         let words = refused(&outcome, 1);
         let named = words.contains(&format!(" for {mode}, and SHMEM_FT_MEMORY_LIMIT allows 20.0"));
         outcome.check(named, "mode and limit should be named");
-        outcome.check(outcome.count(words) == 1, "PE 0 should say it on standard error, once");
+        outcome.check(outcome.count(words) == 1, "PE 0 should report it on standard error, once");
     }
 }
 
@@ -91,7 +91,7 @@ fn a_program_that_does_not_ask_goes_on_without_new_checkpoints() {
         let outcome = run(mode, "ignore", 8, "32M", Some("20M"));
         goes_on(&outcome);
         let words = refused(&outcome, 2);
-        outcome.check(outcome.count(words) == 1, "PE 0 should say it on standard error, once");
+        outcome.check(outcome.count(words) == 1, "PE 0 should report it on standard error, once");
         let goes_on =
             "the job continues without a new checkpoint: a loss rolls it back to checkpoint 2";
         outcome.check(outcome.count(goes_on) == 1, "and what it means for the job");
@@ -273,7 +273,7 @@ fn more_pes_than_an_agent_has_descriptors_for_are_refused_before_one_starts() {
 fn a_node_that_has_much_to_start_is_not_lost() {
     let job = Job::new(1500).env("SHMEM_SYMMETRIC_SIZE", "64K");
     let outcome = job.env("SHMEM_FT_NODE_TIMEOUT", "1").args(&["true"]).run();
-    outcome.status(0).check(outcome.err.is_empty(), "nothing is to be said");
+    outcome.status(0).check(outcome.err.is_empty(), "nothing should be reported");
 }
 
 /// The kernel limits the processes of every user but root: as root the test continues as another
