@@ -72,7 +72,7 @@ fn the_calls_for_going_on_with_fewer() {
     for nodes in [&[][..], &["--nodes", "2"]] {
         let job = job(4).env("SHMEM_FT_SUBSTITUTE", "shrink").env("SHMEM_FT_ROLLBACK", "none");
         let outcome = job.args(nodes).program(&example("fewer"), &[]).run();
-        outcome.status(0).says("PE 1 was lost, and the others went on to the end");
+        outcome.status(0).says("PE 1 was lost, and the remaining PEs finished");
         outcome.check(outcome.out == "fewer: ok\n", "it ends");
     }
 }

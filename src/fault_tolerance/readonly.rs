@@ -107,7 +107,7 @@ pub fn writable(call: &'static str, addr: usize, len: usize) -> Result<bool, Str
     let _turn = world.store.lock.lock();
     let (records, job) = (&world.segments.own().header().readonly, world.job());
     let Some(held) = records.of(job, range) else {
-        return Err(format!("addr {addr:#x}: what was noted of it is damaged"));
+        return Err(format!("addr {addr:#x}: its record is damaged"));
     };
     let say = |state| records.set(job, HeldRange { state, ..held });
     // A range that is in no checkpoint needs no copy.

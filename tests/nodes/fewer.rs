@@ -24,7 +24,7 @@ fn a_task_farm_over_eight_hosts_that_loses_three_pes_ends_right() {
     let net = Net::new(8);
     let job = with_fewer(net.job(&[1; 8]));
     let outcome = job.program(&program("farm"), &["300", "1@1", "5@2", "0@3"]).run();
-    outcome.status(0).says("PEs 0,1,5 were lost, and the others went on to the end");
+    outcome.status(0).says("PEs 0,1,5 were lost, and the remaining PEs finished");
     let end = "300 tasks done, 5 PEs at the end";
     outcome.check(outcome.out.contains(end), "the right end was expected");
 }
@@ -43,7 +43,7 @@ fn farms_over_eight_hosts_that_lose_three_pes_lose_what_was_begun() {
     ] {
         let words = words.iter().copied().filter(|word| !word.is_empty()).collect::<Vec<_>>();
         let outcome = with_fewer(net.job(&[1; 8])).program(&program, &words).run();
-        outcome.says("PEs 1,4,6 were lost, and the others went on to the end");
+        outcome.says("PEs 1,4,6 were lost, and the remaining PEs finished");
         outcome.loses_what_was_begun(all, &format!("{end}, 5 PEs at the end"));
     }
 }
@@ -80,7 +80,7 @@ fn of_eight_hosts_three_are_lost_in_turn() {
     }
     let outcome = run.finish();
     outcome.status(0).says("node 2 was lost with PE 2");
-    outcome.says("PEs 0,2,7 were lost, and the others went on to the end");
+    outcome.says("PEs 0,2,7 were lost, and the remaining PEs finished");
     let end = "5 PEs are left after 3 rounds";
     outcome.check(outcome.out.contains(end), "the right end was expected");
 }

@@ -37,10 +37,10 @@ fn a_task_farm_that_loses_pes_ends_right() {
         prints(&outcome, &format!("300 tasks done, {left} PEs at the end"));
         let told = match losses {
             [] => continue,
-            [_] => "PE 1 was lost, and the others went on to the end",
-            [_, _] => "PEs 0,5 were lost, and the others went on to the end",
-            [_, _, _] => "PEs 1-3 were lost, and the others went on to the end",
-            _ => "PEs 0-4 were lost, and the others went on to the end",
+            [_] => "PE 1 was lost, and the remaining PEs finished",
+            [_, _] => "PEs 0,5 were lost, and the remaining PEs finished",
+            [_, _, _] => "PEs 1-3 were lost, and the remaining PEs finished",
+            _ => "PEs 0-4 were lost, and the remaining PEs finished",
         };
         outcome.says(told);
     }

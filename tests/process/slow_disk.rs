@@ -127,7 +127,7 @@ fn spilled_bytes_are_reported_everywhere_and_bounded() {
     }
     let most = sets.iter().map(|&(_, spill)| spill).max().unwrap_or_default();
     outcome.check(most > 0, "a set with spilled tiles was expected");
-    outcome.says(&format!("; up to {} more in all for what went to disk", bytes(most)));
+    outcome.says(&format!("; up to {} more in total for checkpoints on disk", bytes(most)));
 }
 
 /// A file system whose writes do not return while it is frozen: not even a kill ends a waiting

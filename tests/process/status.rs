@@ -71,7 +71,7 @@ fn a_recovery_shows_its_step_and_how_far_that_is() {
     let job = job.env("SHMEM_FT_INJECT", "node:1@4:before,stop:1@3:rebuild");
     let mut run = jacobi::job(job, SMALL).start();
     run.wait_for("node 1 was lost with PE 1");
-    let words = ["recovery, for ", "what was lost is rebuilt: 44 %, ", " left\n"];
+    let words = ["recovery, for ", "rebuilding lost data: 44 %, ", " left\n"];
     let text =
         wait_for(&run, &[&words[..], &["PE 1: process ", ", stopped, incarnation 1"]].concat());
     for words in ["3 alive, 1 stopped\n", "lost so far: 1 node\n", ", without PE 1\n"] {

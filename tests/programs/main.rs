@@ -90,7 +90,7 @@ fn a_program_in_cxx_goes_on_with_fewer() {
     let job = Job::new(4).env("SHMEM_FT_SUBSTITUTE", "shrink").env("SHMEM_FT_ROLLBACK", "none");
     let outcome = job.mode("raid5").program(&build(CXX, "fewer"), &[]).run();
     ok(&outcome, "fewer");
-    outcome.says("PE 1 was lost, and the others went on to the end");
+    outcome.says("PE 1 was lost, and the remaining PEs finished");
 }
 
 /// A program started without `oshrun` is a single PE.

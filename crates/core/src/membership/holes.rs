@@ -43,7 +43,7 @@ impl Membership {
         };
         let holes: Vec<Pe> = holes.iter().copied().collect();
         let verb = if holes.len() == 1 { "was" } else { "were" };
-        let line = format!("{} {verb} lost, and the others went on to the end", Pe::names(&holes));
+        let line = format!("{} {verb} lost, and the remaining PEs finished", Pe::names(&holes));
         self.out.push(Action::Say(line));
     }
 }

@@ -72,7 +72,7 @@ impl fmt::Display for ProgressReport {
         match self {
             ProgressReport::Checkpoint { number, .. } => write!(f, "checkpoint {number} is agreed"),
             ProgressReport::Regrouped { number, words, .. } => {
-                write!(f, "groups chosen anew at checkpoint {number}: {words}")
+                write!(f, "new groups at checkpoint {number}: {words}")
             }
             ProgressReport::ReadOnly { bytes, .. } => write!(f, "{bytes} bytes are read-only"),
             ProgressReport::Adopted { pe, number, .. } => {

@@ -162,7 +162,7 @@ impl Listener {
             say(&format!("a connection from {from} was refused: {why}"));
         }
         if self.lines == LINES_MAX {
-            say("more connections that are refused are not shown");
+            say("further refused connections are not reported");
         }
     }
 }

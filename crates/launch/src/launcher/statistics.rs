@@ -293,7 +293,7 @@ impl JobStatistics {
         let others: Vec<String> = others.into_iter().flatten().collect();
         let spill = match self.spill {
             0 => String::new(),
-            most => format!("; up to {} more in all for what went to disk", bytes(most)),
+            most => format!("; up to {} more in total for checkpoints on disk", bytes(most)),
         };
         let readonly = match self.readonly {
             (0, _) => String::new(),

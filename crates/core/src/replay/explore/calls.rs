@@ -95,7 +95,7 @@ impl Model {
         };
         let is_load = matches!(op, Op::Load { .. });
         if is_load && pe.replay.merge.is_pending(&(at * WORD..at * WORD + 1)) {
-            return Err(format!("PE {me} looks at a word that is not known"));
+            return Err(format!("PE {me} reads a word of unknown value"));
         }
         let memory = pe.memories.last_mut().expect("there is the first");
         match op {
