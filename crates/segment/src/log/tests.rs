@@ -58,7 +58,7 @@ fn the_value_found_by_an_atomic_operation_is_added_later() {
 }
 
 #[test]
-fn a_record_has_room_for_what_its_operation_finds_and_no_more() {
+fn a_record_holds_exactly_what_its_operation_finds() {
     let words = words(4096);
     let log = Log::of(&words, 2, 0);
     log.clear((1, 0), CallPlace::NONE);
