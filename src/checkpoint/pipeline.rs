@@ -197,16 +197,16 @@ mod tests {
     /// The work on a batch waits for the fetch of the next: it would hang if they took turns.
     #[test]
     fn the_next_batch_is_fetched_while_this_one_is_worked_on() {
-        let (tell, told) = sync_channel(1);
-        let told = Mutex::new(told);
+        let (send, received) = sync_channel(1);
+        let received = Mutex::new(received);
         let fetch = |batch: &[usize], _: &mut [()]| {
             if batch[0] > 0 {
-                tell.send(batch[0]).unwrap();
+                send.send(batch[0]).unwrap();
             }
         };
         let work = |&tile: &usize, (): &mut ()| {
             if tile % STEPS == 0 && tile < 2 * STEPS {
-                assert!(told.lock().unwrap().recv().unwrap() > 0); // from a later batch
+                assert!(received.lock().unwrap().recv().unwrap() > 0); // from a later batch
             }
             Ok::<(), ()>(())
         };

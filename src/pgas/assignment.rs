@@ -97,7 +97,7 @@ fn received(fd: i32) -> Result<Assignment, AssignmentError> {
     if !channel.claim()? {
         return Err(AssignmentError::SecondProgram);
     }
-    panics::tell(&channel);
+    panics::set_agent(&channel);
     // When an agent dies, the kernel kills the child that it started, but not a process that this
     // child, perhaps a script, started in turn.
     let (first, mut fds) = channel.receive::<ToPe>()?;

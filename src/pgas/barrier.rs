@@ -83,8 +83,8 @@ impl World {
         self.segments.write_own(teams.start, &vec![0; teams.len()]);
         let words = self.segments.own().words();
         let gates = words.gates.iter().flatten().flat_map(|gate| [&gate.arrived, &gate.released]);
-        let heard = words.heard.iter().flat_map(|heard| heard.iter());
-        let all = gates.chain(heard).chain(self.comm.epochs());
+        let rounds = words.node_rounds.iter().flat_map(|rounds| rounds.iter());
+        let all = gates.chain(rounds).chain(self.comm.epochs());
         all.for_each(|word| word.store(0, Ordering::SeqCst));
         self.reset_meetings();
     }
@@ -139,13 +139,13 @@ impl World {
         whose: Barrier,
         epoch: u64,
     ) -> Result<(), Fault> {
-        let heard = &self.segments.own().words().heard[whose as usize];
-        let at = std::mem::offset_of!(Words, heard) + whose as usize * size_of_val(heard);
+        let rounds = &self.segments.own().words().node_rounds[whose as usize];
+        let at = std::mem::offset_of!(Words, node_rounds) + whose as usize * size_of_val(rounds);
         let meeting = rounds(nodes.index, nodes.leaders.len());
         for (number, round) in meeting.enumerate().take(ROUNDS) {
             let partner = nodes.leaders[round.to];
             self.remote_store(partner, at + number * 8, epoch);
-            self.until(call, &heard[number], epoch)?;
+            self.until(call, &rounds[number], epoch)?;
         }
         Ok(())
     }

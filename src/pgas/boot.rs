@@ -423,8 +423,9 @@ fn open_fabric(
         channel.send(&address, &[]).map_err(AssignmentError::from)?;
     }
     let links = Mutex::new(vec![Default::default(); n_pes]);
-    let heard = assignment.incarnations.iter().map(|&known| AtomicU32::new(known.0)).collect();
-    Ok(Some(Remote { engine, events, links, heard }))
+    let incarnations =
+        assignment.incarnations.iter().map(|&known| AtomicU32::new(known.0)).collect();
+    Ok(Some(Remote { engine, events, links, incarnations }))
 }
 
 /// Returns the view that every original joins: number 1, all alive. Any death shown by then is a

@@ -43,7 +43,7 @@ pub fn all_are_ours() {
 }
 
 /// Sets the agent that is notified of a panic.
-pub(super) fn tell(agent: &Arc<Channel>) {
+pub(super) fn set_agent(agent: &Arc<Channel>) {
     AGENT.get_or_init(|| Arc::clone(agent));
 }
 

@@ -274,7 +274,7 @@ pub(super) fn report(shared: &Shared, suspects: Vec<(Pe, Incarnation)>) {
 /// Runs the progress thread until it is stopped.
 pub(super) fn attend(turns: &'static Turns<Connections>, shared: &Shared, descriptor: &OwnedFd) {
     let limit = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-    let (mut seen, mut heard) = (0, 0);
+    let (mut seen, mut answered) = (0, 0);
     let nap = |alarm| {
         shared.napping.store(true, Ordering::SeqCst);
         futex::sleep_while(&shared.alarm, alarm, NAP);
@@ -287,7 +287,7 @@ pub(super) fn attend(turns: &'static Turns<Connections>, shared: &Shared, descri
             nap(alarm);
             continue;
         };
-        let handed_over = std::mem::replace(&mut heard, alarm) != alarm;
+        let handed_over = std::mem::replace(&mut answered, alarm) != alarm;
         let worked = inside.progress(true);
         let suspects = inside.tend(false);
         let helps = shared.helps.load(Ordering::Relaxed);

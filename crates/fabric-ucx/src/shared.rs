@@ -20,7 +20,7 @@ use crate::bytes;
 use crate::message::{
     ANSWER, Answer, DATA, Data, Letter, READ, REQUEST, Request, WRITE, Wanted, decode, encode,
 };
-use crate::raw::{Endpoint, Hearer};
+use crate::raw::{Endpoint, MessageHandler};
 use serde::{Deserialize, Serialize};
 
 /// The incarnation of a PE to which there is no connection.
@@ -191,7 +191,7 @@ impl Shared {
     }
 
     /// Serves a message of kind `id`. Returns `None` if it is not accepted or cannot be served.
-    fn hear(&self, id: u32, message: &[u8], reply: Option<Endpoint>) -> Option<()> {
+    fn receive(&self, id: u32, message: &[u8], reply: Option<Endpoint>) -> Option<()> {
         let segment = self.local.segment;
         match id {
             REQUEST => {
@@ -227,9 +227,9 @@ impl Shared {
     }
 }
 
-impl Hearer for Shared {
-    fn heard(&self, id: u32, message: &[u8], reply: Option<Endpoint>) {
-        let _ = self.hear(id, message, reply); // rejected messages are dropped
+impl MessageHandler for Shared {
+    fn handle(&self, id: u32, message: &[u8], reply: Option<Endpoint>) {
+        let _ = self.receive(id, message, reply); // rejected messages are dropped
     }
 }
 
@@ -280,7 +280,7 @@ mod tests {
         let waits = |job, pe, incarnation| {
             for ticket in [0, 8] {
                 let answer = Letter { job, pe, incarnation, ticket, body: Answer { before: 77 } };
-                shared.heard(ANSWER, &encode(&answer), None);
+                shared.handle(ANSWER, &encode(&answer), None);
             }
             (shared.unanswered[1].load(Ordering::SeqCst), shared.answers.take(8))
         };

@@ -328,8 +328,8 @@ pub fn stop() {
 /// stack.
 pub fn helper(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let builder = std::thread::Builder::new().name(name.into()).stack_size(stack);
-    let (told, here) = sync_channel(1);
-    let body = move || as_own(told, body);
+    let (started, here) = sync_channel(1);
+    let body = move || as_own(started, body);
     without_signals(|| builder.spawn(body))?;
     let _ = here.recv();
     Ok(())
@@ -343,17 +343,17 @@ pub fn scoped_helper<'scope>(
     body: impl FnOnce() + Send + 'scope,
 ) -> io::Result<()> {
     let builder = std::thread::Builder::new().name(name.into()).stack_size(stack);
-    let (told, here) = sync_channel(1);
-    let body = move || as_own(told, body);
+    let (started, here) = sync_channel(1);
+    let body = move || as_own(started, body);
     without_signals(|| builder.spawn_scoped(scope, body))?;
     let _ = here.recv();
     Ok(())
 }
 
 /// Runs `body` on a thread that is registered as the library's before its start returns.
-fn as_own(told: SyncSender<()>, body: impl FnOnce()) {
+fn as_own(started: SyncSender<()>, body: impl FnOnce()) {
     let _own = threads::own();
-    let _ = told.send(());
+    let _ = started.send(());
     body();
 }
 

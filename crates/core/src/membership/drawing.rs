@@ -97,8 +97,8 @@ impl DrawnJob {
 
     fn after(&self, event: &MembershipEvent) -> DrawnJob {
         let mut job = self.clone();
-        let told = format!("{event:?}");
-        job.pending.retain(|pending| format!("{pending:?}") != told);
+        let text = format!("{event:?}");
+        job.pending.retain(|pending| format!("{pending:?}") != text);
         let lost: Vec<ProcId> = match event {
             MembershipEvent::Ended { proc, .. } => vec![*proc],
             MembershipEvent::NodeLost { node } => {

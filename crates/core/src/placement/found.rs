@@ -125,8 +125,8 @@ fn divide(
         });
     }
     let of: Vec<usize> = keys.iter().map(|key| number[key]).collect();
-    let tells = (2..nodes.len()).contains(&domains.len());
-    tells.then(|| DomainKind { name: name.to_owned(), domains, of, source })
+    let divides = (2..nodes.len()).contains(&domains.len());
+    divides.then(|| DomainKind { name: name.to_owned(), domains, of, source })
 }
 
 /// Returns the kinds that exist; of two that are equal or cross each other only the first.
