@@ -139,13 +139,13 @@ impl World {
         whose: Barrier,
         epoch: u64,
     ) -> Result<(), Fault> {
-        let rounds = &self.segments.own().words().node_rounds[whose as usize];
-        let at = std::mem::offset_of!(Words, node_rounds) + whose as usize * size_of_val(rounds);
+        let words = &self.segments.own().words().node_rounds[whose as usize];
+        let at = std::mem::offset_of!(Words, node_rounds) + whose as usize * size_of_val(words);
         let meeting = rounds(nodes.index, nodes.leaders.len());
         for (number, round) in meeting.enumerate().take(ROUNDS) {
             let partner = nodes.leaders[round.to];
             self.remote_store(partner, at + number * 8, epoch);
-            self.until(call, &rounds[number], epoch)?;
+            self.until(call, &words[number], epoch)?;
         }
         Ok(())
     }
