@@ -94,7 +94,7 @@ const RIGHT: &[Form] = &[
     form("static int *p;", "", "p = malloc(32); x[0] += *p; free(p);"),
     form("static int *p;", "", "if (!p) p = malloc(32); x[0] += *p; free(p); p = 0;"),
     form("static int *p;", "p = malloc(32); x[1] = *p;", "x[0]++;"),
-    // It is set anew after a restart.
+    // It is set again after a restart.
     renewed("p = malloc(32);", "p = malloc(32);"),
     renewed("int *own = malloc(32); p = own;", "if (done > 3) p = own;"),
     renewed("while (!saved()) x[1]++; p = malloc(32);", ""),

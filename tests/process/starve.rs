@@ -83,7 +83,7 @@ fn after_a_refusal_a_death_rolls_back_to_the_last_checkpoint() {
     }
 }
 
-/// A program with only the thesis' loop would retry for ever: its checkpoint calls succeed without
+/// A program with only the thesis' loop would retry forever: its checkpoint calls succeed without
 /// a checkpoint, until memory suffices for one.
 #[test]
 fn a_program_that_does_not_ask_goes_on_without_new_checkpoints() {

@@ -220,7 +220,7 @@ impl Protection {
     }
 
     /// True if the loss of any one failure domain of each kind is survived. Mode `single` never
-    /// does: with a copy on another PE and no local one, a PE that loses its copy cannot go back
+    /// does: with a copy on another PE and no local one, a PE that loses its copy cannot roll back
     /// (thesis, section 5.1.1).
     pub fn survives_domains(&self) -> bool {
         self.plan.survives_all() && self.mode != BackupMode::Single
