@@ -9,7 +9,7 @@
 
 use std::sync::LazyLock;
 
-use raidshmem_codec::code::Plan;
+use raidshmem_codec::code::DecodePlan;
 use raidshmem_codec::crc::XorChecksum;
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
@@ -116,7 +116,7 @@ impl<'a> Shards<'a> {
     }
 
     /// Returns the plan for decoding a tile without the lost shards; None if these are too many.
-    pub fn plan(&self, tile: ShardTile, lost: &[bool]) -> Option<Plan> {
+    pub fn plan(&self, tile: ShardTile, lost: &[bool]) -> Option<DecodePlan> {
         self.shape.codes[tile.stripe].plan(lost, tile.shard).ok()
     }
 
@@ -131,7 +131,7 @@ impl<'a> Shards<'a> {
     /// Decodes a tile into `out`. The error is a shard with an invalid tile.
     pub fn decode(
         &self,
-        (tile, plan): (ShardTile, &Plan),
+        (tile, plan): (ShardTile, &DecodePlan),
         buffers: &mut [Scratch],
         out: &mut [u8],
     ) -> Result<(), usize> {
@@ -145,7 +145,7 @@ impl<'a> Shards<'a> {
     /// errors of the addition too.
     pub fn decode_into(
         &self,
-        (tile, plan): (ShardTile, &Plan),
+        (tile, plan): (ShardTile, &DecodePlan),
         buffers: &mut [Scratch],
     ) -> Result<(), usize> {
         let to = self.stored(tile);
@@ -190,7 +190,7 @@ impl<'a> Shards<'a> {
     /// Returns the tiles from which a tile is decoded.
     fn sources<'r>(
         &'r self,
-        (tile, plan): (ShardTile, &Plan),
+        (tile, plan): (ShardTile, &DecodePlan),
         buffers: &'r mut [Scratch],
     ) -> Vec<Reading<'r>> {
         let sources = plan.sources().iter().zip(buffers);
@@ -199,13 +199,13 @@ impl<'a> Shards<'a> {
 }
 
 /// Decodes from `read` into `out`, and passes each piece to `show` as it is made.
-fn apply(plan: &Plan, read: &mut [Reading], out: &mut [u8], show: &mut dyn FnMut(&[u8])) {
+fn apply(plan: &DecodePlan, read: &mut [Reading], out: &mut [u8], show: &mut dyn FnMut(&[u8])) {
     let sources: Vec<&[u8]> = read.iter().map(|tile| tile.bytes).collect();
     let see = |nth: usize, piece: &[u8]| read[nth].see(piece);
     plan.apply_shown(&sources, out, see, show).expect("tiles are of one length");
 }
 
-fn check(plan: &Plan, read: Vec<Reading>) -> Result<(), usize> {
+fn check(plan: &DecodePlan, read: Vec<Reading>) -> Result<(), usize> {
     let mut read = plan.sources().iter().zip(read);
     match read.find_map(|(&shard, tile)| (!tile.holds()).then_some(shard)) {
         None => Ok(()),

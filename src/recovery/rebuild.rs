@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use raidshmem_codec::code::Plan;
+use raidshmem_codec::code::DecodePlan;
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::message::ProgressReport;
@@ -176,7 +176,7 @@ impl Decode<'_> {
     }
 
     /// Returns the first tile of a chunk of the own snapshot, and the plan that decodes it.
-    fn plan(&self, chunk: usize) -> (ShardTile, Plan) {
+    fn plan(&self, chunk: usize) -> (ShardTile, DecodePlan) {
         let first = self.shards.data(self.place, chunk * self.shards.per_chunk());
         let stripe = &self.shards.shape.layout.stripes()[first.stripe];
         let lost = lost_shards(stripe, self.found);
@@ -232,7 +232,7 @@ impl Decode<'_> {
     /// Pulls the next tiles of remote shards, as many steps as there is scratch for.
     fn pull(
         &self,
-        (first, plan): (ShardTile, &Plan),
+        (first, plan): (ShardTile, &DecodePlan),
         steps: &[usize],
         buffers: &mut [Vec<Scratch>],
     ) {
@@ -247,7 +247,7 @@ impl Decode<'_> {
 
     /// Maps the pages of source tiles, and of the decoded ones if they are `kept`: a few at a time,
     /// behind the thread that touches fresh pages.
-    fn map(&self, (first, plan): (ShardTile, &Plan), steps: &[usize], kept: bool) {
+    fn map(&self, (first, plan): (ShardTile, &DecodePlan), steps: &[usize], kept: bool) {
         let (Some(begin), Some(last)) = (steps.first(), steps.last()) else { return };
         let (steps, segments) = (*begin..last + 1, self.shards.world.segments);
         let own = kept.then_some(first.shard);
