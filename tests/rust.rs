@@ -28,7 +28,7 @@ fn a_process_lost_at_every_step_of_a_checkpoint() {
 }
 
 #[test]
-fn a_node_lost_under_way_and_a_process_in_the_last_step() {
+fn a_node_lost_during_a_recovery_and_a_process_in_its_last_step() {
     let nodes = job(4).args(&["--nodes", "4", "--spares", "1"]);
     nodes.kill_node(&["2@4"]).program(&example("jacobi"), SMALL).run().right_sum(SMALL);
     job(4).kill(&["3@10:after"]).program(&example("jacobi"), SMALL).run().right_sum(SMALL);
@@ -68,7 +68,7 @@ fn teams_are_there_again_after_a_loss() {
 }
 
 #[test]
-fn the_calls_for_going_on_with_fewer() {
+fn the_calls_for_continuing_with_fewer_pes() {
     for nodes in [&[][..], &["--nodes", "2"]] {
         let job = job(4).env("SHMEM_FT_SUBSTITUTE", "shrink").env("SHMEM_FT_ROLLBACK", "none");
         let outcome = job.args(nodes).program(&example("fewer"), &[]).run();

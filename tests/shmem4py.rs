@@ -270,7 +270,7 @@ fn programs_in_python_survive_losses_with_equal_bytes() {
 }
 
 #[test]
-fn programs_in_python_go_on_with_fewer() {
+fn programs_in_python_continue_with_fewer_pes() {
     build();
     let settings = ["SHMEM_FT_SUBSTITUTE=shrink", "SHMEM_FT_ROLLBACK=none"];
     let options = [&settings[..], &["--timeout", "120", "-n", "4", "--mode", "raid5"]].concat();

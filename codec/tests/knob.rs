@@ -9,7 +9,7 @@ use raidshmem_codec::{code::Code, kernel::Kernel};
 /// Returns the output of the child below with the variable set to `name`.
 fn said(name: &str) -> String {
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "say_what_is_chosen", "--nocapture"])
+        .args(["--exact", "the_chosen_kernel_is_used", "--nocapture"])
         .env("RAIDSHMEM_KERNEL", name)
         .output()
         .unwrap();
@@ -19,7 +19,7 @@ fn said(name: &str) -> String {
 
 /// The child of the other tests; on its own it checks that a code agrees with the choice.
 #[test]
-fn say_what_is_chosen() {
+fn the_chosen_kernel_is_used() {
     println!("chosen {:?}", Kernel::chosen().map(Kernel::name));
     println!("code {:?}", Code::new(3, 2).err());
     assert_eq!(Code::new(3, 2).err(), Kernel::chosen().err());

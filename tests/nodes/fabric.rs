@@ -78,7 +78,7 @@ fn a_ring_makes_no_more_connections_however_many_hosts_there_are() {
 }
 
 #[test]
-fn a_lost_process_and_a_lost_host_cost_no_byte() {
+fn a_lost_process_and_a_lost_host_lose_no_byte() {
     if !has_ucx() {
         return;
     }

@@ -48,7 +48,7 @@ fn stdin_none_is_empty_on_every_pe() {
 }
 
 #[test]
-fn a_substitute_reads_on_where_the_lost_pe_stopped() {
+fn a_substitute_continues_reading_where_the_lost_pe_stopped() {
     if !has_ucx() {
         return;
     }

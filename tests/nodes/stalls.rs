@@ -17,7 +17,7 @@ fn job(net: &Net, how: &str) -> Job {
 /// Waits by node counters, by a checkpoint, by a team whose members are on two hosts, and by a word
 /// that a PE of another host writes.
 #[test]
-fn one_line_names_who_waits_on_which_host_and_who_does_not() {
+fn one_line_names_waiting_pes_by_host_and_the_missing_ones() {
     if !has_ucx() {
         return;
     }

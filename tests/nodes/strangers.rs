@@ -41,7 +41,7 @@ fn connect_and_send(at: SocketAddr, bytes: &[u8]) {
 }
 
 #[test]
-fn strangers_and_members_of_other_jobs_are_refused_and_the_job_goes_on() {
+fn strangers_and_members_of_other_jobs_are_refused_and_the_job_continues() {
     let net = Net::new(2);
     let mut run = steps(net.job(&[1, 0])).start();
     run.wait_for("ready");
@@ -105,7 +105,7 @@ fn used(pid: u32) -> Duration {
 }
 
 #[test]
-fn a_launcher_without_descriptors_lets_who_knocks_wait_and_does_not_spin() {
+fn a_launcher_without_descriptors_keeps_connections_pending_without_spinning() {
     let net = Net::new(2);
     let mut run = steps(net.job(&[1, 0])).start();
     run.wait_for("ready");

@@ -63,7 +63,7 @@ fn survives(way: &str, microseconds: &str, words: &[&str], lost: &str) {
 }
 
 #[test]
-fn a_process_and_a_host_lost_amid_collectives_cost_no_bit() {
+fn a_process_and_a_host_lost_amid_collectives_lose_no_bit() {
     if !has_ucx() {
         return;
     }

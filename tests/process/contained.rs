@@ -46,7 +46,7 @@ fn a_lost_node_resumes_with_the_addresses_that_its_memory_holds() {
 const LIMITED: &str = "ulimit -v 1000000000";
 
 #[test]
-fn a_substitute_whose_addresses_differ_is_refused_by_a_line() {
+fn a_substitute_whose_addresses_differ_is_refused_with_a_line() {
     for loss in [["--kill-node", "2@3"], ["--kill", "2@3"]] {
         let outcome =
             contained(LIMITED, PROFILES[0], &loss).program(&program("tables"), &["plain"]).run();
@@ -58,7 +58,7 @@ fn a_substitute_whose_addresses_differ_is_refused_by_a_line() {
 }
 
 #[test]
-fn a_program_that_keeps_no_addresses_in_libraries_goes_on_at_random_ones() {
+fn a_program_that_keeps_no_addresses_in_libraries_continues_at_random_ones() {
     let tables = program_with("tables", &["-fno-pie", "-no-pie"]);
     let expected = undisturbed(&tables, &["plain"]);
     for profile in PROFILES {

@@ -209,7 +209,7 @@ fn flip_and_lose(mode: &str, with_node: bool, spots: &[(usize, Spot)], random: &
 /// Every word of the header, of a survivor and of a PE whose memory is adopted or lost: one flipped
 /// bit costs nothing, even if no parity is to spare.
 #[test]
-fn a_flipped_bit_in_any_word_of_a_header_costs_nothing() {
+fn a_flipped_bit_in_any_word_of_a_header_is_harmless() {
     if !super::support::long() {
         return;
     }
@@ -300,7 +300,7 @@ fn damage_counts_against_the_parity_like_a_loss() {
 
 /// Bits anywhere in the store in use, few and many, with and without the loss of memory.
 #[test]
-fn random_damage_is_made_up_for_or_named() {
+fn random_damage_is_repaired_or_named() {
     if !super::support::long() {
         return;
     }
@@ -350,7 +350,7 @@ fn parity_that_no_rebuild_reads_is_recomputed_too() {
 
 /// The slot of the previous checkpoint is not part of this one: damage in it does not matter.
 #[test]
-fn damage_in_the_free_slot_costs_nothing() {
+fn damage_in_the_free_slot_is_harmless() {
     let outcome = run("raid5", "--kill-node 1@4:before", &[], |images| {
         for image in images {
             let free = image.layout.slots[0];

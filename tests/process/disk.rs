@@ -96,7 +96,7 @@ fn a_job_that_was_killed_whole_begins_again_with_the_right_sum() {
 
 /// One job to a user, in two parts: the PEs' output in the first is kept.
 #[test]
-fn files_of_output_go_on_where_a_job_resumes() {
+fn files_of_output_continue_where_a_job_resumes() {
     let store = Store::new();
     store.fill(&[]);
     let logs = store.0.with_extension("logs");
@@ -166,7 +166,7 @@ pub(super) fn refused(outcome: &Outcome, text: &str) {
 /// Only the newest set that is intact to its last byte is used; a set given by name is used as
 /// such.
 #[test]
-fn a_damaged_byte_in_the_newest_set_takes_the_one_before() {
+fn a_damaged_byte_in_the_newest_set_takes_the_previous_one() {
     let store = Store::new();
     store.fill(&[]);
     let (number, set) = store.newest();
@@ -389,7 +389,7 @@ pub(super) fn ask_to_stop(job: u32) -> Output {
 }
 
 #[test]
-fn a_job_that_is_asked_to_stop_can_go_on() {
+fn a_job_that_is_asked_to_stop_can_continue() {
     for ask in sample(vec!["TERM", "USR1", "--stop"], 1) {
         let store = Store::new();
         let words: &[&str] = if ask == "USR1" { &["--stop-signal", "USR1"] } else { &[] };

@@ -87,7 +87,7 @@ fn is_rebuilt(outcome: &Outcome, pe: usize) {
 }
 
 #[test]
-fn a_job_goes_on_though_as_many_disks_as_parities_are_wiped() {
+fn a_job_continues_though_as_many_disks_as_parities_are_wiped() {
     let cases = vec![("raid5", &[2][..]), ("raid4", &[3]), ("double", &[1]), ("rs", &[0, 3])];
     for (mode, wiped) in sample(cases, 1) {
         let disks = Disks::fill(mode);
@@ -144,7 +144,7 @@ fn a_damaged_tile_counts_as_lost_and_its_file_does_not() {
 /// The last tiles of all files are in different stripes: one parity repairs all of them, compressed
 /// or not.
 #[test]
-fn a_damaged_tile_of_every_pe_is_made_up_for_by_one_parity() {
+fn a_damaged_tile_of_every_pe_is_repaired_by_one_parity() {
     if !super::support::long() {
         return;
     }
@@ -163,7 +163,7 @@ fn a_damaged_tile_of_every_pe_is_made_up_for_by_one_parity() {
 }
 
 #[test]
-fn damaged_parity_and_lost_disks_of_compressed_sets_are_made_up_for() {
+fn damaged_parity_and_lost_disks_of_compressed_sets_are_repaired() {
     if !super::support::long() {
         return;
     }
@@ -220,7 +220,7 @@ fn the_previous_set_is_used_if_too_much_of_the_newest_is_lost() {
 /// Every byte of the newest set is read before a PE starts. An invalid one is repaired, or the
 /// previous set is used.
 #[test]
-fn a_damaged_byte_in_the_newest_set_is_rebuilt_or_takes_the_one_before() {
+fn a_damaged_byte_in_the_newest_set_is_rebuilt_or_takes_the_previous_one() {
     let disks = Disks(Store::new());
     let job = disks.local(disks.0.job("raid5", &["--nodes", "4"]));
     jacobi::job(job.env("SHMEM_FT_STORE_KEEP", "4"), LONG).run().right_sum(LONG);
@@ -258,7 +258,7 @@ fn a_damaged_byte_in_the_newest_set_is_rebuilt_or_takes_the_one_before() {
 /// The launcher orders all nodes to commit: one that has done so is enough, even if the others were
 /// killed before.
 #[test]
-fn a_set_that_one_node_has_committed_is_whole() {
+fn a_set_that_one_node_has_committed_is_complete() {
     let disks = Disks::fill("raid5");
     let set = disks.common();
     for node in 1..4 {
@@ -359,7 +359,7 @@ fn a_damaged_file_is_named_where_the_parity_is_of_other_groups() {
 }
 
 #[test]
-fn a_set_of_which_files_are_missing_is_not_called_whole() {
+fn a_set_of_which_files_are_missing_is_not_called_complete() {
     let disks = Disks::fill("raid5");
     let set = disks.common();
     let verify = || {

@@ -82,7 +82,7 @@ fn a_process_ends_with_the_last_thread_of_its_program() {
 
 /// Two programs one after another, or at once, or the second after the first failed.
 #[test]
-fn a_second_program_of_a_pe_is_refused_by_a_line() {
+fn a_second_program_of_a_pe_is_refused_with_a_line() {
     let program = program("exits").display().to_string();
     let line = "raidshmem: an earlier program of this PE has called shmem_init, and a PE runs one: \
                 start this program by an oshrun of its own";
@@ -209,7 +209,7 @@ fn a_script_around_the_program_changes_nothing() {
 
 /// After the program the script may run on; after a PE that died, it may not.
 #[test]
-fn a_script_goes_on_after_a_program_that_ended_well() {
+fn a_script_continues_after_a_program_that_ended_well() {
     use super::support::jacobi::SMALL;
     let script = format!("{} finalize; sleep 2; echo the rest; exit 5", program("exits").display());
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_NODE_TIMEOUT", "1");

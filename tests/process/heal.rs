@@ -80,7 +80,7 @@ fn new_groups_are_known_though_all_processes_die() {
 
 /// A second loss strikes during a recovery that uses the new groups.
 #[test]
-fn a_loss_in_a_recovery_by_new_groups_is_one_more() {
+fn a_loss_in_a_recovery_by_new_groups_is_a_further_loss() {
     for step in RECOVERY {
         for pe in [0, 3] {
             let job = job(4, &["2@3", "1@5"]).kill(&[&format!("{pe}@5:{step}")]);

@@ -119,7 +119,7 @@ fn started_by_another(variables: &[(&str, &str)]) -> std::process::Output {
 
 /// Each task would be a job of one PE, with a sum of its own.
 #[test]
-fn a_task_of_another_launcher_is_refused_by_a_line() {
+fn a_task_of_another_launcher_is_refused_with_a_line() {
     for (tasks, rank, launcher) in [
         ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
         ("FLUX_JOB_SIZE", "FLUX_TASK_RANK", "flux"),

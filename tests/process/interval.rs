@@ -66,7 +66,7 @@ fn every_mode_and_two_nodes() {
 
 /// PE 0 decides for all, even for PEs that do not map its memory; its node may be the lost one.
 #[test]
-fn lost_nodes_and_far_pes() {
+fn lost_nodes_and_remote_pes() {
     let fabrics: &[&str] = if has_ucx_too() { &["shm", "ucx"] } else { &["shm"] };
     for fabric in fabrics {
         for (form, calls) in [("calls", 1 + 31), ("asks", 1 + 1)] {

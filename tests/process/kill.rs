@@ -394,7 +394,7 @@ fn a_program_that_crashes_at_one_place_ends_the_job() {
 /// After the last checkpoint a program leaves its loop, and cannot return to it from
 /// `shmem_finalize`: a loss there is an error, even though the result may have been written.
 #[test]
-fn a_loss_between_the_last_checkpoint_and_the_end_is_borne_or_named() {
+fn a_loss_between_the_last_checkpoint_and_the_end_is_survived_or_named() {
     let outcome = run("raid5", "--kill 2@11");
     if outcome.status == 0 {
         outcome.right_sum(SMALL).says("the others are in shmem_finalize");

@@ -20,7 +20,7 @@ fn counted(outcome: &Outcome) {
 }
 
 #[test]
-fn a_loss_after_the_last_checkpoint_costs_nothing() {
+fn a_loss_after_the_last_checkpoint_is_harmless() {
     for mode in ["double", "raid4", "raid5", "rs"] {
         for pe in 0..4 {
             let outcome = count(mode, &format!("--kill {pe}@21"));
@@ -37,7 +37,7 @@ fn a_loss_after_the_last_checkpoint_costs_nothing() {
 
 /// Some may have passed its last barrier, and some not.
 #[test]
-fn a_loss_in_the_last_checkpoint_costs_nothing() {
+fn a_loss_in_the_last_checkpoint_is_harmless() {
     for point in ["before", "encode", "encoded", "copy", "copied"] {
         counted(&count("raid5", &format!("--kill 2@21:{point}")));
         counted(&count("raid5", &format!("--nodes 4 --kill-node 0@21:{point}")));
@@ -46,7 +46,7 @@ fn a_loss_in_the_last_checkpoint_costs_nothing() {
 
 /// Loss of a PE that serves the recovery from within `shmem_finalize`, and of one that rolls back.
 #[test]
-fn a_second_loss_in_that_recovery_is_borne_too() {
+fn a_second_loss_in_that_recovery_is_survived_too() {
     for point in ["settle", "decided", "verify"] {
         counted(&count("rs", &format!("--kill 2@21 --kill 1@21:{point}")));
         counted(&count("rs", &format!("--nodes 4 --kill-node 2@21 --kill-node 1@21:{point}")));
@@ -58,7 +58,7 @@ fn a_second_loss_in_that_recovery_is_borne_too() {
 
 /// It stops when the others are already in `shmem_finalize`, and is lost much later.
 #[test]
-fn a_pe_that_stands_still_at_the_end_is_replaced() {
+fn a_pe_that_is_stopped_at_the_end_is_replaced() {
     let program = program("count");
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_INJECT", "stop:2@21");
     let outcome = job.env("SHMEM_FT_PE_TIMEOUT", "0.5").program(&program, &[]).run();
@@ -68,7 +68,7 @@ fn a_pe_that_stands_still_at_the_end_is_replaced() {
 
 /// A node stops at the end: until its lease is over no PE knows whether it is lost.
 #[test]
-fn a_node_that_stands_still_at_the_end_is_replaced() {
+fn a_node_that_is_stopped_at_the_end_is_replaced() {
     let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "4"]);
     let job = job.env("SHMEM_FT_INJECT", "stop:2@21").env("SHMEM_FT_NODE_TIMEOUT", "1");
     let mut run = job.program(&program("count"), &[]).start();

@@ -180,7 +180,7 @@ fn other_pes_may_need_a_pe_before_the_barrier_that_it_died_in() {
 }
 
 #[test]
-fn after_a_call_that_is_not_logged_all_go_back() {
+fn after_a_call_that_is_not_logged_all_roll_back() {
     // Round 5 is in the second interval; its last call is the unlogged one.
     let per_round = PLAIN.calls() / 9;
     let late = (per_round * 6 + 1).to_string();
@@ -211,7 +211,7 @@ fn when_the_log_is_full_all_roll_back_and_its_bytes_are_reported() {
 }
 
 #[test]
-fn a_replay_that_differs_takes_all_back() {
+fn a_replay_that_differs_rolls_all_back() {
     let per_round = PLAIN.calls() / 9;
     let call = (per_round * 5 + 8).to_string();
     let outcome = PLAIN.run(&["1", &call, "varied"]);

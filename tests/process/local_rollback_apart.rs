@@ -25,7 +25,7 @@ fn takes_all_back(what: &str) {
 }
 
 #[test]
-fn each_reason_takes_all_back_in_each_phase() {
+fn each_reason_rolls_all_back_in_each_phase() {
     for phase in APART_PHASES {
         REASONS.iter().for_each(|reason| takes_all_back(&format!("{phase}-{reason}")));
     }
@@ -33,7 +33,7 @@ fn each_reason_takes_all_back_in_each_phase() {
 
 /// A PE that rolled back locally may itself be the cause, once it has caught up.
 #[test]
-fn a_substitute_that_has_caught_up_takes_all_back() {
+fn a_substitute_that_has_caught_up_rolls_all_back() {
     ["after-overflow-1", "after-unlogged-1"].iter().for_each(|what| takes_all_back(what));
 }
 

@@ -135,7 +135,7 @@ fn a_pe_dies_in_the_replay_of_another_that_was_lost_with_its_node() {
 
 /// The first loss' substitute also holds the parity that it must keep, so all can roll back.
 #[test]
-fn a_second_node_takes_all_back() {
+fn a_second_node_rolls_all_back() {
     let mut away = 0;
     for (i, j) in [(4, 1), (9, 3), (12, 5)] {
         let outcome = run("nodes", [1, 2], case(i, j), PES);
@@ -148,7 +148,7 @@ fn a_second_node_takes_all_back() {
 
 /// More than half of the PEs are on one node, which does not store its own replica.
 #[test]
-fn without_another_node_for_the_replica_all_go_back() {
+fn without_another_node_for_the_replica_all_roll_back() {
     let outcome = run("node", [2, 0], case(5, 1), 2);
     outcome.says("its node is lost, and its logs with it");
     outcome.check(outcome.count(ALL) == 1 && outcome.count(LOCAL) == 0, "all should roll back");

@@ -20,7 +20,7 @@ fn a_replay_passes_each_collective_of_zero_elements() {
 
 /// Active-set collectives are not logged, whatever their size.
 #[test]
-fn after_one_of_an_active_set_all_go_back() {
+fn after_one_of_an_active_set_all_roll_back() {
     let outcome = ZERO.run(&["1", &late(), "sets"]);
     ZERO.right(&outcome);
     all_went(&outcome, "which is not logged");

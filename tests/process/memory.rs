@@ -56,7 +56,7 @@ fn allocations_between_checkpoints_are_undone() {
 }
 
 #[test]
-fn statics_go_back_and_what_is_libc_s_does_not() {
+fn statics_roll_back_and_what_is_libc_s_does_not() {
     if !super::support::long() {
         return;
     }
@@ -77,7 +77,7 @@ fn statics_go_back_and_what_is_libc_s_does_not() {
 
 /// Without the options of `oshcc` the loader keeps writing between the statics.
 #[test]
-fn statics_of_a_program_that_is_bound_lazily_go_back() {
+fn statics_of_a_program_that_is_bound_lazily_roll_back() {
     for flags in [&[][..], &["-no-pie", "-fno-pie"], &["-Wl,-z,norelro"]] {
         let program = super::support::lazily_bound("statics", flags);
         for words in ["--kill 1@4:before", "--nodes 4 --kill-node 1@4:before"] {
@@ -95,7 +95,7 @@ fn statics_of_a_program_that_is_bound_lazily_go_back() {
 /// Linkers start another writable segment for variables of such an alignment, and some place it
 /// after the memory that the loader makes read-only.
 #[test]
-fn statics_of_whatever_alignment_and_linker_go_back() {
+fn statics_of_whatever_alignment_and_linker_roll_back() {
     for linker in ["bfd", "gold", "lld", "mold"] {
         if !has_tool(&format!("ld.{linker}")) {
             continue;

@@ -92,7 +92,7 @@ fn two_places_on_several_nodes() {
 /// Forms that always worked: all PEs call at the place where one tried again, two checkpoints per
 /// step, and a line that only one PE reaches.
 #[test]
-fn other_forms_with_several_places_go_on() {
+fn other_forms_with_several_places_continue() {
     for form in ["wrapped", "halves", "unlike"] {
         for victim in 0..3 {
             for step in ["before", "encode", "copy", "after"] {

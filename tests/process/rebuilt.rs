@@ -45,7 +45,7 @@ fn is_right(outcome: &Outcome) {
 }
 
 #[test]
-fn another_build_goes_on_with_what_it_knows_by_name() {
+fn another_build_continues_with_what_it_knows_by_name() {
     for layout in sample(vec!["shared", "local"], 1) {
         let store = written(0, layout);
         is_right(&resume(&store, &build(&store, 1), layout, &[]));

@@ -80,7 +80,7 @@ fn a_second_loss_at_every_step_of_a_recovery() {
 /// A PE reachable only over a network copies for itself; of two PEs on a node one may copy for the
 /// other.
 #[test]
-fn far_pes() {
+fn remote_pes() {
     if !has_ucx() {
         return;
     }

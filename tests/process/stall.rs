@@ -35,7 +35,7 @@ fn a_team_and_an_active_set_concern_their_members_only() {
 
 /// A put may still arrive. PEs in `shmem_finalize` are served meanwhile.
 #[test]
-fn a_wait_for_a_word_gets_a_line_and_goes_on() {
+fn a_wait_for_a_word_gets_a_line_and_continues() {
     let rest = " s; PE 3 does not (it computes), PEs 1,2 do not (they are in shmem_finalize)";
     for (how, call) in [
         ("until", "shmem_long_wait_until"),

@@ -51,7 +51,7 @@ fn goes_on(outcome: &Outcome) {
 /// slots, that is 7 in all with `raid5`, 9 with `rs`, 8 with `double`, 4 with `single`. With 8 MiB
 /// more all of them exceed the limit.
 #[test]
-fn a_checkpoint_over_the_limit_is_refused_and_the_program_goes_on() {
+fn a_checkpoint_over_the_limit_is_refused_and_the_program_continues() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
         let outcome = run(mode, "ask", 8, "32M", Some("20M"));
         goes_on(&outcome);
@@ -86,7 +86,7 @@ fn after_a_refusal_a_death_rolls_back_to_the_last_checkpoint() {
 /// A program with only the thesis' loop would retry forever: its checkpoint calls succeed without
 /// a checkpoint, until memory suffices for one.
 #[test]
-fn a_program_that_does_not_ask_goes_on_without_new_checkpoints() {
+fn a_program_that_does_not_ask_continues_without_new_checkpoints() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
         let outcome = run(mode, "ignore", 8, "32M", Some("20M"));
         goes_on(&outcome);
@@ -228,7 +228,7 @@ fn a_pe_without_descriptors_reports_it() {
 /// The kernel limits the descriptors in flight between a user's processes, unless the user is root:
 /// far fewer than here, where every PE is sent those of all.
 #[test]
-fn descriptors_under_way_may_be_more_than_the_kernel_lets_be() {
+fn descriptors_in_flight_may_be_more_than_the_kernel_lets_be() {
     let user = "ulimit -n 220; exec setpriv --bounding-set=-all --inh-caps=-all -- \"$@\"";
     for nodes in ["1", "4"] {
         let job = Job::new(40).env("SHMEM_SYMMETRIC_SIZE", "1M").args(&["--nodes", nodes]);
@@ -330,7 +330,7 @@ fn a_limit_on_the_size_of_files_is_named() {
 
 /// Memory files have no name, and do not count there.
 #[test]
-fn a_full_dev_shm_is_of_no_consequence() {
+fn a_full_dev_shm_is_harmless() {
     let mount = mounts::mount("-t tmpfs -o size=4k none", Path::new("/dev/shm"));
     let fill = mounts::privately(&format!(
         "{mount} && echo full > /dev/shm/full && ! echo more > /dev/shm/more || exit 9"
@@ -375,7 +375,7 @@ fn tests_mount_only_in_their_own_namespace() {
 
 /// The job only ever writes to standard output and error: if that fails it continues.
 #[test]
-fn a_full_disk_under_the_output_is_of_no_consequence() {
+fn a_full_disk_under_the_output_is_harmless() {
     let job = || Job::new(4).mode("raid5").args(&["--verbose"]).kill(&["1@3"]);
     jacobi::job(job(), TINY).after("exec 2> /dev/full").run().right_sum(TINY);
     let outcome = jacobi::job(job(), TINY).after("exec > /dev/full").run();

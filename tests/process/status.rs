@@ -66,7 +66,7 @@ fn a_job_that_lost_a_pe_is_shown() {
 
 /// The substitute of a PE lost with its node is stopped when four of nine tiles are rebuilt.
 #[test]
-fn a_recovery_shows_its_step_and_how_far_that_is() {
+fn a_recovery_shows_its_step_and_how_far_it_is() {
     let job = Job::new(4).mode("raid5").args(&["--nodes", "4"]);
     let job = job.env("SHMEM_FT_INJECT", "node:1@4:before,stop:1@3:rebuild");
     let mut run = jacobi::job(job, SMALL).start();

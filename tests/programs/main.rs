@@ -86,7 +86,7 @@ fn programs_in_cxx() {
 }
 
 #[test]
-fn a_program_in_cxx_goes_on_with_fewer() {
+fn a_program_in_cxx_continues_with_fewer_pes() {
     let job = Job::new(4).env("SHMEM_FT_SUBSTITUTE", "shrink").env("SHMEM_FT_ROLLBACK", "none");
     let outcome = job.mode("raid5").program(&build(CXX, "fewer"), &[]).run();
     ok(&outcome, "fewer");

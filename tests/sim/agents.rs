@@ -409,7 +409,7 @@ fn a_node_that_does_not_hear_its_parent_costs_the_launcher_what_a_child_does() {
 }
 
 #[test]
-fn of_the_sides_of_a_partition_the_launcher_s_goes_on_in_a_tree_too() {
+fn of_the_sides_of_a_partition_the_launcher_s_continues_in_a_tree_too() {
     for seed in 0..4 {
         let mut world = World::new(seed, 600, 0);
         world.run(2 * LIMIT);
@@ -455,7 +455,7 @@ fn short_partitions_and_slow_nodes_are_harmless_in_a_tree() {
 
 /// Two of three nodes are lost, one after another.
 #[test]
-fn the_tree_keeps_its_degree_whoever_is_lost() {
+fn the_tree_keeps_its_degree_whichever_node_is_lost() {
     let mut world = World::new(5, 300, 0);
     world.run(2 * LIMIT);
     let begun = world.now;

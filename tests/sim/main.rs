@@ -175,7 +175,7 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
 }
 
 #[test]
-fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
+fn at_most_the_parity_is_lost_and_the_job_continues_with_the_right_bytes() {
     let sum = many(seeds(4000), Mode::Within, Duration::MAX);
     let few = sum.jobs < 4000; // coverage is only required of a full run
     assert!(few || sum.recoveries > 3000 && sum.flips > 1000, "{sum:?}");

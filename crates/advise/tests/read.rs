@@ -93,7 +93,7 @@ fn calls_by_name_through_a_pointer_and_assembly() {
 }
 
 #[test]
-fn a_call_inside_try_may_go_on_at_its_landing_pad() {
+fn a_call_inside_try_may_continue_at_its_landing_pad() {
     let module = read(CAUGHT);
     let main = function(&module, "main");
     let is = |inst: &Inst| {

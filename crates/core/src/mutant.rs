@@ -64,7 +64,7 @@ rules! {
     /// Lost parity is recomputed from results that PEs in `shmem_finalize` have computed since.
     ParityOfTheEnd = "parity-of-the-end", explorer, "protocol::explore::deaths_anywhere";
     /// The waker does not fence between its store and its check for sleepers.
-    WakeWithoutFence = "wake-without-fence", unit, "a_sleeper_is_seen_or_sees";
+    WakeWithoutFence = "wake-without-fence", unit, "a_sleeper_sees_or_is_seen";
 
     // The store.
     /// A stamp is accepted for any tile.
@@ -72,9 +72,9 @@ rules! {
     /// A stamp does not cover the number of its checkpoint.
     NumberNotSealed = "number-not-sealed", unit, "a_stamp_of_another_checkpoint_job_or_pe";
     /// A record of the header is accepted with any seal.
-    SealBelieved = "seal-believed", unit, "one_flipped_bit_costs_nothing_and_one_in_each";
+    SealBelieved = "seal-believed", unit, "one_flipped_bit_is_harmless_and_one_in_each";
     /// A tile that changed in the previous checkpoint is kept from two checkpoints ago.
-    KeptThoughChanged = "kept-though-changed", unit, "a_slot_never_keeps_what_is_not_so_any_more";
+    KeptThoughChanged = "kept-though-changed", unit, "a_slot_never_keeps_stale_parity";
     /// A PE with an incomplete record of its writes is treated as if it were complete.
     DoubtsIgnored = "doubts-ignored", unit, "any_doubt_ends_it";
     /// Data that no old checksum verifies is restored.
@@ -108,9 +108,9 @@ rules! {
     /// The memory of a lost node is not wiped.
     NotWiped = "not-wiped", unit, "a_lost_node_is_wiped_and_replaced_only_after";
     /// A node is declared lost before its lease is over.
-    DeclaredTooEarly = "declared-too-early", unit, "after_a_partition_the_launcher_s_side_goes_on";
+    DeclaredTooEarly = "declared-too-early", unit, "after_a_partition_the_launcher_s_side";
     /// A node whose lease is over keeps running.
-    LeaseWithoutEnd = "lease-without-end", unit, "after_a_partition_the_launcher_s_side_goes_on";
+    LeaseWithoutEnd = "lease-without-end", unit, "after_a_partition_the_launcher_s_side";
     /// A node renews the lease of another for longer than its own lasts.
     LeaseOutlivesParent = "lease-outlives-parent", unit, "after_a_partition_the_launcher_s_side";
     /// A third node's opinion on two that accuse each other is ignored.
@@ -130,7 +130,7 @@ rules! {
     /// A peer that does not know the job's secret is accepted.
     SecretUnchecked = "secret-unchecked", unit, "another_secret_and_garbage_are_refused";
     /// A recorded heartbeat is accepted again.
-    ReplayHeard = "replay-heard", unit, "a_heartbeat_is_believed_once_by_whom_it_is_for";
+    ReplayHeard = "replay-heard", unit, "a_heartbeat_is_accepted_once_by_its_addressee";
 
     // Placement of PEs, and the end of a job.
     /// PEs run on processors outside the mask that they were given.
@@ -148,7 +148,7 @@ rules! {
     /// A job ends with status 0 whatever its programs return.
     StatusLost = "status-lost", unit, "a_job_ends_when_all_have_finalized_with_the_first";
     /// A script around a program is ended with it.
-    ScriptEnded = "script-ended", processes, "a_script_goes_on_after_a_program_that_ended_well";
+    ScriptEnded = "script-ended", processes, "a_script_continues_after_a_program_that_ended_well";
 
     // Between PEs.
     /// The operands of a reduction are combined sequentially, not in the tree.

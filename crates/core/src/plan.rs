@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn single_bears_no_lost_copy_and_double_bears_one() {
+    fn single_survives_no_lost_copy_and_double_survives_one() {
         let layout = Layout::new(Scheme::Mirror, 4).unwrap();
         let none = StoreFinding { snapshot: 1, ..StoreFinding::default() };
         let intact = vec![none; 4];

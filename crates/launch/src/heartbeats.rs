@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heartbeat_is_believed_once_by_whom_it_is_for() {
+    fn a_heartbeat_is_accepted_once_by_its_addressee() {
         let (mut one, mut two) = (sealed(Party::Node(1), 7), sealed(Party::Launcher, 7));
         let beat = Beat::Ping(Duration::from_millis(5));
         let first = one.seal(Party::Launcher, beat).unwrap();

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn one_flipped_bit_costs_nothing_and_one_in_each_entry_costs_the_record() {
+    fn one_flipped_bit_is_harmless_and_one_in_each_entry_costs_the_record() {
         fn words(record: &RegionRecord) -> [&AtomicU64; 8] {
             let [a, b] = &record.entries;
             [&a.number, &a.len, &a.places, &a.seal, &b.number, &b.len, &b.places, &b.seal]

@@ -121,7 +121,7 @@ mod tests {
 
     /// Tests both orders of their writes.
     #[test]
-    fn a_successor_and_who_was_declared_dead_do_not_meet() {
+    fn a_successor_and_a_pe_declared_dead_do_not_interfere() {
         for late in [false, true] {
             let (entry, dead, next) = (empty(), posted(70), posted(900));
             write(&entry, &dead, Incarnation(4));

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_and_one_that_went_bad_is_no_harm() {
+    fn a_long_name_is_cut_and_one_that_went_bad_is_harmless() {
         let waits = empty();
         let long = Box::leak("x".repeat(CALL + 9).into_boxed_str());
         let _showing = waits.show(Waiting::anyone(long), CheckpointNumber(0));

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_is_seen_or_sees() {
+    fn a_sleeper_sees_or_is_seen() {
         let (waker, sleeper) = (Trace::default(), Trace::default());
         waker.0.borrow_mut().push(Step::StoreWord);
         is_awaited(&waker);

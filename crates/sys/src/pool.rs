@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_any_thread_is_one_of_the_call_and_the_pool_goes_on() {
+    fn a_panic_of_any_thread_is_one_of_the_call_and_the_pool_continues() {
         for threads in [1, 3] {
             let pool = pool(threads);
             let work = |item: usize, (): &mut ()| assert!(item != 77, "item 77 is bad");

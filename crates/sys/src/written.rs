@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_by_the_kernel_and_by_threads_are_seen() {
+    fn writes_by_the_kernel_and_by_threads_are_detected() {
         let (file, mapping) = mapped();
         let Some(watch) = watched(&mapping) else { return };
         let (at, other) = (mapping.base() as usize, create("other", 3 * PAGE).unwrap());

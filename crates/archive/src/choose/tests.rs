@@ -176,7 +176,7 @@ fn a_pe_begins_where_its_file_is() {
 /// Tests patterns of tiles of three PEs, each with two chunks of two tiles and one parity chunk of
 /// two: the set is chosen exactly if no stripe has two damaged chunks.
 #[test]
-fn a_set_is_taken_just_where_parity_makes_up_for_each_damaged_tile() {
+fn a_set_is_taken_just_where_parity_repairs_each_damaged_tile() {
     let of = protection(BackupMode::Raid5, 1, 3);
     let (old, new) = (manifest(7, &of), manifest(8, &of));
     let host = |pe: usize| vec![held(&old, Some(5), &[pe]), held(&new, Some(6), &[pe])];

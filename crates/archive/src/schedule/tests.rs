@@ -92,7 +92,7 @@ fn with_an_interval_the_first_set_is_written_after_it() {
 }
 
 #[test]
-fn a_loss_drops_the_set_without_a_word_and_a_disk_with_one() {
+fn a_loss_drops_the_set_without_a_message_and_a_disk_with_one() {
     let mut plan = schedule(Every::Checkpoints(1));
     plan.resumed(N(7));
     assert_eq!(plan.checkpoint(N(7), &NODES, SECOND), [], "it is there");

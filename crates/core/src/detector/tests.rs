@@ -343,7 +343,7 @@ fn every_death_is_declared_within_one_and_a_half_limits_and_nothing_else() {
 
 /// `World::judge` asserts meanwhile that no node is declared lost before its lease is over.
 #[test]
-fn after_a_partition_the_launcher_s_side_goes_on_and_the_other_has_ended() {
+fn after_a_partition_the_launcher_s_side_continues_and_the_other_has_ended() {
     for seed in 0..SEEDS {
         let nodes = 2 + (seed % 5) as u32;
         let mut world = World::new(seed, nodes, degree(seed), LIMIT / 20, 1);
@@ -385,7 +385,7 @@ fn short_partitions_and_stops_are_harmless() {
 /// A launcher that was stopped declares no node lost for the time it was away; a node that ended
 /// meanwhile ended by its own lease.
 #[test]
-fn whoever_stops_for_long_ends_its_own_side_only() {
+fn a_long_stop_ends_only_its_own_side() {
     for seed in 0..SEEDS {
         let nodes = 2 + (seed % 5) as u32;
         let at = START + LIMIT * 2;

@@ -297,7 +297,7 @@ fn a_spawned_substitute_keeps_away_from_its_group() {
 }
 
 #[test]
-fn a_pe_that_dies_again_and_again_ends_the_job_with_its_name() {
+fn a_pe_that_dies_repeatedly_ends_the_job_with_its_name() {
     let settings = Settings { max_restarts: 2, ..settings(BackupMode::Raid5) };
     let mut cluster = Cluster::four(&settings, 0);
     cluster.crash_at(1, &[3, 5, 9]);
@@ -321,7 +321,7 @@ fn a_crash_loop_in_which_the_number_grows_ends_the_job() {
 
 /// Delays are timed by the launcher: one substitute's delay holds up nothing else.
 #[test]
-fn a_substitute_that_is_held_back_starts_when_its_time_is_over() {
+fn a_delayed_substitute_starts_after_its_delay() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.crash_at(1, &[5]);
     cluster.hold_rests = true;
@@ -433,7 +433,7 @@ fn an_unnoticed_loss_delays_the_end_until_it_is_repaired() {
 }
 
 #[test]
-fn a_loss_that_finalize_cannot_bear_is_named() {
+fn a_loss_that_finalize_cannot_survive_is_named() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.die(2);
     cluster.says(0, PeMessage::Finalizing { joined: ViewNumber(1), cut: true });
@@ -451,7 +451,7 @@ fn a_loss_that_finalize_cannot_bear_is_named() {
 }
 
 #[test]
-fn a_loss_when_all_are_in_finalize_costs_nothing() {
+fn a_loss_when_all_are_in_finalize_is_harmless() {
     for mode in [BackupMode::None, BackupMode::Raid5] {
         let mut cluster = Cluster::four(&settings(mode), 0);
         (0..4).for_each(|pe| finalizes(&mut cluster, pe));

@@ -104,7 +104,7 @@ fn a_tree_brings_all_blocks_to_all_and_a_scatter_to_each_its_own() {
 }
 
 #[test]
-fn spread_and_ring_bring_every_block_to_everybody_once() {
+fn spread_and_ring_bring_every_block_to_every_pe_once() {
     for size in 2..=LARGEST {
         let rounds = size.next_power_of_two().trailing_zeros() as usize;
         let (spread, ring) =

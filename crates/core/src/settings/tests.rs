@@ -170,7 +170,7 @@ fn snapshots_depend_on_the_mode() {
 }
 
 #[test]
-fn the_lost_go_back_alone_to_copies_of_their_own() {
+fn the_lost_roll_back_locally_to_copies_of_their_own() {
     let with = |mode, substitute, limit| {
         env(&[
             ("SHMEM_FT_ROLLBACK", "local"),

@@ -242,7 +242,7 @@ fn a_team_concerns_its_members_only() {
 }
 
 #[test]
-fn a_pe_of_which_one_thread_can_go_on_can_move() {
+fn a_pe_of_which_one_thread_can_continue_can_move() {
     let mut job = Job::new(2);
     job.finalizes(1);
     job.waits(0, "shmem_barrier_all", ALL);
@@ -283,7 +283,7 @@ fn no_pe_waits_for_a_hole() {
 
 /// Reports from agents are not trusted blindly.
 #[test]
-fn nonsense_in_a_report_is_no_harm() {
+fn nonsense_in_a_report_is_harmless() {
     let mut job = Job::new(2);
     for whom in [
         WaitTarget::Members { start: -5, stride: i32::MIN, size: u32::MAX },

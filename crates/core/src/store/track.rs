@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_goes_on_from_checkpoint_to_checkpoint() {
+    fn a_watch_continues_from_checkpoint_to_checkpoint() {
         let mut tracked = begun();
         for number in 5..9 {
             assert!(tracked.show(N(number), &covering(100)));

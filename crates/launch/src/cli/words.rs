@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_as_hands_write_them() {
+    fn options_are_read_in_common_spellings() {
         for words in [&["-n", "4"][..], &["-n4"], &["-n=4"], &["-np", "4"], &["--np", "4"]] {
             options(words, &["--np=4"]);
         }
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_may_be_left_out_is_taken_if_it_is_there() {
+    fn a_value_that_may_be_omitted_is_taken_if_it_is_there() {
         for (words, wanted) in [
             (&["--dump"][..], &["--dump"][..]),
             (&["--dump", "7"], &["--dump=7"]),
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_need_not_be_are_left_out_with_their_values() {
+    fn options_that_need_not_be_are_ignored_with_their_values() {
         let words = ["--oversubscribe", "--mpi", "pmix", "--cpus-per-task=2", "-n2", "p"];
         let found = of(&words).unwrap();
         assert_eq!(found.options, ["--np=2"]);

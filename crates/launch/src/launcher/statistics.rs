@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn two_that_went_back_alone_are_one_recovery_to_the_last_of_them() {
+    fn two_that_rolled_back_locally_are_one_recovery_to_the_last_of_them() {
         let mut job = chronicle(BackupMode::Raid5);
         let replayed = |pe| What::Replayed { pe, checkpoint: 2, calls: 7, took: at(0.25) };
         job.loses(1.0, &[Pe(1)], None);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_waits_for_how_each_came_back_and_not_for_ever() {
+    fn a_restart_waits_for_the_fate_of_each_pe_but_not_forever() {
         let mut job = chronicle(BackupMode::Raid5);
         job.loses(1.0, &[Pe(1), Pe(2)], None);
         job.at(1.1, adopted(Pe(1)));

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_goes_on_over_incarnations_and_begins_with_the_job() {
+    fn a_file_continues_over_incarnations_and_begins_with_the_job() {
         let folder = std::env::temp_dir().join(format!("raidshmem-sink-{}", std::process::id()));
         let sink = |pe, first| Sink::new(Marks::default(), pe, Some(&folder), first).unwrap();
         let read = |name| std::fs::read_to_string(folder.join(name)).unwrap();

@@ -83,7 +83,7 @@ fn pes_of_a_lost_node_roll_back_locally_unless_another_pe_is_away() {
 }
 
 #[test]
-fn lost_memory_of_a_process_takes_all_back() {
+fn lost_memory_of_a_process_rolls_all_back() {
     let mut memory = cluster(Settings { adopt: false, ..raid5() });
     memory.die(1);
     assert!(!memory.machine.view.local);
@@ -93,7 +93,7 @@ fn lost_memory_of_a_process_takes_all_back() {
 
 /// The PE that finds it waits for a view in which all PEs check their data.
 #[test]
-fn a_tile_that_does_not_hold_takes_all_back() {
+fn a_tile_that_does_not_hold_rolls_all_back() {
     let mut cluster = cluster(raid5());
     cluster.die(1);
     let view = cluster.machine.view.number;
@@ -106,7 +106,7 @@ fn a_tile_that_does_not_hold_takes_all_back() {
 }
 
 #[test]
-fn without_the_setting_all_go_back() {
+fn without_the_setting_all_roll_back() {
     let mut cluster = Cluster::four(&raid5(), 1);
     cluster.die(1);
     assert!(!cluster.machine.view.local && lines(&cluster).is_empty());

@@ -212,7 +212,7 @@ fn a_checkpoint_that_does_not_fit_is_abandoned() {
 
 /// The spill share of a PE that was read goes to the other PEs.
 #[test]
-fn the_room_goes_to_those_that_are_still_to_be_read() {
+fn the_spill_share_goes_to_pes_not_yet_read() {
     let tiles = |of: &Overwriter| (of.data.len() + of.parity.len()).div_ceil(TILE);
     for is_late in [false, true] {
         let pes = [Overwriter::new(Pe(0)), Overwriter::new(Pe(1))];
