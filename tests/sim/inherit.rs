@@ -41,7 +41,7 @@ impl Job {
     }
 
     fn vote_of_the_dead(&mut self, p: &Proc) -> Vote {
-        if self.plan.broken == Broken::Rule(Mutant::DeadUnheard) {
+        if self.plan.broken == Broken::Rule(Mutant::DeadVoteIgnored) {
             return Vote { phase: None, decided: None };
         }
         let memory = self.memory(p, p.me());

@@ -210,12 +210,12 @@ fn broken_rules_are_caught() {
         Rule(Mutant::SnapshotReused),
         SnapshotBelieved,
         Rule(Mutant::ForwardTooEarly),
-        Rule(Mutant::DeadUnheard),
+        Rule(Mutant::DeadVoteIgnored),
         LiveNotRescued,
         Rule(Mutant::ViewNotChecked),
         ShownTooEarly,
         ChecksumsIgnored,
-        Rule(Mutant::ParityNotMadeAnew),
+        Rule(Mutant::ParityNotRecomputed),
         UnreadBelieved,
         StepBeforeWords,
         WordsNotTagged,
@@ -231,7 +231,7 @@ fn broken_rules_are_caught() {
         Rule(Mutant::NoBarrierA),
         Rule(Mutant::NoBarrierB),
         Rule(Mutant::ParityOfTheEnd),
-        Rule(Mutant::EndGoesBack),
+        Rule(Mutant::EndRollsBack),
     ]
     .into_par_iter()
     .for_each(|broken| {

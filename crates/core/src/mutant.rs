@@ -42,7 +42,7 @@ rules! {
     /// Pulled data is trusted without checking the view.
     ViewNotChecked = "view-not-checked", explorer, "protocol::explore::deaths_anywhere";
     /// Lost parity is not recomputed.
-    ParityNotMadeAnew = "parity-not-made-anew", simulator, "at_most_the_parity";
+    ParityNotRecomputed = "parity-not-recomputed", simulator, "at_most_the_parity";
     /// A checkpoint is decoded with the newest groups, not with those that encoded it.
     NewestGroupsTaken = "newest-groups-taken", unit, "each_checkpoint_has_its_own_groups";
     /// Parity groups never change, although PEs have moved.
@@ -50,17 +50,17 @@ rules! {
     /// The plan counts one parity more than there is.
     PlanTooHopeful = "plan-too-hopeful", unit, "the_parity_is_the_boundary_for_every_pattern";
     /// A phase that a substitute inherits does not vote in a decision.
-    DeadUnheard = "dead-unheard", unit, "a_phase_is_believed_by_what_the_records_hold";
+    DeadVoteIgnored = "dead-vote-ignored", unit, "a_phase_is_believed_by_what_the_records_hold";
     /// Checkpoint calls at different places in the program match each other.
     EveryCallMeets = "every-call-meets", unit, "a_substitute_that_learned_elsewhere_is_behind";
     /// The first checkpoint call of a substitute is taken for the recorded one, without proof.
     OrderBelieved = "order-believed", unit, "order_alone_proves_no_place";
     /// A corrupt tile found in a recovery is not reported.
-    CorruptUnheard = "corrupt-unheard", simulator, "at_most_the_parity";
+    CorruptUnreported = "corrupt-unreported", simulator, "at_most_the_parity";
     /// Words posted by another incarnation are taken for this one's.
     StaleWordsTaken = "stale-words-taken", unit, "words_of_another_incarnation_are_refused";
     /// A PE in `shmem_finalize` rolls back like all others, although its program does not.
-    EndGoesBack = "end-goes-back", explorer, "protocol::explore::deaths_anywhere";
+    EndRollsBack = "end-rolls-back", explorer, "protocol::explore::deaths_anywhere";
     /// Lost parity is recomputed from results that PEs in `shmem_finalize` have computed since.
     ParityOfTheEnd = "parity-of-the-end", explorer, "protocol::explore::deaths_anywhere";
     /// The waker does not fence between its store and its check for sleepers.
@@ -100,7 +100,7 @@ rules! {
     /// Memory is counted per job, not per machine.
     MemoryOfTheJob = "memory-of-the-job", unit, "memory_is_counted_for_each_machine";
     /// A program that never asks why a checkpoint was refused is refused forever.
-    RefusedForEver = "refused-for-ever", unit, "the_loop_of_the_thesis_ends";
+    RefusedForever = "refused-forever", unit, "the_loop_of_the_thesis_ends";
 
     // The launcher: deaths, and their consequences.
     /// A substitute is chosen, and memory wiped, before all nodes show the death.
@@ -124,13 +124,13 @@ rules! {
     /// The loop that renews leases waits for a node to end.
     LoopWaits = "loop-waits", processes, "a_node_that_takes_long_to_end_takes_no_other";
     /// Long waits are not reported.
-    StallUnsaid = "stall-unsaid", unit, "a_stall_is_reported_once_and_a_short_wait_never";
+    StallUnreported = "stall-unreported", unit, "a_stall_is_reported_once_and_a_short_wait_never";
     /// A wait is reported as endless although some PE can still make progress.
     VerdictTooEarly = "verdict-too-early", unit, "every_combination_has_its_line_or_its_end";
     /// A peer that does not know the job's secret is accepted.
     SecretUnchecked = "secret-unchecked", unit, "another_secret_and_garbage_are_refused";
     /// A recorded heartbeat is accepted again.
-    ReplayHeard = "replay-heard", unit, "a_heartbeat_is_accepted_once_by_its_addressee";
+    ReplayAccepted = "replay-accepted", unit, "a_heartbeat_is_accepted_once_by_its_addressee";
 
     // Placement of PEs, and the end of a job.
     /// PEs run on processors outside the mask that they were given.
@@ -194,7 +194,7 @@ rules! {
     /// A failed compare-and-swap is applied.
     FailedSwapApplied = "failed-swap-applied", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// A replay does not apply peers' operations that precede the value of a fetching one.
-    FoundLocal = "found-alone", explorer, "replay::explore::a_lost_pe_rolls_back";
+    FoundNotApplied = "found-not-applied", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// A call that learns from peers takes its timestamp without the clock.
     ClockIgnored = "clock-ignored", explorer, "replay::explore::a_lost_pe_rolls_back";
     /// A PE does not adopt the timestamps of a meeting.

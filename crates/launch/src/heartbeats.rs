@@ -118,7 +118,7 @@ impl Sealed {
         let (to, beat) = postcard::from_bytes::<(Party, Beat)>(&plain).map_err(drop)?;
         let (from, number) = read_nonce(nonce).ok_or(())?;
         let newest = self.newest.entry(from).or_default();
-        let again = number <= *newest && !breaks(Mutant::ReplayHeard);
+        let again = number <= *newest && !breaks(Mutant::ReplayAccepted);
         if to != self.me || again {
             return Ok(None);
         }

@@ -194,7 +194,7 @@ impl Membership {
     /// PEs recover again in a new view, and reach equal conclusions there. Ignores a report about
     /// an older view, whose recovery has been restarted already.
     pub(super) fn unusable(&mut self, view: ViewNumber, of: Pe, flaw: Flaw) {
-        if view != self.view.number || !self.started || breaks(Mutant::CorruptUnheard) {
+        if view != self.view.number || !self.started || breaks(Mutant::CorruptUnreported) {
             return;
         }
         self.corrupt += 1;

@@ -151,7 +151,7 @@ fn change_again<P: CallPort>(
         return Ok(old);
     }
     let AtomicOutcome { old, seen } = port.found(from)?;
-    if fetches && !port.breaks(Mutant::FoundLocal) {
+    if fetches && !port.breaks(Mutant::FoundNotApplied) {
         port.apply(seen + 1)?;
     }
     if to == me && !port.breaks(Mutant::OwnSkipped) {

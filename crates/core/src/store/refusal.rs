@@ -27,7 +27,7 @@ impl Refused {
     /// Records that a checkpoint was refused. Returns true if it is passed over.
     pub fn again(&mut self, words: String) -> bool {
         self.words = Some(words);
-        self.passed_over && !breaks(Mutant::RefusedForEver)
+        self.passed_over && !breaks(Mutant::RefusedForever)
     }
 
     /// Records a restart call although no PE was lost. Returns true if refused checkpoints are

@@ -198,7 +198,7 @@ impl Model {
     }
 
     fn begin(&self, pe: &mut PeState, shown: u8) {
-        if self.broken == Broken::Rule(Mutant::DeadUnheard) {
+        if self.broken == Broken::Rule(Mutant::DeadVoteIgnored) {
             (pe.phase, pe.decided) = (None, None);
         }
         if self.broken == Broken::LiveNotRescued {

@@ -201,7 +201,7 @@ fn caught() -> Vec<(Broken, Program, Losses)> {
         (M::DoneBefore, p::used_up(), Processes(1)),
         (M::NotUnderway, p::flag(), Processes(1)),
         (M::FlightNotShown, p::flag(), Processes(1)),
-        (M::FoundLocal, p::found_then_more(), Processes(1)),
+        (M::FoundNotApplied, p::found_then_more(), Processes(1)),
         (M::NotSkipped, p::used_up(), Processes(1)),
         (M::BegunSkipped, p::signalled(), Processes(1)),
         (M::OwnSkipped, p::own_memory(), Processes(1)),
